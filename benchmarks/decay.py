@@ -136,8 +136,9 @@ async def write_meanwhile(
 
 async def _change(scope: Scope, number: int, connection: Connection) -> None:
     async with connection.transaction():
-        await users.lock_user(connection, scope)
-        await connection.execute(_TOUCH, {**scope.parameters, "lexical_no": number})
+        user = connection.of(scope)
+        await users.lock_user(user)
+        await user.execute(_TOUCH, lexical_no=number)
 
 
 async def measure(conninfo: str, memories: int, user_count: int) -> dict[str, float]:

@@ -38,7 +38,7 @@ FINAL_JOB_STATES = ("succeeded", "dead", "cancelled")
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The tenant and user that a statement may access. Every storage function takes one."""
+    """The tenant and user that a statement may access."""
 
     tenant_id: str
     user_id: str

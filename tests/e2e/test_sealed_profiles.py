@@ -239,8 +239,8 @@ async def step(conninfo: str, scope: Scope, key: UserKey, *, limit: int) -> int:
 
     async def work(connection: Connection) -> int:
         async with connection.transaction():
-            await users.lock_user(connection, scope)
-            return await seal_profile(connection, scope, limit=limit)
+            await users.lock_user(connection.of(scope))
+            return await seal_profile(connection.of(scope), limit=limit)
 
     try:
         with acting_for(scope.tenant_id), keys_at_hand(key):

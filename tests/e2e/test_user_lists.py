@@ -199,9 +199,9 @@ async def test_an_erasure_is_not_over_while_a_list_names_the_person(conninfo: st
     await key(conninfo, user_ids=["ana", "bo"])
     async with as_role(conninfo, "hitherto_removal") as connection:
         with pytest.raises(erasure.RowsRemain):
-            await erasure.require_none_left(connection, Scope("a", "ana"), [])
-        await erasure.require_none_left(connection, Scope("a", "cleo"), [])
-        await erasure.require_none_left(connection, Scope("b", "ana"), [])
+            await erasure.require_none_left(connection.of(Scope("a", "ana")), [])
+        await erasure.require_none_left(connection.of(Scope("a", "cleo")), [])
+        await erasure.require_none_left(connection.of(Scope("b", "ana")), [])
 
 
 async def test_whoever_erases_by_a_list_may_erase_those_on_it(guarded: Guarded) -> None:

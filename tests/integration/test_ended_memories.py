@@ -54,7 +54,7 @@ async def chain(stage: Stage, length: int, *, forgotten: Iterable[int] = ()) -> 
 
 async def ended_by(stage: Stage, wanted: Sequence[UUID]) -> dict[UUID, dict[UUID, UUID]]:
     async with stage.write.connection() as connection, connection.transaction():
-        return await known_memories.ended_by(connection, ANA, wanted)
+        return await known_memories.ended_by(connection.of(ANA), wanted)
 
 
 async def test_every_memory_behind_is_found_with_the_one_that_it_names(stage: Stage) -> None:

@@ -58,13 +58,13 @@ async def test_each_way_to_become_the_only_writer_raises_it(
     await writing.open()
     await maintenance.open()
     try:
-        await _in_one(writing, lambda c: users.enter_user(c, SCOPE))
+        await _in_one(writing, lambda c: users.enter_user(c.of(SCOPE)))
         seen = [_revision(superuser_conninfo)]
         assert seen[0] > 0
         for database, lock in (
-            (writing, lambda c: users.lock_user(c, SCOPE)),
-            (writing, lambda c: users.enter_alone(c, SCOPE)),
-            (writing, lambda c: users.lock_alone(c, SCOPE)),
+            (writing, lambda c: users.lock_user(c.of(SCOPE))),
+            (writing, lambda c: users.enter_alone(c.of(SCOPE))),
+            (writing, lambda c: users.lock_alone(c.of(SCOPE))),
             (maintenance, lambda c: users.lock_all(c, [SCOPE, Scope("default", "nobody")])),
             (maintenance, lambda c: upkeep.lock_users(c, "default", ["maren"], wait=False)),
             (maintenance, lambda c: upkeep.lock_users(c, "default", ["maren"], wait=True)),
@@ -108,11 +108,11 @@ async def test_who_writes_without_raising_it_cannot_commit_in_tests(
     """The fence that holds all other tests does hold."""
     await writing.open()
     try:
-        await _in_one(writing, lambda c: users.enter_user(c, SCOPE))
+        await _in_one(writing, lambda c: users.enter_user(c.of(SCOPE)))
         with pytest.raises(psycopg.errors.RaiseException, match="revision not raised"):
             await _in_one(writing, _preference("tea"))
-        await _in_one(writing, lambda c: users.lock_user(c, SCOPE), _preference("tea"))
-        await _in_one(writing, _preference("coffee"), lambda c: users.lock_user(c, SCOPE))
+        await _in_one(writing, lambda c: users.lock_user(c.of(SCOPE)), _preference("tea"))
+        await _in_one(writing, _preference("coffee"), lambda c: users.lock_user(c.of(SCOPE)))
     finally:
         await writing.close()
     with psycopg.connect(superuser_conninfo) as connection:

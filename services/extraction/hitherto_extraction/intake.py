@@ -26,6 +26,7 @@ from hitherto_extraction.transcripts import (
 from hitherto_extraction.user_key import with_keys
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.database.together import together
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.models import Job, Scope
 
@@ -98,41 +99,40 @@ class Intake(JobCalls):
         pending: int | None = None
 
         async def count(connection: Connection) -> int:
-            return await conversations.count_pending(connection, scope, conversation_id)
+            return await conversations.count_pending(connection.of(scope), conversation_id)
 
         async def work(connection: Connection) -> list[Job]:
             nonlocal pending
             # Code that stores or indexes holds the user's row, and locks it before a
             # conversation's.
-            state = await users.enter_alone(connection, scope)
+            user = connection.of(scope)
+            state = await users.enter_alone(user)
             why = users.why_not_learning(state, self.memory_enabled)
             if why == "MEMORY_DISABLED":
-                return [await self._refuse(connection, scope, conversation_id, why)]
+                return [await self._refuse(user, conversation_id, why)]
             stored = await store_messages(
-                connection,
-                scope,
+                user,
                 conversation_id,
                 messages,
                 "messages",
                 sealed=users.must_seal(state, scope),
             )
             await conversations.advance(
-                connection,
-                scope,
+                user,
                 conversation_id,
                 last_message_no=stored.last_message_no,
                 watermark=stored.last_message_no if why else None,
                 last_said_at=latest_time(messages),
                 ended=False,
             )
-            await self._index(connection, scope, conversation_id, stored)
+            await self._index(user, conversation_id, stored)
             if why:
-                return [await self._refuse(connection, scope, conversation_id, why)]
+                return [await self._refuse(user, conversation_id, why)]
             pending = await count(connection)
             if pending < self.extract_every:
                 return []
             await self.limit.require(connection, scope.tenant_id)
-            return [await self._enqueue_open(connection, scope, conversation_id)]
+            return [await self._enqueue_open(user, conversation_id)]
 
         accepted = await self._once_sealed(
             scope.tenant_id, identity, [scope.user_id], work, timeout
@@ -154,21 +154,19 @@ class Intake(JobCalls):
 
         async def work(connection: Connection) -> list[Job]:
             await self.limit.require(connection, scope.tenant_id)
-            await users.enter_user(connection, scope)
-            counters = await conversations.require_conversation(connection, scope, conversation_id)
-            job = await self._hand_out(connection, scope, conversation_id, counters)
+            user = connection.of(scope)
+            await users.enter_user(user)
+            counters = await conversations.require_conversation(user, conversation_id)
+            job = await self._hand_out(user, conversation_id, counters)
             await conversations.advance(
-                connection,
-                scope,
+                user,
                 conversation_id,
                 last_message_no=counters.last_message_no,
                 watermark=counters.last_message_no,
                 last_said_at=None,
                 ended=True,
             )
-            job = job or await jobs.find_covering(
-                connection, scope, conversation_id, counters.last_message_no
-            )
+            job = job or await jobs.find_covering(user, conversation_id, counters.last_message_no)
             return [job] if job else []
 
         return await self.once(scope.tenant_id, identity, [scope.user_id], work, timeout)
@@ -177,9 +175,10 @@ class Intake(JobCalls):
         """Queue the rest of a conversation that fell silent."""
 
         async def work(connection: Connection) -> None:
-            counters = await conversations.lock_conversation(connection, scope, conversation_id)
+            user = connection.of(scope)
+            counters = await conversations.lock_conversation(user, conversation_id)
             if counters is not None and counters.watermark < counters.last_message_no:
-                await self._enqueue_open(connection, scope, conversation_id)
+                await self._enqueue_open(user, conversation_id)
 
         await self.database.transact(work, timeout=10.0)
 
@@ -202,14 +201,14 @@ class Intake(JobCalls):
     ) -> Job:
         scope = Scope(tenant_id, transcript.user_id)
         conversation_id = transcript.conversation_id
-        state = await users.enter_alone(connection, scope)
+        user = connection.of(scope)
+        state = await users.enter_alone(user)
         why = users.why_not_learning(state, self.memory_enabled)
         if why == "MEMORY_DISABLED":
-            return await self._refuse(connection, scope, conversation_id, why)
+            return await self._refuse(user, conversation_id, why)
         sealed = users.must_seal(state, scope)
         stored = await store_messages(
-            connection,
-            scope,
+            user,
             conversation_id,
             transcript.messages,
             f"transcripts[{index}].messages",
@@ -220,28 +219,26 @@ class Intake(JobCalls):
         watermark = stored.before.watermark
         if why:
             # No job reads them, now or later.
-            await self._index(connection, scope, conversation_id, stored)
-            job = await self._refuse(connection, scope, conversation_id, why)
+            await self._index(user, conversation_id, stored)
+            job = await self._refuse(user, conversation_id, why)
             watermark = stored.last_message_no
         elif transcript.ended or stored.highest > watermark:
             after = Counters(stored.last_message_no, watermark)
-            job = await self._hand_out(connection, scope, conversation_id, after)
+            job = await self._hand_out(user, conversation_id, after)
             watermark = stored.last_message_no
         if job is None:
-            job = await jobs.find_covering(connection, scope, conversation_id, stored.highest)
+            job = await jobs.find_covering(user, conversation_id, stored.highest)
         if job is None:
             # The job for these messages no longer exists: run them again.
             job = await enqueueing.enqueue_range(
-                connection,
-                scope,
+                user,
                 conversation_id,
                 range_from=stored.lowest,
                 range_to=stored.highest,
                 max_attempts=self.max_attempts,
             )
         await conversations.advance(
-            connection,
-            scope,
+            user,
             conversation_id,
             last_message_no=stored.last_message_no,
             watermark=watermark,
@@ -250,50 +247,40 @@ class Intake(JobCalls):
         )
         return job
 
-    async def _index(
-        self, connection: Connection, scope: Scope, conversation_id: str, stored: Stored
-    ) -> None:
+    async def _index(self, user: UserRows, conversation_id: str, stored: Stored) -> None:
         """Index new messages by their words before a job has read them."""
         await index.index_unindexed(
-            connection,
-            scope,
+            user,
             MESSAGES,
             [(conversation_id, number) for number in stored.new],
             embedded=self.message_vectors,
         )
 
     async def _hand_out(
-        self, connection: Connection, scope: Scope, conversation_id: str, counters: Counters
+        self, user: UserRows, conversation_id: str, counters: Counters
     ) -> Job | None:
         """Queue every message that no job owns yet; None if there is none."""
         if counters.watermark >= counters.last_message_no:
             return None
         return await enqueueing.enqueue_range(
-            connection,
-            scope,
+            user,
             conversation_id,
             range_from=counters.watermark + 1,
             range_to=counters.last_message_no,
             max_attempts=self.max_attempts,
         )
 
-    async def _enqueue_open(
-        self, connection: Connection, scope: Scope, conversation_id: str
-    ) -> Job:
+    async def _enqueue_open(self, user: UserRows, conversation_id: str) -> Job:
         return await enqueueing.enqueue_open(
-            connection,
-            scope,
+            user,
             conversation_id,
             debounce_seconds=self.debounce_seconds,
             max_attempts=self.max_attempts,
         )
 
-    async def _refuse(
-        self, connection: Connection, scope: Scope, conversation_id: str, why: str
-    ) -> Job:
+    async def _refuse(self, user: UserRows, conversation_id: str, why: str) -> Job:
         return await enqueueing.enqueue_cancelled(
-            connection,
-            scope,
+            user,
             conversation_id,
             reason=why,
             error=f"{why}: {WHY_NOT[why]}",

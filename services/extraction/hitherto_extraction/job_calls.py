@@ -50,7 +50,7 @@ class JobCalls:
         """
         job = await jobs.get_job(connection, tenant_id, job_id, only_user=only_user)
         if job.user_id is not None:
-            await users.enter_user(connection, Scope(tenant_id, job.user_id))
+            await users.enter_user(connection.of(Scope(tenant_id, job.user_id)))
         await self.limit.require(connection, tenant_id)
         return await jobs.retry_job(connection, tenant_id, job_id, only_user=only_user)
 
@@ -139,8 +139,8 @@ async def cancel_job(
     """
     job = await jobs.get_job(connection, tenant_id, job_id, only_user=only_user)
     if not job.final and job.range_to is None and job.user_id and job.conversation_id:
-        scope = Scope(tenant_id, job.user_id)
-        counters = await conversations.lock_conversation(connection, scope, job.conversation_id)
+        user = connection.of(Scope(tenant_id, job.user_id))
+        counters = await conversations.lock_conversation(user, job.conversation_id)
         if counters is not None and await jobs.own_range(
             connection,
             tenant_id,
@@ -149,6 +149,6 @@ async def cancel_job(
             range_to=counters.last_message_no,
         ):
             await conversations.move_watermark(
-                connection, scope, job.conversation_id, watermark=counters.last_message_no
+                user, job.conversation_id, watermark=counters.last_message_no
             )
     return await jobs.cancel_job(connection, tenant_id, job_id, only_user=only_user)

@@ -22,9 +22,9 @@ from typing import Any
 
 from hitherto_extraction.storage import sessions, users
 from hitherto_extraction.storage.sessions import Proposal
-from hitherto_shared.database.pool import Connection
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.errors import Conflict, NotFound, WrongState
-from hitherto_shared.models import PendingAction, Scope
+from hitherto_shared.models import PendingAction
 from hitherto_shared.text.graphemes import is_border
 
 LAST_RESPONSE_CHARACTERS = 500
@@ -67,37 +67,29 @@ class SessionState:
 
 
 async def update_session(
-    connection: Connection,
-    scope: Scope,
-    session_id: str,
-    update: SessionUpdate,
-    rules: SessionRules,
+    user: UserRows, session_id: str, update: SessionUpdate, rules: SessionRules
 ) -> SessionState:
     """Replace what `update` gives, and extend the session's lifetime.
 
     Raises:
         WrongState: Memory is switched off for the user, or the user was erased.
     """
-    await admit(connection, scope, memory_enabled=rules.memory_enabled)
+    await admit(user, memory_enabled=rules.memory_enabled)
     if update.context is None:
-        await sessions.renew_context(connection, scope, session_id, seconds=rules.context_seconds)
+        await sessions.renew_context(user, session_id, seconds=rules.context_seconds)
     else:
         await sessions.write_context(
-            connection, scope, session_id, bounded(update.context), seconds=rules.context_seconds
+            user, session_id, bounded(update.context), seconds=rules.context_seconds
         )
     if update.recent_items is not None:
-        await sessions.write_recent(
-            connection, scope, update.recent_items, seconds=rules.recent_seconds
-        )
-    return await read_session(connection, scope, session_id)
+        await sessions.write_recent(user, update.recent_items, seconds=rules.recent_seconds)
+    return await read_session(user, session_id)
 
 
-async def read_session(connection: Connection, scope: Scope, session_id: str) -> SessionState:
+async def read_session(user: UserRows, session_id: str) -> SessionState:
     """The present state of a session."""
     return SessionState(
-        session_id,
-        await sessions.read_context(connection, scope, session_id),
-        await sessions.read_recent(connection, scope),
+        session_id, await sessions.read_context(user, session_id), await sessions.read_recent(user)
     )
 
 
@@ -129,7 +121,7 @@ def beginning(text: str, characters: int) -> str:
     return text[: end or characters]
 
 
-async def admit(connection: Connection, scope: Scope, *, memory_enabled: bool) -> None:
+async def admit(user: UserRows, *, memory_enabled: bool) -> None:
     """Prevent an erasure of the user until the caller's transaction ends.
 
     The user's row is shared with other writers: working memory changes no memory and no profile, so
@@ -139,9 +131,9 @@ async def admit(connection: Connection, scope: Scope, *, memory_enabled: bool) -
     Raises:
         WrongState: Memory is switched off for the user, or the user was erased.
     """
-    state = await users.enter_user(connection, scope)
+    state = await users.enter_user(user)
     if users.why_not_learning(state, memory_enabled) == "MEMORY_DISABLED":
-        raise users.memory_disabled(scope, "nothing was stored")
+        raise users.memory_disabled(user.scope, "nothing was stored")
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,18 +146,16 @@ class Decision:
     result: Mapping[str, Any] | None
 
 
-async def add_action(
-    connection: Connection, scope: Scope, proposal: Proposal, *, memory_enabled: bool
-) -> PendingAction:
+async def add_action(user: UserRows, proposal: Proposal, *, memory_enabled: bool) -> PendingAction:
     """Add an action that waits for the user's decision.
 
     Raises:
         WrongState: Memory is switched off for the user, or the user was erased.
     """
-    await admit(connection, scope, memory_enabled=memory_enabled)
+    await admit(user, memory_enabled=memory_enabled)
     for _ in range(_TRIES):
         action_id = f"act_{secrets.token_hex(4)}"
-        added = await sessions.add_action(connection, scope, action_id, proposal)
+        added = await sessions.add_action(user, action_id, proposal)
         if added is not None:
             return added
     raise Conflict(
@@ -176,7 +166,7 @@ async def add_action(
 
 
 async def resolve_action(
-    connection: Connection, scope: Scope, decision: Decision, *, memory_enabled: bool
+    user: UserRows, decision: Decision, *, memory_enabled: bool
 ) -> PendingAction:
     """Confirm, complete or reject an action.
 
@@ -185,8 +175,8 @@ async def resolve_action(
         WrongState: The action is final or in that state already, memory is switched off for the
             user, or the user was erased.
     """
-    await admit(connection, scope, memory_enabled=memory_enabled)
-    action = await sessions.lock_action(connection, scope, decision.action_id)
+    await admit(user, memory_enabled=memory_enabled)
+    action = await sessions.lock_action(user, decision.action_id)
     if action is None or decision.session_id not in ("", action.session_id):
         raise _unknown(decision.action_id)
     if decision.state not in _NEXT.get(action.state, ()):
@@ -197,17 +187,17 @@ async def resolve_action(
             metadata={"pending_action_id": decision.action_id, "status": action.state.upper()},
         )
     return await sessions.move_action(
-        connection, scope, decision.action_id, state=decision.state, result=decision.result
+        user, decision.action_id, state=decision.state, result=decision.result
     )
 
 
-async def read_action(connection: Connection, scope: Scope, action_id: str) -> PendingAction:
+async def read_action(user: UserRows, action_id: str) -> PendingAction:
     """The present state of an action.
 
     Raises:
         NotFound: It no longer exists.
     """
-    action = await sessions.read_action(connection, scope, action_id)
+    action = await sessions.read_action(user, action_id)
     if action is None:
         raise _unknown(action_id)
     return action

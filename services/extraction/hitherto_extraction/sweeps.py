@@ -20,7 +20,6 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime
-from functools import partial
 
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.interval import IntervalTrigger
@@ -155,12 +154,14 @@ class Sweeps:
             lambda connection: documents.find_expired(connection, limit=_BATCH),
             timeout=_SWEEP_SECONDS,
         ):
-            drop = partial(delete_expired, scope=scope, document_id=document_id)
             with (
                 faults.Tolerated(logger, "deletion of a document skipped"),
                 acting_for(scope.tenant_id),
             ):
-                dropped += await self.removal.transact(drop, timeout=_DOCUMENT_SECONDS)
+                dropped += await self.removal.transact(
+                    lambda connection: delete_expired(connection.of(scope), document_id),  # noqa: B023
+                    timeout=_DOCUMENT_SECONDS,
+                )
         return dropped
 
 

@@ -8,10 +8,9 @@ from datetime import datetime
 
 from hitherto_extraction.storage import conversations
 from hitherto_extraction.storage.conversations import Counters, IncomingMessage
-from hitherto_shared.database.pool import Connection
 from hitherto_shared.database.together import together
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.errors import WrongState
-from hitherto_shared.models import Scope
 from hitherto_shared.text.passages import SHORTEST_EMBEDDED
 
 
@@ -42,8 +41,7 @@ class Stored:
 
 
 async def store_messages(
-    connection: Connection,
-    scope: Scope,
+    user: UserRows,
     conversation_id: str,
     messages: Sequence[IncomingMessage],
     field: str,
@@ -54,8 +52,7 @@ async def store_messages(
     """Open the conversation, number and insert new messages; known ones must be unchanged.
 
     Args:
-        connection: In the transaction of a caller that has entered the user.
-        scope: The user.
+        user: In the transaction of a caller that has entered the user.
         conversation_id: The conversation.
         messages: The submitted messages.
         field: Their path in the request.
@@ -68,10 +65,10 @@ async def store_messages(
     """
     # In this order: the look for known messages follows the lock.
     counters, known = await together(
-        connection,
-        conversations.open_conversation(connection, scope, conversation_id, time_zone=time_zone),
+        user.connection,
+        conversations.open_conversation(user, conversation_id, time_zone=time_zone),
         conversations.find_known(
-            connection, scope, conversation_id, [message.message_id for message in messages]
+            user, conversation_id, [message.message_id for message in messages]
         ),
     )
     new: list[IncomingMessage] = []
@@ -96,12 +93,7 @@ async def store_messages(
             numbers.append(held.message_no)
     if new:
         await conversations.insert_messages(
-            connection,
-            scope,
-            conversation_id,
-            new,
-            first_no=counters.last_message_no + 1,
-            sealed=sealed,
+            user, conversation_id, new, first_no=counters.last_message_no + 1, sealed=sealed
         )
     last = counters.last_message_no + len(new)
     new_numbers = range(counters.last_message_no + 1, last + 1)

@@ -38,7 +38,7 @@ async def key_of(
     if key is not None or keys is None:
         return key
     state = await database.run(
-        lambda connection: users.read_user(connection, scope), timeout=seconds, repeatable=True
+        lambda connection: users.read_user(connection.of(scope)), timeout=seconds, repeatable=True
     )
     if state is None or state.erased or not state.encrypts:
         return None

@@ -31,6 +31,8 @@ from hitherto_shared.database.exchange import (
     set_in_transactions,
 )
 from hitherto_shared.database.local_settings import LocalSettings, read_times_as_utc
+from hitherto_shared.database.user_rows import UserRows
+from hitherto_shared.models import Scope
 from hitherto_shared.work_record import Waiting, What
 
 logger = logging.getLogger("hitherto.database")
@@ -101,6 +103,10 @@ class LeanConnection(AsyncConnection[TupleRow]):
         self._local = LocalSettings(settings)
         set_in_transactions(self, self._local)
         read_times_as_utc(self)
+
+    def of(self, scope: Scope) -> UserRows:
+        """The rows of one user."""
+        return UserRows(self, scope)
 
     async def keep_setting(self, name: str, value: str) -> None:
         """Let a setting of Postgres have this value from now on."""

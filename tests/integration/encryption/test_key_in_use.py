@@ -53,19 +53,18 @@ async def two_keys(database: Database, keys: UserKeys) -> tuple[UserKey, UserKey
 
     async def say(connection: Any) -> None:
         async with connection.transaction():
-            await conversations.open_conversation(connection, SCOPE, "c", time_zone=None)
+            await conversations.open_conversation(connection.of(SCOPE), "c", time_zone=None)
             said = IncomingMessage("m", "user", "", "zzclear", None)
-            await conversations.insert_messages(connection, SCOPE, "c", [said], first_no=1)
+            await conversations.insert_messages(connection.of(SCOPE), "c", [said], first_no=1)
 
     async def enter(connection: Any) -> None:
         async with connection.transaction():
-            await users.enter_user(connection, SCOPE)
+            await users.enter_user(connection.of(SCOPE))
 
     async def choose(connection: Any) -> None:
         async with connection.transaction():
             await change_settings(
-                connection,
-                SCOPE,
+                connection.of(SCOPE),
                 {"encrypt_sensitive": True},
                 ["encrypt_sensitive"],
                 UserSettings(),
@@ -84,15 +83,15 @@ async def test_h3_an_old_key_seals_nothing_once_another_was_turned_on(
 
     async def write(connection: Any) -> bool:
         async with connection.transaction():
-            state = await users.lock_user(connection, SCOPE)
+            state = await users.lock_user(connection.of(SCOPE))
             return users.must_seal(state, SCOPE)
 
     async def write_profile(connection: Any) -> bool:
         profile = Profile(SCOPE.user_id, summary="zzsummary", version=1)
         async with connection.transaction():
-            await users.lock_user(connection, SCOPE)
+            await users.lock_user(connection.of(SCOPE))
             await profiles.write_profile(
-                connection, SCOPE, Profile(SCOPE.user_id), profile, {}, actor="ana", job_id=None
+                connection.of(SCOPE), Profile(SCOPE.user_id), profile, {}, actor="ana", job_id=None
             )
             return bool(await connection.fetch_value("SELECT sealed IS NOT NULL FROM profiles"))
 
@@ -140,7 +139,7 @@ async def test_h3_the_sweep_leaves_to_the_new_key_what_an_old_one_would_seal(
         )
 
         async def said(connection: Any) -> list[str]:
-            found = await conversations.read_messages(connection, SCOPE, "c", 1, 1)
+            found = await conversations.read_messages(connection.of(SCOPE), "c", 1, 1)
             return [message.content for message in found if message.sealed]
 
         assert await sweep.run() == 0

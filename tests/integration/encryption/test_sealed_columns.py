@@ -191,7 +191,7 @@ class TestTurningOn:
 
         async def accept(connection: Any) -> bool:
             async with connection.transaction():
-                state = await users.enter_user(connection, SCOPE)
+                state = await users.enter_user(connection.of(SCOPE))
                 entered.set()
                 await go_on.wait()
                 order.append("accepted")
@@ -200,8 +200,7 @@ class TestTurningOn:
         async def turn_on(connection: Any) -> UserSettings:
             async with connection.transaction():
                 made = await change_settings(
-                    connection,
-                    SCOPE,
+                    connection.of(SCOPE),
                     {"encrypt_sensitive": True},
                     ["encrypt_sensitive"],
                     UserSettings(),
@@ -215,7 +214,7 @@ class TestTurningOn:
             return bool((await cursor.fetchone())[0])
 
         async def seen(connection: Any) -> tuple[bool, int]:
-            state = await users.read_user(connection, SCOPE)
+            state = await users.read_user(connection.of(SCOPE))
             cursor = await connection.execute("SELECT to_seal FROM users")
             assert state is not None
             return state.encrypts, (await cursor.fetchone())[0]
@@ -226,7 +225,7 @@ class TestTurningOn:
 
                 async def enter(connection: Any) -> None:
                     async with connection.transaction():
-                        await users.enter_user(connection, SCOPE)
+                        await users.enter_user(connection.of(SCOPE))
 
                 await database.run(enter, timeout=120)
                 accepting = asyncio.ensure_future(database.run(accept, timeout=120))
@@ -253,8 +252,7 @@ class TestTurningOn:
         async def turn_on(connection: Any) -> UserSettings:
             async with connection.transaction():
                 return await change_settings(
-                    connection,
-                    SCOPE,
+                    connection.of(SCOPE),
                     {"encrypt_sensitive": True},
                     ["encrypt_sensitive"],
                     UserSettings(),

@@ -154,12 +154,12 @@ async def test_a_message_that_was_indexed_meanwhile_keeps_its_number(
     await Backlog(stage.maintenance, message_vectors=False).run()
     async with stage.write.connection() as connection, connection.transaction():
         counted = [Counter(tea=1), Counter(tea=1, alon=1)]
-        numbers = await index.add(connection, ANA, {MESSAGES: counted})
+        numbers = await index.add(connection.of(ANA), {MESSAGES: counted})
         numbered = [
             NumberedText(("c1", message_no), number, terms, "none")
             for message_no, number, terms in zip((1, 2), numbers[MESSAGES], counted, strict=True)
         ]
-        assert await index.number(connection, ANA, MESSAGES, numbered, model="") == 1
+        assert await index.number(connection.of(ANA), MESSAGES, numbered, model="") == 1
     assert await stage.rows("SELECT lexical_no FROM messages ORDER BY message_no") == [(1,), (3,)]
     held = dict(
         await stage.rows("SELECT term, lexical_nos FROM passage_postings WHERE term <> 'and'")

@@ -57,12 +57,12 @@ def changing(stage: Stage) -> Callable[[str], Awaitable[None]]:
         if corpus == "documents":
             ids = [row[0] for row in await stage.rows("SELECT chunk_id FROM document_chunks")]
             async with stage.removal.connection() as connection, connection.transaction():
-                await users.lock_user(connection, ANA)
-                await documents.delete_chunks(connection, ANA, ids)
+                await users.lock_user(connection.of(ANA))
+                await documents.delete_chunks(connection.of(ANA), ids)
         elif corpus == "messages":
             async with stage.removal.connection() as connection, connection.transaction():
-                await users.lock_user(connection, ANA)
-                await index.drop(connection, ANA, MESSAGES, [("plain", 1)])
+                await users.lock_user(connection.of(ANA))
+                await index.drop(connection.of(ANA), MESSAGES, [("plain", 1)])
                 await connection.execute("DELETE FROM messages")
         elif corpus == "summaries":
             await stage.rows(
@@ -107,9 +107,9 @@ async def test_a_late_vector_of_sealed_words_is_not_kept(
         sealed: dict[str, SpokenCorpus] = {"messages": MESSAGES, "summaries": SUMMARIES}
         if corpus in sealed:
             async with stage.removal.connection() as connection, connection.transaction():
-                await users.lock_user(connection, ANA)
+                await users.lock_user(connection.of(ANA))
                 with keys_at_hand(key):
-                    found = await seal_passages(connection, ANA, sealed[corpus], limit=10)
+                    found = await seal_passages(connection.of(ANA), sealed[corpus], limit=10)
                 assert len(found) == 1
         elif corpus == "memories":
             await stage.rows(

@@ -69,12 +69,12 @@ async def test_terms_of_memories_fill_segment_after_segment(
         for size in sizes:
             texts = some(rng, size)
             async with connection.transaction():
-                await users.lock_user(connection, ANA)
+                await users.lock_user(connection.of(ANA))
                 before = await keyword_index.reserve_numbers(
-                    connection, ANA, texts=size, documents=size, terms=0
+                    connection.of(ANA), texts=size, documents=size, terms=0
                 )
                 new = dict(enumerate(texts, before + 1))
-                await keyword_index.append(connection, ANA, new)
+                await keyword_index.append(connection.of(ANA), new)
             held |= new
 
     assert await stored(stage, _MEMORIES) == expected(held)
@@ -91,17 +91,17 @@ async def test_terms_of_passages_continue_wherever_others_were_removed(stage: St
                 SUMMARIES: some(rng, 1 + size // 20),
             }
             async with connection.transaction():
-                await users.lock_user(connection, ANA)
-                numbers = await index.add(connection, ANA, texts)
+                await users.lock_user(connection.of(ANA))
+                numbers = await index.add(connection.of(ANA), texts)
             for corpus, those in texts.items():
                 held[corpus.name] |= dict(zip(numbers[corpus], those, strict=True))
             # The oldest ones, so that whole segments go and others keep room at their end.
             gone = {no: held["messages"].pop(no) for no in sorted(held["messages"])[:removed]}
             async with connection.transaction():
-                await users.lock_user(connection, ANA)
+                await users.lock_user(connection.of(ANA))
                 lengths = {number: terms.total() for number, terms in gone.items()}
                 words = {term for terms in gone.values() for term in terms}
-                await index._remove(connection, ANA, MESSAGES, lengths, words)
+                await index._remove(connection.of(ANA), MESSAGES, lengths, words)
 
             assert await stored(stage, _PASSAGES) == {
                 **expected(held["messages"], "messages "),
@@ -118,9 +118,9 @@ async def test_a_table_that_was_never_analysed_is_extended_by_position(
     await stage.user()
     texts = dict(enumerate(some(random.Random(3), 300), 1))
     async with stage.write.connection() as connection, connection.transaction():
-        await users.lock_user(connection, ANA)
-        await keyword_index.append(connection, ANA, texts)
-        await keyword_index.append_passages(connection, ANA, {"messages": texts})
+        await users.lock_user(connection.of(ANA))
+        await keyword_index.append(connection.of(ANA), texts)
+        await keyword_index.append_passages(connection.of(ANA), {"messages": texts})
         await connection.execute(f"SET LOCAL plan_cache_mode = {plan}".encode())
         statement = getattr(keyword_index, append).encode()
         columns = keyword_index._columns([("messages", texts)])

@@ -21,7 +21,7 @@ async def index(stage: Stage, **texts: int) -> None:
     """Put texts into ana's keyword index under these numbers."""
     async with stage.write.connection() as connection:
         for text, number in texts.items():
-            await keyword_index.append(connection, ANA, {number: count_terms(text)})
+            await keyword_index.append(connection.of(ANA), {number: count_terms(text)})
 
 
 async def conversation(

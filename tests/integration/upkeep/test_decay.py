@@ -234,7 +234,7 @@ async def test_whoever_is_being_written_to_is_passed_over_and_comes_last(stage: 
 
     async with stage.write.connection() as writer:
         async with writer.transaction():
-            await users.lock_user(writer, Scope(TENANT, "bob"))
+            await users.lock_user(writer.of(Scope(TENANT, "bob")))
             run = asyncio.create_task(Decay(stage.maintenance, max_memories=0).run(held))
             async with asyncio.timeout(180):
                 while not await others_done():  # noqa: ASYNC110 - the database is what changes
@@ -242,8 +242,8 @@ async def test_whoever_is_being_written_to_is_passed_over_and_comes_last(stage: 
             # The others are free again while it waits for bob.
             async with stage.write.connection() as another, another.transaction():
                 await another.execute("SET LOCAL lock_timeout = '2s'")
-                await users.lock_user(another, Scope(TENANT, "ana"))
-                await users.lock_user(another, Scope(TENANT, "eve"))
+                await users.lock_user(another.of(Scope(TENANT, "ana")))
+                await users.lock_user(another.of(Scope(TENANT, "eve")))
             assert await stage.statuses("bob") == {"Something.": "active"}
         await run
     assert await stage.statuses("bob") == {"Something.": "archived"}
@@ -254,7 +254,7 @@ async def test_a_user_who_stays_busy_waits_for_the_next_run(stage: Stage) -> Non
     await stage.memory("Something.")
     held = await stage.claimed("decay")
     async with stage.write.connection() as writer, writer.transaction():
-        await users.lock_user(writer, Scope(TENANT, "ana"))
+        await users.lock_user(writer.of(Scope(TENANT, "ana")))
         # Longer than a lock is waited for.
         await Decay(stage.maintenance, max_memories=0).run(held)
     assert await stage.counts(held) == {**NOTHING, "users_busy": 1}

@@ -94,7 +94,7 @@ async def test_nothing_is_left_of_a_message_but_what_was_learnt(stage: Stage) ->
         await source(stage, learnt, number)
     text = count_terms("Learnt content.", f"I said {CANARY}.", "I said remainder.")
     async with stage.write.connection() as connection:
-        await keyword_index.append(connection, ANA, {1: text, 2: count_terms("Other content.")})
+        await keyword_index.append(connection.of(ANA), {1: text, 2: count_terms("Other content.")})
     await stage.rows(
         "UPDATE users SET last_lexical_no = 2, lexical_documents = 2, lexical_terms = %s",
         text.total() + 2,

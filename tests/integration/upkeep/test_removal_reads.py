@@ -51,9 +51,9 @@ async def test_a_removal_of_some_reads_no_others(stage: Stage) -> None:
     async with stage.removal.connection() as connection, connection.transaction():
         await connection.execute("SET LOCAL plan_cache_mode = force_generic_plan")
         await connection.execute("SET LOCAL enable_seqscan = off")
-        assert await document_mentions.drop_unmentioned(connection, ANA, ids[:1]) == 1
-        assert await removal.delete_source_vectors(connection, ANA, ids[:1]) == 1
-        await removal.drop_excerpts(connection, ANA, ids[:1])
+        assert await document_mentions.drop_unmentioned(connection.of(ANA), ids[:1]) == 1
+        assert await removal.delete_source_vectors(connection.of(ANA), ids[:1]) == 1
+        await removal.drop_excerpts(connection.of(ANA), ids[:1])
         read: dict[str, int] = dict(await connection.fetch_rows(_READ, ()))
     assert read.keys() == {"entities", "history", "memory_source_embeddings"}
     assert max(read.values()) < len(ids) / 2, read
@@ -63,9 +63,9 @@ async def test_a_removal_of_some_reads_no_others(stage: Stage) -> None:
 async def test_a_removal_of_all_leaves_none(stage: Stage) -> None:
     count = len(await fill(stage, 3))
     async with stage.removal.connection() as connection, connection.transaction():
-        assert await document_mentions.drop_unmentioned(connection, ANA) == count
-        assert await removal.delete_source_vectors(connection, ANA) == count
-        await removal.drop_excerpts(connection, ANA)
+        assert await document_mentions.drop_unmentioned(connection.of(ANA)) == count
+        assert await removal.delete_source_vectors(connection.of(ANA)) == count
+        await removal.drop_excerpts(connection.of(ANA))
     assert await stage.value(_QUOTES) == 0
 
 
@@ -86,7 +86,7 @@ async def test_who_keeps_everything_is_not_examined(stage: Stage) -> None:
     async with stage.removal.connection() as connection, connection.transaction():
         assert await retention.count(connection, TENANT, keep, user_id=None) == (0, 0, 0, 0)
         assert await retention.find_due(connection, TENANT, keep, after="", limit=9) == ([], "ana")
-        assert await retention.find_messages(connection, ANA, keep, limit=99) == []
-        assert await retention.find_memories(connection, ANA, keep, limit=99) == []
+        assert await retention.find_messages(connection.of(ANA), keep, limit=99) == []
+        assert await retention.find_memories(connection.of(ANA), keep, limit=99) == []
         # At most when each statement asks when the user spoke last.
         assert await connection.fetch_value(_LOOKED_UP, ()) <= 4

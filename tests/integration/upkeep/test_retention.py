@@ -162,12 +162,12 @@ async def test_a_memory_told_in_between_stays(stage: Stage) -> None:
     untold = await stage.memory("Untold.")
     keep = RetentionDays(30, 0)
     async with stage.removal.connection() as connection, connection.transaction():
-        await users.lock_user(connection, ANA)
-        found = await retention.find_memories(connection, ANA, keep, limit=10)
+        await users.lock_user(connection.of(ANA))
+        found = await retention.find_memories(connection.of(ANA), keep, limit=10)
         assert set(found) == {told, untold}
         await stage.told(told)
-        locked = await removal.lock_memories(connection, ANA, found)
-        assert await retention.find_memories(connection, ANA, keep, limit=10, among=locked) == [
+        locked = await removal.lock_memories(connection.of(ANA), found)
+        assert await retention.find_memories(connection.of(ANA), keep, limit=10, among=locked) == [
             untold
         ]
 
@@ -186,7 +186,7 @@ async def test_a_user_who_stays_busy_waits_for_the_next_run(stage: Stage) -> Non
     for user in ("ana", "bob"):
         await stage.memory(user=user)
     async with stage.write.connection() as writer, writer.transaction():
-        await users.lock_user(writer, ANA)
+        await users.lock_user(writer.of(ANA))
         counts = await stage.retention(30)
     assert counts == {**NOTHING, "memories": 1, "users_busy": 1}
     assert (await stage.retention(30))["memories"] == 1

@@ -10,8 +10,7 @@ import pytest
 
 from hitherto_extraction.storage import removal
 from hitherto_extraction.storage import schedules as storage
-from hitherto_shared.database.pool import Connection
-from hitherto_shared.models import Scope
+from hitherto_shared.database.user_rows import UserRows
 from tests.integration.upkeep.stage import Stage
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
@@ -35,10 +34,10 @@ async def test_row_42_a_run_of_retention_looks_again_under_the_lock(
     untold = await stage.memory("Untold.")
     lock = removal.lock_memories
 
-    async def late(connection: Connection, scope: Scope, found: Sequence[UUID]) -> list[UUID]:
+    async def late(user: UserRows, found: Sequence[UUID]) -> list[UUID]:
         assert {told, untold} & set(found)
         await stage.told(told)
-        return list(await lock(connection, scope, found))
+        return list(await lock(user, found))
 
     monkeypatch.setattr(removal, "lock_memories", late)
     assert (await stage.retention(30))["memories"] == 1

@@ -8,7 +8,6 @@ from hitherto_extraction.pipeline.operations import Closure, Occasion, Plan, Rew
 from hitherto_extraction.pipeline.sealed_memories import is_sensitive, postings_of, tags_of
 from hitherto_extraction.pipeline.write import events_of
 from hitherto_extraction.storage.sealed_rows import without_words
-from hitherto_shared.models import Scope
 from hitherto_shared.text.bm25 import Statistics, score
 from hitherto_shared.text.terms import query_terms
 from tests.unit.pipeline.situations import known
@@ -57,7 +56,7 @@ def test_h3_the_history_of_what_is_sealed_has_no_words() -> None:
         ],
         sealed=frozenset({before.memory_id}),
     )
-    occasion = Occasion(Scope("default", "ana"), None, None, clear.valid_from)
+    occasion = Occasion(None, None, clear.valid_from)
     told = events_of(plan, occasion)
     assert [event.sealed for event in told] == [True, False, False]
     kept = [(without_words(event.before), without_words(event.after)) for event in told[:1]]

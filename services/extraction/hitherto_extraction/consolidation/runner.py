@@ -42,6 +42,7 @@ from hitherto_extraction.storage import consolidation, ledger, users
 from hitherto_extraction.storage.consolidation import Member
 from hitherto_extraction.storage.users import UserWriteState
 from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.embeddings.active_embedder import active_model
 from hitherto_shared.encryption.at_hand import keys_at_hand
 from hitherto_shared.encryption.failures import KeyServiceUnavailable, KeyUnavailable
@@ -116,7 +117,7 @@ class Consolidation:
                 page, after = await self._page(connection, tenant_id, wanted, after)
             for each in page:
                 scope = Scope(tenant_id, each)
-                board = await read_board(connection, scope, wanted)
+                board = await read_board(connection.of(scope), wanted)
                 for name, number in (await board.counts(again=wanted.again)).items():
                     counts[name] += number
             if after is None:
@@ -189,7 +190,7 @@ class Consolidation:
         """
 
         async def work(connection: Connection) -> bool:
-            why = self._why_not(await users.read_user(connection, held.scope))
+            why = self._why_not(await users.read_user(connection.of(held.scope)))
             if why is not None:
                 await attempts.discard(connection, held, why)
             return why is None
@@ -211,9 +212,10 @@ class Consolidation:
 
     async def _user(self, run: ConsolidationAttempt, scope: Scope) -> None:
         async def look(connection: Connection) -> TagReview:
-            if self._why_not(await users.read_user(connection, scope)) is not None:
+            user = connection.of(scope)
+            if self._why_not(await users.read_user(user)) is not None:
                 raise _NotWanted
-            return await read_board(connection, scope, run.wanted)
+            return await read_board(user, run.wanted)
 
         # Only for the name: a memory that was sealed since must not open, and is not merged.
         with keys_at_hand(await self.key_of_names(scope)):
@@ -248,7 +250,7 @@ class Consolidation:
 
         async def read(connection: Connection) -> Background:
             await self.budget.require(connection, scope.tenant_id, run.held.kind)
-            return await _read(connection, scope, board, group, run.wanted)
+            return await _read(connection.of(scope), board, group, run.wanted)
 
         background = await self.write.run(read, timeout=_SECONDS, repeatable=True)
         try:
@@ -279,8 +281,9 @@ class Consolidation:
         held = run.held
 
         async def work(connection: Connection) -> tuple[list[tuple[Merge, Member]], Result] | None:
+            user = connection.of(scope)
             async with connection.transaction():
-                state = await self._lock(connection, held, scope)
+                state = await self._lock(user, held)
                 if state is None:
                     return None
                 job = await jobs.get_job(connection, held.tenant_id, held.job_id)
@@ -296,8 +299,7 @@ class Consolidation:
                 written: list[tuple[Merge, Member]] = []
                 for ready in answered.merges:
                     made = await write_merge(
-                        connection,
-                        scope,
+                        user,
                         ready,
                         model=usable,
                         at=at,
@@ -306,9 +308,7 @@ class Consolidation:
                     )
                     if made is not None:
                         written.append((ready.merge, made))
-                await ledger.charge(
-                    connection, scope, held.job_id, held.kind, list(answered.charges)
-                )
+                await ledger.charge(user, held.job_id, held.kind, list(answered.charges))
                 result = result_after(run, answered, written)
                 await claims.record_progress(
                     connection,
@@ -329,45 +329,40 @@ class Consolidation:
         """Record the results for a user's tags so far."""
 
         async def work(connection: Connection) -> bool:
-            if await self._lock(connection, run.held, scope) is None:
+            user = connection.of(scope)
+            if await self._lock(user, run.held) is None:
                 return False
-            await consolidation.mark(connection, scope, board.marks(), job_id=run.held.job_id)
+            await consolidation.mark(user, board.marks(), job_id=run.held.job_id)
             return True
 
         if not await self.write.transact(work, timeout=_SECONDS):
             raise _gone(run.held)
         board.marked()
 
-    async def _lock(
-        self, connection: Connection, held: Claim, scope: Scope
-    ) -> UserWriteState | None:
+    async def _lock(self, user: UserRows, held: Claim) -> UserWriteState | None:
         """Become the only writer of the user's memories.
 
         None if the user has switched learning off.
         """
-        state = await users.lock_user(connection, scope)
-        await claims.hold(connection, held)
+        state = await users.lock_user(user)
+        await claims.hold(user.connection, held)
         why = self._why_not(state)
         if why is not None and held.user_id is not None:
-            await attempts.discard(connection, held, why)
+            await attempts.discard(user.connection, held, why)
         return state if why is None else None
 
 
 async def _read(
-    connection: Connection,
-    scope: Scope,
-    board: TagReview,
-    group: Group,
-    wanted: ConsolidationTarget,
+    user: UserRows, board: TagReview, group: Group, wanted: ConsolidationTarget
 ) -> Background:
     ids = [each.memory_id for each in group.members]
-    apart = await consolidation.taken_apart(connection, scope, ids)
+    apart = await consolidation.taken_apart(user, ids)
     if wanted.again:
         # A caller that names a tag wants it merged despite an earlier separation, once something
         # newer than the merge exists.
         newest = max(each.int for each in ids)
         apart = {m: {by for by in merges if by.int > newest} for m, merges in apart.items()}
-    return Background(board.names, apart, await read_words(connection, scope, ids))
+    return Background(board.names, apart, await read_words(user, ids))
 
 
 def _gone(held: Claim) -> Exception:

@@ -9,9 +9,9 @@ from uuid import UUID
 from hitherto_extraction.consolidation.groups import Group, mark_of, plan_groups
 from hitherto_extraction.storage import consolidation, profiles
 from hitherto_extraction.storage.consolidation import ConsolidationMark, CrowdedTag, Member
-from hitherto_shared.database.pool import Connection
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.encryption.failures import KeyUnavailable
-from hitherto_shared.models import Profile, Scope
+from hitherto_shared.models import Profile
 from hitherto_shared.offloading import beside_loop, end_if_given_up
 
 _WORK_OF_A_CHARACTER = 16
@@ -136,24 +136,20 @@ class TagReview:
         return counts
 
 
-async def read_board(
-    connection: Connection, scope: Scope, wanted: ConsolidationTarget
-) -> TagReview:
+async def read_board(user: UserRows, wanted: ConsolidationTarget) -> TagReview:
     """The crowded tags of a user and their memories.
 
     Without the key to a sealed profile, the user's name is unknown, and memories that use it
     count as being about somebody else: they are then not merged with the user's.
     """
-    tags = await consolidation.read_crowded(
-        connection, scope, tag=wanted.tag, above=wanted.crowded_above
-    )
+    tags = await consolidation.read_crowded(user, tag=wanted.tag, above=wanted.crowded_above)
     if not tags:
         return TagReview([], [], [])
-    members = await consolidation.read_members(connection, scope, [each.tag for each in tags])
+    members = await consolidation.read_members(user, [each.tag for each in tags])
     try:
-        profile, _ = await profiles.read_profile(connection, scope)
+        profile, _ = await profiles.read_profile(user)
     except KeyUnavailable:
-        profile = Profile(scope.user_id)
+        profile = Profile(user.scope.user_id)
     personal = profile.facts.get("personal")
     name = personal.get("name") if isinstance(personal, dict) else None
     names = [name] if isinstance(name, str) and name.strip() else []

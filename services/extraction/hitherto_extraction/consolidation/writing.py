@@ -28,11 +28,11 @@ from hitherto_extraction.storage import (
 from hitherto_extraction.storage.consolidation import Member
 from hitherto_extraction.storage.editing import EditableMemory
 from hitherto_extraction.storage.ledger import ChangeEvent
-from hitherto_shared.database.pool import Connection
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.encryption.at_hand import KeyNeeded
 from hitherto_shared.identifiers import uuid7
-from hitherto_shared.models import CURRENT_STATUSES, Memory, Scope
+from hitherto_shared.models import CURRENT_STATUSES, Memory
 
 ACTOR = "consolidation"
 _REASON = "merged with memories that say much the same"
@@ -57,8 +57,7 @@ class EmbeddedMerge:
 
 
 async def write_merge(
-    connection: Connection,
-    scope: Scope,
+    user: UserRows,
     ready: EmbeddedMerge,
     *,
     model: str | None,
@@ -74,7 +73,7 @@ async def write_merge(
     merge = ready.merge
     ids = [each.memory_id for each in merge.originals]
     try:
-        found = await editing.read(connection, scope, ids)
+        found = await editing.read(user, ids)
     except KeyNeeded:
         # One has been sealed since: sensitive memories are not merged.
         return None
@@ -83,31 +82,29 @@ async def write_merge(
     originals = [found[memory_id] for memory_id in ids]
     vector = ready.content_vector if model is not None else None
     row = merged_row(merge, originals, memory_id=uuid7(), at=at, job_id=job_id)
-    said = {} if encrypts else await read_words(connection, scope, ids)
+    said = {} if encrypts else await read_words(user, ids)
     words = source_words(said, merge.originals)
     terms = terms_of(row["content"], words, row["keywords"], row["questions"])
     number = 1 + await keyword_index.reserve_numbers(
-        connection, scope, texts=1, documents=1, terms=terms.total()
+        user, texts=1, documents=1, terms=terms.total()
     )
-    await keyword_index.append(connection, scope, {number: terms})
+    await keyword_index.append(user, {number: terms})
     row |= {
         "lexical_no": number,
         "lexical_length": terms.total(),
         "embedding_state": "pending" if vector is None else "stored",
     }
     merged_id: UUID = row["memory_id"]
-    await memories.insert(connection, scope, [row])
-    await consolidation.inherit(connection, scope, ids, into=merged_id)
+    await memories.insert(user, [row])
+    await consolidation.inherit(user, ids, into=merged_id)
     if vector is not None and model is not None:
-        await memories.write_vectors(
-            connection, scope, [(merged_id, "active", vector)], model=model
-        )
+        await memories.write_vectors(user, [(merged_id, "active", vector)], model=model)
         # A message may have been sealed or deleted since the vector was computed.
         if ready.words_vector is not None and words == ready.words:
             await memories.write_source_vectors(
-                connection, scope, [(merged_id, ready.words_vector)], model=model
+                user, [(merged_id, ready.words_vector)], model=model
             )
-    created = await editing.read_one(connection, scope, merged_id)
+    created = await editing.read_one(user, merged_id)
     events = [
         ChangeEvent(
             "memory",
@@ -122,8 +119,7 @@ async def write_merge(
         after = original.changed(status="superseded", superseded_by=merged_id)
         events.append(
             await write_next(
-                connection,
-                scope,
+                user,
                 original,
                 after,
                 "superseded",
@@ -133,7 +129,7 @@ async def write_merge(
                 related=merged_id,
             )
         )
-    await ledger.record(connection, scope, job_id, events, actor=ACTOR)
+    await ledger.record(user, job_id, events, actor=ACTOR)
     return Member(
         memory_id=merged_id,
         version=1,
@@ -155,12 +151,10 @@ def _changed(shown: Member, now: EditableMemory | None) -> bool:
     )
 
 
-async def read_words(
-    connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
-) -> dict[UUID, list[str]]:
+async def read_words(user: UserRows, memory_ids: Sequence[UUID]) -> dict[UUID, list[str]]:
     """For each memory the words of its messages that are stored in clear."""
     said = await known_memories.source_words(
-        connection, scope, memory_ids, newest=_SOURCES, characters=MAX_SOURCE_TEXT
+        user, memory_ids, newest=_SOURCES, characters=MAX_SOURCE_TEXT
     )
     return {memory_id: [text for _, text in found] for memory_id, found in said.items()}
 
@@ -171,35 +165,25 @@ def source_words(words: Mapping[UUID, Sequence[str]], originals: Sequence[Member
     return "\n".join(dict.fromkeys(said))[:MAX_SOURCE_TEXT]
 
 
-async def undo(
-    connection: Connection, scope: Scope, memory_id: UUID, *, actor: str
-) -> list[Memory]:
+async def undo(user: UserRows, memory_id: UUID, *, actor: str) -> list[Memory]:
     """A call of UndoConsolidation, in its transaction; see `undo_merge`.
 
     Raises:
         WrongState: The user was erased.
     """
-    await users.enter_alone(connection, scope)
-    return await undo_merge(connection, scope, memory_id, actor=actor)
+    await users.enter_alone(user)
+    return await undo_merge(user, memory_id, actor=actor)
 
 
-async def read_originals(
-    connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
-) -> list[Memory]:
+async def read_originals(user: UserRows, memory_ids: Sequence[UUID]) -> list[Memory]:
     """The present state of the originals of a merge that was undone, the oldest first."""
-    found = await editing.read(connection, scope, memory_ids)
+    found = await editing.read(user, memory_ids)
     held = [each.memory for each in found.values()]
     return sorted(held, key=lambda memory: (memory.created_at, memory.memory_id))
 
 
 async def undo_merge(
-    connection: Connection,
-    scope: Scope,
-    memory_id: UUID,
-    *,
-    actor: str,
-    reason: str = _UNDONE,
-    share: bool = False,
+    user: UserRows, memory_id: UUID, *, actor: str, reason: str = _UNDONE, share: bool = False
 ) -> list[Memory]:
     """Take a merged memory apart; returns the originals, ACTIVE again, the oldest first.
 
@@ -214,7 +198,7 @@ async def undo_merge(
         NotFound: The user has no such memory.
         WrongState: It was not created by consolidation, was replaced, or replaces nothing any more.
     """
-    merged = await editing.read_one(connection, scope, memory_id)
+    merged = await editing.read_one(user, memory_id)
     if merged.memory.source != "consolidation":
         raise editing.status_conflict(
             merged.memory, "this memory was not made by consolidation, so there is nothing to undo"
@@ -224,7 +208,7 @@ async def undo_merge(
             merged.memory,
             f"this memory is {merged.memory.status.upper()}: see the memory that replaced it",
         )
-    held = await editing.read(connection, scope, merged.memory.supersedes)
+    held = await editing.read(user, merged.memory.supersedes)
     originals = [
         each
         for each in held.values()
@@ -235,40 +219,31 @@ async def undo_merge(
             merged.memory,
             "this memory no longer replaces any memory, so there is nothing to restore",
         )
-    at = await users.database_now(connection)
+    at = await users.database_now(user.connection)
     events = []
     back = {each.memory.memory_id for each in originals}
     ended = merged.memory if share and merged.memory.status not in _CURRENT else None
     for each in originals:
         after = each.changed(status="active", superseded_by=None)
         events.append(
-            await write_next(
-                connection, scope, each, after, "restored", reason, at=at, related=memory_id
-            )
+            await write_next(user, each, after, "restored", reason, at=at, related=memory_id)
         )
         if ended is not None and ended.superseded_by != each.memory.memory_id:
-            events.append(await _end_too(connection, scope, after, ended, reason, at))
+            events.append(await _end_too(user, after, ended, reason, at))
     if merged.memory.superseded_by is not None:
-        await memories.remove_superseded(
-            connection, scope, memory_id, by=merged.memory.superseded_by
-        )
+        await memories.remove_superseded(user, memory_id, by=merged.memory.superseded_by)
     left = [each for each in merged.memory.supersedes if each not in back]
     archived = replace(merged, challenges=()).changed(
         status="archived", superseded_by=None, supersedes=left
     )
-    events.append(await write_next(connection, scope, merged, archived, "archived", reason, at=at))
-    await ledger.record(connection, scope, None, events, actor=actor)
-    await _mark(connection, scope, originals)
-    return await read_originals(connection, scope, sorted(back))
+    events.append(await write_next(user, merged, archived, "archived", reason, at=at))
+    await ledger.record(user, None, events, actor=actor)
+    await _mark(user, originals)
+    return await read_originals(user, sorted(back))
 
 
 async def _end_too(
-    connection: Connection,
-    scope: Scope,
-    original: EditableMemory,
-    ended: Memory,
-    reason: str,
-    at: datetime,
+    user: UserRows, original: EditableMemory, ended: Memory, reason: str, at: datetime
 ) -> ChangeEvent:
     """Let an original that is active again end as its merged memory has ended."""
     before = original.changed(version=original.memory.version + 1)
@@ -277,12 +252,9 @@ async def _end_too(
         status=ended.status, superseded_by=ended.superseded_by, valid_to=valid_to
     )
     if ended.superseded_by is not None:
-        await memories.add_superseded(
-            connection, scope, before.memory.memory_id, by=ended.superseded_by
-        )
+        await memories.add_superseded(user, before.memory.memory_id, by=ended.superseded_by)
     return await write_next(
-        connection,
-        scope,
+        user,
         before,
         after,
         ended.status,
@@ -294,10 +266,8 @@ async def _end_too(
     )
 
 
-async def _mark(connection: Connection, scope: Scope, originals: Sequence[EditableMemory]) -> None:
+async def _mark(user: UserRows, originals: Sequence[EditableMemory]) -> None:
     # A record holds the tag in clear, and sealed memories are never merged by it.
     tags = sorted({tag for each in originals if not each.sealed for tag in each.memory.tags})
-    members = await consolidation.read_members(connection, scope, tags)
-    await consolidation.mark(
-        connection, scope, [mark_of(tag, members) for tag in tags], job_id=None
-    )
+    members = await consolidation.read_members(user, tags)
+    await consolidation.mark(user, [mark_of(tag, members) for tag in tags], job_id=None)

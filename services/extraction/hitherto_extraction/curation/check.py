@@ -38,6 +38,7 @@ from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_extraction.storage.users import UserWriteState
 from hitherto_extraction.user_key import key_of
 from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.encryption.at_hand import keys_at_hand
 from hitherto_shared.encryption.user_keys import UserKeys
 
@@ -101,17 +102,16 @@ class Check:
 
     async def _open(self, connection: Connection, held: Claim) -> _Question | None:
         """The question for the model; None if there is none, and then the job has ended."""
-        state = await users.read_user(connection, held.scope)
+        user = connection.of(held.scope)
+        state = await users.read_user(user)
         if await self._discarded(connection, held, state):
             return None
         memory_id = UUID(str(held.params["memory_id"]))
-        saved = await _current(connection, held, memory_id)
+        saved = await _current(user, memory_id)
         if saved is not None:
             role = _SPEAKERS.get(saved.origin, saved.origin)
             said = StoredMessage(1, "", role, "", saved.content, saved.said_at)
-            asked = await read_prompt(
-                connection, held.scope, "", [said], self.extraction.rules, without={memory_id}
-            )
+            asked = await read_prompt(user, "", [said], self.extraction.rules, without={memory_id})
             if asked.local_memories:
                 return _Question(saved, asked)
         await claims.finish(connection, held, Result.of(held.result).stored())
@@ -130,35 +130,32 @@ class Check:
     async def _commit(
         self, connection: Connection, held: Claim, asked_about: CurrentMemory, outcome: BatchOutcome
     ) -> None:
-        scope = held.scope
-        state = await users.lock_user(connection, scope)
+        user = connection.of(held.scope)
+        state = await users.lock_user(user)
         await claims.hold(connection, held)
         if await self._discarded(connection, held, state):
             return
-        encrypts = users.must_seal(state, scope)
+        encrypts = users.must_seal(state, held.scope)
         result = outcome.result
-        saved = await _current(connection, held, asked_about.memory_id)
+        saved = await _current(user, asked_about.memory_id)
         if saved is not None and saved.content == asked_about.content:
-            plan = await _plan(connection, held, saved, outcome, daily=self.daily_changes)
+            plan = await _plan(user, saved, outcome, daily=self.daily_changes)
             at = await users.database_now(connection)
-            occasion = Occasion(scope, held.job_id, None, at, encrypts=encrypts)
-            await write_plan(connection, occasion, plan, Vectors())
+            occasion = Occasion(held.job_id, None, at, encrypts=encrypts)
+            await write_plan(user, occasion, plan, Vectors())
             result = result.with_plan(plan, outcome.answer.dropped)
-        await ledger.charge(connection, scope, held.job_id, held.kind, outcome.charges)
+        await ledger.charge(user, held.job_id, held.kind, outcome.charges)
         await claims.finish(connection, held, result.stored())
 
 
-async def _current(connection: Connection, held: Claim, memory_id: UUID) -> CurrentMemory | None:
-    known = await known_memories.read_known(connection, held.scope, [memory_id])
+async def _current(user: UserRows, memory_id: UUID) -> CurrentMemory | None:
+    known = await known_memories.read_known(user, [memory_id])
     found = known.get(memory_id)
     return found if found is not None and found.status == "active" else None
 
 
-async def _plan(
-    connection: Connection, held: Claim, saved: CurrentMemory, outcome: BatchOutcome, *, daily: int
-) -> Plan:
+async def _plan(user: UserRows, saved: CurrentMemory, outcome: BatchOutcome, *, daily: int) -> Plan:
     """The memories that end because of the saved memory."""
-    scope = held.scope
     said = StoredMessage(1, "", saved.origin, "", saved.content, saved.said_at)
     answer = outcome.answer
     plan = await asyncio.to_thread(
@@ -171,12 +168,12 @@ async def _plan(
             witnesses=Witnesses("", {"m1": said}),
             local_memories=outcome.local_memories,
             known=await known_memories.read_known(
-                connection, scope, [saved.memory_id, *outcome.local_memories.values()]
+                user, [saved.memory_id, *outcome.local_memories.values()]
             ),
             neighbours={},
             vectors={},
             threshold=1.0,
-            room=await room_of(connection, scope, Changes(), daily=daily),
+            room=await room_of(user, Changes(), daily=daily),
             stated={_SAVED: saved.memory_id},
         ),
     )

@@ -27,6 +27,7 @@ from hitherto_extraction.storage.idempotency import Identity
 from hitherto_extraction.user_key import with_keys
 from hitherto_shared.audit.trail import Trail
 from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.errors import NotFound
 from hitherto_shared.models import Scope
@@ -101,12 +102,15 @@ class Clearing:
         )
         if extent is not None:
             while done := await self.write.transact(
-                lambda connection: _forget(connection, wanted, extent.before), timeout=left()
+                lambda connection: _forget(
+                    connection.of(wanted.scope), extent.before, wanted.actor
+                ),
+                timeout=left(),
             ):
                 counts["memories"] += done
             for name in extent.conversations:
                 removed = await self.removal.transact(
-                    lambda connection: _remove(connection, wanted.scope, name),  # noqa: B023
+                    lambda connection: _remove(connection.of(wanted.scope), name),  # noqa: B023
                     timeout=left(),
                 )
                 counts.update(removed)
@@ -120,7 +124,7 @@ class Clearing:
                 self.removal,
                 identity,
                 IdempotentOperation(
-                    lambda connection: _finish(connection, wanted, counts),
+                    lambda connection: _finish(connection.of(wanted.scope), wanted, counts),
                     ids=lambda made: [json.dumps(made)],
                     again=again,
                     users=lambda _: [wanted.scope.user_id],
@@ -137,53 +141,51 @@ class Clearing:
         """Stop learning and determine the extent; None if the key has been used."""
         if await first_ids(connection, identity) is not None:
             return None
-        scope = wanted.scope
-        await users.enter_alone(connection, scope)
+        user = connection.of(wanted.scope)
+        await users.enter_alone(user)
         # No accepted message is left for a later job, nor for one that is run again.
-        backlog = await clearing.lock_backlog(connection, scope)
-        await cancelling.own_backlog(connection, scope, backlog, max_attempts=self.max_attempts)
-        await clearing.pass_backlog(connection, scope)
-        for job_id in await cancelling.cancel_learning(connection, scope):
+        backlog = await clearing.lock_backlog(user)
+        await cancelling.own_backlog(user, backlog, max_attempts=self.max_attempts)
+        await clearing.pass_backlog(user)
+        for job_id in await cancelling.cancel_learning(user):
             await announce(connection, str(job_id))
         await announce(connection, "queued")
         return _Extent(
             await users.database_now(connection),
-            await clearing.find_conversations(connection, scope) if wanted.conversations else (),
+            await clearing.find_conversations(user) if wanted.conversations else (),
         )
 
 
-async def _forget(connection: Connection, wanted: ClearRequest, before: datetime) -> int:
-    await users.enter_alone(connection, wanted.scope)
+async def _forget(user: UserRows, before: datetime, actor: str) -> int:
+    await users.enter_alone(user)
     return await clearing.forget_some(
-        connection,
-        wanted.scope,
+        user,
         before=before,
-        at=await users.database_now(connection),
-        actor=wanted.actor,
+        at=await users.database_now(user.connection),
+        actor=actor,
         reason=REASON,
         limit=BATCH,
     )
 
 
-async def _remove(connection: Connection, scope: Scope, conversation_id: str) -> Counts:
+async def _remove(user: UserRows, conversation_id: str) -> Counts:
     """Delete one conversation, unless it is gone."""
     try:
-        counts = await delete_conversation(connection, scope, conversation_id)
+        counts = await delete_conversation(user, conversation_id)
     except NotFound:
         return {}
     return {"conversations": 1, "messages": counts["messages"]}
 
 
-async def _finish(connection: Connection, wanted: ClearRequest, counts: Counter[str]) -> Counts:
+async def _finish(user: UserRows, wanted: ClearRequest, counts: Counter[str]) -> Counts:
     """The steps of the last transaction, and the counts by name; every name is present."""
-    scope = wanted.scope
-    await users.enter_alone(connection, scope)
-    await clearing.drop_groups(connection, scope)
+    await users.enter_alone(user)
+    await clearing.drop_groups(user)
     emptied = 0
     if wanted.profile:
-        emptied = await _empty_profile(connection, wanted)
+        emptied = await _empty_profile(user, wanted.actor)
     if wanted.conversations:
-        await clearing.drop_working_memory(connection, scope)
+        await clearing.drop_working_memory(user)
     return {
         "memories": counts["memories"],
         "profiles": emptied,
@@ -192,14 +194,12 @@ async def _finish(connection: Connection, wanted: ClearRequest, counts: Counter[
     }
 
 
-async def _empty_profile(connection: Connection, wanted: ClearRequest) -> int:
+async def _empty_profile(user: UserRows, actor: str) -> int:
     """Remove the profile's contents and the inferred preferences; returns 1 if there were any.
 
     Department and access level stay: only a credential that manages profiles changes these.
     """
-    held, _ = await profiles.read_profile(connection, wanted.scope)
-    emptied = await update_profile(
-        connection, wanted.scope, {}, [(name,) for name in FIELDS], version=0, actor=wanted.actor
-    )
-    ways = await clearing.drop_preferences(connection, wanted.scope)
+    held, _ = await profiles.read_profile(user)
+    emptied = await update_profile(user, {}, [(name,) for name in FIELDS], version=0, actor=actor)
+    ways = await clearing.drop_preferences(user)
     return int(emptied.version != held.version or ways > 0)

@@ -43,11 +43,11 @@ from hitherto_extraction.storage import profiles as people
 from hitherto_extraction.storage.editing import EditableMemory
 from hitherto_extraction.storage.ledger import ChangeEvent
 from hitherto_extraction.storage.sealed_rows import SENSITIVE_TYPES
-from hitherto_shared.database.pool import Connection
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.embeddings.active_embedder import active_model
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.errors import invalid
-from hitherto_shared.models import CURRENT_STATUSES, Memory, Scope
+from hitherto_shared.models import CURRENT_STATUSES, Memory
 from hitherto_shared.text.normalise import fold
 
 FIELDS = (
@@ -112,14 +112,13 @@ def new_content(correction: Correction) -> str | None:
 
 
 async def correct(
-    connection: Connection,
-    scope: Scope,
+    user: UserRows,
     memory_id: UUID,
     correction: Correction,
     vector: NewVector | None,
     *,
     actor: str,
-    check: Callable[[Connection, Scope, UUID], Awaitable[None]],
+    check: Callable[[UserRows, UUID], Awaitable[None]],
 ) -> Memory:
     """Correct a memory in the caller's transaction.
 
@@ -133,8 +132,8 @@ async def correct(
         WrongState: The user was erased, or the memory was replaced or forgotten.
         InvalidRequest: The values do not fit together.
     """
-    encrypts = users.must_seal(await users.enter_alone(connection, scope), scope)
-    held = await editing.read_one(connection, scope, memory_id)
+    encrypts = users.must_seal(await users.enter_alone(user), user.scope)
+    held = await editing.read_one(user, memory_id)
     before = held.memory
     check_version("memory", before.version, correction.version)
     if before.status not in _CORRECTABLE:
@@ -146,42 +145,40 @@ async def correct(
     # Parses the new words: in a thread, so that the event loop is not blocked.
     after = await asyncio.to_thread(corrected, before, correction)
     if after.content != before.content and ("entities",) not in correction.paths:
-        after = replace(after, entities=await _entities(connection, scope, held, after, encrypts))
+        after = replace(after, entities=await _entities(user, held, after, encrypts))
     if after == before:
         return before
-    at = await users.database_now(connection)
+    at = await users.database_now(user.connection)
     questions = kept(held.questions, after.content, after.detail)
     edited = replace(held, memory=after, said_at=at, questions=questions)
     if is_sensitive(after.type, after.sensitive) and (held.sealed or encrypts):
         if after.entities and tuple(after.entities) != tuple(before.entities):
             raise invalid("memory.entities", "must be empty: an encrypted memory names no entities")
         edited = replace(edited, sealed=True)
-        event = await write_next(
-            connection, scope, held, edited, *_change(before, after), at=at, vector=vector
-        )
+        event = await write_next(user, held, edited, *_change(before, after), at=at, vector=vector)
     else:
-        event = await _write_clear(connection, scope, held, edited, vector, at=at)
-    stored = await editing.read_one(connection, scope, memory_id)
+        event = await _write_clear(user, held, edited, vector, at=at)
+    stored = await editing.read_one(user, memory_id)
     if before.entities != after.entities:
         event = replace(
             event,
             before={**(event.before or {}), "entities": list(before.entities)},
             after={**(event.after or {}), "entities": list(after.entities)},
         )
-    await ledger.record(connection, scope, None, [event], actor=actor)
+    await ledger.record(user, None, [event], actor=actor)
     if after.content != before.content and after.status == "active" and after.valid_from <= at:
-        await check(connection, scope, memory_id)
+        await check(user, memory_id)
     return stored.memory
 
 
 async def _entities(
-    connection: Connection, scope: Scope, held: EditableMemory, after: Memory, encrypts: bool
+    user: UserRows, held: EditableMemory, after: Memory, encrypts: bool
 ) -> Sequence[str]:
     """The entities that a memory mentions after rewording: the known names in its words."""
     if held.sealed or (encrypts and is_sensitive(after.type, after.sensitive)):
         return after.entities
-    before = {fold(each.name) for each in await names_in(connection, scope, held.memory.content)}
-    named = [each.name for each in await names_in(connection, scope, after.content)]
+    before = {fold(each.name) for each in await names_in(user, held.memory.content)}
+    named = [each.name for each in await names_in(user, after.content)]
     now = {fold(name) for name in named}
     # A name that never occurred in the words was added explicitly, and stays.
     kept = [name for name in after.entities if fold(name) in now or fold(name) not in before]
@@ -191,8 +188,7 @@ async def _entities(
 
 
 async def _write_clear(
-    connection: Connection,
-    scope: Scope,
+    user: UserRows,
     held: EditableMemory,
     edited: EditableMemory,
     vector: NewVector | None,
@@ -203,25 +199,23 @@ async def _write_clear(
     before, after = held.memory, edited.memory
     memory_id = after.memory_id
     edited = replace(edited, sealed=False)
-    active = await active_model(connection)
+    active = await active_model(user.connection)
     reworded = after.content != before.content
     vectors: list[tuple[str, Vector]] = []
     if reworded and vector is not None:
         vectors = [vector]
     elif held.sealed and not reworded:
-        vectors = await sealed_memories.sealed_vectors(connection, scope, memory_id)
+        vectors = await sealed_memories.sealed_vectors(user, memory_id)
     stored = active is not None and active[0] in {model for model, _ in vectors}
     if reworded or held.sealed:
         edited = replace(edited, embedding_state="stored" if stored else "pending")
-    event = await write_next(connection, scope, held, edited, *_change(before, after), at=at)
+    event = await write_next(user, held, edited, *_change(before, after), at=at)
     if held.sealed or edited.indexed_text != held.indexed_text:
-        await reindex(connection, scope, [memory_id], sweep=False, new=True)
+        await reindex(user, [memory_id], sweep=False, new=True)
     for model, each in vectors if stored else ():
-        await memories.write_vectors(
-            connection, scope, [(memory_id, after.status, each)], model=model
-        )
+        await memories.write_vectors(user, [(memory_id, after.status, each)], model=model)
     if tuple(after.entities) != tuple(before.entities):
-        await people.replace_mentions(connection, scope, memory_id, list(after.entities))
+        await people.replace_mentions(user, memory_id, list(after.entities))
     return event
 
 

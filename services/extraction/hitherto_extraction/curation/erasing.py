@@ -37,6 +37,7 @@ from hitherto_extraction.storage.idempotency import Identity
 from hitherto_shared import metrics
 from hitherto_shared.audit.trail import Trail
 from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.errors import AlreadyExists, Conflict, WrongState
 from hitherto_shared.identifiers import uuid7
@@ -91,12 +92,12 @@ class Erasing:
             return await erasure.hold(connection, scope.tenant_id, UUID(ids[0]))
 
         with _naming_the_key(call.identity):
-            receipt = await step(lambda connection: self._begin(connection, scope, identity))
+            receipt = await step(lambda connection: self._begin(connection.of(scope), identity))
             if receipt.erased_at is None:
                 await self._empty(step, scope, receipt.receipt_id)
             # In a repeated call, the erasure may have been interrupted between its end and this
             # step.
-            await step(lambda connection: self._erase_key(connection, scope, receipt.receipt_id))
+            await step(lambda connection: self._erase_key(connection.of(scope), receipt.receipt_id))
             return await once(
                 self.removal,
                 identity,
@@ -117,8 +118,9 @@ class Erasing:
 
         async def change(connection: Connection) -> bool:
             # Writers about the user read the mark without locking it.
-            await erased.keep_all_out(connection, scope)
-            receipt = await erasure.find_mark(connection, scope, self._hash_of(scope))
+            user = connection.of(scope)
+            await erased.keep_all_out(user)
+            receipt = await erasure.find_mark(user, self._hash_of(scope))
             if receipt is None:
                 return False
             if receipt.erased_at is None:
@@ -151,29 +153,26 @@ class Erasing:
                 trail=self.trail,
             )
 
-    async def _begin(
-        self, connection: Connection, scope: Scope, identity: Identity | None
-    ) -> Receipt:
+    async def _begin(self, user: UserRows, identity: Identity | None) -> Receipt:
         """The receipt for this idempotency key, or of the completed, running or new erasure."""
-        first = await first_ids(connection, identity)
+        first = await first_ids(user.connection, identity)
         if first is not None:
-            return await erasure.hold(connection, scope.tenant_id, UUID(first[0]))
-        await erased.keep_all_out(connection, scope)
-        marked = await erasure.find_mark(connection, scope, self._hash_of(scope))
+            return await erasure.hold(user.connection, user.scope.tenant_id, UUID(first[0]))
+        await erased.keep_all_out(user)
+        marked = await erasure.find_mark(user, self._hash_of(user.scope))
         if marked is not None and marked.erased_at is not None:
             return marked
         receipt_id = uuid7() if marked is None else marked.receipt_id
-        await self.trail.note_call(connection, {scope.user_id: [str(receipt_id)]})
+        await self.trail.note_call(user.connection, {user.scope.user_id: [str(receipt_id)]})
         if marked is not None:
             return marked
         await erasure.begin(
-            connection,
-            scope,
+            user,
             receipt_id,
-            user_hash=self._hash_of(scope),
+            user_hash=self._hash_of(user.scope),
             hash_key_id=hash_key_id(self.trail.key),
         )
-        return await erasure.hold(connection, scope.tenant_id, receipt_id)
+        return await erasure.hold(user.connection, user.scope.tenant_id, receipt_id)
 
     async def _empty(
         self,
@@ -187,7 +186,7 @@ class Erasing:
         """
 
         async def in_one(connection: Connection, table: str) -> bool:
-            return await self._remove_some(connection, scope, receipt_id, table)
+            return await self._remove_some(connection.of(scope), receipt_id, table)
 
         tables: list[str] = []
 
@@ -201,7 +200,7 @@ class Erasing:
                 for table in _in_order(tables):
                     while await step(lambda connection: in_one(connection, table)):  # noqa: B023
                         pass
-                await step(lambda connection: self._close(connection, scope, receipt_id, tables))
+                await step(lambda connection: self._close(connection.of(scope), receipt_id, tables))
                 return
             except RowsRemain:
                 continue
@@ -211,58 +210,54 @@ class Erasing:
             retry_after=1.0,
         )
 
-    async def _remove_some(
-        self, connection: Connection, scope: Scope, receipt_id: UUID, table: str
-    ) -> bool:
+    async def _remove_some(self, user: UserRows, receipt_id: UUID, table: str) -> bool:
         """One step in one table; False if nothing was left in it."""
-        held = await erasure.hold(connection, scope.tenant_id, receipt_id)
+        held = await erasure.hold(user.connection, user.scope.tenant_id, receipt_id)
         if held.erased_at is not None:
             return False
         if table == erasure.JOBS:
-            await erasure.remove_keys(connection, scope, receipt_id)
-            return await self._remove_jobs(connection, scope, receipt_id)
-        removed = await erasure.remove_some(connection, scope, receipt_id, table, limit=BATCH)
+            await erasure.remove_keys(user, receipt_id)
+            return await self._remove_jobs(user, receipt_id)
+        removed = await erasure.remove_some(user, receipt_id, table, limit=BATCH)
         return removed > 0
 
-    async def _remove_jobs(self, connection: Connection, scope: Scope, receipt_id: UUID) -> bool:
-        removed = await cancelling.remove_some(connection, scope, limit=BATCH)
+    async def _remove_jobs(self, user: UserRows, receipt_id: UUID) -> bool:
+        removed = await cancelling.remove_some(user, limit=BATCH)
         if removed:
-            await erasure.count(connection, scope, receipt_id, erasure.JOBS, len(removed))
+            await erasure.count(user, receipt_id, erasure.JOBS, len(removed))
         for job_id in removed:
-            await announce(connection, str(job_id))
+            await announce(user.connection, str(job_id))
         return bool(removed)
 
-    async def _close(
-        self, connection: Connection, scope: Scope, receipt_id: UUID, tables: Sequence[str]
-    ) -> bool:
+    async def _close(self, user: UserRows, receipt_id: UUID, tables: Sequence[str]) -> bool:
         """Delete the profile, the user's name in others' histories and the user's row, and sign.
 
         Raises:
             RowsRemain: New rows were written in between.
         """
-        held = await erasure.hold(connection, scope.tenant_id, receipt_id)
+        held = await erasure.hold(user.connection, user.scope.tenant_id, receipt_id)
         if held.erased_at is not None:
             return True
         # Access by department requires the profile: until here, the caller may also continue.
-        await erasure.remove_some(connection, scope, receipt_id, erasure.PROFILES, limit=BATCH)
-        await erased.unname(connection, scope)
+        await erasure.remove_some(user, receipt_id, erasure.PROFILES, limit=BATCH)
+        await erased.unname(user)
         # Waits for all transactions that hold the row; afterwards nobody can name the user.
-        await erasure.remove_user(connection, scope)
-        await erasure.remove_keys(connection, scope, receipt_id)
-        while await self._remove_jobs(connection, scope, receipt_id):
+        await erasure.remove_user(user)
+        await erasure.remove_keys(user, receipt_id)
+        while await self._remove_jobs(user, receipt_id):
             pass
         for table in (erasure.USAGE, erasure.CREDENTIALS):
-            while await erasure.remove_some(connection, scope, receipt_id, table, limit=BATCH):
+            while await erasure.remove_some(user, receipt_id, table, limit=BATCH):
                 pass
         # As with the profile: until here, a credential with a list of users may also continue.
-        await erasure.leave_lists(connection, scope, receipt_id)
-        await erasure.require_none_left(connection, scope, tables)
+        await erasure.leave_lists(user, receipt_id)
+        await erasure.require_none_left(user, tables)
         for table in tables:
             # Also those that held nothing.
-            await erasure.count(connection, scope, receipt_id, table, 0)
+            await erasure.count(user, receipt_id, table, 0)
         ended = replace(
-            await erasure.hold(connection, scope.tenant_id, receipt_id),
-            erased_at=await users.database_now(connection),
+            await erasure.hold(user.connection, user.scope.tenant_id, receipt_id),
+            erased_at=await users.database_now(user.connection),
         )
         payload = signed_payload(self.signer, ended)
         signed = replace(
@@ -271,15 +266,15 @@ class Erasing:
             signature=self.signer.sign(payload.encode()),
             key_id=self.signer.key_id,
         )
-        await erasure.complete(connection, scope.tenant_id, signed)
-        connection.once_committed(metrics.ERASURES.labels("user").inc)
+        await erasure.complete(user.connection, user.scope.tenant_id, signed)
+        user.connection.once_committed(metrics.ERASURES.labels("user").inc)
         return True
 
-    async def _erase_key(self, connection: Connection, scope: Scope, receipt_id: UUID) -> None:
+    async def _erase_key(self, user: UserRows, receipt_id: UUID) -> None:
         """Erase the user's data key, unless the user was reinstated and may have a new one."""
-        held = await erasure.hold(connection, scope.tenant_id, receipt_id)
+        held = await erasure.hold(user.connection, user.scope.tenant_id, receipt_id)
         if held.erased_at is not None and held.reinstated_at is None:
-            await self.keys.erase(scope.tenant_id, scope.user_id)
+            await self.keys.erase(user.scope.tenant_id, user.scope.user_id)
 
     def _hash_of(self, scope: Scope) -> str:
         return user_hash(self.trail.key, scope.tenant_id, scope.user_id)

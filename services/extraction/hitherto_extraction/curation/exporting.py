@@ -267,7 +267,7 @@ class Exporting:
     async def _refuse_erased(self, going: _Going, fence: Database) -> None:
         """Continue only if the user was not erased since the snapshot."""
         now = await fence.run(
-            lambda connection: exports.read_standing(connection, going.scope),
+            lambda connection: exports.read_standing(connection.of(going.scope)),
             timeout=_FENCE_SECONDS,
             repeatable=True,
         )
@@ -298,7 +298,8 @@ class Exporting:
         """
         scope = going.scope
         created_at = await exports.take_snapshot(connection)
-        going.begun = await exports.read_standing(connection, scope)
+        user = connection.of(scope)
+        going.begun = await exports.read_standing(user)
         digest = hashlib.sha256()
         counts: dict[str, int] = {}
         total = 0
@@ -314,9 +315,9 @@ class Exporting:
 
         if going.begun.may_be_read:
             tables = await holdings.find_exported(connection)
-            known = await users.read_user(connection, scope)
+            known = await users.read_user(user)
             fits = isinstance(key, UserKey) and known is not None and key.key_id == known.key_id
-            if not fits and await sealing.has_sealed(connection, scope):
+            if not fits and await sealing.has_sealed(user):
                 if isinstance(key, UserKey | KeyGone):
                     if not again:
                         raise _OtherKey
@@ -342,13 +343,14 @@ class Exporting:
         """Every line, counted by table."""
         scope = opening.scope
         hashed = self.trail.hash(scope.tenant_id, scope.user_id)
+        user = connection.of(scope)
         for holding in tables:
             counts[holding.name] = 0
-            async for row, sealed in exports.rows(connection, scope, holding, hashed):
+            async for row, sealed in exports.rows(user, holding, hashed):
                 counts[holding.name] += 1
                 yield opening.line(holding.name, row, sealed)
         counts[exports.CALLS] = 0
-        async for table, row in exports.shared_rows(connection, scope):
+        async for table, row in exports.shared_rows(user):
             counts[table] += 1
             yield opening.line(table, row, None)
 

@@ -16,10 +16,10 @@ from hitherto_extraction.pipeline.versions import write_next
 from hitherto_extraction.storage import editing, ledger, preferences, users
 from hitherto_extraction.storage.ledger import ChangeEvent
 from hitherto_extraction.storage.preferences import AnswerFeedback
-from hitherto_shared.database.pool import Connection
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.errors import NotFound
 from hitherto_shared.identifiers import parse_uuid
-from hitherto_shared.models import CURRENT_STATUSES, Preference, Scope
+from hitherto_shared.models import CURRENT_STATUSES, Preference
 
 GOOD = 4
 BAD = 2
@@ -36,12 +36,7 @@ class FeedbackEffects:
 
 
 async def record_feedback(
-    connection: Connection,
-    scope: Scope,
-    feedback: AnswerFeedback,
-    *,
-    actor: str,
-    memory_enabled: bool,
+    user: UserRows, feedback: AnswerFeedback, *, actor: str, memory_enabled: bool
 ) -> FeedbackEffects:
     """Store feedback and apply it, unless the user has switched learning off.
 
@@ -51,10 +46,8 @@ async def record_feedback(
         NotFound: The conversation has no such message of the assistant.
         WrongState: The user was erased.
     """
-    state = await users.enter_alone(connection, scope)
-    items = await preferences.items_of_answer(
-        connection, scope, feedback.conversation_id, feedback.message_id
-    )
+    state = await users.enter_alone(user)
+    items = await preferences.items_of_answer(user, feedback.conversation_id, feedback.message_id)
     if items is None:
         raise NotFound(
             "the conversation has no message of the assistant with this id",
@@ -64,20 +57,20 @@ async def record_feedback(
                 "message_id": feedback.message_id,
             },
         )
-    at = await users.database_now(connection)
+    at = await users.database_now(user.connection)
     moved = FeedbackEffects([], [])
     if users.why_not_learning(state, memory_enabled) is None:
-        known = await preferences.read_preferences(connection, scope)
+        known = await preferences.read_preferences(user)
         if feedback.rating is None:
             seen = behaviour.observe_edit(feedback.original or "", feedback.edited or "")
             changed = behaviour.learn(known, seen, at)
             moved = FeedbackEffects(changed, [])
         elif (step := _step(feedback.rating)) != 0:
             changed = behaviour.shift(known.values(), step, at)
-            shifted = await _shift_memories(connection, scope, items, step, actor)
+            shifted = await _shift_memories(user, items, step, actor)
             moved = FeedbackEffects(changed, shifted)
-        await preferences.write_preferences(connection, scope, moved.preferences)
-    await preferences.add_feedback(connection, scope, feedback, memory_ids=moved.memory_ids)
+        await preferences.write_preferences(user, moved.preferences)
+    await preferences.add_feedback(user, feedback, memory_ids=moved.memory_ids)
     return moved
 
 
@@ -88,12 +81,12 @@ def _step(rating: int) -> float:
 
 
 async def _shift_memories(
-    connection: Connection, scope: Scope, items: Sequence[str], step: float, actor: str
+    user: UserRows, items: Sequence[str], step: float, actor: str
 ) -> list[UUID]:
     """Change the importance of the memories among the items of an answer."""
     wanted = [found for item in items if (found := parse_uuid(item)) is not None]
-    known = await editing.read(connection, scope, wanted)
-    at = await users.database_now(connection)
+    known = await editing.read(user, wanted)
+    at = await users.database_now(user.connection)
     events: list[ChangeEvent] = []
     for held in known.values():
         before = held.memory
@@ -102,6 +95,6 @@ async def _shift_memories(
             continue
         after = held.changed(importance=importance)
         reason = "an answer that used it was rated " + ("well" if step > 0 else "badly")
-        events.append(await write_next(connection, scope, held, after, "updated", reason, at=at))
-    await ledger.record(connection, scope, None, events, actor=actor)
+        events.append(await write_next(user, held, after, "updated", reason, at=at))
+    await ledger.record(user, None, events, actor=actor)
     return [event.memory_id for event in events if event.memory_id is not None]

@@ -17,9 +17,9 @@ from hitherto_extraction.pipeline.free_json import ABSENT, Path, new_value_at, p
 from hitherto_extraction.pipeline.profile import MAX_BYTES, said_path, with_values
 from hitherto_extraction.pipeline.versions import check_version
 from hitherto_extraction.storage import profiles, users
-from hitherto_shared.database.pool import Connection
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.errors import invalid
-from hitherto_shared.models import Profile, Scope
+from hitherto_shared.models import Profile
 
 _EMPTY: Mapping[str, Any] = profiles.profile_content(Profile(""))
 FIELDS = tuple(_EMPTY)
@@ -29,8 +29,7 @@ RESERVED = ("department", "access_level")
 
 
 async def update_profile(
-    connection: Connection,
-    scope: Scope,
+    user: UserRows,
     values: Mapping[str, Any],
     paths: Sequence[Path],
     *,
@@ -50,25 +49,18 @@ async def update_profile(
         Conflict: The profile has another version by now.
         InvalidRequest: The profile would exceed its limit.
     """
-    await users.enter_alone(connection, scope)
-    current, said_at = await profiles.read_profile(connection, scope)
+    await users.enter_alone(user)
+    current, said_at = await profiles.read_profile(user)
     if permit is not None:
         permit(current)
     check_version("profile", current.version, version)
-    edit = edit_profile(current, said_at, values, paths, await users.database_now(connection))
+    edit = edit_profile(current, said_at, values, paths, await users.database_now(user.connection))
     if not edit.changed:
         return current
     await profiles.write_profile(
-        connection,
-        scope,
-        current,
-        edit.profile,
-        edit.said_at,
-        actor=actor,
-        job_id=None,
-        changed=edit.changed,
+        user, current, edit.profile, edit.said_at, actor=actor, job_id=None, changed=edit.changed
     )
-    changed, _ = await profiles.read_profile(connection, scope)
+    changed, _ = await profiles.read_profile(user)
     return changed
 
 

@@ -37,10 +37,10 @@ from hitherto_extraction.queue import enqueueing
 from hitherto_extraction.storage import editing, ledger, statements, users
 from hitherto_extraction.storage.conversations import StoredMessage
 from hitherto_extraction.storage.statements import NewStatement
-from hitherto_shared.database.pool import Connection
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.errors import invalid
-from hitherto_shared.models import Memory, Scope
+from hitherto_shared.models import Memory
 from hitherto_shared.offloading import beside_loop
 
 _ONLY = 0
@@ -107,13 +107,7 @@ class Saving:
     crowding: Crowding
 
     async def save(
-        self,
-        connection: Connection,
-        scope: Scope,
-        statement: StatementToSave,
-        vectors: Vectors,
-        *,
-        actor: str,
+        self, user: UserRows, statement: StatementToSave, vectors: Vectors, *, actor: str
     ) -> Saved:
         """Save a statement in the caller's transaction.
 
@@ -122,14 +116,13 @@ class Saving:
             InvalidRequest: The known memory with this statement has no room for more free-form
                 JSON.
         """
-        state = await users.enter_alone(connection, scope)
+        state = await users.enter_alone(user)
         if users.why_not_learning(state, self.memory_enabled) == "MEMORY_DISABLED":
-            raise users.memory_disabled(scope, "nothing was saved")
-        encrypts = users.must_seal(state, scope)
-        at = await users.database_now(connection)
-        plan, known_id = await self._plan(connection, scope, statement, vectors, at)
+            raise users.memory_disabled(user.scope, "nothing was saved")
+        encrypts = users.must_seal(state, user.scope)
+        at = await users.database_now(user.connection)
+        plan, known_id = await self._plan(user, statement, vectors, at)
         occasion = Occasion(
-            scope,
             None,
             statement.conversation_id,
             at,
@@ -146,39 +139,34 @@ class Saving:
         if plan.rewrites:
             # The event of the new version includes these too.
             known = plan.rewrites[-1].before
-            before = (await editing.read_one(connection, scope, known.memory_id)).memory
+            before = (await editing.read_one(user, known.memory_id)).memory
             joined = editing.difference(before, _with_joined(before, statement))
             occasion = replace(occasion, joined=joined)
-        await write_plan(connection, occasion, plan, vectors)
+        await write_plan(user, occasion, plan, vectors)
         memory_id = plan.stated.get(_ONLY, known_id)
         assert memory_id is not None
         created = bool(plan.creations)
         if not created and _ONLY in plan.stated:
-            await _join(connection, occasion, memory_id, statement, plan)
-        found = (await editing.read_one(connection, scope, memory_id)).memory
-        await self.crowding.look(connection, scope, tags_touched(plan))
+            await _join(user, occasion, memory_id, statement, plan)
+        found = (await editing.read_one(user, memory_id)).memory
+        await self.crowding.look(user, tags_touched(plan))
         if found.status == "active" and found.valid_from <= at and _says_something_new(plan):
-            await self.enqueue_check(connection, scope, memory_id)
+            await self.enqueue_check(user, memory_id)
         return Saved(found, deduplicated=not created)
 
-    async def enqueue_check(self, connection: Connection, scope: Scope, memory_id: UUID) -> None:
+    async def enqueue_check(self, user: UserRows, memory_id: UUID) -> None:
         """Queue a job that looks for contradictions with a memory's new words."""
         await enqueueing.enqueue(
-            connection,
-            scope.tenant_id,
+            user.connection,
+            user.scope.tenant_id,
             "memory-extraction",
-            user_id=scope.user_id,
+            user_id=user.scope.user_id,
             params={"memory_id": str(memory_id)},
             max_attempts=self.max_attempts,
         )
 
     async def _plan(
-        self,
-        connection: Connection,
-        scope: Scope,
-        statement: StatementToSave,
-        vectors: Vectors,
-        at: datetime,
+        self, user: UserRows, statement: StatementToSave, vectors: Vectors, at: datetime
     ) -> tuple[Plan, UUID | None]:
         """What the statement changes, and the known memory with the same statement, if any."""
         item = NewItem(
@@ -190,14 +178,14 @@ class Saving:
             confidence=statement.confidence,
             tags=statement.tags,
             keywords=statement.keywords,
-            entities=tuple(await names_in(connection, scope, statement.content)),
+            entities=tuple(await names_in(user, statement.content)),
             context=statement.context,
             source_ids=(),
             valid_from=None,
             origin=None,
         )
         known, neighbours = await look_around(
-            connection, scope, [item], vectors, also=(), threshold=self.threshold()
+            user, [item], vectors, also=(), threshold=self.threshold()
         )
         # A caller that saves a statement gives all of it, whatever is known already.
         words = "\n".join(filter(None, (statement.content, statement.detail)))
@@ -265,7 +253,7 @@ def _with_joined(known: Memory, statement: StatementToSave) -> Memory:
 
 
 async def _join(
-    connection: Connection,
+    user: UserRows,
     occasion: Occasion,
     memory_id: UUID,
     statement: StatementToSave,
@@ -275,8 +263,7 @@ async def _join(
 
     A less trusted statement adds nothing to a more trusted memory.
     """
-    scope = occasion.scope
-    held = await editing.read_one(connection, scope, memory_id)
+    held = await editing.read_one(user, memory_id)
     before, after = held.memory, _with_joined(held.memory, statement)
     if after == before:
         return
@@ -300,13 +287,11 @@ async def _join(
         document_id=document_of(statement.metadata, statement.context),
         sealed=sealed,
     )
-    await statements.record(connection, scope, [stated])
+    await statements.record(user, [stated])
     if plan.rewrites:
         # This transaction creates the new version, which includes these fields too.
-        await editing.complete_version(connection, scope, replace(held, memory=after))
+        await editing.complete_version(user, replace(held, memory=after))
         return
     edited = replace(held, memory=after, sealed=sealed)
-    event = await write_next(
-        connection, scope, held, edited, "updated", "saved again", at=occasion.at
-    )
-    await ledger.record(connection, scope, None, [event], actor=occasion.actor)
+    event = await write_next(user, held, edited, "updated", "saved again", at=occasion.at)
+    await ledger.record(user, None, [event], actor=occasion.actor)

@@ -15,33 +15,27 @@ from hitherto_extraction.pipeline.versions import write_next
 from hitherto_extraction.storage import editing, ledger, memories, profiles, statements, users
 from hitherto_extraction.storage.editing import EditableMemory
 from hitherto_extraction.storage.ledger import ChangeEvent
-from hitherto_shared.database.pool import Connection
-from hitherto_shared.models import CURRENT_STATUSES, Memory, Scope
+from hitherto_shared.database.user_rows import UserRows
+from hitherto_shared.models import CURRENT_STATUSES, Memory
 
 
-async def forget(
-    connection: Connection, scope: Scope, memory_id: UUID, *, reason: str, actor: str
-) -> Memory:
+async def forget(user: UserRows, memory_id: UUID, *, reason: str, actor: str) -> Memory:
     """Make a memory FORGOTTEN; a forgotten one stays unchanged.
 
     Raises:
         NotFound: The user has no such memory.
         WrongState: The user was erased.
     """
-    held = await _open(connection, scope, memory_id)
+    held = await _open(user, memory_id)
     if held.memory.status == "forgotten":
         return held.memory
     after = held.changed(status="forgotten", superseded_by=None)
     if held.memory.superseded_by is not None:
-        await memories.remove_superseded(connection, scope, memory_id, by=held.memory.superseded_by)
-    return await _write(
-        connection, scope, held, after, "forgotten", (reason, "forgotten by hand"), actor
-    )
+        await memories.remove_superseded(user, memory_id, by=held.memory.superseded_by)
+    return await _write(user, held, after, "forgotten", (reason, "forgotten by hand"), actor)
 
 
-async def restore(
-    connection: Connection, scope: Scope, memory_id: UUID, *, reason: str, actor: str
-) -> Memory:
+async def restore(user: UserRows, memory_id: UUID, *, reason: str, actor: str) -> Memory:
     """Restore a FORGOTTEN, ARCHIVED or expired memory; one that is read stays unchanged.
 
     It returns to its earlier status: ACTIVE, or another one (`editing.before_it_lapsed`). So does
@@ -51,15 +45,15 @@ async def restore(
         NotFound: The user has no such memory.
         WrongState: The user was erased, or the memory is neither.
     """
-    held = await _open(connection, scope, memory_id)
+    held = await _open(user, memory_id)
     before = held.memory
-    at = await users.database_now(connection)
+    at = await users.database_now(user.connection)
     reasons = (reason, "restored by hand")
     if before.status in CURRENT_STATUSES:
         if before.expires_at is None or before.expires_at > at:
             return before
         after = held.changed(expires_at=None)
-        return await _write(connection, scope, held, after, "restored", reasons, actor)
+        return await _write(user, held, after, "restored", reasons, actor)
     if before.status not in ("forgotten", "archived"):
         raise editing.status_conflict(
             before,
@@ -67,21 +61,21 @@ async def restore(
             "ARCHIVED only: use UndoConsolidation for a SUPERSEDED and ReviewMemory for a "
             "QUARANTINED one",
         )
-    was = await editing.before_it_lapsed(connection, scope, memory_id)
+    was = await editing.before_it_lapsed(user, memory_id)
     ended_by = None
     if was.superseded_by is not None:
-        await memories.add_superseded(connection, scope, memory_id, by=was.superseded_by)
+        await memories.add_superseded(user, memory_id, by=was.superseded_by)
         ended_by = was.superseded_by
     after = held.changed(
         status=was.status,
         superseded_by=ended_by,
         expires_at=was.expires_at if was.expires_at and was.expires_at > at else None,
     )
-    return await _write(connection, scope, held, after, "restored", reasons, actor)
+    return await _write(user, held, after, "restored", reasons, actor)
 
 
 async def review(
-    connection: Connection, scope: Scope, memory_id: UUID, *, approve: bool, reason: str, actor: str
+    user: UserRows, memory_id: UUID, *, approve: bool, reason: str, actor: str
 ) -> Memory:
     """Decide about a QUARANTINED memory.
 
@@ -91,7 +85,7 @@ async def review(
         NotFound: The user has no such memory.
         WrongState: The user was erased, or the memory is not quarantined.
     """
-    held = await _open(connection, scope, memory_id)
+    held = await _open(user, memory_id)
     if held.memory.status != "quarantined":
         raise editing.status_conflict(
             held.memory,
@@ -100,18 +94,13 @@ async def review(
         )
     if not approve:
         after = replace(held, challenges=()).changed(status="forgotten")
-        return await _write(
-            connection, scope, held, after, "rejected", (reason, "rejected in review"), actor
-        )
+        return await _write(user, held, after, "rejected", (reason, "rejected in review"), actor)
     after = replace(held, challenges=()).changed(status="active")
-    approved = await _write(
-        connection, scope, held, after, "approved", (reason, "approved in review"), actor
-    )
+    approved = await _write(user, held, after, "approved", (reason, "approved in review"), actor)
     if not held.sealed:
-        said = await statements.of_memories(connection, scope, [memory_id])
+        said = await statements.of_memories(user, [memory_id])
         await profiles.mention_entities(
-            connection,
-            scope,
+            user,
             [
                 (memory_id, name, kind)
                 for each in said[memory_id]
@@ -119,16 +108,16 @@ async def review(
                 for name, kind in each.said.get("entities", ())
             ],
         )
-    await _close_challenged(connection, scope, approved, held.challenges, actor)
-    return (await editing.read_one(connection, scope, memory_id)).memory
+    await _close_challenged(user, approved, held.challenges, actor)
+    return (await editing.read_one(user, memory_id)).memory
 
 
 async def _close_challenged(
-    connection: Connection, scope: Scope, approved: Memory, challenged: Sequence[UUID], actor: str
+    user: UserRows, approved: Memory, challenged: Sequence[UUID], actor: str
 ) -> None:
     """Close what a memory would have contradicted if it had been trusted at once."""
-    at = await users.database_now(connection)
-    known = await editing.read(connection, scope, challenged)
+    at = await users.database_now(user.connection)
+    known = await editing.read(user, challenged)
     events: list[ChangeEvent] = []
     for held in known.values():
         before = held.memory
@@ -140,8 +129,7 @@ async def _close_challenged(
             superseded_by=approved.memory_id,
         )
         event = await write_next(
-            connection,
-            scope,
+            user,
             held,
             after,
             "contradicted",
@@ -149,19 +137,18 @@ async def _close_challenged(
             at=at,
             related=approved.memory_id,
         )
-        await memories.add_superseded(connection, scope, before.memory_id, by=approved.memory_id)
+        await memories.add_superseded(user, before.memory_id, by=approved.memory_id)
         events.append(event)
-    await ledger.record(connection, scope, None, events, actor=actor)
+    await ledger.record(user, None, events, actor=actor)
 
 
-async def _open(connection: Connection, scope: Scope, memory_id: UUID) -> EditableMemory:
-    await users.enter_alone(connection, scope)
-    return await editing.read_one(connection, scope, memory_id)
+async def _open(user: UserRows, memory_id: UUID) -> EditableMemory:
+    await users.enter_alone(user)
+    return await editing.read_one(user, memory_id)
 
 
 async def _write(
-    connection: Connection,
-    scope: Scope,
+    user: UserRows,
     held: EditableMemory,
     after: EditableMemory,
     action: str,
@@ -175,9 +162,9 @@ async def _write(
     given, reason = reasons
     if given and not held.sealed:
         reason = given
-    at = await users.database_now(connection)
-    event = await write_next(connection, scope, held, after, action, reason, at=at)
-    await ledger.record(connection, scope, None, [event], actor=actor)
+    at = await users.database_now(user.connection)
+    event = await write_next(user, held, after, action, reason, at=at)
+    await ledger.record(user, None, [event], actor=actor)
     memory_id = held.memory.memory_id
-    await profiles.recount_mentions(connection, scope, [memory_id])
-    return (await editing.read_one(connection, scope, memory_id)).memory
+    await profiles.recount_mentions(user, [memory_id])
+    return (await editing.read_one(user, memory_id)).memory

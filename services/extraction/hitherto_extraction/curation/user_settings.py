@@ -9,6 +9,7 @@ from typing import Any
 from hitherto_extraction.storage import erased, users
 from hitherto_extraction.storage import sealing as sealed_storage
 from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.encryption.failures import EncryptionNotConfigured
 from hitherto_shared.encryption.user_key import UserKey
 from hitherto_shared.encryption.user_keys import UserKeys
@@ -67,47 +68,45 @@ async def prepare_sealing(
         raise EncryptionNotConfigured
 
     async def look(connection: Connection) -> bool:
-        await users.refuse_erased(connection, scope)
-        return await sealed_storage.has_sealed(connection, scope)
+        user = connection.of(scope)
+        await users.refuse_erased(user)
+        return await sealed_storage.has_sealed(user)
 
     if await database.run(look, timeout=seconds):
         # With another key, none of it could be read or compared.
         return Sealing(keys, await keys.open(scope.tenant_id, scope.user_id))
     key = await keys.make(scope.tenant_id, scope.user_id)
     await database.transact(
-        lambda connection: _take_back_if_erased(connection, scope, keys), timeout=seconds
+        lambda connection: _take_back_if_erased(connection.of(scope), keys), timeout=seconds
     )
     return Sealing(keys, key)
 
 
-async def _take_back_if_erased(connection: Connection, scope: Scope, keys: UserKeys) -> None:
+async def _take_back_if_erased(user: UserRows, keys: UserKeys) -> None:
     """Erase a key that was created while the user was erased; a later erasure does this too.
 
     Raises:
         WrongState: The user was erased.
     """
     # Prevents a reinstatement meanwhile, whose key may be new.
-    await erased.keep_all_out(connection, scope)
+    await erased.keep_all_out(user)
     try:
-        await users.refuse_erased(connection, scope)
+        await users.refuse_erased(user)
     except WrongState:
-        await keys.erase(scope.tenant_id, scope.user_id)
+        await keys.erase(user.scope.tenant_id, user.scope.user_id)
         raise
 
 
-async def read_settings(
-    connection: Connection, scope: Scope, installation: UserSettings
-) -> UserSettings:
+async def read_settings(user: UserRows, installation: UserSettings) -> UserSettings:
     """The effective settings of a user; for an unknown one, those of the installation."""
-    chosen = await users.read_settings(connection, scope)
+    chosen = await users.read_settings(user)
     return replace(
         installation, **{name: value for name, value in chosen.items() if value is not None}
     )
 
 
 async def change_settings(
-    connection: Connection,
-    scope: Scope,
+    user: UserRows,
     values: Mapping[str, Any],
     names: Collection[str],
     installation: UserSettings,
@@ -124,24 +123,24 @@ async def change_settings(
         Conflict: The user's key was erased meanwhile.
     """
     if sealing is None:
-        await users.enter_alone(connection, scope)
+        await users.enter_alone(user)
     else:
         # Transactions that have read that nothing is to be sealed must have committed, for the
         # sweep to see their rows.
-        await users.lock_alone(connection, scope)
+        await users.lock_alone(user)
         if not await sealing.keys.stands(sealing.key):
             raise Conflict(
                 "the user's key was erased while encryption was being turned on: retry the call",
                 reason="WRITE_CONFLICT",
                 retry_after=1.0,
             )
-        await users.note_key(connection, scope, sealing.key.key_id)
-        await users.leave_to_seal(connection, scope)
-    before = await users.read_settings(connection, scope)
+        await users.note_key(user, sealing.key.key_id)
+        await users.leave_to_seal(user)
+    before = await users.read_settings(user)
     after = before | {name: values.get(name) for name in names}
     # The decision on encryption never becomes undecided again: readers look for sealed items only
     # of users who have ever decided on it, and some items may remain sealed.
     if after["encrypt_sensitive"] is None and before["encrypt_sensitive"] is not None:
         after["encrypt_sensitive"] = False
-    await users.write_settings(connection, scope, after)
-    return await read_settings(connection, scope, installation)
+    await users.write_settings(user, after)
+    return await read_settings(user, installation)

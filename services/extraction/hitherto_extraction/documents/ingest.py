@@ -11,8 +11,9 @@ from hitherto_extraction.queue.attempts import WHY_NOT
 from hitherto_extraction.storage import document_mentions, documents, users
 from hitherto_extraction.storage.documents import IncomingDocument
 from hitherto_shared.database.pool import Connection
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.identifiers import uuid7
-from hitherto_shared.models import Job, Scope
+from hitherto_shared.models import Job
 
 KIND = "document-ingestion"
 _OFF = "MEMORY_DISABLED"
@@ -44,7 +45,7 @@ class IngestedBatch:
 
 
 async def ingest(
-    connection: Connection, scope: Scope, batch: Sequence[IncomingDocument], rules: IngestRules
+    user: UserRows, batch: Sequence[IncomingDocument], rules: IngestRules
 ) -> IngestedBatch:
     """Store a batch and queue the job that indexes it.
 
@@ -55,11 +56,10 @@ async def ingest(
     Raises:
         WrongState: The user was erased.
     """
-    state = await users.enter_user(connection, scope)
+    state = await users.enter_user(user)
     if users.why_not_learning(state, rules.memory_enabled) == _OFF:
         refused = await enqueueing.enqueue_cancelled(
-            connection,
-            scope,
+            user,
             None,
             reason=_OFF,
             error=f"{_OFF}: {WHY_NOT[_OFF]}",
@@ -68,8 +68,8 @@ async def ingest(
         )
         return IngestedBatch(refused, [])
     # One at a time: a document that two callers submit at once is new for one of them.
-    await users.lock_user(connection, scope)
-    held = await documents.find(connection, scope, [(d.source_type, d.source_id) for d in batch])
+    await users.lock_user(user)
+    held = await documents.find(user, [(d.source_type, d.source_id) for d in batch])
     ids = [held[i].document_id if i in held else uuid7() for i in range(len(batch))]
     new = {ids[i]: d for i, d in enumerate(batch) if i not in held}
     changed = {
@@ -77,18 +77,16 @@ async def ingest(
         for i, d in enumerate(batch)
         if i in held and held[i].content_hash != d.content_hash
     }
-    await documents.store(connection, scope, new | changed)
+    await documents.store(user, new | changed)
     same = [held[i] for i in range(len(batch)) if i in held and ids[i] not in changed]
     known = {
         job.job_id: job
         for job in await jobs.get_jobs(
-            connection, scope.tenant_id, list({one.job_id for one in same if one.job_id})
+            user.connection, user.scope.tenant_id, list({one.job_id for one in same if one.job_id})
         )
     }
     await documents.set_expiry(
-        connection,
-        scope,
-        {ids[i]: d for i, d in enumerate(batch) if i in held and ids[i] not in changed},
+        user, {ids[i]: d for i, d in enumerate(batch) if i in held and ids[i] not in changed}
     )
     unread = {
         one.document_id
@@ -99,43 +97,41 @@ async def ingest(
     outcome = IngestedBatch(None, ids, len(new), len(changed), len(same))
     if to_read:
         job = await enqueueing.enqueue(
-            connection,
-            scope.tenant_id,
+            user.connection,
+            user.scope.tenant_id,
             KIND,
-            user_id=scope.user_id,
+            user_id=user.scope.user_id,
             params={"document_ids": [str(document_id) for document_id in to_read]},
             max_attempts=rules.max_attempts,
         )
-        await documents.assign(connection, scope, to_read, job.job_id)
+        await documents.assign(user, to_read, job.job_id)
         return replace(outcome, job=job)
     if known:
         last = max(known.values(), key=lambda job: (not job.final, job.created_at, job.job_id))
         return replace(outcome, job=last)
     idle = await enqueueing.enqueue_done(
-        connection,
-        scope.tenant_id,
+        user.connection,
+        user.scope.tenant_id,
         KIND,
-        user_id=scope.user_id,
+        user_id=user.scope.user_id,
         params={"document_ids": []},
         result={"counts": {"documents": 0, "chunks": 0, "entities": 0}},
     )
     return replace(outcome, job=idle)
 
 
-async def postpone_expiry(
-    connection: Connection, scope: Scope, batch: Sequence[IncomingDocument]
-) -> IngestedBatch:
+async def postpone_expiry(user: UserRows, batch: Sequence[IncomingDocument]) -> IngestedBatch:
     """Postpone the expiry of known documents, and change nothing else.
 
     Raises:
         WrongState: The user was erased.
     """
-    await users.enter_alone(connection, scope)
-    held = await documents.find(connection, scope, [(d.source_type, d.source_id) for d in batch])
+    await users.enter_alone(user)
+    held = await documents.find(user, [(d.source_type, d.source_id) for d in batch])
     ends = {
         held[i].document_id: end for i, d in enumerate(batch) if (end := d.expires_at) and i in held
     }
-    postponed = await documents.postpone_expiry(connection, scope, ends)
+    postponed = await documents.postpone_expiry(user, ends)
     return IngestedBatch(None, postponed, replaced=len(postponed))
 
 
@@ -150,9 +146,7 @@ async def ingested_again(
     )
 
 
-async def delete_document(
-    connection: Connection, scope: Scope, document_id: UUID
-) -> dict[str, int]:
+async def delete_document(user: UserRows, document_id: UUID) -> dict[str, int]:
     """Delete a document with everything derived from it; returns the number of rows, by table.
 
     Entities that nothing mentions any more are deleted, and others lose what only this document
@@ -162,32 +156,32 @@ async def delete_document(
         NotFound: The user has no such document.
         WrongState: The user was erased.
     """
-    await users.enter_alone(connection, scope)
-    await documents.require(connection, scope, document_id)
-    return await _remove(connection, scope, document_id)
+    await users.enter_alone(user)
+    await documents.require(user, document_id)
+    return await _remove(user, document_id)
 
 
-async def delete_expired(connection: Connection, scope: Scope, document_id: UUID) -> bool:
+async def delete_expired(user: UserRows, document_id: UUID) -> bool:
     """Delete a document, as `delete_document` does, if it is still there and still expired.
 
     Raises:
         WrongState: The user was erased.
     """
-    await users.enter_alone(connection, scope)
-    state = await documents.read_state(connection, scope, document_id)
+    await users.enter_alone(user)
+    state = await documents.read_state(user, document_id)
     if state is None or not state.expired:
         return False
-    await _remove(connection, scope, document_id)
+    await _remove(user, document_id)
     return True
 
 
-async def _remove(connection: Connection, scope: Scope, document_id: UUID) -> dict[str, int]:
-    held = await documents.read_chunks(connection, scope, document_id)
-    deleted = await documents.delete_chunks(connection, scope, [chunk.chunk_id for chunk in held])
-    mentioned = await document_mentions.withdraw(connection, scope, document_id)
-    entities = await document_mentions.drop_unmentioned(connection, scope, mentioned)
+async def _remove(user: UserRows, document_id: UUID) -> dict[str, int]:
+    held = await documents.read_chunks(user, document_id)
+    deleted = await documents.delete_chunks(user, [chunk.chunk_id for chunk in held])
+    mentioned = await document_mentions.withdraw(user, document_id)
+    entities = await document_mentions.drop_unmentioned(user, mentioned)
     return {
-        "documents": await documents.delete(connection, scope, document_id),
+        "documents": await documents.delete(user, document_id),
         "document_chunks": deleted[0],
         "document_chunk_embeddings": deleted[1],
         "document_mentions": len(mentioned),

@@ -30,6 +30,7 @@ from hitherto_extraction.storage.corpora.documents import DOCUMENTS, indexed_tex
 from hitherto_extraction.storage.documents import IndexedChunk, StoredDocument
 from hitherto_extraction.storage.users import UserWriteState
 from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.embeddings.protocol import Embedder, Vector
 from hitherto_shared.identifiers import uuid7
 from hitherto_shared.model_api import ModelError, ModelUnavailable
@@ -121,12 +122,13 @@ class Ingestion:
         async def read(
             connection: Connection, document_id: UUID
         ) -> tuple[StoredDocument | None, str, list[IndexedChunk]]:
-            document = await documents.read(connection, scope, document_id)
-            state = await documents.read_state(connection, scope, document_id)
+            user = connection.of(scope)
+            document = await documents.read(user, document_id)
+            state = await documents.read_state(user, document_id)
             return (
                 document,
                 state.heading if state is not None else "",
-                await documents.read_chunks(connection, scope, document_id),
+                await documents.read_chunks(user, document_id),
             )
 
         group: list[PreparedDocument] = []
@@ -190,20 +192,19 @@ class Ingestion:
         """Write everything about one document, with the job's progress, in one transaction."""
 
         async def work(connection: Connection) -> Result | None:
+            user = connection.of(held.scope)
             async with connection.transaction():
                 # The job's row is not locked: a long document must not prevent the worker from
                 # renewing its leases. `record_progress` rolls back what a lost claim has written.
-                state = await users.lock_user(connection, held.scope)
+                state = await users.lock_user(user)
                 job = await jobs.get_job(connection, held.tenant_id, held.job_id)
                 if (job.done_to or 0) >= done_to:
                     # An earlier try succeeded, and its reply was lost.
                     return Result.of(job.result)
                 if await self._discarded(connection, held, state):
                     return None
-                done = result.with_charges(charges).with_counts(
-                    await self._write(connection, held.scope, prepared)
-                )
-                await ledger.charge(connection, held.scope, held.job_id, held.kind, charges)
+                done = result.with_charges(charges).with_counts(await self._write(user, prepared))
+                await ledger.charge(user, held.job_id, held.kind, charges)
                 await claims.record_progress(
                     connection, held, done_to=done_to, result=done.stored(), finished=finished
                 )
@@ -214,23 +215,21 @@ class Ingestion:
             raise ClaimLost
         return written
 
-    async def _write(
-        self, connection: Connection, scope: Scope, prepared: PreparedDocument
-    ) -> Mapping[str, int]:
+    async def _write(self, user: UserRows, prepared: PreparedDocument) -> Mapping[str, int]:
         document_id = prepared.document_id
-        state = await documents.read_state(connection, scope, document_id)
+        state = await documents.read_state(user, document_id)
         if state is None or state.ingested_hash == state.content_hash:
             return {}
         if state.content_hash != prepared.content_hash:
             raise ContentChanged
-        await _replace_chunks(connection, scope, prepared, heading_before=state.heading)
-        entities = await _replace_mentions(connection, scope, document_id, prepared.mentions)
-        await documents.mark_ingested(connection, scope, document_id, heading=prepared.heading)
+        await _replace_chunks(user, prepared, heading_before=state.heading)
+        entities = await _replace_mentions(user, document_id, prepared.mentions)
+        await documents.mark_ingested(user, document_id, heading=prepared.heading)
         return {"documents": 1, "chunks": len(prepared.chunks), "entities": entities}
 
     async def _admit(self, connection: Connection, held: Claim) -> bool:
         """Whether the job may begin; checked without a lock, `_commit` checks again."""
-        state = await users.read_user(connection, held.scope)
+        state = await users.read_user(connection.of(held.scope))
         return not await self._discarded(connection, held, state)
 
     async def _discarded(
@@ -314,52 +313,48 @@ class PreparedDocument:
 
 
 async def _replace_chunks(
-    connection: Connection, scope: Scope, prepared: PreparedDocument, *, heading_before: str
+    user: UserRows, prepared: PreparedDocument, *, heading_before: str
 ) -> None:
     """Store the chunks of a document, in order; a new one without a vector waits for it.
 
     `heading_before` preceded the stored chunks in the indexes.
     """
     document_id, contents, heading = prepared.document_id, prepared.chunks, prepared.heading
-    held = await documents.read_chunks(connection, scope, document_id)
+    held = await documents.read_chunks(user, document_id)
     change = _compare(contents, held, same_heading=heading == heading_before)
     if change.goes:
         # Under the heading before: the index knows them by it.
-        await documents.delete_chunks(connection, scope, [chunk.chunk_id for chunk in change.goes])
-    await documents.move_chunks(connection, scope, change.stays)
+        await documents.delete_chunks(user, [chunk.chunk_id for chunk in change.goes])
+    await documents.move_chunks(user, change.stays)
     counted = [
         prepared.terms.get(position) or count_terms(indexed_text(heading, contents[position]))
         for position in change.comes
     ]
-    numbers = (await index.add(connection, scope, {DOCUMENTS: counted}))[DOCUMENTS]
+    numbers = (await index.add(user, {DOCUMENTS: counted}))[DOCUMENTS]
     new = [
         IndexedChunk(uuid7(), contents[position], position, number, words.total())
         for position, number, words in zip(change.comes, numbers, counted, strict=True)
     ]
-    await documents.insert_chunks(connection, scope, document_id, new)
+    await documents.insert_chunks(user, document_id, new)
     found = {
         EmbeddableText(
-            (scope.tenant_id, scope.user_id, str(chunk.chunk_id), 0), (chunk.content,)
+            (user.scope.tenant_id, user.scope.user_id, str(chunk.chunk_id), 0), (chunk.content,)
         ): [prepared.vectors[chunk.position]]
         for chunk in new
         if chunk.position in prepared.vectors
     }
-    await store.write(connection, DOCUMENTS, found, model=prepared.model)
-    await store.settle(connection, DOCUMENTS, found, model=prepared.model, state="stored")
+    await store.write(user.connection, DOCUMENTS, found, model=prepared.model)
+    await store.settle(user.connection, DOCUMENTS, found, model=prepared.model, state="stored")
 
 
-async def _replace_mentions(
-    connection: Connection, scope: Scope, document_id: UUID, mentions: Sequence[Mention]
-) -> int:
+async def _replace_mentions(user: UserRows, document_id: UUID, mentions: Sequence[Mention]) -> int:
     """Make `mentions` the mentions of a document; returns the number of entities."""
-    before = await document_mentions.withdraw(connection, scope, document_id)
+    before = await document_mentions.withdraw(user, document_id)
     names = {name for one in mentions for name in (one.name, one.email) if name}
-    known = await document_mentions.find(
-        connection, scope, name_keys=list(map(fold, names)), names=list(names)
-    )
+    known = await document_mentions.find(user, name_keys=list(map(fold, names)), names=list(names))
     entities = settle(mentions, known, uuid7)
-    await document_mentions.write(connection, scope, entities)
+    await document_mentions.write(user, entities)
     named = [(entity.entity_id, entity.names) for entity in entities if entity.names]
-    await document_mentions.mention(connection, scope, document_id, named)
-    await document_mentions.drop_unmentioned(connection, scope, before)
+    await document_mentions.mention(user, document_id, named)
+    await document_mentions.drop_unmentioned(user, before)
     return len(named)

@@ -18,6 +18,7 @@ from hitherto_shared.audit.reads import AuditedReads
 from hitherto_shared.audit.trail import Trail
 from hitherto_shared.consistency import ConsistencyTokens, Position
 from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.rpc.call import Context, current_call, seconds_left
 from hitherto_shared.text.normalise import nfc
@@ -93,8 +94,8 @@ class Answering:
     async def change_user(
         self,
         call: UserCall,
-        change: Callable[[Connection], Awaitable[Made]],
-        again: Callable[[Connection, Sequence[str]], Awaitable[Made]],
+        change: Callable[[UserRows], Awaitable[Made]],
+        again: Callable[[UserRows, Sequence[str]], Awaitable[Made]],
         context: Context,
         *,
         ids: Callable[[Made], Sequence[str]] = lambda _: [],
@@ -113,9 +114,9 @@ class Answering:
         """
         user_id = call.scope.user_id
         work = IdempotentOperation(
-            change,
+            lambda connection: change(connection.of(call.scope)),
             ids,
-            again,
+            lambda connection, ids: again(connection.of(call.scope), ids),
             users=lambda _: [user_id],
             touched=None if touched is None else lambda made: {user_id: touched(made)},
         )
@@ -130,7 +131,7 @@ class Answering:
     async def remove(
         self,
         call: UserCall,
-        change: Callable[[Connection], Awaitable[dict[str, int]]],
+        change: Callable[[UserRows], Awaitable[dict[str, int]]],
         context: Context,
         *,
         touched: str,
@@ -140,7 +141,7 @@ class Answering:
     ) -> IdempotentResult[dict[str, int]]:
         """Make a change that removes what `touched` names, and returns counts of it."""
 
-        async def again(_connection: Connection, ids: Sequence[str]) -> dict[str, int]:
+        async def again(_: UserRows, ids: Sequence[str]) -> dict[str, int]:
             counts: dict[str, int] = json.loads(ids[0]) if ids else {}
             return counts
 

@@ -30,7 +30,7 @@ from hitherto_extraction.queue.signals import JobSignals
 from hitherto_extraction.storage import editing
 from hitherto_shared.consistency import Position
 from hitherto_shared.convert import enum_words, memory_message
-from hitherto_shared.database.pool import Connection
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.errors import HithertoError
 from hitherto_shared.models import Memory, Scope
 from hitherto_shared.rpc.call import Context, current_call, seconds_left
@@ -160,10 +160,9 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
         found = made.vectors[0] if made.vectors else None
         vector = None if found is None else (made.model, found)
 
-        async def change(connection: Connection) -> Memory:
+        async def change(user: UserRows) -> Memory:
             return await correcting.correct(
-                connection,
-                call.scope,
+                user,
                 memory_id,
                 correction,
                 vector,
@@ -200,9 +199,8 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
         call = self.answering.admit(checks, user_id, request)
         outcome = await self._change(
             call,
-            lambda connection: statuses.review(
-                connection,
-                call.scope,
+            lambda user: statuses.review(
+                user,
                 memory_id,
                 approve=decision == "approve",
                 reason=reason,
@@ -239,14 +237,12 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
     ) -> IdempotentResult[Saved]:
         saving, call = self.saving, wanted.call
 
-        async def change(connection: Connection) -> Saved:
-            return await saving.save(
-                connection, call.scope, wanted.statement, vectors, actor=call.principal.subject
-            )
+        async def change(user: UserRows) -> Saved:
+            return await saving.save(user, wanted.statement, vectors, actor=call.principal.subject)
 
-        async def again(connection: Connection, ids: Sequence[str]) -> Saved:
+        async def again(user: UserRows, ids: Sequence[str]) -> Saved:
             memory_id, deduplicated = json.loads(ids[0])
-            held = await editing.read_one(connection, call.scope, UUID(memory_id))
+            held = await editing.read_one(user, UUID(memory_id))
             return Saved(held.memory, deduplicated)
 
         outcome = await self.answering.change_user(
@@ -272,9 +268,7 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
         call = self.answering.admit(checks, user_id, request)
         outcome = await self._change(
             call,
-            lambda connection: restate(
-                connection, call.scope, memory_id, reason=reason, actor=call.principal.subject
-            ),
+            lambda user: restate(user, memory_id, reason=reason, actor=call.principal.subject),
             context,
         )
         return self._reply(outcome)
@@ -286,10 +280,10 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
         }
 
     async def _change(
-        self, call: UserCall, change: Callable[[Connection], Awaitable[Memory]], context: Context
+        self, call: UserCall, change: Callable[[UserRows], Awaitable[Memory]], context: Context
     ) -> IdempotentResult[Memory]:
-        async def again(connection: Connection, ids: Sequence[str]) -> Memory:
-            return (await editing.read_one(connection, call.scope, UUID(ids[0]))).memory
+        async def again(user: UserRows, ids: Sequence[str]) -> Memory:
+            return (await editing.read_one(user, UUID(ids[0]))).memory
 
         return await self.answering.change_user(
             call,

@@ -22,7 +22,8 @@ from hitherto_extraction.queue.limit import QueueLimit
 from hitherto_extraction.queue.signals import JobSignals
 from hitherto_extraction.storage.documents import IncomingDocument
 from hitherto_shared.convert import job_message
-from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.database.pool import Database
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.rpc.call import Context
 from hitherto_shared.validation import Checks
 
@@ -63,16 +64,15 @@ class DocumentIngestionCalls:
             if request.refresh_only and document.expires_at is None:
                 checks.add(f"documents[{i}].expires_at", "is required with refresh_only")
         call = self.answering.admit(checks, user_id, request)
-        scope = call.scope
 
-        async def change(connection: Connection) -> IngestedBatch:
+        async def change(user: UserRows) -> IngestedBatch:
             if request.refresh_only:
-                return await postpone_expiry(connection, scope, batch)
-            await self.limit.require(connection, scope.tenant_id)
-            return await ingest(connection, scope, batch, self.ingest_rules)
+                return await postpone_expiry(user, batch)
+            await self.limit.require(user.connection, user.scope.tenant_id)
+            return await ingest(user, batch, self.ingest_rules)
 
-        async def again(connection: Connection, ids: Sequence[str]) -> IngestedBatch:
-            return await ingested_again(connection, scope.tenant_id, ids)
+        async def again(user: UserRows, ids: Sequence[str]) -> IngestedBatch:
+            return await ingested_again(user.connection, user.scope.tenant_id, ids)
 
         outcome = await self.answering.change_user(
             call, change, again, context, ids=IngestedBatch.ids, seconds=_STORING_SECONDS
@@ -100,7 +100,7 @@ class DocumentIngestionCalls:
         call = self.answering.admit(checks, user_id, request)
         outcome = await self.answering.remove(
             call,
-            lambda connection: delete_document(connection, call.scope, document_id),
+            lambda user: delete_document(user, document_id),
             context,
             touched=str(document_id),
             database=self.removal,

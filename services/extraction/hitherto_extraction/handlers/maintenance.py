@@ -28,6 +28,7 @@ from hitherto_shared.consistency import Position, current_position
 from hitherto_shared.convert import enum_words, job_message, memory_message, timestamp
 from hitherto_shared.database.faults import Tolerated
 from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.embeddings.registry import Embedders
 from hitherto_shared.models import Job
 from hitherto_shared.paging import PageTokens
@@ -99,12 +100,8 @@ class MaintenanceHandlers(maintenance_service_pb2_grpc.MaintenanceServiceService
         call = self.answering.admit(checks, user_id, request)
         outcome = await self.answering.change_user(
             call,
-            lambda connection: undo(
-                connection, call.scope, memory_id, actor=call.principal.subject
-            ),
-            lambda connection, ids: read_originals(
-                connection, call.scope, [UUID(each) for each in ids]
-            ),
+            lambda user: undo(user, memory_id, actor=call.principal.subject),
+            lambda user, ids: read_originals(user, [UUID(each) for each in ids]),
             context,
             ids=lambda originals: [str(each.memory_id) for each in originals],
             opens_sealed=True,
@@ -301,15 +298,15 @@ class MaintenanceHandlers(maintenance_service_pb2_grpc.MaintenanceServiceService
                 checks.add("source", "is required: set conversation_id, document_id or job_id")
         call = self.answering.admit(checks, user_id, request)
 
-        async def change(connection: Connection) -> dict[str, int]:
-            return await roll_back(connection, call.scope, source, actor=call.principal.subject)
+        async def change(user: UserRows) -> dict[str, int]:
+            return await roll_back(user, source, actor=call.principal.subject)
 
         if request.dry_run:
 
             async def rehearse(connection: Connection) -> pb.RollbackSourceResponse:
                 # A dry run is a real run that is rolled back, so that its counts are exact.
                 async with connection.transaction(force_rollback=True):
-                    counts = await change(connection)
+                    counts = await change(connection.of(call.scope))
                 position = await current_position(connection)
                 return pb.RollbackSourceResponse(
                     counts=counts, consistency_token=self.answering.token(position)

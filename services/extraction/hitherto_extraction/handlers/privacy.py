@@ -38,6 +38,7 @@ from hitherto_extraction.storage.idempotency import Identity
 from hitherto_shared.convert import timestamp
 from hitherto_shared.database.audit_log import AuditEvent
 from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.errors import TooLate, invalid
 from hitherto_shared.paging import PageTokens
 from hitherto_shared.rpc.call import Context, current_call, seconds_left
@@ -184,7 +185,7 @@ class PrivacyHandlers(privacy_service_pb2_grpc.PrivacyServiceServicer):
         call = self.answering.admit(checks, user_id, request)
         outcome = await self.answering.remove(
             call,
-            lambda connection: delete_conversation(connection, call.scope, conversation_id),
+            lambda user: delete_conversation(user, conversation_id),
             context,
             touched=conversation_id,
             database=self.removal,
@@ -202,7 +203,7 @@ class PrivacyHandlers(privacy_service_pb2_grpc.PrivacyServiceServicer):
         scope = current_call().principal.scope(user_id)
 
         async def read(connection: Connection) -> UserSettings:
-            return await read_settings(connection, scope, self.installation)
+            return await read_settings(connection.of(scope), self.installation)
 
         await self.answering.note_read(user_id, context)
         found = await self.answering.read(read, context)
@@ -228,11 +229,11 @@ class PrivacyHandlers(privacy_service_pb2_grpc.PrivacyServiceServicer):
                 seconds=seconds_left(context, CALL_SECONDS),
             )
 
-        async def change(connection: Connection) -> UserSettings:
-            return await change_settings(connection, scope, values, names, installation, sealing)
+        async def change(user: UserRows) -> UserSettings:
+            return await change_settings(user, values, names, installation, sealing)
 
-        async def again(connection: Connection, _ids: Sequence[str]) -> UserSettings:
-            return await read_settings(connection, scope, installation)
+        async def again(user: UserRows, _ids: Sequence[str]) -> UserSettings:
+            return await read_settings(user, installation)
 
         outcome = await self.answering.change_user(call, change, again, context)
         return pb.UpdateUserSettingsResponse(

@@ -19,7 +19,7 @@ from hitherto_extraction.storage import preferences, profiles
 from hitherto_extraction.storage.preferences import AnswerFeedback
 from hitherto_shared.auth.principal import PROFILES_MANAGE
 from hitherto_shared.convert import preference_message, profile_message
-from hitherto_shared.database.pool import Connection
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.models import Preference, Profile
 from hitherto_shared.rpc.call import Context
 from hitherto_shared.validation import Checks
@@ -55,16 +55,15 @@ class ProfileCalls:
         if request.version < 0:
             checks.add("version", "must not be negative; leave it out for no check")
         call = self.answering.admit(checks, user_id, request)
-        principal, scope = call.principal, call.scope
+        principal = call.principal
         if any(path[0] in RESERVED for path in paths):
             principal.check_capability(PROFILES_MANAGE)
         if ("department",) in paths:
             principal.check_department("profile.department", values.get("department", ""))
 
-        async def change(connection: Connection) -> Profile:
+        async def change(user: UserRows) -> Profile:
             return await update_profile(
-                connection,
-                scope,
+                user,
                 values,
                 paths,
                 version=request.version,
@@ -72,8 +71,8 @@ class ProfileCalls:
                 permit=lambda held: principal.check_reaches(user_id, held.department),
             )
 
-        async def again(connection: Connection, _ids: Sequence[str]) -> Profile:
-            found, _ = await profiles.read_profile(connection, scope)
+        async def again(user: UserRows, _ids: Sequence[str]) -> Profile:
+            found, _ = await profiles.read_profile(user)
             return found
 
         outcome = await self.answering.change_user(call, change, again, context, opens_sealed=True)
@@ -113,17 +112,16 @@ class ProfileCalls:
                 checks.add("feedback", "is required: set rating or edit")
         call = self.answering.admit(checks, user_id, request)
 
-        async def change(connection: Connection) -> FeedbackEffects:
+        async def change(user: UserRows) -> FeedbackEffects:
             return await record_feedback(
-                connection,
-                call.scope,
+                user,
                 feedback,
                 actor=call.principal.subject,
                 memory_enabled=self.saving.memory_enabled,
             )
 
-        async def again(connection: Connection, ids: Sequence[str]) -> FeedbackEffects:
-            known = await preferences.read_preferences(connection, call.scope)
+        async def again(user: UserRows, ids: Sequence[str]) -> FeedbackEffects:
+            known = await preferences.read_preferences(user)
             moved: list[Preference] = []
             memory_ids: list[UUID] = []
             for text in ids:

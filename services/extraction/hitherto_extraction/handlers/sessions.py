@@ -24,7 +24,7 @@ from hitherto_extraction.sessions import (
 )
 from hitherto_extraction.storage.sessions import Proposal
 from hitherto_shared.convert import ACTION_STATE, context_items, pending_action_message, struct
-from hitherto_shared.database.pool import Connection
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.identifiers import uuid7
 from hitherto_shared.models import PendingAction
 from hitherto_shared.rpc.call import Context
@@ -56,10 +56,8 @@ class SessionHandlers(session_service_pb2_grpc.SessionServiceServicer):
         call = self._answering.admit(checks, user_id, request)
         outcome = await self._answering.change_user(
             call,
-            lambda connection: update_session(
-                connection, call.scope, session_id, update, self._rules
-            ),
-            lambda connection, ids: read_session(connection, call.scope, ids[0]),
+            lambda user: update_session(user, session_id, update, self._rules),
+            lambda user, ids: read_session(user, ids[0]),
             context,
             ids=lambda session: [session.session_id],
         )
@@ -83,10 +81,8 @@ class SessionHandlers(session_service_pb2_grpc.SessionServiceServicer):
         )
         call = self._answering.admit(checks, user_id, request)
 
-        async def change(connection: Connection) -> PendingAction:
-            return await add_action(
-                connection, call.scope, proposal, memory_enabled=self._rules.memory_enabled
-            )
+        async def change(user: UserRows) -> PendingAction:
+            return await add_action(user, proposal, memory_enabled=self._rules.memory_enabled)
 
         outcome = await self._act(call, change, context)
         return pb.AddPendingActionResponse(
@@ -108,10 +104,8 @@ class SessionHandlers(session_service_pb2_grpc.SessionServiceServicer):
         )
         call = self._answering.admit(checks, user_id, request)
 
-        async def change(connection: Connection) -> PendingAction:
-            return await resolve_action(
-                connection, call.scope, decision, memory_enabled=self._rules.memory_enabled
-            )
+        async def change(user: UserRows) -> PendingAction:
+            return await resolve_action(user, decision, memory_enabled=self._rules.memory_enabled)
 
         outcome = await self._act(call, change, context)
         return pb.ResolvePendingActionResponse(
@@ -122,14 +116,14 @@ class SessionHandlers(session_service_pb2_grpc.SessionServiceServicer):
     async def _act(
         self,
         call: UserCall,
-        change: Callable[[Connection], Awaitable[PendingAction]],
+        change: Callable[[UserRows], Awaitable[PendingAction]],
         context: Context,
     ) -> IdempotentResult[PendingAction]:
         """Change an action, once."""
         return await self._answering.change_user(
             call,
             change,
-            lambda connection, ids: read_action(connection, call.scope, ids[0]),
+            lambda user, ids: read_action(user, ids[0]),
             context,
             ids=lambda action: [action.action_id],
         )

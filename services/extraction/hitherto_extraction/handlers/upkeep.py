@@ -78,7 +78,7 @@ class UpkeepOnDemand:
 
         async def change(connection: Connection) -> Job:
             if user_id is not None:
-                await users.hold_off_erase(connection, Scope(tenant_id, user_id))
+                await users.hold_off_erase(connection.of(Scope(tenant_id, user_id)))
             counts = await count(connection) if dry_run or user_id is not None else {}
             params = {**asked, "counts": counts}
             if dry_run:

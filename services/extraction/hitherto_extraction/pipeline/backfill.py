@@ -29,6 +29,7 @@ from hitherto_extraction.storage.corpora.corpus import (
 from hitherto_extraction.storage.corpora.messages import MESSAGES
 from hitherto_extraction.storage.corpora.summaries import SUMMARIES
 from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.embeddings.protocol import Embedder
 from hitherto_shared.model_api import ModelError
 from hitherto_shared.models import Scope
@@ -148,17 +149,13 @@ class Backlog:
         indexed = 0
         for scope, keys in by_user.items():
             indexed += await self._database.transact(
-                lambda connection: self._of_user(connection, scope, corpus, keys),  # noqa: B023
+                lambda connection: self._of_user(connection.of(scope), corpus, keys),  # noqa: B023
                 timeout=_SECONDS,
             )
         return indexed
 
-    async def _of_user(
-        self, connection: Connection, scope: Scope, corpus: SpokenCorpus, keys: list[ItemKey]
-    ) -> int:
-        state = await users.lock_user(connection, scope)
+    async def _of_user(self, user: UserRows, corpus: SpokenCorpus, keys: list[ItemKey]) -> int:
+        state = await users.lock_user(user)
         if state is None or state.erased:
             return 0
-        return await index.index_unindexed(
-            connection, scope, corpus, keys, embedded=self._embedded[corpus]
-        )
+        return await index.index_unindexed(user, corpus, keys, embedded=self._embedded[corpus])

@@ -27,7 +27,7 @@ from hitherto_extraction.queue.claims import Claim
 from hitherto_extraction.storage import ledger, preferences, profiles, statements
 from hitherto_extraction.storage.statements import NewStatement
 from hitherto_extraction.storage.summaries import HeldSummary
-from hitherto_shared.database.pool import Connection
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.models import Profile
 from hitherto_shared.offloading import beside_loop
 
@@ -60,14 +60,14 @@ class OutcomeWriting:
     `encrypts` is whether the user has encryption on, as read under that lock.
     """
 
-    connection: Connection
+    user: UserRows
     held: Claim
     outcome: BatchOutcome
     encrypts: bool
 
     async def write_profile(self, result: Result, known: tuple[Profile, dict[str, str]]) -> Result:
         """Merge the user's statements about themselves; nobody else's words change a profile."""
-        connection, scope, outcome = self.connection, self.held.scope, self.outcome
+        outcome = self.outcome
         profile, said_at = known
         evidence = outcome.witnesses.for_change(outcome.answer.profile_source_ids)
         patch = outcome.answer.profile or {}
@@ -83,13 +83,12 @@ class OutcomeWriting:
         change = await asyncio.to_thread(merge_profile, profile, said_at, said, evidence.said_at)
         version = change.profile.version
         stated = of_profile(said, evidence, version, made_version=bool(change.changed))
-        await statements.record(connection, scope, [self._placed(stated, sealed=self.encrypts)])
+        await statements.record(self.user, [self._placed(stated, sealed=self.encrypts)])
         if not change.changed:
             await self._mark_extracted(profile)
             return result.refusing_profile(change.dropped)
         await profiles.write_profile(
-            connection,
-            scope,
+            self.user,
             profile,
             change.profile,
             change.said_at,
@@ -102,11 +101,10 @@ class OutcomeWriting:
     async def _mark_extracted(self, profile: Profile) -> None:
         """Record that the profile, if there is one, was processed and is unchanged."""
         if profile.version:
-            await profiles.mark_extracted(self.connection, self.held.scope)
+            await profiles.mark_extracted(self.user)
 
     async def write_behaviour(self, at: datetime, *, placed: bool) -> None:
         """Learn from how the user wrote; `placed` if the time zone is known."""
-        connection, scope = self.connection, self.held.scope
         said = self.outcome.witnesses.messages
         seen = await beside_loop(
             sum(len(message.content) for message in said),
@@ -115,8 +113,8 @@ class OutcomeWriting:
             self.outcome.time_zone if placed else None,
         )
         if seen:
-            known = await preferences.read_preferences(connection, scope)
-            await preferences.write_preferences(connection, scope, behaviour.learn(known, seen, at))
+            known = await preferences.read_preferences(self.user)
+            await preferences.write_preferences(self.user, behaviour.learn(known, seen, at))
 
     async def write_summary(self, summary: HeldSummary) -> None:
         """Merge the summary field by field; a conversation that was read always has one."""
@@ -128,8 +126,7 @@ class OutcomeWriting:
                 summary, outcome.answer.summary, done_to=outcome.done_to
             )
         await conversation_summary.write(
-            self.connection,
-            self.held.scope,
+            self.user,
             self.held.conversation,
             concluded,
             held=summary,

@@ -40,9 +40,10 @@ from hitherto_extraction.storage.summaries import HeldSummary
 from hitherto_extraction.storage.users import UserWriteState
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.together import kept, together
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.encryption.at_hand import KeyNeeded
 from hitherto_shared.errors import WorkTooLong
-from hitherto_shared.models import Profile, Scope
+from hitherto_shared.models import Profile
 from hitherto_shared.offloading import beside_loop
 
 _SECONDS = 30.0
@@ -100,15 +101,16 @@ class Commit:
         """
 
         async def work(connection: Connection) -> Result | None:
+            user = connection.of(held.scope)
             async with connection.transaction():
                 # In this order: what follows the lock sees what its last holder wrote. What the
                 # plan needs is read with it, although the outcome may be discarded.
                 state, done_to, sealed_since, around = await together(
                     connection,
-                    users.lock_user(connection, held.scope),
+                    users.lock_user(user),
                     claims.hold(connection, held),
-                    _sealed_since(connection, held, outcome.witnesses),
-                    kept(self._look(connection, held, outcome)),
+                    _sealed_since(user, held.conversation, outcome.witnesses),
+                    kept(self._look(user, held, outcome)),
                 )
                 if done_to >= outcome.done_to:
                     # An earlier try succeeded, and its reply was lost.
@@ -121,7 +123,7 @@ class Commit:
                     # Encryption was turned on and off again during the model call: start again.
                     raise KeyNeeded
                 result, _ = await self._apply(
-                    connection, held, outcome, around(), encrypts=encrypts, for_job=True
+                    user, held, outcome, around(), encrypts=encrypts, for_job=True
                 )
                 return result
 
@@ -154,7 +156,7 @@ class Commit:
 
     async def learn(
         self,
-        connection: Connection,
+        user: UserRows,
         held: Claim,
         outcome: BatchOutcome,
         *,
@@ -163,42 +165,36 @@ class Commit:
         """Write what an outcome teaches, without its cost and the job's progress.
 
         Args:
-            connection: In a transaction of a caller that holds the user's row.
+            user: In a transaction of a caller that holds the user's row.
             held: The job.
             outcome: The result of its call.
             encrypts: Whether the user has encryption on, as read under that lock.
         """
-        around = await self._look(connection, held, outcome)
-        return await self._apply(connection, held, outcome, around, encrypts=encrypts)
+        around = await self._look(user, held, outcome)
+        return await self._apply(user, held, outcome, around, encrypts=encrypts)
 
-    async def _look(
-        self, connection: Connection, held: Claim, outcome: BatchOutcome
-    ) -> _Surroundings:
+    async def _look(self, user: UserRows, held: Claim, outcome: BatchOutcome) -> _Surroundings:
         """Read what an outcome is compared and merged with."""
-        scope = held.scope
         answer = outcome.answer
         shown = list(outcome.local_memories.values())
         (known, neighbours), room, importance_before, at, profile, summary = await together(
-            connection,
+            user.connection,
             look_around(
-                connection,
-                scope,
+                user,
                 answer.new,
                 outcome.vectors,
                 also=shown,
                 threshold=self.dedupe_threshold(),
             ),
-            room_of(connection, scope, outcome.result.changes, daily=self.daily_changes),
-            known_memories.importance_before(
-                connection, scope, shown if answer.updated else [], held.job_id
-            ),
-            users.database_now(connection),
-            profiles.read_profile(connection, scope),
-            summaries.read(connection, scope, held.conversation),
+            room_of(user, outcome.result.changes, daily=self.daily_changes),
+            known_memories.importance_before(user, shown if answer.updated else [], held.job_id),
+            users.database_now(user.connection),
+            profiles.read_profile(user),
+            summaries.read(user, held.conversation),
         )
-        ended_by = await _ended_by(connection, scope, outcome, known)
+        ended_by = await _ended_by(user, outcome, known)
         known |= await known_memories.read_known(
-            connection, scope, [each for ended in ended_by.values() for each in ended]
+            user, [each for ended in ended_by.values() for each in ended]
         )
         situation = Situation(
             answer=answer,
@@ -210,14 +206,14 @@ class Commit:
             threshold=self.dedupe_threshold(),
             room=room,
             importance_before=importance_before,
-            reviewed=await _reviewed(connection, scope, outcome, known),
+            reviewed=await _reviewed(user, outcome, known),
             ended_by=ended_by,
         )
         return _Surroundings(situation, at, profile, summary)
 
     async def _apply(
         self,
-        connection: Connection,
+        user: UserRows,
         held: Claim,
         outcome: BatchOutcome,
         around: _Surroundings,
@@ -226,10 +222,10 @@ class Commit:
         for_job: bool = False,
     ) -> tuple[Result, Plan]:
         """Write what an outcome teaches; `for_job`, with its cost and the job's progress."""
-        scope, situation = held.scope, around.situation
+        situation = around.situation
         plan = await self._planned(situation)
-        occasion = Occasion(scope, held.job_id, held.conversation, around.at, encrypts=encrypts)
-        learning = OutcomeWriting(connection, held, outcome, encrypts)
+        occasion = Occasion(held.job_id, held.conversation, around.at, encrypts=encrypts)
+        learning = OutcomeWriting(user, held, outcome, encrypts)
         said = learning.said_of_summary(around.summary)
         result = outcome.result.with_plan(plan, outcome.answer.dropped)
         if outcome.sampled:
@@ -242,7 +238,7 @@ class Commit:
         # They write different tables, and each waits for numbers and versions of its own.
         writing = [
             write_plan(
-                connection,
+                user,
                 occasion,
                 plan,
                 outcome.vectors,
@@ -253,8 +249,8 @@ class Commit:
             learning.write_behaviour(around.at, placed=around.summary.knows_time_zone),
         ]
         if for_job:
-            writing.append(_finish(connection, held, outcome, result))
-        await together(connection, *writing)
+            writing.append(_finish(user, held, outcome, result))
+        await together(user.connection, *writing)
         return result, plan
 
     async def _planned(self, situation: Situation) -> Plan:
@@ -268,13 +264,11 @@ class Commit:
             ) from None
 
 
-async def _finish(
-    connection: Connection, held: Claim, outcome: BatchOutcome, result: Result
-) -> None:
+async def _finish(user: UserRows, held: Claim, outcome: BatchOutcome, result: Result) -> None:
     """Charge what a call cost, and record the job's progress."""
-    await ledger.charge(connection, held.scope, held.job_id, held.kind, outcome.charges)
+    await ledger.charge(user, held.job_id, held.kind, outcome.charges)
     await claims.record_progress(
-        connection,
+        user.connection,
         held,
         done_to=outcome.done_to,
         result=result.stored(),
@@ -288,17 +282,13 @@ def _work_of(situation: Situation) -> int:
     return sum(len(each.content) for each in situation.known.values()) + _WORK_OF_AN_ITEM * items
 
 
-async def room_of(
-    connection: Connection, scope: Scope, job: Changes, *, daily: int = DAILY_CHANGES
-) -> ChangeAllowance:
+async def room_of(user: UserRows, job: Changes, *, daily: int = DAILY_CHANGES) -> ChangeAllowance:
     """The changes that a reply may still make, under the user's lock.
 
     `job` holds the job's changes so far.
     """
     (closed, updated), active_count = await together(
-        connection,
-        ledger.changes_of_a_day(connection, scope),
-        known_memories.count_active(connection, scope),
+        user.connection, ledger.changes_of_a_day(user), known_memories.count_active(user)
     )
     return ChangeAllowance(
         active_count=active_count,
@@ -309,7 +299,7 @@ async def room_of(
 
 
 async def _reviewed(
-    connection: Connection, scope: Scope, outcome: BatchOutcome, known: Mapping[UUID, CurrentMemory]
+    user: UserRows, outcome: BatchOutcome, known: Mapping[UUID, CurrentMemory]
 ) -> set[int]:
     """Positions of updates whose words already wait for review, or were rejected or forgotten."""
     wanted = {
@@ -318,12 +308,12 @@ async def _reviewed(
         if update.content is not None
         and (row := known.get(outcome.local_memories[update.memory])) is not None
     }
-    found = await known_memories.find_same_words(connection, scope, wanted)
+    found = await known_memories.find_same_words(user, wanted)
     return {position for position, _ in found}
 
 
 async def _ended_by(
-    connection: Connection, scope: Scope, outcome: BatchOutcome, known: Mapping[UUID, CurrentMemory]
+    user: UserRows, outcome: BatchOutcome, known: Mapping[UUID, CurrentMemory]
 ) -> Mapping[UUID, Mapping[UUID, UUID]]:
     """What those memories replaced that the reply contradicts by something said before them."""
     contradicted = [outcome.local_memories[each.memory] for each in outcome.answer.contradicted]
@@ -333,13 +323,13 @@ async def _ended_by(
         if each in known
         and any(said.said_at < known[each].said_at for said in outcome.witnesses.messages)
     ]
-    return await known_memories.ended_by(connection, scope, later)
+    return await known_memories.ended_by(user, later)
 
 
-async def _sealed_since(connection: Connection, held: Claim, witnesses: Witnesses) -> bool:
+async def _sealed_since(user: UserRows, conversation_id: str, witnesses: Witnesses) -> bool:
     """Whether a message that was read in clear is sealed by now.
 
     Its text must not enter an index, by word or vector.
     """
     clear = [message.message_no for message in witnesses.messages if not message.sealed]
-    return await conversations.some_sealed(connection, held.scope, held.conversation, clear)
+    return await conversations.some_sealed(user, conversation_id, clear)

@@ -21,9 +21,9 @@ from hitherto_extraction.storage.corpora.messages import MESSAGES
 from hitherto_extraction.storage.corpora.summaries import SUMMARIES
 from hitherto_extraction.storage.summaries import HeldSummary
 from hitherto_shared.database.arrays import Texts
-from hitherto_shared.database.pool import Connection
 from hitherto_shared.database.together import together
-from hitherto_shared.models import Scope, Summary
+from hitherto_shared.database.user_rows import UserRows
+from hitherto_shared.models import Summary
 from hitherto_shared.offloading import beside_loop
 from hitherto_shared.text.passages import message_text, summary_text
 from hitherto_shared.text.terms import count_terms
@@ -60,8 +60,7 @@ def new_words(held: HeldSummary, fields: SummaryFields, *, sealed: bool) -> str 
 
 
 async def write(
-    connection: Connection,
-    scope: Scope,
+    user: UserRows,
     conversation_id: str,
     fields: SummaryFields,
     *,
@@ -74,8 +73,7 @@ async def write(
     """Store a summary, and index it and its messages together.
 
     Args:
-        connection: The caller's.
-        scope: The user.
+        user: The caller's.
         conversation_id: The conversation, which exists.
         fields: The new contents.
         held: The stored summary. If its words change, the old ones leave the index.
@@ -89,23 +87,23 @@ async def write(
     text = new_words(held, fields, sealed=sealed) if indexed else None
     fresh = [message for message in messages if indexed and is_passage(message)]
     if held.lexical_no is not None and (text is not None or sealed):
-        await index.remove(connection, scope, SUMMARIES, [(conversation_id, 0)])
+        await index.remove(user, SUMMARIES, [(conversation_id, 0)])
     if sealed and held.summary is not None and not held.sealed:
         # It may have a vector, which this role cannot delete.
-        await users.leave_to_seal(connection, scope)
+        await users.leave_to_seal(user)
     counted = [count_terms(message_text(message.name, message.content)) for message in fresh]
     of_summary = [count_terms(text)] if text is not None else []
-    numbers = await index.add(connection, scope, {MESSAGES: counted, SUMMARIES: of_summary})
+    numbers = await index.add(user, {MESSAGES: counted, SUMMARIES: of_summary})
     # Vectors before numbers: see `EmbeddedCorpus.settle`.
     said = {
         EmbeddableText(
-            (scope.tenant_id, scope.user_id, conversation_id, message.message_no),
+            (user.scope.tenant_id, user.scope.user_id, conversation_id, message.message_no),
             (message.content,),
         ): [vectors.found["message", message.message_no]]
         for message in fresh
         if ("message", message.message_no) in vectors.found
     }
-    await store.write(connection, MESSAGES, said, model=vectors.model)
+    await store.write(user.connection, MESSAGES, said, model=vectors.model)
     numbered = [
         NumberedText(
             (conversation_id, message.message_no), number, terms, vectors.state_of(message)
@@ -113,10 +111,9 @@ async def write(
         for message, number, terms in zip(fresh, numbers[MESSAGES], counted, strict=True)
     ]
     version, _ = await together(
-        connection,
+        user.connection,
         summaries.write(
-            connection,
-            scope,
+            user,
             conversation_id,
             _columns(fields),
             covers_to=done_to,
@@ -125,21 +122,21 @@ async def write(
             lexical_length=of_summary[0].total() if of_summary else None,
             sealed=sealed,
         ),
-        index.number(connection, scope, MESSAGES, numbered, model=vectors.model),
+        index.number(user, MESSAGES, numbered, model=vectors.model),
     )
     if text is not None and text == vectors.summary and ("summary", 0) in vectors.found:
-        key = (scope.tenant_id, scope.user_id, conversation_id, version)
+        key = (user.scope.tenant_id, user.scope.user_id, conversation_id, version)
         words = {EmbeddableText(key, (text,)): [vectors.found["summary", 0]]}
-        await store.write_stored(connection, SUMMARIES, words, model=vectors.model)
+        await store.write_stored(user.connection, SUMMARIES, words, model=vectors.model)
 
 
-async def drop_summary(connection: Connection, scope: Scope, conversation_id: str) -> int:
+async def drop_summary(user: UserRows, conversation_id: str) -> int:
     """Delete a summary with all its index entries; returns 1 if there was one.
 
     The role is hitherto_removal.
     """
-    await index.remove(connection, scope, SUMMARIES, [(conversation_id, 0)])
-    return await summaries.delete(connection, scope, conversation_id)
+    await index.remove(user, SUMMARIES, [(conversation_id, 0)])
+    return await summaries.delete(user, conversation_id)
 
 
 def _columns(fields: SummaryFields) -> dict[str, Any]:

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from hitherto_extraction.pipeline.operations import Plan
 from hitherto_extraction.queue import enqueueing
 from hitherto_extraction.storage import consolidation
-from hitherto_shared.database.pool import Connection
-from hitherto_shared.models import Scope
+from hitherto_shared.database.user_rows import UserRows
 
 KIND = "consolidation"
 
@@ -26,7 +25,7 @@ class Crowding:
         self._above = above
         self._max_attempts = max_attempts
 
-    async def look(self, connection: Connection, scope: Scope, tags: Iterable[str]) -> list[str]:
+    async def look(self, user: UserRows, tags: Iterable[str]) -> list[str]:
         """Queue a job for each of these tags that has become crowded; returns the tags.
 
         The caller holds the user's row and has just written memories with these tags, so that two
@@ -35,13 +34,13 @@ class Crowding:
         wanted = sorted(set(tags))
         if not wanted:
             return []
-        crowded = await consolidation.newly_crowded(connection, scope, wanted, above=self._above)
+        crowded = await consolidation.newly_crowded(user, wanted, above=self._above)
         for tag in crowded:
             await enqueueing.enqueue(
-                connection,
-                scope.tenant_id,
+                user.connection,
+                user.scope.tenant_id,
                 KIND,
-                user_id=scope.user_id,
+                user_id=user.scope.user_id,
                 params={"tag": tag},
                 max_attempts=self._max_attempts,
             )

@@ -142,8 +142,8 @@ class ChargedEmbedder:
         async def work(connection: Connection) -> None:
             # Users are locked in one order, whatever the order of the texts.
             for scope in sorted(charges, key=lambda each: each.user_id):
-                payer = await ledger.payer(connection, scope)
-                await ledger.charge(connection, payer, _JOBS[kind], kind, [charges[scope]])
+                payer = await ledger.payer(connection.of(scope))
+                await ledger.charge(payer, _JOBS[kind], kind, [charges[scope]])
 
         with faults.Tolerated(logger, "cannot charge the cost of vectors"):
             await self.database.transact(work, timeout=_SECONDS)

@@ -154,15 +154,12 @@ class Extraction:
         if held.range_from is None or held.range_to is None:
             raise ClaimLost
         done_to = max(held.done_to or 0, held.range_from - 1)
+        user = connection.of(held.scope)
         state, left, around = await together(
             connection,
-            users.read_user(connection, held.scope),
-            kept(
-                conversations.read_messages(
-                    connection, held.scope, held.conversation, done_to + 1, held.range_to
-                )
-            ),
-            kept(read_background(connection, held.scope, held.conversation)),
+            users.read_user(user),
+            kept(conversations.read_messages(user, held.conversation, done_to + 1, held.range_to)),
+            kept(read_background(user, held.conversation)),
         )
         if not await self.commit.admit(connection, held, state):
             return _OpenedJob(held)
@@ -176,14 +173,13 @@ class Extraction:
 
     async def _take_appended(self, connection: Connection, held: Claim) -> Claim:
         """Give the job all unowned messages of its conversation, and move the watermark."""
-        counters = await conversations.lock_conversation(connection, held.scope, held.conversation)
+        user = connection.of(held.scope)
+        counters = await conversations.lock_conversation(user, held.conversation)
         if counters is None:
             raise ClaimLost
         range_from, range_to = counters.watermark + 1, counters.last_message_no
         await claims.fix_range(connection, held, range_from=range_from, range_to=range_to)
-        await conversations.move_watermark(
-            connection, held.scope, held.conversation, watermark=range_to
-        )
+        await conversations.move_watermark(user, held.conversation, watermark=range_to)
         return replace(held, range_from=range_from, range_to=range_to, done_to=range_from - 1)
 
     async def _extract(
@@ -200,8 +196,7 @@ class Extraction:
             lambda connection: together(
                 connection,
                 read_prompt(
-                    connection,
-                    held.scope,
+                    connection.of(held.scope),
                     held.conversation,
                     batch,
                     self.rules,

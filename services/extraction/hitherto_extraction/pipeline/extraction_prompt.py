@@ -14,9 +14,9 @@ from hitherto_extraction.storage import known_memories, profiles, summaries, use
 from hitherto_extraction.storage.conversations import StoredMessage
 from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_extraction.storage.summaries import HeldSummary
-from hitherto_shared.database.pool import Connection
 from hitherto_shared.database.together import together
-from hitherto_shared.models import Profile, Scope
+from hitherto_shared.database.user_rows import UserRows
+from hitherto_shared.models import Profile
 from hitherto_shared.offloading import beside_loop
 
 
@@ -66,17 +66,15 @@ class PromptBackground:
     tags: Sequence[str]
 
 
-async def read_background(
-    connection: Connection, scope: Scope, conversation_id: str
-) -> PromptBackground:
+async def read_background(user: UserRows, conversation_id: str) -> PromptBackground:
     """The background of a prompt, in one round trip."""
     state, (profile, _), summary, sealed, in_use = await together(
-        connection,
-        users.read_user(connection, scope),
-        profiles.read_profile(connection, scope),
-        summaries.read(connection, scope, conversation_id),
-        sealed_memories.read_current(connection, scope),
-        known_memories.tags_in_use(connection, scope, MAX_TAGS),
+        user.connection,
+        users.read_user(user),
+        profiles.read_profile(user),
+        summaries.read(user, conversation_id),
+        sealed_memories.read_current(user),
+        known_memories.tags_in_use(user, MAX_TAGS),
     )
     tags = sealed_memories.tags_of(in_use, list(sealed.values()), MAX_TAGS)
     encrypts = state is not None and state.encrypts
@@ -84,8 +82,7 @@ async def read_background(
 
 
 async def read_prompt(
-    connection: Connection,
-    scope: Scope,
+    user: UserRows,
     conversation_id: str,
     batch: Sequence[StoredMessage],
     rules: ExtractionRules,
@@ -99,15 +96,10 @@ async def read_prompt(
     """
     messages = {f"m{i}": message for i, message in enumerate(batch, 1)}
     if background is None:
-        background = await read_background(connection, scope, conversation_id)
+        background = await read_background(user, conversation_id)
     profile, known_summary, tags = background.profile, background.summary, background.tags
     chosen = await select_memories(
-        connection,
-        scope,
-        batch,
-        limit=rules.prompt_memories,
-        tags_in_use=tags,
-        sealed=background.sealed,
+        user, batch, limit=rules.prompt_memories, tags_in_use=tags, sealed=background.sealed
     )
     shown = [known for known in chosen if known.memory_id not in without]
     local_memories = {f"e{i}": known for i, known in enumerate(shown, 1)}

@@ -24,6 +24,7 @@ from hitherto_extraction.storage.sealed_rows import opened
 from hitherto_extraction.user_key import key_of
 from hitherto_shared.database import faults
 from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.encryption.at_hand import KeyNeeded, key_at_hand, keys_at_hand
 from hitherto_shared.encryption.failures import KeyServiceUnavailable
 from hitherto_shared.encryption.rows import REPLY
@@ -165,10 +166,11 @@ class FailedAttempts:
         key = await self._key(about) if reply else None
 
         async def work(connection: Connection) -> None:
-            payer = await ledger.payer(connection, about)
-            await ledger.charge(connection, payer, held.job_id, held.kind, charges)
-            if reply and payer == about:
-                await self._keep(connection, held, about, reply)
+            user = connection.of(about)
+            payer = await ledger.payer(user)
+            await ledger.charge(payer, held.job_id, held.kind, charges)
+            if reply and payer == user:
+                await self._keep(user, held, reply)
             await attempts.record_spending(connection, held, charged.stored())
 
         with faults.Tolerated(logger, "cannot charge the cost of an attempt"), keys_at_hand(key):
@@ -183,24 +185,22 @@ class FailedAttempts:
             logger.warning("no key to store a model's reply: %s", error.reason)
             return None
 
-    async def _keep(self, connection: Connection, held: Claim, scope: Scope, reply: str) -> None:
+    async def _keep(self, user: UserRows, held: Claim, reply: str) -> None:
         """Store a reply sealed.
 
         Not at all if the user has encryption on and the key is unavailable.
         """
-        state = await users.read_user(connection, scope)
+        state = await users.read_user(user)
         try:
-            encrypts = users.must_seal(state, scope)
+            encrypts = users.must_seal(state, user.scope)
         except KeyNeeded:
             return
         sealed = (
-            seal_with_user_key(scope, held.job_id, held.claim_no, reply)
+            seal_with_user_key(user.scope, held.job_id, held.claim_no, reply)
             if encrypts
-            else self.replies.seal(scope, held.job_id, reply)
+            else self.replies.seal(user.scope, held.job_id, reply)
         )
-        await unusable_replies.keep(
-            connection, scope, held.job_id, held.claim_no, sealed, of_user_key=encrypts
-        )
+        await unusable_replies.keep(user, held.job_id, held.claim_no, sealed, of_user_key=encrypts)
 
 
 def _bound_to(scope: Scope, job_id: UUID) -> list[str]:

@@ -11,8 +11,7 @@ from hitherto_extraction.pipeline.evidence import MAX_SOURCE_TEXT
 from hitherto_extraction.pipeline.operations import Plan, Rewrite
 from hitherto_extraction.storage import keyword_index, known_memories
 from hitherto_extraction.storage.reindexing import IndexedMemory
-from hitherto_shared.database.pool import Connection
-from hitherto_shared.models import Scope
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.text.terms import content_terms, count_terms
 
 MAX_WORDS = 2 * MAX_SOURCE_TEXT
@@ -29,9 +28,7 @@ class IndexEntry:
     length: int
 
 
-async def index_plan(
-    connection: Connection, scope: Scope, plan: Plan, *, heard: bool
-) -> dict[UUID, IndexEntry]:
+async def index_plan(user: UserRows, plan: Plan, *, heard: bool) -> dict[UUID, IndexEntry]:
     """Number and index the text of every new or reworded memory, by its id.
 
     A new one that is stored sealed has a number and no words. `heard` says whether the source words
@@ -56,7 +53,7 @@ async def index_plan(
         for memory_id, change in last_rewordings(plan).items()
         if memory_id not in plan.sealed
     }
-    words = await _words(connection, scope, plan, list(reworded) if heard else [])
+    words = await _words(user, plan, list(reworded) if heard else [])
     for memory_id, change in reworded.items():
         after = change.after
         texts[memory_id] = terms_of(
@@ -66,7 +63,7 @@ async def index_plan(
     if not texts:
         return {}
     first = 1 + await keyword_index.reserve_numbers(
-        connection, scope, texts=len(texts), documents=len(plan.creations), terms=growth
+        user, texts=len(texts), documents=len(plan.creations), terms=growth
     )
     numbers = {
         key: IndexEntry(first + i, terms.total()) for i, (key, terms) in enumerate(texts.items())
@@ -74,8 +71,7 @@ async def index_plan(
     keys = list(texts)
     for start in range(0, len(keys), _TEXTS_AT_ONCE):
         await keyword_index.append(
-            connection,
-            scope,
+            user,
             {numbers[key].lexical_no: texts[key] for key in keys[start : start + _TEXTS_AT_ONCE]},
         )
     return numbers
@@ -112,14 +108,12 @@ def last_rewordings(plan: Plan) -> dict[UUID, Rewrite]:
     }
 
 
-async def _words(
-    connection: Connection, scope: Scope, plan: Plan, memory_ids: Sequence[UUID]
-) -> dict[UUID, str]:
+async def _words(user: UserRows, plan: Plan, memory_ids: Sequence[UUID]) -> dict[UUID, str]:
     """The source words of memories: those of this reply first, then those of earlier sources."""
     if not memory_ids:
         return {}
     earlier = await known_memories.source_words(
-        connection, scope, memory_ids, newest=EARLIER_SOURCES, characters=MAX_SOURCE_TEXT
+        user, memory_ids, newest=EARLIER_SOURCES, characters=MAX_SOURCE_TEXT
     )
     new = set(plan.sources)
     found: dict[UUID, str] = {}

@@ -25,33 +25,25 @@ from hitherto_extraction.storage.corpora import index
 from hitherto_extraction.storage.corpora.messages import MESSAGES
 from hitherto_extraction.storage.retention import HeldMessage
 from hitherto_shared import metrics
-from hitherto_shared.database.pool import Connection
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.errors import not_found
-from hitherto_shared.models import Scope
 
 
-async def remove_messages(
-    connection: Connection, scope: Scope, messages: Sequence[HeldMessage]
-) -> int:
+async def remove_messages(user: UserRows, messages: Sequence[HeldMessage]) -> int:
     """Delete messages; returns how many memories were indexed again, without their words.
 
     Jobs that read the messages begin again without them. The caller also holds the conversations.
     """
     keys = [message.key for message in messages]
-    await index.drop(connection, scope, MESSAGES, keys)
-    readers = await cancelling.take_back(connection, scope, keys)
-    learnt = await removal.remove_messages(connection, scope, messages, readers)
-    await announce(connection, "queued")
-    return await reindex(connection, scope, learnt)
+    await index.drop(user, MESSAGES, keys)
+    readers = await cancelling.take_back(user, keys)
+    learnt = await removal.remove_messages(user, messages, readers)
+    await announce(user.connection, "queued")
+    return await reindex(user, learnt)
 
 
 async def reindex(
-    connection: Connection,
-    scope: Scope,
-    memory_ids: Sequence[UUID],
-    *,
-    sweep: bool = True,
-    new: bool = False,
+    user: UserRows, memory_ids: Sequence[UUID], *, sweep: bool = True, new: bool = False
 ) -> int:
     """Index memories again, and remove the words they had before; returns how many were indexed.
 
@@ -61,7 +53,7 @@ async def reindex(
     indexed = [
         memory
         for memory in await reindexing.read_indexed(
-            connection, scope, memory_ids, newest=EARLIER_SOURCES, characters=MAX_SOURCE_TEXT
+            user, memory_ids, newest=EARLIER_SOURCES, characters=MAX_SOURCE_TEXT
         )
         if memory.lexical_length or new
     ]
@@ -69,8 +61,7 @@ async def reindex(
     if texts:
         growth = sum(terms.total() for terms in texts.values())
         await reindexing.index_anew(
-            connection,
-            scope,
+            user,
             texts,
             growth=growth - sum(memory.lexical_length for memory in indexed),
             sweep=sweep,
@@ -78,7 +69,7 @@ async def reindex(
     return len(texts)
 
 
-async def require_named(connection: Connection, scope: Scope, conversation_id: str) -> None:
+async def require_named(user: UserRows, conversation_id: str) -> None:
     """Lock a conversation, or find that at least something was said in its name.
 
     Memories saved by hand may name a conversation whose messages were never sent.
@@ -86,14 +77,12 @@ async def require_named(connection: Connection, scope: Scope, conversation_id: s
     Raises:
         NotFound: The user has no such conversation.
     """
-    held = await conversations.lock_conversation(connection, scope, conversation_id)
-    if held is None and not await statements.name_conversation(connection, scope, conversation_id):
+    held = await conversations.lock_conversation(user, conversation_id)
+    if held is None and not await statements.name_conversation(user, conversation_id):
         raise not_found("conversation", conversation_id)
 
 
-async def delete_conversation(
-    connection: Connection, scope: Scope, conversation_id: str
-) -> dict[str, int]:
+async def delete_conversation(user: UserRows, conversation_id: str) -> dict[str, int]:
     """Delete a conversation with its messages and summary; returns the number of rows by name.
 
     Memories learnt from it stay, without its text and without its name. Its unfinished jobs are
@@ -103,15 +92,15 @@ async def delete_conversation(
         NotFound: The user has no such conversation.
         WrongState: The user was erased.
     """
-    await users.enter_alone(connection, scope)
-    await require_named(connection, scope, conversation_id)
-    cancelled = await cancelling.cancel_of_conversation(connection, scope, conversation_id)
-    messages = await conversation_removal.find_messages(connection, scope, conversation_id)
-    await remove_messages(connection, scope, messages)
-    kept = await conversation_removal.clear_name(connection, scope, conversation_id)
-    summaries = await drop_summary(connection, scope, conversation_id)
-    await conversation_removal.remove(connection, scope, conversation_id)
-    connection.once_committed(metrics.ERASURES.labels("conversation").inc)
+    await users.enter_alone(user)
+    await require_named(user, conversation_id)
+    cancelled = await cancelling.cancel_of_conversation(user, conversation_id)
+    messages = await conversation_removal.find_messages(user, conversation_id)
+    await remove_messages(user, messages)
+    kept = await conversation_removal.clear_name(user, conversation_id)
+    summaries = await drop_summary(user, conversation_id)
+    await conversation_removal.remove(user, conversation_id)
+    user.connection.once_committed(metrics.ERASURES.labels("conversation").inc)
     return {
         "messages": len(messages),
         "summaries": summaries,

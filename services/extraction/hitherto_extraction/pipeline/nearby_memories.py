@@ -12,9 +12,8 @@ from hitherto_extraction.pipeline.dedupe import Neighbour
 from hitherto_extraction.pipeline.reply_vectors import Vectors
 from hitherto_extraction.storage import consolidation, known_memories
 from hitherto_extraction.storage.known_memories import CurrentMemory
-from hitherto_shared.database.pool import Connection
 from hitherto_shared.database.together import together
-from hitherto_shared.models import Scope
+from hitherto_shared.database.user_rows import UserRows
 
 _NEIGHBOURS = 16
 """Maximum known memories to read for each statement, however many statements there are."""
@@ -24,8 +23,7 @@ _MERGED = "superseded"
 
 
 async def look_around(
-    connection: Connection,
-    scope: Scope,
+    user: UserRows,
     items: Sequence[NewItem],
     vectors: Vectors,
     *,
@@ -41,30 +39,27 @@ async def look_around(
     wanted = vectors.of_new
     limit = max(_NEIGHBOURS, _PAIRS // max(1, len(items)))
     same, close, sealed, known = await together(
-        connection,
+        user.connection,
         known_memories.find_same_words(
-            connection, scope, {item.index: (item.type, item.content) for item in items}
+            user, {item.index: (item.type, item.content) for item in items}
         ),
         known_memories.find_neighbours(
-            connection,
-            scope,
+            user,
             {item.index: (item.type, wanted[item.index]) for item in items if item.index in wanted},
             model=vectors.model,
             at_least=threshold,
             limit=limit,
         ),
-        sealed_memories.find_near(
-            connection, scope, items, vectors, at_least=threshold, limit=limit
-        ),
-        known_memories.read_known(connection, scope, list(dict.fromkeys(also))),
+        sealed_memories.find_near(user, items, vectors, at_least=threshold, limit=limit),
+        known_memories.read_known(user, list(dict.fromkeys(also))),
     )
     near: dict[tuple[int, UUID], float | None] = dict.fromkeys(same)
     for position, memory_id, cosine in close:
         near[position, memory_id] = cosine
     near |= sealed
     unread = {memory_id for _, memory_id in near} - known.keys()
-    known |= await known_memories.read_known(connection, scope, list(unread))
-    successors = await _successors(connection, scope, known)
+    known |= await known_memories.read_known(user, list(unread))
+    successors = await _successors(user, known)
     neighbours: defaultdict[int, list[Neighbour]] = defaultdict(list)
     for (position, memory_id), found in near.items():
         said = row = known[memory_id]
@@ -86,14 +81,12 @@ async def look_around(
     return known, neighbours
 
 
-async def _successors(
-    connection: Connection, scope: Scope, known: dict[UUID, CurrentMemory]
-) -> dict[UUID, UUID]:
+async def _successors(user: UserRows, known: dict[UUID, CurrentMemory]) -> dict[UUID, UUID]:
     """For each merged memory its present replacement, which is added to the known ones."""
     merged = [row.memory_id for row in known.values() if row.status == _MERGED]
     if not merged:
         return {}
-    found = await consolidation.find_successors(connection, scope, merged)
+    found = await consolidation.find_successors(user, merged)
     new = sorted(set(found.values()) - known.keys())
-    known |= await known_memories.read_known(connection, scope, new)
+    known |= await known_memories.read_known(user, new)
     return found

@@ -22,7 +22,7 @@ from hitherto_extraction.storage import ledger
 from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_shared.database.arrays import Texts
 from hitherto_shared.embeddings.protocol import Vector
-from hitherto_shared.models import CURRENT_STATUSES, Scope, SourceRef
+from hitherto_shared.models import CURRENT_STATUSES, SourceRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,14 +146,13 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Occasion:
-    """The context of a write: user, charged account, job, conversation and time.
+    """The context of a write: charged account, job, conversation and time.
 
     `kept` are columns of a new memory that only a caller can provide: metadata, expires_at,
     sensitive; `joined` are such columns of the only memory that gets a new version, before and
     after. `encrypts` is whether the user has encryption on, as read under the lock.
     """
 
-    scope: Scope
     job_id: UUID | None
     conversation_id: str | None
     at: datetime

@@ -41,6 +41,7 @@ from hitherto_extraction.storage.conversations import StoredMessage
 from hitherto_extraction.transcripts import IncomingTranscript, store_messages
 from hitherto_extraction.user_key import with_keys
 from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.errors import Exhausted, TooLate, Unavailable, WrongState
 from hitherto_shared.identifiers import uuid7
@@ -214,7 +215,7 @@ class ExtractionPreview:
         if not run.pending or not await self._may_spend(connection, run):
             return None
         conversation_id, rules = run.transcript.conversation_id, self.extraction.rules
-        return await read_prompt(connection, run.scope, conversation_id, run.pending[0], rules)
+        return await read_prompt(connection.of(run.scope), conversation_id, run.pending[0], rules)
 
     async def _may_spend(self, connection: Connection, run: _PreviewRun) -> bool:
         """Whether the budget allows for a further call; raises an error if there was none yet."""
@@ -259,24 +260,23 @@ class ExtractionPreview:
 
         async def work(connection: Connection) -> Found:
             async with connection.transaction(force_rollback=True):
-                scene = await self._play(connection, run)
+                scene = await self._play(connection.of(run.scope), run)
                 return await look(connection, run, scene)
 
         return await with_keys(
             self.keys, [run.scope], lambda: self.database.run(work, timeout=_STATEMENT_SECONDS)
         )
 
-    async def _play(self, connection: Connection, run: _PreviewRun) -> _RehearsalState:
+    async def _play(self, user: UserRows, run: _PreviewRun) -> _RehearsalState:
         scope, transcript = run.scope, run.transcript
-        state = await users.enter_user(connection, scope)
+        state = await users.enter_user(user)
         if why := users.why_not_learning(state, self.memory_enabled):
             raise WrongState(WHY_NOT[why], reason=why, metadata={"user_id": scope.user_id})
-        await users.lock_user(connection, scope)
+        await users.lock_user(user)
         encrypts = users.must_seal(state, scope)
-        profile, _ = await profiles.read_profile(connection, scope)
+        profile, _ = await profiles.read_profile(user)
         stored = await store_messages(
-            connection,
-            scope,
+            user,
             transcript.conversation_id,
             transcript.messages,
             "transcript.messages",
@@ -284,17 +284,14 @@ class ExtractionPreview:
             sealed=encrypts,
         )
         messages = await conversations.read_messages(
-            connection,
-            scope,
+            user,
             transcript.conversation_id,
             stored.before.last_message_no + 1,
             stored.last_message_no,
         )
         result, plans = Result(), []
         for outcome in run.outcomes:
-            result, plan = await self.commit.learn(
-                connection, run.claim, outcome, encrypts=encrypts
-            )
+            result, plan = await self.commit.learn(user, run.claim, outcome, encrypts=encrypts)
             plans.append(plan)
         return _RehearsalState(messages, plans, profile.version, result)
 
@@ -306,8 +303,8 @@ class ExtractionPreview:
             return
 
         async def work(connection: Connection) -> None:
-            payer = await ledger.payer(connection, run.scope)
-            await ledger.charge(connection, payer, run.job_id, KIND, charges)
+            payer = await ledger.payer(connection.of(run.scope))
+            await ledger.charge(payer, run.job_id, KIND, charges)
 
         await self.database.transact(work, timeout=_STATEMENT_SECONDS)
 
@@ -333,11 +330,12 @@ async def _picture(
         )
     )
     updated = _ids(before.memory_id for before in changed if before.memory_id not in closed)
-    rows = await editing.read(connection, scope, [*created, *updated, *closed])
-    profile, _ = await profiles.read_profile(connection, scope)
-    summary = (await summaries.read(connection, scope, conversation_id)).summary
+    user = connection.of(scope)
+    rows = await editing.read(user, [*created, *updated, *closed])
+    profile, _ = await profiles.read_profile(user)
+    summary = (await summaries.read(user, conversation_id)).summary
     if summary is not None:
-        count = await conversations.count_messages(connection, scope, conversation_id)
+        count = await conversations.count_messages(user, conversation_id)
         summary = replace(summary, message_count=count)
     mentioning = _ids(memory_id for plan in scene.plans for memory_id, _ in plan.mentions)
     read = sum(len(outcome.witnesses.messages) for outcome in run.outcomes)
@@ -348,7 +346,7 @@ async def _picture(
         achieved=[rows[m].memory for m, how in closed.items() if how == "achieved"],
         profile=profile if profile.version != scene.profile_version else None,
         summary=summary,
-        entities=await mentioned.entities_of(connection, scope, mentioning),
+        entities=await mentioned.entities_of(user, mentioning),
         result=replace(
             scene.result,
             counts={**scene.result.counts, "messages_read": read, "messages_total": run.total},

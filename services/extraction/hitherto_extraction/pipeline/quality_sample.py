@@ -61,8 +61,7 @@ class QualitySample:
         if self._full:
             return False
         taken, self._full = await quality_samples.take(
-            connection,
-            held.scope,
+            connection.of(held.scope),
             held.conversation,
             extractor=self._extractor,
             prompt_version=VERSION,

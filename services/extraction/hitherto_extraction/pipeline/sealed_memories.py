@@ -20,9 +20,9 @@ from hitherto_extraction.storage import sealed_memories
 from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_extraction.storage.sealed_memories import OpenedMemory
 from hitherto_extraction.storage.sealed_rows import SENSITIVE_TYPES
-from hitherto_shared.database.pool import Connection
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.embeddings.protocol import Vector
-from hitherto_shared.models import CURRENT_STATUSES, Scope
+from hitherto_shared.models import CURRENT_STATUSES
 from hitherto_shared.text.bm25 import Statistics, TermPostings
 from hitherto_shared.text.terms import count_terms
 
@@ -37,13 +37,7 @@ def is_sensitive(kind: str, marked: bool) -> bool:
 
 
 async def find_near(
-    connection: Connection,
-    scope: Scope,
-    items: Sequence[NewItem],
-    vectors: Vectors,
-    *,
-    at_least: float,
-    limit: int,
+    user: UserRows, items: Sequence[NewItem], vectors: Vectors, *, at_least: float, limit: int
 ) -> dict[tuple[int, UUID], float | None]:
     """Sealed memories that items may repeat, as in `find_same_words` and `find_neighbours`.
 
@@ -53,7 +47,7 @@ async def find_near(
     if not items:
         return {}
     model, wanted = vectors.model, vectors.of_new
-    held = await sealed_memories.read_newest(connection, scope, statuses=_COMPARED, model=model)
+    held = await sealed_memories.read_newest(user, statuses=_COMPARED, model=model)
     if not held:
         return {}
     # In a thread: comparing thousands would block the event loop.
@@ -105,9 +99,9 @@ def _cosines(held: Sequence[OpenedMemory], vector: Vector) -> list[tuple[UUID, f
     return [(memory_id, float(each)) for (memory_id, _), each in zip(having, cosines, strict=True)]
 
 
-async def read_current(connection: Connection, scope: Scope) -> dict[UUID, CurrentMemory]:
+async def read_current(user: UserRows) -> dict[UUID, CurrentMemory]:
     """The newest sealed memories that are current, by id."""
-    held = await sealed_memories.read_newest(connection, scope, statuses=CURRENT_STATUSES)
+    held = await sealed_memories.read_newest(user, statuses=CURRENT_STATUSES)
     return {each.known.memory_id: each.known for each in held}
 
 

@@ -18,10 +18,9 @@ from hitherto_extraction.storage import keyword_index, known_memories, mentioned
 from hitherto_extraction.storage.conversations import StoredMessage
 from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_extraction.storage.mentioned import EntityNames
-from hitherto_shared.database.pool import Connection
 from hitherto_shared.database.together import together
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.model_api import estimate_tokens
-from hitherto_shared.models import Scope
 from hitherto_shared.offloading import beside_loop
 from hitherto_shared.text.bm25 import score
 from hitherto_shared.text.normalise import fold
@@ -50,8 +49,7 @@ _UNSPACED = re.compile(
 
 
 async def select_memories(
-    connection: Connection,
-    scope: Scope,
+    user: UserRows,
     messages: Sequence[StoredMessage],
     *,
     limit: int,
@@ -70,18 +68,18 @@ async def select_memories(
     hidden = sealed or {}
     named_tags = tags_named(terms, tags_in_use)
     by_words, by_entities, by_tags, top = await together(
-        connection,
-        _by_words(connection, scope, terms, limit, hidden),
-        _by_entities(connection, scope, "\n".join(texts), limit),
-        _by_tags(connection, scope, named_tags, limit),
-        known_memories.read_top(connection, scope, limit),
+        user.connection,
+        _by_words(user, terms, limit, hidden),
+        _by_entities(user, "\n".join(texts), limit),
+        _by_tags(user, named_tags, limit),
+        known_memories.read_top(user, limit),
     )
     by_tags += _of_tags(list(hidden.values()), named_tags)[: max(limit - len(by_tags), 0)]
     ranked = joined([[known.memory_id for known in by_words], by_entities, by_tags])
     rows = {known.memory_id: known for known in by_words}
     missing = [memory_id for memory_id in ranked[:limit] if memory_id not in rows]
     if missing:
-        rows |= await known_memories.read_known(connection, scope, missing)
+        rows |= await known_memories.read_known(user, missing)
     chosen = {m: rows[m] for m in ranked[: limit - limit // 5] if m in rows}
     for known in top:
         if len(chosen) >= limit:
@@ -96,16 +94,10 @@ def _terms_of(texts: Sequence[str]) -> list[str]:
 
 
 async def _by_words(
-    connection: Connection,
-    scope: Scope,
-    terms: Sequence[str],
-    limit: int,
-    sealed: Mapping[UUID, CurrentMemory],
+    user: UserRows, terms: Sequence[str], limit: int, sealed: Mapping[UUID, CurrentMemory]
 ) -> list[CurrentMemory]:
     """The current memories that match the terms best, the best first."""
-    postings, statistics = await keyword_index.read_postings(
-        connection, scope, terms, most=MAX_TERMS
-    )
+    postings, statistics = await keyword_index.read_postings(user, terms, most=MAX_TERMS)
     if sealed:
         more, statistics = postings_of(list(sealed.values()), terms, statistics)
         postings += more
@@ -114,21 +106,17 @@ async def _by_words(
     found: list[CurrentMemory] = []
     # Numbers of earlier wordings and of closed memories have no row to show.
     for start in range(0, min(len(best), _LOOKS * 4 * limit), 4 * limit):
-        found += await known_memories.read_by_lexical_no(
-            connection, scope, best[start : start + 4 * limit]
-        )
+        found += await known_memories.read_by_lexical_no(user, best[start : start + 4 * limit])
         if len(found) >= limit:
             break
     found.sort(key=lambda known: -scores[known.lexical_no])
     return found[:limit]
 
 
-async def _by_tags(
-    connection: Connection, scope: Scope, tags: Sequence[str], limit: int
-) -> list[UUID]:
+async def _by_tags(user: UserRows, tags: Sequence[str], limit: int) -> list[UUID]:
     if not tags:
         return []
-    return await mentioned.memories_of_tags(connection, scope, tags, limit=limit)
+    return await mentioned.memories_of_tags(user, tags, limit=limit)
 
 
 def _of_tags(known: Sequence[CurrentMemory], tags: Sequence[str]) -> list[UUID]:
@@ -137,12 +125,12 @@ def _of_tags(known: Sequence[CurrentMemory], tags: Sequence[str]) -> list[UUID]:
     return [each.memory_id for each in sorted(found, key=lambda each: -each.importance)]
 
 
-async def _by_entities(connection: Connection, scope: Scope, text: str, limit: int) -> list[UUID]:
-    names = await mentioned.read_names(connection, scope, limit=MAX_ENTITIES)
+async def _by_entities(user: UserRows, text: str, limit: int) -> list[UUID]:
+    names = await mentioned.read_names(user, limit=MAX_ENTITIES)
     named = await beside_loop(len(text), entities_named, text, names)
     if not named:
         return []
-    return await mentioned.memories_of_entities(connection, scope, named, limit=limit)
+    return await mentioned.memories_of_entities(user, named, limit=limit)
 
 
 def entities_named(text: str, names: Sequence[EntityNames]) -> list[UUID]:
@@ -172,9 +160,9 @@ def entities_named(text: str, names: Sequence[EntityNames]) -> list[UUID]:
     return [entity_id for entity_id, held in keys.items() if any(map(is_named, held))]
 
 
-async def names_in(connection: Connection, scope: Scope, text: str) -> list[EntityName]:
+async def names_in(user: UserRows, text: str) -> list[EntityName]:
     """The entities known already that a text names."""
-    names = await mentioned.read_names(connection, scope, limit=MAX_ENTITIES)
+    names = await mentioned.read_names(user, limit=MAX_ENTITIES)
     named = set(await beside_loop(len(text), entities_named, text, names))
     return [EntityName(each.name, each.type) for each in names if each.entity_id in named]
 

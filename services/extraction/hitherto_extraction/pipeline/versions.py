@@ -13,11 +13,10 @@ from hitherto_extraction.storage import editing, keyword_index, sealed_memories,
 from hitherto_extraction.storage.editing import EditableMemory
 from hitherto_extraction.storage.ledger import ChangeEvent
 from hitherto_extraction.storage.sealed_rows import SEALED
-from hitherto_shared.database.pool import Connection
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.embeddings.active_embedder import active_model
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.errors import Conflict
-from hitherto_shared.models import Scope
 
 
 def check_version(what: str, actual: int, expected: int) -> None:
@@ -35,8 +34,7 @@ def check_version(what: str, actual: int, expected: int) -> None:
 
 
 async def write_next(
-    connection: Connection,
-    scope: Scope,
+    user: UserRows,
     held: EditableMemory,
     after: EditableMemory,
     action: str,
@@ -53,9 +51,9 @@ async def write_next(
     memory, with the name of its model; `related` is the other memory concerned.
     """
     if after.sealed:
-        await write_sealed(connection, scope, held, after, at=at, vector=vector, job_id=job_id)
+        await write_sealed(user, held, after, at=at, vector=vector, job_id=job_id)
     else:
-        await editing.write_version(connection, scope, after, at=at, job_id=job_id)
+        await editing.write_version(user, after, at=at, job_id=job_id)
     old, new = editing.difference(held.memory, after.memory)
     return ChangeEvent(
         "memory",
@@ -71,8 +69,7 @@ async def write_next(
 
 
 async def write_sealed(
-    connection: Connection,
-    scope: Scope,
+    user: UserRows,
     held: EditableMemory,
     after: EditableMemory,
     *,
@@ -91,10 +88,10 @@ async def write_sealed(
     number = held.lexical_no
     if not held.sealed:
         if not reworded:
-            kept = await sealed_memories.clear_vectors(connection, scope, memory_id)
+            kept = await sealed_memories.clear_vectors(user, memory_id)
         # Under a new number its old words belong to nothing, and are swept.
         number = 1 + await keyword_index.reserve_numbers(
-            connection, scope, texts=1, documents=0, terms=-held.lexical_length
+            user, texts=1, documents=0, terms=-held.lexical_length
         )
     target = replace(
         after.changed(sensitive=True),
@@ -103,15 +100,15 @@ async def write_sealed(
         embedding_state=SEALED,
         sealed=True,
     )
-    await editing.write_version(connection, scope, target, at=at, job_id=job_id, reworded=reworded)
+    await editing.write_version(user, target, at=at, job_id=job_id, reworded=reworded)
     if reworded and vector is not None:
-        active = await active_model(connection)
+        active = await active_model(user.connection)
         if active is not None and active[0] == vector[0]:
             kept = [(*vector, held.memory.version + 1)]
     for model, each, text_version in kept:
         await sealed_memories.write_vector(
-            connection, scope, memory_id, each, model=model, text_version=text_version
+            user, memory_id, each, model=model, text_version=text_version
         )
     unembedded = not kept and (reworded or not held.sealed)
     if unembedded or not held.sealed:
-        await users.leave_to_seal(connection, scope)
+        await users.leave_to_seal(user)

@@ -33,6 +33,7 @@ from hitherto_extraction.storage.statements import NewStatement
 from hitherto_shared.database.arrays import fields_of
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.database.together import together
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.embeddings.active_embedder import active_model
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.models import Memory
@@ -46,7 +47,7 @@ _OF_MEMORY = {field.name for field in fields(Memory)}
 
 
 async def write_plan(
-    connection: Connection,
+    user: UserRows,
     occasion: Occasion,
     plan: Plan,
     vectors: Vectors,
@@ -57,21 +58,20 @@ async def write_plan(
     """Write everything in `plan`, with its history and its index entries.
 
     Args:
-        connection: In a transaction of a caller that holds the user's row.
+        user: In a transaction of a caller that holds the user's row.
         occasion: The job and what it knows of the user.
         plan: The plan.
         vectors: The vectors of its texts.
         also_said: Statements about something else than memories, to be recorded with those.
         crowding: Looks at the tags of the memories once these are written; None: nothing does.
     """
-    scope = occasion.scope
     plan = replace(plan, sealed=_to_seal(plan, occasion))
     vectors, numbers = await together(
-        connection,
-        _of_active_model(connection, vectors),
-        index_plan(connection, scope, plan, heard=not occasion.encrypts),
+        user.connection,
+        _of_active_model(user.connection, vectors),
+        index_plan(user, plan, heard=not occasion.encrypts),
     )
-    writing = _Writing(connection, occasion, plan, vectors, numbers)
+    writing = _Writing(user, occasion, plan, vectors, numbers)
     await writing.create()
     reworded = last_rewordings(plan)
     for rewrite in plan.rewrites:
@@ -83,14 +83,13 @@ async def write_plan(
     for closure in plan.closures:
         await writing.close(closure)
     for memory_id, said_at in plan.confirmed.items():
-        await memories.confirm(connection, scope, memory_id, said_at)
+        await memories.confirm(user, memory_id, said_at)
     for memory_id, challenged in plan.challenges:
-        await memories.add_challenge(connection, scope, memory_id, challenged)
-    await memories.add_sources(connection, scope, list(dict.fromkeys(plan.sources)))
+        await memories.add_challenge(user, memory_id, challenged)
+    await memories.add_sources(user, list(dict.fromkeys(plan.sources)))
     after_memories: list[Coroutine[Any, Any, object]] = [
         profiles.mention_entities(
-            connection,
-            scope,
+            user,
             [
                 (memory_id, entity.name, entity.type)
                 for memory_id, item in plan.mentions
@@ -100,11 +99,11 @@ async def write_plan(
         )
     ]
     if crowding is not None:
-        after_memories.append(crowding.look(connection, scope, tags_touched(plan)))
-    await together(connection, *after_memories)
-    await statements.record(connection, scope, [*also_said, *statements_of(plan, occasion)])
+        after_memories.append(crowding.look(user, tags_touched(plan)))
+    await together(user.connection, *after_memories)
+    await statements.record(user, [*also_said, *statements_of(plan, occasion)])
     events = events_of(plan, occasion)
-    await ledger.record(connection, scope, occasion.job_id, events, actor=occasion.actor)
+    await ledger.record(user, occasion.job_id, events, actor=occasion.actor)
 
 
 def _to_seal(plan: Plan, occasion: Occasion) -> frozenset[UUID]:
@@ -128,7 +127,7 @@ async def _of_active_model(connection: Connection, vectors: Vectors) -> Vectors:
 class _Writing:
     """A plan that is being written, with the vectors that still count and its index entries."""
 
-    connection: Connection
+    user: UserRows
     occasion: Occasion
     plan: Plan
     vectors: Vectors
@@ -136,17 +135,13 @@ class _Writing:
 
     async def create(self) -> None:
         """Write the new memories with their vectors."""
-        connection, scope = self.connection, self.occasion.scope
         creations, sealed, found = self.plan.creations, self.plan.sealed, self.vectors.found
-        await memories.insert(connection, scope, list(map(self._row, creations)), sealed=sealed)
+        await memories.insert(self.user, list(map(self._row, creations)), sealed=sealed)
         for made in creations:
             if made.superseded_by is not None:
-                await memories.add_superseded(
-                    connection, scope, made.memory_id, by=made.superseded_by
-                )
+                await memories.add_superseded(self.user, made.memory_id, by=made.superseded_by)
         await memories.write_vectors(
-            connection,
-            scope,
+            self.user,
             [
                 (made.memory_id, made.status, found[made.vector_of])
                 for made in creations
@@ -158,8 +153,7 @@ class _Writing:
             await self._seal_vectors([made for made in creations if made.memory_id in sealed])
             return
         await memories.write_source_vectors(
-            connection,
-            scope,
+            self.user,
             [
                 (made.memory_id, found["source", made.position])
                 for made in creations
@@ -169,15 +163,18 @@ class _Writing:
         )
 
     async def _seal_vectors(self, creations: Sequence[Creation]) -> None:
-        connection, scope = self.connection, self.occasion.scope
         for made in creations:
             vector = self.vectors.found.get(made.vector_of)
             if vector is None:
                 # The sweep creates it.
-                await users.leave_to_seal(connection, scope)
+                await users.leave_to_seal(self.user)
                 continue
             await sealed_memories.write_vector(
-                connection, scope, made.memory_id, vector, model=self.vectors.model, text_version=1
+                self.user,
+                made.memory_id,
+                vector,
+                model=self.vectors.model,
+                text_version=1,
             )
 
     def _row(self, made: Creation) -> dict[str, Any]:
@@ -192,14 +189,13 @@ class _Writing:
 
     async def rewrite(self, change: Rewrite, indexed: IndexEntry | None) -> None:
         """Write the next version of a memory; without `indexed`, its index entries stay."""
-        connection, occasion, after = self.connection, self.occasion, change.after
+        occasion, after = self.occasion, change.after
         vector = self._vector_of(change)
         state = None
         if change.vector_of is not None:
             state = "pending" if vector is None else "stored"
         await memories.rewrite(
-            connection,
-            occasion.scope,
+            self.user,
             {
                 **fields_of(after),
                 "lexical_no": indexed.lexical_no if indexed else None,
@@ -212,22 +208,19 @@ class _Writing:
         model = self.vectors.model
         if vector is not None:
             found = [(after.memory_id, after.status, vector)]
-            await memories.write_vectors(connection, occasion.scope, found, model=model)
+            await memories.write_vectors(self.user, found, model=model)
         kind, position = change.vector_of or ("", 0)
         source = self.vectors.found.get(("source", position)) if kind == "new" else None
         if source is not None and not occasion.encrypts:
-            await memories.write_source_vectors(
-                connection, occasion.scope, [(after.memory_id, source)], model=model
-            )
+            await memories.write_source_vectors(self.user, [(after.memory_id, source)], model=model)
 
     async def rewrite_sealed(self, change: Rewrite) -> None:
         """The same for a memory that is sealed, or becomes sealed."""
-        scope, after = self.occasion.scope, change.after
-        held = await editing.read_one(self.connection, scope, after.memory_id)
+        after = change.after
+        held = await editing.read_one(self.user, after.memory_id)
         vector = self._vector_of(change)
         await write_sealed(
-            self.connection,
-            scope,
+            self.user,
             held,
             replace(
                 held.changed(**{name: getattr(after, name) for name in _REWRITTEN}),
@@ -246,14 +239,12 @@ class _Writing:
         """Write the end of a memory."""
         if closure.instead_of is not None:
             await memories.remove_superseded(
-                self.connection,
-                self.occasion.scope,
+                self.user,
                 closure.before.memory_id,
                 by=closure.instead_of,
             )
         await memories.close(
-            self.connection,
-            self.occasion.scope,
+            self.user,
             {
                 "memory_id": closure.before.memory_id,
                 "status": closure.status,

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
-from hitherto_shared.database.pool import Connection
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.identifiers import uuid7
-from hitherto_shared.models import Scope
 
 # What a job for appended messages would have taken had it started.
 _OWN_BACKLOG = """
@@ -102,11 +101,7 @@ RETURNING job_id
 
 
 async def own_backlog(
-    connection: Connection,
-    scope: Scope,
-    backlog: Sequence[tuple[str, int, int]],
-    *,
-    max_attempts: int,
+    user: UserRows, backlog: Sequence[tuple[str, int, int]], *, max_attempts: int
 ) -> None:
     """Assign every accepted message without a job to a job, so that none is learnt from later.
 
@@ -115,13 +110,16 @@ async def own_backlog(
     conversations, watermarks, lasts = (
         [list(column) for column in zip(*backlog, strict=True)] if backlog else ([], [], [])
     )
-    values = scope.bind(conversations=conversations, watermarks=watermarks, lasts=lasts)
-    owned = set(await connection.fetch_values(_OWN_BACKLOG, values))
-    async with connection.cursor() as many:
+    owned = set(
+        await user.fetch_values(
+            _OWN_BACKLOG, conversations=conversations, watermarks=watermarks, lasts=lasts
+        )
+    )
+    async with user.connection.cursor() as many:
         await many.executemany(
             _OWN_REST,
             [
-                scope.bind(
+                user.scope.bind(
                     job_id=uuid7(),
                     conversation_id=conversation_id,
                     range_from=watermark + 1,
@@ -134,36 +132,34 @@ async def own_backlog(
         )
 
 
-async def cancel_learning(connection: Connection, scope: Scope) -> list[UUID]:
+async def cancel_learning(user: UserRows) -> list[UUID]:
     """Cancel the user's learning and merging jobs for good; returns those that were open."""
-    return await connection.fetch_values(_STOP_JOBS, scope.parameters)
+    return await user.fetch_values(_STOP_JOBS)
 
 
-async def cancel_of_conversation(connection: Connection, scope: Scope, conversation_id: str) -> int:
+async def cancel_of_conversation(user: UserRows, conversation_id: str) -> int:
     """Cancel the open jobs of a conversation for good; returns how many were open."""
-    values = scope.bind(conversation_id=conversation_id)
-    cursor = await connection.execute(_CANCEL_OF_CONVERSATION, values)
+    values = {"conversation_id": conversation_id}
+    cursor = await user.execute(_CANCEL_OF_CONVERSATION, **values)
     cancelled = cursor.rowcount
-    await connection.execute(_DISOWN, values)
+    await user.execute(_DISOWN, **values)
     return cancelled
 
 
-async def take_back(
-    connection: Connection, scope: Scope, messages: Sequence[tuple[str, int]]
-) -> list[UUID]:
+async def take_back(user: UserRows, messages: Sequence[tuple[str, int]]) -> list[UUID]:
     """Restart the jobs that read these messages, without them; returns those jobs.
 
     Each message is given by its conversation and its number there.
     """
-    values = scope.bind(
+    job_ids: list[UUID] = await user.fetch_values(
+        _JOBS_THAT_READ,
         conversations=[conversation_id for conversation_id, _ in messages],
         message_nos=[message_no for _, message_no in messages],
     )
-    job_ids: list[UUID] = await connection.fetch_values(_JOBS_THAT_READ, values)
-    await connection.execute(_TAKE_BACK, scope.bind(job_ids=job_ids))
+    await user.execute(_TAKE_BACK, job_ids=job_ids)
     return job_ids
 
 
-async def remove_some(connection: Connection, scope: Scope, *, limit: int) -> list[UUID]:
+async def remove_some(user: UserRows, *, limit: int) -> list[UUID]:
     """Delete up to `limit` jobs of the user; returns their ids."""
-    return await connection.fetch_values(_DELETE_JOBS, scope.bind(limit=limit))
+    return await user.fetch_values(_DELETE_JOBS, limit=limit)

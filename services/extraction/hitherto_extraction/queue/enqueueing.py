@@ -11,8 +11,9 @@ from psycopg.types.json import Jsonb
 
 from hitherto_extraction.queue.jobs import announce
 from hitherto_shared.database.pool import Connection
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.identifiers import uuid7
-from hitherto_shared.models import Job, Scope
+from hitherto_shared.models import Job
 from hitherto_shared.tracing import event, traceparent
 
 # A job that has ended is one that was refused, or work that was done within the call. A job for
@@ -125,18 +126,12 @@ async def enqueue_done(
 
 
 async def enqueue_range(
-    connection: Connection,
-    scope: Scope,
-    conversation_id: str,
-    *,
-    range_from: int,
-    range_to: int,
-    max_attempts: int,
+    user: UserRows, conversation_id: str, *, range_from: int, range_to: int, max_attempts: int
 ) -> Job:
     """Queue the extraction of messages `range_from`..`range_to` (both included)."""
     return await _queue(
-        connection,
-        scope.bind(
+        user.connection,
+        user.scope.bind(
             kind="memory-extraction",
             conversation_id=conversation_id,
             range_from=range_from,
@@ -147,17 +142,12 @@ async def enqueue_range(
 
 
 async def enqueue_open(
-    connection: Connection,
-    scope: Scope,
-    conversation_id: str,
-    *,
-    debounce_seconds: float,
-    max_attempts: int,
+    user: UserRows, conversation_id: str, *, debounce_seconds: float, max_attempts: int
 ) -> Job:
     """Queue, or delay, the one job that will take what has been appended when it starts."""
     return await _queue(
-        connection,
-        scope.bind(
+        user.connection,
+        user.scope.bind(
             kind="memory-extraction",
             conversation_id=conversation_id,
             debounce=debounce_seconds,
@@ -180,8 +170,7 @@ async def _insert(connection: Connection, values: Mapping[str, Any]) -> Job:
 
 
 async def enqueue_cancelled(
-    connection: Connection,
-    scope: Scope,
+    user: UserRows,
     conversation_id: str | None,
     *,
     reason: str,
@@ -191,8 +180,8 @@ async def enqueue_cancelled(
 ) -> Job:
     """Record that input was not accepted, so that the caller gets a job that says why."""
     return await _insert(
-        connection,
-        scope.bind(
+        user.connection,
+        user.scope.bind(
             state="cancelled",
             conversation_id=conversation_id,
             kind=kind,

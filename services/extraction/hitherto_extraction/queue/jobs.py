@@ -13,8 +13,9 @@ from uuid import UUID
 from hitherto_extraction.queue.signals import CHANNEL, RETRIED
 from hitherto_shared.database.arrays import fields_of
 from hitherto_shared.database.pool import Connection
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.errors import NotFound, WrongState
-from hitherto_shared.models import Job, Scope
+from hitherto_shared.models import Job
 
 # The job that owns a message, newest first: a range may have been run again.
 _COVERING = """
@@ -149,12 +150,10 @@ class RetryFilter:
     until: datetime | None = None
 
 
-async def find_covering(
-    connection: Connection, scope: Scope, conversation_id: str, message_no: int
-) -> Job | None:
+async def find_covering(user: UserRows, conversation_id: str, message_no: int) -> Job | None:
     """The newest job whose range holds a message."""
-    return await connection.fetch_one(
-        Job, _COVERING, scope.bind(conversation_id=conversation_id, message_no=message_no)
+    return await user.fetch_one(
+        Job, _COVERING, conversation_id=conversation_id, message_no=message_no
     )
 
 

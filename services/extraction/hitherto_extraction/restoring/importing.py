@@ -33,6 +33,7 @@ from hitherto_shared.audit.trail import Trail
 from hitherto_shared.auth.principal import PROFILES_MANAGE
 from hitherto_shared.consistency import Position, current_position
 from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.errors import Exhausted, NotPermitted, WrongState
 
@@ -181,34 +182,37 @@ class _Import:
             await self._encrypt()
         new = False
 
-        async def begin(connection: Connection) -> None:
+        async def begin(user: UserRows) -> None:
             nonlocal new
-            known = await self._enter(connection)
+            known = await self._enter(user)
             new = known.created_at != self._since
             if new:
-                await imported.adopt(connection, self.call.scope, row)
+                await imported.adopt(user, row)
 
         await self._once(begin, record.raw)
         (self._made.stored if new else self._made.skipped)[USERS] += 1
 
     async def _once(
-        self, begin: Callable[[Connection], Awaitable[None]], user: Mapping[str, Any]
+        self, begin: Callable[[UserRows], Awaitable[None]], record: Mapping[str, Any]
     ) -> None:
         """Run the first transaction, which takes the idempotency key and enters the audit log."""
 
+        async def change(connection: Connection) -> None:
+            await begin(connection.of(self.call.scope))
+
         async def again(connection: Connection, _: Sequence[str]) -> None:
             # The first import may have been interrupted, and the user may be gone since.
-            await begin(connection)
+            await change(connection)
 
         identity = self.call.identity
         if identity is not None:
-            body = json.dumps([self.call.scope.user_id, user], sort_keys=True)
+            body = json.dumps([self.call.scope.user_id, record], sort_keys=True)
             identity = replace(identity, body_hash=hashlib.sha256(body.encode()).digest())
         outcome = await once(
             self.uses.database,
             identity,
             IdempotentOperation(
-                begin, ids=lambda _: [], again=again, users=lambda _: [self.call.scope.user_id]
+                change, ids=lambda _: [], again=again, users=lambda _: [self.call.scope.user_id]
             ),
             timeout=self.call.left(),
             trail=self.uses.trail,
@@ -219,7 +223,7 @@ class _Import:
         """Turn encryption on before anything is stored."""
 
         async def look(connection: Connection) -> bool:
-            return (await self._enter(connection)).encrypts
+            return (await self._enter(connection.of(self.call.scope))).encrypts
 
         if await self.uses.database.transact(look, timeout=self.call.left()):
             return
@@ -230,21 +234,25 @@ class _Import:
         async def turn_on(connection: Connection) -> None:
             name = "encrypt_sensitive"
             await change_settings(
-                connection, self.call.scope, {name: True}, [name], self.uses.installation, sealing
+                connection.of(self.call.scope),
+                {name: True},
+                [name],
+                self.uses.installation,
+                sealing,
             )
 
         await self.uses.database.transact(turn_on, timeout=self.call.left())
 
-    async def _enter(self, connection: Connection) -> UserWriteState:
+    async def _enter(self, user: UserRows) -> UserWriteState:
         """Hold the row of the user, and refuse one who is not the user of the export.
 
         Raises:
             WrongState: That is so, or the user was erased or has switched memory off.
         """
-        known = await users.enter_alone(connection, self.call.scope)
+        known = await users.enter_alone(user)
         if known.created_at == self._since:
             return known
-        if await imported.holds_something(connection, self.call.scope):
+        if await imported.holds_something(user):
             raise WrongState(
                 "the user holds data that is not of this export: import it for another user, or "
                 "erase and reinstate this one first",
@@ -282,13 +290,12 @@ class _Import:
             self._expiring |= {row["document_id"] for row in rows if row["expires_at"] is not None}
         kept: Sequence[int] = range(len(rows))
 
-        async def change(connection: Connection, sealed: bool) -> int:
+        async def change(user: UserRows, sealed: bool) -> int:
             nonlocal kept
             if table in _OF_DOCUMENTS:
-                kept = await self._without_expired(connection, rows)
+                kept = await self._without_expired(user, rows)
             return await write(
-                connection,
-                self.call.scope,
+                user,
                 table,
                 [rows[index] for index in kept],
                 sealed=sealed,
@@ -304,11 +311,11 @@ class _Import:
         self._made.left_out[table] += len(group) - len(kept)
 
     async def _without_expired(
-        self, connection: Connection, rows: Sequence[dict[str, Any]]
+        self, user: UserRows, rows: Sequence[dict[str, Any]]
     ) -> Sequence[int]:
         """The places of rows whose documents have not expired, and been deleted, meanwhile."""
         named = sorted({row["document_id"] for row in rows} & self._expiring)
-        held = await imported.headings(connection, self.call.scope, named)
+        held = await imported.headings(user, named)
         gone = set(named) - held.keys()
         return [index for index, row in enumerate(rows) if row["document_id"] not in gone]
 
@@ -327,7 +334,7 @@ class _Import:
                 self._made.left_out[f"profiles.{name}"] += 1
         return found
 
-    async def _change(self, work: Callable[[Connection, bool], Awaitable[Done]]) -> Done:
+    async def _change(self, work: Callable[[UserRows, bool], Awaitable[Done]]) -> Done:
         """Run `work` in one transaction that holds the user's row.
 
         It is told whether to seal what it writes.
@@ -337,11 +344,12 @@ class _Import:
         """
 
         async def whole(connection: Connection) -> tuple[Done, Position]:
+            user = connection.of(self.call.scope)
             async with connection.transaction():
-                state = await users.lock_user(connection, self.call.scope)
+                state = await users.lock_user(user)
                 if state is None or state.erased or state.created_at != self._since:
                     raise erased.was_erased(self.call.scope)
-                done = await work(connection, users.must_seal(state, self.call.scope))
+                done = await work(user, users.must_seal(state, self.call.scope))
             return done, await current_position(connection)
 
         async def attempt() -> Done:
@@ -357,23 +365,23 @@ class _Import:
         if self._since is None:
             # Nothing to import. The user is left as known or unknown as before.
 
-            async def check(connection: Connection) -> None:
-                await users.hold_off_erase(connection, self.call.scope)
+            async def check(user: UserRows) -> None:
+                await users.hold_off_erase(user)
 
             await self._once(check, {})
             return
         last: UUID | None = UUID(int=0)
 
-        async def index(connection: Connection, _: bool) -> UUID | None:
+        async def index(user: UserRows, _: bool) -> UUID | None:
             assert last is not None
-            return await index_memories(connection, self.call.scope, after=last)
+            return await index_memories(user, after=last)
 
         while last is not None:
             last = await self._change(index)
 
-        async def leave(connection: Connection, sealed: bool) -> None:
+        async def leave(user: UserRows, sealed: bool) -> None:
             if sealed:
-                await users.leave_to_seal(connection, self.call.scope)
+                await users.leave_to_seal(user)
 
         await self._change(leave)
 

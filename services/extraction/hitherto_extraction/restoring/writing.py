@@ -16,7 +16,7 @@ from hitherto_extraction.storage.corpora.documents import DOCUMENTS, indexed_tex
 from hitherto_extraction.storage.corpora.messages import MESSAGES
 from hitherto_extraction.storage.corpora.summaries import SUMMARIES
 from hitherto_extraction.storage.sealed_rows import SEALED, SENSITIVE_TYPES, without_words
-from hitherto_shared.database.pool import Connection
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.encryption.at_hand import key_at_hand
 from hitherto_shared.encryption.rows import BY_TABLE, MEMORY, STATEMENT, SealedRow
 from hitherto_shared.models import Scope
@@ -32,13 +32,7 @@ Rows = Sequence[dict[str, Any]]
 
 
 async def write(
-    connection: Connection,
-    scope: Scope,
-    table: str,
-    rows: Rows,
-    *,
-    sealed: bool,
-    message_vectors: bool,
+    user: UserRows, table: str, rows: Rows, *, sealed: bool, message_vectors: bool
 ) -> int:
     """Store those of the checked rows that the user does not hold; returns how many.
 
@@ -48,80 +42,76 @@ async def write(
         RowRefused: One cannot be stored; nothing was.
     """
     if table == "memories":
-        return await _write_memories(connection, scope, rows, sealed=sealed)
+        return await _write_memories(user, rows, sealed=sealed)
     if table == "document_chunks":
-        return await _write_chunks(connection, scope, rows)
+        return await _write_chunks(user, rows)
     if sealed:
-        rows = await _sealed(connection, scope, table, rows)
-    stored = await imported.insert(connection, scope, table, rows)
+        rows = await _sealed(user, table, rows)
+    stored = await imported.insert(user, table, rows)
     if stored and not sealed and table == "messages":
         keys = [(row["conversation_id"], row["message_no"]) for row in rows]
-        await index.index_unindexed(connection, scope, MESSAGES, keys, embedded=message_vectors)
+        await index.index_unindexed(user, MESSAGES, keys, embedded=message_vectors)
     elif stored and not sealed and table == "conversation_summaries":
         keys = [(row["conversation_id"], 1) for row in rows]
-        await index.index_unindexed(connection, scope, SUMMARIES, keys, embedded=True)
+        await index.index_unindexed(user, SUMMARIES, keys, embedded=True)
     return stored
 
 
-async def index_memories(connection: Connection, scope: Scope, *, after: UUID) -> UUID | None:
+async def index_memories(user: UserRows, *, after: UUID) -> UUID | None:
     """Index the next imported memories with the words of their sources; returns the last of them.
 
     None: there are no more.
     """
-    memory_ids = await imported.not_indexed(connection, scope, after=after, limit=_INDEXED_AT_ONCE)
+    memory_ids = await imported.not_indexed(user, after=after, limit=_INDEXED_AT_ONCE)
     if not memory_ids:
         return None
-    await reindex(connection, scope, memory_ids, sweep=False, new=True)
-    await imported.await_vectors(connection, scope, memory_ids)
+    await reindex(user, memory_ids, sweep=False, new=True)
+    await imported.await_vectors(user, memory_ids)
     return memory_ids[-1]
 
 
-async def _write_memories(connection: Connection, scope: Scope, rows: Rows, *, sealed: bool) -> int:
-    held = await imported.held_memories(connection, scope, [row["memory_id"] for row in rows])
+async def _write_memories(user: UserRows, rows: Rows, *, sealed: bool) -> int:
+    held = await imported.held_memories(user, [row["memory_id"] for row in rows])
     new = {row["memory_id"]: row for row in rows if row["memory_id"] not in held}
     if not new:
         return 0
-    before = await keyword_index.reserve_numbers(
-        connection, scope, texts=len(new), documents=len(new), terms=0
-    )
+    before = await keyword_index.reserve_numbers(user, texts=len(new), documents=len(new), terms=0)
     numbered = []
     for number, row in enumerate(new.values(), before + 1):
         columns = {**row, "lexical_no": number, "lexical_length": 0, "embedding_state": "refused"}
         if sealed and (row["sensitive"] or row["type"] in SENSITIVE_TYPES):
-            columns |= _sealed_row(scope, MEMORY, row)
+            columns |= _sealed_row(user.scope, MEMORY, row)
             columns |= {"sensitive": True, "questions": [], "embedding_state": SEALED}
         numbered.append(columns)
-    return await imported.insert(connection, scope, "memories", numbered)
+    return await imported.insert(user, "memories", numbered)
 
 
-async def _write_chunks(connection: Connection, scope: Scope, rows: Rows) -> int:
-    held = await imported.held_chunks(connection, scope, [row["chunk_id"] for row in rows])
+async def _write_chunks(user: UserRows, rows: Rows) -> int:
+    held = await imported.held_chunks(user, [row["chunk_id"] for row in rows])
     new = {row["chunk_id"]: row for row in rows if row["chunk_id"] not in held}
-    headings = await imported.headings(
-        connection, scope, [row["document_id"] for row in new.values()]
-    )
+    headings = await imported.headings(user, [row["document_id"] for row in new.values()])
     counted = [
         count_terms(indexed_text(headings.get(row["document_id"], ""), row["content"]))
         for row in new.values()
     ]
-    numbers = (await index.add(connection, scope, {DOCUMENTS: counted}))[DOCUMENTS]
+    numbers = (await index.add(user, {DOCUMENTS: counted}))[DOCUMENTS]
     numbered = [
         {**row, "lexical_no": number, "lexical_length": terms.total()}
         for row, number, terms in zip(new.values(), numbers, counted, strict=True)
     ]
     if not numbered:
         return 0
-    return await imported.insert(connection, scope, "document_chunks", numbered)
+    return await imported.insert(user, "document_chunks", numbered)
 
 
-async def _sealed(connection: Connection, scope: Scope, table: str, rows: Rows) -> Rows:
+async def _sealed(user: UserRows, table: str, rows: Rows) -> Rows:
     """The rows as they are stored for a user with encryption on."""
     if table in _SEALED_WHOLE:
-        return [_sealed_row(scope, BY_TABLE[table], row) for row in rows]
+        return [_sealed_row(user.scope, BY_TABLE[table], row) for row in rows]
     if table not in {"memory_versions", "statements", "entity_mentions", "history"}:
         return rows
     ids = [row["memory_id"] for row in rows if row["memory_id"] is not None]
-    held = await imported.held_memories(connection, scope, ids)
+    held = await imported.held_memories(user, ids)
     secret = {memory_id for memory_id, is_sealed in held.items() if is_sealed}
     if table == "entity_mentions":
         # What a sealed memory mentions is not stored.
@@ -130,10 +120,11 @@ async def _sealed(connection: Connection, scope: Scope, table: str, rows: Rows) 
         return [_without_words(row, secret) for row in rows]
     if table == "memory_versions":
         return [
-            _sealed_row(scope, MEMORY, row) if row["memory_id"] in secret else row for row in rows
+            _sealed_row(user.scope, MEMORY, row) if row["memory_id"] in secret else row
+            for row in rows
         ]
     return [
-        _sealed_row(scope, STATEMENT, {**row, "said": _unnamed(row["said"])})
+        _sealed_row(user.scope, STATEMENT, {**row, "said": _unnamed(row["said"])})
         if row["said"] and (row["subject"] != "memory" or row["memory_id"] in secret)
         else row
         for row in rows

@@ -17,8 +17,8 @@ from hitherto_extraction.storage import rollback as storage
 from hitherto_extraction.storage.editing import EditableMemory
 from hitherto_extraction.storage.rollback import StoredVersion
 from hitherto_extraction.storage.statements import NewStatement, StoredStatement
-from hitherto_shared.database.pool import Connection
-from hitherto_shared.models import CURRENT_STATUSES, Scope
+from hitherto_shared.database.user_rows import UserRows
+from hitherto_shared.models import CURRENT_STATUSES
 from hitherto_shared.offloading import beside_loop, end_if_given_up
 
 _WORK_OF_A_STATEMENT = 50
@@ -40,7 +40,7 @@ class Rebuilding:
     """Rebuilds memories from the remaining statements.
 
     Attributes:
-        scope: The user.
+        user: The user.
         job_ids: The jobs to roll back.
         stated: Memories that the source supports by its messages, and whether nothing else does.
         named: Memories that name the source as their document, and about which it said nothing.
@@ -51,7 +51,7 @@ class Rebuilding:
         around: During it, the memories that end or hold back a rebuilt one, and what ends those.
     """
 
-    scope: Scope
+    user: UserRows
     job_ids: Sequence[UUID]
     stated: Mapping[UUID, bool]
     named: Collection[UUID]
@@ -61,17 +61,17 @@ class Rebuilding:
     words: dict[UUID, str] = field(default_factory=dict)
     around: dict[UUID, _MemoryHistory] = field(default_factory=dict)
 
-    async def run(self, connection: Connection, touched: Collection[UUID]) -> dict[str, int]:
+    async def run(self, touched: Collection[UUID]) -> dict[str, int]:
         """Rebuild memories, and those that were closed or held back by removed ones."""
-        histories = await self._read(connection, touched)
+        histories = await self._read(touched)
         for memory_id, each in histories.items():
             if (alone := self._rebuilt(each)) is None:
                 self.gone.add(memory_id)
             else:
                 self.words[memory_id] = alone["content"]
-        depending = await storage.depending_on(connection, self.scope, sorted(self.gone))
-        histories |= await self._read(connection, set(depending) - histories.keys())
-        await self._look_around(connection, histories)
+        depending = await storage.depending_on(self.user, sorted(self.gone))
+        histories |= await self._read(set(depending) - histories.keys())
+        await self._look_around(histories)
         counts = {"memories_forgotten": 0, "memories_restored": 0}
         reworded = []
         unmentioned: list[UUID] = []
@@ -81,7 +81,7 @@ class Rebuilding:
             lost = _named_by([each]) & self.gone
             instead = await beside_loop(work, self._instead, each, lost) if lost else {}
             after = rebuilt[memory_id] = self._after(each, instead)
-            if await self._write(connection, each, after):
+            if await self._write(each, after):
                 if memory_id in self.gone:
                     counts["memories_forgotten"] += 1
                 elif after.memory.status in CURRENT_STATUSES:
@@ -89,23 +89,21 @@ class Rebuilding:
                     counts["memories_restored"] += 1
                 if after.indexed_text != each.held.indexed_text:
                     reworded.append(memory_id)
-            unmentioned += await self._unmention(connection, each)
+            unmentioned += await self._unmention(each)
         for memory_id, each in histories.items():
-            await self._link(connection, memory_id, each.held, rebuilt[memory_id])
+            await self._link(memory_id, each.held, rebuilt[memory_id])
         # Even if its own words stay: the index also has those of the source.
-        await reindex(connection, self.scope, sorted({*reworded, *touched}))
-        await storage.embed_anew(connection, self.scope, sorted(touched))
-        await profiles.recount_mentions(connection, self.scope, sorted(histories), also=unmentioned)
+        await reindex(self.user, sorted({*reworded, *touched}))
+        await storage.embed_anew(self.user, sorted(touched))
+        await profiles.recount_mentions(self.user, sorted(histories), also=unmentioned)
         return counts
 
-    async def _look_around(
-        self, connection: Connection, histories: Mapping[UUID, _MemoryHistory]
-    ) -> None:
+    async def _look_around(self, histories: Mapping[UUID, _MemoryHistory]) -> None:
         """Read what closes or holds back these, and what closes those that are gone."""
         self.around = dict(histories)
         looked_at: Mapping[UUID, _MemoryHistory] = histories
         while named := _named_by(looked_at.values()) - self.around.keys():
-            found = await self._read(connection, named)
+            found = await self._read(named)
             self.around |= found
             # Others were removed by earlier roll-backs.
             looked_at = {
@@ -187,15 +185,13 @@ class Rebuilding:
             self.words.get(old.memory_id, old.content), self.words.get(new.memory_id, new.content)
         )
 
-    async def _read(
-        self, connection: Connection, memory_ids: Collection[UUID]
-    ) -> dict[UUID, _MemoryHistory]:
+    async def _read(self, memory_ids: Collection[UUID]) -> dict[UUID, _MemoryHistory]:
         wanted = sorted(memory_ids)
-        held = await editing.read(connection, self.scope, wanted)
+        held = await editing.read(self.user, wanted)
         # A merged memory is taken apart, never rebuilt without one of its originals.
-        versions = await storage.read_versions(connection, self.scope, wanted)
-        said = await statements.of_memories(connection, self.scope, wanted)
-        earlier = await storage.rolled_back(connection, self.scope, wanted)
+        versions = await storage.read_versions(self.user, wanted)
+        said = await statements.of_memories(self.user, wanted)
+        earlier = await storage.rolled_back(self.user, wanted)
         found = {}
         for memory_id, edited in held.items():
             versions_of = versions[memory_id]
@@ -206,9 +202,7 @@ class Rebuilding:
                 for each in said[memory_id]
             ]
             skipped = self._skipped(memory_id, versions_of, taken)
-            await self._take_back(
-                connection, memory_id, versions_of, taken, said[memory_id], skipped
-            )
+            await self._take_back(memory_id, versions_of, taken, said[memory_id], skipped)
             found[memory_id] = _MemoryHistory(
                 edited, versions_of, taken, frozenset(skipped | earlier[memory_id])
             )
@@ -233,7 +227,6 @@ class Rebuilding:
 
     async def _take_back(
         self,
-        connection: Connection,
         memory_id: UUID,
         versions: Sequence[StoredVersion],
         taken: Sequence[StoredStatement],
@@ -242,8 +235,7 @@ class Rebuilding:
     ) -> None:
         """Record what is rolled back besides the statements of the source."""
         await statements.take_back(
-            connection,
-            self.scope,
+            self.user,
             [
                 each.statement_id
                 for each, before in zip(taken, said, strict=True)
@@ -251,8 +243,7 @@ class Rebuilding:
             ],
         )
         await statements.record(
-            connection,
-            self.scope,
+            self.user,
             [
                 NewStatement(
                     "memory",
@@ -270,40 +261,35 @@ class Rebuilding:
             ],
         )
 
-    async def _write(
-        self, connection: Connection, history: _MemoryHistory, after: EditableMemory
-    ) -> bool:
+    async def _write(self, history: _MemoryHistory, after: EditableMemory) -> bool:
         """Write the rebuilt memory, if it differs from the present one."""
-        held, scope = history.held, self.scope
+        held = history.held
         if after == held:
             return False
         if held.memory == after.memory:
             await storage.keep(
-                connection,
-                scope,
+                self.user,
                 held.memory.memory_id,
                 said_at=after.said_at,
                 challenges=after.challenges,
             )
             return False
-        at = await users.database_now(connection)
-        event = await write_next(connection, scope, held, after, "rolled_back", self.reason, at=at)
-        await ledger.record(connection, scope, None, [event], actor=self.actor)
+        at = await users.database_now(self.user.connection)
+        event = await write_next(self.user, held, after, "rolled_back", self.reason, at=at)
+        await ledger.record(self.user, None, [event], actor=self.actor)
         return True
 
-    async def _link(
-        self, connection: Connection, memory_id: UUID, before: EditableMemory, after: EditableMemory
-    ) -> None:
+    async def _link(self, memory_id: UUID, before: EditableMemory, after: EditableMemory) -> None:
         """Let the successors of a memory name it, or no longer."""
         old, new = before.memory.superseded_by, after.memory.superseded_by
         if old == new:
             return
         if old is not None:
-            await memories.remove_superseded(connection, self.scope, memory_id, by=old)
+            await memories.remove_superseded(self.user, memory_id, by=old)
         if new is not None:
-            await memories.add_superseded(connection, self.scope, memory_id, by=new)
+            await memories.add_superseded(self.user, memory_id, by=new)
 
-    async def _unmention(self, connection: Connection, history: _MemoryHistory) -> list[UUID]:
+    async def _unmention(self, history: _MemoryHistory) -> list[UUID]:
         """Remove mentions that come only from statements that no longer count.
 
         Returns the entities concerned.
@@ -315,7 +301,7 @@ class Rebuilding:
         lost = [name for name in names[True] if name not in names[False]]
         if not lost:
             return []
-        return await storage.unmention(connection, self.scope, history.held.memory.memory_id, lost)
+        return await storage.unmention(self.user, history.held.memory.memory_id, lost)
 
 
 def _named_by(histories: Iterable[_MemoryHistory]) -> set[UUID]:

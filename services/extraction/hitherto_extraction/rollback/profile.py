@@ -28,8 +28,8 @@ from hitherto_extraction.storage import profiles, statements
 from hitherto_extraction.storage import rollback as storage
 from hitherto_extraction.storage.rollback import StoredVersion
 from hitherto_extraction.storage.statements import NewStatement, StoredStatement
-from hitherto_shared.database.pool import Connection
-from hitherto_shared.models import Profile, Scope
+from hitherto_shared.database.user_rows import UserRows
+from hitherto_shared.models import Profile
 
 
 def replay(
@@ -134,14 +134,14 @@ def _fit(held: dict[str, Any], marks: Mapping[str, str]) -> None:
 
 
 async def rebuild_profile(
-    connection: Connection, scope: Scope, job_ids: Sequence[UUID], *, actor: str, reason: str
+    user: UserRows, job_ids: Sequence[UUID], *, actor: str, reason: str
 ) -> int:
     """Write the profile without jobs, if that changes it; returns the number of changed values.
 
     Statements of the jobs are marked already.
     """
-    said = await statements.of_profile(connection, scope)
-    versions = await storage.profile_versions(connection, scope)
+    said = await statements.of_profile(user)
+    versions = await storage.profile_versions(user)
     explained = {each.version for each in said if each.made_version}
     unexplained = [
         each for each in versions if each.version not in explained and each.job_id in job_ids
@@ -149,23 +149,20 @@ async def rebuild_profile(
     if not unexplained and not any(each.taken and each.job_id in job_ids for each in said):
         return 0
     await statements.record(
-        connection,
-        scope,
+        user,
         [
             NewStatement(
                 "profile", "taken", each.version, True, "user", each.at,
                 job_id=each.job_id, taken=True,
             )
             for each in unexplained
-        ],
-    )  # fmt: skip
-    current, said_at = await profiles.read_profile(connection, scope)
+        ])  # fmt: skip
+    current, said_at = await profiles.read_profile(user)
     rebuilt, marks = replay(
         current,
         versions,
         said,
-        skipped={each.version for each in unexplained}
-        | await storage.profile_rolled_back(connection, scope),
+        skipped={each.version for each in unexplained} | await storage.profile_rolled_back(user),
         said_at=said_at,
     )
     paths = differing(profiles.profile_content(current), profiles.profile_content(rebuilt))
@@ -173,6 +170,6 @@ async def rebuild_profile(
         return 0
     after = replace(rebuilt, version=current.version + 1)
     await profiles.write_profile(
-        connection, scope, current, after, marks, actor=actor, job_id=None, rolled_back=reason
+        user, current, after, marks, actor=actor, job_id=None, rolled_back=reason
     )
     return len(paths)

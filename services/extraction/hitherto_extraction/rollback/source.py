@@ -19,8 +19,8 @@ from hitherto_extraction.storage import documents, statements, summaries, users
 from hitherto_extraction.storage import rollback as storage
 from hitherto_extraction.storage.rollback import MessageRange
 from hitherto_extraction.storage.statements import StatementReference
-from hitherto_shared.database.pool import Connection
-from hitherto_shared.models import Scope, Summary
+from hitherto_shared.database.user_rows import UserRows
+from hitherto_shared.models import Summary
 
 REASON = "its source was taken back"
 
@@ -53,27 +53,25 @@ class _SourceEffects:
     named: Collection[UUID] = ()
 
 
-async def roll_back(
-    connection: Connection, scope: Scope, source: RollbackTarget, *, actor: str
-) -> dict[str, int]:
+async def roll_back(user: UserRows, source: RollbackTarget, *, actor: str) -> dict[str, int]:
     """Roll a source back; returns what changed, by name.
 
     Raises:
         NotFound: The user has no such conversation, document or job.
         WrongState: The user was erased.
     """
-    state = await users.enter_alone(connection, scope)
-    taught = await _taught(connection, scope, source)
-    await statements.take_back(connection, scope, [each.statement_id for each in taught.statements])
+    state = await users.enter_alone(user)
+    taught = await _taught(user, source)
+    await statements.take_back(user, [each.statement_id for each in taught.statements])
     touched = {
         *taught.stated,
         *taught.named,
         *(each.memory_id for each in taught.statements if each.memory_id is not None),
-        *await storage.written_by(connection, scope, taught.job_ids),
+        *await storage.written_by(user, taught.job_ids),
     }
-    undone = await _undo_merges(connection, scope, taught, touched, actor)
+    undone = await _undo_merges(user, taught, touched, actor)
     rebuilding = Rebuilding(
-        scope,
+        user,
         job_ids=taught.job_ids,
         stated=taught.stated,
         named=taught.named,
@@ -82,61 +80,54 @@ async def roll_back(
     )
     counts = {
         "consolidations_undone": undone,
-        **await rebuilding.run(connection, touched),
+        **await rebuilding.run(touched),
         "sources_removed": 0,
     }
     if taught.messages is not None:
         stay = [each for each in taught.stated if each not in rebuilding.gone]
-        counts["sources_removed"] = await storage.drop_sources(
-            connection, scope, sorted(stay), taught.messages
-        )
+        counts["sources_removed"] = await storage.drop_sources(user, sorted(stay), taught.messages)
     counts["profile_fields"] = await rebuild_profile(
-        connection, scope, taught.job_ids, actor=actor, reason=REASON
+        user, taught.job_ids, actor=actor, reason=REASON
     )
     counts["summaries_removed"] = counts["summaries_restored"] = 0
     if source.conversation_id:
-        counts["summaries_removed"] = await drop_summary(connection, scope, source.conversation_id)
+        counts["summaries_removed"] = await drop_summary(user, source.conversation_id)
         return counts
     for conversation_id in dict.fromkeys(
         each.conversation_id for each in taught.statements if each.subject == "summary"
     ):
         assert conversation_id is not None
         outcome = await rebuild_summary(
-            connection, scope, conversation_id, encrypts=users.must_seal(state, scope)
+            user, conversation_id, encrypts=users.must_seal(state, user.scope)
         )
         if outcome is not None:
             counts[f"summaries_{outcome}"] += 1
     return counts
 
 
-async def _taught(connection: Connection, scope: Scope, source: RollbackTarget) -> _SourceEffects:
+async def _taught(user: UserRows, source: RollbackTarget) -> _SourceEffects:
     if source.document_id is not None:
-        await documents.require(connection, scope, source.document_id)
-        said = await statements.find(connection, scope, document_id=source.document_id)
-        named = set(await storage.of_document(connection, scope, source.document_id))
+        await documents.require(user, source.document_id)
+        said = await statements.find(user, document_id=source.document_id)
+        named = set(await storage.of_document(user, source.document_id))
         return _SourceEffects(statements=said, named=named - {each.memory_id for each in said})
     if source.job_id is not None:
         job = await jobs.get_job(
-            connection, scope.tenant_id, source.job_id, only_user=scope.user_id
+            user.connection, user.scope.tenant_id, source.job_id, only_user=user.scope.user_id
         )
         messages = None
         if job.conversation_id is not None and job.range_from is not None:
             messages = MessageRange(job.conversation_id, job.range_from, job.range_to)
-        return await _of_jobs(connection, scope, [job.job_id], messages)
-    await require_named(connection, scope, source.conversation_id)
-    job_ids = await storage.jobs_of_conversation(connection, scope, source.conversation_id)
+        return await _of_jobs(user, [job.job_id], messages)
+    await require_named(user, source.conversation_id)
+    job_ids = await storage.jobs_of_conversation(user, source.conversation_id)
     return await _of_jobs(
-        connection,
-        scope,
-        job_ids,
-        MessageRange(source.conversation_id),
-        conversation_id=source.conversation_id,
+        user, job_ids, MessageRange(source.conversation_id), conversation_id=source.conversation_id
     )
 
 
 async def _of_jobs(
-    connection: Connection,
-    scope: Scope,
+    user: UserRows,
     job_ids: Sequence[UUID],
     messages: MessageRange | None,
     conversation_id: str | None = None,
@@ -144,43 +135,35 @@ async def _of_jobs(
     return _SourceEffects(
         job_ids=job_ids,
         messages=messages,
-        statements=await statements.find(
-            connection, scope, job_ids=job_ids, conversation_id=conversation_id
-        ),
-        stated=await storage.stated_by(connection, scope, messages) if messages else {},
+        statements=await statements.find(user, job_ids=job_ids, conversation_id=conversation_id),
+        stated=await storage.stated_by(user, messages) if messages else {},
     )
 
 
 async def _undo_merges(
-    connection: Connection,
-    scope: Scope,
-    taught: _SourceEffects,
-    touched: Collection[UUID],
-    actor: str,
+    user: UserRows, taught: _SourceEffects, touched: Collection[UUID], actor: str
 ) -> int:
     """Take apart merged memories that the source made or that include something of it."""
-    above = await storage.merged_above(connection, scope, sorted(touched))
-    made = await storage.merged_by(connection, scope, taught.job_ids)
+    above = await storage.merged_above(user, sorted(touched))
+    made = await storage.merged_by(user, taught.job_ids)
     merged = list(dict.fromkeys([*above, *made]))
     for memory_id in merged:
-        await undo_merge(connection, scope, memory_id, actor=actor, reason=REASON, share=True)
+        await undo_merge(user, memory_id, actor=actor, reason=REASON, share=True)
     return len(merged)
 
 
-async def rebuild_summary(
-    connection: Connection, scope: Scope, conversation_id: str, *, encrypts: bool
-) -> str | None:
+async def rebuild_summary(user: UserRows, conversation_id: str, *, encrypts: bool) -> str | None:
     """Write the summary from the remaining jobs; without any, it is deleted.
 
     Returns:
         "restored" or "removed"; None if there is no summary.
     """
-    held = await summaries.read(connection, scope, conversation_id)
+    held = await summaries.read(user, conversation_id)
     if held.summary is None:
         return None
-    said = await statements.of_summary(connection, scope, conversation_id)
+    said = await statements.of_summary(user, conversation_id)
     left = [each for each in said if not each.taken]
-    await conversation_summary.drop_summary(connection, scope, conversation_id)
+    await conversation_summary.drop_summary(user, conversation_id)
     if not left:
         return "removed"
     summary: Summary | None = None
@@ -195,8 +178,7 @@ async def rebuild_summary(
         summary = replace(held.summary, **asdict(fields))
         covers_to = max(covers_to, each.version)
     await conversation_summary.write(
-        connection,
-        scope,
+        user,
         conversation_id,
         fields,
         held=replace(held, summary=None, lexical_no=None, lexical_length=0, covers_to=0),

@@ -28,8 +28,7 @@ from hitherto_extraction.storage.corpora.corpus import SpokenCorpus
 from hitherto_extraction.storage.corpora.messages import MESSAGES
 from hitherto_extraction.storage.corpora.summaries import SUMMARIES
 from hitherto_extraction.storage.sealed_rows import Rows, seal_rows
-from hitherto_shared.database.pool import Connection
-from hitherto_shared.models import Scope
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.sealing import BrokenToken
 
 logger = logging.getLogger("hitherto.sealing")
@@ -42,93 +41,84 @@ class RowsBusy(Exception):
     """Rows are in use at this moment; the step is repeated later."""
 
 
-Step = Callable[[Connection, Scope], Awaitable[int]]
+Step = Callable[[UserRows], Awaitable[int]]
 
 
-async def seal_memories(connection: Connection, scope: Scope) -> int:
+async def seal_memories(user: UserRows) -> int:
     """Seal sensitive memories, and move their vectors to where only the key opens them."""
-    locked = await _lock(
-        connection, scope, await sealing.clear_memories(connection, scope, limit=_ROWS)
-    )
+    locked = await _lock(user, await sealing.clear_memories(user, limit=_ROWS))
     if not locked:
         return 0
-    terms = await sealing.count_terms_of(connection, scope, locked)
-    before = await keyword_index.reserve_numbers(
-        connection, scope, texts=len(locked), documents=0, terms=-terms
-    )
+    terms = await sealing.count_terms_of(user, locked)
+    before = await keyword_index.reserve_numbers(user, texts=len(locked), documents=0, terms=-terms)
     numbers = {memory_id: number for number, memory_id in enumerate(locked, before + 1)}
-    await sealing.seal_memories(connection, scope, numbers)
-    await _move_vectors(connection, scope, locked)
+    await sealing.seal_memories(user, numbers)
+    await _move_vectors(user, locked)
     return len(locked)
 
 
-async def move_vectors(connection: Connection, scope: Scope) -> int:
+async def move_vectors(user: UserRows) -> int:
     """Move vectors of memories that were sealed with a role that may not delete vectors."""
-    found = await sealing.with_clear_vectors(connection, scope, limit=_ROWS)
-    return await _move_vectors(connection, scope, await _lock(connection, scope, found))
+    found = await sealing.with_clear_vectors(user, limit=_ROWS)
+    return await _move_vectors(user, await _lock(user, found))
 
 
-async def forget_mentions(connection: Connection, scope: Scope) -> int:
+async def forget_mentions(user: UserRows) -> int:
     """Remove the mentions of sealed memories."""
-    found = await sealing.with_mentions(connection, scope, limit=_ROWS)
+    found = await sealing.with_mentions(user, limit=_ROWS)
     if found:
-        await removal.forget_mentions(connection, scope, found)
+        await removal.forget_mentions(user, found)
     return len(found)
 
 
-async def seal_passages(
-    connection: Connection, scope: Scope, corpus: SpokenCorpus, *, limit: int
-) -> Rows:
+async def seal_passages(user: UserRows, corpus: SpokenCorpus, *, limit: int) -> Rows:
     """Seal texts of a corpus, and remove them from its indexes with every word and vector.
 
     Returns their rows as they were.
     """
     return await seal_rows(
-        connection,
-        scope,
+        user,
         corpus.row,
         corpus.clear,
         corpus.seal,
-        before=lambda rows: index.drop(
-            connection, scope, corpus, [(row["id"], row["number"]) for row in rows]
-        ),
+        before=lambda rows: index.drop(user, corpus, [(row["id"], row["number"]) for row in rows]),
         limit=limit,
     )
 
 
-async def seal_messages(connection: Connection, scope: Scope) -> int:
+async def seal_messages(user: UserRows) -> int:
     """Seal messages, and remove their words from every index, including that of memories."""
-    found = await seal_passages(connection, scope, MESSAGES, limit=_ROWS)
+    found = await seal_passages(user, MESSAGES, limit=_ROWS)
     if found:
         learnt = await sealing.learnt_from(
-            connection, scope, [(row["conversation_id"], row["message_id"]) for row in found]
+            user, [(row["conversation_id"], row["message_id"]) for row in found]
         )
-        await removal.delete_source_vectors(connection, scope, learnt)
-        await reindex(connection, scope, learnt, sweep=False)
+        await removal.delete_source_vectors(user, learnt)
+        await reindex(user, learnt, sweep=False)
     return len(found)
 
 
-async def seal_summaries(connection: Connection, scope: Scope) -> int:
+async def seal_summaries(user: UserRows) -> int:
     """Seal summaries, and remove them from the indexes."""
-    return len(await seal_passages(connection, scope, SUMMARIES, limit=_SUMMARIES))
+    return len(await seal_passages(user, SUMMARIES, limit=_SUMMARIES))
 
 
-async def seal_replies(replies: UnusableReplies, connection: Connection, scope: Scope) -> int:
+async def seal_replies(replies: UnusableReplies, user: UserRows) -> int:
     """Seal unusable `replies` with the user's key instead of the installation's."""
-    found = await unusable_replies.clear_replies(connection, scope, limit=_ROWS)
+    found = await unusable_replies.clear_replies(user, limit=_ROWS)
     for each in found:
         sealed = None
         try:
-            reply = replies.open(scope, each.job_id, each.sealed)
-            sealed = seal_with_user_key(scope, each.job_id, each.claim_no, reply)
+            reply = replies.open(user.scope, each.job_id, each.sealed)
+            sealed = seal_with_user_key(user.scope, each.job_id, each.claim_no, reply)
         except BrokenToken:
             # The secret it was sealed with is no longer this installation's: it is of no use.
             logger.warning("dropped an unusable reply whose key is gone")
-        await unusable_replies.seal_reply(connection, scope, each, sealed)
+        await unusable_replies.seal_reply(user, each, sealed)
     return len(found)
 
 
-Cleaning = Callable[[Connection, Scope], Awaitable[object]]
+Cleaning = Callable[[UserRows], Awaitable[object]]
 
 CLEANING: tuple[Cleaning, ...] = (
     reindexing.sweep_postings,
@@ -170,7 +160,7 @@ def of_encrypting(replies: UnusableReplies) -> tuple[Step, ...]:
     )
 
 
-async def _lock(connection: Connection, scope: Scope, found: list[UUID]) -> list[UUID]:
+async def _lock(user: UserRows, found: list[UUID]) -> list[UUID]:
     """Those of the memories that could be locked.
 
     Raises:
@@ -178,20 +168,20 @@ async def _lock(connection: Connection, scope: Scope, found: list[UUID]) -> list
     """
     if not found:
         return []
-    locked = await removal.lock_memories(connection, scope, found)
+    locked = await removal.lock_memories(user, found)
     if not locked:
         raise RowsBusy
     return locked
 
 
-async def _move_vectors(connection: Connection, scope: Scope, memory_ids: list[UUID]) -> int:
+async def _move_vectors(user: UserRows, memory_ids: list[UUID]) -> int:
     if not memory_ids:
         return 0
     for memory_id in memory_ids:
-        found = await sealed_memories.clear_vectors(connection, scope, memory_id)
+        found = await sealed_memories.clear_vectors(user, memory_id)
         for model, vector, text_version in found:
             await sealed_memories.write_vector(
-                connection, scope, memory_id, vector, model=model, text_version=text_version
+                user, memory_id, vector, model=model, text_version=text_version
             )
-    await removal.delete_vectors(connection, scope, memory_ids)
+    await removal.delete_vectors(user, memory_ids)
     return len(memory_ids)

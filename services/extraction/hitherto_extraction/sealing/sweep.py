@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from functools import partial
 from uuid import UUID
 
 from hitherto_extraction.budget import Budget
@@ -31,6 +30,7 @@ from hitherto_extraction.storage.sealed_memories import Unembedded
 from hitherto_shared.database import faults
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.tenancy import acting_for
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.embeddings.protocol import Embedder
 from hitherto_shared.encryption.at_hand import key_at_hand, keys_at_hand
 from hitherto_shared.encryption.failures import KeyServiceUnavailable, KeyUnavailable, SealBroken
@@ -83,7 +83,7 @@ class SealedVectors:
         model = self.embedder.name
         return await self.removal.run(
             lambda connection: sealed_memories.without_vector(
-                connection, scope, model, after=after, limit=BATCH
+                connection.of(scope), model, after=after, limit=BATCH
             ),
             timeout=_SECONDS,
             repeatable=True,
@@ -93,12 +93,12 @@ class SealedVectors:
         charge = self.prices.embedding_charge(made.model, made.calls, made.tokens)
 
         async def work(connection: Connection) -> None:
-            state = await users.lock_user(connection, scope)
+            user = connection.of(scope)
+            state = await users.lock_user(user)
             if state is not None and not state.erased:
                 for each, (vector,) in made.vectors.items():
                     await sealed_memories.write_vector(
-                        connection,
-                        scope,
+                        user,
                         each.memory_id,
                         vector,
                         model=made.model,
@@ -162,10 +162,13 @@ class SealingSweep:
 
     async def _seal(self, scope: Scope) -> bool:
         rows = 0
-        step = partial(self._first_change, scope=scope)
-        while changed := await self.removal.transact(step, timeout=_SECONDS):
+        while changed := await self.removal.transact(
+            lambda connection: self._first_change(connection.of(scope)), timeout=_SECONDS
+        ):
             rows += changed
-        left = await self.removal.run(partial(sealing.count_left, scope=scope), timeout=_SECONDS)
+        left = await self.removal.run(
+            lambda connection: sealing.count_left(connection.of(scope)), timeout=_SECONDS
+        )
         # Before the vectors: nothing in clear may wait for an unavailable embedder.
         for cleaning in (*CLEANING, *CLEANING_OF_ENCRYPTING):
             await self._clean(scope, cleaning)
@@ -178,11 +181,12 @@ class SealingSweep:
 
     async def _clean(self, scope: Scope, cleaning: Cleaning) -> None:
         async def work(connection: Connection) -> None:
-            state = await users.lock_user(connection, scope)
+            user = connection.of(scope)
+            state = await users.lock_user(user)
             if state is None or state.erased:
                 return
             if cleaning in CLEANING or state.encrypts:
-                await cleaning(connection, scope)
+                await cleaning(user)
 
         await self.removal.transact(work, timeout=_SECONDS)
 
@@ -190,25 +194,26 @@ class SealingSweep:
         """Check again, and record that nothing is left; False if something is."""
 
         async def work(connection: Connection) -> bool:
-            if await self._first_change(connection, scope):
+            user = connection.of(scope)
+            if await self._first_change(user):
                 return False
-            state = await users.read_user(connection, scope)
+            state = await users.read_user(user)
             if state is None or state.erased:
                 return False
-            return await sealing.settle(connection, scope, left=left)
+            return await sealing.settle(user, left=left)
 
         return await self.removal.transact(work, timeout=_SECONDS)
 
-    async def _first_change(self, connection: Connection, scope: Scope) -> int:
+    async def _first_change(self, user: UserRows) -> int:
         """Lock the user and run the first step that finds something."""
-        state = await users.lock_user(connection, scope)
+        state = await users.lock_user(user)
         if state is None or state.erased:
             return 0
-        if state.key_id != key_at_hand(scope).key_id:
+        if state.key_id != key_at_hand(user.scope).key_id:
             # Encryption was turned on with another key since this one was opened.
             raise RowsBusy
         for step in (*of_encrypting(self.replies), *OF_SEALED) if state.encrypts else OF_SEALED:
-            if changed := await step(connection, scope):
+            if changed := await step(user):
                 return changed
         return 0
 

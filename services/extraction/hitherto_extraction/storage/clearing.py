@@ -9,9 +9,8 @@ from __future__ import annotations
 from datetime import datetime
 
 from hitherto_extraction.storage import profiles
-from hitherto_shared.database.pool import Connection
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.identifiers import uuid7
-from hitherto_shared.models import Scope
 
 # Locked in the same order as by callers that accept a batch for several conversations.
 _BACKLOG = """
@@ -116,64 +115,57 @@ ORDER BY conversation_id COLLATE "C"
 """
 
 
-async def lock_backlog(connection: Connection, scope: Scope) -> list[tuple[str, int, int]]:
+async def lock_backlog(user: UserRows) -> list[tuple[str, int, int]]:
     """Conversations with messages that were never extracted: id, last learnt, last accepted.
 
     They stay locked, in one order.
     """
-    return list(await connection.fetch_rows(_BACKLOG, scope.parameters))
+    return list(await user.fetch_rows(_BACKLOG))
 
 
-async def pass_backlog(connection: Connection, scope: Scope) -> None:
+async def pass_backlog(user: UserRows) -> None:
     """Count every accepted message as learnt from."""
-    await connection.execute(_PASS_BACKLOG, scope.parameters)
+    await user.execute(_PASS_BACKLOG)
 
 
 async def forget_some(
-    connection: Connection,
-    scope: Scope,
-    *,
-    before: datetime,
-    at: datetime,
-    actor: str,
-    reason: str,
-    limit: int,
+    user: UserRows, *, before: datetime, at: datetime, actor: str, reason: str, limit: int
 ) -> int:
     """Make up to `limit` memories created before `before` FORGOTTEN; returns their number.
 
     Each gets a next version and a history entry, as if it had been forgotten individually.
     """
-    memory_ids = await connection.fetch_values(_NEXT, scope.bind(before=before, limit=limit))
+    memory_ids = await user.fetch_values(_NEXT, before=before, limit=limit)
     if memory_ids:
-        values = scope.bind(
-            memory_ids=memory_ids,
-            event_ids=[uuid7() for _ in memory_ids],
-            at=at,
-            actor=actor,
-            reason=reason,
-        )
-        await connection.execute(_UNNAME, values)
-        await connection.execute(_FORGET, values)
-        await profiles.recount_mentions(connection, scope, memory_ids)
+        values = {
+            "memory_ids": memory_ids,
+            "event_ids": [uuid7() for _ in memory_ids],
+            "at": at,
+            "actor": actor,
+            "reason": reason,
+        }
+        await user.execute(_UNNAME, **values)
+        await user.execute(_FORGET, **values)
+        await profiles.recount_mentions(user, memory_ids)
     return len(memory_ids)
 
 
-async def find_conversations(connection: Connection, scope: Scope) -> list[str]:
+async def find_conversations(user: UserRows) -> list[str]:
     """The ids of all conversations of the user."""
-    return await connection.fetch_values(_CONVERSATIONS, scope.parameters)
+    return await user.fetch_values(_CONVERSATIONS)
 
 
-async def drop_groups(connection: Connection, scope: Scope) -> None:
+async def drop_groups(user: UserRows) -> None:
     """Delete the records of consolidation, so that restored memories are consolidated again."""
-    await connection.execute(_LEFT_OVER, scope.parameters)
+    await user.execute(_LEFT_OVER)
 
 
-async def drop_preferences(connection: Connection, scope: Scope) -> int:
+async def drop_preferences(user: UserRows) -> int:
     """Delete the preferences inferred from behaviour; returns their number."""
-    return (await connection.execute(_WAYS, scope.parameters)).rowcount
+    return (await user.execute(_WAYS)).rowcount
 
 
-async def drop_working_memory(connection: Connection, scope: Scope) -> None:
+async def drop_working_memory(user: UserRows) -> None:
     """Delete all sessions, pending actions and recent items."""
     for statement in _WORKING_MEMORY:
-        await connection.execute(statement, scope.parameters)
+        await user.execute(statement)

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from hitherto_shared.database.arrays import Texts
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.models import Scope
+from hitherto_shared.database.user_rows import UserRows
 
 _CROWDED = """
 SELECT crowded.tag, g.fingerprint, g.job_id
@@ -179,26 +179,21 @@ class ConsolidationMark:
     members: int
 
 
-async def read_crowded(
-    connection: Connection, scope: Scope, *, tag: str | None, above: int
-) -> list[CrowdedTag]:
+async def read_crowded(user: UserRows, *, tag: str | None, above: int) -> list[CrowdedTag]:
     """The tags that more than `above` memories share, the largest first; only `tag` if given."""
-    return await connection.fetch(CrowdedTag, _CROWDED, scope.bind(tag=tag, above=above))
+    return await user.fetch(CrowdedTag, _CROWDED, tag=tag, above=above)
 
 
-async def read_members(connection: Connection, scope: Scope, tags: Sequence[str]) -> list[Member]:
+async def read_members(user: UserRows, tags: Sequence[str]) -> list[Member]:
     """Every memory with one of these tags that may be merged, the oldest first."""
-    return await connection.fetch(Member, _MEMBERS, scope.bind(tags=list(tags)))
+    return await user.fetch(Member, _MEMBERS, tags=list(tags))
 
 
-async def newly_crowded(
-    connection: Connection, scope: Scope, tags: Sequence[str], *, above: int
-) -> list[str]:
+async def newly_crowded(user: UserRows, tags: Sequence[str], *, above: int) -> list[str]:
     """The tags that a job should process now."""
-    values = scope.bind(tags=Texts(tags), above=above)
-    if not (crowded := await connection.fetch_values(_NEWLY_CROWDED, values)):
+    if not (crowded := await user.fetch_values(_NEWLY_CROWDED, tags=Texts(tags), above=above)):
         return []
-    return await connection.fetch_values(_NOT_WAITED_FOR, scope.bind(tags=crowded))
+    return await user.fetch_values(_NOT_WAITED_FOR, tags=crowded)
 
 
 async def find_crowded_users(
@@ -212,26 +207,22 @@ async def find_crowded_users(
     return [row[0] for row in rows if row[1]], rows[-1][0] if len(rows) == limit else None
 
 
-async def taken_apart(
-    connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
-) -> dict[UUID, set[UUID]]:
+async def taken_apart(user: UserRows, memory_ids: Sequence[UUID]) -> dict[UUID, set[UUID]]:
     """For each memory, the merges that a person has taken it out of."""
-    cursor = await connection.execute(_TAKEN_APART, scope.bind(memory_ids=list(memory_ids)))
+    cursor = await user.execute(_TAKEN_APART, memory_ids=list(memory_ids))
     found: defaultdict[UUID, set[UUID]] = defaultdict(set)
     for memory_id, merged in await cursor.fetchall():
         found[memory_id].add(merged)
     return dict(found)
 
 
-async def mark(
-    connection: Connection, scope: Scope, marks: Sequence[ConsolidationMark], *, job_id: UUID | None
-) -> None:
+async def mark(user: UserRows, marks: Sequence[ConsolidationMark], *, job_id: UUID | None) -> None:
     """Store records of consolidation."""
-    async with connection.cursor() as cursor:
+    async with user.connection.cursor() as cursor:
         await cursor.executemany(
             _MARK,
             [
-                scope.bind(
+                user.scope.bind(
                     tag=each.tag, fingerprint=each.fingerprint, members=each.members, job_id=job_id
                 )
                 for each in marks
@@ -239,17 +230,13 @@ async def mark(
         )
 
 
-async def inherit(
-    connection: Connection, scope: Scope, memory_ids: Sequence[UUID], *, into: UUID
-) -> None:
+async def inherit(user: UserRows, memory_ids: Sequence[UUID], *, into: UUID) -> None:
     """Give a merged memory the sources and mentions of its originals."""
-    values = scope.bind(memory_ids=list(memory_ids), into=into)
-    await connection.execute(_COPY_SOURCES, values)
-    await connection.execute(_COPY_MENTIONS, values)
+    values = {"memory_ids": list(memory_ids), "into": into}
+    await user.execute(_COPY_SOURCES, **values)
+    await user.execute(_COPY_MENTIONS, **values)
 
 
-async def find_successors(
-    connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
-) -> dict[UUID, UUID]:
+async def find_successors(user: UserRows, memory_ids: Sequence[UUID]) -> dict[UUID, UUID]:
     """For each of these memories that was merged, its present representative."""
-    return dict(await connection.fetch_rows(_SUCCESSORS, scope.bind(memory_ids=list(memory_ids))))
+    return dict(await user.fetch_rows(_SUCCESSORS, memory_ids=list(memory_ids)))

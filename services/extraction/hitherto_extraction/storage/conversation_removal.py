@@ -5,12 +5,9 @@ The role is hitherto_removal; the caller holds the user's and the conversation's
 
 from __future__ import annotations
 
-from typing import Any
-
 from hitherto_extraction.storage import statements
 from hitherto_extraction.storage.retention import HeldMessage
-from hitherto_shared.database.pool import Connection
-from hitherto_shared.models import Scope
+from hitherto_shared.database.user_rows import UserRows
 
 _MESSAGES = """
 SELECT conversation_id, message_no, message_id
@@ -66,25 +63,19 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
 
 
-async def find_messages(
-    connection: Connection, scope: Scope, conversation_id: str
-) -> list[HeldMessage]:
+async def find_messages(user: UserRows, conversation_id: str) -> list[HeldMessage]:
     """Every message of the conversation."""
-    return await connection.fetch(HeldMessage, _MESSAGES, _key(scope, conversation_id))
+    return await user.fetch(HeldMessage, _MESSAGES, conversation_id=conversation_id)
 
 
-async def clear_name(connection: Connection, scope: Scope, conversation_id: str) -> int:
+async def clear_name(user: UserRows, conversation_id: str) -> int:
     """Remove the conversation's name from memories; returns the number of memories."""
-    await statements.forget_conversation(connection, scope, conversation_id)
-    named = set(await connection.fetch_values(_DROP_SOURCES, _key(scope, conversation_id)))
-    return len(named | set(await connection.fetch_values(_CLEAR, _key(scope, conversation_id))))
+    await statements.forget_conversation(user, conversation_id)
+    named = set(await user.fetch_values(_DROP_SOURCES, conversation_id=conversation_id))
+    return len(named | set(await user.fetch_values(_CLEAR, conversation_id=conversation_id)))
 
 
-async def remove(connection: Connection, scope: Scope, conversation_id: str) -> None:
+async def remove(user: UserRows, conversation_id: str) -> None:
     """Delete the rest of the conversation once its messages and its summary are gone."""
     for statement in (_DROP_FEEDBACK, _DROP_SESSION, _DROP_ACTIONS, _DROP_RECENT, _DROP):
-        await connection.execute(statement, _key(scope, conversation_id))
-
-
-def _key(scope: Scope, conversation_id: str) -> dict[str, Any]:
-    return scope.bind(conversation_id=conversation_id)
+        await user.execute(statement, conversation_id=conversation_id)

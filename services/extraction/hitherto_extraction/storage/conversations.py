@@ -11,6 +11,7 @@ from typing import Any
 from hitherto_extraction.storage.sealed_rows import opened
 from hitherto_shared.database.arrays import Integers, Texts
 from hitherto_shared.database.pool import Connection
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.encryption.at_hand import key_at_hand
 from hitherto_shared.encryption.rows import MESSAGE
 from hitherto_shared.encryption.user_key import UserKey
@@ -193,58 +194,53 @@ class KnownMessage:
 
 
 async def open_conversation(
-    connection: Connection, scope: Scope, conversation_id: str, *, time_zone: str | None
+    user: UserRows, conversation_id: str, *, time_zone: str | None
 ) -> Counters:
     """Create a conversation if it is new, and lock it.
 
     Its time zone is `time_zone`, else the user's, else the one it had before, else UTC.
     """
-    [counters] = await connection.fetch(
-        Counters, _OPEN, {**_key(scope, conversation_id), "time_zone": time_zone}
+    [counters] = await user.fetch(
+        Counters, _OPEN, conversation_id=conversation_id, time_zone=time_zone
     )
     return counters
 
 
-async def lock_conversation(
-    connection: Connection, scope: Scope, conversation_id: str
-) -> Counters | None:
+async def lock_conversation(user: UserRows, conversation_id: str) -> Counters | None:
     """Lock a conversation that exists, or return None."""
-    return await connection.fetch_one(Counters, _LOCK, _key(scope, conversation_id))
+    return await user.fetch_one(Counters, _LOCK, conversation_id=conversation_id)
 
 
-async def require_conversation(
-    connection: Connection, scope: Scope, conversation_id: str
-) -> Counters:
+async def require_conversation(user: UserRows, conversation_id: str) -> Counters:
     """Lock a conversation.
 
     Raises:
         NotFound: The user has no such conversation.
     """
-    counters = await lock_conversation(connection, scope, conversation_id)
+    counters = await lock_conversation(user, conversation_id)
     if counters is None:
         raise not_found("conversation", conversation_id)
     return counters
 
 
 async def find_known(
-    connection: Connection, scope: Scope, conversation_id: str, message_ids: Sequence[str]
+    user: UserRows, conversation_id: str, message_ids: Sequence[str]
 ) -> dict[str, KnownMessage]:
     """The messages of the conversation that already carry one of these ids."""
-    values = {**_key(scope, conversation_id), "message_ids": Texts(message_ids)}
+    rows = await user.fetch_rows(
+        _KNOWN, conversation_id=conversation_id, message_ids=Texts(message_ids)
+    )
     known = {}
-    for message_id, role, content, message_no, sealed in await connection.fetch_rows(
-        _KNOWN, values
-    ):
+    for message_id, role, content, message_no, sealed in rows:
         said = content
         if sealed is not None:
-            said = opened(scope, MESSAGE, sealed, conversation_id, message_id)["content"]
+            said = opened(user.scope, MESSAGE, sealed, conversation_id, message_id)["content"]
         known[message_id] = KnownMessage(role, said, message_no)
     return known
 
 
 async def insert_messages(
-    connection: Connection,
-    scope: Scope,
+    user: UserRows,
     conversation_id: str,
     messages: Sequence[IncomingMessage],
     *,
@@ -252,11 +248,11 @@ async def insert_messages(
     sealed: bool = False,
 ) -> None:
     """Store messages, numbered from `first_no` in order, `sealed` or in clear."""
-    key = key_at_hand(scope) if sealed else None
+    key = key_at_hand(user.scope) if sealed else None
     # Free-form JSON beside the text may be as long as the text.
     size = sum(len(m.content) for m in messages) + _BESIDE_WORDS * len(messages)
     columns = await beside_loop(size, _columns, messages, conversation_id, first_no, key)
-    await connection.later(_INSERT_MESSAGES, {**_key(scope, conversation_id), **columns})
+    await user.later(_INSERT_MESSAGES, conversation_id=conversation_id, **columns)
 
 
 def _columns(
@@ -283,8 +279,7 @@ def _columns(
 
 
 async def advance(
-    connection: Connection,
-    scope: Scope,
+    user: UserRows,
     conversation_id: str,
     *,
     last_message_no: int,
@@ -298,52 +293,48 @@ async def advance(
 
     Only new messages change the time of the last one: `last_said_at`, or now if they carry none.
     """
-    values = scope.bind(
+    await user.later(
+        _ADVANCE,
         conversation_id=conversation_id,
         last_message_no=last_message_no,
         watermark=watermark,
         last_said_at=last_said_at,
         ended=ended,
     )
-    await connection.later(_ADVANCE, values)
 
 
-async def move_watermark(
-    connection: Connection, scope: Scope, conversation_id: str, *, watermark: int
-) -> None:
+async def move_watermark(user: UserRows, conversation_id: str, *, watermark: int) -> None:
     """Record up to where messages have been handed to jobs."""
-    await connection.later(
-        _MOVE_WATERMARK, {**_key(scope, conversation_id), "watermark": watermark}
-    )
+    await user.later(_MOVE_WATERMARK, conversation_id=conversation_id, watermark=watermark)
 
 
-async def count_pending(connection: Connection, scope: Scope, conversation_id: str) -> int:
+async def count_pending(user: UserRows, conversation_id: str) -> int:
     """How many user and assistant messages no job owns yet."""
-    return int(await connection.fetch_value(_COUNT_PENDING, _key(scope, conversation_id)) or 0)
+    return int(await user.fetch_value(_COUNT_PENDING, conversation_id=conversation_id) or 0)
 
 
-async def count_messages(connection: Connection, scope: Scope, conversation_id: str) -> int:
+async def count_messages(user: UserRows, conversation_id: str) -> int:
     """The number of stored messages of a conversation."""
-    return int(await connection.fetch_value(_COUNT_MESSAGES, _key(scope, conversation_id)) or 0)
+    return int(await user.fetch_value(_COUNT_MESSAGES, conversation_id=conversation_id) or 0)
 
 
 async def read_messages(
-    connection: Connection, scope: Scope, conversation_id: str, range_from: int, range_to: int
+    user: UserRows, conversation_id: str, range_from: int, range_to: int
 ) -> list[StoredMessage]:
     """The messages of a range, in order."""
-    values = {**_key(scope, conversation_id), "range_from": range_from, "range_to": range_to}
-    return [
-        _stored(scope, conversation_id, StoredMessage(*row[:7]), row[7])
-        for row in await connection.fetch_rows(_READ_RANGE, values)
-    ]
+    rows = await user.fetch_rows(
+        _READ_RANGE, conversation_id=conversation_id, range_from=range_from, range_to=range_to
+    )
+    return [_stored(user.scope, conversation_id, StoredMessage(*row[:7]), row[7]) for row in rows]
 
 
-async def some_sealed(
-    connection: Connection, scope: Scope, conversation_id: str, message_nos: Sequence[int]
-) -> bool:
+async def some_sealed(user: UserRows, conversation_id: str, message_nos: Sequence[int]) -> bool:
     """Whether any of these messages is sealed by now."""
-    values = {**_key(scope, conversation_id), "message_nos": Integers(message_nos)}
-    return bool(await connection.fetch_value(_SOME_SEALED, values))
+    return bool(
+        await user.fetch_value(
+            _SOME_SEALED, conversation_id=conversation_id, message_nos=Integers(message_nos)
+        )
+    )
 
 
 async def find_idle(
@@ -372,7 +363,3 @@ def _row(conversation_id: str, message: IncomingMessage) -> dict[str, Any]:
         "context_items": list(message.context_items),
         "metadata": dict(message.metadata),
     }
-
-
-def _key(scope: Scope, conversation_id: str) -> dict[str, Any]:
-    return scope.bind(conversation_id=conversation_id)

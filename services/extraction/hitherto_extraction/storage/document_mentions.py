@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from hitherto_shared.database.arrays import fields_of
-from hitherto_shared.database.pool import Connection
-from hitherto_shared.models import Scope
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.text.normalise import fold
 
 # What only this document's mention contributed leaves the entity with it. Memories do not matter
@@ -125,54 +124,44 @@ class EntityChange:
         return bool(self.email) and self.name_key == fold(self.email)
 
 
-async def withdraw(connection: Connection, scope: Scope, document_id: UUID) -> list[UUID]:
+async def withdraw(user: UserRows, document_id: UUID) -> list[UUID]:
     """Remove all mentions of a document; returns the entities it mentioned."""
-    return await connection.fetch_values(_WITHDRAW, scope.bind(document_id=document_id))
+    return await user.fetch_values(_WITHDRAW, document_id=document_id)
 
 
-async def drop_unmentioned(
-    connection: Connection, scope: Scope, entity_ids: Sequence[UUID] | None = None
-) -> int:
+async def drop_unmentioned(user: UserRows, entity_ids: Sequence[UUID] | None = None) -> int:
     """Delete entities that nothing mentions any more, of these or of all; returns their number."""
     if entity_ids is None:
-        return (await connection.execute(_DROP_ALL_UNMENTIONED, scope.parameters)).rowcount
-    values = scope.bind(entity_ids=list(entity_ids))
-    return (await connection.execute(_DROP_UNMENTIONED, values)).rowcount
+        return (await user.execute(_DROP_ALL_UNMENTIONED)).rowcount
+    return (await user.execute(_DROP_UNMENTIONED, entity_ids=list(entity_ids))).rowcount
 
 
 async def find(
-    connection: Connection, scope: Scope, *, name_keys: Sequence[str], names: Sequence[str]
+    user: UserRows, *, name_keys: Sequence[str], names: Sequence[str]
 ) -> list[EntityChange]:
     """Entities by folded name, or by an alias or address as written; the most mentioned last."""
-    return await connection.fetch(
-        EntityChange, _FIND, scope.bind(name_keys=list(name_keys), names=list(names))
-    )
+    return await user.fetch(EntityChange, _FIND, name_keys=list(name_keys), names=list(names))
 
 
-async def write(connection: Connection, scope: Scope, entities: Sequence[EntityChange]) -> None:
+async def write(user: UserRows, entities: Sequence[EntityChange]) -> None:
     """Store new entities, and the new state of others that have changed."""
     new = [each for each in entities if each.new]
     changed = [each for each in entities if each.changed and not each.new]
-    async with connection.cursor() as cursor:
+    async with user.connection.cursor() as cursor:
         for statement, rows in ((_UPDATE, changed), (_INSERT, new)):
-            await cursor.executemany(statement, [scope.bind(**fields_of(row)) for row in rows])
+            await cursor.executemany(statement, [user.scope.bind(**fields_of(row)) for row in rows])
 
 
 async def mention(
-    connection: Connection,
-    scope: Scope,
-    document_id: UUID,
-    entities: Sequence[tuple[UUID, Sequence[str]]],
+    user: UserRows, document_id: UUID, entities: Sequence[tuple[UUID, Sequence[str]]]
 ) -> None:
     """Record the entities that a document mentions, with their names."""
-    async with connection.cursor() as cursor:
+    async with user.connection.cursor() as cursor:
         await cursor.executemany(
             _MENTION,
             [
-                scope.bind(entity_id=entity_id, document_id=document_id, names=list(names))
+                user.scope.bind(entity_id=entity_id, document_id=document_id, names=list(names))
                 for entity_id, names in entities
             ],
         )
-    await connection.execute(
-        _COUNT, scope.bind(entity_ids=[entity_id for entity_id, _ in entities])
-    )
+    await user.execute(_COUNT, entity_ids=[entity_id for entity_id, _ in entities])

@@ -17,6 +17,7 @@ from hitherto_extraction.storage.corpora import index
 from hitherto_extraction.storage.corpora.documents import DOCUMENTS
 from hitherto_shared.database.arrays import Integers, Uuids, fields_of, records
 from hitherto_shared.database.pool import Connection
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.errors import not_found
 from hitherto_shared.models import Scope
 
@@ -199,54 +200,44 @@ class IndexedChunk:
     lexical_length: int
 
 
-async def find(
-    connection: Connection, scope: Scope, sources: Sequence[tuple[str, str]]
-) -> dict[int, ExistingDocument]:
+async def find(user: UserRows, sources: Sequence[tuple[str, str]]) -> dict[int, ExistingDocument]:
     """The known documents among these (source_type, source_id), by position in the list."""
-    values = scope.bind(
+    cursor = await user.execute(
+        _FIND,
         source_types=[source_type for source_type, _ in sources],
         source_ids=[source_id for _, source_id in sources],
     )
-    cursor = await connection.execute(_FIND, values)
     return {int(row[0]) - 1: ExistingDocument(*row[1:]) for row in await cursor.fetchall()}
 
 
-async def store(
-    connection: Connection, scope: Scope, documents: Mapping[UUID, IncomingDocument]
-) -> None:
+async def store(user: UserRows, documents: Mapping[UUID, IncomingDocument]) -> None:
     """Store documents under their ids: new ones, and those with different content."""
-    async with connection.cursor() as cursor:
+    async with user.connection.cursor() as cursor:
         await cursor.executemany(
             _STORE,
             [
-                scope.bind(**fields_of(document), document_id=document_id)
+                user.scope.bind(**fields_of(document), document_id=document_id)
                 | {"metadata": Jsonb(document.metadata)}
                 for document_id, document in documents.items()
             ],
         )
 
 
-async def set_expiry(
-    connection: Connection, scope: Scope, unchanged: Mapping[UUID, IncomingDocument]
-) -> None:
+async def set_expiry(user: UserRows, unchanged: Mapping[UUID, IncomingDocument]) -> None:
     """Set the expiry of documents with the same content."""
-    async with connection.cursor() as cursor:
+    async with user.connection.cursor() as cursor:
         await cursor.executemany(
             _SET_EXPIRY,
             [
-                scope.bind(document_id=document_id, expires_at=document.expires_at)
+                user.scope.bind(document_id=document_id, expires_at=document.expires_at)
                 for document_id, document in unchanged.items()
             ],
         )
 
 
-async def postpone_expiry(
-    connection: Connection, scope: Scope, ends: Mapping[UUID, datetime]
-) -> list[UUID]:
+async def postpone_expiry(user: UserRows, ends: Mapping[UUID, datetime]) -> list[UUID]:
     """Postpone the expiry of current documents that have an earlier one; returns which."""
-    return await connection.fetch_values(
-        _POSTPONE, scope.bind(document_ids=list(ends), ends=list(ends.values()))
-    )
+    return await user.fetch_values(_POSTPONE, document_ids=list(ends), ends=list(ends.values()))
 
 
 async def find_expired(connection: Connection, *, limit: int) -> list[tuple[Scope, UUID]]:
@@ -255,78 +246,67 @@ async def find_expired(connection: Connection, *, limit: int) -> list[tuple[Scop
     return [(Scope(row[0], row[1]), row[2]) for row in await cursor.fetchall()]
 
 
-async def assign(
-    connection: Connection, scope: Scope, document_ids: Sequence[UUID], job_id: UUID
-) -> None:
+async def assign(user: UserRows, document_ids: Sequence[UUID], job_id: UUID) -> None:
     """Record which job reads the present content of these documents."""
-    await connection.execute(_ASSIGN, scope.bind(document_ids=list(document_ids), job_id=job_id))
+    await user.execute(_ASSIGN, document_ids=list(document_ids), job_id=job_id)
 
 
-async def read(connection: Connection, scope: Scope, document_id: UUID) -> StoredDocument | None:
+async def read(user: UserRows, document_id: UUID) -> StoredDocument | None:
     """The whole document, or None if it is gone."""
-    return await connection.fetch_one(StoredDocument, _READ, scope.bind(document_id=document_id))
+    return await user.fetch_one(StoredDocument, _READ, document_id=document_id)
 
 
-async def read_state(connection: Connection, scope: Scope, document_id: UUID) -> State | None:
+async def read_state(user: UserRows, document_id: UUID) -> State | None:
     """The fields that a job compares before it writes; None if the document is gone."""
-    return await connection.fetch_one(State, _STATE, scope.bind(document_id=document_id))
+    return await user.fetch_one(State, _STATE, document_id=document_id)
 
 
-async def require(connection: Connection, scope: Scope, document_id: UUID) -> None:
+async def require(user: UserRows, document_id: UUID) -> None:
     """Check that the user has a document.
 
     Raises:
         NotFound: The user has no such document.
     """
-    if await read_state(connection, scope, document_id) is None:
+    if await read_state(user, document_id) is None:
         raise not_found("document", document_id)
 
 
-async def mark_ingested(
-    connection: Connection, scope: Scope, document_id: UUID, *, heading: str
-) -> None:
+async def mark_ingested(user: UserRows, document_id: UUID, *, heading: str) -> None:
     """Record that chunks and mentions are those of the present content."""
-    await connection.execute(_INGESTED, scope.bind(document_id=document_id, heading=heading))
+    await user.execute(_INGESTED, document_id=document_id, heading=heading)
 
 
-async def delete(connection: Connection, scope: Scope, document_id: UUID) -> int:
+async def delete(user: UserRows, document_id: UUID) -> int:
     """Delete the document itself, after everything else of it; returns 1, or 0 if there was none.
 
     The role is hitherto_removal.
     """
-    return (await connection.execute(_DELETE, scope.bind(document_id=document_id))).rowcount
+    return (await user.execute(_DELETE, document_id=document_id)).rowcount
 
 
-async def read_chunks(
-    connection: Connection, scope: Scope, document_id: UUID
-) -> list[IndexedChunk]:
+async def read_chunks(user: UserRows, document_id: UUID) -> list[IndexedChunk]:
     """The chunks of a document, in order."""
-    return await connection.fetch(IndexedChunk, _READ_CHUNKS, scope.bind(document_id=document_id))
+    return await user.fetch(IndexedChunk, _READ_CHUNKS, document_id=document_id)
 
 
-async def insert_chunks(
-    connection: Connection, scope: Scope, document_id: UUID, chunks: Sequence[IndexedChunk]
-) -> None:
+async def insert_chunks(user: UserRows, document_id: UUID, chunks: Sequence[IndexedChunk]) -> None:
     """Store new chunks, which wait for their vectors."""
     if chunks:
         rows = records([fields_of(chunk) for chunk in chunks])
-        await connection.execute(_INSERT_CHUNKS, scope.bind(document_id=document_id, rows=rows))
+        await user.execute(_INSERT_CHUNKS, document_id=document_id, rows=rows)
 
 
-async def move_chunks(connection: Connection, scope: Scope, positions: Mapping[UUID, int]) -> None:
+async def move_chunks(user: UserRows, positions: Mapping[UUID, int]) -> None:
     """Move remaining chunks to their new positions, all at once."""
     if positions:
-        await connection.execute(
-            _MOVE_CHUNKS,
-            scope.bind(chunk_ids=Uuids(positions), positions=Integers(positions.values())),
+        await user.execute(
+            _MOVE_CHUNKS, chunk_ids=Uuids(positions), positions=Integers(positions.values())
         )
 
 
-async def delete_chunks(
-    connection: Connection, scope: Scope, chunk_ids: Sequence[UUID]
-) -> tuple[int, int]:
+async def delete_chunks(user: UserRows, chunk_ids: Sequence[UUID]) -> tuple[int, int]:
     """Delete chunks with their words and vectors; returns the numbers of chunks and vectors."""
     keys = [(str(chunk_id), 0) for chunk_id in chunk_ids]
-    vectors = await index.drop(connection, scope, DOCUMENTS, keys)
-    cursor = await connection.execute(_DELETE_CHUNKS, scope.bind(chunk_ids=Uuids(chunk_ids)))
+    vectors = await index.drop(user, DOCUMENTS, keys)
+    cursor = await user.execute(_DELETE_CHUNKS, chunk_ids=Uuids(chunk_ids))
     return cursor.rowcount, vectors

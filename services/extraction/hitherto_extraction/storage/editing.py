@@ -15,7 +15,7 @@ from uuid import UUID
 from hitherto_extraction.storage import memories
 from hitherto_extraction.storage.sealed_rows import WORDS, opened, stored_memory
 from hitherto_shared.database.arrays import fields_of
-from hitherto_shared.database.pool import Connection
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.encryption.rows import MEMORY
 from hitherto_shared.errors import WrongState, not_found
 from hitherto_shared.models import CURRENT_STATUSES, Memory, Scope, SourceRef
@@ -124,21 +124,19 @@ class EditableMemory:
         return replace(self, memory=replace(self.memory, **fields))
 
 
-async def read(
-    connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
-) -> dict[UUID, EditableMemory]:
+async def read(user: UserRows, memory_ids: Sequence[UUID]) -> dict[UUID, EditableMemory]:
     """The present state of these memories, by id; ids that the user does not have are left out."""
-    cursor = await connection.execute(_READ, scope.bind(memory_ids=list(memory_ids)))
-    return {row[0]: _edited(scope, row) for row in await cursor.fetchall()}
+    cursor = await user.execute(_READ, memory_ids=list(memory_ids))
+    return {row[0]: _edited(user.scope, row) for row in await cursor.fetchall()}
 
 
-async def read_one(connection: Connection, scope: Scope, memory_id: UUID) -> EditableMemory:
+async def read_one(user: UserRows, memory_id: UUID) -> EditableMemory:
     """One memory.
 
     Raises:
         NotFound: The user has no memory with this id.
     """
-    found = await read(connection, scope, [memory_id])
+    found = await read(user, [memory_id])
     if memory_id not in found:
         raise not_found("memory", memory_id)
     return found[memory_id]
@@ -154,8 +152,7 @@ def status_conflict(memory: Memory, message: str) -> WrongState:
 
 
 async def write_version(
-    connection: Connection,
-    scope: Scope,
+    user: UserRows,
     after: EditableMemory,
     *,
     at: datetime,
@@ -170,25 +167,19 @@ async def write_version(
     changes, which cannot be seen from two sealed versions; None: compare the columns.
     """
     memory = after.memory
-    values = {
-        **fields_of(memory),
-        **fields_of(after),
-        **scope.bind(at=at, job_id=job_id, reworded=reworded),
-    }
-    version = await memories.keep_version(connection, values)
-    values |= _stored(scope, after, version + 1)
-    await connection.execute(_WRITE, values)
-    await memories.mirror_status(connection, values)
+    version = await memories.keep_version(user, memory.memory_id, at=at)
+    values = {**fields_of(memory), **fields_of(after), **_stored(user.scope, after, version + 1)}
+    values |= {"at": at, "job_id": job_id, "reworded": reworded}
+    await user.execute(_WRITE, **values)
+    await memories.mirror_status(user, memory.memory_id, memory.status)
 
 
-async def complete_version(connection: Connection, scope: Scope, after: EditableMemory) -> None:
+async def complete_version(user: UserRows, after: EditableMemory) -> None:
     """Add fields that only a caller knows to a version of this transaction; `after` names it."""
     memory = after.memory
-    await connection.execute(
-        _COMPLETE,
-        scope.bind(memory_id=memory.memory_id, expires_at=memory.expires_at)
-        | {"sensitive": memory.sensitive}
-        | _stored(scope, after, memory.version),
+    values = {"sensitive": memory.sensitive} | _stored(user.scope, after, memory.version)
+    await user.execute(
+        _COMPLETE, **values, memory_id=memory.memory_id, expires_at=memory.expires_at
     )
 
 
@@ -259,12 +250,12 @@ class EarlierVersion:
     superseded_by: UUID | None = None
 
 
-async def before_it_lapsed(connection: Connection, scope: Scope, memory_id: UUID) -> EarlierVersion:
+async def before_it_lapsed(user: UserRows, memory_id: UUID) -> EarlierVersion:
     """The earlier state of a forgotten or archived memory; ACTIVE if no version tells.
 
     One that was merged into a memory without remaining content was ACTIVE before that.
     """
-    row = await connection.fetch_row(_BEFORE, scope.bind(memory_id=memory_id))
+    row = await user.fetch_row(_BEFORE, memory_id=memory_id)
     if row is None:
         return EarlierVersion("active")
     status, expires_at, successor, standing = row

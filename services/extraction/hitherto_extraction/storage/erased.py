@@ -9,6 +9,7 @@ from __future__ import annotations
 from weakref import WeakKeyDictionary
 
 from hitherto_shared.database.pool import Connection
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.errors import WrongState
 from hitherto_shared.models import Scope
 from hitherto_shared.user_hash import hash_key_id, user_hash
@@ -65,41 +66,41 @@ async def check_hash_key(connection: Connection, key: bytes) -> None:
         )
 
 
-async def refuse_erased(connection: Connection, scope: Scope) -> None:
+async def refuse_erased(user: UserRows) -> None:
     """Continue only if a user without a row was not erased.
 
     Raises:
         WrongState: The user was erased, or that cannot be determined.
     """
-    key = _KEYS.get(connection, _NO_KEY)
-    [(marked, in_doubt)] = await connection.fetch_rows(
+    key = _KEYS.get(user.connection, _NO_KEY)
+    [(marked, in_doubt)] = await user.connection.fetch_rows(
         _MARKED,
         {
-            "tenant_id": scope.tenant_id,
-            "user_hash": user_hash(key, scope.tenant_id, scope.user_id),
+            "tenant_id": user.scope.tenant_id,
+            "user_hash": user_hash(key, user.scope.tenant_id, user.scope.user_id),
             "hash_key_id": hash_key_id(key),
         },
     )
     if marked:
-        raise was_erased(scope)
+        raise was_erased(user.scope)
     if in_doubt:
         raise WrongState(
             "the service cannot determine whether this user was erased, because users were "
             "erased under a different hash key: an administrator must give all services the"
             " same HITHERTO_HASH_KEY_FILE",
             reason="USER_ERASED",
-            metadata={"user_id": scope.user_id},
+            metadata={"user_id": user.scope.user_id},
         )
 
 
-async def keep_erase_out(connection: Connection, scope: Scope) -> None:
+async def keep_erase_out(user: UserRows) -> None:
     """Prevent the erasure of a user without a row until the transaction ends."""
-    await connection.execute(_KEEP_OUT_SHARED, scope.parameters)
+    await user.execute(_KEEP_OUT_SHARED)
 
 
-async def keep_all_out(connection: Connection, scope: Scope) -> None:
+async def keep_all_out(user: UserRows) -> None:
     """Wait for all transactions that prevent erasures, and prevent new ones."""
-    await connection.execute(_KEEP_OUT_ALONE, scope.parameters)
+    await user.execute(_KEEP_OUT_ALONE)
 
 
 def was_erased(scope: Scope) -> WrongState:
@@ -130,10 +131,10 @@ WHERE tenant_id = %(tenant_id)s AND actor IN (SELECT actor FROM names)
 """
 
 
-async def unname(connection: Connection, scope: Scope) -> None:
+async def unname(user: UserRows) -> None:
     """Remove the user's name from changes made with the user's credentials.
 
     It scans the histories of the whole tenant: nothing else searches by actor, so an index would
     cost every change more than it saves a rare erasure.
     """
-    await connection.execute(_UNNAME, scope.bind(stand_in=STAND_IN))
+    await user.execute(_UNNAME, stand_in=STAND_IN)

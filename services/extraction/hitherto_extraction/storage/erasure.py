@@ -18,7 +18,7 @@ from psycopg.types.json import Jsonb
 from hitherto_extraction.storage import users
 from hitherto_shared.database.arrays import fields_of
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.models import Scope
+from hitherto_shared.database.user_rows import UserRows
 
 # By its id, or as the mark of a user who is erased or being erased.
 _HOLD = """
@@ -171,30 +171,28 @@ class Receipt:
     reinstated_at: datetime | None
 
 
-async def find_mark(connection: Connection, scope: Scope, user_hash: str) -> Receipt | None:
+async def find_mark(user: UserRows, user_hash: str) -> Receipt | None:
     """The receipt of a user who is erased or being erased; locks its row."""
-    values = {"tenant_id": scope.tenant_id, "receipt_id": None, "user_hash": user_hash}
-    return await connection.fetch_one(Receipt, _HOLD, values)
+    values = {"tenant_id": user.scope.tenant_id, "receipt_id": None, "user_hash": user_hash}
+    return await user.connection.fetch_one(Receipt, _HOLD, values)
 
 
-async def begin(
-    connection: Connection, scope: Scope, receipt_id: UUID, *, user_hash: str, hash_key_id: str
-) -> None:
+async def begin(user: UserRows, receipt_id: UUID, *, user_hash: str, hash_key_id: str) -> None:
     """Set the fence and the mark: from the commit on, nothing new is written about the user.
 
     The caller prevents all other writes (`erased.keep_all_out`).
     """
-    made = (await connection.execute(_ENSURE_USER, scope.parameters)).rowcount
-    await connection.execute(_LOCK_USER, scope.parameters)
-    await connection.execute(_FENCE, scope.bind(leap=users.leap()))
+    made = (await user.execute(_ENSURE_USER)).rowcount
+    await user.execute(_LOCK_USER)
+    await user.execute(_FENCE, leap=users.leap())
     values = {
-        "tenant_id": scope.tenant_id,
+        "tenant_id": user.scope.tenant_id,
         "receipt_id": receipt_id,
         "user_hash": user_hash,
         "hash_key_id": hash_key_id,
         "counts": Jsonb({USERS: 1 - made}),
     }
-    await connection.execute(_MARK, values)
+    await user.connection.execute(_MARK, values)
 
 
 async def hold(connection: Connection, tenant_id: str, receipt_id: UUID) -> Receipt:
@@ -204,65 +202,61 @@ async def hold(connection: Connection, tenant_id: str, receipt_id: UUID) -> Rece
     return receipt
 
 
-async def remove_some(
-    connection: Connection, scope: Scope, receipt_id: UUID, table: str, *, limit: int
-) -> int:
+async def remove_some(user: UserRows, receipt_id: UUID, table: str, *, limit: int) -> int:
     """Delete up to `limit` rows of the user from a table and count them on the receipt.
 
     Raises:
         RowsRemain: New rows refer to these.
     """
-    values = scope.bind(limit=limit)
+    values = {"limit": limit}
     if table == USAGE:
-        removed = (await connection.execute(_MOVE_USAGE, values)).rowcount
+        removed = (await user.execute(_MOVE_USAGE, **values)).rowcount
     else:
         statement = sql.SQL(_DELETE_SOME).format(table=sql.Identifier(table))
         try:
-            removed = (await connection.execute(statement, values)).rowcount
+            removed = (await user.execute(statement, **values)).rowcount
         except errors.ForeignKeyViolation:
             raise RowsRemain from None
     if removed:
-        await count(connection, scope, receipt_id, table, removed)
+        await count(user, receipt_id, table, removed)
     return removed
 
 
-async def remove_keys(connection: Connection, scope: Scope, receipt_id: UUID) -> None:
+async def remove_keys(user: UserRows, receipt_id: UUID) -> None:
     """Delete the idempotency keys of calls about the user, while the user's jobs exist."""
-    removed = (await connection.execute(_DELETE_KEYS, scope.parameters)).rowcount
-    removed += (await connection.execute(_CUT_KEYS, scope.parameters)).rowcount
-    await count(connection, scope, receipt_id, KEYS, removed)
+    removed = (await user.execute(_DELETE_KEYS)).rowcount
+    removed += (await user.execute(_CUT_KEYS)).rowcount
+    await count(user, receipt_id, KEYS, removed)
 
 
-async def leave_lists(connection: Connection, scope: Scope, receipt_id: UUID) -> None:
+async def leave_lists(user: UserRows, receipt_id: UUID) -> None:
     """Remove the user from the lists of API keys; a key whose list becomes empty is revoked."""
-    cut = (await connection.execute(_CUT_LISTS, scope.parameters)).rowcount
-    await count(connection, scope, receipt_id, CREDENTIALS, cut)
+    cut = (await user.execute(_CUT_LISTS)).rowcount
+    await count(user, receipt_id, CREDENTIALS, cut)
 
 
-async def remove_user(connection: Connection, scope: Scope) -> None:
+async def remove_user(user: UserRows) -> None:
     """Delete the user's row; waits for all transactions that hold it.
 
     Raises:
         RowsRemain: Something of the user is left.
     """
     try:
-        await connection.execute(_DELETE_USER, scope.parameters)
+        await user.execute(_DELETE_USER)
     except errors.ForeignKeyViolation:
         raise RowsRemain from None
 
 
-async def require_none_left(connection: Connection, scope: Scope, tables: Sequence[str]) -> None:
+async def require_none_left(user: UserRows, tables: Sequence[str]) -> None:
     """Check that no table and no API key's list names the user any more.
 
     Raises:
         RowsRemain: One does.
     """
     for table in tables:
-        if await connection.fetch_value(
-            sql.SQL(_LEFT).format(table=sql.Identifier(table)), scope.parameters
-        ):
+        if await user.fetch_value(sql.SQL(_LEFT).format(table=sql.Identifier(table))):
             raise RowsRemain
-    if await connection.fetch_value(_LISTED, scope.parameters):
+    if await user.fetch_value(_LISTED):
         raise RowsRemain
 
 
@@ -276,9 +270,7 @@ async def reinstate(connection: Connection, tenant_id: str, receipt_id: UUID) ->
     await connection.execute(_REINSTATE, {"tenant_id": tenant_id, "receipt_id": receipt_id})
 
 
-async def count(
-    connection: Connection, scope: Scope, receipt_id: UUID, table: str, removed: int
-) -> None:
+async def count(user: UserRows, receipt_id: UUID, table: str, removed: int) -> None:
     """Add rows that were deleted from a table to the receipt."""
-    values = {"tenant_id": scope.tenant_id, "receipt_id": receipt_id}
-    await connection.execute(_COUNT, {**values, "table": table, "removed": removed})
+    values = {"tenant_id": user.scope.tenant_id, "receipt_id": receipt_id}
+    await user.connection.execute(_COUNT, {**values, "table": table, "removed": removed})

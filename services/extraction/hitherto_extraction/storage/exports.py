@@ -11,8 +11,8 @@ from psycopg import sql
 from hitherto_extraction.storage import erased, users
 from hitherto_extraction.storage.holdings import UserTable
 from hitherto_shared.database.pool import Connection
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.errors import WrongState
-from hitherto_shared.models import Scope
 
 _FETCHED_AT_ONCE = 50
 """Rows in memory at a time; the largest is a message with its metadata."""
@@ -101,13 +101,13 @@ class UserStatus:
         return not now.may_be_read or (self.since is not None and now.since != self.since)
 
 
-async def read_standing(connection: Connection, scope: Scope) -> UserStatus:
+async def read_standing(user: UserRows) -> UserStatus:
     """The state of the user as visible to the connection."""
-    row = await connection.fetch_row(_PERSON, scope.parameters)
+    row = await user.fetch_row(_PERSON)
     if row is not None:
         return UserStatus(not row[2], (row[0], row[1]))
     try:
-        await erased.refuse_erased(connection, scope)
+        await erased.refuse_erased(user)
     except WrongState:
         return UserStatus(False, None)
     return UserStatus(True, None)
@@ -123,7 +123,7 @@ def shown_columns(holding: UserTable) -> list[str]:
 
 
 async def rows(
-    connection: Connection, scope: Scope, holding: UserTable, user_hash: str
+    user: UserRows, holding: UserTable, user_hash: str
 ) -> AsyncGenerator[tuple[str, bytes | None]]:
     """Every row of the user in a table: a JSON object on one line, and its sealed values."""
     shown = shown_columns(holding)
@@ -135,27 +135,27 @@ async def rows(
         by=sql.Identifier(holding.by),
         key=sql.SQL(", ").join(sql.Identifier("held", name) for name in holding.key),
     )
-    user = scope.user_id if holding.by == "user_id" else user_hash
-    async for row in _fetched(connection, statement, scope, user):
+    name = user.scope.user_id if holding.by == "user_id" else user_hash
+    async for row in _fetched(user, statement, name):
         yield row
 
 
-async def shared_rows(connection: Connection, scope: Scope) -> AsyncGenerator[tuple[str, str]]:
+async def shared_rows(user: UserRows) -> AsyncGenerator[tuple[str, str]]:
     """What belongs to callers and names the user, with the user's part of each: table and row.
 
     These are API keys that list the user, and the idempotency records of calls about the user.
     """
     for table, statement in ((CREDENTIALS, _LISTS), (CALLS, _CALLS)):
         composed = sql.SQL(statement).format()
-        async for row, _ in _fetched(connection, composed, scope, scope.user_id):
+        async for row, _ in _fetched(user, composed, user.scope.user_id):
             yield table, row
 
 
 async def _fetched(
-    connection: Connection, statement: sql.Composed, scope: Scope, user: str
+    user: UserRows, statement: sql.Composed, name: str
 ) -> AsyncGenerator[tuple[str, bytes | None]]:
-    async with connection.cursor(name="hitherto_export") as cursor:
+    async with user.connection.cursor(name="hitherto_export") as cursor:
         cursor.itersize = _FETCHED_AT_ONCE
-        await cursor.execute(statement, {"tenant_id": scope.tenant_id, "user": user})
+        await cursor.execute(statement, {"tenant_id": user.scope.tenant_id, "user": name})
         async for row in cursor:
             yield row[0], row[1]

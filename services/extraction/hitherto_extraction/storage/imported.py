@@ -15,8 +15,7 @@ import psycopg
 from psycopg import sql
 
 from hitherto_extraction.storage import users
-from hitherto_shared.database.pool import Connection
-from hitherto_shared.models import Scope
+from hitherto_shared.database.user_rows import UserRows
 
 # Settings alone are no data.
 _HOLDS = """
@@ -99,56 +98,45 @@ class RowRefused(Exception):
         self.why = why
 
 
-async def holds_something(connection: Connection, scope: Scope) -> bool:
+async def holds_something(user: UserRows) -> bool:
     """Whether anything is stored about the user besides settings."""
-    return bool(await connection.fetch_value(_HOLDS, scope.parameters))
+    return bool(await user.fetch_value(_HOLDS))
 
 
-async def adopt(connection: Connection, scope: Scope, row: Mapping[str, Any]) -> None:
+async def adopt(user: UserRows, row: Mapping[str, Any]) -> None:
     """Make the user's row that of an export, with the settings that the user has not chosen."""
-    await connection.execute(_ADOPT, scope.bind(created_at=row["created_at"]))
-    chosen = await users.read_settings(connection, scope)
+    await user.execute(_ADOPT, created_at=row["created_at"])
+    chosen = await users.read_settings(user)
     settings = {name: row[name] if held is None else held for name, held in chosen.items()}
-    await users.write_settings(connection, scope, settings)
+    await users.write_settings(user, settings)
 
 
-async def held_memories(
-    connection: Connection, scope: Scope, memory_ids: Sequence[str]
-) -> dict[str, bool]:
+async def held_memories(user: UserRows, memory_ids: Sequence[str]) -> dict[str, bool]:
     """Those of the memories that are stored, and whether they are sealed."""
-    values = scope.bind(memory_ids=list(memory_ids))
-    return dict(await connection.fetch_rows(_HELD_MEMORIES, values))
+    return dict(await user.fetch_rows(_HELD_MEMORIES, memory_ids=list(memory_ids)))
 
 
-async def held_chunks(connection: Connection, scope: Scope, chunk_ids: Sequence[str]) -> set[str]:
+async def held_chunks(user: UserRows, chunk_ids: Sequence[str]) -> set[str]:
     """Those of the chunks that are stored."""
-    values = scope.bind(chunk_ids=list(chunk_ids))
-    return set(await connection.fetch_values(_HELD_CHUNKS, values))
+    return set(await user.fetch_values(_HELD_CHUNKS, chunk_ids=list(chunk_ids)))
 
 
-async def headings(
-    connection: Connection, scope: Scope, document_ids: Sequence[str]
-) -> dict[str, str]:
+async def headings(user: UserRows, document_ids: Sequence[str]) -> dict[str, str]:
     """The text that precedes the chunks of each document in the indexes."""
-    values = scope.bind(document_ids=list(document_ids))
-    return dict(await connection.fetch_rows(_HEADINGS, values))
+    return dict(await user.fetch_rows(_HEADINGS, document_ids=list(document_ids)))
 
 
-async def not_indexed(
-    connection: Connection, scope: Scope, *, after: UUID, limit: int
-) -> list[UUID]:
+async def not_indexed(user: UserRows, *, after: UUID, limit: int) -> list[UUID]:
     """The next inserted memories, by id, that are not in the keyword index yet."""
-    return await connection.fetch_values(_NOT_INDEXED, scope.bind(after=after, limit=limit))
+    return await user.fetch_values(_NOT_INDEXED, after=after, limit=limit)
 
 
-async def await_vectors(connection: Connection, scope: Scope, memory_ids: Sequence[UUID]) -> None:
+async def await_vectors(user: UserRows, memory_ids: Sequence[UUID]) -> None:
     """Let memories wait for vectors, with those of their source words."""
-    await connection.execute(_AWAIT_VECTORS, scope.bind(memory_ids=list(memory_ids)))
+    await user.execute(_AWAIT_VECTORS, memory_ids=list(memory_ids))
 
 
-async def insert(
-    connection: Connection, scope: Scope, table: str, rows: Sequence[Mapping[str, Any]]
-) -> int:
+async def insert(user: UserRows, table: str, rows: Sequence[Mapping[str, Any]]) -> int:
     """Insert those of the rows that the user does not hold; returns their number.
 
     Raises:
@@ -158,17 +146,17 @@ async def insert(
     if not rows:
         return 0
     try:
-        async with connection.transaction():
-            return await _insert(connection, scope, table, rows)
+        async with user.connection.transaction():
+            return await _insert(user, table, rows)
     except (psycopg.IntegrityError, psycopg.DataError):
         pass
     # One by one, to find it.
     inserted = 0
-    async with connection.transaction():
+    async with user.connection.transaction():
         for index, row in enumerate(rows):
             try:
-                async with connection.transaction():
-                    inserted += await _insert(connection, scope, table, [row])
+                async with user.connection.transaction():
+                    inserted += await _insert(user, table, [row])
             except psycopg.errors.ForeignKeyViolation:
                 raise RowRefused(index, "refers to a record that does not precede it") from None
             except (psycopg.IntegrityError, psycopg.DataError) as error:
@@ -177,14 +165,12 @@ async def insert(
     return inserted
 
 
-async def _insert(
-    connection: Connection, scope: Scope, table: str, rows: Sequence[Mapping[str, Any]]
-) -> int:
+async def _insert(user: UserRows, table: str, rows: Sequence[Mapping[str, Any]]) -> int:
     columns = sorted({name for row in rows for name in row})
     statement = sql.SQL(_INSERT).format(
         table=sql.Identifier(table),
         columns=sql.SQL(", ").join(map(sql.Identifier, columns)),
         primary_key=sql.Identifier(f"{table}_pkey"),
     )
-    values = {**scope.parameters, "rows": json.dumps(list(rows), ensure_ascii=False)}
-    return (await connection.execute(statement, values)).rowcount
+    values = json.dumps(list(rows), ensure_ascii=False)
+    return (await user.execute(statement, rows=values)).rowcount

@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from hitherto_shared.database.arrays import Texts
-from hitherto_shared.database.pool import Connection
 from hitherto_shared.database.together import together
-from hitherto_shared.models import Scope
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.offloading import beside_loop
 from hitherto_shared.text.bm25 import Statistics, TermPostings
 
@@ -187,29 +186,26 @@ _WORK_OF_A_POSTING = 8
 """The work of writing a posting, in characters read (`beside_loop`)."""
 
 
-async def reserve_numbers(
-    connection: Connection, scope: Scope, *, texts: int, documents: int, terms: int
-) -> int:
+async def reserve_numbers(user: UserRows, *, texts: int, documents: int, terms: int) -> int:
     """Reserve numbers for `texts` new texts; returns the number before the first.
 
     `documents` and `terms` are the growth of the index: a text that replaces another adds no
     document and only the difference of their lengths.
     """
-    values = scope.bind(texts=texts, documents=documents, terms=terms)
-    return int(await connection.fetch_value(_RESERVE, values))
+    return int(await user.fetch_value(_RESERVE, texts=texts, documents=documents, terms=terms))
 
 
-async def append(connection: Connection, scope: Scope, texts: Mapping[int, Counter[str]]) -> None:
+async def append(user: UserRows, texts: Mapping[int, Counter[str]]) -> None:
     """Add the terms of memories by number; numbers are above all earlier ones."""
     columns = await beside_loop(
         sum(map(len, texts.values())) * _WORK_OF_A_POSTING, _columns, [("", texts)]
     )
     if columns["terms"]:
-        await connection.later(_APPEND, scope.bind(segment=SEGMENT, **columns))
+        await user.later(_APPEND, segment=SEGMENT, **columns)
 
 
 async def append_passages(
-    connection: Connection, scope: Scope, corpora: Mapping[str, Mapping[int, Counter[str]]]
+    user: UserRows, corpora: Mapping[str, Mapping[int, Counter[str]]]
 ) -> None:
     """Add the terms of passages by number in each corpus.
 
@@ -218,8 +214,9 @@ async def append_passages(
     terms = sum(len(counts) for texts in corpora.values() for counts in texts.values())
     columns = await beside_loop(terms * _WORK_OF_A_POSTING, _columns, corpora.items())
     if columns["terms"]:
-        values = scope.bind(segment=SEGMENT, each_corpus=",".join(corpora), **columns)
-        await connection.later(_APPEND_PASSAGES, values)
+        await user.later(
+            _APPEND_PASSAGES, segment=SEGMENT, each_corpus=",".join(corpora), **columns
+        )
 
 
 def _columns(corpora: Iterable[tuple[str, Mapping[int, Counter[str]]]]) -> dict[str, str]:
@@ -258,14 +255,14 @@ def _columns(corpora: Iterable[tuple[str, Mapping[int, Counter[str]]]]) -> dict[
 
 
 async def read_postings(
-    connection: Connection, scope: Scope, terms: Sequence[str], *, most: int
+    user: UserRows, terms: Sequence[str], *, most: int
 ) -> tuple[list[TermPostings], Statistics]:
     """The postings of the `most` distinctive of these terms, with their weights."""
-    values = scope.bind(terms=Texts(terms), most=most)
+    values = {"terms": Texts(terms), "most": most}
     distinctive, statistics = await together(
-        connection,
-        connection.execute(_READ_DISTINCTIVE if len(terms) > most else _READ_POSTINGS, values),
-        connection.execute(_STATISTICS, values),
+        user.connection,
+        user.execute(_READ_DISTINCTIVE if len(terms) > most else _READ_POSTINGS, **values),
+        user.execute(_STATISTICS, **values),
     )
     postings = [TermPostings(*row) for row in await distinctive.fetchall()]
     row = await statistics.fetchone()

@@ -13,7 +13,7 @@ from pgvector import HalfVector
 
 from hitherto_extraction.storage.sealed_rows import opened
 from hitherto_shared.database.arrays import Integers, Texts, Uuids
-from hitherto_shared.database.pool import Connection
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.encryption.rows import MEMORY
 from hitherto_shared.models import Scope, SourceRef
@@ -225,36 +225,29 @@ def known_of(scope: Scope, row: Sequence[Any]) -> CurrentMemory:
     return replace(known, sealed=True, **{name: words[name] for name in _KNOWN_WORDS})
 
 
-async def read_known(
-    connection: Connection,
-    scope: Scope,
-    memory_ids: Sequence[UUID],
-) -> dict[UUID, CurrentMemory]:
+async def read_known(user: UserRows, memory_ids: Sequence[UUID]) -> dict[UUID, CurrentMemory]:
     """The current versions of these memories, by id."""
     if not memory_ids:
         return {}
-    cursor = await connection.execute(_READ, scope.bind(memory_ids=Uuids(memory_ids)))
-    return {row[0]: known_of(scope, row) for row in await cursor.fetchall()}
+    cursor = await user.execute(_READ, memory_ids=Uuids(memory_ids))
+    return {row[0]: known_of(user.scope, row) for row in await cursor.fetchall()}
 
 
-async def ended_by(
-    connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
-) -> dict[UUID, dict[UUID, UUID]]:
+async def ended_by(user: UserRows, memory_ids: Sequence[UUID]) -> dict[UUID, dict[UUID, UUID]]:
     """The contradicted memories that each of these replaced, directly or through others.
 
     With each of them, the memory that it names as its replacement. Those between may be forgotten.
     """
     if not memory_ids:
         return {}
-    named: dict[UUID, UUID] = dict(await connection.fetch_rows(_CONTRADICTED, scope.bind()))
+    named: dict[UUID, UUID] = dict(await user.fetch_rows(_CONTRADICTED))
     through = dict(named)
     beyond = set(named.values()) - through.keys()
     for _ in range(_LONGEST_CHAIN):
         if not beyond:
             break
-        values = scope.bind(memory_ids=Uuids(sorted(beyond)))
         forgotten: dict[UUID, UUID] = dict(
-            await connection.fetch_rows(_CONTRADICTED_BEFORE, values)
+            await user.fetch_rows(_CONTRADICTED_BEFORE, memory_ids=Uuids(sorted(beyond)))
         )
         through |= forgotten
         beyond = set(forgotten.values()) - through.keys()
@@ -289,45 +282,41 @@ def _ended_through(
     return found
 
 
-async def read_top(connection: Connection, scope: Scope, limit: int) -> list[CurrentMemory]:
+async def read_top(user: UserRows, limit: int) -> list[CurrentMemory]:
     """The most important current memories."""
-    cursor = await connection.execute(_TOP, scope.bind(limit=limit))
-    return [known_of(scope, row) for row in await cursor.fetchall()]
+    cursor = await user.execute(_TOP, limit=limit)
+    return [known_of(user.scope, row) for row in await cursor.fetchall()]
 
 
-async def read_by_lexical_no(
-    connection: Connection,
-    scope: Scope,
-    lexical_nos: Sequence[int],
-) -> list[CurrentMemory]:
+async def read_by_lexical_no(user: UserRows, lexical_nos: Sequence[int]) -> list[CurrentMemory]:
     """Current memories by their numbers in the keyword index."""
-    cursor = await connection.execute(_BY_LEXICAL_NO, scope.bind(lexical_nos=Integers(lexical_nos)))
-    return [known_of(scope, row) for row in await cursor.fetchall()]
+    cursor = await user.execute(_BY_LEXICAL_NO, lexical_nos=Integers(lexical_nos))
+    return [known_of(user.scope, row) for row in await cursor.fetchall()]
 
 
-async def tags_in_use(connection: Connection, scope: Scope, limit: int) -> list[str]:
+async def tags_in_use(user: UserRows, limit: int) -> list[str]:
     """The user's most frequent tags."""
-    return await connection.fetch_values(_TAGS_IN_USE, scope.bind(limit=limit))
+    return await user.fetch_values(_TAGS_IN_USE, limit=limit)
 
 
-async def count_active(connection: Connection, scope: Scope) -> int:
+async def count_active(user: UserRows) -> int:
     """The number of the user's active memories."""
-    return int(await connection.fetch_value(_COUNT_ACTIVE, scope.parameters) or 0)
+    return int(await user.fetch_value(_COUNT_ACTIVE) or 0)
 
 
 async def importance_before(
-    connection: Connection, scope: Scope, memory_ids: Sequence[UUID], job_id: UUID
+    user: UserRows, memory_ids: Sequence[UUID], job_id: UUID
 ) -> dict[UUID, float]:
     """The importance before the job of the memories that it has already changed."""
     if not memory_ids:
         return {}
-    values = scope.bind(memory_ids=Uuids(memory_ids), job_id=job_id)
-    return dict(await connection.fetch_rows(_IMPORTANCE_BEFORE, values))
+    return dict(
+        await user.fetch_rows(_IMPORTANCE_BEFORE, memory_ids=Uuids(memory_ids), job_id=job_id)
+    )
 
 
 async def find_neighbours(
-    connection: Connection,
-    scope: Scope,
+    user: UserRows,
     vectors: Mapping[int, tuple[str, Vector]],
     *,
     model: str,
@@ -340,45 +329,44 @@ async def find_neighbours(
     """
     if not vectors:
         return []
-    values = scope.bind(
-        positions=Integers(vectors),
-        types=Texts(kind for kind, _ in vectors.values()),
-        vectors=[HalfVector(vector) for _, vector in vectors.values()],
-        model=model,
-        at_least=at_least,
-        limit=limit,
+    return list(
+        await user.fetch_rows(
+            _NEIGHBOURS,
+            positions=Integers(vectors),
+            types=Texts(kind for kind, _ in vectors.values()),
+            vectors=[HalfVector(vector) for _, vector in vectors.values()],
+            model=model,
+            at_least=at_least,
+            limit=limit,
+        )
     )
-    return list(await connection.fetch_rows(_NEIGHBOURS, values))
 
 
 async def find_same_words(
-    connection: Connection, scope: Scope, contents: Mapping[int, tuple[str, str]]
+    user: UserRows, contents: Mapping[int, tuple[str, str]]
 ) -> list[tuple[int, UUID]]:
     """Memories equal to one of these (type, content) except for case: (position, memory)."""
     if not contents:
         return []
-    values = scope.bind(
-        positions=Integers(contents),
-        types=Texts(kind for kind, _ in contents.values()),
-        contents=Texts(content for _, content in contents.values()),
+    return list(
+        await user.fetch_rows(
+            _SAME_WORDS,
+            positions=Integers(contents),
+            types=Texts(kind for kind, _ in contents.values()),
+            contents=Texts(content for _, content in contents.values()),
+        )
     )
-    return list(await connection.fetch_rows(_SAME_WORDS, values))
 
 
 async def source_words(
-    connection: Connection,
-    scope: Scope,
-    memory_ids: Sequence[UUID],
-    *,
-    newest: int,
-    characters: int,
+    user: UserRows, memory_ids: Sequence[UUID], *, newest: int, characters: int
 ) -> dict[UUID, list[tuple[SourceRef, str]]]:
     """The `newest` messages behind each memory, newest first, each cut at `characters`.
 
     Sealed ones are left out: an index of their words would reveal them.
     """
-    cursor = await connection.execute(
-        _SOURCE_WORDS, scope.bind(memory_ids=list(memory_ids), newest=newest, characters=characters)
+    cursor = await user.execute(
+        _SOURCE_WORDS, memory_ids=list(memory_ids), newest=newest, characters=characters
     )
     found: defaultdict[UUID, list[tuple[SourceRef, str]]] = defaultdict(list)
     for memory_id, conversation_id, message_id, said in await cursor.fetchall():

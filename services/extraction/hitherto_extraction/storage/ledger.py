@@ -13,6 +13,7 @@ from hitherto_extraction.storage.sealed_rows import without_words
 from hitherto_shared import metrics
 from hitherto_shared.database.arrays import fields_of, records
 from hitherto_shared.database.pool import Connection
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.identifiers import uuid7
 from hitherto_shared.models import Scope
 
@@ -75,12 +76,7 @@ class ChangeEvent:
 
 
 async def record(
-    connection: Connection,
-    scope: Scope,
-    job_id: UUID | None,
-    events: Sequence[ChangeEvent],
-    *,
-    actor: str = ACTOR,
+    user: UserRows, job_id: UUID | None, events: Sequence[ChangeEvent], *, actor: str = ACTOR
 ) -> None:
     """Append to the history what `actor`, a job or the subject of a credential, has done."""
     if not events:
@@ -94,42 +90,39 @@ async def record(
         }
         for event in events
     ]
-    values = scope.bind(actor=actor, job_id=job_id, rows=records(rows))
-    await connection.later(_RECORD, values)
+    await user.later(_RECORD, actor=actor, job_id=job_id, rows=records(rows))
 
 
-async def changes_of_a_day(connection: Connection, scope: Scope) -> tuple[int, int]:
+async def changes_of_a_day(user: UserRows) -> tuple[int, int]:
     """The number of memories that models closed and updated in the last 24 hours."""
-    [(closed, updated)] = await connection.fetch_rows(_CHANGES_OF_A_DAY, scope.parameters)
+    [(closed, updated)] = await user.fetch_rows(_CHANGES_OF_A_DAY)
     return closed, updated
 
 
-async def payer(connection: Connection, scope: Scope) -> Scope:
+async def payer(user: UserRows) -> UserRows:
     """The user to charge for work about this user; also prevents the user's erasure.
 
     If there is and may be no data about the user, it is the tenant alone.
     """
-    state = await users.keep(connection, scope)
+    state = await users.keep(user)
     known = state is not None and not state.erased
-    return scope if known else replace(scope, user_id=NOBODY)
+    return user if known else user.connection.of(replace(user.scope, user_id=NOBODY))
 
 
-async def charge(
-    connection: Connection, scope: Scope, job_id: UUID, kind: str, charges: Sequence[Charge]
-) -> None:
+async def charge(user: UserRows, job_id: UUID, kind: str, charges: Sequence[Charge]) -> None:
     """Add to today's usage of a job of `kind`."""
     if not charges:
         return
     rows = records([asdict(item) for item in charges])
-    await connection.later(_CHARGE, scope.bind(job_id=job_id, kind=kind, rows=rows))
-    connection.once_committed(lambda: _count(scope.tenant_id, charges))
+    await user.later(_CHARGE, job_id=job_id, kind=kind, rows=rows)
+    user.connection.once_committed(lambda: _count(user.scope.tenant_id, charges))
 
 
 async def charge_tenant(
     connection: Connection, tenant_id: str, job_id: UUID, kind: str, charges: Sequence[Charge]
 ) -> None:
     """`charge` for work about no user in particular."""
-    await charge(connection, Scope(tenant_id, NOBODY), job_id, kind, charges)
+    await charge(connection.of(Scope(tenant_id, NOBODY)), job_id, kind, charges)
 
 
 def _count(tenant_id: str, charges: Sequence[Charge]) -> None:

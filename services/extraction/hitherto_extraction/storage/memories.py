@@ -11,9 +11,9 @@ from pgvector import HalfVector
 
 from hitherto_extraction.storage.sealed_rows import stored_memory
 from hitherto_shared.database.arrays import Texts, Uuids, records
-from hitherto_shared.database.pool import Connection
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.embeddings.protocol import Vector
-from hitherto_shared.models import Scope, SourceRef
+from hitherto_shared.models import SourceRef
 
 _INSERT = """
 INSERT INTO memories (tenant_id, user_id, memory_id, type, content, detail, importance, confidence,
@@ -141,11 +141,7 @@ ON CONFLICT (tenant_id, user_id, memory_id, model) DO UPDATE SET embedding = EXC
 
 
 async def insert(
-    connection: Connection,
-    scope: Scope,
-    rows: Sequence[Mapping[str, Any]],
-    *,
-    sealed: Collection[UUID] = (),
+    user: UserRows, rows: Sequence[Mapping[str, Any]], *, sealed: Collection[UUID] = ()
 ) -> None:
     """Store new memories, those with ids in `sealed` sealed.
 
@@ -155,108 +151,100 @@ async def insert(
         stored = [
             {
                 **row,
-                **stored_memory(scope, {**row, "version": 1}, sealed=row["memory_id"] in sealed),
+                **stored_memory(
+                    user.scope, {**row, "version": 1}, sealed=row["memory_id"] in sealed
+                ),
             }
             for row in rows
         ]
-        await connection.later(_INSERT, scope.bind(rows=records(stored)))
+        await user.later(_INSERT, rows=records(stored))
 
 
-async def rewrite(connection: Connection, scope: Scope, fields: Mapping[str, Any]) -> None:
+async def rewrite(user: UserRows, fields: Mapping[str, Any]) -> None:
     """Write the next version of a memory that is not sealed, and keep the previous one.
 
     `lexical_no`, `lexical_length` and `embedding_state` None leave them unchanged.
     """
-    values = scope.bind(**fields)
-    await keep_version(connection, values)
-    await connection.later(_REWRITE, values)
-    await mirror_status(connection, values)
+    await keep_version(user, fields["memory_id"], at=fields["at"])
+    await user.later(_REWRITE, **fields)
+    await mirror_status(user, fields["memory_id"], fields["status"])
 
 
-async def keep_version(connection: Connection, values: Mapping[str, Any]) -> int:
+async def keep_version(user: UserRows, memory_id: UUID, *, at: datetime) -> int:
     """Store the version that a change is about to replace, and return its number.
 
-    `values` name the memory and `at`. The number is 0 if there is no such memory.
+    The number is 0 if there is no such memory.
     """
-    return int(await connection.fetch_value(_KEEP_VERSION, values) or 0)
+    return int(await user.fetch_value(_KEEP_VERSION, memory_id=memory_id, at=at) or 0)
 
 
-async def mirror_status(connection: Connection, values: Mapping[str, Any]) -> None:
+async def mirror_status(user: UserRows, memory_id: UUID, status: str) -> None:
     """Update the copy of a memory's status beside its vector."""
-    await connection.later(_MIRROR_STATUS, values)
+    await user.later(_MIRROR_STATUS, memory_id=memory_id, status=status)
 
 
-async def confirm(connection: Connection, scope: Scope, memory_id: UUID, said_at: datetime) -> None:
+async def confirm(user: UserRows, memory_id: UUID, said_at: datetime) -> None:
     """Record when a memory was last repeated in the same words."""
-    await connection.later(_CONFIRM, scope.bind(memory_id=memory_id, said_at=said_at))
+    await user.later(_CONFIRM, memory_id=memory_id, said_at=said_at)
 
 
-async def close(connection: Connection, scope: Scope, fields: Mapping[str, Any]) -> None:
+async def close(user: UserRows, fields: Mapping[str, Any]) -> None:
     """Write the version with which a memory ends, and keep the previous one."""
-    values = scope.bind(**fields)
-    await keep_version(connection, values)
-    await connection.later(_CLOSE, values)
-    await mirror_status(connection, values)
+    await keep_version(user, fields["memory_id"], at=fields["at"])
+    await user.later(_CLOSE, **fields)
+    await mirror_status(user, fields["memory_id"], fields["status"])
     if fields["superseded_by"] is not None:
-        await add_superseded(connection, scope, fields["memory_id"], by=fields["superseded_by"])
+        await add_superseded(user, fields["memory_id"], by=fields["superseded_by"])
 
 
-async def add_superseded(
-    connection: Connection, scope: Scope, memory_id: UUID, *, by: UUID
-) -> None:
+async def add_superseded(user: UserRows, memory_id: UUID, *, by: UUID) -> None:
     """Let the newer of two memories name the older one, as the older names the newer."""
-    await connection.later(_ADD_SUPERSEDES, scope.bind(memory_id=memory_id, by=by))
+    await user.later(_ADD_SUPERSEDES, memory_id=memory_id, by=by)
 
 
-async def remove_superseded(
-    connection: Connection, scope: Scope, memory_id: UUID, *, by: UUID
-) -> None:
+async def remove_superseded(user: UserRows, memory_id: UUID, *, by: UUID) -> None:
     """Let the newer of two memories no longer name the older one."""
-    await connection.later(_REMOVE_SUPERSEDES, scope.bind(memory_id=memory_id, by=by))
+    await user.later(_REMOVE_SUPERSEDES, memory_id=memory_id, by=by)
 
 
-async def add_challenge(
-    connection: Connection, scope: Scope, memory_id: UUID, challenged: UUID
-) -> None:
+async def add_challenge(user: UserRows, memory_id: UUID, challenged: UUID) -> None:
     """Let a quarantined memory name one more that it would contradict."""
-    await connection.later(_ADD_CHALLENGE, scope.bind(memory_id=memory_id, challenged=challenged))
+    await user.later(_ADD_CHALLENGE, memory_id=memory_id, challenged=challenged)
 
 
-async def add_sources(
-    connection: Connection, scope: Scope, sources: Sequence[tuple[UUID, SourceRef]]
-) -> None:
+async def add_sources(user: UserRows, sources: Sequence[tuple[UUID, SourceRef]]) -> None:
     """Record the messages that memories came from; known ones stay."""
     if sources:
-        values = scope.bind(
+        await user.later(
+            _ADD_SOURCE,
             memory_ids=Uuids(memory_id for memory_id, _ in sources),
             conversation_ids=Texts(source.conversation_id for _, source in sources),
             message_ids=Texts(source.message_id for _, source in sources),
         )
-        await connection.later(_ADD_SOURCE, values)
 
 
 async def write_vectors(
-    connection: Connection, scope: Scope, vectors: Sequence[tuple[UUID, str, Vector]], *, model: str
+    user: UserRows, vectors: Sequence[tuple[UUID, str, Vector]], *, model: str
 ) -> None:
     """Store the vectors of memories' present contents: (memory, status, vector)."""
     if vectors:
-        values = scope.bind(
+        await user.later(
+            _WRITE_VECTOR,
             model=model,
             memory_ids=Uuids(memory_id for memory_id, _, _ in vectors),
             statuses=Texts(status for _, status, _ in vectors),
             vectors=[HalfVector(vector) for _, _, vector in vectors],
         )
-        await connection.later(_WRITE_VECTOR, values)
 
 
 async def write_source_vectors(
-    connection: Connection, scope: Scope, vectors: Sequence[tuple[UUID, Vector]], *, model: str
+    user: UserRows, vectors: Sequence[tuple[UUID, Vector]], *, model: str
 ) -> None:
     """Store the vectors of memories' source words."""
     if vectors:
-        values = scope.bind(
+        await user.later(
+            _WRITE_SOURCE_VECTOR,
             model=model,
             memory_ids=Uuids(memory_id for memory_id, _ in vectors),
             vectors=[HalfVector(vector) for _, vector in vectors],
         )
-        await connection.later(_WRITE_SOURCE_VECTOR, values)

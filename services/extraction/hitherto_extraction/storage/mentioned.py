@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from hitherto_shared.database.arrays import Uuids
-from hitherto_shared.database.pool import Connection
-from hitherto_shared.models import Entity, Scope
+from hitherto_shared.database.user_rows import UserRows
+from hitherto_shared.models import Entity
 
 _NAMES = """
 SELECT entity_id, name_key, aliases, name, type
@@ -78,30 +78,24 @@ class EntityNames:
     type: str = "other"
 
 
-async def read_names(connection: Connection, scope: Scope, *, limit: int) -> list[EntityNames]:
+async def read_names(user: UserRows, *, limit: int) -> list[EntityNames]:
     """The most mentioned entities."""
-    return await connection.fetch(EntityNames, _NAMES, scope.bind(limit=limit))
+    return await user.fetch(EntityNames, _NAMES, limit=limit)
 
 
 async def memories_of_entities(
-    connection: Connection, scope: Scope, entity_ids: Sequence[UUID], *, limit: int
+    user: UserRows, entity_ids: Sequence[UUID], *, limit: int
 ) -> list[UUID]:
     """Current memories that mention one of these, those that mention the most of them first."""
-    return await connection.fetch_values(
-        _BY_ENTITY, scope.bind(entity_ids=Uuids(entity_ids), limit=limit)
-    )
+    return await user.fetch_values(_BY_ENTITY, entity_ids=Uuids(entity_ids), limit=limit)
 
 
-async def memories_of_tags(
-    connection: Connection, scope: Scope, tags: Sequence[str], *, limit: int
-) -> list[UUID]:
+async def memories_of_tags(user: UserRows, tags: Sequence[str], *, limit: int) -> list[UUID]:
     """Current memories with one of these tags, the most important first."""
-    return await connection.fetch_values(_BY_TAG, scope.bind(tags=list(tags), limit=limit))
+    return await user.fetch_values(_BY_TAG, tags=list(tags), limit=limit)
 
 
-async def entities_of(
-    connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
-) -> list[tuple[Entity, bool]]:
+async def entities_of(user: UserRows, memory_ids: Sequence[UUID]) -> list[tuple[Entity, bool]]:
     """The entities these memories mention, and whether this transaction created them."""
-    cursor = await connection.execute(_ENTITIES, scope.bind(memory_ids=list(memory_ids)))
+    cursor = await user.execute(_ENTITIES, memory_ids=list(memory_ids))
     return [(Entity(*row[:6]), row[6]) for row in await cursor.fetchall()]

@@ -8,10 +8,10 @@ from uuid import UUID
 
 from hitherto_extraction.storage.sealed_rows import opened
 from hitherto_shared.database.arrays import fields_of, records
-from hitherto_shared.database.pool import Connection
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.encryption.rows import MESSAGE
 from hitherto_shared.identifiers import uuid7
-from hitherto_shared.models import Preference, Scope
+from hitherto_shared.models import Preference
 
 _READ = """
 SELECT type, key, value, confidence, observations, updated_at
@@ -59,41 +59,38 @@ class AnswerFeedback:
     edited: str | None = None
 
 
-async def read_preferences(
-    connection: Connection, scope: Scope
-) -> dict[tuple[str, str], Preference]:
+async def read_preferences(user: UserRows) -> dict[tuple[str, str], Preference]:
     """All preferences inferred from a user's behaviour, by type and key."""
-    found = await connection.fetch(Preference, _READ, scope.parameters)
+    found = await user.fetch(Preference, _READ)
     return {(each.type, each.key): each for each in found}
 
 
-async def write_preferences(
-    connection: Connection, scope: Scope, preferences: Sequence[Preference]
-) -> None:
+async def write_preferences(user: UserRows, preferences: Sequence[Preference]) -> None:
     """Store the new state of preferences."""
     if preferences:
         rows = records([fields_of(each) for each in preferences])
-        await connection.later(_WRITE, scope.bind(rows=rows))
+        await user.later(_WRITE, rows=rows)
 
 
 async def items_of_answer(
-    connection: Connection, scope: Scope, conversation_id: str, message_id: str
+    user: UserRows, conversation_id: str, message_id: str
 ) -> list[str] | None:
     """Ids of what an assistant's message used; None if the conversation has no such message."""
-    row = await connection.fetch_row(
-        _ITEMS_OF_MESSAGE, scope.bind(conversation_id=conversation_id, message_id=message_id)
+    row = await user.fetch_row(
+        _ITEMS_OF_MESSAGE, conversation_id=conversation_id, message_id=message_id
     )
     if row is None:
         return None
     if row[1] is None:
         return list(row[0])
-    words = opened(scope, MESSAGE, row[1], conversation_id, message_id)
+    words = opened(user.scope, MESSAGE, row[1], conversation_id, message_id)
     return [item["id"] for item in words["context_items"]]
 
 
 async def add_feedback(
-    connection: Connection, scope: Scope, feedback: AnswerFeedback, *, memory_ids: Sequence[UUID]
+    user: UserRows, feedback: AnswerFeedback, *, memory_ids: Sequence[UUID]
 ) -> None:
     """Store a user's feedback on an answer, and the memories that it affected."""
-    values = scope.bind(**fields_of(feedback), feedback_id=uuid7(), memory_ids=list(memory_ids))
-    await connection.later(_ADD_FEEDBACK, values)
+    await user.later(
+        _ADD_FEEDBACK, **fields_of(feedback), feedback_id=uuid7(), memory_ids=list(memory_ids)
+    )

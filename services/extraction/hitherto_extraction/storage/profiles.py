@@ -15,10 +15,10 @@ from uuid import UUID
 from hitherto_extraction.storage import ledger, users
 from hitherto_extraction.storage.sealed_rows import opened, stored
 from hitherto_shared.database.arrays import Texts, Uuids
-from hitherto_shared.database.pool import Connection
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.encryption.rows import PROFILE, PROFILE_VERSION
 from hitherto_shared.identifiers import uuid7
-from hitherto_shared.models import Profile, Scope
+from hitherto_shared.models import Profile
 from hitherto_shared.text.normalise import fold
 
 LEARNT = tuple(PROFILE.columns)
@@ -130,22 +130,21 @@ WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
 """
 
 
-async def read_profile(connection: Connection, scope: Scope) -> tuple[Profile, dict[str, str]]:
+async def read_profile(user: UserRows) -> tuple[Profile, dict[str, str]]:
     """The profile (version 0 if there is none) and when each of its single values was said."""
-    row = await connection.fetch_row(_READ, scope.parameters)
+    row = await user.fetch_row(_READ)
     if row is None:
-        return Profile(scope.user_id), {}
-    profile, said_at, sealed = Profile(scope.user_id, *row[:11]), row[11], row[12]
+        return Profile(user.scope.user_id), {}
+    profile, said_at, sealed = Profile(user.scope.user_id, *row[:11]), row[11], row[12]
     if sealed is not None:
-        learnt = opened(scope, PROFILE, sealed, profile.version)
+        learnt = opened(user.scope, PROFILE, sealed, profile.version)
         said_at = learnt.pop("said_at")
         profile = replace(profile, **learnt)
     return profile, dict(said_at)
 
 
 async def write_profile(
-    connection: Connection,
-    scope: Scope,
+    user: UserRows,
     before: Profile,
     after: Profile,
     said_at: Mapping[str, str],
@@ -161,8 +160,7 @@ async def write_profile(
     below them are the user's words too. The versions hold the rest.
 
     Args:
-        connection: In the caller's transaction.
-        scope: The user.
+        user: In the caller's transaction.
         before: The present profile; version 0 if there is none.
         after: The new version.
         said_at: When each of its single values was said.
@@ -174,28 +172,24 @@ async def write_profile(
     Raises:
         KeyNeeded: The user has encryption on, and the key for it is not at hand.
     """
-    sealed = users.must_seal(await users.read_user(connection, scope), scope)
+    sealed = users.must_seal(await users.read_user(user), user.scope)
     content = profile_content(after)
     row = {**content, "said_at": dict(said_at), "version": after.version}
     version = {"version": after.version, "profile": content}
-    await connection.later(
+    await user.later(
         _WRITE,
-        scope.bind(
-            department=after.department,
-            access_level=after.access_level,
-            extracted=job_id is not None,
-            **stored(scope, PROFILE, row, sealed=sealed),
-            version=after.version,
-        ),
+        department=after.department,
+        access_level=after.access_level,
+        extracted=job_id is not None,
+        **stored(user.scope, PROFILE, row, sealed=sealed),
+        version=after.version,
     )
-    await connection.later(
+    await user.later(
         _KEEP_VERSION,
-        scope.bind(
-            version=after.version,
-            **stored(scope, PROFILE_VERSION, version, sealed=sealed),
-            actor=actor,
-            job_id=job_id,
-        ),
+        version=after.version,
+        **stored(user.scope, PROFILE_VERSION, version, sealed=sealed),
+        actor=actor,
+        job_id=job_id,
     )
     paths = dict.fromkeys(path.partition(".")[0] for path in changed) if sealed else changed
     event = ledger.ChangeEvent(
@@ -206,62 +200,53 @@ async def write_profile(
         before=None if sealed or not before.version else profile_content(before),
         after=None if sealed else content,
     )
-    await ledger.record(connection, scope, job_id, [event], actor=actor)
+    await ledger.record(user, job_id, [event], actor=actor)
 
 
-async def mark_extracted(connection: Connection, scope: Scope) -> None:
+async def mark_extracted(user: UserRows) -> None:
     """Record that the profile was processed and is unchanged."""
-    await connection.later(_LOOKED, scope.parameters)
+    await user.later(_LOOKED)
 
 
-async def mention_entities(
-    connection: Connection, scope: Scope, mentions: Sequence[tuple[UUID, str, str]]
-) -> None:
+async def mention_entities(user: UserRows, mentions: Sequence[tuple[UUID, str, str]]) -> None:
     """Link memories to the entities they mention (memory, name, type), creating new entities."""
     named = {(kind, fold(name)): name for _, name, kind in reversed(mentions)}
     if not named:
         return
-    cursor = await connection.execute(
+    cursor = await user.execute(
         _UPSERT_ENTITIES,
-        scope.bind(
-            entity_ids=Uuids(uuid7() for _ in named),
-            names=Texts(named.values()),
-            name_keys=Texts(key for _, key in named),
-            types=Texts(kind for kind, _ in named),
-        ),
+        entity_ids=Uuids(uuid7() for _ in named),
+        names=Texts(named.values()),
+        name_keys=Texts(key for _, key in named),
+        types=Texts(kind for kind, _ in named),
     )
     known = {(row[0], row[1]): row[2] for row in await cursor.fetchall()}
-    await connection.later(
+    await user.later(
         _MENTION,
-        scope.bind(
-            entity_ids=Uuids(known[kind, fold(name)] for _, name, kind in mentions),
-            memory_ids=Uuids(memory_id for memory_id, _, _ in mentions),
-        ),
+        entity_ids=Uuids(known[kind, fold(name)] for _, name, kind in mentions),
+        memory_ids=Uuids(memory_id for memory_id, _, _ in mentions),
     )
 
 
-async def replace_mentions(
-    connection: Connection, scope: Scope, memory_id: UUID, names: Sequence[str]
-) -> None:
+async def replace_mentions(user: UserRows, memory_id: UUID, names: Sequence[str]) -> None:
     """Let a memory mention exactly these names; an unknown name becomes an entity OTHER."""
     keys = [fold(name) for name in names]
-    kinds: dict[str, str] = dict(await connection.fetch_rows(_BY_NAME, scope.bind(name_keys=keys)))
-    await connection.later(_UNMENTION, scope.bind(memory_id=memory_id))
+    kinds: dict[str, str] = dict(await user.fetch_rows(_BY_NAME, name_keys=keys))
+    await user.later(_UNMENTION, memory_id=memory_id)
     await mention_entities(
-        connection,
-        scope,
+        user,
         [(memory_id, name, kinds.get(key, "other")) for name, key in zip(names, keys, strict=True)],
     )
 
 
 async def recount_mentions(
-    connection: Connection, scope: Scope, memory_ids: Sequence[UUID], *, also: Collection[UUID] = ()
+    user: UserRows, memory_ids: Sequence[UUID], *, also: Collection[UUID] = ()
 ) -> None:
     """Recount how often memories that are not forgotten mention the entities of these memories.
 
     `also` names entities that they mention no more.
     """
-    await connection.later(_RECOUNT, scope.bind(memory_ids=list(memory_ids), entity_ids=list(also)))
+    await user.later(_RECOUNT, memory_ids=list(memory_ids), entity_ids=list(also))
 
 
 def profile_content(profile: Profile) -> dict[str, Any]:

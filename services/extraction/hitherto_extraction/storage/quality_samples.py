@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from hitherto_shared.database.pool import Connection
-from hitherto_shared.models import Scope
+from hitherto_shared.database.user_rows import UserRows
 
 # Counts a conversation, unless the sample is full or a job has read the conversation before. Then
 # whether the sample was full.
@@ -29,20 +28,14 @@ SELECT EXISTS (SELECT FROM taken),
 
 
 async def take(
-    connection: Connection,
-    scope: Scope,
-    conversation_id: str,
-    *,
-    extractor: str,
-    prompt_version: str,
-    size: int,
+    user: UserRows, conversation_id: str, *, extractor: str, prompt_version: str, size: int
 ) -> tuple[bool, bool]:
     """Whether a conversation joins the sample of `size`, and whether that was full before."""
-    values = scope.bind(
+    [(taken, full)] = await user.fetch_rows(
+        _TAKE,
         conversation_id=conversation_id,
         extractor=extractor,
         prompt_version=prompt_version,
         size=size,
     )
-    [(taken, full)] = await connection.fetch_rows(_TAKE, values)
     return taken, full

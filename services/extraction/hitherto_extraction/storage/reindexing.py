@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from hitherto_extraction.storage import keyword_index
-from hitherto_shared.database.pool import Connection
-from hitherto_shared.models import Scope
+from hitherto_shared.database.user_rows import UserRows
 
 # Postings of numbers that no memory has, including those of earlier wordings, contain words to be
 # deleted.
@@ -87,25 +86,20 @@ class IndexedMemory:
 
 
 async def read_indexed(
-    connection: Connection,
-    scope: Scope,
-    memory_ids: Sequence[UUID],
-    *,
-    newest: int,
-    characters: int,
+    user: UserRows, memory_ids: Sequence[UUID], *, newest: int, characters: int
 ) -> list[IndexedMemory]:
     """Memories with the words of the `newest` sources left, each cut at `characters`."""
-    values = scope.bind(memory_ids=list(memory_ids), newest=newest, characters=characters)
-    return await connection.fetch(IndexedMemory, _WORDS_LEFT, values)
+    return await user.fetch(
+        IndexedMemory,
+        _WORDS_LEFT,
+        memory_ids=list(memory_ids),
+        newest=newest,
+        characters=characters,
+    )
 
 
 async def index_anew(
-    connection: Connection,
-    scope: Scope,
-    texts: Mapping[UUID, Counter[str]],
-    *,
-    growth: int,
-    sweep: bool = True,
+    user: UserRows, texts: Mapping[UUID, Counter[str]], *, growth: int, sweep: bool = True
 ) -> None:
     """Give memories new numbers in the keyword index, after their old words were swept.
 
@@ -113,25 +107,23 @@ async def index_anew(
     `sweep` the old words stay, under numbers that nothing has, until the next sweep.
     """
     first = 1 + await keyword_index.reserve_numbers(
-        connection, scope, texts=len(texts), documents=0, terms=growth
+        user, texts=len(texts), documents=0, terms=growth
     )
     numbered = dict(enumerate(texts.items(), first))
-    await connection.execute(
+    await user.execute(
         _RENUMBER,
-        scope.bind(
-            memory_ids=[memory_id for memory_id, _ in numbered.values()],
-            lexical_nos=list(numbered),
-            lengths=[terms.total() for _, terms in numbered.values()],
-        ),
+        memory_ids=[memory_id for memory_id, _ in numbered.values()],
+        lexical_nos=list(numbered),
+        lengths=[terms.total() for _, terms in numbered.values()],
     )
     numbers = list(numbered)
     for start in range(0, len(numbers), keyword_index.SEGMENT):
         chunk = numbers[start : start + keyword_index.SEGMENT]
-        await keyword_index.append(connection, scope, {no: numbered[no][1] for no in chunk})
+        await keyword_index.append(user, {no: numbered[no][1] for no in chunk})
     if sweep:
-        await sweep_postings(connection, scope)
+        await sweep_postings(user)
 
 
-async def sweep_postings(connection: Connection, scope: Scope) -> None:
+async def sweep_postings(user: UserRows) -> None:
     """Remove the words of texts that no memory has any more from the keyword index."""
-    await connection.execute(_SWEEP_POSTINGS, scope.parameters)
+    await user.execute(_SWEEP_POSTINGS)

@@ -11,9 +11,8 @@ from uuid import UUID
 
 from hitherto_extraction.storage import document_mentions, reindexing
 from hitherto_extraction.storage.retention import HeldMessage
-from hitherto_shared.database.pool import Connection
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.identifiers import uuid7
-from hitherto_shared.models import Scope
 
 # A memory whose access count is being updated at this moment is locked, and so is skipped.
 _LOCK_MEMORIES = """
@@ -178,85 +177,74 @@ WHERE f.tenant_id = %(tenant_id)s AND f.user_id = %(user_id)s AND f.original IS 
 """
 
 
-async def lock_memories(
-    connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
-) -> list[UUID]:
+async def lock_memories(user: UserRows, memory_ids: Sequence[UUID]) -> list[UUID]:
     """Lock memories, also against access counting; returns those that could be locked."""
-    return await connection.fetch_values(_LOCK_MEMORIES, scope.bind(memory_ids=list(memory_ids)))
+    return await user.fetch_values(_LOCK_MEMORIES, memory_ids=list(memory_ids))
 
 
 async def remove_memories(
-    connection: Connection, scope: Scope, memory_ids: Sequence[UUID], *, job_id: UUID
+    user: UserRows, memory_ids: Sequence[UUID], *, job_id: UUID
 ) -> Mapping[str, int]:
     """Delete memories with their versions, vectors, words and history contents.
 
     Returns rows by table.
     """
-    values = scope.bind(memory_ids=list(memory_ids))
-    await connection.execute(
-        _RECORD_EXPIRY, {**values, "event_ids": [uuid7() for _ in memory_ids], "job_id": job_id}
+    values = {"memory_ids": list(memory_ids)}
+    await user.execute(
+        _RECORD_EXPIRY, **values, event_ids=[uuid7() for _ in memory_ids], job_id=job_id
     )
-    await forget_mentions(connection, scope, memory_ids)
-    await connection.execute(_DELETE_ACCESS, values)
-    await connection.execute(_DELETE_SOURCES, values)
-    vectors = await delete_vectors(connection, scope, memory_ids)
-    vectors += (await connection.execute(_DELETE_SEALED_VECTORS, values)).rowcount
-    versions = (await connection.execute(_DELETE_VERSIONS, values)).rowcount
-    await connection.execute(_DELETE_STATEMENTS, values)
-    await connection.execute(_DELETE_MEMORIES, values)
-    await connection.execute(_EMPTY_HISTORY, values)
-    await drop_unused_tags(connection, scope)
-    await reindexing.sweep_postings(connection, scope)
+    await forget_mentions(user, memory_ids)
+    await user.execute(_DELETE_ACCESS, **values)
+    await user.execute(_DELETE_SOURCES, **values)
+    vectors = await delete_vectors(user, memory_ids)
+    vectors += (await user.execute(_DELETE_SEALED_VECTORS, **values)).rowcount
+    versions = (await user.execute(_DELETE_VERSIONS, **values)).rowcount
+    await user.execute(_DELETE_STATEMENTS, **values)
+    await user.execute(_DELETE_MEMORIES, **values)
+    await user.execute(_EMPTY_HISTORY, **values)
+    await drop_unused_tags(user)
+    await reindexing.sweep_postings(user)
     return {"memories": len(memory_ids), "versions": versions, "vectors": vectors}
 
 
-async def forget_mentions(connection: Connection, scope: Scope, memory_ids: Sequence[UUID]) -> int:
+async def forget_mentions(user: UserRows, memory_ids: Sequence[UUID]) -> int:
     """Remove the mentions of memories, and entities that only they mentioned.
 
     Returns their number.
     """
-    values = scope.bind(memory_ids=list(memory_ids))
-    entities = await connection.fetch_values(_FORGET_MENTIONS, values)
-    await document_mentions.drop_unmentioned(connection, scope, entities)
+    entities = await user.fetch_values(_FORGET_MENTIONS, memory_ids=list(memory_ids))
+    await document_mentions.drop_unmentioned(user, entities)
     return len(entities)
 
 
-async def delete_vectors(connection: Connection, scope: Scope, memory_ids: Sequence[UUID]) -> int:
+async def delete_vectors(user: UserRows, memory_ids: Sequence[UUID]) -> int:
     """Delete the vectors of memories in clear, including those of their sources.
 
     Returns their number.
     """
-    values = scope.bind(memory_ids=list(memory_ids))
-    vectors = (await connection.execute(_DELETE_VECTORS, values)).rowcount
-    return vectors + await delete_source_vectors(connection, scope, memory_ids)
+    vectors = (await user.execute(_DELETE_VECTORS, memory_ids=list(memory_ids))).rowcount
+    return vectors + await delete_source_vectors(user, memory_ids)
 
 
-async def delete_source_vectors(
-    connection: Connection, scope: Scope, memory_ids: Sequence[UUID] | None = None
-) -> int:
+async def delete_source_vectors(user: UserRows, memory_ids: Sequence[UUID] | None = None) -> int:
     """Delete the vectors of memories' source words, of these or of all; returns their number."""
     if memory_ids is None:
-        return (await connection.execute(_DELETE_ALL_SOURCE_VECTORS, scope.parameters)).rowcount
-    values = scope.bind(memory_ids=list(memory_ids))
-    return (await connection.execute(_DELETE_SOURCE_VECTORS, values)).rowcount
+        return (await user.execute(_DELETE_ALL_SOURCE_VECTORS)).rowcount
+    return (await user.execute(_DELETE_SOURCE_VECTORS, memory_ids=list(memory_ids))).rowcount
 
 
-async def drop_unused_tags(connection: Connection, scope: Scope) -> None:
+async def drop_unused_tags(user: UserRows) -> None:
     """Delete the records of consolidation for tags that no memory has any more."""
-    await connection.execute(_DROP_UNUSED_TAGS, scope.parameters)
+    await user.execute(_DROP_UNUSED_TAGS)
 
 
-async def lock_conversations(
-    connection: Connection, scope: Scope, conversation_ids: Sequence[str]
-) -> None:
+async def lock_conversations(user: UserRows, conversation_ids: Sequence[str]) -> None:
     """Lock these conversations against accepting and handing out messages."""
-    await connection.execute(
-        _LOCK_CONVERSATIONS, scope.bind(conversation_ids=list(conversation_ids))
-    )
+    await user.execute(_LOCK_CONVERSATIONS, conversation_ids=list(conversation_ids))
 
 
 async def remove_messages(
-    connection: Connection, scope: Scope, messages: Sequence[HeldMessage], readers: Sequence[UUID]
+    user: UserRows, messages: Sequence[HeldMessage], readers: Sequence[UUID]
 ) -> list[UUID]:
     """Delete messages and all other copies of their words; returns the memories learnt from them.
 
@@ -264,26 +252,24 @@ async def remove_messages(
     (`readers`) and from the indexes, and afterwards reindexes those memories. Source vectors are
     deleted here.
     """
-    values = scope.bind(
-        conversations=[message.conversation_id for message in messages],
-        message_nos=[message.message_no for message in messages],
-        message_ids=[message.message_id for message in messages],
-        job_ids=list(readers),
-    )
-    learnt = sorted(row[0] for row in await connection.fetch_rows(_LEARNT_FROM, values))
-    await connection.execute(_DELETE_MESSAGES, values)
-    await delete_source_vectors(connection, scope, learnt)
-    await drop_excerpts(connection, scope, readers)
-    await connection.execute(_DROP_REPLIES, values)
-    await connection.execute(_DROP_EDITS, values)
+    values = {
+        "conversations": [message.conversation_id for message in messages],
+        "message_nos": [message.message_no for message in messages],
+        "message_ids": [message.message_id for message in messages],
+        "job_ids": list(readers),
+    }
+    learnt = sorted(row[0] for row in await user.fetch_rows(_LEARNT_FROM, **values))
+    await user.execute(_DELETE_MESSAGES, **values)
+    await delete_source_vectors(user, learnt)
+    await drop_excerpts(user, readers)
+    await user.execute(_DROP_REPLIES, **values)
+    await user.execute(_DROP_EDITS, **values)
     return learnt
 
 
-async def drop_excerpts(
-    connection: Connection, scope: Scope, job_ids: Sequence[UUID] | None = None
-) -> None:
+async def drop_excerpts(user: UserRows, job_ids: Sequence[UUID] | None = None) -> None:
     """Remove possible quotes of messages from the history of memories; None: of all jobs."""
     if job_ids is None:
-        await connection.execute(_DROP_ALL_EXCERPTS, scope.parameters)
+        await user.execute(_DROP_ALL_EXCERPTS)
     else:
-        await connection.execute(_DROP_EXCERPTS, scope.bind(job_ids=list(job_ids)))
+        await user.execute(_DROP_EXCERPTS, job_ids=list(job_ids))

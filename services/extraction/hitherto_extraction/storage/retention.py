@@ -11,7 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.models import Scope
+from hitherto_shared.database.user_rows import UserRows
 
 MAX_DAYS = 36_500
 
@@ -169,39 +169,29 @@ async def find_due(
 
 
 async def find_memories(
-    connection: Connection,
-    scope: Scope,
-    keep: RetentionDays,
-    *,
-    limit: int,
-    among: Sequence[UUID] | None = None,
+    user: UserRows, keep: RetentionDays, *, limit: int, among: Sequence[UUID] | None = None
 ) -> list[UUID]:
     """Memories of the user past their retention; `among` restricts the check to these."""
     values = {
-        **_of(scope.tenant_id, keep),
-        "user_id": scope.user_id,
+        **_of(user.scope.tenant_id, keep),
+        "user_id": user.scope.user_id,
         "among": None if among is None else list(among),
         "limit": limit,
     }
-    return await connection.fetch_values(_EXPIRED_MEMORIES, values)
+    return await user.connection.fetch_values(_EXPIRED_MEMORIES, values)
 
 
 async def find_messages(
-    connection: Connection,
-    scope: Scope,
-    keep: RetentionDays,
-    *,
-    limit: int,
-    among: Sequence[str] | None = None,
+    user: UserRows, keep: RetentionDays, *, limit: int, among: Sequence[str] | None = None
 ) -> list[HeldMessage]:
     """Messages of the user past their retention; `among` restricts the check to conversations."""
     values = {
-        **_of(scope.tenant_id, keep),
-        "user_id": scope.user_id,
+        **_of(user.scope.tenant_id, keep),
+        "user_id": user.scope.user_id,
         "among": None if among is None else list(among),
         "limit": limit,
     }
-    return await connection.fetch(HeldMessage, _OUTLIVED_MESSAGES, values)
+    return await user.connection.fetch(HeldMessage, _OUTLIVED_MESSAGES, values)
 
 
 async def count(

@@ -16,9 +16,8 @@ from psycopg.rows import dict_row
 from hitherto_extraction.storage import sealed_memories
 from hitherto_extraction.storage.sealed_rows import opened
 from hitherto_shared.database.arrays import fields_of
-from hitherto_shared.database.pool import Connection
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.encryption.rows import MEMORY, PROFILE_VERSION
-from hitherto_shared.models import Scope
 from hitherto_shared.text.normalise import fold
 
 _JOBS_OF_CONVERSATION = """
@@ -214,27 +213,21 @@ class StoredVersion:
     fields: Mapping[str, Any]
 
 
-async def jobs_of_conversation(
-    connection: Connection, scope: Scope, conversation_id: str
-) -> list[UUID]:
+async def jobs_of_conversation(user: UserRows, conversation_id: str) -> list[UUID]:
     """Every job that read the conversation."""
-    return await connection.fetch_values(
-        _JOBS_OF_CONVERSATION, scope.bind(conversation_id=conversation_id)
-    )
+    return await user.fetch_values(_JOBS_OF_CONVERSATION, conversation_id=conversation_id)
 
 
-async def stated_by(
-    connection: Connection, scope: Scope, messages: MessageRange
-) -> dict[UUID, bool]:
+async def stated_by(user: UserRows, messages: MessageRange) -> dict[UUID, bool]:
     """Memories that these messages support, and whether nothing else does."""
-    return dict(await connection.fetch_rows(_STATED, scope.bind(**fields_of(messages))))
+    return dict(await user.fetch_rows(_STATED, **fields_of(messages)))
 
 
-async def of_document(connection: Connection, scope: Scope, document_id: UUID) -> list[UUID]:
+async def of_document(user: UserRows, document_id: UUID) -> list[UUID]:
     """Memories that name a document in their metadata or context, by `document_id`."""
     name = str(document_id)
-    found = await connection.fetch_values(_OF_DOCUMENT, scope.bind(document_id=name))
-    sealed = await sealed_memories.read_words(connection, scope)
+    found = await user.fetch_values(_OF_DOCUMENT, document_id=name)
+    sealed = await sealed_memories.read_words(user)
     return found + [
         memory_id
         for memory_id, words in sealed.items()
@@ -242,99 +235,83 @@ async def of_document(connection: Connection, scope: Scope, document_id: UUID) -
     ]
 
 
-async def written_by(connection: Connection, scope: Scope, job_ids: Sequence[UUID]) -> list[UUID]:
+async def written_by(user: UserRows, job_ids: Sequence[UUID]) -> list[UUID]:
     """Memories of which one of these jobs wrote a version."""
-    return await connection.fetch_values(_WRITTEN_BY, scope.bind(job_ids=list(job_ids)))
+    return await user.fetch_values(_WRITTEN_BY, job_ids=list(job_ids))
 
 
 async def read_versions(
-    connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
+    user: UserRows, memory_ids: Sequence[UUID]
 ) -> dict[UUID, list[StoredVersion]]:
     """Every version of memories, the first one first, the present one last."""
-    async with connection.cursor(row_factory=dict_row) as cursor:
-        await cursor.execute(_VERSIONS, scope.bind(memory_ids=list(memory_ids)))
+    async with user.connection.cursor(row_factory=dict_row) as cursor:
+        await cursor.execute(_VERSIONS, user.scope.bind(memory_ids=list(memory_ids)))
         rows = await cursor.fetchall()
     found: dict[UUID, list[StoredVersion]] = {}
     for row in rows:
         memory_id, version, job_id, at, sealed = (
             row.pop(name) for name in ("memory_id", "version", "job_id", "at", "sealed")
         )
-        words = {} if sealed is None else opened(scope, MEMORY, sealed, memory_id)
+        words = {} if sealed is None else opened(user.scope, MEMORY, sealed, memory_id)
         found.setdefault(memory_id, []).append(StoredVersion(version, job_id, at, row | words))
     return found
 
 
-async def embed_anew(connection: Connection, scope: Scope, memory_ids: Sequence[UUID]) -> None:
+async def embed_anew(user: UserRows, memory_ids: Sequence[UUID]) -> None:
     """Delete the vectors of memories' source words, which then wait for new ones."""
-    await connection.execute(_EMBED_ANEW, scope.bind(memory_ids=list(memory_ids)))
+    await user.execute(_EMBED_ANEW, memory_ids=list(memory_ids))
 
 
-async def rolled_back(
-    connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
-) -> dict[UUID, set[int]]:
+async def rolled_back(user: UserRows, memory_ids: Sequence[UUID]) -> dict[UUID, set[int]]:
     """The versions of memories that earlier roll-backs made."""
-    cursor = await connection.execute(_ROLLED_BACK, scope.bind(memory_ids=list(memory_ids)))
+    cursor = await user.execute(_ROLLED_BACK, memory_ids=list(memory_ids))
     found: dict[UUID, set[int]] = {memory_id: set() for memory_id in memory_ids}
     for memory_id, version in await cursor.fetchall():
         found[memory_id].add(version)
     return found
 
 
-async def depending_on(
-    connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
-) -> list[UUID]:
+async def depending_on(user: UserRows, memory_ids: Sequence[UUID]) -> list[UUID]:
     """Other memories that these closed, or that wait for review because of them."""
-    return await connection.fetch_values(_DEPENDING, scope.bind(memory_ids=list(memory_ids)))
+    return await user.fetch_values(_DEPENDING, memory_ids=list(memory_ids))
 
 
-async def merged_above(
-    connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
-) -> list[UUID]:
+async def merged_above(user: UserRows, memory_ids: Sequence[UUID]) -> list[UUID]:
     """Merged memories that these went into, directly or indirectly, the outermost first."""
-    return await connection.fetch_values(_MERGED_ABOVE, scope.bind(memory_ids=list(memory_ids)))
+    return await user.fetch_values(_MERGED_ABOVE, memory_ids=list(memory_ids))
 
 
-async def merged_by(connection: Connection, scope: Scope, job_ids: Sequence[UUID]) -> list[UUID]:
+async def merged_by(user: UserRows, job_ids: Sequence[UUID]) -> list[UUID]:
     """Current merged memories that these jobs made."""
-    return await connection.fetch_values(_MERGED_BY, scope.bind(job_ids=list(job_ids)))
+    return await user.fetch_values(_MERGED_BY, job_ids=list(job_ids))
 
 
-async def drop_sources(
-    connection: Connection, scope: Scope, memory_ids: Sequence[UUID], messages: MessageRange
-) -> int:
+async def drop_sources(user: UserRows, memory_ids: Sequence[UUID], messages: MessageRange) -> int:
     """Remove these messages from the sources of memories; returns how often they were sources."""
-    cursor = await connection.execute(
-        _DROP_SOURCES, scope.bind(**fields_of(messages), memory_ids=list(memory_ids))
-    )
+    cursor = await user.execute(_DROP_SOURCES, **fields_of(messages), memory_ids=list(memory_ids))
     return cursor.rowcount
 
 
 async def keep(
-    connection: Connection,
-    scope: Scope,
-    memory_id: UUID,
-    *,
-    said_at: datetime,
-    challenges: Sequence[UUID],
+    user: UserRows, memory_id: UUID, *, said_at: datetime, challenges: Sequence[UUID]
 ) -> None:
     """Record when a memory that stays was last said, and what it challenges, by what remains."""
-    values = scope.bind(memory_id=memory_id, said_at=said_at, challenges=list(challenges))
-    await connection.execute(_KEEP, values)
+    await user.execute(_KEEP, memory_id=memory_id, said_at=said_at, challenges=list(challenges))
 
 
 async def unmention(
-    connection: Connection, scope: Scope, memory_id: UUID, names: Sequence[tuple[str, str]]
+    user: UserRows, memory_id: UUID, names: Sequence[tuple[str, str]]
 ) -> list[UUID]:
     """Remove mentions of entities from a memory, each by name and type; returns the entities."""
-    values = scope.bind(
+    return await user.fetch_values(
+        _UNMENTION,
         memory_id=memory_id,
         types=[kind for _, kind in names],
         name_keys=[fold(name) for name, _ in names],
     )
-    return await connection.fetch_values(_UNMENTION, values)
 
 
-async def profile_versions(connection: Connection, scope: Scope) -> list[StoredVersion]:
+async def profile_versions(user: UserRows) -> list[StoredVersion]:
     """Every version of the profile, the first one first."""
     return [
         StoredVersion(
@@ -343,14 +320,12 @@ async def profile_versions(connection: Connection, scope: Scope) -> list[StoredV
             at,
             content
             if sealed is None
-            else opened(scope, PROFILE_VERSION, sealed, version)["profile"],
+            else opened(user.scope, PROFILE_VERSION, sealed, version)["profile"],
         )
-        for version, job_id, at, content, sealed in await connection.fetch_rows(
-            _PROFILE_VERSIONS, scope.parameters
-        )
+        for version, job_id, at, content, sealed in await user.fetch_rows(_PROFILE_VERSIONS)
     ]
 
 
-async def profile_rolled_back(connection: Connection, scope: Scope) -> set[int]:
+async def profile_rolled_back(user: UserRows) -> set[int]:
     """The versions of the profile that earlier roll-backs made."""
-    return set(await connection.fetch_values(_PROFILE_ROLLED_BACK, scope.parameters))
+    return set(await user.fetch_values(_PROFILE_ROLLED_BACK))

@@ -13,7 +13,7 @@ import numpy as np
 from hitherto_extraction.storage.known_memories import CurrentMemory, known_of
 from hitherto_extraction.storage.sealed_rows import opened, opened_bytes
 from hitherto_shared.database.arrays import Texts
-from hitherto_shared.database.pool import Connection
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.encryption.at_hand import key_at_hand
 from hitherto_shared.encryption.rows import MEMORY, VECTOR
@@ -110,19 +110,12 @@ class Unembedded:
 
 
 async def read_newest(
-    connection: Connection,
-    scope: Scope,
-    *,
-    statuses: Sequence[str],
-    model: str = "",
-    limit: int = MOST,
+    user: UserRows, *, statuses: Sequence[str], model: str = "", limit: int = MOST
 ) -> list[OpenedMemory]:
     """The newest sealed memories with these statuses, opened; none if the user has none."""
-    rows = await connection.fetch_rows(
-        _NEWEST, scope.bind(statuses=Texts(statuses), model=model, limit=limit)
-    )
+    rows = await user.fetch_rows(_NEWEST, statuses=Texts(statuses), model=model, limit=limit)
     # In a thread: opening thousands would block the event loop.
-    return await asyncio.to_thread(_opened, scope, rows, model) if rows else []
+    return await asyncio.to_thread(_opened, user.scope, rows, model) if rows else []
 
 
 def _opened(scope: Scope, rows: Sequence[tuple[Any, ...]], model: str) -> list[OpenedMemory]:
@@ -136,38 +129,34 @@ def _opened(scope: Scope, rows: Sequence[tuple[Any, ...]], model: str) -> list[O
     return found
 
 
-async def read_words(connection: Connection, scope: Scope) -> dict[UUID, dict[str, Any]]:
+async def read_words(user: UserRows) -> dict[UUID, dict[str, Any]]:
     """The words of every sealed memory of a user, however many there are."""
-    rows = await connection.fetch_rows(_WORDS, scope.parameters)
+    rows = await user.fetch_rows(_WORDS)
 
     def open_all() -> dict[UUID, dict[str, Any]]:
-        return {memory_id: opened(scope, MEMORY, sealed, memory_id) for memory_id, sealed in rows}
+        return {
+            memory_id: opened(user.scope, MEMORY, sealed, memory_id) for memory_id, sealed in rows
+        }
 
     return await asyncio.to_thread(open_all) if rows else {}
 
 
 async def write_vector(
-    connection: Connection,
-    scope: Scope,
-    memory_id: UUID,
-    vector: Vector,
-    *,
-    model: str,
-    text_version: int,
+    user: UserRows, memory_id: UUID, vector: Vector, *, model: str, text_version: int
 ) -> None:
     """Store the vector of a sealed memory's words, if these still have this number."""
-    values = scope.bind(
+    await user.execute(
+        _WRITE_VECTOR,
         memory_id=memory_id,
         model=model,
         dimensions=len(vector),
-        sealed=key_at_hand(scope).seal_bytes(
+        sealed=key_at_hand(user.scope).seal_bytes(
             np.asarray(vector, dtype=_HALF).tobytes(),
             VECTOR.place(memory_id, model),
             version=text_version,
         ),
         text_version=text_version,
     )
-    await connection.execute(_WRITE_VECTOR, values)
 
 
 def open_vector(scope: Scope, memory_id: UUID, model: str, sealed: bytes) -> Vector:
@@ -180,32 +169,29 @@ def open_vector(scope: Scope, memory_id: UUID, model: str, sealed: bytes) -> Vec
     return np.frombuffer(plain, dtype=_HALF).astype(np.float32)
 
 
-async def clear_vectors(
-    connection: Connection, scope: Scope, memory_id: UUID
-) -> list[tuple[str, Vector, int]]:
+async def clear_vectors(user: UserRows, memory_id: UUID) -> list[tuple[str, Vector, int]]:
     """The vectors in clear of a memory's present words: model, vector, number of these words."""
-    cursor = await connection.execute(_CLEAR_VECTORS, scope.bind(memory_id=memory_id))
+    cursor = await user.execute(_CLEAR_VECTORS, memory_id=memory_id)
     return [
         (model, vector.to_numpy().astype(np.float32), text_version)
         for model, vector, text_version in await cursor.fetchall()
     ]
 
 
-async def sealed_vectors(
-    connection: Connection, scope: Scope, memory_id: UUID
-) -> list[tuple[str, Vector]]:
+async def sealed_vectors(user: UserRows, memory_id: UUID) -> list[tuple[str, Vector]]:
     """The vectors of a sealed memory's present words, by model."""
-    cursor = await connection.execute(_SEALED_VECTORS, scope.bind(memory_id=memory_id))
+    cursor = await user.execute(_SEALED_VECTORS, memory_id=memory_id)
     return [
-        (row[0], open_vector(scope, memory_id, row[0], row[1])) for row in await cursor.fetchall()
+        (row[0], open_vector(user.scope, memory_id, row[0], row[1]))
+        for row in await cursor.fetchall()
     ]
 
 
 async def without_vector(
-    connection: Connection, scope: Scope, model: str, *, after: UUID, limit: int
+    user: UserRows, model: str, *, after: UUID, limit: int
 ) -> list[Unembedded]:
     """The user's next sealed memories, by id, without a vector of their present words."""
-    cursor = await connection.execute(_WITHOUT, scope.bind(after=after, model=model, limit=limit))
+    cursor = await user.execute(_WITHOUT, after=after, model=model, limit=limit)
     return [
         Unembedded(memory_id, text_version, bytes(sealed))
         for memory_id, text_version, sealed in await cursor.fetchall()

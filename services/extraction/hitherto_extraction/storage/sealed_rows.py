@@ -12,7 +12,7 @@ from typing import Any
 from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
-from hitherto_shared.database.pool import Connection
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.encryption.at_hand import key_at_hand
 from hitherto_shared.encryption.failures import BrokenSeal, SealBroken
 from hitherto_shared.encryption.rows import MEMORY, SealedRow
@@ -100,8 +100,7 @@ def without_words(fields: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 async def seal_rows(
-    connection: Connection,
-    scope: Scope,
+    user: UserRows,
     kind: SealedRow,
     find: str,
     seal: str,
@@ -112,8 +111,7 @@ async def seal_rows(
     """Seal rows that are stored in clear; returns them, as they were found.
 
     Args:
-        connection: With the role hitherto_removal, in a transaction that holds the user's row.
-        scope: The user.
+        user: With the role hitherto_removal, in a transaction that holds the user's row.
         kind: The kind of row.
         find: Finds rows: their ids, the version to seal under, and the columns in clear.
         seal: Stores `sealed` in a row in the place of its columns.
@@ -123,14 +121,14 @@ async def seal_rows(
     Raises:
         KeyNeeded: The user's key is not at hand.
     """
-    key = key_at_hand(scope)
-    async with connection.cursor(row_factory=dict_row) as cursor:
-        await cursor.execute(find, scope.bind(**values))
+    key = key_at_hand(user.scope)
+    async with user.connection.cursor(row_factory=dict_row) as cursor:
+        await cursor.execute(find, user.scope.bind(**values))
         rows = await cursor.fetchall()
         if before is not None:
             await before(rows)
         await cursor.executemany(
-            seal, [{**scope.bind(**row), "sealed": kind.seal(key, row)} for row in rows]
+            seal, [{**user.scope.bind(**row), "sealed": kind.seal(key, row)} for row in rows]
         )
     return rows
 

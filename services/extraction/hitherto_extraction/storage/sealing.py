@@ -13,6 +13,7 @@ from uuid import UUID
 from hitherto_extraction.storage.profiles import LEARNT
 from hitherto_extraction.storage.sealed_rows import SENSITIVE_TYPES, WORDS_OF_HISTORY, seal_rows
 from hitherto_shared.database.pool import Connection
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.encryption.rows import MEMORY, PROFILE, PROFILE_VERSION
 from hitherto_shared.models import Scope
 
@@ -238,9 +239,9 @@ async def leave_without_vectors(connection: Connection) -> None:
     await connection.execute(_LEAVE_WITHOUT_VECTORS)
 
 
-async def has_sealed(connection: Connection, scope: Scope) -> bool:
+async def has_sealed(user: UserRows) -> bool:
     """Whether anything of the user is sealed. Also with the role hitherto_write."""
-    return bool(await connection.fetch_value(_HAS_SEALED, scope.parameters))
+    return bool(await user.fetch_value(_HAS_SEALED))
 
 
 async def find_users(connection: Connection, *, after: tuple[str, str], limit: int) -> list[Scope]:
@@ -250,38 +251,33 @@ async def find_users(connection: Connection, *, after: tuple[str, str], limit: i
     )
 
 
-async def count_left(connection: Connection, scope: Scope) -> int:
+async def count_left(user: UserRows) -> int:
     """How many times work was left to the sweep since everything was sealed; 0: nothing is left."""
-    return int(await connection.fetch_value(_LEFT, scope.parameters) or 0)
+    return int(await user.fetch_value(_LEFT) or 0)
 
 
-async def settle(connection: Connection, scope: Scope, *, left: int) -> bool:
+async def settle(user: UserRows, *, left: int) -> bool:
     """Record that nothing is left, unless more was left since `left` was read."""
-    return (await connection.execute(_DONE, scope.bind(left=left))).rowcount == 1
+    return (await user.execute(_DONE, left=left)).rowcount == 1
 
 
-async def clear_memories(connection: Connection, scope: Scope, *, limit: int) -> list[UUID]:
+async def clear_memories(user: UserRows, *, limit: int) -> list[UUID]:
     """Sensitive memories in clear."""
-    return await connection.fetch_values(
-        _CLEAR_MEMORIES, scope.bind(types=list(SENSITIVE_TYPES), limit=limit)
-    )
+    return await user.fetch_values(_CLEAR_MEMORIES, types=list(SENSITIVE_TYPES), limit=limit)
 
 
-async def count_terms_of(connection: Connection, scope: Scope, memory_ids: Sequence[UUID]) -> int:
+async def count_terms_of(user: UserRows, memory_ids: Sequence[UUID]) -> int:
     """The total number of terms of memories in the keyword index."""
-    return int(
-        await connection.fetch_value(_COUNT_TERMS, scope.bind(memory_ids=list(memory_ids))) or 0
-    )
+    return int(await user.fetch_value(_COUNT_TERMS, memory_ids=list(memory_ids)) or 0)
 
 
-async def seal_memories(connection: Connection, scope: Scope, numbers: Mapping[UUID, int]) -> None:
+async def seal_memories(user: UserRows, numbers: Mapping[UUID, int]) -> None:
     """Seal memories in place, each under a new number of the keyword index.
 
     Under the old number its words belong to nothing, and are swept.
     """
     await seal_rows(
-        connection,
-        scope,
+        user,
         MEMORY,
         _READ_MEMORIES,
         _SEAL_MEMORY,
@@ -290,65 +286,52 @@ async def seal_memories(connection: Connection, scope: Scope, numbers: Mapping[U
     )
 
 
-async def seal_versions(connection: Connection, scope: Scope, *, limit: int) -> int:
+async def seal_versions(user: UserRows, *, limit: int) -> int:
     """Seal earlier versions of memories that are sealed; how many."""
-    return len(
-        await seal_rows(connection, scope, MEMORY, _CLEAR_VERSIONS, _SEAL_VERSION, limit=limit)
-    )
+    return len(await seal_rows(user, MEMORY, _CLEAR_VERSIONS, _SEAL_VERSION, limit=limit))
 
 
-async def with_clear_vectors(connection: Connection, scope: Scope, *, limit: int) -> list[UUID]:
+async def with_clear_vectors(user: UserRows, *, limit: int) -> list[UUID]:
     """Sealed memories with a vector in clear, of any model and wording."""
-    return await connection.fetch_values(_WITH_CLEAR_VECTORS, scope.bind(limit=limit))
+    return await user.fetch_values(_WITH_CLEAR_VECTORS, limit=limit)
 
 
-async def with_mentions(connection: Connection, scope: Scope, *, limit: int) -> list[UUID]:
+async def with_mentions(user: UserRows, *, limit: int) -> list[UUID]:
     """Sealed memories that mention entities."""
-    return await connection.fetch_values(_WITH_MENTIONS, scope.bind(limit=limit))
+    return await user.fetch_values(_WITH_MENTIONS, limit=limit)
 
 
-async def empty_history(connection: Connection, scope: Scope, *, limit: int) -> int:
+async def empty_history(user: UserRows, *, limit: int) -> int:
     """Remove words and reasons from the history of sealed memories.
 
     Returns the number of entries.
     """
-    cursor = await connection.execute(
-        _EMPTY_HISTORY, scope.bind(words=list(WORDS_OF_HISTORY), limit=limit)
-    )
+    cursor = await user.execute(_EMPTY_HISTORY, words=list(WORDS_OF_HISTORY), limit=limit)
     return cursor.rowcount
 
 
-async def learnt_from(
-    connection: Connection, scope: Scope, messages: Sequence[tuple[str, str]]
-) -> list[UUID]:
+async def learnt_from(user: UserRows, messages: Sequence[tuple[str, str]]) -> list[UUID]:
     """The memories in clear that were learnt from messages, by conversation and id; locked."""
-    values = scope.bind(
+    return await user.fetch_values(
+        _LEARNT_FROM,
         conversations=[conversation_id for conversation_id, _ in messages],
         message_ids=[message_id for _, message_id in messages],
     )
-    return await connection.fetch_values(_LEARNT_FROM, values)
 
 
-async def delete_summary_vectors(connection: Connection, scope: Scope) -> int:
+async def delete_summary_vectors(user: UserRows) -> int:
     """Remove the vectors of summaries that are sealed; how many."""
-    return (await connection.execute(_DELETE_SUMMARY_VECTORS, scope.parameters)).rowcount
+    return (await user.execute(_DELETE_SUMMARY_VECTORS)).rowcount
 
 
-async def seal_profile(connection: Connection, scope: Scope, *, limit: int) -> int:
+async def seal_profile(user: UserRows, *, limit: int) -> int:
     """Seal the profile and up to `limit` of its versions, and empty as many entries of its history.
 
     Returns how many rows were changed; 0: nothing of the profile is in clear.
     """
-    cursor = await connection.execute(
-        _EMPTY_PROFILE_HISTORY, scope.bind(fields=list(_PROFILE_FIELDS), limit=limit)
-    )
-    sealed = await seal_rows(connection, scope, PROFILE, _CLEAR_PROFILE, _SEAL_PROFILE)
+    cursor = await user.execute(_EMPTY_PROFILE_HISTORY, fields=list(_PROFILE_FIELDS), limit=limit)
+    sealed = await seal_rows(user, PROFILE, _CLEAR_PROFILE, _SEAL_PROFILE)
     versions = await seal_rows(
-        connection,
-        scope,
-        PROFILE_VERSION,
-        _CLEAR_PROFILE_VERSIONS,
-        _SEAL_PROFILE_VERSION,
-        limit=limit,
+        user, PROFILE_VERSION, _CLEAR_PROFILE_VERSIONS, _SEAL_PROFILE_VERSION, limit=limit
     )
     return len(sealed) + len(versions) + cursor.rowcount

@@ -13,7 +13,8 @@ from psycopg.types.json import Jsonb
 
 from hitherto_shared.database.arrays import fields_of
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.models import PendingAction, Scope
+from hitherto_shared.database.user_rows import UserRows
+from hitherto_shared.models import PendingAction
 
 ACTION_SECONDS = 24 * 3600
 """Seconds for which an action waits for its next step."""
@@ -141,85 +142,70 @@ class Proposal:
 
 
 async def write_context(
-    connection: Connection,
-    scope: Scope,
-    session_id: str,
-    context: Mapping[str, Any],
-    *,
-    seconds: int,
+    user: UserRows, session_id: str, context: Mapping[str, Any], *, seconds: int
 ) -> None:
     """Replace the context of a session, which then expires after `seconds`."""
-    await connection.execute(
-        _WRITE_CONTEXT, scope.bind(session_id=session_id, context=Jsonb(context), seconds=seconds)
+    await user.execute(
+        _WRITE_CONTEXT, session_id=session_id, context=Jsonb(context), seconds=seconds
     )
 
 
-async def renew_context(
-    connection: Connection, scope: Scope, session_id: str, *, seconds: int
-) -> None:
+async def renew_context(user: UserRows, session_id: str, *, seconds: int) -> None:
     """Extend the context of a session, if it has one, to `seconds` from now."""
-    await connection.execute(_RENEW_CONTEXT, scope.bind(session_id=session_id, seconds=seconds))
+    await user.execute(_RENEW_CONTEXT, session_id=session_id, seconds=seconds)
 
 
-async def read_context(connection: Connection, scope: Scope, session_id: str) -> dict[str, Any]:
+async def read_context(user: UserRows, session_id: str) -> dict[str, Any]:
     """The context of a session; empty if there is none."""
-    row = await connection.fetch_row(_READ_CONTEXT, scope.bind(session_id=session_id))
+    row = await user.fetch_row(_READ_CONTEXT, session_id=session_id)
     return {} if row is None else row[0]
 
 
-async def write_recent(
-    connection: Connection, scope: Scope, items: Sequence[Mapping[str, Any]], *, seconds: int
-) -> None:
+async def write_recent(user: UserRows, items: Sequence[Mapping[str, Any]], *, seconds: int) -> None:
     """Replace the user's recent items; the list expires after `seconds`."""
-    await connection.execute(_WRITE_RECENT, scope.bind(items=Jsonb(list(items)), seconds=seconds))
+    await user.execute(_WRITE_RECENT, items=Jsonb(list(items)), seconds=seconds)
 
 
-async def read_recent(connection: Connection, scope: Scope) -> list[dict[str, Any]]:
+async def read_recent(user: UserRows) -> list[dict[str, Any]]:
     """The user's recent items, with `id` and `relevance`."""
-    row = await connection.fetch_row(_READ_RECENT, scope.parameters)
+    row = await user.fetch_row(_READ_RECENT)
     return [] if row is None else row[0]
 
 
-async def add_action(
-    connection: Connection, scope: Scope, action_id: str, proposal: Proposal
-) -> PendingAction | None:
+async def add_action(user: UserRows, action_id: str, proposal: Proposal) -> PendingAction | None:
     """Add an action that waits for confirmation; None if the user has one with this id."""
-    values = scope.bind(**fields_of(proposal), action_id=action_id, seconds=ACTION_SECONDS)
-    return await connection.fetch_one(
-        PendingAction, _ADD_ACTION, {**values, "params": Jsonb(proposal.params)}
+    values = fields_of(proposal) | {"params": Jsonb(proposal.params)}
+    return await user.fetch_one(
+        PendingAction, _ADD_ACTION, **values, action_id=action_id, seconds=ACTION_SECONDS
     )
 
 
-async def read_action(connection: Connection, scope: Scope, action_id: str) -> PendingAction | None:
+async def read_action(user: UserRows, action_id: str) -> PendingAction | None:
     """The present state of an action."""
-    return await connection.fetch_one(PendingAction, _READ_ACTION, scope.bind(action_id=action_id))
+    return await user.fetch_one(PendingAction, _READ_ACTION, action_id=action_id)
 
 
-async def lock_action(connection: Connection, scope: Scope, action_id: str) -> PendingAction | None:
+async def lock_action(user: UserRows, action_id: str) -> PendingAction | None:
     """An action, locked until this transaction ends."""
-    await connection.execute(_LOCK_ACTION, scope.bind(action_id=action_id))
-    return await read_action(connection, scope, action_id)
+    await user.execute(_LOCK_ACTION, action_id=action_id)
+    return await read_action(user, action_id)
 
 
 async def move_action(
-    connection: Connection,
-    scope: Scope,
-    action_id: str,
-    *,
-    state: str,
-    result: Mapping[str, Any] | None,
+    user: UserRows, action_id: str, *, state: str, result: Mapping[str, Any] | None
 ) -> PendingAction:
     """Change the state of a locked action; without a new `result` it keeps its present one.
 
     A confirmed action waits the full time again for its result.
     """
-    values = scope.bind(
+    [moved] = await user.fetch(
+        PendingAction,
+        _MOVE_ACTION,
         action_id=action_id,
         state=state,
         result=None if result is None else Jsonb(result),
         seconds=ACTION_SECONDS,
     )
-    [moved] = await connection.fetch(PendingAction, _MOVE_ACTION, values)
     return moved
 
 

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from hitherto_extraction.storage.sealed_rows import opened, seal_rows, stored
 from hitherto_shared.database.arrays import fields_of, records
-from hitherto_shared.database.pool import Connection
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.encryption.rows import STATEMENT
 from hitherto_shared.identifiers import uuid7
 from hitherto_shared.models import Scope
@@ -178,7 +178,7 @@ class StatementReference:
     conversation_id: str | None
 
 
-async def record(connection: Connection, scope: Scope, statements: Sequence[NewStatement]) -> None:
+async def record(user: UserRows, statements: Sequence[NewStatement]) -> None:
     """Store statements, in order."""
     rows = []
     for each in statements:
@@ -187,84 +187,79 @@ async def record(connection: Connection, scope: Scope, statements: Sequence[NewS
         rows.append(
             fields_of(each)
             | {"statement_id": statement_id}
-            | stored(scope, STATEMENT, row, sealed=each.sealed and bool(each.said))
+            | stored(user.scope, STATEMENT, row, sealed=each.sealed and bool(each.said))
         )
     if rows:
-        await connection.later(_INSERT, scope.bind(rows=records(rows)))
+        await user.later(_INSERT, rows=records(rows))
 
 
 async def of_memories(
-    connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
+    user: UserRows, memory_ids: Sequence[UUID]
 ) -> dict[UUID, list[StoredStatement]]:
     """Everything that was said about memories, in order."""
-    cursor = await connection.execute(_OF_MEMORIES, scope.bind(memory_ids=list(memory_ids)))
+    cursor = await user.execute(_OF_MEMORIES, memory_ids=list(memory_ids))
     found: dict[UUID, list[StoredStatement]] = {memory_id: [] for memory_id in memory_ids}
     for row in await cursor.fetchall():
-        found[row[1]].append(_statement(scope, row))
+        found[row[1]].append(_statement(user.scope, row))
     return found
 
 
-async def of_profile(connection: Connection, scope: Scope) -> list[StoredStatement]:
+async def of_profile(user: UserRows) -> list[StoredStatement]:
     """Everything that was said about the profile, in order."""
-    rows = await connection.fetch_rows(_OF_PROFILE, scope.parameters)
-    return [_statement(scope, row) for row in rows]
+    rows = await user.fetch_rows(_OF_PROFILE)
+    return [_statement(user.scope, row) for row in rows]
 
 
-async def of_summary(
-    connection: Connection, scope: Scope, conversation_id: str
-) -> list[StoredStatement]:
+async def of_summary(user: UserRows, conversation_id: str) -> list[StoredStatement]:
     """The statements behind the summary of a conversation, in order."""
-    values = scope.bind(conversation_id=conversation_id)
-    rows = await connection.fetch_rows(_OF_SUMMARY, values)
-    return [_statement(scope, row) for row in rows]
+    rows = await user.fetch_rows(_OF_SUMMARY, conversation_id=conversation_id)
+    return [_statement(user.scope, row) for row in rows]
 
 
 async def find(
-    connection: Connection,
-    scope: Scope,
+    user: UserRows,
     *,
     job_ids: Sequence[UUID] = (),
     conversation_id: str | None = None,
     document_id: UUID | None = None,
 ) -> list[StatementReference]:
     """The statements of a source that were not rolled back yet."""
-    return await connection.fetch(
+    return await user.fetch(
         StatementReference,
         _FIND,
-        scope.bind(job_ids=list(job_ids), conversation_id=conversation_id, document_id=document_id),
+        job_ids=list(job_ids),
+        conversation_id=conversation_id,
+        document_id=document_id,
     )
 
 
-async def name_conversation(connection: Connection, scope: Scope, conversation_id: str) -> bool:
+async def name_conversation(user: UserRows, conversation_id: str) -> bool:
     """Whether any statement was made in a conversation, even if it was rolled back."""
-    values = scope.bind(conversation_id=conversation_id)
-    return bool(await connection.fetch_value(_NAME_CONVERSATION, values))
+    return bool(await user.fetch_value(_NAME_CONVERSATION, conversation_id=conversation_id))
 
 
-async def take_back(connection: Connection, scope: Scope, statement_ids: Sequence[UUID]) -> None:
+async def take_back(user: UserRows, statement_ids: Sequence[UUID]) -> None:
     """Mark statements as rolled back. The role is hitherto_removal."""
-    await connection.execute(_TAKE_BACK, scope.bind(statement_ids=list(statement_ids)))
+    await user.execute(_TAKE_BACK, statement_ids=list(statement_ids))
 
 
-async def forget_conversation(connection: Connection, scope: Scope, conversation_id: str) -> None:
+async def forget_conversation(user: UserRows, conversation_id: str) -> None:
     """Delete the statements behind a conversation's summary, and its name from all others.
 
     The role is hitherto_removal.
     """
-    values = scope.bind(conversation_id=conversation_id)
-    await connection.execute(_DROP_OF_SUMMARY, values)
-    await connection.execute(_UNNAME_CONVERSATION, values)
+    values = {"conversation_id": conversation_id}
+    await user.execute(_DROP_OF_SUMMARY, **values)
+    await user.execute(_UNNAME_CONVERSATION, **values)
 
 
-async def seal(connection: Connection, scope: Scope, *, beside: bool, limit: int) -> int:
+async def seal(user: UserRows, *, beside: bool, limit: int) -> int:
     """Seal up to `limit` statements about sealed memories; returns their number.
 
     With `beside`, also those about the profile and summaries, for a user with encryption on. The
     role is hitherto_removal, in a transaction that holds the user's row.
     """
-    return len(
-        await seal_rows(connection, scope, STATEMENT, _CLEAR, _SEAL, beside=beside, limit=limit)
-    )
+    return len(await seal_rows(user, STATEMENT, _CLEAR, _SEAL, beside=beside, limit=limit))
 
 
 def _words(statement: NewStatement) -> Mapping[str, Any]:

@@ -12,9 +12,9 @@ from typing import Any
 from hitherto_extraction.storage.corpora import vectors
 from hitherto_extraction.storage.corpora.summaries import SUMMARIES
 from hitherto_extraction.storage.sealed_rows import opened, stored
-from hitherto_shared.database.pool import Connection
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.encryption.rows import MESSAGE, SUMMARY
-from hitherto_shared.models import Scope, Summary
+from hitherto_shared.models import Summary
 
 # A conversation has UTC even if no zone was named.
 _READ = """
@@ -125,25 +125,25 @@ class HeldSummary:
     sealed: bool = False
 
 
-async def read(connection: Connection, scope: Scope, conversation_id: str) -> HeldSummary:
+async def read(user: UserRows, conversation_id: str) -> HeldSummary:
     """What is stored about a conversation; the defaults if it does not exist."""
-    row = await connection.fetch_row(_READ, _key(scope, conversation_id))
+    row = await user.fetch_row(_READ, conversation_id=conversation_id)
     if row is None:
         return HeldSummary()
     time_zone, knows_time_zone, covers_to, lexical_no, lexical_length, *columns = row
     first_words, message_id, sealed_message = columns[9:]
     if sealed_message is not None:
-        message = opened(scope, MESSAGE, sealed_message, conversation_id, message_id)
+        message = opened(user.scope, MESSAGE, sealed_message, conversation_id, message_id)
         first_words = message["content"][:_FIRST_CHARACTERS]
     sealed = columns[8]
     words = dict(zip(_COLUMNS, columns[:6], strict=True))
     if sealed is not None:
-        words |= opened(scope, SUMMARY, sealed, conversation_id)
+        words |= opened(user.scope, SUMMARY, sealed, conversation_id)
     summary = None
     if words["title"] is not None:
         summary = Summary(
             conversation_id=conversation_id,
-            user_id=scope.user_id,
+            user_id=user.scope.user_id,
             message_count=0,
             created_at=columns[6],
             updated_at=columns[7],
@@ -175,8 +175,7 @@ def summary_content(summary: Summary) -> dict[str, Any]:
 
 
 async def write(
-    connection: Connection,
-    scope: Scope,
+    user: UserRows,
     conversation_id: str,
     fields: Mapping[str, Any],
     *,
@@ -189,8 +188,7 @@ async def write(
     """Store the summary of a conversation; returns the version of its words.
 
     Args:
-        connection: In the transaction that holds the user's row.
-        scope: The user.
+        user: In the transaction that holds the user's row.
         conversation_id: The conversation.
         fields: The columns, as in `pipeline.summarise`.
         covers_to: The highest message that it covers.
@@ -200,42 +198,35 @@ async def write(
         lexical_length: Its length there, in terms.
         sealed: Whether to seal it, which removes number and vector.
     """
-    values = {**_key(scope, conversation_id), **fields, "sealed_version": None}
+    values = {"conversation_id": conversation_id, **fields, "sealed_version": None}
     if sealed:
-        row = await connection.fetch_row(_SEALED_VERSION, _key(scope, conversation_id))
+        row = await user.fetch_row(_SEALED_VERSION, conversation_id=conversation_id)
         values["sealed_version"] = (row[0] if row else 1) + 1
     return int(
-        await connection.fetch_value(
+        await user.fetch_value(
             _WRITE,
-            {
-                **values,
-                **stored(scope, SUMMARY, values, sealed=sealed),
-                "covers_to": covers_to,
-                "reworded": reworded,
-                "lexical_no": lexical_no,
-                "lexical_length": lexical_length,
-            },
+            **{**values, **stored(user.scope, SUMMARY, values, sealed=sealed)},
+            covers_to=covers_to,
+            reworded=reworded,
+            lexical_no=lexical_no,
+            lexical_length=lexical_length,
         )
         or 0
     )
 
 
-async def lock(connection: Connection, scope: Scope, conversation_id: str) -> None:
+async def lock(user: UserRows, conversation_id: str) -> None:
     """Lock the summary against storing a vector of it. The role is hitherto_removal."""
-    await connection.execute(_LOCK, _key(scope, conversation_id))
+    await user.execute(_LOCK, conversation_id=conversation_id)
 
 
-async def delete(connection: Connection, scope: Scope, conversation_id: str) -> int:
+async def delete(user: UserRows, conversation_id: str) -> int:
     """Delete the summary of a conversation with its vectors, but not its words.
 
     Returns 1 if it had one.
 
     The role is hitherto_removal.
     """
-    await lock(connection, scope, conversation_id)
-    await vectors.delete(connection, scope, SUMMARIES, [(conversation_id, 0)])
-    return (await connection.execute(_DELETE, _key(scope, conversation_id))).rowcount
-
-
-def _key(scope: Scope, conversation_id: str) -> dict[str, Any]:
-    return scope.bind(conversation_id=conversation_id)
+    await lock(user, conversation_id)
+    await vectors.delete(user, SUMMARIES, [(conversation_id, 0)])
+    return (await user.execute(_DELETE, conversation_id=conversation_id)).rowcount

@@ -7,7 +7,7 @@ from datetime import datetime
 from uuid import UUID
 
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.models import Scope
+from hitherto_shared.database.user_rows import UserRows
 
 KEPT_DAYS = 7
 """Days for which a reply is stored: it contains user text, and is of use only for diagnosis."""
@@ -77,17 +77,11 @@ class SealedReply:
 
 
 async def keep(
-    connection: Connection,
-    scope: Scope,
-    job_id: UUID,
-    claim_no: int,
-    sealed: str,
-    *,
-    of_user_key: bool = False,
+    user: UserRows, job_id: UUID, claim_no: int, sealed: str, *, of_user_key: bool = False
 ) -> None:
     """Store the reply of one attempt. The user's row exists and is locked by the caller."""
-    await connection.execute(
-        _KEEP, scope.bind(job_id=job_id, claim_no=claim_no, sealed=sealed, of_user_key=of_user_key)
+    await user.execute(
+        _KEEP, job_id=job_id, claim_no=claim_no, sealed=sealed, of_user_key=of_user_key
     )
 
 
@@ -101,16 +95,16 @@ async def expire(connection: Connection) -> None:
     await connection.execute(_EXPIRE, {"days": KEPT_DAYS})
 
 
-async def clear_replies(connection: Connection, scope: Scope, *, limit: int) -> list[ClearReply]:
+async def clear_replies(user: UserRows, *, limit: int) -> list[ClearReply]:
     """Unusable replies sealed with the installation's secret."""
-    return await connection.fetch(ClearReply, _CLEAR_REPLIES, scope.bind(limit=limit))
+    return await user.fetch(ClearReply, _CLEAR_REPLIES, limit=limit)
 
 
-async def seal_reply(
-    connection: Connection, scope: Scope, reply: ClearReply, sealed: str | None
-) -> None:
+async def seal_reply(user: UserRows, reply: ClearReply, sealed: str | None) -> None:
     """Store a reply sealed with the user's key instead; None: delete it."""
-    await connection.execute(
+    await user.execute(
         _DROP_REPLY if sealed is None else _SEAL_REPLY,
-        scope.bind(job_id=reply.job_id, claim_no=reply.claim_no, sealed=sealed),
+        job_id=reply.job_id,
+        claim_no=reply.claim_no,
+        sealed=sealed,
     )

@@ -215,7 +215,7 @@ async def lock_users(
     """
     assert len(user_ids) == 1 or not wait
     if wait:
-        state = await users.lock_user(connection, Scope(tenant_id, user_ids[0]))
+        state = await users.lock_user(connection.of(Scope(tenant_id, user_ids[0])))
         return set() if state is None or state.erased else {user_ids[0]}
     values = {"tenant_id": tenant_id, "user_ids": list(user_ids), "leap": users.leap()}
     return set(await connection.fetch_values(_LOCK_USERS, values))

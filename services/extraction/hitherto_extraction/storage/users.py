@@ -15,6 +15,7 @@ from typing import Any
 from hitherto_extraction.storage import erased
 from hitherto_shared.database.arrays import Texts
 from hitherto_shared.database.pool import Connection
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.encryption.at_hand import KeyNeeded, key_at_hand
 from hitherto_shared.errors import WrongState
 from hitherto_shared.models import Scope
@@ -172,25 +173,25 @@ def memory_disabled(scope: Scope, undone: str) -> WrongState:
     )
 
 
-async def enter_user(connection: Connection, scope: Scope) -> UserWriteState:
+async def enter_user(user: UserRows) -> UserWriteState:
     """Make sure the user exists and prevent an erasure until this transaction ends.
 
     Raises:
         WrongState: The user was erased.
     """
-    state = await _state(connection, scope, _ENTER)
+    state = await _state(user, _ENTER)
     if state is None:
-        await erased.refuse_erased(connection, scope)
-        await connection.later(_ENSURE, scope.bind(audit_key=os.urandom(32), leap=leap()))
+        await erased.refuse_erased(user)
+        await user.later(_ENSURE, audit_key=os.urandom(32), leap=leap())
         # Checked again once the row is locked: until then a complete erasure may have happened.
-        await erased.refuse_erased(connection, scope)
-        state = await _state(connection, scope, _ENTER)
+        await erased.refuse_erased(user)
+        state = await _state(user, _ENTER)
     if state is None or state.erased:
-        raise erased.was_erased(scope)
+        raise erased.was_erased(user.scope)
     return state
 
 
-async def hold_off_erase(connection: Connection, scope: Scope) -> UserWriteState | None:
+async def hold_off_erase(user: UserRows) -> UserWriteState | None:
     """Prevent an erasure until this transaction ends, without creating a row.
 
     None for an unknown user.
@@ -200,40 +201,40 @@ async def hold_off_erase(connection: Connection, scope: Scope) -> UserWriteState
     Raises:
         WrongState: The user was erased.
     """
-    state = await _state(connection, scope, _ENTER)
+    state = await _state(user, _ENTER)
     if state is None:
-        await erased.keep_erase_out(connection, scope)
-        await erased.refuse_erased(connection, scope)
-        state = await _state(connection, scope, _ENTER)
+        await erased.keep_erase_out(user)
+        await erased.refuse_erased(user)
+        state = await _state(user, _ENTER)
     if state is not None and state.erased:
-        raise erased.was_erased(scope)
+        raise erased.was_erased(user.scope)
     return state
 
 
-async def keep(connection: Connection, scope: Scope) -> UserWriteState | None:
+async def keep(user: UserRows) -> UserWriteState | None:
     """Prevent a user's erasure until this transaction ends; None if the user is gone.
 
     For records about a user that no read returns.
     """
-    return await _state(connection, scope, _ENTER)
+    return await _state(user, _ENTER)
 
 
-async def lock_user(connection: Connection, scope: Scope) -> UserWriteState | None:
+async def lock_user(user: UserRows) -> UserWriteState | None:
     """Become the only writer of this user's memories and profile until the transaction ends.
 
     Raises the user's revision, whether or not anything is written then. Returns None if the user is
     gone.
     """
-    return await _state(connection, scope, _LOCK)
+    return await _state(user, _LOCK)
 
 
-async def enter_alone(connection: Connection, scope: Scope) -> UserWriteState:
+async def enter_alone(user: UserRows) -> UserWriteState:
     """`lock_user` for a user who need not exist yet: `enter_user` is part of it.
 
     Raises:
         WrongState: The user was erased.
     """
-    return await _entered(connection, scope, _LOCK)
+    return await _entered(user, _LOCK)
 
 
 async def lock_all(connection: Connection, scopes: Iterable[Scope]) -> None:
@@ -254,7 +255,7 @@ async def lock_all(connection: Connection, scopes: Iterable[Scope]) -> None:
         await connection.later(_LOCK_ALL, values)
 
 
-async def lock_alone(connection: Connection, scope: Scope) -> UserWriteState:
+async def lock_alone(user: UserRows) -> UserWriteState:
     """Become the only transaction about this user at all, until it ends.
 
     It must be the first statement about the user in its transaction. Transactions that entered
@@ -263,48 +264,48 @@ async def lock_alone(connection: Connection, scope: Scope) -> UserWriteState:
     Raises:
         WrongState: The user was erased.
     """
-    state = await _entered(connection, scope, _LOCK_ALONE)
-    await connection.later(_RAISE, scope.bind(leap=leap()))
+    state = await _entered(user, _LOCK_ALONE)
+    await user.later(_RAISE, leap=leap())
     return state
 
 
-async def note_key(connection: Connection, scope: Scope, key_id: str) -> None:
+async def note_key(user: UserRows, key_id: str) -> None:
     """Seal what is written from now on with this key only. The caller holds the row."""
-    await connection.later(_NOTE_KEY, scope.bind(key_id=key_id))
+    await user.later(_NOTE_KEY, key_id=key_id)
 
 
-async def leave_to_seal(connection: Connection, scope: Scope) -> None:
+async def leave_to_seal(user: UserRows) -> None:
     """Let the sweep look for text of this user that is still in clear. The caller holds the row."""
-    await connection.later(_LEAVE_TO_SEAL, scope.parameters)
+    await user.later(_LEAVE_TO_SEAL)
 
 
-async def read_user(connection: Connection, scope: Scope) -> UserWriteState | None:
+async def read_user(user: UserRows) -> UserWriteState | None:
     """The user's present state, without a lock: for decisions that a later lock confirms."""
-    return await _state(connection, scope, _READ)
+    return await _state(user, _READ)
 
 
-async def read_settings(connection: Connection, scope: Scope) -> dict[str, Any]:
+async def read_settings(user: UserRows) -> dict[str, Any]:
     """The user's settings, by column; None, or absent, follows the installation."""
-    row = await connection.fetch_row(_READ_SETTINGS, scope.parameters)
+    row = await user.fetch_row(_READ_SETTINGS)
     return {} if row is None else dict(zip(_SETTINGS, row, strict=True))
 
 
-async def write_settings(connection: Connection, scope: Scope, settings: Mapping[str, Any]) -> None:
+async def write_settings(user: UserRows, settings: Mapping[str, Any]) -> None:
     """Set every column. The caller holds the user's row."""
-    await connection.execute(_WRITE_SETTINGS, scope.bind(**settings))
+    await user.execute(_WRITE_SETTINGS, **settings)
 
 
-async def refuse_erased(connection: Connection, scope: Scope) -> None:
+async def refuse_erased(user: UserRows) -> None:
     """Continue only if the user, known or not, is neither erased nor being erased; without a lock.
 
     Raises:
         WrongState: The user was erased.
     """
-    state = await read_user(connection, scope)
+    state = await read_user(user)
     if state is None:
-        await erased.refuse_erased(connection, scope)
+        await erased.refuse_erased(user)
     elif state.erased:
-        raise erased.was_erased(scope)
+        raise erased.was_erased(user.scope)
 
 
 async def database_now(connection: Connection) -> datetime:
@@ -318,19 +319,19 @@ def leap() -> int:
     return 1 + secrets.randbelow(_LARGEST_LEAP)
 
 
-async def _entered(connection: Connection, scope: Scope, statement: str) -> UserWriteState:
+async def _entered(user: UserRows, statement: str) -> UserWriteState:
     """The state that a statement returns, for a user who need not exist yet."""
-    state = await _state(connection, scope, statement)
+    state = await _state(user, statement)
     if state is None:
-        await enter_user(connection, scope)
-        state = await _state(connection, scope, statement)
+        await enter_user(user)
+        state = await _state(user, statement)
     if state is None or state.erased:
-        raise erased.was_erased(scope)
+        raise erased.was_erased(user.scope)
     return state
 
 
-async def _state(connection: Connection, scope: Scope, statement: str) -> UserWriteState | None:
-    row = await connection.fetch_row(statement, scope.bind(leap=leap()))
+async def _state(user: UserRows, statement: str) -> UserWriteState | None:
+    row = await user.fetch_row(statement, leap=leap())
     if row is None:
         return None
     return UserWriteState(row[0] is not None, *row[1:])

@@ -18,6 +18,7 @@ from hitherto_extraction.storage import removal, retention, users
 from hitherto_extraction.storage.retention import RetentionDays
 from hitherto_shared.database import faults
 from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.errors import Conflict
 from hitherto_shared.models import Scope
 
@@ -30,7 +31,7 @@ _SECONDS = 30.0
 _NAMES = ("memories", "versions", "vectors", "messages", "memories_reindexed")
 _BUSY = "users_busy"
 
-Removal = Callable[[Connection, Claim, Scope], Awaitable[Mapping[str, int]]]
+Removal = Callable[[UserRows, Claim], Awaitable[Mapping[str, int]]]
 
 
 class Retention:
@@ -102,11 +103,12 @@ class Retention:
         """One transaction; False if nothing is left to delete."""
 
         async def work(connection: Connection) -> Mapping[str, int]:
-            state = await users.lock_user(connection, scope)
+            user = connection.of(scope)
+            state = await users.lock_user(user)
             await claims.hold(connection, held)
             if state is None or state.erased:
                 return {}
-            removed = await remove(connection, held, scope)
+            removed = await remove(user, held)
             if removed:
                 await claims.record_progress(
                     connection,
@@ -122,35 +124,27 @@ class Retention:
         counts.update(removed)
         return bool(removed)
 
-    async def _remove_memories(
-        self, connection: Connection, held: Claim, scope: Scope
-    ) -> Mapping[str, int]:
-        found = await retention.find_memories(connection, scope, self._keep, limit=_MEMORIES)
-        locked = await removal.lock_memories(connection, scope, found) if found else []
+    async def _remove_memories(self, user: UserRows, held: Claim) -> Mapping[str, int]:
+        found = await retention.find_memories(user, self._keep, limit=_MEMORIES)
+        locked = await removal.lock_memories(user, found) if found else []
         # Checked again: a memory returned before the lock was taken is in use after all.
         expired = (
-            await retention.find_memories(
-                connection, scope, self._keep, limit=_MEMORIES, among=locked
-            )
+            await retention.find_memories(user, self._keep, limit=_MEMORIES, among=locked)
             if locked
             else []
         )
         if not expired:
             return {}
-        return await removal.remove_memories(connection, scope, expired, job_id=held.job_id)
+        return await removal.remove_memories(user, expired, job_id=held.job_id)
 
-    async def _remove_messages(
-        self, connection: Connection, _held: Claim, scope: Scope
-    ) -> Mapping[str, int]:
-        found = await retention.find_messages(connection, scope, self._keep, limit=_MESSAGES)
+    async def _remove_messages(self, user: UserRows, _held: Claim) -> Mapping[str, int]:
+        found = await retention.find_messages(user, self._keep, limit=_MESSAGES)
         if not found:
             return {}
         among = sorted({message.conversation_id for message in found})
-        await removal.lock_conversations(connection, scope, among)
-        outlived = await retention.find_messages(
-            connection, scope, self._keep, limit=_MESSAGES, among=among
-        )
-        reindexed = await remove_messages(connection, scope, outlived)
+        await removal.lock_conversations(user, among)
+        outlived = await retention.find_messages(user, self._keep, limit=_MESSAGES, among=among)
+        reindexed = await remove_messages(user, outlived)
         return {"messages": len(outlived), "memories_reindexed": reindexed}
 
 

@@ -16,6 +16,7 @@ from hitherto_extraction.storage.corpora import vectors
 from hitherto_extraction.storage.corpora.corpus import ItemKey, PassageCorpus, SpokenCorpus
 from hitherto_shared.database.arrays import Integers, Texts
 from hitherto_shared.database.pool import Connection
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.models import Scope
 from hitherto_shared.text.passages import SHORTEST_EMBEDDED
 from hitherto_shared.text.terms import count_terms, every_term
@@ -95,7 +96,7 @@ class NumberedText:
 
 
 async def add(
-    connection: Connection, scope: Scope, texts: Mapping[PassageCorpus, Sequence[Counter[str]]]
+    user: UserRows, texts: Mapping[PassageCorpus, Sequence[Counter[str]]]
 ) -> dict[PassageCorpus, list[int]]:
     """Index new texts, given by their terms; returns their numbers, in order.
 
@@ -105,13 +106,11 @@ async def add(
     fresh = {corpus: those for corpus, those in texts.items() if those}
     if not fresh:
         return numbers
-    cursor = await connection.execute(
+    cursor = await user.execute(
         _COUNT,
-        scope.bind(
-            corpora=Texts(corpus.name for corpus in fresh),
-            texts=Integers(len(those) for those in fresh.values()),
-            terms=[sum(terms.total() for terms in those) for those in fresh.values()],
-        ),
+        corpora=Texts(corpus.name for corpus in fresh),
+        texts=Integers(len(those) for those in fresh.values()),
+        terms=[sum(terms.total() for terms in those) for those in fresh.values()],
     )
     last: dict[str, int] = dict(await cursor.fetchall())
     for corpus, those in fresh.items():
@@ -120,8 +119,7 @@ async def add(
     for start in range(0, max(map(len, fresh.values())), _TEXTS_AT_ONCE):
         end = start + _TEXTS_AT_ONCE
         await keyword_index.append_passages(
-            connection,
-            scope,
+            user,
             {
                 corpus.name: dict(zip(numbers[corpus][start:end], those[start:end], strict=True))
                 for corpus, those in fresh.items()
@@ -131,12 +129,7 @@ async def add(
 
 
 async def number(
-    connection: Connection,
-    scope: Scope,
-    corpus: SpokenCorpus,
-    texts: Sequence[NumberedText],
-    *,
-    model: str,
+    user: UserRows, corpus: SpokenCorpus, texts: Sequence[NumberedText], *, model: str
 ) -> int:
     """Assign texts the numbers under which their terms are now indexed; returns how many.
 
@@ -145,20 +138,18 @@ async def number(
     """
     if not texts:
         return 0
-    values = scope.bind(
+    cursor = await user.execute(
+        corpus.number,
         **vectors.key_columns([text.key for text in texts]),
         lexical_nos=Integers(text.lexical_no for text in texts),
         lengths=Integers(text.terms.total() for text in texts),
         states=Texts(text.state for text in texts),
         model=model,
     )
-    cursor = await connection.execute(corpus.number, values)
     done = {(row[0], row[1]) for row in await cursor.fetchall()}
     late = [text for text in texts if text.key not in done]
     lengths = {text.lexical_no: text.terms.total() for text in late}
-    await _remove(
-        connection, scope, corpus, lengths, {term for text in late for term in text.terms}
-    )
+    await _remove(user, corpus, lengths, {term for text in late for term in text.terms})
     return len(done)
 
 
@@ -174,12 +165,7 @@ async def find_left(
 
 
 async def index_unindexed(
-    connection: Connection,
-    scope: Scope,
-    corpus: SpokenCorpus,
-    keys: Collection[ItemKey],
-    *,
-    embedded: bool,
+    user: UserRows, corpus: SpokenCorpus, keys: Collection[ItemKey], *, embedded: bool
 ) -> int:
     """Index those of the texts that are not indexed yet, without a job; returns their number.
 
@@ -187,63 +173,60 @@ async def index_unindexed(
     """
     if not keys:
         return 0
-    rows = await connection.fetch_rows(
-        corpus.unindexed, scope.bind(**vectors.key_columns(keys), shortest=SHORTEST_EMBEDDED)
+    rows = await user.fetch_rows(
+        corpus.unindexed, **vectors.key_columns(keys), shortest=SHORTEST_EMBEDDED
     )
     if not rows:
         return 0
     counted = await asyncio.to_thread(
         lambda: [count_terms(corpus.text(*words)) for _, _, _, *words in rows]
     )
-    numbers = (await add(connection, scope, {corpus: counted}))[corpus]
+    numbers = (await add(user, {corpus: counted}))[corpus]
     numbered = [
         NumberedText(
             (row[0], row[1]), lexical_no, terms, "pending" if embedded and row[2] else "none"
         )
         for row, lexical_no, terms in zip(rows, numbers, counted, strict=True)
     ]
-    return await number(connection, scope, corpus, numbered, model="")
+    return await number(user, corpus, numbered, model="")
 
 
-async def remove(
-    connection: Connection, scope: Scope, corpus: PassageCorpus, keys: Collection[ItemKey]
-) -> None:
+async def remove(user: UserRows, corpus: PassageCorpus, keys: Collection[ItemKey]) -> None:
     """Remove every word of texts from the index, and lock the texts."""
     if not keys:
         return
-    rows = await connection.fetch_rows(corpus.indexed, scope.bind(**vectors.key_columns(keys)))
+    rows = await user.fetch_rows(corpus.indexed, **vectors.key_columns(keys))
     if not rows:
         return
     # Recomputed to find the postings; long texts take a while.
     terms = await asyncio.to_thread(
         lambda: {term for _, _, *words in rows for term in every_term(corpus.text(*words))}
     )
-    await _remove(connection, scope, corpus, {row[0]: row[1] for row in rows}, terms)
+    await _remove(user, corpus, {row[0]: row[1] for row in rows}, terms)
 
 
 async def _remove(
-    connection: Connection,
-    scope: Scope,
-    corpus: PassageCorpus,
-    lengths: Mapping[int, int],
-    terms: Collection[str],
+    user: UserRows, corpus: PassageCorpus, lengths: Mapping[int, int], terms: Collection[str]
 ) -> None:
     """Remove the postings of numbers with these lengths and, among others, these terms."""
     if not lengths:
         return
-    values = scope.bind(corpus=corpus.name)
-    numbers = {"lexical_nos": list(lengths), "first": min(lengths), "last": max(lengths)}
-    await connection.execute(_REMOVE, {**values, **numbers, "terms": list(terms)})
+    await user.execute(
+        _REMOVE,
+        corpus=corpus.name,
+        lexical_nos=list(lengths),
+        first=min(lengths),
+        last=max(lengths),
+        terms=list(terms),
+    )
     length = sum(lengths.values())
-    await connection.execute(_DISCOUNT, {**values, "texts": len(lengths), "length": length})
+    await user.execute(_DISCOUNT, corpus=corpus.name, texts=len(lengths), length=length)
 
 
-async def drop(
-    connection: Connection, scope: Scope, corpus: PassageCorpus, keys: Collection[ItemKey]
-) -> int:
+async def drop(user: UserRows, corpus: PassageCorpus, keys: Collection[ItemKey]) -> int:
     """Remove texts from the indexes with every word and vector; returns the number of vectors.
 
     The role is hitherto_removal, or hitherto_write for chunks.
     """
-    await remove(connection, scope, corpus, keys)
-    return await vectors.delete(connection, scope, corpus, keys)
+    await remove(user, corpus, keys)
+    return await vectors.delete(user, corpus, keys)

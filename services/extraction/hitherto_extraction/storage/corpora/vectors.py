@@ -25,8 +25,8 @@ from hitherto_extraction.storage.corpora.messages import MESSAGES
 from hitherto_extraction.storage.corpora.summaries import SUMMARIES
 from hitherto_shared.database.arrays import Integers, Texts
 from hitherto_shared.database.pool import Connection
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.embeddings.protocol import Vector
-from hitherto_shared.models import Scope
 from hitherto_shared.text.passages import MAX_EMBEDDED
 
 CORPORA: Sequence[EmbeddedCorpus] = (MEMORIES, DOCUMENTS, MESSAGES, SUMMARIES)
@@ -110,15 +110,12 @@ async def activate(connection: Connection, model: str) -> None:
         await connection.execute(corpus.expect, {"model": model})
 
 
-async def delete(
-    connection: Connection, scope: Scope, corpus: PassageCorpus, keys: Collection[ItemKey]
-) -> int:
+async def delete(user: UserRows, corpus: PassageCorpus, keys: Collection[ItemKey]) -> int:
     """Delete the vectors of texts, of every model; returns their number.
 
     The role is hitherto_removal, or hitherto_write for chunks.
     """
-    values = scope.bind(**key_columns(keys))
-    return (await connection.execute(corpus.delete_vectors, values)).rowcount
+    return (await user.execute(corpus.delete_vectors, **key_columns(keys))).rowcount
 
 
 def key_columns(keys: Collection[ItemKey]) -> dict[str, Any]:
