@@ -65,29 +65,6 @@ FROM jobs
 WHERE conversation_id LIKE %s AND state = 'succeeded'
 """
 
-CPU_OF = {
-    "service": "CPU of the service per transcript",
-    "postgres": "CPU of Postgres per transcript",
-    "model": "CPU of the model server per transcript",
-    "driver": "CPU of the process that sends, per transcript",
-}
-SERVICE_CPU = CPU_OF["service"]
-RATE = "transcripts per second"
-CALLS_OF = {
-    "chat": "calls of the language model per transcript",
-    "embeddings": "embedding calls per transcript",
-}
-START_WHEN_IDLE = "acceptance to start of the job when idle"
-END_WHEN_IDLE = "acceptance to end of the job when idle"
-END_UNDER_LOAD = "acceptance to end of the job under load"
-MEMORY_START, MEMORY_WARM, MEMORY_END = (
-    f"resident memory {when}" for when in ("before", "after a tenth of the load", "at its end")
-)
-MEMORY_GROWTH = "growth of resident memory once warm"
-MEMORY_PER_1000 = "growth once warm per 1,000 transcripts"
-FLOOR_CPU = "floor: CPU per call"
-FLOOR_RATE = "floor: calls per second"
-BY_FLOOR = "CPU of the service by that of the floor"
 LONG_RUN = 20_000
 """Transcripts of the run over which memory is to stay flat."""
 _WARM_SHARE = 0.1
@@ -112,35 +89,45 @@ class FigureKind(NamedTuple):
         return f"{value:,.{self.digits}f} {self.unit}".strip()
 
 
-KINDS = (
-    FigureKind(SERVICE_CPU, "ms", most=12.0, bar="≤ 12 ms, aim 6"),
-    FigureKind(CPU_OF["postgres"], "ms", most=7.0, bar="≤ 7 ms"),
-    FigureKind(RATE, least=70.0, bar="≥ 70"),
-    FigureKind(CALLS_OF["chat"], digits=3, least=1.0, most=1.0, bar="1"),
-    FigureKind(CALLS_OF["embeddings"], digits=3, least=1.0, most=1.0, bar="1"),
-    FigureKind(f"{START_WHEN_IDLE}, p50", "ms", most=50.0, bar="≤ 50 ms"),
-    FigureKind(MEMORY_GROWTH, "%", most=10.0, bar=f"≤ 10 % over {LONG_RUN:,}"),
-    FigureKind(CPU_OF["model"], "ms"),
-    FigureKind(CPU_OF["driver"], "ms"),
-    FigureKind(FLOOR_CPU, "ms", digits=2),
-    FigureKind(BY_FLOOR),
-    FigureKind(FLOOR_RATE, digits=0),
-    FigureKind(f"{END_UNDER_LOAD}, p50", "ms", digits=0),
-    FigureKind(f"{END_UNDER_LOAD}, p95", "ms", digits=0),
-    FigureKind(f"{START_WHEN_IDLE}, p95", "ms"),
-    FigureKind(f"{END_WHEN_IDLE}, p50", "ms"),
-    FigureKind(f"{END_WHEN_IDLE}, p95", "ms"),
-    FigureKind(MEMORY_START, "MiB", digits=0),
-    FigureKind(MEMORY_WARM, "MiB", digits=0),
-    FigureKind(MEMORY_END, "MiB", digits=0),
-    FigureKind(MEMORY_PER_1000, "MiB", digits=2),
-)
+KINDS: Mapping[str, FigureKind] = {
+    "service_cpu": FigureKind(
+        "CPU of the service per transcript", "ms", most=12.0, bar="≤ 12 ms, aim 6"
+    ),
+    "postgres_cpu": FigureKind("CPU of Postgres per transcript", "ms", most=7.0, bar="≤ 7 ms"),
+    "rate": FigureKind("transcripts per second", least=70.0, bar="≥ 70"),
+    "chat_calls": FigureKind(
+        "calls of the language model per transcript", digits=3, least=1.0, most=1.0, bar="1"
+    ),
+    "embeddings_calls": FigureKind(
+        "embedding calls per transcript", digits=3, least=1.0, most=1.0, bar="1"
+    ),
+    "idle_start_p50": FigureKind(
+        "acceptance to start of the job when idle, p50", "ms", most=50.0, bar="≤ 50 ms"
+    ),
+    "memory_growth": FigureKind(
+        "growth of resident memory once warm", "%", most=10.0, bar=f"≤ 10 % over {LONG_RUN:,}"
+    ),
+    "model_cpu": FigureKind("CPU of the model server per transcript", "ms"),
+    "driver_cpu": FigureKind("CPU of the process that sends, per transcript", "ms"),
+    "floor_cpu": FigureKind("floor: CPU per call", "ms", digits=2),
+    "by_floor": FigureKind("CPU of the service by that of the floor"),
+    "floor_rate": FigureKind("floor: calls per second", digits=0),
+    "load_end_p50": FigureKind("acceptance to end of the job under load, p50", "ms", digits=0),
+    "load_end_p95": FigureKind("acceptance to end of the job under load, p95", "ms", digits=0),
+    "idle_start_p95": FigureKind("acceptance to start of the job when idle, p95", "ms"),
+    "idle_end_p50": FigureKind("acceptance to end of the job when idle, p50", "ms"),
+    "idle_end_p95": FigureKind("acceptance to end of the job when idle, p95", "ms"),
+    "memory_before": FigureKind("resident memory before", "MiB", digits=0),
+    "memory_warm": FigureKind("resident memory after a tenth of the load", "MiB", digits=0),
+    "memory_end": FigureKind("resident memory at its end", "MiB", digits=0),
+    "memory_per_1000": FigureKind("growth once warm per 1,000 transcripts", "MiB", digits=2),
+}
 """Every figure of a run, those with a bar first."""
 
 
 def spread(name: str, times: Sequence[float]) -> dict[str, float]:
     """The middle of some times, and what 95 of 100 stay below."""
-    return {f"{name}, p50": statistics.median(times), f"{name}, p95": percentile(times, 0.95)}
+    return {f"{name}_p50": statistics.median(times), f"{name}_p95": percentile(times, 0.95)}
 
 
 def resident_memory(samples: Sequence[Sample], transcripts: int) -> dict[str, float]:
@@ -148,26 +135,27 @@ def resident_memory(samples: Sequence[Sample], transcripts: int) -> dict[str, fl
     warm_done, warm = next(each for each in samples if each[0] >= _WARM_SHARE * transcripts)
     last_done, last = samples[-1]
     return {
-        MEMORY_START: samples[0][1] / _MIB,
-        MEMORY_WARM: warm / _MIB,
-        MEMORY_END: last / _MIB,
-        MEMORY_GROWTH: 100 * (last - warm) / warm,
-        MEMORY_PER_1000: 1_000 * (last - warm) / _MIB / max(last_done - warm_done, 1),
+        "memory_before": samples[0][1] / _MIB,
+        "memory_warm": warm / _MIB,
+        "memory_end": last / _MIB,
+        "memory_growth": 100 * (last - warm) / warm,
+        "memory_per_1000": 1_000 * (last - warm) / _MIB / max(last_done - warm_done, 1),
     }
 
 
-def throughput_part(title: str, figures: Mapping[str, float], transcripts: int) -> ResultPart:
+def throughput_part(title: str, measured: Mapping[str, float], transcripts: int) -> ResultPart:
     """The figures of a run with their bars; a short run is not judged by its memory."""
     bars, rows = [], []
-    for kind in KINDS:
-        value = figures[kind.name]
+    for key, kind in KINDS.items():
+        value = measured[key]
         if kind.bar:
-            judged = kind.name != MEMORY_GROWTH or transcripts >= LONG_RUN
+            judged = key != "memory_growth" or transcripts >= LONG_RUN
             met = kind.least <= value <= kind.most if judged else None
             bars.append(JudgedBar("P5", kind.name, kind.shown(value), kind.bar, met))
         else:
             rows.append((kind.name, kind.shown(value)))
     table = FigureTable(f"What it consists of: {title}", ("figure", "measured"), rows)
+    figures = {kind.name: measured[key] for key, kind in KINDS.items()}
     return ResultPart(title, figures, [table], bars)
 
 
@@ -311,11 +299,11 @@ async def measure(given: argparse.Namespace) -> BenchmarkResult:
         await driver.run("idle", given.idle, 1, pauses=_PAUSES)
         idle_start, idle_end = await driver.waits("idle")
         _, ends = await driver.waits("load")
-        figures |= spread(START_WHEN_IDLE, idle_start)
-        figures |= spread(END_WHEN_IDLE, idle_end)
-        figures |= spread(END_UNDER_LOAD, ends)
+        figures |= spread("idle_start", idle_start)
+        figures |= spread("idle_end", idle_end)
+        figures |= spread("load_end", ends)
         figures |= await _floor(given, processes, postgres, model)
-        figures[BY_FLOOR] = figures[SERVICE_CPU] / figures[FLOOR_CPU]
+        figures["by_floor"] = figures["service_cpu"] / figures["floor_cpu"]
         title = (
             f"{given.transcripts:,} transcripts, {users:,} users, "
             f"{given.in_flight} in flight, {given.services} service process(es)"
@@ -341,19 +329,18 @@ async def _load(
 
     async def spent() -> dict[str, float]:
         # The processes are children of this one, which is therefore counted alone.
-        cpu = {CPU_OF[name]: 1_000 * cpu_seconds(pids) for name, pids in trees.items()}
         calls = json.loads(await model.get("/calls"))
-        return (
-            cpu
-            | {CPU_OF["driver"]: 1_000 * time.process_time()}
-            | {name: calls[kind] for kind, name in CALLS_OF.items()}
-        )
+        return {
+            **{f"{name}_cpu": 1_000 * cpu_seconds(pids) for name, pids in trees.items()},
+            "driver_cpu": 1_000 * time.process_time(),
+            **{f"{kind}_calls": calls[kind] for kind in ("chat", "embeddings")},
+        }
 
     before = await spent()
     seconds = await driver.run("load", given.transcripts, given.in_flight, finished)
     after = await spent()
     return {
-        RATE: given.transcripts / seconds,
+        "rate": given.transcripts / seconds,
         **{name: (after[name] - before[name]) / given.transcripts for name in after},
         **resident_memory(samples, given.transcripts),
     }
@@ -386,8 +373,8 @@ async def _floor(
         spent = cpu_seconds([started.pid]) - before
     return {
         # The kernel counts in ticks: a run too short for one has no figure of its own.
-        FLOOR_CPU: 1_000 * max(spent, 0.01) / given.floor,
-        FLOOR_RATE: given.floor / seconds,
+        "floor_cpu": 1_000 * max(spent, 0.01) / given.floor,
+        "floor_rate": given.floor / seconds,
     }
 
 

@@ -16,6 +16,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from importlib.metadata import version
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -145,8 +146,8 @@ async def load(task: Task, store: Store) -> None:
     await asyncio.gather(*(work() for _ in range(_AT_A_TIME)))
 
 
-async def measure(task: Task, search: Search) -> None:
-    """Search as the task wants, and print what came of it."""
+async def measure(name: str, task: Task, search: Search) -> None:
+    """Search as the task wants, and print what came of it; `name` is that of the peer."""
     found: list[dict[str, Any]] = []
     for size, asked in task.asked.items():
         queries = cycle(asked)
@@ -157,6 +158,7 @@ async def measure(task: Task, search: Search) -> None:
             seconds = time.perf_counter() - began
             found.append(
                 {
+                    "name": name,
                     "size": int(size),
                     "callers": callers,
                     "ms": ms,
@@ -193,7 +195,7 @@ async def run(peer: str, file: Path) -> None:
     task = Task(**json.loads(file.read_text("utf-8")))
     async with STORES[peer](task) as (store, search):
         await load(task, store)
-        await measure(task, search)
+        await measure(f"{peer} {version(peer)}", task, search)
 
 
 if __name__ == "__main__":

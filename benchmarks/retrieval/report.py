@@ -9,16 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from benchmarks.report import FigureTable, JudgedBar, ResultPart
-from benchmarks.retrieval.plan import NO_SIZE, SUBJECTS, MeasurementConditions
+from benchmarks.retrieval.plan import FLOORS, NO_SIZE, SUBJECTS, MeasurementConditions
 
 FLOOR_OF: Mapping[str, str] = {
-    "search": "floor_search",
-    "search_semantic": "floor_search",
-    "search_everything": "floor_search",
-    "search_vector": "floor_search",
-    "search_repeated": "floor_search",
-    "context": "floor_select",
-    "context_query": "floor_search",
+    subject: "floor_select" if subject == "context" else "floor_search"
+    for subject in SUBJECTS
+    if subject not in FLOORS
 }
 """The floor that each subject is compared with."""
 COLD, WARM = (f"start to first answer, {how}: s" for how in ("cold", "warm"))
