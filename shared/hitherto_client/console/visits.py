@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote, urlencode
 
+import grpc
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
@@ -70,8 +71,8 @@ class Visit:
         kept = {name: value for name, value in fields.items() if value not in (None, "", [])}
         return f"{quote(path)}?{urlencode(kept, doseq=True)}" if kept else quote(path)
 
-    def page(self, template: str, status: int = 200, /, **values: Any) -> Response:
-        """A page with what every page shows."""
+    def page(self, template: str, problem: Failure | None = None, /, **values: Any) -> Response:
+        """A page with what every page shows; `problem` is why a form is shown again."""
         notices, self.session.notices = self.session.notices, []
         shown = {
             "visit": self,
@@ -81,10 +82,10 @@ class Visit:
             "form_token": self.session.form_token,
             "notices": notices,
             "here": self.request.url.path,
-            "problem": None,
+            "problem": problem,
             **values,
         }
-        return HTMLResponse(render(template, shown), status)
+        return HTMLResponse(render(template, shown), problem.status if problem else 200)
 
     def go(self, path: str, notice: str = "", **fields: Any) -> Response:
         """Go on to another page, which says `notice`."""
@@ -94,10 +95,17 @@ class Visit:
 
     def fail(self, failure: Failure) -> Response:
         """A page that says why the request was not carried out."""
-        return self.page("failure.html", failure.status, failure=failure)
+        return self.page("failure.html", failure)
 
 
 Show = Callable[[Visit], Awaitable[Response]]
+ShowAgain = Callable[[Visit, Failure], Awaitable[Response]]
+_CORRECTABLE = (
+    grpc.StatusCode.INVALID_ARGUMENT,
+    grpc.StatusCode.ABORTED,
+    grpc.StatusCode.FAILED_PRECONDITION,
+)
+"""What whoever filled in a form can put right there."""
 
 
 def look(path: str, show: Show, *, about_user: bool = True) -> Route:
@@ -108,6 +116,20 @@ def look(path: str, show: Show, *, about_user: bool = True) -> Route:
 def change(path: str, show: Show, *, about_user: bool = True) -> Route:
     """What a form of a page leads to. The form must carry the token of the session."""
     return Route(path, _visited(show, about_user=about_user, changes=True), methods=["POST"])
+
+
+def or_again(save: Show, form: ShowAgain) -> Show:
+    """Saves what a form says, or shows the form again with what the services refused."""
+
+    async def show(visit: Visit) -> Response:
+        try:
+            return await save(visit)
+        except HithertoCallError as error:
+            if error.code not in _CORRECTABLE:
+                raise
+            return await form(visit, explain(error))
+
+    return show
 
 
 def _visited(

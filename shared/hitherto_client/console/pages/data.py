@@ -14,9 +14,8 @@ from google.protobuf import json_format
 from starlette.responses import Response, StreamingResponse
 
 from hitherto.v1 import privacy_pb2
-from hitherto_client.console.failures import Failure, explain
-from hitherto_client.console.visits import Visit, change, look
-from hitherto_client.errors import HithertoCallError
+from hitherto_client.console.failures import Failure
+from hitherto_client.console.visits import Show, Visit, change, look, or_again
 from hitherto_client.export import ExportBroken
 from hitherto_client.results import EraseReceipt
 from hitherto_client.wire import build
@@ -24,8 +23,8 @@ from hitherto_client.wire import build
 _PIECE_BYTES = 256 * 1024
 
 
-async def _data(visit: Visit) -> Response:
-    return visit.page("data.html")
+async def _data(visit: Visit, problem: Failure | None = None) -> Response:
+    return visit.page("data.html", problem)
 
 
 async def _export(visit: Visit) -> Response:
@@ -58,8 +57,6 @@ def _pieces(received: IO[bytes]) -> Iterator[bytes]:
 
 
 async def _clear(visit: Visit) -> Response:
-    if not _confirmed(visit):
-        return _not_confirmed(visit)
     counts = await visit.client.clear_memories(
         visit.user,
         include_profile=visit.form.ticked("include_profile"),
@@ -70,8 +67,6 @@ async def _clear(visit: Visit) -> Response:
 
 
 async def _erase(visit: Visit) -> Response:
-    if not _confirmed(visit):
-        return _not_confirmed(visit)
     receipt = await visit.client.erase_user(visit.user)
     visit.session.receipts[receipt.id] = _as_json(receipt)
     return visit.go(f"/data/receipts/{receipt.id}")
@@ -90,15 +85,16 @@ async def _receipt(visit: Visit) -> Response:
     return visit.page("receipt.html", receipt=json.loads(text), text=text)
 
 
-def _confirmed(visit: Visit) -> bool:
-    return visit.form.text("confirm") == visit.user
+def _confirmed(remove: Show) -> Show:
+    """Removes data of whoever's id was typed."""
 
+    async def show(visit: Visit) -> Response:
+        if visit.form.text("confirm") == visit.user:
+            return await remove(visit)
+        told = f"To confirm, type the user id exactly: {visit.user}"
+        return await _data(visit, Failure(400, "Nothing was removed", told))
 
-def _not_confirmed(visit: Visit) -> Response:
-    problem = Failure(
-        400, "Nothing was removed", f"To confirm, type the user id exactly: {visit.user}"
-    )
-    return visit.page("data.html", problem.status, problem=problem)
+    return show
 
 
 def _as_json(receipt: EraseReceipt) -> str:
@@ -112,18 +108,10 @@ _DAYS = ("retention_days", "message_retention_days")
 _MOST_DAYS = 2**31 - 1
 
 
-async def _settings(visit: Visit) -> Response:
-    return await _show_settings(visit)
-
-
-async def _show_settings(visit: Visit, problem: Failure | None = None) -> Response:
-    return visit.page(
-        "settings.html",
-        problem.status if problem else 200,
-        settings=await visit.client.get_user_settings(visit.user),
-        zones=sorted(available_timezones()),
-        problem=problem,
-    )
+async def _settings(visit: Visit, problem: Failure | None = None) -> Response:
+    settings = await visit.client.get_user_settings(visit.user)
+    zones = sorted(available_timezones())
+    return visit.page("settings.html", problem, settings=settings, zones=zones)
 
 
 async def _save_settings(visit: Visit) -> Response:
@@ -139,12 +127,7 @@ async def _save_settings(visit: Visit) -> Response:
     }
     if not changes:
         return visit.go("/settings", "Nothing was changed.")
-    try:
-        await visit.client.update_user_settings(visit.user, **changes)
-    except HithertoCallError as error:
-        if error.code.name not in ("INVALID_ARGUMENT", "FAILED_PRECONDITION"):
-            raise
-        return await _show_settings(visit, explain(error))
+    await visit.client.update_user_settings(visit.user, **changes)
     return visit.go("/settings", "Saved.")
 
 
@@ -156,10 +139,10 @@ async def _reset(visit: Visit) -> Response:
 ROUTES = (
     look("/data", _data),
     change("/data/export", _export),
-    change("/data/clear", _clear),
-    change("/data/erase", _erase),
+    change("/data/clear", _confirmed(_clear)),
+    change("/data/erase", _confirmed(_erase)),
     look("/data/receipts/{receipt_id}", _receipt),
     look("/settings", _settings),
-    change("/settings", _save_settings),
+    change("/settings", or_again(_save_settings, _settings)),
     change("/settings/reset", _reset),
 )

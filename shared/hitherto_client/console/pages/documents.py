@@ -7,10 +7,9 @@ from datetime import datetime
 from starlette.responses import Response
 
 from hitherto_client.console import bars
-from hitherto_client.console.failures import Failure, explain
+from hitherto_client.console.failures import Failure
 from hitherto_client.console.fields import FieldRefused
-from hitherto_client.console.visits import PAGE_SIZE, Visit, change, look
-from hitherto_client.errors import HithertoCallError
+from hitherto_client.console.visits import PAGE_SIZE, Visit, change, look, or_again
 from hitherto_client.inputs import DocumentInput
 
 SOURCE_TYPE = "console"
@@ -70,8 +69,8 @@ async def _delete(visit: Visit) -> Response:
     return visit.go("/documents", "The document is deleted. What was learnt from it stays.")
 
 
-async def _new(visit: Visit) -> Response:
-    return visit.page("new_document.html", form=visit.form)
+async def _new(visit: Visit, problem: Failure | None = None) -> Response:
+    return visit.page("new_document.html", problem, form=visit.form)
 
 
 async def _save(visit: Visit) -> Response:
@@ -87,13 +86,7 @@ async def _save(visit: Visit) -> Response:
     }
     if end:
         given["expires_at"] = end
-    try:
-        saved = await visit.client.ingest_documents(visit.user, [given])
-    except HithertoCallError as error:
-        if error.code.name != "INVALID_ARGUMENT":
-            raise
-        problem = explain(error)
-        return visit.page("new_document.html", problem.status, form=form, problem=problem)
+    saved = await visit.client.ingest_documents(visit.user, [given])
     if not saved.document_ids:
         return visit.go("/documents", "Nothing was stored: memory is switched off.")
     told = "This document was known already." if saved.unchanged_count else "Stored."
@@ -103,7 +96,7 @@ async def _save(visit: Visit) -> Response:
 ROUTES = (
     look("/documents", _documents),
     look("/documents/new", _new),
-    change("/documents/new", _save),
+    change("/documents/new", or_again(_save, _new)),
     look("/documents/{document}", _document),
     change("/documents/{document}/expiry", _expire),
     change("/documents/{document}/delete", _delete),

@@ -7,10 +7,9 @@ from typing import Any, get_args
 from starlette.responses import Response
 
 from hitherto_client.console import bars
-from hitherto_client.console.failures import explain
+from hitherto_client.console.failures import Failure
 from hitherto_client.console.fields import Fields
-from hitherto_client.console.visits import PAGE_SIZE, Visit, change, look
-from hitherto_client.errors import HithertoCallError
+from hitherto_client.console.visits import PAGE_SIZE, Visit, change, look, or_again
 from hitherto_client.words import Confidence, MemorySource, MemoryStatus, MemoryType, PromptTemplate
 
 TYPES: tuple[str, ...] = get_args(MemoryType)
@@ -108,37 +107,25 @@ async def _timeline(visit: Visit) -> Response:
     return visit.page("timeline.html", found=found, dated=dated, first=first, last=last)
 
 
-async def _new(visit: Visit) -> Response:
-    return visit.page("new_memory.html", form=visit.form, **_choices())
+async def _new(visit: Visit, problem: Failure | None = None) -> Response:
+    return visit.page("new_memory.html", problem, form=visit.form, **_choices())
 
 
 async def _save(visit: Visit) -> Response:
     form = visit.form
-    try:
-        saved = await visit.client.save_memory(
-            visit.user,
-            form.text("content"),
-            type=form.word("type", TYPES),
-            detail=form.text("detail"),
-            importance=form.share("importance"),
-            tags=form.listed("tags"),
-            valid_from=form.day("valid_from"),
-            expires_at=form.day("expires_at"),
-            sensitive=form.ticked("sensitive"),
-        )
-    except HithertoCallError as error:
-        if error.code.name != "INVALID_ARGUMENT":
-            raise
-        problem = explain(error)
-        return visit.page(
-            "new_memory.html", problem.status, form=form, problem=problem, **_choices()
-        )
-    notice = (
-        "This was known already; the memory has a new version."
-        if saved.deduplicated
-        else ("Saved.")
+    saved = await visit.client.save_memory(
+        visit.user,
+        form.text("content"),
+        type=form.word("type", TYPES),
+        detail=form.text("detail"),
+        importance=form.share("importance"),
+        tags=form.listed("tags"),
+        valid_from=form.day("valid_from"),
+        expires_at=form.day("expires_at"),
+        sensitive=form.ticked("sensitive"),
     )
-    return visit.go(f"/memories/{saved.memory.id}", notice)
+    known = "This was known already; the memory has a new version."
+    return visit.go(f"/memories/{saved.memory.id}", known if saved.deduplicated else "Saved.")
 
 
 _TEMPLATES = tuple(name for name in get_args(PromptTemplate) if name != "custom")
@@ -177,6 +164,6 @@ ROUTES = (
     look("/memories", _memories),
     look("/timeline", _timeline),
     look("/memories/new", _new),
-    change("/memories/new", _save),
+    change("/memories/new", or_again(_save, _new)),
     look("/told", _told),
 )

@@ -12,10 +12,10 @@ import grpc
 from starlette.responses import Response
 
 from hitherto_client.console import bars
-from hitherto_client.console.failures import Failure, explain
+from hitherto_client.console.failures import Failure
 from hitherto_client.console.fields import FieldRefused
 from hitherto_client.console.pages.memories import CONFIDENCES, TYPES
-from hitherto_client.console.visits import PAGE_SIZE, Visit, change, look
+from hitherto_client.console.visits import PAGE_SIZE, Visit, change, look, or_again
 from hitherto_client.errors import HithertoCallError
 from hitherto_client.results import Memory, Message
 
@@ -35,11 +35,7 @@ class SourceQuote:
     after: Message | None
 
 
-async def _memory(visit: Visit) -> Response:
-    return await _shown(visit)
-
-
-async def _shown(visit: Visit, problem: Failure | None = None) -> Response:
+async def _memory(visit: Visit, problem: Failure | None = None) -> Response:
     memory = await visit.client.get_memory(visit.user, visit.named("memory_id"))
     if memory is None:
         return visit.fail(
@@ -55,7 +51,7 @@ async def _shown(visit: Visit, problem: Failure | None = None) -> Response:
     first, last = _ends(memory, related)
     return visit.page(
         "memory.html",
-        problem.status if problem else 200,
+        problem,
         memory=memory,
         history=history,
         quotes=quotes,
@@ -63,7 +59,6 @@ async def _shown(visit: Visit, problem: Failure | None = None) -> Response:
         first=first,
         last=last,
         form=visit.form,
-        problem=problem,
         types=TYPES,
         confidences=CONFIDENCES,
     )
@@ -159,14 +154,9 @@ async def _correct(visit: Visit) -> Response:
     changed, cleared = _changes(memory, given)
     if not changed and not cleared:
         return visit.go(f"/memories/{memory_id}", "Nothing was changed.")
-    try:
-        await visit.client.update_memory(
-            visit.user, memory_id, **changed, clear=cleared, version=version
-        )
-    except HithertoCallError as error:
-        if error.code.name not in ("INVALID_ARGUMENT", "ABORTED", "FAILED_PRECONDITION"):
-            raise
-        return await _shown(visit, explain(error))
+    await visit.client.update_memory(
+        visit.user, memory_id, **changed, clear=cleared, version=version
+    )
     return visit.go(f"/memories/{memory_id}", "Corrected. The earlier version is in the history.")
 
 
@@ -223,7 +213,7 @@ async def _review(visit: Visit) -> Response:
 
 ROUTES = (
     look("/memories/{memory_id}", _memory),
-    change("/memories/{memory_id}/correct", _correct),
+    change("/memories/{memory_id}/correct", or_again(_correct, _memory)),
     change("/memories/{memory_id}/forget", _forget),
     change("/memories/{memory_id}/restore", _restore),
     change("/memories/{memory_id}/review", _review),

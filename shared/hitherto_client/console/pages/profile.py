@@ -9,11 +9,10 @@ from typing import Any
 
 from starlette.responses import Response
 
-from hitherto_client.console.failures import explain
+from hitherto_client.console.failures import Failure
 from hitherto_client.console.fields import FieldRefused, Fields
 from hitherto_client.console.rendering import plain
-from hitherto_client.console.visits import PAGE_SIZE, Visit, change, look
-from hitherto_client.errors import HithertoCallError
+from hitherto_client.console.visits import PAGE_SIZE, Visit, change, look, or_again
 from hitherto_client.results import Profile
 
 _GROUPS = ("facts", "preferences", "metadata")
@@ -106,9 +105,11 @@ async def _profile(visit: Visit) -> Response:
     return visit.page("profile.html", profile=profile, leaves=leaves(profile), history=history)
 
 
-async def _edit(visit: Visit) -> Response:
+async def _edit(visit: Visit, problem: Failure | None = None) -> Response:
     profile = await visit.client.get_profile(visit.user)
-    return visit.page("profile_edit.html", profile=profile, leaves=leaves(profile), form=visit.form)
+    return visit.page(
+        "profile_edit.html", problem, profile=profile, leaves=leaves(profile), form=visit.form
+    )
 
 
 async def _save(visit: Visit) -> Response:
@@ -117,20 +118,7 @@ async def _save(visit: Visit) -> Response:
     if not changes and not cleared:
         return visit.go("/profile", "Nothing was changed.")
     version = visit.form.whole("version", least=0, most=2**31 - 1) or 0
-    try:
-        await visit.client.update_profile(visit.user, **changes, clear=cleared, version=version)
-    except HithertoCallError as error:
-        if error.code.name not in ("INVALID_ARGUMENT", "ABORTED", "FAILED_PRECONDITION"):
-            raise
-        problem = explain(error)
-        return visit.page(
-            "profile_edit.html",
-            problem.status,
-            profile=profile,
-            leaves=leaves(profile),
-            form=visit.form,
-            problem=problem,
-        )
+    await visit.client.update_profile(visit.user, **changes, clear=cleared, version=version)
     return visit.go("/profile", "Saved.")
 
 
@@ -183,5 +171,5 @@ ROUTES = (
     look("/people", _people, about_user=False),
     look("/profile", _profile),
     look("/profile/edit", _edit),
-    change("/profile/edit", _save),
+    change("/profile/edit", or_again(_save, _edit)),
 )
