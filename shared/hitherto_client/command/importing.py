@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import nullcontext
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 from zipfile import BadZipFile
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -96,7 +96,7 @@ def _run(options: argparse.Namespace, output: Output) -> int:
     if options.source == EXPORTED:
         return restore(options, output)
     if options.dry_run:
-        return _plan(options, output)
+        return _plan(options, defaults, output)
     files = [
         _File(name, size_of(name), defaults, kind, options)
         for name in options.files
@@ -104,7 +104,6 @@ def _run(options: argparse.Namespace, output: Output) -> int:
         for kind in (FORMATS[options.source].kinds if options.source else ("",))
     ]
     token = ""
-    end_known = all(file.size is not None for file in files)
 
     def left() -> str:
         taken = sum(file.accepted for file in files)
@@ -116,7 +115,7 @@ def _run(options: argparse.Namespace, output: Output) -> int:
 
     with (
         connect(options) as client,
-        Bar(output, end_known=end_known) as bar,
+        Bar(output, end_known=_end_known(files)) as bar,
         if_stopped(output, left),
     ):
         for file in files:
@@ -135,23 +134,22 @@ def _import(
         file.accepted, file.turned_away = made.accepted, made.refused
         _show(bar, files)
 
-    with nullcontext() if file.options.source else open_file(file.name) as lines:
-        records = _exported(file) if lines is None else _records(file, lines)
+    with closing(_of_one_kind(file)) as records:
         first = next(records, None)
         if first is None:
             return ""
         _show(bar, files)
-        records, connection = chain((first,), records), client.connection
+        every, connection = chain((first,), records), client.connection
         how: tuple[Any, Iterator[Any], Any] = (
             (
                 connection.memories.StreamMemories,
-                memory_requests(_items(file, records, _memory)),
+                memory_requests(_items(file, every, _memory)),
                 memory_service_pb2.StreamMemoriesResponse(),
             )
             if file.kind == "memories"
             else (
                 connection.extraction.StreamTranscripts,
-                transcript_requests(_items(file, records, _transcripts)),
+                transcript_requests(_items(file, every, _transcripts)),
                 extraction_service_pb2.StreamTranscriptsResponse(),
             )
         )
@@ -164,34 +162,27 @@ def _import(
     return str(reply.consistency_token)
 
 
-def _records(file: _File, stream: BinaryIO) -> Iterator[Record]:
-    """The JSON objects of a file, the first of which settles its kind."""
-    for record in read_records(stream):
-        file.read = record.end
+def _of_one_kind(file: _File) -> Generator[Record]:
+    """The records of a file that are to be sent; the first line of ours settles the kind."""
+    for record in _records(file):
         if record.value is None:
             file.refuse(record.line, record.problem)
             continue
-        if not file.kind:
-            file.kind = "transcripts" if "messages" in record.value else "memories"
-        yield record
+        kind = "transcripts" if "messages" in record.value else "memories"
+        file.kind = file.kind or kind
+        # An export holds both kinds, each for a stream of its own.
+        if not file.options.source or kind == file.kind:
+            yield record
 
 
-def _exported(file: _File) -> Iterator[Record]:
-    """The records of another product's export that are of the file's kind."""
-    for line, (value, share) in enumerate(_values(file.name, file.options), 1):
-        file.read = int(share * (file.size or 0))
-        if ("messages" in value) == (file.kind == "transcripts"):
-            yield Record(line, file.read, value)
-
-
-def _values(name: str, options: argparse.Namespace) -> Iterator[tuple[dict[str, Any], float]]:
-    """What a file holds, and how much of it was read."""
+def _records(file: _File) -> Iterator[Record]:
+    """What a file holds, whichever product wrote it."""
+    options = file.options
     if options.source is None:
-        size = size_of(name) or 1
-        with open_file(name) as stream:
+        with open_file(file.name) as stream:
             for record in read_records(stream):
-                if record.value is not None:
-                    yield record.value, record.end / size
+                file.read = record.end
+                yield record
         return
     try:
         zone = ZoneInfo(options.time_zone or "UTC")
@@ -199,24 +190,35 @@ def _values(name: str, options: argparse.Namespace) -> Iterator[tuple[dict[str, 
         raise UsageError(f"there is no time zone {options.time_zone!r}") from None
     position = ExportPosition()
     try:
-        for value in read_export(
-            options.source, Path(name), position, me=options.me, zone=zone, dates=options.dates
+        for line, value in enumerate(
+            read_export(
+                options.source,
+                Path(file.name),
+                position,
+                me=options.me,
+                zone=zone,
+                dates=options.dates,
+            ),
+            start=1,
         ):
-            yield value | {"user_id": options.user}, position.share
+            file.read = int(position.share * (file.size or 0))
+            yield Record(line, file.read, value | {"user_id": options.user})
     except ExportUnreadable as error:
-        raise UsageError(f"{name} {error}") from None
+        raise UsageError(f"{file.name} {error}") from None
     except (OSError, BadZipFile) as error:
-        raise UsageError(f"{name} cannot be read ({error})") from None
+        raise UsageError(f"{file.name} cannot be read ({error})") from None
 
 
-def _plan(options: argparse.Namespace, output: Output) -> int:
+def _plan(options: argparse.Namespace, defaults: Defaults, output: Output) -> int:
     """Count what would be imported, and what learning from it would cost."""
     plan = ImportPlan(options.price)
-    with Bar(output) as bar:
-        for number, name in enumerate(options.files):
-            for value, share in _values(name, options):
-                plan.count(value)
-                bar.show((number + share) / len(options.files), f"{plan.messages} messages")
+    files = [_File(name, size_of(name), defaults, "", options) for name in options.files]
+    with Bar(output, end_known=_end_known(files)) as bar:
+        for file in files:
+            for record in _records(file):
+                if record.value is not None:
+                    plan.count(record.value)
+                _progress(bar, files, plan.messages, f"{plan.messages} messages")
     if output.as_json:
         output.document(plan.as_dict())
     else:
@@ -263,11 +265,20 @@ def _show(bar: Bar, files: list[_File]) -> None:
     accepted = sum(file.accepted for file in files)
     refused = sum(file.refused for file in files)
     text = f"{accepted} taken" + (f", {refused} refused" if refused else "")
-    sizes = [file.size for file in files if file.size is not None]
-    if len(sizes) < len(files):
-        bar.count(accepted + refused, text)
-    else:
-        bar.show(min(sum(file.read for file in files) / max(sum(sizes), 1), 1.0), text)
+    _progress(bar, files, accepted + refused, text)
+
+
+def _end_known(files: list[_File]) -> bool:
+    return all(file.size is not None for file in files)
+
+
+def _progress(bar: Bar, files: list[_File], done: int, text: str) -> None:
+    """Show which share of the files is read, or what is done where only reading them will tell."""
+    if not _end_known(files):
+        bar.count(done, text)
+        return
+    size = sum(file.size or 0 for file in files)
+    bar.show(min(sum(file.read for file in files) / max(size, 1), 1.0), text)
 
 
 def _tell(output: Output, files: list[_File]) -> None:

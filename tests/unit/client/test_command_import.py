@@ -375,6 +375,25 @@ def test_a_damaged_packed_file_ends_with_a_sentence(
     assert captured.out == ""
 
 
+@pytest.mark.parametrize("packed", [True, False])
+def test_a_trial_run_shows_no_share_of_what_has_no_known_size(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    packed: bool,
+) -> None:
+    plain = Path(write(tmp_path, talk("c1"), talk("c2")))
+    name = f"{plain}.gz" if packed else "-"
+    if packed:
+        Path(name).write_bytes(gzip.compress(plain.read_bytes()))
+    with plain.open(encoding="utf-8") as stream:
+        monkeypatch.setattr("sys.stdin", stream)
+        assert main(["import", "--user", "ana", "--dry-run", name]) == 0
+    captured = capsys.readouterr()
+    assert captured.out.startswith("2 conversations with")
+    assert "%" not in captured.err
+
+
 def test_parts_of_a_conversation_are_one(ready: Fakes, tmp_path: Path) -> None:
     messages = [{"role": "user", "content": "x" * 60_000} for _ in range(80)]
     assert main(["import", write(tmp_path, talk("long", messages=messages))]) == 0
