@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hitherto.v1 import privacy_pb2
 from hitherto_client.command.local_database import on_database, server_packages
-from hitherto_client.command.options import Argument
+from hitherto_client.command.options import Argument, Repeated
 from hitherto_client.command.output import FAILED, OK, Output, UsageError
 from hitherto_client.command.rpc import EVERYBODY, SINCE, UNTIL, Command, CommandGroup, Option, Rpc
 from hitherto_client.command.show import Column, Rows, show_rows
@@ -152,15 +152,12 @@ COMMANDS = (
                 "FILE",
                 type=Path,
             ),
-            Argument(
+            Repeated(
                 "--public-key",
-                "a key that signed digests, in PEM form; may be given several times "
-                "(default: that of this installation)",
+                "a key that signed digests, in PEM form (default: that of this installation)",
                 "FILE",
                 dest="public_keys",
                 type=Path,
-                action="append",
-                default=[],
             ),
             run=_verify,
             local=True,

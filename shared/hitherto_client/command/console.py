@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from hitherto_client.command.options import Argument, Switch
+from hitherto_client.command.options import Argument, Repeated, Switch
 from hitherto_client.command.output import OK, Output, UsageError
 from hitherto_client.command.rpc import Command
 
@@ -88,13 +88,7 @@ COMMANDS = (
             " loopback",
         ),
         Argument("--user", "with --local: show this user only", "USER", default=""),
-        Argument(
-            "--public-host",
-            "a host name by which browsers ask for it; may be given several times",
-            "NAME",
-            action="append",
-            default=[],
-        ),
+        Repeated("--public-host", "a host name by which browsers ask for it", "NAME"),
         Argument("--tls-certificate", "PEM file", "FILE"),
         Argument("--tls-key", "PEM file", "FILE"),
         Switch(

@@ -9,7 +9,7 @@ from google.protobuf import json_format
 
 from hitherto.v1 import memory_pb2
 from hitherto_client.command.memories import MEMORIES
-from hitherto_client.command.options import PAGING, Argument, OneOf, read_text
+from hitherto_client.command.options import PAGING, Argument, OneOf, Repeated, read_text
 from hitherto_client.command.output import Output, UsageError
 from hitherto_client.command.rpc import USER, Command, Option, Rpc, given, of
 from hitherto_client.command.show import Column, Rows, show_rows
@@ -179,13 +179,11 @@ COMMANDS = (
         _CORRECT,
         Argument("content", "the corrected statement; - reads standard input", "TEXT", nargs="?"),
         *of(memory_pb2.Memory, *_CORRECTED),
-        Argument(
+        Repeated(
             "--clear",
             "empty a field, such as tags, expires_at or metadata.project",
             "FIELD",
             dest="cleared",
-            action="append",
-            default=[],
         ),
         _SENSITIVE,
         run=_correct,

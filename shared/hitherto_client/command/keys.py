@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from hitherto_client.command.local_database import on_database
-from hitherto_client.command.options import Argument, natural
+from hitherto_client.command.options import Argument, Repeated, natural
 from hitherto_client.command.output import FAILED, OK, Output, UsageError
 from hitherto_client.command.rpc import Command, CommandGroup
 from hitherto_client.command.show import Column, show_rows
@@ -40,12 +40,10 @@ def _create(options: argparse.Namespace, output: Output) -> int:
     if options.user is not None:
         _check_label("--user", options.user)
     user_ids = _for_users(options)
-    departments = None if options.departments is None else sorted(set(options.departments))
-    if user_ids is not None and departments is None:
-        departments = []
-    for department in departments or ():
+    departments = sorted(set(options.departments))
+    for department in departments:
         _check_label("--department", department)
-    if departments is not None and len(departments) > _MAX_DEPARTMENTS:
+    if len(departments) > _MAX_DEPARTMENTS:
         raise UsageError(f"--department may be given at most {_MAX_DEPARTMENTS} times")
     fields: dict[str, Any] = {
         "tenant_id": options.tenant,
@@ -53,8 +51,9 @@ def _create(options: argparse.Namespace, output: Output) -> int:
         "scopes": [name for name in _SCOPES if name in (options.scopes or ("read", "write"))],
         "user_id": options.user,
         "user_ids": user_ids,
-        "departments": departments,
-        "capabilities": sorted(set(options.capabilities or ())),
+        # A key for some users reaches no department unless it says so.
+        "departments": departments if departments or user_ids else None,
+        "capabilities": sorted(set(options.capabilities)),
         "expires_at": datetime.now(UTC) + timedelta(days=days) if days else None,
     }
 
@@ -118,7 +117,7 @@ def _check_label(flag: str, text: str, most: int = _MAX_NAME) -> None:
 
 def _for_users(options: argparse.Namespace) -> list[str] | None:
     """The users of --for-user, each once as it is stored; None without the option."""
-    if options.for_users is None:
+    if not options.for_users:
         return None
     if options.user is not None:
         raise UsageError("--user is for a person's key and --for-user for a service's: give one")
@@ -180,7 +179,6 @@ _KEYS = (
 
 
 _TENANT = Argument("--tenant", "the tenant of the keys (default: default)", default="default")
-_AGAIN = "; may be given several times"
 COMMANDS = (
     CommandGroup(
         "keys",
@@ -191,34 +189,29 @@ COMMANDS = (
             None,
             Argument("--name", "the purpose of the key, as shown in lists", required=True),
             Argument("--user", "restrict it to this user (default: any user)", "USER"),
-            Argument(
+            Repeated(
                 "--scope",
-                f"access scope (default: read and write){_AGAIN}",
+                "access scope (default: read and write)",
                 dest="scopes",
-                action="append",
                 choices=_SCOPES,
             ),
-            Argument(
+            Repeated(
                 "--for-user",
-                "restrict a service's key to the users named in this way, not together "
-                f"with --user{_AGAIN}",
+                "restrict a service's key to the users named in this way, not together with --user",
                 "USER",
                 dest="for_users",
-                action="append",
             ),
-            Argument(
+            Repeated(
                 "--department",
                 "restrict it to the users of this department, besides those of --for-user; "
-                f"with --user, let that person see their profiles{_AGAIN}",
+                "with --user, let that person see their profiles",
                 "NAME",
                 dest="departments",
-                action="append",
             ),
-            Argument(
+            Repeated(
                 "--capability",
-                f"a right in addition to its scopes (default: none){_AGAIN}",
+                "a right in addition to its scopes (default: none)",
                 dest="capabilities",
-                action="append",
                 choices=_CAPABILITIES,
             ),
             Argument("--expires-days", "days until it expires (default: never)", "N", type=natural),

@@ -189,6 +189,14 @@ class Switch(Argument):
         super().__init__(flag, help, action="store_true")
 
 
+class Repeated(Argument):
+    """An option that may be given several times: a list of values, empty without it."""
+
+    def __init__(self, flag: str, help: str, metavar: str | None = None, **more: Any) -> None:
+        told = f"{help}; may be given several times"
+        super().__init__(flag, told, metavar, action="append", default=[], **more)
+
+
 class OneOf:
     """Options of which one may be given, or must be."""
 

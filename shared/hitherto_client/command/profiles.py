@@ -10,7 +10,7 @@ from typing import Any
 from google.protobuf import json_format
 
 from hitherto.v1 import profile_pb2
-from hitherto_client.command.options import Argument, connect
+from hitherto_client.command.options import Argument, Repeated, connect
 from hitherto_client.command.output import OK, Output, UsageError
 from hitherto_client.command.rpc import CONSISTENCY, USER, Command, Option, Rpc, of
 from hitherto_client.command.show import Column, OneRecord, Pair, Rows, show_record
@@ -181,7 +181,7 @@ COMMANDS = (
             "PATH=VALUE",
             nargs="*",
         ),
-        Argument("--clear", "remove it", "PATH", dest="cleared", action="append", default=[]),
+        Repeated("--clear", "remove it", "PATH", dest="cleared"),
         *of(_UPDATE.request, *_UPDATE.options),
         run=_profile,
     ),

@@ -9,7 +9,7 @@ from typing import Any
 
 from hitherto.v1 import entity_pb2
 from hitherto_client.command.memories import FILTERS, TIME_TRAVEL
-from hitherto_client.command.options import Argument, number, read_text, whole
+from hitherto_client.command.options import Argument, Repeated, number, read_text, whole
 from hitherto_client.command.output import Output, UsageError
 from hitherto_client.command.result_view import (
     show_excerpts,
@@ -159,14 +159,12 @@ COMMANDS = (
         "search",
         "Find memories, messages, summaries and documents.",
         _SEARCH,
-        Argument(
+        Repeated(
             "--weight",
-            "weight of a component of the ranking; may be given several times",
+            "weight of a component of the ranking",
             "NAME=VALUE",
             dest="weights",
             type=_weight,
-            action="append",
-            default=[],
         ),
         Argument(
             "--excerpt",

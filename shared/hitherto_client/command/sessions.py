@@ -8,7 +8,7 @@ from typing import Any
 from google.protobuf import json_format
 
 from hitherto.v1 import profile_pb2
-from hitherto_client.command.options import Argument, Switch, json_object, number
+from hitherto_client.command.options import Argument, Repeated, Switch, json_object, number
 from hitherto_client.command.output import Output
 from hitherto_client.command.rpc import CONSISTENCY, USER, Command, CommandGroup, Option, Rpc
 from hitherto_client.command.show import Column, Pair, nothing, show_record, show_rows
@@ -111,13 +111,12 @@ COMMANDS = (
         "Show the working memory of a session, or change it.",
         _GET,
         Argument("--context", "replace the context; {} clears it", "JSON", type=json_object),
-        Argument(
+        Repeated(
             "--recent",
-            "replace the recent items; may be given several times",
+            "replace the recent items",
             "ID[=RELEVANCE]",
             dest="recent_items",
             type=_item,
-            action="append",
         ),
         Switch("--renew", "renew the context's lifetime without changing it"),
         run=lambda options, output: (_UPDATE if _changes(options) else _GET).run(options, output),

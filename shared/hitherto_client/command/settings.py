@@ -11,7 +11,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from hitherto.v1 import memory_pb2, privacy_pb2
 from hitherto_client import Hitherto
 from hitherto_client._sync.privacy import CLEAR_SECONDS
-from hitherto_client.command.options import Argument
+from hitherto_client.command.options import Argument, Repeated
 from hitherto_client.command.output import Output, UsageError
 from hitherto_client.command.rpc import USER, Command, Option, Rpc
 from hitherto_client.command.show import CountsLine, OneRecord, words
@@ -114,14 +114,7 @@ COMMANDS = (
             "NAME=VALUE",
             nargs="*",
         ),
-        Argument(
-            "--reset",
-            "reset to the installation's value",
-            "NAME",
-            action="append",
-            default=[],
-            choices=list(_FIELDS),
-        ),
+        Repeated("--reset", "reset to the installation's value", "NAME", choices=list(_FIELDS)),
         run=_settings,
     ),
     Command(
