@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 from google.protobuf.message import DecodeError
 from hypothesis import given, settings
@@ -67,9 +69,45 @@ def test_what_is_no_message_at_all(data: bytes) -> None:
     assert undecodable_field(SUBMIT.DESCRIPTOR, data).field == "request"
 
 
-def test_millions_of_fields_are_not_all_looked_at() -> None:
-    data = b"\x18\x01" * 1_000_000 + b"\x12\x01\xff"
+def test_millions_of_messages_are_not_all_looked_at() -> None:
+    data = b"\x0a\x00" * 1_000_000 + b"\x12\x01\xff"
     assert undecodable_field(SUBMIT.DESCRIPTOR, data).field == "request"
+
+
+def test_what_holds_no_text_hides_no_fault() -> None:
+    data = b"\x18\x01" * 1_000_000 + b"\x12\x01\xff"
+    assert undecodable_field(SUBMIT.DESCRIPTOR, data).field == "idempotency_key"
+
+
+def test_the_largest_request_nested_to_the_limit_is_searched_in_little_memory() -> None:
+    leaf = b"\xff" * (3 << 20)
+    # Value.list_value.values, again and again, around one text.
+    nested = b"\x1a" + varint(len(leaf)) + leaf
+    for _ in range(40):
+        nested = b"\x0a" + varint(len(nested)) + nested
+        nested = b"\x32" + varint(len(nested)) + nested
+    entry = b"\x0a\x01k" + b"\x12" + varint(len(nested)) + nested
+    metadata = b"\x0a" + varint(len(entry)) + entry
+    number = conversation_pb2.Message.DESCRIPTOR.fields_by_name["metadata"].number
+    message = varint(number << 3 | 2) + varint(len(metadata)) + metadata
+    number = conversation_pb2.Transcript.DESCRIPTOR.fields_by_name["messages"].number
+    transcript = varint(number << 3 | 2) + varint(len(message)) + message
+    data = b"\x0a" + varint(len(transcript)) + transcript
+    tracemalloc.start()
+    try:
+        found = undecodable_field(SUBMIT.DESCRIPTOR, data)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (found.field, found.description) == (
+        "transcripts[0].messages[0].metadata",
+        "must be valid UTF-8",
+    )
+    assert peak < 4 * len(data)
+
+
+def varint(number: int) -> bytes:
+    return bytes([number]) if number < 128 else bytes([number % 128 + 128]) + varint(number // 128)
 
 
 @settings(max_examples=300, deadline=None, database=None, derandomize=True)

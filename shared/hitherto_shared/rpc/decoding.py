@@ -1,22 +1,20 @@
 """Decodes requests, and refuses bytes that would grow many times over in memory.
 
 A nested message of two bytes takes a hundred once it is decoded, so 4 MiB of them become 280 MB.
-They are counted first, with a schema in which every nested message is plain bytes: that runs in the
-protobuf runtime and costs no more than reading the bytes once for each level.
+They are counted first, level by level, in their outlines (`outlines`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import DecodeError
 
 from hitherto_shared.errors import Exhausted, FieldViolation, HithertoError, InvalidRequest
+from hitherto_shared.rpc.outlines import Outline, outline_of
 from hitherto_shared.rpc.undecodable import undecodable_field
 
 MAX_ELEMENTS = 250_000
@@ -53,7 +51,7 @@ class Decoder:
         """
         if self.declared is not None and len(data) > COUNTED_BYTES:
             try:
-                overfull = _overfull(_outline(self.declared), data)
+                overfull = _overfull(outline_of(self.declared), data)
             except DecodeError:
                 # Not decoded to find the fault: the part before it is not counted.
                 raise self._undecodable(data) from None
@@ -85,20 +83,7 @@ class Decoder:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Outline:
-    """A message in which all that is repeated or nested is plain bytes.
-
-    Attributes:
-        parse: Reads it.
-        fields: Their names, each with the outline of what is nested there, or None for text.
-    """
-
-    parse: Callable[[bytes], Any]
-    fields: dict[str, _Outline | None]
-
-
-def _overfull(outline: _Outline, data: bytes) -> str | None:
+def _overfull(outline: Outline, data: bytes) -> str | None:
     """Where a request has too many elements, level by level and all of one kind at once; or None.
 
     Messages of one kind in a row read as one message with the elements of all. Bytes at one path
@@ -109,71 +94,21 @@ def _overfull(outline: _Outline, data: bytes) -> str | None:
         DecodeError: The bytes are not in the wire format.
     """
     elements = paths = 0
-    level: list[tuple[str, _Outline, bytes]] = [("", outline, data)]
+    level: list[tuple[str, Outline, bytes]] = [("", outline, data)]
     while elements + sum(len(below) for _, _, below in level) // _SMALLEST > MAX_ELEMENTS:
-        beneath: list[tuple[str, _Outline, bytes]] = []
+        beneath: list[tuple[str, Outline, bytes]] = []
         for path, here, joined in level:
             paths += 1
             read = here.parse(joined)
-            for name, nested in here.fields.items():
-                found = getattr(read, name)
+            for field, nested in here.fields:
+                if nested is None and not field.is_repeated:
+                    continue
+                found = getattr(read, field.name)
                 elements += len(found)
-                where = f"{path}.{name}" if path else name
+                where = f"{path}.{field.name}" if path else field.name
                 if elements > MAX_ELEMENTS or paths > _MAX_PATHS:
                     return where
                 if nested is not None and found:
                     beneath.append((where, nested, b"".join(found)))
         level = beneath
     return None
-
-
-@cache
-def _outline(declared: Descriptor) -> _Outline:
-    """The outline of a message and of all that may be nested in it."""
-    file = descriptor_pb2.FileDescriptorProto(
-        name="outline.proto", package="outline", syntax="proto2"
-    )
-    kinds: dict[str, str] = {}
-    nested: dict[str, dict[str, Descriptor | None]] = {}
-    waiting = [declared]
-    while waiting:
-        message = waiting.pop()
-        if message.full_name in kinds:
-            continue
-        kinds[message.full_name] = f"M{len(kinds)}"
-        outlined = file.message_type.add(name=kinds[message.full_name])
-        inside = nested[message.full_name] = {}
-        for field in message.fields:
-            inner = field.message_type
-            if inner is None and not _many_texts(field):
-                continue
-            outlined.field.add(
-                name=field.name,
-                number=field.number,
-                label=descriptor_pb2.FieldDescriptorProto.LABEL_REPEATED,
-                type=descriptor_pb2.FieldDescriptorProto.TYPE_BYTES,
-            )
-            inside[field.name] = inner
-            if inner is not None:
-                waiting.append(inner)
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
-    outlines: dict[str, _Outline] = {}
-    for name, kind in kinds.items():
-        found: Any = message_factory.GetMessageClass(
-            pool.FindMessageTypeByName(f"{file.package}.{kind}")
-        )
-        outlines[name] = _Outline(found.FromString, {})
-    for name, inside in nested.items():
-        for field_name, inner in inside.items():
-            outlines[name].fields[field_name] = (
-                outlines[inner.full_name] if inner is not None else None
-            )
-    return outlines[declared.full_name]
-
-
-def _many_texts(field: FieldDescriptor) -> bool:
-    return field.is_repeated and field.type in (
-        FieldDescriptor.TYPE_STRING,
-        FieldDescriptor.TYPE_BYTES,
-    )
