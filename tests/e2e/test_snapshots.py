@@ -15,6 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import grpc
+import psycopg
 import pytest
 
 from hitherto.v1 import (
@@ -150,13 +151,17 @@ class Stage:
             await self.pair.snapshots.loaded()
         raise AssertionError(f"{request.user_id} is not held")
 
-    async def both(self, method: str, request: Any) -> tuple[Any, Any]:
+    async def replies(self, method: str, request: Any) -> tuple[Any, Any]:
         """The replies to one call: from what is held, and by the database."""
         holding = getattr(self.services.retrieval, method)
         credential = [("authorization", f"Bearer {self.tenant.token}")]
         await self.come_back(method, request)
         held = await holding(request)
-        plain = await getattr(self.pair.reading, method)(request, metadata=credential)
+        return held, await getattr(self.pair.reading, method)(request, metadata=credential)
+
+    async def both(self, method: str, request: Any) -> tuple[Any, Any]:
+        """The replies to one call, as far as both can be the same."""
+        held, plain = await self.replies(method, request)
         stripped, scores = _comparable(plain)
         near = [pytest.approx(each, abs=1e-6) for each in scores]
         return _comparable(held), (stripped, near)
@@ -329,6 +334,47 @@ async def test_both_answer_alike_while_everything_changes(stage: Stage) -> None:
     assert compared > 50
     assert blocks > 20
     assert refreshes() > before + 5
+
+
+async def test_a_kept_context_is_the_databases_own(stage: Stage) -> None:
+    """D1, D2: all of it, in any form, while memories are changed, told, and told again."""
+    chance = random.Random(11)
+    known: list[str] = []
+    blocks = set()
+    for _ in range(6):
+        with suppress(grpc.aio.AioRpcError):
+            await _change(stage, chance, known)
+        forms = [_listed(chance) for _ in range(3)]
+        for form in forms:
+            form.ClearField("query")
+            form.count_access = False
+            form.template = chance.choice(search_pb2.PromptTemplate.values()[:5])
+            form.include_provenance = chance.random() < 0.3
+            form.max_tokens = chance.choice((60, 350, 4_000))
+            if chance.random() < 0.5:
+                form.line_dates = chance.random() < 0.7
+        for _ in range(3):
+            for form in chance.choices(forms, k=4):
+                held, plain = await stage.replies("GetContext", form)
+                for leg in (*held.legs, *plain.legs):
+                    leg.ClearField("duration")
+                assert held == plain
+                blocks.add(held.prompt_block)
+            tell(stage.conninfo, "ana", chance.choice(known) if known else "")
+    assert len(blocks) > 12
+
+
+def tell(conninfo: str, user: str, memory_id: str) -> None:
+    """Count a memory as told once more, now."""
+    with psycopg.connect(conninfo) as connection:
+        connection.execute(
+            "INSERT INTO memory_access (tenant_id, user_id, memory_id, access_count,"
+            " last_accessed_at) SELECT tenant_id, user_id, memory_id, 1, clock_timestamp()"
+            " FROM memories WHERE user_id = %s AND memory_id::text = %s"
+            " ON CONFLICT (tenant_id, user_id, memory_id) DO UPDATE SET"
+            " access_count = memory_access.access_count + 1, last_accessed_at = clock_timestamp()",
+            (user, memory_id),
+        )
 
 
 async def test_many_of_one_user(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,12 +11,12 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from hitherto_retrieval.render.block import MOST_KEPT, TEMPLATES, render
+from hitherto_retrieval.render.block import TEMPLATES, fenced_again, render
 from hitherto_retrieval.render.budget import Entry
-from hitherto_retrieval.render.context import PromptContext, RelevantItem
+from hitherto_retrieval.render.context import Block, PromptContext, RelevantItem
 from hitherto_retrieval.render.lines import written
 from hitherto_retrieval.render.tokens import CountTokens, counter, estimated_tokens
-from hitherto_shared.models import Kept, Memory, Message, Summary
+from hitherto_shared.models import Memory, Message, Summary
 from tests.unit.render_samples import FENCE_ID, full_context, memory, summary
 
 CUSTOM = "{{profile}}\n{{memories}}\n{{relevant}}\n{{conversations}}\n{{entities}}{{memories}}"
@@ -128,8 +128,8 @@ def test_a_message_keeps_its_last_two_lines() -> None:
 
 
 @pytest.mark.parametrize("count", [estimated_tokens, counter("o200k_base")])
-def test_a_kept_body_is_the_body_written_anew(count: CountTokens) -> None:
-    """Over many blocks of one user's sections: with other lists, budgets, fences and days.
+def test_a_block_with_another_fence_is_the_block_rendered_anew(count: CountTokens) -> None:
+    """Over many sections, budgets, fences and days.
 
     The ids of fences have more or fewer tokens, so that the last line of a budget fits or not; one
     of them stands in the sections.
@@ -137,67 +137,58 @@ def test_a_kept_body_is_the_body_written_anew(count: CountTokens) -> None:
     chance = random.Random(3)
     items = things(chance)
     fences = [*(f"{chance.getrandbits(64):016x}" for _ in range(6)), "0" * 16, "Engineer"]
-    requests = [
-        (state, template, tokens, annotate)
-        for state in range(3)
-        for template in TEMPLATES
-        for tokens in (400, 800, 1_200, 5_000)
-        for annotate in (False, True)
-    ]
-    kept: Kept = {}
+    fences.append("".join(fences)[:64])
     again = 0
     for _ in range(500):
-        state, template, tokens, annotate = chance.choice(requests[:: chance.choice((1, 40))])
-        anew = replace(
-            context(random.Random(state), items),
-            relevant=(),
-            asked=False,
-            today=chance.choice((None, date(2026, 11, 22), date(2026, 11, 23))),
-            zone=chance.choice(ZONES),
-        )
-        bodies: dict[object, object] = kept.get("bodies", {})
-        known = list(bodies)
+        template, annotate = chance.choice(TEMPLATES), chance.random() < 0.5
+        tokens = chance.choice((400, 800, 1_200, 5_000))
+        dated = chance.random() < 0.5
+        anew = replace(context(chance, items), relevant=(), asked=False, zone=chance.choice(ZONES))
 
-        def block(given: PromptContext, fence_id: str = chance.choice(fences)) -> object:
-            custom = CUSTOM if template == "custom" else ""  # noqa: B023 - called at once
+        def block(fence_id: str, day: int) -> Block:
             return render(
-                given,
-                template,  # noqa: B023
+                replace(anew, today=date(2026, 11, day) if dated else None),  # noqa: B023
+                template,  # noqa: B023 - called at once
                 tokens,  # noqa: B023
                 annotate=annotate,  # noqa: B023
                 fence_id=fence_id,
-                custom_template=custom,
+                custom_template=CUSTOM if template == "custom" else "",  # noqa: B023
                 count=count,
             )
 
-        assert block(replace(anew, kept=kept)) == block(anew)
-        again += bool(known) and known == list(kept["bodies"])
-        assert len(kept.get("bodies", {})) <= MOST_KEPT
+        first = block(chance.choice(fences), 9)
+        fence_id, today = chance.choice(fences), date(2026, 11, 22) if dated else None
+        fenced = fenced_again(first, fence_id, today, count)
+        if fenced is not None:
+            again += 1
+            assert fenced == block(fence_id, 22)
     assert again > 50
 
 
-def test_a_kept_body_is_used_only_where_all_of_it_fits_again() -> None:
+def test_a_block_that_just_fits_is_rendered_anew() -> None:
     """Fences of more tokens leave less of the same budget."""
     count = counter("o200k_base")
     chance = random.Random(4)
     fences = [f"{chance.getrandbits(64):016x}" for _ in range(6)]
     fresh = replace(full_context(), relevant=(), asked=False)
     whole = render(fresh, "markdown", 5_000, fence_id=FENCE_ID, count=count).tokens
-    for budget in range(whole - 12, whole + 13):
-        kept: Kept = {}
+    fitted = set()
+    for budget in range(whole - 12, whole + 200):
+        first = render(fresh, "markdown", budget, fence_id=FENCE_ID, count=count)
         for fence_id in fences:
-            anew, again = (
-                render(each, "markdown", budget, fence_id=fence_id, count=count)
-                for each in (fresh, replace(fresh, kept=kept))
-            )
-            assert again == anew
+            again = fenced_again(first, fence_id, None, count)
+            fitted.add(again is not None)
+            if again is not None:
+                anew = render(fresh, "markdown", budget, fence_id=fence_id, count=count)
+                assert again == anew
+    assert fitted == {False, True}
 
 
-def test_a_body_of_a_question_is_not_kept() -> None:
-    kept: Kept = {}
-    asked = replace(full_context(), relevant=(), kept=kept, asked=True)
-    assert render(asked, "markdown", 5_000, fence_id=FENCE_ID).text
-    assert not kept
+def test_the_block_of_a_question_gets_no_other_fence() -> None:
+    asked = replace(full_context(), relevant=(), asked=True)
+    block = render(asked, "markdown", 5_000, fence_id=FENCE_ID)
+    assert block.text
+    assert fenced_again(block, "0" * 16, None, estimated_tokens) is None
 
 
 def test_what_is_kept_of_an_item_has_a_limit() -> None:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from hitherto_retrieval.opening import Opener
 from hitherto_retrieval.previous import named_by, read_previous
-from hitherto_retrieval.render.block import render
+from hitherto_retrieval.render.block import fenced_again, render
 from hitherto_retrieval.render.context import (
-    Block,
     LearntPreference,
     PromptContext,
     RelevantItem,
@@ -27,7 +26,7 @@ from hitherto_retrieval.search.deduplication import (
     to_be_read,
 )
 from hitherto_retrieval.search.legs import Leg, Legs, Stopwatch
-from hitherto_retrieval.search.question import Hit, Question, SearchOutcome
+from hitherto_retrieval.search.question import Hit, SearchOutcome
 from hitherto_retrieval.search.sealed_leg import report_sealed
 from hitherto_retrieval.search.search import Search, Searching
 from hitherto_retrieval.sections import Extent, SectionsAsked
@@ -37,13 +36,12 @@ from hitherto_retrieval.storage.chunks import Chunk
 from hitherto_retrieval.storage.people import UserReadState
 from hitherto_retrieval.storage.previous_items import LastAnswer
 from hitherto_retrieval.storage.statement import Statement, asking_at
+from hitherto_retrieval.user_context import Alike, ContextRequest, UserContext
 from hitherto_retrieval.withheld import repeating, work_of
 from hitherto_shared.database.pool import Reads
 from hitherto_shared.models import (
-    Entity,
     Memory,
     Message,
-    Preference,
     Profile,
     Scope,
     Summary,
@@ -63,37 +61,6 @@ out."""
 
 _FIRST = 1.0
 """The score of what precedes all candidates: the highest possible score."""
-
-
-@dataclass(frozen=True, slots=True)
-class ContextRequest:
-    """What a context should contain; 0 leaves a section out and saves its statements."""
-
-    question: Question
-    conversation_id: str | None
-    max_memories: int
-    max_conversations: int
-    max_entities: int
-    max_tokens: int
-    newest_first: bool
-    template: str
-    custom_template: str
-    annotate: bool
-    line_dates: bool | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class UserContext:
-    """What is known, structured and as a block for a prompt."""
-
-    profile: Profile
-    memories: Sequence[Memory]
-    found: SearchOutcome
-    previous: Sequence[Hit]
-    conversations: Sequence[Summary]
-    entities: Sequence[Entity]
-    preferences: Sequence[Preference]
-    block: Block
 
 
 class ContextBuilder:
@@ -205,6 +172,18 @@ class Building:
         if self._searching is not None:
             found = await self._searching.finish(database, legs)
         previous = await self._read_previous(database)
+        dated = self._searching is not None if wanted.line_dates is None else wanted.line_dates
+        zone = ZoneInfo(self.user.time_zone or "UTC")
+        today = wanted.question.reference_time.astimezone(zone).date() if dated else None
+        fence_id = secrets.token_hex(8)
+        alike = None
+        if sections.kept is not None and self._searching is None and not previous:
+            alike = Alike(sections.kept, wanted, zone, top)
+            known = alike.known
+            if known is not None:
+                block = fenced_again(known.block, fence_id, today, self._count_tokens)
+                if block is not None:
+                    return replace(known, memories=top, block=block)
         opener = self._opener
         # Nothing that is held is sealed.
         if sections.kept is None:
@@ -220,9 +199,6 @@ class Building:
             report_sealed(opener, legs, seconds)
         conversations = self._in_order(conversations, found.conversations)
         found, previous, conversations = await self._shown(found, previous, conversations, profile)
-        asked = self._searching is not None
-        dated = asked if wanted.line_dates is None else wanted.line_dates
-        zone = ZoneInfo(self.user.time_zone or "UTC")
         named = {entity.entity_id for entity in found.entities}
         shown = [hit.item for hit in (*found.hits, *found.further)]
         block = await beside_loop(
@@ -239,21 +215,20 @@ class Building:
                     for p in preferences
                     if p.confidence >= MIN_PREFERENCE_CONFIDENCE
                 ],
-                asked=asked,
+                asked=self._searching is not None,
                 ongoing=wanted.conversation_id,
                 named=sum(entity.entity_id in named for entity in entities),
-                today=wanted.question.reference_time.astimezone(zone).date() if dated else None,
+                today=today,
                 zone=zone,
-                kept=sections.kept,
             ),
             wanted.template,
             wanted.max_tokens,
             annotate=wanted.annotate,
-            fence_id=secrets.token_hex(8),
+            fence_id=fence_id,
             custom_template=wanted.custom_template,
             count=self._count_tokens,
         )
-        return UserContext(
+        made = UserContext(
             profile=profile or Profile(self._scope.user_id),
             memories=top,
             found=found,
@@ -262,7 +237,11 @@ class Building:
             entities=entities,
             preferences=preferences,
             block=block,
+            kept=None if alike is None else {},
         )
+        if alike is not None:
+            alike.keep(made)
+        return made
 
     async def _read_previous(self, database: Reads) -> list[Hit]:
         if self._previous is None:

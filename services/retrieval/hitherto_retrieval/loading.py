@@ -24,8 +24,8 @@ from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Kept, Scope
 
 MOST_MEMORIES = 3_000
-_BYTES_KEPT = 16 * 1024
-"""Approximate bytes of the blocks for prompts that are kept (`render.block`)."""
+_BYTES_KEPT = 64 * 1024
+"""Approximate bytes of the contexts that are kept (`context`)."""
 _ONE_STATE = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 
 State = tuple[int, tuple[str, int]]

@@ -23,6 +23,7 @@ from hitherto_retrieval.search.ranking.ranking import QueryIntent
 from hitherto_retrieval.storage import filtered_candidates, memories, memory_candidates, people
 from hitherto_retrieval.storage.candidate import Candidate
 from hitherto_retrieval.storage.filters import Filters
+from hitherto_retrieval.storage.held_lists import FRESH
 from hitherto_retrieval.storage.held_memories import HeldMemories
 from hitherto_retrieval.storage.memory_candidates import Sought
 from hitherto_retrieval.storage.statement import ask
@@ -401,6 +402,36 @@ async def test_the_top_list_is_the_databases_own(reader: Database, superuser_con
             newest = held.newest(state.uses, state.user.at, limit=limit)
             assert newest == await answer(reader, memories.newest(person.scope, limit=limit))
     assert compared > 400
+
+
+async def test_a_list_changes_when_time_changes_it(
+    reader: Database, superuser_conninfo: str
+) -> None:
+    """D1: a snapshot that was asked before lists what one that was not lists, at any time."""
+    chance = random.Random(10)
+    person = await Person.make(superuser_conninfo, "ana", 3, 8, 40)
+    state = await answer(reader, state_and_uses(person.scope))
+    asked = await person.held(reader)
+    moments = [
+        each + distance
+        for memory in await answer(reader, memories.by_ids(person.scope, person.ids))
+        for each in (memory.created_at, memory.created_at + FRESH, memory.expires_at)
+        if each is not None
+        for distance in (-timedelta(microseconds=1), timedelta(0))
+    ]
+    listed = set()
+    for form in ({"limit": 20, "fresh": 8}, {"limit": 4, "fresh": 3}, {"limit": 8}):
+        for at in chance.sample(moments, 40):
+            anew = await person.held(reader)
+            found, expected = (
+                each.top(state.uses, at, **form)
+                if "fresh" in form
+                else each.newest(state.uses, at, **form)
+                for each in (asked, anew)
+            )
+            assert found == expected
+            listed.add(tuple(memory.memory_id for memory in found))
+    assert len(listed) > 5
 
 
 @pytest.mark.parametrize(

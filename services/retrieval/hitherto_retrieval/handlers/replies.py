@@ -6,7 +6,7 @@ fields followed by these: fields may come in any order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from functools import cache, lru_cache
 from typing import TypeVar
@@ -16,12 +16,12 @@ from prometheus_client import Counter
 
 from hitherto.v1 import document_pb2, memory_pb2, search_pb2
 from hitherto.v1 import retrieval_service_pb2 as pb
-from hitherto_retrieval.context import UserContext
 from hitherto_retrieval.search.corpora.corpus import Item
 from hitherto_retrieval.search.legs import Legs
 from hitherto_retrieval.search.question import Hit, SearchOutcome
 from hitherto_retrieval.search.reporting import legs_of
 from hitherto_retrieval.storage.chunks import Chunk
+from hitherto_retrieval.user_context import UserContext
 from hitherto_shared import metrics, tracing
 from hitherto_shared.convert import (
     Fields,
@@ -84,11 +84,22 @@ def context_reply(found: UserContext, legs: Legs) -> bytes:
         "legs": _legs(legs),
         "degraded": legs.degraded,
     }
+    items: tuple[Sequence[Memory], bytes] | None = None
+    if found.kept is not None:
+        items = found.kept.get(_WIRE)
+    if items is None or items[0] is not found.memories:
+        items = found.memories, _items(found)
+        if found.kept is not None:
+            found.kept[_WIRE] = items
+    return pb.GetContextResponse(**reply).SerializeToString() + items[1]
+
+
+def _items(found: UserContext) -> bytes:
+    """The fields of a context that hold items."""
     return b"".join(
         [
-            pb.GetContextResponse(**reply).SerializeToString(),
-            _written(_CONTEXT["profile"], found.profile, profile_message),
             *[_memory(_CONTEXT["memories"], each) for each in found.memories],
+            _written(_CONTEXT["profile"], found.profile, profile_message),
             *_fields(_CONTEXT["relevant"], map(_result, found.found.hits)),
             *_fields(_CONTEXT["previous_items"], map(_result, found.previous)),
             *_all_written(_CONTEXT["conversations"], found.conversations, summary_message),

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto.v1 import retrieval_service_pb2_grpc, search_pb2
-from hitherto_retrieval.context import ContextBuilder, ContextRequest, UserContext
+from hitherto_retrieval.context import ContextBuilder
 from hitherto_retrieval.handlers.conversations import ConversationCalls
 from hitherto_retrieval.handlers.documents import DocumentCalls
 from hitherto_retrieval.handlers.history import HistoryCalls
@@ -42,6 +42,7 @@ from hitherto_retrieval.storage.candidate import Kind
 from hitherto_retrieval.storage.filters import Filters
 from hitherto_retrieval.storage.passage_filters import PassageFilters
 from hitherto_retrieval.usage_counts import AccessCounter
+from hitherto_retrieval.user_context import ContextRequest, UserContext
 from hitherto_shared.audit.reads import AuditedReads
 from hitherto_shared.convert import (
     Fields,
@@ -131,7 +132,8 @@ class RetrievalHandlers(
         found = await building.finish(reading.database, legs)
         if _counts_access(request):
             self._accesses.returned(reading.scope, _memories_in(found))
-        items = [*found.memories, *(hit.item for hit in found.found.hits)]
+        # One that is kept has been written before.
+        items = [] if found.kept else [*found.memories, *(hit.item for hit in found.found.hits)]
         return await beside_loop(_work_of(items), context_reply, found, legs)
 
     async def SearchMemories(  # type: ignore[override]
@@ -292,6 +294,8 @@ def _counts_access(request: pb.GetContextRequest | pb.SearchMemoriesRequest) -> 
 
 
 def _memories_in(found: UserContext) -> list[UUID]:
+    if not (found.previous or found.found.hits):
+        return [memory.memory_id for memory in found.memories]
     items = [*found.memories, *(item.item for item in found.previous)]
     items += [hit.item for hit in found.found.hits]
     returned = dict.fromkeys(_memories_of(items))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, tzinfo
 from typing import Any
 from uuid import UUID
@@ -122,7 +122,6 @@ class PromptContext:
         named: How many of `entities`, from the first on, the question names.
         today: The current day; None for lines without dates.
         zone: The user's time zone, for dates.
-        kept: What is derived from the sections, if these outlive the call.
     """
 
     profile: Profile | None = None
@@ -136,7 +135,6 @@ class PromptContext:
     named: int = 0
     today: date | None = None
     zone: tzinfo = UTC
-    kept: Kept | None = None
 
     @property
     def dated(self) -> bool:
@@ -145,10 +143,26 @@ class PromptContext:
 
 
 @dataclass(frozen=True, slots=True)
+class Body:
+    """What stands between the fences of a block in which everything fits, whatever the fence.
+
+    Attributes:
+        text: The lines.
+        tokens: Their part of the tokens, by `CountTokens.of_lines`.
+        note: What the fence says of them.
+    """
+
+    text: str
+    tokens: int
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
 class Block:
     """A finished block and what was printed in it.
 
-    `text` is empty, and `tokens` 0, if nothing is known or nothing fits.
+    `text` is empty, and `tokens` 0, if nothing is known or nothing fits. `body` is there if
+    everything fits with some room left, and there is no question.
     """
 
     text: str = ""
@@ -156,3 +170,4 @@ class Block:
     memory_ids: tuple[UUID, ...] = ()
     conversation_ids: tuple[str, ...] = ()
     entity_ids: tuple[UUID, ...] = ()
+    body: Body | None = field(default=None, compare=False)

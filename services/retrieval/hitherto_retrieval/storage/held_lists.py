@@ -6,14 +6,14 @@ equally important memories, and is looked up for those alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from bisect import bisect_right
 from datetime import datetime, timedelta
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hitherto_retrieval.storage.held_vectors import since_epoch
-from hitherto_retrieval.storage.uses import Use
+from hitherto_retrieval.storage.uses import UseOf
 
 FRESH = timedelta(days=7)
 """As in `memories.top`."""
@@ -39,14 +39,18 @@ class HeldLists:
         self._expires: list[int] = expires.tolist()
         self._by_age: list[int] = np.lexsort((created,))[::-1].tolist()
         self._by_importance: list[int] = np.argsort(-importance).tolist()
+        ages = created + round(FRESH / timedelta(microseconds=1))
+        self._changes: list[int] = np.unique(np.concatenate([expires, ages])).tolist()
+
+    def interval(self, at: datetime) -> int:
+        """The number of a time: at two times of one number, the lists of equal usage are equal."""
+        return bisect_right(self._changes, since_epoch(at))
 
     def newest(self, at: datetime, limit: int) -> list[int]:
         """As `memories.newest`."""
         return self._unexpired(at, limit)
 
-    def top(
-        self, use: Callable[[int], Use | None], at: datetime, *, limit: int, fresh: int
-    ) -> list[int]:
+    def top(self, use: UseOf, at: datetime, *, limit: int, fresh: int) -> list[int]:
         """As `memories.top`.
 
         Args:

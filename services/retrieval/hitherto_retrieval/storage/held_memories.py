@@ -6,7 +6,7 @@ What is found is what `filtered_candidates.find` finds in the same state of the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -31,7 +31,7 @@ from hitherto_retrieval.storage.held_vectors import (
 )
 from hitherto_retrieval.storage.memory_candidates import Sought, candidates_of
 from hitherto_retrieval.storage.statement import Rows
-from hitherto_retrieval.storage.uses import PlacesOfUses, Use, Uses
+from hitherto_retrieval.storage.uses import PlacesOfUses, UseOf, Uses
 from hitherto_shared.models import CURRENT_STATUSES, Memory
 
 _BYTES_OF_A_MEMORY = 5_500
@@ -121,6 +121,7 @@ class HeldMemories:
             (*row[:25], 0, None, None, sources, called)
             for row, sources, called in zip(rows, self._sources, names, strict=True)
         ]
+        self._last_list: tuple[Hashable, Sequence[Memory]] = (None, ())
         # Made when they are first shown, by their places.
         self._shown: dict[int, memories_of.UnusedMemory] = {}
         self._columns = _Columns(
@@ -150,7 +151,7 @@ class HeldMemories:
         used = self._with_usage(held, uses.of(self._places_of_uses))
         return {memory.memory_id: memory for memory in used}
 
-    def _with_usage(self, places: Sequence[int], use: Callable[[int], Use | None]) -> list[Memory]:
+    def _with_usage(self, places: Sequence[int], use: UseOf) -> list[Memory]:
         """The memories at `places`, as they were used."""
         shown, made = self._shown, []
         for place in places:
@@ -163,14 +164,28 @@ class HeldMemories:
             )
         return made
 
-    def top(self, uses: Uses, at: datetime, *, limit: int, fresh: int) -> list[Memory]:
+    def top(self, uses: Uses, at: datetime, *, limit: int, fresh: int) -> Sequence[Memory]:
         """As `memories.top`, by the database's clock `at`."""
-        use = uses.of(self._places_of_uses)
-        return self._with_usage(self._lists.top(use, at, limit=limit, fresh=fresh), use)
+        return self._listed(
+            uses,
+            at,
+            (limit, fresh),
+            lambda use: self._lists.top(use, at, limit=limit, fresh=fresh),
+        )
 
-    def newest(self, uses: Uses, at: datetime, *, limit: int) -> list[Memory]:
+    def newest(self, uses: Uses, at: datetime, *, limit: int) -> Sequence[Memory]:
         """As `memories.newest`, by the database's clock `at`."""
-        return self._with_usage(self._lists.newest(at, limit), uses.of(self._places_of_uses))
+        return self._listed(uses, at, (limit, None), lambda _: self._lists.newest(at, limit))
+
+    def _listed(
+        self, uses: Uses, at: datetime, of: Hashable, places: Callable[[UseOf], list[int]]
+    ) -> Sequence[Memory]:
+        """The memories of a list, which is the last one unless usage or time changes it."""
+        given = (of, self._lists.interval(at), uses.packed)
+        if self._last_list[0] != given:
+            use = uses.of(self._places_of_uses)
+            self._last_list = given, self._with_usage(places(use), use)
+        return self._last_list[1]
 
     def made_of(self) -> dict[tuple[str, str], list[int]]:
         """The places of the memories made of each message, by its conversation and its id."""

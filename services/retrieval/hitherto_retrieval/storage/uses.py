@@ -34,6 +34,8 @@ LEFT JOIN embedding_models AS e ON e.active
 
 Use = tuple[int, int]
 """How often a memory was returned, and when last, in microseconds."""
+UseOf = Callable[[int], Use | None]
+"""The use of the memory at a place; None if it was never returned."""
 _PACKED = np.dtype([("memory_id", "V16"), ("use", "V16")])
 _USE = Struct(">qq")
 _POSTGRES_MICROSECONDS = since_epoch(datetime(2000, 1, 1, tzinfo=UTC))
@@ -49,14 +51,11 @@ class Uses:
     """
 
     def __init__(self, packed: bytes | None) -> None:
-        self._packed = packed or b""
+        self.packed = packed or b""
 
-    def of(self, places: PlacesOfUses) -> Callable[[int], Use | None]:
-        """The uses of a snapshot's memories by their places, None for those never returned.
-
-        Each is read when it is looked up.
-        """
-        packed = self._packed
+    def of(self, places: PlacesOfUses) -> UseOf:
+        """The uses of a snapshot's memories by their places; each is read when it is looked up."""
+        packed = self.packed
         rows = places.rows(np.frombuffer(packed, dtype=_PACKED)["memory_id"].tobytes())
 
         def use(place: int) -> Use | None:
