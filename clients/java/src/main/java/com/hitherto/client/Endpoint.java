@@ -18,7 +18,10 @@ import io.grpc.MethodDescriptor.MethodType;
 import io.grpc.Status;
 import java.time.Duration;
 import java.util.Optional;
+import java.util.Set;
 import java.util.UUID;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.Executor;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.ScheduledFuture;
 import java.util.concurrent.TimeUnit;
@@ -42,6 +45,8 @@ final class Endpoint implements ClientInterceptor {
   private final Supplier<Optional<String>> credential;
   private final Duration timeout;
   private final ScheduledExecutorService timer;
+  /** The calls that wait for their next attempt. */
+  private final Set<RepeatedCall<?, ?>> waiting = ConcurrentHashMap.newKeySet();
 
   Endpoint(
       String service,
@@ -64,6 +69,17 @@ final class Endpoint implements ClientInterceptor {
     }
     bare = builder.build();
     channel = ClientInterceptors.intercept(bare, this);
+  }
+
+  /** Ends all calls; further ones fail. The timer must still run. */
+  void close() {
+    bare.shutdownNow();
+    waiting.forEach(call -> call.stop(Status.UNAVAILABLE.withDescription("the client was closed")));
+  }
+
+  /** The time before the next attempt; empty if there should be none, as after {@link #close}. */
+  Optional<Duration> waitBeforeRetry(HithertoException failed, int failures, boolean repeatable) {
+    return bare.isShutdown() ? Optional.empty() : retry.waitBeforeRetry(failed, failures, repeatable);
   }
 
   @Override
@@ -139,7 +155,7 @@ final class Endpoint implements ClientInterceptor {
     private int failures;
     private ClientCall<Q, A> current;
     private ScheduledFuture<?> pause;
-    private Status cancelled;
+    private Status stopped;
 
     RepeatedCall(MethodDescriptor<Q, A> method, CallOptions given, Channel next) {
       this.method = method;
@@ -177,27 +193,37 @@ final class Endpoint implements ClientInterceptor {
 
     @Override
     public void cancel(String message, Throwable cause) {
-      ClientCall<Q, A> running;
-      boolean paused;
-      synchronized (this) {
-        if (cancelled != null) {
-          return;
+      if (stop(Status.CANCELLED.withDescription(message).withCause(cause))) {
+        ClientCall<Q, A> running;
+        synchronized (this) {
+          running = current;
         }
-        cancelled = Status.CANCELLED.withDescription(message).withCause(cause);
-        paused = pause != null && pause.cancel(false);
-        running = current;
-      }
-      if (paused) {
-        end(cancelled, new Metadata());
-      } else if (running != null) {
-        running.cancel(message, cause);
+        if (running != null) {
+          running.cancel(message, cause);
+        }
       }
     }
 
+    /** Has no further attempt follow; tells whether one may be running. */
+    private boolean stop(Status status) {
+      synchronized (this) {
+        if (stopped != null) {
+          return false;
+        }
+        stopped = status;
+        if (pause == null || !pause.cancel(false)) {
+          return true;
+        }
+      }
+      end(status, new Metadata());
+      return false;
+    }
+
     private void attempt() {
+      waiting.remove(this);
       synchronized (this) {
         pause = null;
-        if (cancelled == null) {
+        if (stopped == null) {
           current = next.newCall(method, options);
           current.start(new Attempt(), copy(headers));
           current.request(2);
@@ -206,11 +232,15 @@ final class Endpoint implements ClientInterceptor {
           return;
         }
       }
-      end(cancelled, new Metadata());
+      end(stopped, new Metadata());
     }
 
+    /** Ends the call where its caller hears of it: one that blocks listens to its executor alone. */
     private void end(Status status, Metadata trailers) {
-      listener.onClose(status, signed(trailers, headers.get(HithertoException.REQUEST_ID)));
+      waiting.remove(this);
+      Executor executor = options.getExecutor() == null ? Runnable::run : options.getExecutor();
+      executor.execute(
+          () -> listener.onClose(status, signed(trailers, headers.get(HithertoException.REQUEST_ID))));
     }
 
     /** Keeps the reply until its status is known, and fails only if there is no further attempt. */
@@ -247,7 +277,9 @@ final class Endpoint implements ClientInterceptor {
         failures++;
         boolean repeatable = reads || Requests.hasIdempotencyKey(request);
         var failed = new HithertoException(status, trailers, null);
-        long wait = retry.waitBeforeRetry(failed, failures, repeatable).map(Duration::toNanos).orElse(Long.MAX_VALUE);
+        // Known to close before it is asked whether the client is closed.
+        waiting.add(RepeatedCall.this);
+        long wait = waitBeforeRetry(failed, failures, repeatable).map(Duration::toNanos).orElse(Long.MAX_VALUE);
         if (wait >= options.getDeadline().timeRemaining(TimeUnit.NANOSECONDS)) {
           end(status, trailers);
           return;
@@ -255,12 +287,12 @@ final class Endpoint implements ClientInterceptor {
         // By default a channel waits up to two minutes before it looks for a restarted service.
         bare.resetConnectBackoff();
         synchronized (RepeatedCall.this) {
-          if (cancelled == null) {
+          if (stopped == null) {
             pause = timer.schedule(RepeatedCall.this::attempt, wait, TimeUnit.NANOSECONDS);
             return;
           }
         }
-        end(cancelled, new Metadata());
+        end(stopped, new Metadata());
       }
     }
   }

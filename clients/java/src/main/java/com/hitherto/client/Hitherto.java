@@ -91,11 +91,11 @@ public final class Hitherto implements AutoCloseable {
     return new Hitherto(reads, writes, tokens, timer, timeout);
   }
 
-  /** Closes the connections; calls in flight fail. */
+  /** Closes the connections; calls in flight fail, and so do further ones. */
   @Override
   public void close() {
-    reads.bare.shutdownNow();
-    writes.bare.shutdownNow();
+    reads.close();
+    writes.close();
     timer.shutdownNow();
   }
 

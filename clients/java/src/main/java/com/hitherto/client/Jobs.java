@@ -87,8 +87,9 @@ public final class Jobs {
         continue;
       }
       failures++;
-      Optional<Duration> wait = at.retry.waitBeforeRetry(failed, failures, true);
+      Optional<Duration> wait = at.waitBeforeRetry(failed, failures, true);
       if (wait.isEmpty()
+          && !at.bare.isShutdown()
           && last != null
           && failed.code() == Status.Code.UNAVAILABLE
           && silent < PATIENCE.toMillis()) {

@@ -92,7 +92,7 @@ final class UserData {
       } catch (StatusRuntimeException thrown) {
         failed = HithertoException.from(thrown);
       }
-      Optional<Duration> wait = at.retry.waitBeforeRetry(failed, failures, true);
+      Optional<Duration> wait = at.waitBeforeRetry(failed, failures, true);
       if (wait.isEmpty() || wait.get().toNanos() >= remaining()) {
         throw failed;
       }

@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.hitherto.v1.GetContextRequest;
@@ -165,6 +166,79 @@ class CallsTest {
     failsWith(Status.Code.CANCELLED, () -> patient.saveMemory("ana", "x"));
     assertTrue(Thread.interrupted());
     assertTrue(System.nanoTime() - begun < TimeUnit.SECONDS.toNanos(40));
+  }
+
+  /** Runs a call beside the test, which waits for its failure. */
+  private static HithertoException failsBeside(Status.Code code, Executable call, Runnable meanwhile) {
+    var running = CompletableFuture.supplyAsync(() -> failsWith(code, call), task -> daemon(task).start());
+    meanwhile.run();
+    return assertTimeoutPreemptively(Duration.ofSeconds(20), () -> running.get());
+  }
+
+  private static Thread daemon(Runnable task) {
+    Thread thread = new Thread(task);
+    thread.setDaemon(true);
+    return thread;
+  }
+
+  private static void await(CountDownLatch latch) {
+    try {
+      latch.await();
+    } catch (InterruptedException interrupted) {
+      throw new IllegalStateException(interrupted);
+    }
+  }
+
+  @Test
+  void closingEndsARunningCall() {
+    server.hangs = true;
+    CountDownLatch called = new CountDownLatch(1);
+    server.onCall = called::countDown;
+    failsBeside(
+        Status.Code.UNAVAILABLE,
+        () -> client.saveMemory("ana", "x"),
+        () -> {
+          await(called);
+          client.close();
+        });
+  }
+
+  @Test
+  void closingEndsAWaitForTheNextAttempt() {
+    for (int lag : List.of(0, 300)) {
+      server.fails(Scripted.failing(Status.Code.RESOURCE_EXHAUSTED, "RATE_LIMITED", Duration.ofSeconds(50)));
+      CountDownLatch called = new CountDownLatch(1);
+      server.onCall = called::countDown;
+      Hitherto patient = client.within(Duration.ofMinutes(1));
+      failsBeside(
+          Status.Code.UNAVAILABLE,
+          () -> patient.saveMemory("ana", "x"),
+          () -> {
+            await(called);
+            // Most often after the reply; it has to end the call before it, too.
+            CompletableFuture.delayedExecutor(lag, TimeUnit.MILLISECONDS).execute(patient::close);
+          });
+      connect(server.client());
+    }
+  }
+
+  @Test
+  void aClosedClientCallsNobody() {
+    client.close();
+    var jobs = client.jobs();
+    for (Executable call :
+        List.<Executable>of(
+            () -> client.getContext("ana", "x"), () -> client.saveMemory("ana", "x"), () -> jobs.await("job-1"))) {
+      failsBeside(Status.Code.UNAVAILABLE, call, () -> {});
+    }
+  }
+
+  @Test
+  void closingEndsAWatch() {
+    server.watched.add(List.of(JobState.JOB_STATE_QUEUED));
+    failsBeside(
+        Status.Code.UNAVAILABLE, () -> client.jobs().await("job-1", job -> client.close()), () -> {});
+    assertEquals(1, server.at.size());
   }
 
   @Test
