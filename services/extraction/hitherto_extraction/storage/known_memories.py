@@ -103,28 +103,28 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND status = 'active'
 # that were rewritten during an embedder outage is meaningless: such a memory waits for its new one.
 # Vectors are sent in binary: as text they would cost more than everything else a job sends. Without
 # statistics, as on a new database, Postgres assumes that every user has one memory, and would scan
-# all of them for each memory and each text. Each table is therefore read once and the two are
-# combined by a full join, which cannot be executed as a nested loop.
+# all of them for each memory and each text. Each table is therefore read once and combined by full
+# joins, which cannot be executed as nested loops. OFFSET 0 keeps the condition on the cosine from
+# turning them into inner joins. A materialised CTE would do so too, but writes what it holds to
+# disk: all vectors of the user.
 _NEIGHBOURS = """
-WITH described AS MATERIALIZED (
-    SELECT memory_id, type, text_version
-    FROM memories
-    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-), stored AS MATERIALIZED (
+WITH stored AS (
     SELECT memory_id, text_version, embedding
     FROM memory_embeddings
     WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND model = %(model)s
       AND status IN ('active', 'achieved', 'quarantined', 'forgotten', 'superseded')
-), held AS MATERIALIZED (
-    SELECT stored.memory_id, described.type, stored.embedding
+), described AS (
+    SELECT memory_id, type, text_version
+    FROM memories
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+), near AS (
+    SELECT wanted.position, stored.memory_id, 1 - (stored.embedding <=> wanted.vector) AS cosine
     FROM stored
     FULL JOIN described ON described.memory_id = stored.memory_id
          AND described.text_version = stored.text_version
-), near AS (
-    SELECT wanted.position, held.memory_id, 1 - (held.embedding <=> wanted.vector) AS cosine
-    FROM held
-    JOIN unnest(%(positions)s::int[], %(types)s::text[], %(vectors)b::halfvec[])
-         AS wanted (position, type, vector) ON wanted.type = held.type
+    FULL JOIN unnest(%(positions)s::int[], %(types)s::text[], %(vectors)b::halfvec[])
+         AS wanted (position, type, vector) ON wanted.type = described.type
+    OFFSET 0
 ), ranked AS (
     SELECT position, memory_id, cosine,
            row_number() OVER (PARTITION BY position ORDER BY cosine DESC, memory_id) AS place
@@ -136,19 +136,20 @@ SELECT position, memory_id, cosine FROM ranked WHERE place <= %(limit)s
 
 # Without vectors to compare: exactly the same words. Combined as above.
 _SAME_WORDS = """
-WITH described AS MATERIALIZED (
+WITH described AS (
     SELECT memory_id, type, lower(content) AS words
     FROM memories
     WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
       AND status IN ('active', 'achieved', 'quarantined', 'forgotten', 'superseded')
-), wanted AS MATERIALIZED (
+), wanted AS (
     SELECT position, type, lower(content) AS words
     FROM unnest(%(positions)s::int[], %(types)s::text[], %(contents)s::text[])
          AS wanted (position, type, content)
-), same AS MATERIALIZED (
+), same AS (
     SELECT wanted.position, described.memory_id
     FROM wanted
     FULL JOIN described ON described.type = wanted.type AND described.words = wanted.words
+    OFFSET 0
 )
 SELECT position, memory_id FROM same WHERE position IS NOT NULL AND memory_id IS NOT NULL
 """
