@@ -75,6 +75,12 @@ def test_document_002_a_clear_statement_is_let_through(merged: str) -> None:
          ["المستخدم يركض 5 كم", "المستخدم يسبح 3 كم"], "exchanged"),
         ("Tom plays tennis and Ben plays chess",
          ["Tom plays chess", "Ben plays tennis"], "exchanged"),
+        ("Ana works with Tom and lives with Ben",
+         ["Ana lives with Tom", "Ana works with Ben"], "exchanged"),
+        ("Ana loopt 5 km en zwemt 3 km", ["Ana zwemt 5 km", "Ana loopt 3 km"], "exchanged"),
+        # In doubt, the originals stay.
+        ("Anna plays chess with Tom and tennis with Ben",
+         ["Tom plays chess with Anna", "Ben plays tennis with Anna"], "exchanged"),
         # No name.
         ("The user works at Acme", ["The user works in sales", "The user works late"], "name"),
         # What was denied.
@@ -136,7 +142,7 @@ def test_harm_is_refused(merged: str, originals: list[str], kind: str) -> None:
         ("المستخدم يسبح 3 كم ويركض 5 كم",
          ["المستخدم يركض 5 كم", "المستخدم يسبح 3 كم"]),
         ("Anna plays chess with Tom and tennis with Ben",
-         ["Tom plays chess with Anna", "Ben plays tennis with Anna"]),
+         ["Anna plays chess with Tom", "Anna plays tennis with Ben"]),
         ("The user wants to learn Rust and Go", ["Wants to learn Rust", "Plans to learn Go"]),
         ("用户喜欢短回答，不喜欢长回答", ["用户喜欢短回答", "用户不喜欢长回答"]),
         ("Người dùng thích trả lời ngắn gọn",

@@ -49,14 +49,15 @@ ONE_STATEMENT = [
     ("Người dùng chạy 5 km và bơi 3 km", "Người dùng bơi 3 km và chạy 5 km"),
     ("Ana runs 5 km & swims 3 km", "Ana swims 3 km & runs 5 km"),
     ("Ana corre 5 km e nuota 3 km", "Ana nuota 3 km e corre 5 km"),
-    ("Ana corre 5 km con i figli e nuota 3 km", "Ana nuota 3 km e corre con i figli 5 km"),
     ("Ana biega 5 km i pływa 3 km", "Ana pływa 3 km i biega 5 km"),
     ("Ana writes 5 e-mails and reads 3 books", "Ana reads 3 books and writes 5 e-mails"),
-    (
-        "Ana moved to Oslo in 2023 and to Rome in 2025",
-        "In 2023, Ana moved to Oslo, in 2025 to Rome",
-    ),
     ("2 men and 3 boys pay 20 and 30 euros", "2 men pay 20 and 3 boys 30 euros"),
+    ("Tom, a doctor, and Ben, a lawyer, called", "Tom, a doctor, and Ben, a lawyer, have called"),
+    # One phrase that moved.
+    ("User drinks tea each morning at home", "User drinks tea at home each morning"),
+    ("User currently drinks green tea", "User drinks green tea currently"),
+    ("User likes apples, pears and plums", "User likes plums, apples and pears"),
+    ("Người dùng thích lê và mận", "Người dùng thích mận và lê"),
     # Vietnamese.
     ("Người dùng thích cà phê.", "Người dùng rất thích cà phê"),
     ("Nguoi dung thich ca phe", "Người dùng thích cà phê"),
@@ -207,6 +208,50 @@ TWO_STATEMENTS = [
     ("order", "Ana rests on Monday and runs on Friday", "Ana runs on Monday and rests on Friday"),
     ("order", "Tom plays chess and Ben plays tennis", "Tom plays tennis and Ben plays chess"),
     ("order", "Ana lives with Tom and works with Ben", "Ana works with Tom and lives with Ben"),
+    ("order", "Ana loopt 5 km en zwemt 3 km", "Ana zwemt 5 km en loopt 3 km"),
+    ("order", "Ana springer 5 km och simmar 3 km", "Ana simmar 5 km och springer 3 km"),
+    ("order", "Ana berlari 5 km dan berenang 3 km", "Ana berenang 5 km dan berlari 3 km"),
+    ("order", "Ana fut 5 km-t és úszik 3 km-t", "Ana úszik 5 km-t és fut 3 km-t"),
+    ("order", "Η Άννα τρέχει 5 χλμ και κολυμπά 3 χλμ", "Η Άννα κολυμπά 5 χλμ και τρέχει 3 χλμ"),
+    ("order", "Ana runs 5 km after she swims 3 km", "Ana swims 5 km after she runs 3 km"),
+    ("order", "Tom cooks when Ben cleans", "Tom cleans when Ben cooks"),
+    ("order", "Tom kocht, während Ben putzt", "Tom putzt, während Ben kocht"),
+    (
+        "order",
+        "Ana knows Tom, a doctor, and Ben, a lawyer",
+        "Ana knows Tom, a lawyer, and Ben, a doctor",
+    ),
+    (
+        "order",
+        "Ana's son is 5 and her daughter is 7",
+        "Ana's son is 7 and her little daughter is 5",
+    ),
+    # In doubt, they are apart: both clauses and their words changed places.
+    ("order", "Ana corre 5 km con i figli e nuota 3", "Ana nuota 3 e corre con i figli 5 km"),
+    (
+        "order",
+        "Ana moved to Oslo in 2023 and to Rome in 2025",
+        "In 2023, Ana moved to Oslo, in 2025 to Rome",
+    ),
+    # Words that changed places without any number or name.
+    (
+        "order",
+        "User's mother is a doctor and the father a lawyer",
+        "User's mother is a lawyer and the father a doctor",
+    ),
+    ("order", "User likes red tea and green coffee", "User really likes green tea and red coffee"),
+    (
+        "order",
+        "User drinks tea at home and coffee in the office",
+        "User drinks coffee at home and tea in the office",
+    ),
+    ("order", "Ana tiene dos gatos y tres perros", "Ana tiene tres gatos y dos perros"),
+    ("order", "У Анны две кошки и три собаки", "У Анны три кошки и две собаки"),
+    (
+        "order",
+        "Người dùng có mẹ là bác sĩ và bố là luật sư",
+        "Người dùng có mẹ là luật sư và bố là bác sĩ",
+    ),
     ("wording", "用户每天跑5公里，游泳3公里", "用户每天游泳5公里，跑3公里"),
     ("wording", "المستخدم يركض 5 كم ويسبح 3 كم", "المستخدم يسبح 5 كم ويركض 3 كم"),
     # Signs and diacritics.

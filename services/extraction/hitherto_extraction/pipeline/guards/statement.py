@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
-from hitherto_extraction.pipeline.guards.pairings import Pairings, changed_places
+from hitherto_extraction.pipeline.guards.pairings import Pairings, changed_places, rearranged
 from hitherto_extraction.pipeline.guards.placement import (
     Counted,
     Frame,
@@ -79,8 +79,7 @@ def _differences(a: str, b: str) -> Iterator[str]:
     yield from _unlike("number", left_numbers, right_numbers)
     yield from _unlike("date", left_dates, right_dates)
     small = small_words(left, right)
-    left_names = names(left, small, loose=loose)
-    yield from _names(left_names, names(right, small, loose=loose))
+    yield from _names(names(left, small, loose=loose), names(right, small, loose=loose))
     left_words, right_words = _words(left), _words(right)
     yield from _unlike("negation", Counter(markers(left_words)), Counter(markers(right_words)))
     yield from (f"opposite: {pair}" for pair in opposed(left_words, right_words))
@@ -94,8 +93,8 @@ def _differences(a: str, b: str) -> Iterator[str]:
     frames = Frame.of(left, loose=loose), Frame.of(right, loose=loose)
     yield from (f"order: {each}" for each in reordered(*frames))
     yield from _counted(left, right) if left_numbers == right_numbers else []
-    if (left_numbers + left_dates).total() > 1 or sum(map(len, left_names)) > 1:
-        yield from _paired(left, right, small, loose=loose)
+    several = (left_numbers + left_dates).total() > 1
+    yield from _paired(left, right, small, several=several, loose=loose)
 
 
 def _keys(tokens: Sequence[Token], *, loose: bool) -> list[str]:
@@ -184,11 +183,20 @@ def _counted(left: Sequence[Token], right: Sequence[Token]) -> list[str]:
 
 
 def _paired(
-    left: Sequence[Token], right: Sequence[Token], small: frozenset[str], *, loose: bool
+    left: Sequence[Token],
+    right: Sequence[Token],
+    small: frozenset[str],
+    *,
+    several: bool,
+    loose: bool,
 ) -> list[str]:
-    """Words that changed places between two numbers, dates or names."""
+    """Words that changed places.
+
+    Clauses with `several` numbers or dates may stand in any order, which `_names` and `_subjects`
+    forbid to others.
+    """
     one, two = Pairings.of(left, small, loose=loose), Pairings.of(right, small, loose=loose)
-    moved = changed_places(two, [one])
+    moved = changed_places(two, [one]) if several else rearranged(one.words, two.words)
     if not moved:
         return []
     before, after = ([word for word in each.words if word in moved] for each in (one, two))
