@@ -214,6 +214,23 @@ async def test_row_72_an_imported_late_statement_ends_where_the_next_one_left_be
     assert await homes(modelled) == {"Oslo": (3, 5), "Rome": (5, 7), "Bern": (7, None)}
 
 
+@pytest.mark.parametrize("later", [False, True], ids=["in force", "ended"])
+async def test_row_72_a_statement_stays_ended_by_one_that_another_source_still_states(
+    later: bool, modelled: Services, model: ScriptedModel
+) -> None:
+    model.script = at_home
+    said = [("Oslo", "Oslo", 3), ("Rome", "Rome", 4), ("again", "Rome", 5)]
+    for conversation, town, number in [*said, *([("Bern", "Bern", 6)] if later else [])]:
+        words = f"Ana lives in {town}"
+        await learn(modelled, talk(words, conversation=conversation, at=month(number)))
+    bern: dict[str, tuple[int, int | None]] = {"Bern": (6, None)} if later else {}
+    end = 6 if later else None
+    assert await homes(modelled) == {"Oslo": (3, 4), "Rome": (4, end), **bern}
+    request = maintenance_service_pb2.RollbackSourceRequest(user_id="ana", conversation_id="Rome")
+    await modelled.maintenance.RollbackSource(request)
+    assert await homes(modelled) == {"Oslo": (3, 5), "Rome": (5, end), **bern}
+
+
 async def test_row_67_what_challenged_a_statement_that_is_rolled_back_challenges_the_next_one(
     modelled: Services, model: ScriptedModel
 ) -> None:

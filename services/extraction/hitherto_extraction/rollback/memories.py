@@ -10,6 +10,7 @@ from uuid import UUID
 
 from hitherto_extraction.pipeline.guards.exclusion import exclude
 from hitherto_extraction.pipeline.message_removal import reindex
+from hitherto_extraction.pipeline.trust import outranks
 from hitherto_extraction.pipeline.versions import write_next
 from hitherto_extraction.rollback.replay import FIELDS, Replacement, replacements, replay
 from hitherto_extraction.storage import editing, ledger, memories, profiles, statements, users
@@ -78,7 +79,7 @@ class Rebuilding:
         rebuilt: dict[UUID, EditableMemory] = {}
         work = sum(map(_work_of, self.around.values()))
         for memory_id, each in histories.items():
-            lost = _named_by([each]) & self.gone
+            lost = _named_by([each]) & self.gone | _ended_by_removed(each)
             instead = await beside_loop(work, self._instead, each, lost) if lost else {}
             after = rebuilt[memory_id] = self._after(each, instead)
             if await self._write(each, after):
@@ -152,10 +153,17 @@ class Rebuilding:
         return [each for each in every if each not in self.gone]
 
     def _instead(self, history: _MemoryHistory, lost: Collection[UUID]) -> dict[UUID, Replacement]:
-        """What stands in the place of those that closed or held back a memory and are gone."""
-        return {
-            each: behind for each in lost if (behind := self._behind(each, history)) is not None
+        """What stands in the place of those that closed or held back a memory.
+
+        `lost` are those that are gone, or that only a removed statement named.
+        """
+        found = {
+            each: self._behind(each, history)
+            if each in self.gone
+            else self._still_stated(each, history)
+            for each in lost
         }
+        return {each: after for each, after in found.items() if after is not None}
 
     def _behind(self, gone: UUID, ended: _MemoryHistory) -> Replacement | None:
         """What a memory gave way to in the end if one between the two is gone.
@@ -176,6 +184,25 @@ class Rebuilding:
                 ):
                     found.append(after)
         return min(found, key=lambda each: each.at, default=None)
+
+    def _still_stated(self, memory_id: UUID, ended: _MemoryHistory) -> Replacement | None:
+        """A memory that another source states, as what ends one because of that source.
+
+        The other source has never contradicted that one, which had ended before.
+        """
+        history = self.around.get(memory_id)
+        if history is None or not self._gives_way(ended, history):
+            return None
+        old, new = self._rebuilt(ended), self._rebuilt(history)
+        if (
+            old is None
+            or new is None
+            or new["status"] == "quarantined"
+            or new["valid_from"] < old["valid_from"]
+            or outranks(old["origin"], new["origin"])
+        ):
+            return None
+        return Replacement(memory_id, new["valid_from"])
 
     def _gives_way(self, ended: _MemoryHistory, successor: _MemoryHistory) -> bool:
         """Whether a memory ends if another one holds."""
@@ -312,6 +339,16 @@ def _named_by(histories: Iterable[_MemoryHistory]) -> set[UUID]:
             named.update(after.by for after in replacements(statement.said))
             named.update(map(UUID, statement.said.get("challenges", ())))
     return named
+
+
+def _ended_by_removed(history: _MemoryHistory) -> set[UUID]:
+    """The memories that end one by statements that are rolled back."""
+    return {
+        after.by
+        for each in history.statements
+        if each.taken and each.action == "closed" and each.said["status"] == "contradicted"
+        for after in replacements(each.said)
+    }
 
 
 def _contradictions_of(history: _MemoryHistory, gone: Collection[UUID]) -> Iterator[Replacement]:

@@ -82,7 +82,8 @@ def replay(
         skipped: Versions that do not count although no statement explains them: those of roll-backs
             and of jobs that are rolled back.
         gone: Memories that nothing states any more: nothing is closed or held back for them.
-        instead: For some of these, what closes the memory, or holds it back, in their place.
+        instead: For some of these, and of what other sources state, what closes the memory, or
+            holds it back, in their place.
     """
     explained = {each.version for each in statements if each.made_version}
     said = defaultdict[int, list[StoredStatement]](list)
@@ -162,7 +163,8 @@ class _RebuiltMemory:
     def hear_no_more(self, statement: StoredStatement) -> None:
         """Apply what is left of a statement that was rolled back.
 
-        Of a contradiction by what is gone, whatever contradicts that one in turn is left.
+        Of a contradiction by what is gone, whatever contradicts that one in turn is left; of one by
+        what another source states, that.
         """
         if statement.action == "closed" and any(
             each.by in self._instead for each in replacements(statement.said)
@@ -275,10 +277,10 @@ class _RebuiltMemory:
         self.held["superseded_by"] = by
 
     def _standing(self, named: Replacement, *, contradicts: bool) -> Replacement | None:
-        """The named replacement, or what stands in its place if it is gone."""
-        if named.by not in self._gone:
-            return named
-        return self._instead.get(named.by) if contradicts else None
+        """The named replacement, or what stands in its place."""
+        if contradicts and named.by in self._instead:
+            return self._instead[named.by]
+        return named if named.by not in self._gone else None
 
     def _join(self, statement: StoredStatement) -> None:
         held, said = self.held, statement.said
