@@ -49,7 +49,7 @@ _LANGUAGES = (
     ("ผู้ใช้", ""),
 )
 """By language, the words of models for the user, and words between others. Many of the latter are
-words or names in other languages ("die", "MIT", "Su")."""
+words in other languages ("die"), or names with a capital ("MIT", "Su")."""
 _EMPTY_WORDS = tuple(
     (frozenset(count_terms(word)), frozenset(count_terms(between)))
     for words, between in _LANGUAGES
@@ -115,7 +115,8 @@ def _is_said(statement: str, said: Collection[str], names: Collection[str]) -> b
     every = query_terms(statement)
     found = [empty for empty in _EMPTY_WORDS if empty[0].issubset(every)]
     user = frozenset().union(names, *(words for words, _ in found))
-    between = frozenset().union(*(words for _, words in found))
+    capitals = count_terms(*(word for word in statement.split()[1:] if word != word.lower()))
+    between = frozenset().union(*(words for _, words in found)).difference(capitals)
     others = [term for term in every if term not in user]
     terms = [term for term in others if term not in between] or others or every
     repeated = sum(term in said or any(form in said for form in forms(term)) for term in terms)
