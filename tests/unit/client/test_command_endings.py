@@ -110,6 +110,26 @@ with interruptible():
         assert process.wait(180) == -signal.SIGINT
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+def test_an_interrupt_while_the_command_loads_its_modules() -> None:
+    program = """
+import os, signal, sys
+from hitherto_client.command import main
+
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == "hitherto_client.command.importing":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupting())
+sys.exit(main(["--help"]))
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=180
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "hitherto: interrupted\n")
+
+
 class TestEndings:
     @pytest.mark.parametrize("argv", [[], ["dance"], ["search"], ["jobs", "--state", "happy"]])
     def test_wrong_usage(self, argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
