@@ -16,11 +16,10 @@ import pytest
 import uvloop
 from psycopg_pool import PoolTimeout, TooManyRequests
 
-from hitherto_shared.database import pool
 from hitherto_shared.database.conversation import BatchRead
-from hitherto_shared.database.exchange import BoundStatement
 from hitherto_shared.database.lean import LeanConnection
 from hitherto_shared.database.pool import Database
+from hitherto_shared.database.statement_batch import BoundStatement
 from hitherto_shared.database.tenancy import acting_for
 from hitherto_shared.errors import TooLate
 from tests.integration.embedded.processes import wait_until
@@ -170,7 +169,7 @@ def test_a_read_ends_in_time_whatever_postgres_does(
 def test_a_connection_that_is_lost_under_a_read_is_replaced(
     conninfo: str, superuser_conninfo: str, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pool, "_can_be_read", lambda descriptor: False)
+    monkeypatch.setattr(LeanConnection, "has_news", False)
 
     async def test(database: Database) -> None:
         pid = await value(database, PID)

@@ -11,9 +11,10 @@ import pytest
 from psycopg import AsyncConnection, pq
 from psycopg.rows import TupleRow
 
-from hitherto_shared.database.exchange import _MOST_PREPARED, BoundStatement, exchange
+from hitherto_shared.database.exchange import exchange
 from hitherto_shared.database.faults import translate
 from hitherto_shared.database.pool import Database
+from hitherto_shared.database.statement_batch import _MOST_PREPARED, BoundStatement
 from hitherto_shared.errors import Conflict, TooLate
 
 Connection = AsyncConnection[TupleRow]

@@ -10,8 +10,9 @@ import pytest
 from psycopg import pq
 
 from hitherto_shared.database import exchange
-from hitherto_shared.database.exchange import BoundStatement, waited_for
+from hitherto_shared.database.exchange import waited_for
 from hitherto_shared.database.lean import LeanConnection
+from hitherto_shared.database.statement_batch import BoundStatement
 
 
 class Counted(LeanConnection):

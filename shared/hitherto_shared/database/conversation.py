@@ -16,14 +16,16 @@ from psycopg.waiting import Ready
 
 from hitherto_shared.database.exchange import (
     FORGOTTEN,
-    BoundStatement,
-    StatementBatch,
-    StatementResult,
     exchange,
     finished,
     prepared_on,
     readiness,
     talk,
+)
+from hitherto_shared.database.statement_batch import (
+    BoundStatement,
+    StatementBatch,
+    StatementResult,
 )
 from hitherto_shared.work_record import Waiting
 

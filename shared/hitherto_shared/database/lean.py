@@ -13,6 +13,7 @@ end of the transaction at the latest.
 from __future__ import annotations
 
 import logging
+import select
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Self, TypeVar
@@ -24,13 +25,9 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow
 
 from hitherto_shared.database.connect import DatabaseUnreachable
-from hitherto_shared.database.exchange import (
-    BoundStatement,
-    StatementResult,
-    exchange,
-    set_in_transactions,
-)
+from hitherto_shared.database.exchange import exchange, set_in_transactions
 from hitherto_shared.database.local_settings import LocalSettings, read_times_as_utc
+from hitherto_shared.database.statement_batch import BoundStatement, StatementResult
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.models import Scope
 from hitherto_shared.work_record import Waiting, What
@@ -123,6 +120,24 @@ class LeanConnection(AsyncConnection[TupleRow]):
             and not self._in_transaction
             and self.pgconn.transaction_status == TransactionStatus.IDLE
         )
+
+    @property
+    def has_news(self) -> bool:
+        """Whether Postgres has sent something, or has ended; checks without waiting."""
+        socket = self.pgconn.socket
+        if hasattr(select, "poll"):
+            poll = select.poll()
+            poll.register(socket, select.POLLIN)
+            return bool(poll.poll(0))
+        return bool(select.select([socket], [], [], 0)[0])
+
+    @property
+    def waits_for_us(self) -> bool:
+        """Whether Postgres has answered everything, as far as can be seen, amid a transaction.
+
+        Without an open one, the work may be done already: then the outcome is in doubt.
+        """
+        return self.pgconn.transaction_status == TransactionStatus.INTRANS and not self.has_news
 
     async def execute(  # type: ignore[override]
         self,

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import select
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -30,7 +29,6 @@ from typing import Protocol, TypeVar, cast
 
 import psycopg
 from psycopg import errors
-from psycopg.pq import TransactionStatus
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from hitherto_shared import metrics
@@ -45,10 +43,10 @@ from hitherto_shared.database.connect import (
     with_role,
 )
 from hitherto_shared.database.conversation import BatchRead, Conversation, exchange_at_once
-from hitherto_shared.database.exchange import BoundStatement, StatementResult
 from hitherto_shared.database.faults import is_lost_connection, no_answer_in_time, out_of_reach
 from hitherto_shared.database.lean import LeanConnection
 from hitherto_shared.database.lending import Lender
+from hitherto_shared.database.statement_batch import BoundStatement, StatementResult
 from hitherto_shared.database.tenancy import tenant_at_work
 from hitherto_shared.errors import TooLate, Unavailable, WorkTooLong
 
@@ -235,7 +233,7 @@ class Database:
         return (
             not connection.closed
             and connection.proven_at >= self._lost_at
-            and not _can_be_read(connection.pgconn.socket)
+            and not connection.has_news
         )
 
     async def _answers(self, connection: Connection) -> bool:
@@ -326,7 +324,7 @@ class Database:
         finally:
             if not done:
                 given_up = True
-                too_long = lent is not None and _waits_for_us(lent)
+                too_long = lent is not None and lent.waits_for_us
                 after = 0.0 if lent is None or too_long else MOMENT_SECONDS
                 self._abandoned.leave(task, after=after)
         if too_long:
@@ -395,22 +393,3 @@ class Database:
             await connection.close()
             raise
         connection.proven_at = time.monotonic()
-
-
-def _waits_for_us(connection: LeanConnection) -> bool:
-    """Whether Postgres has answered everything, as far as can be seen, amid a transaction.
-
-    Without an open one, the work may be done already: then the outcome is in doubt.
-    """
-    pgconn = connection.pgconn
-    amid = pgconn.transaction_status == TransactionStatus.INTRANS
-    return amid and not _can_be_read(pgconn.socket)
-
-
-def _can_be_read(descriptor: int) -> bool:
-    """Whether a socket has data, or has ended; checks without waiting."""
-    if hasattr(select, "poll"):
-        poll = select.poll()
-        poll.register(descriptor, select.POLLIN)
-        return bool(poll.poll(0))
-    return bool(select.select([descriptor], [], [], 0)[0])

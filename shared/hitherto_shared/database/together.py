@@ -19,8 +19,8 @@ import psycopg
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
-from hitherto_shared.database.exchange import StatementResult
 from hitherto_shared.database.lean import LeanConnection, PendingStatements
+from hitherto_shared.database.statement_batch import StatementResult
 
 Read = Coroutine[Any, Any, Any]
 

@@ -7,7 +7,6 @@ import asyncio
 import pytest
 
 from hitherto_extraction.queue.claims import Claim
-from hitherto_shared.database import pool
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.errors import TooLate, WorkTooLong
 from tests.integration.queue.stage import Stage, transcript, until
@@ -75,10 +74,10 @@ async def test_a_connection_that_ended_during_the_work_is_no_proof(stage: Stage)
     """The database went away meanwhile: the time that is up says nothing about the work."""
     async with stage.maintenance.connection() as connection:
         await connection.execute("BEGIN")
-        assert pool._waits_for_us(connection)
+        assert connection.waits_for_us
         await stage.rows(f"SELECT pg_terminate_backend({connection.info.backend_pid})")
 
         async def noticed() -> bool:
-            return not pool._waits_for_us(connection)
+            return not connection.waits_for_us
 
         await until(noticed)

@@ -13,8 +13,9 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from hitherto_shared.database.conversation import BatchRead
-from hitherto_shared.database.exchange import BoundStatement, StatementResult, exchange
+from hitherto_shared.database.exchange import exchange
 from hitherto_shared.database.pool import Connection, Reads
+from hitherto_shared.database.statement_batch import BoundStatement, StatementResult
 
 _PLAN_ANEW = BoundStatement("SELECT set_config('plan_cache_mode', 'force_custom_plan', true)")
 """Applies until the end of the round trip, which is a transaction."""
