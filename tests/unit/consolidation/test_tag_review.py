@@ -29,7 +29,7 @@ async def test_a_merge_leaves_every_tag_of_its_originals() -> None:
     board.replace(originals, merged)
     for tag in ("x", "y"):
         board.settle(tag)
-    assert [(mark.tag, mark.members) for mark in board.marks()] == [("x", 1), ("y", 2)]
+    assert [(mark.tag, mark.members) for mark in await board.marks()] == [("x", 1), ("y", 2)]
     # Whoever was made by the run is not merged again by it.
     assert await board.groups("y") == []
 
@@ -40,9 +40,9 @@ async def test_only_what_changed_is_marked_again() -> None:
     for tag in ("x", "y", "z"):
         board.settle(tag)
     board.marked()
-    assert board.marks() == []
+    assert await board.marks() == []
     board.replace([member(2, "y")], member(9, "y", "other"))
-    assert [mark.tag for mark in board.marks()] == ["y"]
+    assert [mark.tag for mark in await board.marks()] == ["y"]
 
 
 async def test_the_loop_runs_while_a_crowd_is_grouped() -> None:
@@ -63,4 +63,30 @@ async def test_the_loop_runs_while_a_crowd_is_grouped() -> None:
     assert (await review(*members, names=Names()).counts(again=False))["groups"] > 0
     assert await review(*members, names=Names()).groups("x")
     assert threads
+    assert threading.get_ident() not in threads
+
+
+async def test_the_loop_runs_while_tags_are_compared_with_their_marks() -> None:
+    """A user may have hundreds of tags, and memories may have many of them."""
+    threads: list[int] = []
+
+    class Words(str):
+        """Read for each tag."""
+
+        __slots__ = ()
+
+        def encode(self, encoding: str = "utf-8", errors: str = "strict") -> bytes:
+            threads.append(threading.get_ident())
+            return super().encode(encoding, errors)
+
+    tags = [f"tag {n}" for n in range(100)]
+    members = [member(n, *tags, content=Words(f"Ana likes tram {n}")) for n in range(1, 11)]
+    board = review(*members)
+    for crowded in board.tags:
+        assert not await board.unchanged(crowded)
+        board.settle(crowded.tag)
+    assert len(await board.marks()) == len(tags)
+    assert len(threads) == len(tags) * len(members)
+    board.replace(members[:2], member(99, "tag 1", content=Words("Ana likes trams")))
+    assert {mark.members for mark in await board.marks()} == {8, 9}
     assert threading.get_ident() not in threads

@@ -222,7 +222,7 @@ class Consolidation:
             board = await self.write.run(look, timeout=_SECONDS, repeatable=True)
         for crowded in board.tags:
             ours = crowded.job_id == run.held.job_id
-            if board.unchanged(crowded) and (ours or not run.wanted.again):
+            if await board.unchanged(crowded) and (ours or not run.wanted.again):
                 board.settle(crowded.tag)
                 if not ours:
                     run.result = run.result.with_counts({"skipped_unchanged": 1})
@@ -327,12 +327,13 @@ class Consolidation:
 
     async def _settle(self, run: ConsolidationAttempt, scope: Scope, board: TagReview) -> None:
         """Record the results for a user's tags so far."""
+        marks = await board.marks()
 
         async def work(connection: Connection) -> bool:
             user = connection.of(scope)
             if await self._lock(user, run.held) is None:
                 return False
-            await consolidation.mark(user, board.marks(), job_id=run.held.job_id)
+            await consolidation.mark(user, marks, job_id=run.held.job_id)
             return True
 
         if not await self.write.transact(work, timeout=_SECONDS):

@@ -64,6 +64,7 @@ class TagReview:
         self._taken: set[UUID] = set()
         self._settled: set[str] = set()
         self._unmarked: set[str] = set()
+        self._marks: dict[str, ConsolidationMark] = {}
         for member in members:
             for found in self._sharing(member):
                 found[member.memory_id] = member
@@ -72,9 +73,10 @@ class TagReview:
         """The groups of a tag to ask about; their members count as taken from now on."""
         return await beside_loop(self._work(tag), self._groups, tag)
 
-    def unchanged(self, crowded: CrowdedTag) -> bool:
+    async def unchanged(self, crowded: CrowdedTag) -> bool:
         """Whether a tag is unchanged since the last consolidation."""
-        return crowded.fingerprint == self._mark(crowded.tag).fingerprint
+        await self._take_marks()
+        return self._is_unchanged(crowded)
 
     async def counts(self, *, again: bool) -> dict[str, int]:
         """The numbers of groups and their memories, and of unchanged tags.
@@ -94,14 +96,17 @@ class TagReview:
         self._taken.add(merged.memory_id)
         changed = {tag for each in (*originals, merged) for tag in each.tags}
         self._unmarked |= changed & self._settled
+        for tag in changed:
+            self._marks.pop(tag, None)
 
     def settle(self, tag: str) -> None:
         """Take a tag as processed, now or before."""
         self._settled.add(tag)
         self._unmarked.add(tag)
 
-    def marks(self) -> list[ConsolidationMark]:
+    async def marks(self) -> list[ConsolidationMark]:
         """The records of processed tags that are new or changed since the last `marked`."""
+        await self._take_marks()
         return [self._mark(tag) for tag in sorted(self._unmarked)]
 
     def marked(self) -> None:
@@ -115,8 +120,23 @@ class TagReview:
         members = self._by_tag[tag].values()
         return _WORK_OF_A_CHARACTER * sum(len(each.content) for each in members)
 
+    async def _take_marks(self) -> None:
+        """Make the records of all tags that have changed, at once: each may be quick to make."""
+        missing = self._by_tag.keys() - self._marks.keys()
+        await beside_loop(sum(map(self._work, missing)), self._mark_all, missing)
+
+    def _mark_all(self, tags: Iterable[str]) -> None:
+        for tag in tags:
+            end_if_given_up()
+            self._mark(tag)
+
     def _mark(self, tag: str) -> ConsolidationMark:
-        return mark_of(tag, self._by_tag[tag].values())
+        if tag not in self._marks:
+            self._marks[tag] = mark_of(tag, self._by_tag[tag].values())
+        return self._marks[tag]
+
+    def _is_unchanged(self, crowded: CrowdedTag) -> bool:
+        return crowded.fingerprint == self._mark(crowded.tag).fingerprint
 
     def _groups(self, tag: str) -> list[Group]:
         found = plan_groups(list(self._by_tag[tag].values()), taken=self._taken, names=self.names)
@@ -127,7 +147,7 @@ class TagReview:
         counts = {"groups": 0, "memories": 0, "skipped_unchanged": 0}
         for crowded in self.tags:
             end_if_given_up()
-            if self.unchanged(crowded) and not again:
+            if self._is_unchanged(crowded) and not again:
                 counts["skipped_unchanged"] += 1
                 continue
             groups = self._groups(crowded.tag)
