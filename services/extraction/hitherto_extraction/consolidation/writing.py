@@ -107,7 +107,6 @@ async def write_merge(
     created = await editing.read_one(user, merged_id)
     events = [
         ChangeEvent(
-            "memory",
             "created",
             1,
             f"merged from {len(originals)} memories",

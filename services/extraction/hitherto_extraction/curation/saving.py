@@ -270,7 +270,6 @@ async def _join(
     sealed = held.sealed or occasion.seals(after.type, after.sensitive)
     # For a roll-back of its document.
     stated = NewStatement(
-        "memory",
         "joined",
         before.version + (not plan.rewrites),
         not plan.rewrites,

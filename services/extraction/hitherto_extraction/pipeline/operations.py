@@ -20,6 +20,7 @@ from hitherto_extraction.pipeline.sealed_memories import is_sensitive
 from hitherto_extraction.pipeline.trust import outranks
 from hitherto_extraction.storage import ledger
 from hitherto_extraction.storage.known_memories import CurrentMemory
+from hitherto_extraction.storage.statements import NewStatement
 from hitherto_shared.database.arrays import Texts
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.models import CURRENT_STATUSES, SourceRef
@@ -95,31 +96,16 @@ class Closure:
     instead_of: UUID | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ItemStatement:
-    """What an item of the reply says about a known memory, whether or not that changes it.
-
-    `action` is "said" or "updated", `version` is the memory's version afterwards, and
-    `made_version` says whether the item created it. `words` are JSON.
-    """
-
-    memory_id: UUID
-    action: str
-    version: int
-    made_version: bool
-    evidence: Evidence
-    words: Mapping[str, Any]
-
-
 @dataclass(slots=True)
 class Plan:
     """Operations in the order in which they must be written.
 
-    `challenges` are pairs of a known memory in quarantine and one that it would contradict.
-    `sealed` are known memories that are stored sealed, to which `write_plan` adds those that it
-    seals, and `sensitive` those that a user with encryption on wants sealed. `refused` counts, by
-    reason, well-formed changes that were not made, and `repeated` the statements that another
-    statement of the same reply already makes.
+    `challenges` are pairs of a known memory in quarantine and one that it would contradict. `said`
+    is what items of the reply say about known memories, whether or not that changes them. `sealed`
+    are known memories that are stored sealed, to which `write_plan` adds those that it seals, and
+    `sensitive` those that a user with encryption on wants sealed. `refused` counts, by reason,
+    well-formed changes that were not made, and `repeated` the statements that another statement of
+    the same reply already makes.
     """
 
     creations: list[Creation] = field(default_factory=list)
@@ -129,7 +115,7 @@ class Plan:
     confirmed: dict[UUID, datetime] = field(default_factory=dict)
     mentions: list[tuple[UUID, NewItem]] = field(default_factory=list)
     challenges: list[tuple[UUID, UUID]] = field(default_factory=list)
-    said: list[ItemStatement] = field(default_factory=list)
+    said: list[NewStatement] = field(default_factory=list)
     stated: dict[int, UUID] = field(default_factory=dict)
     sealed: frozenset[UUID] = frozenset()
     sensitive: frozenset[UUID] = frozenset()
@@ -303,9 +289,16 @@ class Draft:
     ) -> None:
         """Record what was said about a known memory, once the plan holds the consequences."""
         after = self.now[before.memory_id]
-        made = after.version != before.version
         self.plan.said.append(
-            ItemStatement(before.memory_id, action, after.version, made, evidence, words)
+            NewStatement(
+                action,
+                after.version,
+                after.version != before.version,
+                evidence.origin,
+                evidence.said_at,
+                words,
+                before.memory_id,
+            )
         )
 
 

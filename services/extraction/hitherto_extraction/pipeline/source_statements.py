@@ -62,19 +62,19 @@ def document_of(*objects: Mapping[str, Any]) -> UUID | None:
 def statements_of(plan: Plan, occasion: Occasion) -> list[NewStatement]:
     """Every statement of a plan about memories."""
     created = [
-        _stated("said", 1, made.evidence, _words_of_creation(made, occasion), made.memory_id)
-        for made in plan.creations
-    ]
-    said = [
-        replace(
-            _stated(each.action, each.version, each.evidence, each.words, each.memory_id),
-            made_version=each.made_version,
+        NewStatement(
+            "said",
+            1,
+            True,
+            made.evidence.origin,
+            made.evidence.said_at,
+            _words_of_creation(made, occasion),
+            made.memory_id,
         )
-        for each in plan.said
+        for made in plan.creations
     ]
     challenged = [
         NewStatement(
-            "memory",
             "challenged",
             change.after.version,
             True,
@@ -88,7 +88,6 @@ def statements_of(plan: Plan, occasion: Occasion) -> list[NewStatement]:
     ]
     closed = [
         NewStatement(
-            "memory",
             "closed",
             closure.before.version + 1,
             True,
@@ -112,16 +111,8 @@ def statements_of(plan: Plan, occasion: Occasion) -> list[NewStatement]:
             job_id=occasion.job_id,
             sealed=each.memory_id in plan.sealed,
         )
-        for each in (*created, *said, *challenged, *closed)
+        for each in (*created, *plan.said, *challenged, *closed)
     ]
-
-
-def _stated(
-    action: str, version: int, evidence: Evidence, words: Mapping[str, Any], memory_id: UUID
-) -> NewStatement:
-    return NewStatement(
-        "memory", action, version, True, evidence.origin, evidence.said_at, words, memory_id
-    )
 
 
 def _words_of_creation(made: Creation, occasion: Occasion) -> dict[str, Any]:
@@ -146,7 +137,13 @@ def of_profile(
     alone = merge_profile(Profile(""), {}, patch, evidence.said_at).profile
     words = _filled(alone, PROFILE_FIELDS)
     return NewStatement(
-        "profile", "patched", version, made_version, evidence.origin, evidence.said_at, words
+        "patched",
+        version,
+        made_version,
+        evidence.origin,
+        evidence.said_at,
+        words,
+        subject="profile",
     )
 
 
@@ -160,7 +157,7 @@ def of_summary(given: Mapping[str, Any] | None, witnesses: Witnesses, done_to: i
     if not (isinstance(outcome, str) and outcome.strip().lower() in OUTCOMES):
         words.pop("outcome", None)
     said_at = max(message.said_at for message in witnesses.messages)
-    return NewStatement("summary", "concluded", done_to, False, "user", said_at, words)
+    return NewStatement("concluded", done_to, False, "user", said_at, words, subject="summary")
 
 
 def _filled(held: object, names: Sequence[str]) -> dict[str, Any]:

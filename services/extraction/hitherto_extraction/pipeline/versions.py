@@ -56,7 +56,6 @@ async def write_next(
         await editing.write_version(user, after, at=at, job_id=job_id)
     old, new = editing.difference(held.memory, after.memory)
     return ChangeEvent(
-        "memory",
         action,
         held.memory.version + 1,
         reason,

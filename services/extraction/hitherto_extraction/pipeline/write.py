@@ -261,7 +261,6 @@ def events_of(plan: Plan, occasion: Occasion) -> Sequence[ChangeEvent]:
     """The history of a plan. If the user has encryption on, a model's words are left out."""
     created = [
         ChangeEvent(
-            "memory",
             "created",
             1,
             occasion.reason,
@@ -272,7 +271,6 @@ def events_of(plan: Plan, occasion: Occasion) -> Sequence[ChangeEvent]:
     ]
     rewritten = [
         ChangeEvent(
-            "memory",
             change.action,
             change.after.version,
             change.reason,
@@ -285,7 +283,6 @@ def events_of(plan: Plan, occasion: Occasion) -> Sequence[ChangeEvent]:
     ]
     quarantined = [
         ChangeEvent(
-            "memory",
             "quarantined",
             1,
             CHALLENGES if made.challenges else "reads as an instruction to the assistant",
@@ -298,7 +295,6 @@ def events_of(plan: Plan, occasion: Occasion) -> Sequence[ChangeEvent]:
     ]
     closed = [
         ChangeEvent(
-            "memory",
             closure.status,
             closure.before.version + 1,
             _stored_reason(closure, plan.sealed, encrypts=occasion.encrypts),

@@ -273,7 +273,6 @@ class Rebuilding:
             self.user,
             [
                 NewStatement(
-                    "memory",
                     "taken",
                     each.version,
                     True,

@@ -152,8 +152,8 @@ async def rebuild_profile(
         user,
         [
             NewStatement(
-                "profile", "taken", each.version, True, "user", each.at,
-                job_id=each.job_id, taken=True,
+                "taken", each.version, True, "user", each.at,
+                job_id=each.job_id, taken=True, subject="profile",
             )
             for each in unexplained
         ])  # fmt: skip

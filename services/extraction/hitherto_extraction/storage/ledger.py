@@ -64,7 +64,6 @@ class ChangeEvent:
     Of a memory that is or was `sealed`, `record` leaves out the words.
     """
 
-    subject: str  # "memory" or "profile"
     action: str
     version: int
     reason: str
@@ -73,6 +72,7 @@ class ChangeEvent:
     after: Mapping[str, Any] | None = None
     related: UUID | None = None
     sealed: bool = False
+    subject: str = "memory"  # or "profile"
 
 
 async def record(

@@ -193,12 +193,12 @@ async def write_profile(
     )
     paths = dict.fromkeys(path.partition(".")[0] for path in changed) if sealed else changed
     event = ledger.ChangeEvent(
-        "profile",
         "rolled_back" if rolled_back else "updated" if before.version else "created",
         after.version,
         rolled_back or ", ".join(paths)[:500],
         before=None if sealed or not before.version else profile_content(before),
         after=None if sealed else content,
+        subject="profile",
     )
     await ledger.record(user, job_id, [event], actor=actor)
 

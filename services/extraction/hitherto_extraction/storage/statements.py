@@ -120,7 +120,6 @@ class NewStatement:
     """A statement to be stored.
 
     Attributes:
-        subject: memory, profile or summary.
         action: The kind of statement, as in the table.
         version: The version of its subject after it was said; for a summary, the last message that
             it covers.
@@ -134,9 +133,9 @@ class NewStatement:
         job_id: The job that read it.
         sealed: Whether its words are sealed.
         taken: Whether it is stored as rolled back.
+        subject: memory, profile or summary.
     """
 
-    subject: str
     action: str
     version: int
     made_version: bool
@@ -149,6 +148,7 @@ class NewStatement:
     job_id: UUID | None = None
     sealed: bool = False
     taken: bool = False
+    subject: str = "memory"
 
 
 @dataclass(frozen=True, slots=True)
