@@ -25,7 +25,8 @@ import psycopg
 from benchmarks.command import Benchmark, add_counts, main, progress
 from benchmarks.report import BenchmarkResult, FigureTable, ResultPart
 from benchmarks.serving import database, temporary_folder
-from hitherto_extraction.queue import claims, enqueueing, jobs
+from hitherto_extraction.queue import claims, jobs
+from hitherto_extraction.queue.enqueueing import JobQueue
 from hitherto_extraction.storage import users
 from hitherto_extraction.upkeep.decay import BATCH, Decay
 from hitherto_shared.database.pool import Connection, Database
@@ -153,7 +154,7 @@ async def measure(conninfo: str, memories: int, user_count: int) -> dict[str, fl
             await database.open()
             stack.push_async_callback(database.close)
         async with maintenance.connection() as connection:
-            await enqueueing.enqueue(connection, TENANT, "decay", max_attempts=1)
+            await JobQueue(1).enqueue(connection, TENANT, "decay")
             (held,) = await claims.claim(connection, worker="bench", limit=1, lease_seconds=3600)
         stop = asyncio.Event()
         writing = write_meanwhile(write, user_count, memories // user_count, stop)

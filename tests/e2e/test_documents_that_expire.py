@@ -9,6 +9,7 @@ from hitherto.v1 import document_pb2, search_pb2
 from hitherto.v1 import extraction_service_pb2 as pb
 from hitherto.v1 import retrieval_service_pb2 as retrieval
 from hitherto_extraction.intake import Intake
+from hitherto_extraction.queue.enqueueing import JobQueue
 from hitherto_extraction.sweeps import Sweeps
 from hitherto_shared.database.pool import Database
 from tests.e2e.conftest import Services
@@ -50,10 +51,10 @@ async def sweep(conninfo: str) -> None:
     try:
         intake = Intake(
             maintenance,
+            JobQueue(3),
             memory_enabled=True,
             extract_every=10,
             debounce_seconds=0.0,
-            max_attempts=3,
         )
         sweeps = Sweeps(maintenance, intake, removal, idle_minutes=10)
         while await sweeps.drop_documents():

@@ -15,6 +15,7 @@ from hitherto.v1 import memory_service_pb2 as memory
 from hitherto.v1 import privacy_service_pb2, retrieval_service_pb2
 from hitherto.v1 import session_service_pb2 as pb
 from hitherto_extraction.intake import Intake
+from hitherto_extraction.queue.enqueueing import JobQueue
 from hitherto_extraction.sessions import beginning, bounded
 from hitherto_extraction.storage import sessions as storage
 from hitherto_extraction.sweeps import Sweeps
@@ -158,10 +159,10 @@ class TestTimeToLive:
         try:
             intake = Intake(
                 maintenance,
+                JobQueue(3),
                 memory_enabled=True,
                 extract_every=10,
                 debounce_seconds=0.0,
-                max_attempts=3,
             )
             sweeps = Sweeps(maintenance, intake, maintenance, idle_minutes=10)
             for _, duty in sweeps.at_intervals(idle=False):

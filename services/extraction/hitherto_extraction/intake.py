@@ -10,8 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 
 from hitherto_extraction.job_calls import Accepted, JobCalls
-from hitherto_extraction.queue import enqueueing, jobs
-from hitherto_extraction.queue.attempts import WHY_NOT
+from hitherto_extraction.queue import jobs
 from hitherto_extraction.storage import conversations, users
 from hitherto_extraction.storage.conversations import Counters, IncomingMessage
 from hitherto_extraction.storage.corpora import index
@@ -43,7 +42,6 @@ class Intake(JobCalls):
     memory_enabled: bool
     extract_every: int
     debounce_seconds: float
-    max_attempts: int
     message_vectors: bool = True
 
     async def submit(
@@ -67,7 +65,7 @@ class Intake(JobCalls):
         async def work(connection: Connection) -> list[Job]:
             _, made = await together(
                 connection,
-                self.limit.require(connection, tenant_id, len(transcripts)),
+                self.queue.limit.require(connection, tenant_id, len(transcripts)),
                 self._submit_all(connection, tenant_id, transcripts),
             )
             return [made[i] for i in range(len(transcripts))]
@@ -109,7 +107,7 @@ class Intake(JobCalls):
             state = await users.enter_alone(user)
             why = users.why_not_learning(state, self.memory_enabled)
             if why == "MEMORY_DISABLED":
-                return [await self._refuse(user, conversation_id, why)]
+                return [await self.queue.enqueue_cancelled(user, conversation_id, why)]
             stored = await store_messages(
                 user,
                 conversation_id,
@@ -127,12 +125,16 @@ class Intake(JobCalls):
             )
             await self._index(user, conversation_id, stored)
             if why:
-                return [await self._refuse(user, conversation_id, why)]
+                return [await self.queue.enqueue_cancelled(user, conversation_id, why)]
             pending = await count(connection)
             if pending < self.extract_every:
                 return []
-            await self.limit.require(connection, scope.tenant_id)
-            return [await self._enqueue_open(user, conversation_id)]
+            await self.queue.limit.require(connection, scope.tenant_id)
+            return [
+                await self.queue.enqueue_open(
+                    user, conversation_id, debounce_seconds=self.debounce_seconds
+                )
+            ]
 
         accepted = await self._once_sealed(
             scope.tenant_id, identity, [scope.user_id], work, timeout
@@ -153,7 +155,7 @@ class Intake(JobCalls):
         """
 
         async def work(connection: Connection) -> list[Job]:
-            await self.limit.require(connection, scope.tenant_id)
+            await self.queue.limit.require(connection, scope.tenant_id)
             user = connection.of(scope)
             await users.enter_user(user)
             counters = await conversations.require_conversation(user, conversation_id)
@@ -178,7 +180,9 @@ class Intake(JobCalls):
             user = connection.of(scope)
             counters = await conversations.lock_conversation(user, conversation_id)
             if counters is not None and counters.watermark < counters.last_message_no:
-                await self._enqueue_open(user, conversation_id)
+                await self.queue.enqueue_open(
+                    user, conversation_id, debounce_seconds=self.debounce_seconds
+                )
 
         await self.database.transact(work, timeout=10.0)
 
@@ -205,7 +209,7 @@ class Intake(JobCalls):
         state = await users.enter_alone(user)
         why = users.why_not_learning(state, self.memory_enabled)
         if why == "MEMORY_DISABLED":
-            return await self._refuse(user, conversation_id, why)
+            return await self.queue.enqueue_cancelled(user, conversation_id, why)
         sealed = users.must_seal(state, scope)
         stored = await store_messages(
             user,
@@ -220,7 +224,7 @@ class Intake(JobCalls):
         if why:
             # No job reads them, now or later.
             await self._index(user, conversation_id, stored)
-            job = await self._refuse(user, conversation_id, why)
+            job = await self.queue.enqueue_cancelled(user, conversation_id, why)
             watermark = stored.last_message_no
         elif transcript.ended or stored.highest > watermark:
             after = Counters(stored.last_message_no, watermark)
@@ -230,12 +234,11 @@ class Intake(JobCalls):
             job = await jobs.find_covering(user, conversation_id, stored.highest)
         if job is None:
             # The job for these messages no longer exists: run them again.
-            job = await enqueueing.enqueue_range(
+            job = await self.queue.enqueue_range(
                 user,
                 conversation_id,
                 range_from=stored.lowest,
                 range_to=stored.highest,
-                max_attempts=self.max_attempts,
             )
         await conversations.advance(
             user,
@@ -262,29 +265,11 @@ class Intake(JobCalls):
         """Queue every message that no job owns yet; None if there is none."""
         if counters.watermark >= counters.last_message_no:
             return None
-        return await enqueueing.enqueue_range(
+        return await self.queue.enqueue_range(
             user,
             conversation_id,
             range_from=counters.watermark + 1,
             range_to=counters.last_message_no,
-            max_attempts=self.max_attempts,
-        )
-
-    async def _enqueue_open(self, user: UserRows, conversation_id: str) -> Job:
-        return await enqueueing.enqueue_open(
-            user,
-            conversation_id,
-            debounce_seconds=self.debounce_seconds,
-            max_attempts=self.max_attempts,
-        )
-
-    async def _refuse(self, user: UserRows, conversation_id: str, why: str) -> Job:
-        return await enqueueing.enqueue_cancelled(
-            user,
-            conversation_id,
-            reason=why,
-            error=f"{why}: {WHY_NOT[why]}",
-            max_attempts=self.max_attempts,
         )
 
     async def _once_sealed(

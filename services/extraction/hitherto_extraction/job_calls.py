@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from uuid import UUID
 
 from hitherto_extraction.once import IdempotentOperation, IdempotentResult, once
 from hitherto_extraction.queue import jobs
+from hitherto_extraction.queue.enqueueing import JobQueue
 from hitherto_extraction.queue.jobs import RetryFilter
-from hitherto_extraction.queue.limit import QueueLimit
 from hitherto_extraction.storage import conversations, users
 from hitherto_extraction.storage.idempotency import Identity
 from hitherto_shared.audit.trail import NOBODY, Trail
@@ -35,7 +35,7 @@ class JobCalls:
     """Creates and changes jobs in the database behind `database` (role hitherto_write)."""
 
     database: Database
-    limit: QueueLimit = field(default_factory=QueueLimit)
+    queue: JobQueue
     trail: Trail | None = None
 
     async def retry(
@@ -51,7 +51,7 @@ class JobCalls:
         job = await jobs.get_job(connection, tenant_id, job_id, only_user=only_user)
         if job.user_id is not None:
             await users.enter_user(connection.of(Scope(tenant_id, job.user_id)))
-        await self.limit.require(connection, tenant_id)
+        await self.queue.limit.require(connection, tenant_id)
         return await jobs.retry_job(connection, tenant_id, job_id, only_user=only_user)
 
     async def retry_all(
@@ -67,7 +67,7 @@ class JobCalls:
         """
 
         async def work(connection: Connection) -> dict[str | None, list[str]]:
-            await self.limit.require(connection, tenant_id)
+            await self.queue.limit.require(connection, tenant_id)
             return await jobs.retry_jobs(connection, tenant_id, wanted, limit=MAX_RETRIED)
 
         async def again(connection: Connection, ids: Sequence[str]) -> dict[str | None, list[str]]:

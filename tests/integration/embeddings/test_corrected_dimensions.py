@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 import psycopg
 import pytest
 
+from hitherto_extraction.queue.enqueueing import JobQueue
 from hitherto_extraction.reembedding import phases
 from hitherto_extraction.storage import reembedding
 from hitherto_shared.database.pool import Connection, Database
@@ -104,9 +105,9 @@ async def moved(database: Database, *, by_itself: bool = True) -> None:
     await phases.move_to_configured(
         database,
         Embedders(CONFIGURED, None),
+        JobQueue(4),
         tenant_id="default",
         by_itself=by_itself,
-        max_attempts=4,
     )
 
 

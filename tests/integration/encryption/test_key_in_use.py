@@ -13,6 +13,7 @@ from hitherto_extraction.consolidation.runner import Consolidation
 from hitherto_extraction.curation.user_settings import Sealing, UserSettings, change_settings
 from hitherto_extraction.handlers.upkeep import UpkeepOnDemand
 from hitherto_extraction.pipeline.failed_attempts import UnusableReplies
+from hitherto_extraction.queue.enqueueing import JobQueue
 from hitherto_extraction.sealing.sweep import SealedVectors, SealingSweep
 from hitherto_extraction.storage import consolidation, conversations, profiles, users
 from hitherto_extraction.storage.conversations import IncomingMessage
@@ -186,7 +187,7 @@ async def test_h3_counting_for_a_merge_asks_for_no_key_inside_its_transaction(
         above=3,
         memory_enabled=True,
     )
-    calls = UpkeepOnDemand({}, merging, max_attempts=1)
+    calls = UpkeepOnDemand({}, merging, JobQueue(1))
     work = await calls.consolidate(SCOPE.tenant_id, user_id=user_id, tag=None, dry_run=True)
     before = list(asked.of)
     assert before == ([] if user_id is None else ["ana"])

@@ -8,6 +8,7 @@ from hitherto_extraction.budget import Budget
 from hitherto_extraction.pipeline.backfill import Backfill, Backlog
 from hitherto_extraction.prices import load_prices
 from hitherto_extraction.queue import claims
+from hitherto_extraction.queue.enqueueing import JobQueue
 from hitherto_extraction.reembedding import phases
 from hitherto_extraction.reembedding.fill import Fill
 from hitherto_shared.embeddings.offline import OfflineEmbedder
@@ -116,7 +117,7 @@ async def fill(stage: Stage, embedder: OfflineEmbedder) -> None:
 async def reembed(stage: Stage, embedder: OfflineEmbedder) -> dict[str, int]:
     """Give every text a vector of a new model, as a worker does; the counts of the job."""
     async with stage.maintenance.connection() as connection, connection.transaction():
-        await phases.start(connection, TENANT, embedder.name, embedder.dimensions, max_attempts=4)
+        await phases.start(connection, TENANT, embedder.name, embedder.dimensions, JobQueue(4))
     async with stage.maintenance.connection() as connection:
         (held,) = await claims.claim(connection, worker="test", limit=1, lease_seconds=60)
     job = Fill(stage.maintenance, Embedders(embedder, None), load_prices(None), Budget())

@@ -24,6 +24,7 @@ from hitherto_extraction.prices import load_prices
 from hitherto_extraction.provider.protocol import ChatModel
 from hitherto_extraction.queue import claims
 from hitherto_extraction.queue.claims import Claim
+from hitherto_extraction.queue.enqueueing import JobQueue
 from hitherto_extraction.queue.signals import JobSignals
 from hitherto_extraction.storage.conversations import IncomingMessage
 from hitherto_extraction.storage.idempotency import Identity
@@ -100,10 +101,10 @@ class Stage:
         """An intake; keyword arguments replace its settings."""
         usual = Intake(
             database or self.write,
+            JobQueue(4),
             memory_enabled=True,
             extract_every=10,
             debounce_seconds=0.0,
-            max_attempts=4,
         )
         return replace(usual, **rules)
 

@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from hitherto_extraction.queue.claims import Claim
+from hitherto_extraction.queue.enqueueing import JobQueue
 from hitherto_shared.database.connect import Role
 from hitherto_shared.database.pool import Connection, Database, Result
 from hitherto_shared.errors import TooLate
@@ -81,7 +82,7 @@ async def test_writes_reported_as_lost_are_neither_lost_nor_doubled(stage: Stage
     queue = await stage.pool(
         Forgetful(stage.conninfo, "hitherto_maintenance", chance=0.02, seed=3, denied=expire)
     )
-    intake = stage.intake(border, max_attempts=20)
+    intake = stage.intake(border, queue=JobQueue(20))
     ledger: dict[tuple[str, str], UUID] = {}
 
     async def client(user: str) -> None:

@@ -7,15 +7,16 @@ from uuid import UUID
 
 import pytest
 
-from hitherto_extraction.queue import attempts, claims, enqueueing
+from hitherto_extraction.queue import attempts, claims
 from hitherto_extraction.queue.claims import Claim
+from hitherto_extraction.queue.enqueueing import JobQueue
 from tests.integration.queue.stage import TENANT, Stage, transcript, until
 
 
 async def queued(stage: Stage, kind: str, *, user: str | None = "ana", later: bool = False) -> UUID:
     """A job of any kind, due at once or only in an hour."""
     async with stage.maintenance.connection() as connection:
-        job = await enqueueing.enqueue(connection, TENANT, kind, user_id=user, max_attempts=4)
+        job = await JobQueue(4).enqueue(connection, TENANT, kind, user_id=user)
     if later:
         await stage.rows(
             "UPDATE jobs SET state = 'failed', run_after = now() + interval '1 hour'"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hitherto_extraction.queue import enqueueing
+from hitherto_extraction.queue.enqueueing import JobQueue
 from tests.integration.queue.stage import TENANT, Stage, transcript
 
 
@@ -27,15 +27,13 @@ async def test_b5_a_message_does_not_overtake_a_document_that_waits(stage: Stage
     for kind, user in (("document-ingestion", "ana"), ("memory-extraction", "bo")):
         if kind == "document-ingestion":
             async with stage.maintenance.connection() as connection:
-                await enqueueing.enqueue(connection, TENANT, kind, user_id=user, max_attempts=4)
+                await JobQueue(4).enqueue(connection, TENANT, kind, user_id=user)
         else:
             await stage.submit(transcript(user=user))
     await stage.rows("UPDATE jobs SET state = 'failed', run_after = now() + interval '1 hour'")
     await stage.submit(transcript(user="ana"))
     async with stage.maintenance.connection() as connection:
-        await enqueueing.enqueue(
-            connection, TENANT, "document-ingestion", user_id="bo", max_attempts=4
-        )
+        await JobQueue(4).enqueue(connection, TENANT, "document-ingestion", user_id="bo")
     assert await stage.claim() == []
     await stage.rows("UPDATE jobs SET run_after = now() WHERE state = 'failed'")
     first = {held.user_id: held for held in await stage.claim()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hitherto_extraction.queue.enqueueing import enqueue
+from hitherto_extraction.queue.enqueueing import JobQueue
 from hitherto_shared import tracing
 from hitherto_shared.otel_tracer import OtelTracer
 from tests.integration.queue.stage import ANA, BOUND, TENANT, Stage, message, transcript
@@ -27,7 +27,7 @@ async def queue_all(stage: Stage) -> None:
         ANA, "c1", [message(1)], None, timeout=BOUND
     )
     async with stage.write.connection() as connection:
-        await enqueue(connection, TENANT, "decay", max_attempts=1)
+        await JobQueue(1).enqueue(connection, TENANT, "decay")
 
 
 async def test_every_way_to_queue_a_job_keeps_the_span(stage: Stage, tracer: OtelTracer) -> None:

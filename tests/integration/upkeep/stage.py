@@ -11,8 +11,9 @@ from uuid import UUID
 import psycopg
 from psycopg.types.json import Jsonb
 
-from hitherto_extraction.queue import claims, enqueueing, jobs
+from hitherto_extraction.queue import claims, jobs
 from hitherto_extraction.queue.claims import Claim
+from hitherto_extraction.queue.enqueueing import JobQueue
 from hitherto_extraction.storage.retention import RetentionDays
 from hitherto_extraction.upkeep.decay import Decay
 from hitherto_extraction.upkeep.retention import Retention
@@ -150,7 +151,7 @@ class Stage:
     async def claimed(self, kind: str, user: str | None = None) -> Claim:
         """A job of a kind in a worker's hands."""
         async with self.maintenance.connection() as connection:
-            await enqueueing.enqueue(connection, TENANT, kind, user_id=user, max_attempts=4)
+            await JobQueue(4).enqueue(connection, TENANT, kind, user_id=user)
             (held,) = await claims.claim(connection, worker="test", limit=1, lease_seconds=60)
         return held
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 import psycopg
 
-from hitherto_extraction.queue.enqueueing import enqueue_for_slot
+from hitherto_extraction.queue.enqueueing import JobQueue
 from hitherto_extraction.storage import schedules as storage
 from hitherto_extraction.storage.retention import RetentionDays
 from hitherto_extraction.sweeps import Scheduler
@@ -47,7 +47,7 @@ def replica(
         read_schedules(LINES if lines is None else lines),
         idle=idle,
         keep=keep or RetentionDays(0, 0),
-        max_attempts=4,
+        queue=JobQueue(4),
         audit=nothing,
     )
 
@@ -256,8 +256,8 @@ async def test_the_unique_index_stands_behind_it(stage: Stage) -> None:
     slot = datetime(2026, 1, 1, tzinfo=UTC)
 
     async def queue(connection: Connection) -> int:
-        made = await enqueue_for_slot(
-            connection, "decay", slot, kind="decay", tenant_ids=[TENANT], max_attempts=4
+        made = await JobQueue(4).enqueue_for_slot(
+            connection, "decay", slot, kind="decay", tenant_ids=[TENANT]
         )
         return len(made)
 

@@ -64,14 +64,12 @@ class Clearing:
     Attributes:
         write: The database with the role hitherto_write.
         removal: The database with the role hitherto_removal.
-        max_attempts: For jobs that are created only to own messages.
         trail: Records the call in the audit log.
         keys: Opens a sealed profile.
     """
 
     write: Database
     removal: Database
-    max_attempts: int
     trail: Trail
     keys: UserKeys
 
@@ -145,7 +143,7 @@ class Clearing:
         await users.enter_alone(user)
         # No accepted message is left for a later job, nor for one that is run again.
         backlog = await clearing.lock_backlog(user)
-        await cancelling.own_backlog(user, backlog, max_attempts=self.max_attempts)
+        await cancelling.own_backlog(user, backlog)
         await clearing.pass_backlog(user)
         for job_id in await cancelling.cancel_learning(user):
             await announce(connection, str(job_id))

@@ -33,7 +33,7 @@ from hitherto_extraction.pipeline.source_statements import document_of
 from hitherto_extraction.pipeline.trust import outranks
 from hitherto_extraction.pipeline.versions import write_next
 from hitherto_extraction.pipeline.write import write_plan
-from hitherto_extraction.queue import enqueueing
+from hitherto_extraction.queue.enqueueing import EXTRACTION, JobQueue
 from hitherto_extraction.storage import editing, ledger, statements, users
 from hitherto_extraction.storage.conversations import StoredMessage
 from hitherto_extraction.storage.statements import NewStatement
@@ -97,13 +97,13 @@ class Saving:
     Attributes:
         threshold: The cosine from which two statements may be duplicates.
         memory_enabled: Whether memory is on for users who did not choose.
-        max_attempts: Of the check for contradictions.
+        queue: Takes the check for contradictions.
         crowding: Detects crowded tags.
     """
 
     threshold: Callable[[], float]
     memory_enabled: bool
-    max_attempts: int
+    queue: JobQueue
     crowding: Crowding
 
     async def save(
@@ -156,14 +156,7 @@ class Saving:
 
     async def enqueue_check(self, user: UserRows, memory_id: UUID) -> None:
         """Queue a job that looks for contradictions with a memory's new words."""
-        await enqueueing.enqueue(
-            user.connection,
-            user.scope.tenant_id,
-            "memory-extraction",
-            user_id=user.scope.user_id,
-            params={"memory_id": str(memory_id)},
-            max_attempts=self.max_attempts,
-        )
+        await self.queue.enqueue_of(user, EXTRACTION, {"memory_id": str(memory_id)})
 
     async def _plan(
         self, user: UserRows, statement: StatementToSave, vectors: Vectors, at: datetime

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from hitherto_extraction.queue import enqueueing, jobs
-from hitherto_extraction.queue.attempts import WHY_NOT
+from hitherto_extraction.queue import jobs
+from hitherto_extraction.queue.enqueueing import JobQueue, enqueue_done
 from hitherto_extraction.storage import document_mentions, documents, users
 from hitherto_extraction.storage.documents import IncomingDocument
 from hitherto_shared.database.pool import Connection
@@ -17,14 +17,6 @@ from hitherto_shared.models import Job
 
 KIND = "document-ingestion"
 _OFF = "MEMORY_DISABLED"
-
-
-@dataclass(frozen=True, slots=True)
-class IngestRules:
-    """Whether memory is on for users who did not choose, and the number of attempts of a job."""
-
-    memory_enabled: bool
-    max_attempts: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +37,7 @@ class IngestedBatch:
 
 
 async def ingest(
-    user: UserRows, batch: Sequence[IncomingDocument], rules: IngestRules
+    user: UserRows, batch: Sequence[IncomingDocument], queue: JobQueue, *, memory_enabled: bool
 ) -> IngestedBatch:
     """Store a batch and queue the job that indexes it.
 
@@ -57,15 +49,8 @@ async def ingest(
         WrongState: The user was erased.
     """
     state = await users.enter_user(user)
-    if users.why_not_learning(state, rules.memory_enabled) == _OFF:
-        refused = await enqueueing.enqueue_cancelled(
-            user,
-            None,
-            reason=_OFF,
-            error=f"{_OFF}: {WHY_NOT[_OFF]}",
-            max_attempts=rules.max_attempts,
-            kind=KIND,
-        )
+    if users.why_not_learning(state, memory_enabled) == _OFF:
+        refused = await queue.enqueue_cancelled(user, None, _OFF, kind=KIND)
         return IngestedBatch(refused, [])
     # One at a time: a document that two callers submit at once is new for one of them.
     await users.lock_user(user)
@@ -96,20 +81,13 @@ async def ingest(
     to_read = [i for i in ids if i in new or i in changed or i in unread]
     outcome = IngestedBatch(None, ids, len(new), len(changed), len(same))
     if to_read:
-        job = await enqueueing.enqueue(
-            user.connection,
-            user.scope.tenant_id,
-            KIND,
-            user_id=user.scope.user_id,
-            params={"document_ids": [str(document_id) for document_id in to_read]},
-            max_attempts=rules.max_attempts,
-        )
+        job = await queue.enqueue_of(user, KIND, {"document_ids": list(map(str, to_read))})
         await documents.assign(user, to_read, job.job_id)
         return replace(outcome, job=job)
     if known:
         last = max(known.values(), key=lambda job: (not job.final, job.created_at, job.job_id))
         return replace(outcome, job=last)
-    idle = await enqueueing.enqueue_done(
+    idle = await enqueue_done(
         user.connection,
         user.scope.tenant_id,
         KIND,

@@ -11,14 +11,13 @@ from hitherto.v1 import document_pb2
 from hitherto.v1 import extraction_service_pb2 as pb
 from hitherto_extraction.documents.ingest import (
     IngestedBatch,
-    IngestRules,
     delete_document,
     ingest,
     ingested_again,
     postpone_expiry,
 )
 from hitherto_extraction.handlers.answering import Answering, checks_of
-from hitherto_extraction.queue.limit import QueueLimit
+from hitherto_extraction.queue.enqueueing import JobQueue
 from hitherto_extraction.queue.signals import JobSignals
 from hitherto_extraction.storage.documents import IncomingDocument
 from hitherto_shared.convert import job_message
@@ -50,8 +49,8 @@ class DocumentIngestionCalls:
     answering: Answering
     signals: JobSignals
     removal: Database
-    ingest_rules: IngestRules
-    limit: QueueLimit
+    queue: JobQueue
+    memory_enabled: bool
 
     async def IngestDocuments(
         self, request: pb.IngestDocumentsRequest, context: Context
@@ -68,8 +67,8 @@ class DocumentIngestionCalls:
         async def change(user: UserRows) -> IngestedBatch:
             if request.refresh_only:
                 return await postpone_expiry(user, batch)
-            await self.limit.require(user.connection, user.scope.tenant_id)
-            return await ingest(user, batch, self.ingest_rules)
+            await self.queue.limit.require(user.connection, user.scope.tenant_id)
+            return await ingest(user, batch, self.queue, memory_enabled=self.memory_enabled)
 
         async def again(user: UserRows, ids: Sequence[str]) -> IngestedBatch:
             return await ingested_again(user.connection, user.scope.tenant_id, ids)

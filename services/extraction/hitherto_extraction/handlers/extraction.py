@@ -9,7 +9,6 @@ from uuid import UUID
 
 from hitherto.v1 import entity_pb2, extraction_service_pb2_grpc, job_pb2, memory_pb2
 from hitherto.v1 import extraction_service_pb2 as pb
-from hitherto_extraction.documents.ingest import IngestRules
 from hitherto_extraction.handlers.answering import CALL_SECONDS, Answering, checks_of
 from hitherto_extraction.handlers.documents import DocumentIngestionCalls
 from hitherto_extraction.handlers.importing import MAX_IDS, take_all
@@ -24,8 +23,8 @@ from hitherto_extraction.job_calls import Accepted, cancel_job
 from hitherto_extraction.pipeline.preview import SECONDS as PREVIEW_SECONDS
 from hitherto_extraction.pipeline.preview import ExtractionPreview, PreviewResult
 from hitherto_extraction.queue import jobs
+from hitherto_extraction.queue.enqueueing import JobQueue
 from hitherto_extraction.queue.jobs import JobFilter
-from hitherto_extraction.queue.limit import QueueLimit
 from hitherto_extraction.queue.signals import JobSignals
 from hitherto_shared.auth.departments import departments_of
 from hitherto_shared.auth.principal import Principal
@@ -73,8 +72,8 @@ class ExtractionHandlers(
     pages: PageTokens
     preview: ExtractionPreview
     removal: Database
-    ingest_rules: IngestRules
-    limit: QueueLimit
+    queue: JobQueue
+    memory_enabled: bool
 
     async def SubmitTranscripts(
         self, request: pb.SubmitTranscriptsRequest, context: Context

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, asdict, dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 from uuid import UUID
 
@@ -16,6 +16,7 @@ from hitherto_extraction.handlers.answering import Answering, checks_of
 from hitherto_extraction.handlers.upkeep import UpkeepOnDemand
 from hitherto_extraction.once import IdempotentOperation
 from hitherto_extraction.pipeline.embedding_charges import SEARCH
+from hitherto_extraction.queue.enqueueing import JobQueue
 from hitherto_extraction.reembedding import phases
 from hitherto_extraction.reembedding.phases import ReembeddingStatus
 from hitherto_extraction.rollback.source import RollbackTarget, roll_back
@@ -73,8 +74,7 @@ class MaintenanceHandlers(maintenance_service_pb2_grpc.MaintenanceServiceService
     maintenance: Database
     removal: Database
     budget: Budget
-    _: KW_ONLY
-    max_attempts: int
+    queue: JobQueue
 
     async def Consolidate(
         self, request: pb.ConsolidateRequest, context: Context
@@ -154,7 +154,7 @@ class MaintenanceHandlers(maintenance_service_pb2_grpc.MaintenanceServiceService
                     tenant,
                     request.model,
                     dimensions,
-                    max_attempts=self.max_attempts,
+                    self.queue,
                 )
             elif phase == "switch":
                 await phases.switch(connection)

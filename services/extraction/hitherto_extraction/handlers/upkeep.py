@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Any, Protocol
 from uuid import UUID
 
 from hitherto_extraction.consolidation.runner import Consolidation
 from hitherto_extraction.once import IdempotentOperation
 from hitherto_extraction.pipeline.crowded_tags import KIND as CONSOLIDATION
-from hitherto_extraction.queue import enqueueing, jobs
+from hitherto_extraction.queue import jobs
+from hitherto_extraction.queue.enqueueing import JobQueue, enqueue_done
 from hitherto_extraction.storage import users
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.at_hand import keys_at_hand
@@ -40,8 +41,7 @@ class UpkeepOnDemand:
 
     kinds: Mapping[str, CountableUpkeep]
     consolidation: Consolidation
-    _: KW_ONLY
-    max_attempts: int
+    queue: JobQueue
 
     def start(
         self, kind: str, tenant_id: str, *, user_id: str | None, dry_run: bool
@@ -82,7 +82,7 @@ class UpkeepOnDemand:
             counts = await count(connection) if dry_run or user_id is not None else {}
             params = {**asked, "counts": counts}
             if dry_run:
-                return await enqueueing.enqueue_done(
+                return await enqueue_done(
                     connection,
                     tenant_id,
                     kind,
@@ -90,13 +90,8 @@ class UpkeepOnDemand:
                     params=params,
                     result={"counts": counts},
                 )
-            return await enqueueing.enqueue(
-                connection,
-                tenant_id,
-                kind,
-                user_id=user_id,
-                params=params,
-                max_attempts=self.max_attempts,
+            return await self.queue.enqueue(
+                connection, tenant_id, kind, user_id=user_id, params=params
             )
 
         async def again(connection: Connection, ids: Sequence[str]) -> Job:

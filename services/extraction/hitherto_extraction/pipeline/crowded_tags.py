@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hitherto_extraction.pipeline.operations import Plan
-from hitherto_extraction.queue import enqueueing
+from hitherto_extraction.queue.enqueueing import JobQueue
 from hitherto_extraction.storage import consolidation
 from hitherto_shared.database.user_rows import UserRows
 
@@ -20,10 +20,10 @@ class Crowding:
     varied tag would cost a model call.
     """
 
-    def __init__(self, *, above: int, max_attempts: int) -> None:
+    def __init__(self, queue: JobQueue, *, above: int) -> None:
         """A tag is crowded if more than `above` active memories of a user share it."""
         self._above = above
-        self._max_attempts = max_attempts
+        self._queue = queue
 
     async def look(self, user: UserRows, tags: Iterable[str]) -> list[str]:
         """Queue a job for each of these tags that has become crowded; returns the tags.
@@ -36,14 +36,7 @@ class Crowding:
             return []
         crowded = await consolidation.newly_crowded(user, wanted, above=self._above)
         for tag in crowded:
-            await enqueueing.enqueue(
-                user.connection,
-                user.scope.tenant_id,
-                KIND,
-                user_id=user.scope.user_id,
-                params={"tag": tag},
-                max_attempts=self._max_attempts,
-            )
+            await self._queue.enqueue_of(user, KIND, {"tag": tag})
         return crowded
 
 

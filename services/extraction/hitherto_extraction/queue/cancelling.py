@@ -29,7 +29,7 @@ _OWN_REST = """
 INSERT INTO jobs (job_id, tenant_id, user_id, kind, state, conversation_id, range_from, range_to,
                   done_to, max_attempts, finished_at, error, error_reason)
 VALUES (%(job_id)s, %(tenant_id)s, %(user_id)s, 'memory-extraction', 'cancelled',
-        %(conversation_id)s, %(range_from)s, %(range_to)s, %(range_to)s, %(max_attempts)s,
+        %(conversation_id)s, %(range_from)s, %(range_to)s, %(range_to)s, 1,
         clock_timestamp(), 'CANCELLED_BY_CALLER', 'CANCELLED_BY_CALLER')
 """
 
@@ -100,9 +100,7 @@ RETURNING job_id
 """
 
 
-async def own_backlog(
-    user: UserRows, backlog: Sequence[tuple[str, int, int]], *, max_attempts: int
-) -> None:
+async def own_backlog(user: UserRows, backlog: Sequence[tuple[str, int, int]]) -> None:
     """Assign every accepted message without a job to a job, so that none is learnt from later.
 
     `backlog` names conversations with the last message learnt from and the last one accepted.
@@ -124,7 +122,6 @@ async def own_backlog(
                     conversation_id=conversation_id,
                     range_from=watermark + 1,
                     range_to=last,
-                    max_attempts=max_attempts,
                 )
                 for conversation_id, watermark, last in backlog
                 if conversation_id not in owned

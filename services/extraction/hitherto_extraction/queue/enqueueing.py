@@ -1,15 +1,18 @@
-"""Enqueues jobs, each on the caller's connection and so in its transaction."""
+"""The queue of jobs, as those who add to it see it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
+from hitherto_extraction.queue.attempts import WHY_NOT
 from hitherto_extraction.queue.jobs import announce
+from hitherto_extraction.queue.limit import QueueLimit
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.identifiers import uuid7
@@ -56,6 +59,8 @@ RETURNING tenant_id, job_id
 """
 
 
+EXTRACTION = "memory-extraction"
+
 _UNSET: Mapping[str, Any] = {
     "state": "queued",
     "conversation_id": None,
@@ -70,35 +75,121 @@ _UNSET: Mapping[str, Any] = {
 }
 
 
-async def enqueue(
-    connection: Connection,
-    tenant_id: str,
-    kind: str,
-    *,
-    user_id: str | None = None,
-    params: Mapping[str, Any] | None = None,
-    max_attempts: int,
-) -> Job:
-    """Queue work on one user's data, or, without `user_id`, on the whole tenant's.
+@dataclass(frozen=True, slots=True)
+class JobQueue:
+    """Queues jobs, each on the caller's connection and so in its transaction.
 
-    Args:
-        connection: The caller's, so that the job commits together with its subject.
-        tenant_id: The tenant.
-        kind: One of the kinds of `Job.kind`.
-        user_id: The user; jobs of one user run one after another.
-        params: Parameters for this kind: ids and settings, never a user's text.
-        max_attempts: Number of attempts before the job is given up.
+    Attributes:
+        max_attempts: Number of attempts before a job is given up.
+        limit: The limit on the waiting jobs of a tenant, which callers check.
     """
-    return await _queue(
-        connection,
-        {
-            "tenant_id": tenant_id,
-            "user_id": user_id,
+
+    max_attempts: int
+    limit: QueueLimit = field(default_factory=QueueLimit)
+
+    async def enqueue(
+        self,
+        connection: Connection,
+        tenant_id: str,
+        kind: str,
+        *,
+        user_id: str | None = None,
+        params: Mapping[str, Any] | None = None,
+    ) -> Job:
+        """Queue work on one user's data, or, without `user_id`, on the whole tenant's.
+
+        Args:
+            connection: The caller's, so that the job commits together with its subject.
+            tenant_id: The tenant.
+            kind: One of the kinds of `Job.kind`.
+            user_id: The user; jobs of one user run one after another.
+            params: Parameters for this kind: ids and settings, never a user's text.
+        """
+        return await self._queue(
+            connection,
+            tenant_id=tenant_id,
+            user_id=user_id,
+            kind=kind,
+            params=Jsonb(dict(params or {})),
+        )
+
+    async def enqueue_of(self, user: UserRows, kind: str, params: Mapping[str, Any]) -> Job:
+        """Queue work on one user's data; see `enqueue`."""
+        scope = user.scope
+        return await self.enqueue(
+            user.connection, scope.tenant_id, kind, user_id=scope.user_id, params=params
+        )
+
+    async def enqueue_range(
+        self, user: UserRows, conversation_id: str, *, range_from: int, range_to: int
+    ) -> Job:
+        """Queue the extraction of messages `range_from`..`range_to` (both included)."""
+        return await self._queue(
+            user.connection,
+            **user.scope.bind(kind=EXTRACTION, conversation_id=conversation_id),
+            range_from=range_from,
+            range_to=range_to,
+        )
+
+    async def enqueue_open(
+        self, user: UserRows, conversation_id: str, *, debounce_seconds: float
+    ) -> Job:
+        """Queue, or delay, the one job that will take what has been appended when it starts."""
+        return await self._queue(
+            user.connection,
+            **user.scope.bind(kind=EXTRACTION, conversation_id=conversation_id),
+            debounce=debounce_seconds,
+        )
+
+    async def enqueue_cancelled(
+        self, user: UserRows, conversation_id: str | None, why: str, *, kind: str = EXTRACTION
+    ) -> Job:
+        """Record that input was not accepted, so that the caller gets a job that says why.
+
+        `why` is a key of `WHY_NOT`.
+        """
+        return await _insert(
+            user.connection,
+            **user.scope.bind(kind=kind, conversation_id=conversation_id),
+            state="cancelled",
+            max_attempts=self.max_attempts,
+            error=f"{why}: {WHY_NOT[why]}",
+            error_reason=why,
+        )
+
+    async def enqueue_for_slot(
+        self,
+        connection: Connection,
+        schedule: str,
+        slot: datetime,
+        *,
+        kind: str,
+        tenant_ids: Sequence[str],
+    ) -> dict[str, UUID]:
+        """Queue one job per tenant for a slot; returns the queued job by tenant.
+
+        The caller notifies the workers.
+        """
+        values = {
+            "schedule": schedule,
+            "slot": slot,
             "kind": kind,
-            "params": Jsonb(dict(params or {})),
-            "max_attempts": max_attempts,
-        },
-    )
+            "params": Jsonb({}),
+            "job_ids": [uuid7() for _ in tenant_ids],
+            "tenant_ids": list(tenant_ids),
+            "max_attempts": self.max_attempts,
+        }
+        cursor = await connection.execute(_ENQUEUE_FOR_SLOT, values)
+        return dict(await cursor.fetchall())
+
+    async def _queue(self, connection: Connection, **values: Any) -> Job:
+        """Insert a job that workers are to take, and name it in the current span."""
+        job = await _insert(
+            connection, **values, max_attempts=self.max_attempts, trace_parent=traceparent()
+        )
+        await announce(connection, "queued")
+        event("job queued", {"hitherto.job.id": str(job.job_id), "hitherto.job.kind": job.kind})
+        return job
 
 
 async def enqueue_done(
@@ -107,112 +198,22 @@ async def enqueue_done(
     kind: str,
     *,
     user_id: str | None = None,
-    params: Mapping[str, Any] | None = None,
+    params: Mapping[str, Any],
     result: Mapping[str, Any],
 ) -> Job:
     """Record completed work, so that the caller gets a job as for any other."""
     return await _insert(
         connection,
-        {
-            "tenant_id": tenant_id,
-            "user_id": user_id,
-            "kind": kind,
-            "state": "succeeded",
-            "params": Jsonb(dict(params or {})),
-            "result": Jsonb(dict(result)),
-            "max_attempts": 1,
-        },
+        tenant_id=tenant_id,
+        user_id=user_id,
+        kind=kind,
+        state="succeeded",
+        params=Jsonb(dict(params)),
+        result=Jsonb(dict(result)),
+        max_attempts=1,
     )
 
 
-async def enqueue_range(
-    user: UserRows, conversation_id: str, *, range_from: int, range_to: int, max_attempts: int
-) -> Job:
-    """Queue the extraction of messages `range_from`..`range_to` (both included)."""
-    return await _queue(
-        user.connection,
-        user.scope.bind(
-            kind="memory-extraction",
-            conversation_id=conversation_id,
-            range_from=range_from,
-            range_to=range_to,
-            max_attempts=max_attempts,
-        ),
-    )
-
-
-async def enqueue_open(
-    user: UserRows, conversation_id: str, *, debounce_seconds: float, max_attempts: int
-) -> Job:
-    """Queue, or delay, the one job that will take what has been appended when it starts."""
-    return await _queue(
-        user.connection,
-        user.scope.bind(
-            kind="memory-extraction",
-            conversation_id=conversation_id,
-            debounce=debounce_seconds,
-            max_attempts=max_attempts,
-        ),
-    )
-
-
-async def _queue(connection: Connection, values: Mapping[str, Any]) -> Job:
-    """Insert a job that workers are to take, and name it in the current span."""
-    job = await _insert(connection, {**values, "trace_parent": traceparent()})
-    await announce(connection, "queued")
-    event("job queued", {"hitherto.job.id": str(job.job_id), "hitherto.job.kind": job.kind})
-    return job
-
-
-async def _insert(connection: Connection, values: Mapping[str, Any]) -> Job:
+async def _insert(connection: Connection, **values: Any) -> Job:
     [job] = await connection.fetch(Job, _ENQUEUE, {"job_id": uuid7(), **_UNSET, **values})
     return job
-
-
-async def enqueue_cancelled(
-    user: UserRows,
-    conversation_id: str | None,
-    *,
-    reason: str,
-    error: str,
-    max_attempts: int,
-    kind: str = "memory-extraction",
-) -> Job:
-    """Record that input was not accepted, so that the caller gets a job that says why."""
-    return await _insert(
-        user.connection,
-        user.scope.bind(
-            state="cancelled",
-            conversation_id=conversation_id,
-            kind=kind,
-            max_attempts=max_attempts,
-            error=error,
-            error_reason=reason,
-        ),
-    )
-
-
-async def enqueue_for_slot(
-    connection: Connection,
-    schedule: str,
-    slot: datetime,
-    *,
-    kind: str,
-    tenant_ids: Sequence[str],
-    max_attempts: int,
-) -> dict[str, UUID]:
-    """Queue one job per tenant for a slot; returns the queued job by tenant.
-
-    The caller notifies the workers.
-    """
-    values = {
-        "schedule": schedule,
-        "slot": slot,
-        "kind": kind,
-        "params": Jsonb({}),
-        "job_ids": [uuid7() for _ in tenant_ids],
-        "tenant_ids": list(tenant_ids),
-        "max_attempts": max_attempts,
-    }
-    cursor = await connection.execute(_ENQUEUE_FOR_SLOT, values)
-    return dict(await cursor.fetchall())

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, replace
 
-from hitherto_extraction.queue import enqueueing, jobs
+from hitherto_extraction.queue import jobs
+from hitherto_extraction.queue.enqueueing import JobQueue
 from hitherto_extraction.storage import reembedding
 from hitherto_extraction.storage.reembedding import EmbeddingModel
 from hitherto_shared.database.pool import Connection, Database
@@ -63,8 +64,8 @@ async def start(
     tenant_id: str,
     model: str,
     dimensions: int,
+    queue: JobQueue,
     *,
-    max_attempts: int,
     switch: bool = False,
 ) -> Job:
     """Queue the back-fill of a model, or return the one in progress.
@@ -74,7 +75,7 @@ async def start(
         tenant_id: The caller's tenant, which owns the job; the vectors are everybody's.
         model: The new model.
         dimensions: Dimensions of its vectors.
-        max_attempts: Of the job.
+        queue: Takes the job.
         switch: Whether the job activates the model when it is done.
 
     Raises:
@@ -100,12 +101,11 @@ async def start(
                 f"its job {job.job_id} first",
             )
         return job
-    return await enqueueing.enqueue(
+    return await queue.enqueue(
         connection,
         tenant_id,
         KIND,
         params={"model": model, "dimensions": dimensions, "switch": switch},
-        max_attempts=max_attempts,
     )
 
 
@@ -160,17 +160,17 @@ def _not_ready(message: str, pending: int) -> WrongState:
 
 
 async def move_to_configured(
-    database: Database, embedders: Embedders, *, tenant_id: str, by_itself: bool, max_attempts: int
+    database: Database, embedders: Embedders, queue: JobQueue, *, tenant_id: str, by_itself: bool
 ) -> None:
     """Back-fill the configured model and switch to it, or log how to do so.
 
     Args:
         database: With the role hitherto_maintenance.
         embedders: Knows the configured model.
+        queue: Takes the job.
         tenant_id: The operator's tenant, which can then see the job.
         by_itself: Whether to start (for the embedded database, which has no other users) or only to
             log the call to make.
-        max_attempts: Of the job.
     """
     configured = embedders.configured
     known = await database.run(reembedding.models, timeout=_LOOK_SECONDS, repeatable=True)
@@ -193,7 +193,7 @@ async def move_to_configured(
                 tenant_id,
                 configured.name,
                 configured.dimensions,
-                max_attempts=max_attempts,
+                queue,
                 switch=True,
             ),
             timeout=_BEGIN_SECONDS,

@@ -21,7 +21,7 @@ from uuid import UUID
 
 from apscheduler.triggers.cron import CronTrigger
 
-from hitherto_extraction.queue.enqueueing import enqueue_for_slot
+from hitherto_extraction.queue.enqueueing import JobQueue
 from hitherto_extraction.queue.jobs import announce
 from hitherto_extraction.storage import retention, schedules, users
 from hitherto_extraction.storage.retention import RetentionDays
@@ -96,7 +96,7 @@ class Schedules:
         all: The schedules, including those that are off.
         idle: The work of the schedule `idle`, which creates no job.
         keep: The installation's retention: without any, no job of it is queued.
-        max_attempts: Of the jobs.
+        queue: Takes the jobs.
         audit: The work of the schedule `audit`, which creates no job either.
     """
 
@@ -105,7 +105,7 @@ class Schedules:
     _: KW_ONLY
     idle: Callable[[], Awaitable[None]]
     keep: RetentionDays
-    max_attempts: int
+    queue: JobQueue
     audit: Callable[[], Awaitable[None]]
 
     @property
@@ -158,13 +158,12 @@ class Schedules:
             if not await schedules.take(connection, schedule.name, slot):
                 return False
             if schedule.name not in self._at_once:
-                queued = await enqueue_for_slot(
+                queued = await self.queue.enqueue_for_slot(
                     connection,
                     schedule.name,
                     slot,
                     kind=schedule.name,
                     tenant_ids=await self._concerned(connection, schedule),
-                    max_attempts=self.max_attempts,
                 )
                 if queued:
                     await announce(connection, "queued")

@@ -16,6 +16,7 @@ from hitherto_extraction.provider.guarded import GuardedChatModel, GuardedEmbedd
 from hitherto_extraction.provider.offline import LIMITS, OfflineExtractor
 from hitherto_extraction.provider.openai_chat import OpenAIChatModel
 from hitherto_extraction.provider.protocol import ChatModel
+from hitherto_extraction.queue.enqueueing import JobQueue
 from hitherto_extraction.queue.limit import QueueLimit
 from hitherto_extraction.queue.signals import JobSignals
 from hitherto_extraction.recovery import EMBEDDER, LANGUAGE_MODEL
@@ -67,7 +68,7 @@ class Base:
         budget: The budget of work.
         account: Charges failed attempts.
         signals: Signals changes of jobs.
-        limit: The limit of waiting jobs.
+        queue: The queue of jobs.
         breakers: The circuit breakers of the models, by the names of `recovery`.
     """
 
@@ -85,7 +86,7 @@ class Base:
     budget: Budget
     account: FailedAttempts
     signals: JobSignals
-    limit: QueueLimit
+    queue: JobQueue
     breakers: Mapping[str, CircuitBreaker]
 
     def dedupe_threshold(self) -> float:
@@ -111,12 +112,13 @@ async def open_base(stack: AsyncExitStack, settings: ExtractionSettings, conninf
     in_force = ActiveEmbedder(databases.maintenance, embedders)
     stack.push_async_callback(in_force.stop)
     await in_force.start()
+    queue = JobQueue(settings.max_attempts, QueueLimit(settings.queue_limit))
     await move_to_configured(
         databases.maintenance,
         embedders,
+        queue,
         tenant_id=settings.operator(settings.extraction_listen),
         by_itself=settings.embedded,
-        max_attempts=settings.max_attempts,
     )
     secret = load_deployment_secret(settings)
     trail = Trail(databases.hash_key)
@@ -141,7 +143,7 @@ async def open_base(stack: AsyncExitStack, settings: ExtractionSettings, conninf
         Budget(settings.daily_budget_usd),
         FailedAttempts(databases.write, prices, UnusableReplies(secret), keys),
         JobSignals(databases.listening),
-        QueueLimit(settings.queue_limit),
+        queue,
         breakers,
     )
 

@@ -19,7 +19,6 @@ from hitherto_extraction.curation.erasing import Erasing
 from hitherto_extraction.curation.exporting import Exporting
 from hitherto_extraction.curation.saving import Saving
 from hitherto_extraction.curation.user_settings import UserSettings
-from hitherto_extraction.documents.ingest import IngestRules
 from hitherto_extraction.handlers.answering import Answering
 from hitherto_extraction.handlers.curation import MemoryHandlers
 from hitherto_extraction.handlers.extraction import ExtractionHandlers
@@ -98,8 +97,8 @@ def _extraction(
             keys=base.keys,
         ),
         databases.removal,
-        IngestRules(settings.memory_enabled, settings.max_attempts),
-        base.limit,
+        base.queue,
+        settings.memory_enabled,
     )
 
 
@@ -108,7 +107,7 @@ def _memory(base: Base, answering: Answering) -> MemoryHandlers:
     saving = Saving(
         base.dedupe_threshold,
         memory_enabled=settings.memory_enabled,
-        max_attempts=settings.max_attempts,
+        queue=base.queue,
         crowding=crowding(base),
     )
     vectors = ChargedEmbedder(write, base.embedder, base.prices, base.budget)
@@ -128,21 +127,21 @@ def _sessions(base: Base, answering: Answering) -> SessionHandlers:
 def _maintenance(
     base: Base, work: BackgroundWork, answering: Answering, pages: PageTokens
 ) -> MaintenanceHandlers:
-    settings, databases = base.settings, base.databases
+    databases = base.databases
     return MaintenanceHandlers(
         answering,
         pages,
         UpkeepOnDemand(
             {DECAY: work.decay, RETENTION: work.retention},
             work.consolidation,
-            max_attempts=settings.max_attempts,
+            base.queue,
         ),
         work.schedules,
         base.embedders,
         databases.maintenance,
         databases.removal,
         base.budget,
-        max_attempts=settings.max_attempts,
+        base.queue,
     )
 
 
@@ -162,7 +161,6 @@ def _privacy(
         Clearing(
             databases.write,
             databases.removal,
-            max_attempts=settings.max_attempts,
             trail=trail,
             keys=base.keys,
         ),

@@ -21,6 +21,7 @@ from hitherto_extraction.pipeline.extraction_prompt import ExtractionRules
 from hitherto_extraction.pipeline.failed_attempts import UnusableReplies
 from hitherto_extraction.pipeline.quality_sample import QualitySample
 from hitherto_extraction.queue.depth import QueueDepth
+from hitherto_extraction.queue.enqueueing import EXTRACTION
 from hitherto_extraction.reembedding.fill import Fill
 from hitherto_extraction.reembedding.phases import KIND as REEMBEDDING
 from hitherto_extraction.sealing.sweep import SealedVectors, SealingSweep
@@ -39,8 +40,6 @@ from hitherto_extraction.upkeep.schedules import (
 )
 from hitherto_extraction.wiring.base import Base
 from hitherto_extraction.worker import Worker
-
-EXTRACTION = "memory-extraction"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +63,12 @@ def build_work(base: Base) -> BackgroundWork:
     settings, databases = base.settings, base.databases
     intake = Intake(
         databases.write,
-        base.limit,
+        base.queue,
         base.trail,
         base.keys,
         memory_enabled=settings.memory_enabled,
         extract_every=settings.extract_every,
         debounce_seconds=settings.extract_debounce_seconds,
-        max_attempts=settings.max_attempts,
         message_vectors=settings.message_vectors,
     )
     commit = Commit(
@@ -92,7 +90,7 @@ def build_work(base: Base) -> BackgroundWork:
         read_schedules(settings.schedule_lines),
         idle=sweeps.queue_idle,
         keep=keep,
-        max_attempts=settings.max_attempts,
+        queue=base.queue,
         audit=base.digests.sign,
     )
     return BackgroundWork(
@@ -119,7 +117,7 @@ def build_work(base: Base) -> BackgroundWork:
 
 def crowding(base: Base) -> Crowding:
     """Queues a consolidation if a user has many memories with one tag."""
-    return Crowding(above=base.settings.consolidate_above, max_attempts=base.settings.max_attempts)
+    return Crowding(base.queue, above=base.settings.consolidate_above)
 
 
 def _worker(
