@@ -30,6 +30,7 @@ from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import RequestBodyLimitMiddleware
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
+from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hitherto_client._sync.client import Hitherto
@@ -44,7 +45,7 @@ MOST_TOOLBOXES = 1_000
 MOST_REQUEST_BYTES = 1024 * 1024
 
 _PROMPT = "memory"
-_NO_CREDENTIAL = b'{"error": "send a credential of Hitherto: Authorization: Bearer KEY"}'
+_NO_CREDENTIAL = {"error": "send a credential of Hitherto: Authorization: Bearer KEY"}
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 Context = ServerRequestContext[Any, Any]
@@ -262,10 +263,14 @@ def require_bearer(app: ASGIApp) -> ASGIApp:
             return
         token = _bearer(scope)
         if token is None:
-            await _reply(send, 401, b"www-authenticate", b'Bearer realm="hitherto"', _NO_CREDENTIAL)
+            refused = JSONResponse(
+                _NO_CREDENTIAL, 401, {"www-authenticate": 'Bearer realm="hitherto"'}
+            )
+            await refused(scope, receive, send)
             return
         if scope["method"] == "GET":
-            await _reply(send, 405, b"allow", b"POST", b'{"error": "send messages with POST"}')
+            refused = JSONResponse({"error": "send messages with POST"}, 405, {"allow": "POST"})
+            await refused(scope, receive, send)
             return
         before = credential.set(token)
         try:
@@ -291,8 +296,9 @@ def refuse_other_messages(app: ASGIApp) -> ASGIApp:
             return  # The client has gone.
         body = well_formed(first["body"].decode("utf-8", "replace"))
         if (refusal := _refusal(body)) is not None:
-            answer = json.dumps(refusal.model_dump(mode="json", by_alias=True, exclude_unset=True))
-            await _reply(send, 400, b"cache-control", b"no-store", answer.encode())
+            answer = refusal.model_dump(mode="json", by_alias=True, exclude_unset=True)
+            refused = JSONResponse(answer, 400, {"cache-control": "no-store"})
+            await refused(scope, receive, send)
             return
         whole: list[Message] = [{"type": "http.request", "body": body.encode()}]
 
@@ -312,16 +318,6 @@ def _bearer(scope: Scope) -> str | None:
     token = token.strip()
     usable = token and token.isascii() and token.isprintable() and " " not in token
     return token if kind.lower() == "bearer" and usable else None
-
-
-async def _reply(send: Send, status: int, header: bytes, value: bytes, body: bytes) -> None:
-    headers = [
-        (b"content-type", b"application/json"),
-        (b"content-length", str(len(body)).encode()),
-        (header, value),
-    ]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
 
 
 _TOOLS = [
