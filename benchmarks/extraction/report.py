@@ -24,7 +24,7 @@ def extraction_result(
     """
     groups = _groups(ran, verdicts)
     said = [f"judged by {judge}; {silent} rows without a usable opinion"] if judge else []
-    title = f"Extraction by {ran.model or ran.extractor}, {ran.prompt_version}"
+    title = f"Extraction by {ran.by.model or ran.by.extractor}, {ran.by.prompt_version}"
     part = ResultPart(
         title=title,
         figures={
@@ -39,10 +39,10 @@ def extraction_result(
         scores=row_scores([verdict.counts for verdict in verdicts]),
     )
     details = {
-        "extractor": ran.extractor,
-        "model": ran.model,
+        "extractor": ran.by.extractor,
+        "model": ran.by.model,
         "embedder": ran.embedder,
-        "prompt_version": ran.prompt_version,
+        "prompt_version": ran.by.prompt_version,
         "judge": judge,
         "seconds": round(ran.seconds, 1),
         "rows": [
@@ -111,7 +111,7 @@ def notes(ran: EvaluationRun, overall: Counts) -> list[str]:
     would = "would cost" if estimated else "cost"
     thousand = (ratio(overall, "usd_reference") or 0.0) * 1000
     lines = [
-        f"extractor {ran.extractor}, model {ran.model}, embedder {ran.embedder}, "
+        f"extractor {ran.by.extractor}, model {ran.by.model}, embedder {ran.embedder}, "
         f"{ran.seconds:.0f} s",
         f"{read:.0f} tokens in and {written:.0f} out a transcript"
         + (" (estimated: no model was asked)" if estimated else ""),
@@ -120,11 +120,11 @@ def notes(ran: EvaluationRun, overall: Counts) -> list[str]:
     ]
     if not estimated:
         own = (ratio(overall, "usd") or 0.0) * 1000
-        lines.append(f"1,000 conversations cost ${own:.2f} at the prices of {ran.model}")
+        lines.append(f"1,000 conversations cost ${own:.2f} at the prices of {ran.by.model}")
     for language, block in ran.blocks.items():
         lines.append(
-            f"prompt block in {LANGUAGES[language]}: {block.tokens} tokens for {block.memories} "
-            f"memories (target: at most {BLOCK_TOKENS} for 20)"
+            f"prompt block in {LANGUAGES[language]}: {block.prompt_tokens} tokens for "
+            f"{len(block.memories)} memories (target: at most {BLOCK_TOKENS} for 20)"
         )
     failed = [seen for seen in ran.observations if seen.error]
     if failed:

@@ -6,7 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 from uuid import uuid4
@@ -21,9 +21,11 @@ from benchmarks.extraction.rows import (
     Observation,
     TokenSpending,
 )
+from hitherto.v1 import job_pb2
 from hitherto_client import AsyncHitherto
 from hitherto_client.inputs import TranscriptInput
-from hitherto_client.results import JobResult, Memory
+from hitherto_client.results import Context, JobResult, Memory
+from hitherto_client.wire import read
 from hitherto_extraction.config import ExtractionSettings
 from hitherto_extraction.pipeline.prompt import build_prompt
 from hitherto_extraction.prices import load_prices
@@ -45,25 +47,15 @@ _OF_A_SUMMARY = (
 
 
 @dataclass(frozen=True, slots=True)
-class BlockSize:
-    """The size of a prompt block of learnt memories, by the service's cautious count."""
-
-    memories: int
-    tokens: int
-
-
-@dataclass(frozen=True, slots=True)
 class EvaluationRun:
     """What a run saw, and with what it ran."""
 
     observations: Sequence[Observation]
     nearness: Nearness
-    extractor: str
-    model: str
+    by: JobResult  # of the first job that had one: who extracted
     embedder: str
-    prompt_version: str
     seconds: float
-    blocks: Mapping[str, BlockSize] = field(default_factory=dict)
+    blocks: Mapping[str, Context]  # by language, one with memories that were learnt in it
 
 
 async def run(
@@ -80,7 +72,7 @@ async def run(
         BenchmarkFailed: The memories to begin with did not get vectors.
     """
     started = time.monotonic()
-    results: list[JobResult] = []
+    by = read(JobResult, job_pb2.JobResult())
     async with serving.serving(place) as client:
         for row in rows:
             known = [(memory, memory.said_at) for memory in row.existing_memories]
@@ -89,9 +81,10 @@ async def run(
         await serving.in_time(serving.all_vectors(place.conninfo), without)
 
         async def one(row: ConversationCase) -> Observation:
+            nonlocal by
             seen, result = await _observe(row, client, patience)
             if result is not None and result.extractor:
-                results.append(result)
+                by = by if by.extractor else result
             return seen
 
         observations = await serving.in_turns(rows, one, at_once=AT_ONCE, phase="extracting")
@@ -101,16 +94,7 @@ async def run(
             if (block := await _block(client, language, observations)) is not None
         }
     embedder, nearness = await _nearness(observations)
-    return EvaluationRun(
-        observations=observations,
-        nearness=nearness,
-        extractor=results[0].extractor if results else "",
-        model=results[0].model if results else "",
-        embedder=embedder,
-        prompt_version=results[0].prompt_version if results else "",
-        seconds=time.monotonic() - started,
-        blocks=blocks,
-    )
+    return EvaluationRun(observations, nearness, by, embedder, time.monotonic() - started, blocks)
 
 
 def _user(row: ConversationCase) -> str:
@@ -278,8 +262,8 @@ def _batch(row: ConversationCase) -> Batch:
 
 async def _block(
     client: AsyncHitherto, language: str, observations: Sequence[Observation]
-) -> BlockSize | None:
-    """How long a prompt block of memories learnt in a language is; None if nothing was learnt."""
+) -> Context | None:
+    """A prompt block of memories learnt in a language; None if nothing was learnt."""
     learnt: dict[str, tuple[Memory, datetime]] = {}
     for seen in observations:
         for memory in seen.learnt if seen.row.language == language else ():
@@ -288,14 +272,13 @@ async def _block(
         return None
     user = f"block-{language}"
     await _place(client, user, list(learnt.values())[:BLOCK_MEMORIES])
-    context = await client.get_context(
+    return await client.get_context(
         user,
         max_memories=BLOCK_MEMORIES,
         max_conversations=0,
         max_entities=0,
         template="what_you_know",
     )
-    return BlockSize(len(context.memories), context.prompt_tokens)
 
 
 async def _nearness(observations: Sequence[Observation]) -> tuple[str, Nearness]:
