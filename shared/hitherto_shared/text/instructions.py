@@ -276,9 +276,9 @@ def reads_as_instruction(text: str) -> bool:
     lines, folded = _views(text)
     return (
         _matches(_LATIN_OVERRIDE, folded)
-        or _matches(_OTHER_OVERRIDE, lines)
         or _matches(_LATIN_ORDER, folded)
-        or _matches(_OTHER_ORDER, lines)
+        # Folded, letters of other scripts are not ASCII, and each pattern of these has one.
+        or (not folded.isascii() and _matches(_OTHER_OVERRIDE + _OTHER_ORDER, lines))
     )
 
 
@@ -289,7 +289,9 @@ def overrides_instructions(text: str) -> bool:
     words in quotation marks pass.
     """
     lines, folded = _views(_QUOTED.sub(" ", text[:_LONGEST]))
-    return _matches(_LATIN_OVERRIDE, folded) or _matches(_OTHER_OVERRIDE, lines)
+    return _matches(_LATIN_OVERRIDE, folded) or (
+        not folded.isascii() and _matches(_OTHER_OVERRIDE, lines)
+    )
 
 
 def _views(text: str) -> tuple[str, str]:
@@ -298,10 +300,13 @@ def _views(text: str) -> tuple[str, str]:
     In both, a run of white space is one space or, if it contains a line break, one line break.
     """
     plain = normalized("NFKC", text[:_LONGEST])[:_LONGEST]
-    plain = _UNSEEN.sub("", plain).replace("’", "'").replace("‘", "'").casefold()
-    folded = "\n".join(fold(line) for line in plain.splitlines())
+    if not (plain.isascii() and plain.isprintable()):
+        plain = _UNSEEN.sub("", plain).replace("’", "'").replace("‘", "'")
+    lines = folded = _single_spaced(plain.casefold())
+    if not lines.isascii():
+        folded = "\n".join(map(fold, lines.split("\n")))
     folded = _SPELLED_OUT.sub(lambda found: re.sub(r"[^a-z]", "", found[0]), folded)
-    return _single_spaced(plain), _single_spaced(_JOINERS.sub(" ", folded))
+    return lines, _single_spaced(_JOINERS.sub(" ", folded))
 
 
 def _single_spaced(text: str) -> str:

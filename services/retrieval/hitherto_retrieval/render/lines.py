@@ -5,7 +5,7 @@ Dates are ISO days in the user's time zone, and present only if the context is `
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -54,7 +54,7 @@ class Lines:
     context: PromptContext
     annotate: bool
     summaries: Mapping[str, Summary]
-    _style: Hashable
+    _style: str
     opened: set[str | None] = field(default_factory=set)
     _places: dict[str, str] = field(default_factory=dict)
 
@@ -64,13 +64,14 @@ class Lines:
         known = [*context.conversations, *(i.summary_of for i in context.relevant if i.summary_of)]
         named = (one for one in known if one.title and one.title != NEUTRAL_TITLE)
         summaries = {one.conversation_id: one for one in named}
-        lines = cls(context, annotate, summaries, (annotate, context.dated, context.zone))
+        style = f"{annotate} {context.dated} {context.zone} "
+        lines = cls(context, annotate, summaries, style)
         lines.opened.update(item.said_in for item in context.relevant if lines._opens(item))
         return lines
 
     def memory(self, memory: Memory, tag: str) -> Entry:
         """`tag content`, with the requested provenance."""
-        of = (self._style, tag)
+        of = self._style + tag
         entry = _known(memory.kept, _LINE, of)
         if entry is None:
             suffix = self._about(memory)
@@ -83,7 +84,10 @@ class Lines:
         if item.memory is not None:
             return self.memory(item.memory, f"- {type_tag(item.memory)}")
         place = self._place(item)
-        of = (self._style, place, item.partly_until)
+        # A string knows its hash.
+        of = self._style + place
+        if item.partly_until is not None:
+            of = f"{self._style}{item.partly_until}{place}"
         entry = _known(item.kept, _LINE, of)
         if entry is None:
             text = _excerpt(item)
@@ -216,16 +220,16 @@ def written(item: Memory | Message | Summary) -> bool:
     return item.kept is not None and (_LINE in item.kept or _OUTLINE in item.kept)
 
 
-def _known(kept: Kept | None, name: str, of: Hashable) -> Entry | None:
+def _known(kept: Kept | None, name: str, of: str) -> Entry | None:
     """The kept line of an item in this style."""
-    lines: dict[Hashable, Entry] | None = None if kept is None else kept.get(name)
+    lines: dict[str, Entry] | None = None if kept is None else kept.get(name)
     return None if lines is None else lines.get(of)
 
 
-def _keep(kept: Kept | None, name: str, of: Hashable, entry: Entry) -> None:
+def _keep(kept: Kept | None, name: str, of: str, entry: Entry) -> None:
     # Only in the last styles, so that what is kept of an item has a limit.
     if kept is not None:
-        lines: dict[Hashable, Entry] = kept.setdefault(name, {})
+        lines: dict[str, Entry] = kept.setdefault(name, {})
         lines[of] = entry
         for oldest in list(lines)[:-_STYLES]:
             lines.pop(oldest, None)

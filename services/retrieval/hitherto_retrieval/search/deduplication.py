@@ -8,7 +8,7 @@ from hashlib import blake2b
 
 from hitherto_retrieval.search.corpora.corpus import Item
 from hitherto_retrieval.search.question import Hit
-from hitherto_retrieval.search.words import distinct_words, same_words
+from hitherto_retrieval.search.words import distinct_words, first_word, same_words
 from hitherto_retrieval.storage.candidate import Kind
 from hitherto_shared.models import Memory, Message
 from hitherto_shared.text.instructions import overrides_instructions
@@ -78,13 +78,13 @@ def for_a_prompt(hits: Iterable[Hit], question: str | None = None) -> list[Hit]:
     quarantine.
     """
     asked = None if question is None else distinct_words(question)
-    number = hash(asked)
+    first = first_word(question or "")
 
     def belongs(message: Message) -> bool:
-        commands, words = _read(message)
+        commands, begins = _read(message)
         if commands or asked is None:
             return not commands
-        return words not in (None, number) or not same_words(message.content, asked)
+        return begins != first or not same_words(message.content, asked)
 
     return [hit for hit in hits if not isinstance(hit.item, Message) or belongs(hit.item)]
 
@@ -92,15 +92,14 @@ def for_a_prompt(hits: Iterable[Hit], question: str | None = None) -> list[Hit]:
 _READ = "read for a prompt"
 
 
-def _read(message: Message) -> tuple[bool, int | None]:
-    """Whether a message is a command, and the hash of its words if it is kept."""
+def _read(message: Message) -> tuple[bool, str]:
+    """Whether a message is a command, and its first word."""
     kept = message.kept
-    if kept is None:
-        return _commands(message.content), None
-    read: tuple[bool, int] | None = kept.get(_READ)
+    read: tuple[bool, str] | None = None if kept is None else kept.get(_READ)
     if read is None:
-        words = hash(distinct_words(message.content))
-        read = kept[_READ] = (_commands(message.content), words)
+        read = _commands(message.content), first_word(message.content)
+        if kept is not None:
+            kept[_READ] = read
     return read
 
 

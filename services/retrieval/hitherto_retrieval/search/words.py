@@ -23,8 +23,13 @@ def distinct_words(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_words(text)))
 
 
+def first_word(text: str) -> str:
+    """The first of the distinct words; empty without one."""
+    return next(_words(text), "")
+
+
 def same_words(text: str, words: Sequence[str]) -> bool:
-    """Whether `words` are the distinct words of `text`; the first word decides most cases."""
+    """Whether `words` are the distinct words of `text`."""
     found: dict[str, None] = {}
     for word in _words(text):
         if word not in found:
