@@ -192,7 +192,7 @@ export class Hitherto {
    * Adds messages to a running chat. Once this returns, they are stored and can be searched. They are learnt from every
    * few messages, when the chat pauses, or at `endConversation`. Known messages are skipped.
    */
-  add(
+  async add(
     user: string,
     conversation: string,
     messages: readonly MessageInput[],

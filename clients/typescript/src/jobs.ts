@@ -5,7 +5,7 @@ import { HithertoError } from "./errors.js";
 import { ExtractionService } from "./gen/hitherto/v1/extraction_service_pb.js";
 import { type Job, JobSchema, JobState } from "./gen/hitherto/v1/job_pb.js";
 import type { ReadOwnWrites } from "./own_writes.js";
-import { waitBeforeRetry } from "./retry.js";
+import { deadlineAfter, waitBeforeRetry } from "./retry.js";
 import { type CallOptions, type Endpoint, pause, type Stub } from "./stubs.js";
 
 const FINAL = new Set([JobState.SUCCEEDED, JobState.DEAD, JobState.CANCELLED]);
@@ -52,7 +52,7 @@ export class Jobs {
    */
   async *watch(job: Job | string, options: CallOptions = {}): AsyncGenerator<Job, void, undefined> {
     const jobId = idOf(job);
-    const deadline = options.timeoutMs === undefined ? Infinity : Date.now() + options.timeoutMs;
+    const deadline = options.timeoutMs === undefined ? Infinity : deadlineAfter(options.timeoutMs);
     let last: Buffer | undefined;
     let failures = 0;
     let heard = Date.now();

@@ -25,6 +25,8 @@ const READ_MS = 10_000;
 const WRITE_MS = 30_000;
 /** For PreviewExtraction, which asks a language model. */
 const MODEL_MS = 75_000;
+/** What a timer can wait for. */
+const LONGEST_MS = 2 ** 31 - 1;
 
 const RETRYABLE = new Set([
   status.UNAVAILABLE,
@@ -60,4 +62,13 @@ export function defaultTimeoutMs(method: string, reads: boolean): number {
     return MODEL_MS;
   }
   return reads ? READ_MS : WRITE_MS;
+}
+
+/** When a call with this time must have ended; no time beyond 24 days is a limit. */
+export function deadlineAfter(timeoutMs: number): number {
+  // gRPC would throw where nobody can catch it, which ends the process.
+  if (typeof timeoutMs !== "number" || Number.isNaN(timeoutMs)) {
+    throw new TypeError(`timeoutMs should be a number of milliseconds, and is ${String(timeoutMs)}`);
+  }
+  return timeoutMs > LONGEST_MS ? Infinity : Date.now() + timeoutMs;
 }

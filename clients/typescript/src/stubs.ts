@@ -19,7 +19,7 @@ import { MethodOptions_IdempotencyLevel } from "@bufbuild/protobuf/wkt";
 import { Client, Metadata, status } from "@grpc/grpc-js";
 
 import { type Called, HithertoError, readError } from "./errors.js";
-import { defaultTimeoutMs, type RetryPolicy, waitBeforeRetry } from "./retry.js";
+import { deadlineAfter, defaultTimeoutMs, type RetryPolicy, waitBeforeRetry } from "./retry.js";
 import type { Credential, Target } from "./settings.js";
 
 /** What any call can be given. */
@@ -106,7 +106,7 @@ export class Endpoint {
     const sent = reads ? request : withIdempotencyKey(method.input, request);
     const repeatable = reads || Boolean((sent as { idempotencyKey?: string }).idempotencyKey);
     const { metadata, called } = await this.#complete(options);
-    const deadline = Date.now() + (options.timeoutMs ?? this.#timeoutMs ?? defaultTimeoutMs(method.name, reads));
+    const deadline = deadlineAfter(options.timeoutMs ?? this.#timeoutMs ?? defaultTimeoutMs(method.name, reads));
     for (let failures = 1; ; failures += 1) {
       try {
         return await this.#once(method, sent, metadata, deadline, options.signal);
@@ -246,7 +246,7 @@ function withIdempotencyKey(schema: DescMessage, request: Message): Message {
 }
 
 function deadlineOf(options: CallOptions): { deadline?: number } {
-  return options.timeoutMs === undefined ? {} : { deadline: Date.now() + options.timeoutMs };
+  return options.timeoutMs === undefined ? {} : { deadline: deadlineAfter(options.timeoutMs) };
 }
 
 /** Cancels the call when the signal is aborted, until the returned function is called. */

@@ -13,7 +13,7 @@ import type {
   ImportUserResponse,
   PrivacyService,
 } from "./gen/hitherto/v1/privacy_service_pb.js";
-import { waitBeforeRetry } from "./retry.js";
+import { deadlineAfter, waitBeforeRetry } from "./retry.js";
 import { type CallOptions, type Endpoint, pause, type Stub } from "./stubs.js";
 
 /** An export or an import takes as long as there is to send. */
@@ -41,7 +41,10 @@ export async function receiveExport(
   async function* pieces(): AsyncGenerator<Uint8Array> {
     const digest = createHash("sha256");
     let size = 0;
-    for await (const { part } of privacy.exportUser(request, { timeoutMs: LONGEST_MS, ...options })) {
+    for await (const { part } of privacy.exportUser(request, {
+      ...options,
+      timeoutMs: options.timeoutMs ?? LONGEST_MS,
+    })) {
       if (part.case === "data") {
         digest.update(part.value);
         size += part.value.length;
@@ -68,7 +71,7 @@ export async function sendExport(
   open: OpenExport,
   options: TransferOptions & { idempotencyKey?: string },
 ): Promise<ImportUserResponse> {
-  const deadline = Date.now() + (options.timeoutMs ?? LONGEST_MS);
+  const deadline = deadlineAfter(options.timeoutMs ?? LONGEST_MS);
   const idempotencyKey = options.idempotencyKey || randomUUID();
   async function* requests(): AsyncGenerator<MessageInitShape<typeof ImportUserRequestSchema>> {
     let sent = 0;

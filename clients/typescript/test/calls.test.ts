@@ -67,6 +67,32 @@ test("a wait that exceeds the deadline is not begun", async () => {
   assert.equal(server.at.length, 1);
 });
 
+test("a time that is none is refused, and one beyond all timers is no limit", async () => {
+  const client = server.client();
+  for (const timeoutMs of [NaN, "5000" as unknown as number]) {
+    const none: AsyncIterable<never> = { [Symbol.asyncIterator]: () => ({ next: () => new Promise<never>(() => {}) }) };
+    for (const call of [
+      () => client.getContext("ana", "x", { timeoutMs }),
+      () => server.client({ timeoutMs }).saveMemory("ana", "x"),
+      () => client.jobs.wait("job-1", { timeoutMs }),
+      () => client.importUser("ana", () => none, { timeoutMs }),
+      () => client.stubs.extraction.streamTranscripts(none, { timeoutMs }),
+    ]) {
+      await assert.rejects(call, TypeError);
+    }
+  }
+  assert.equal(server.at.length, 0);
+  for (const timeoutMs of [Infinity, Number.MAX_VALUE, Number.MAX_SAFE_INTEGER, 2 ** 31]) {
+    await client.getContext("ana", "x", { timeoutMs });
+  }
+});
+
+test("a message that cannot be sent fails as a call does", async () => {
+  const role = "robot" as "user";
+  const adding = server.client().add("ana", "monday", [{ role, content: "x" }]);
+  await assert.rejects(adding, TypeError);
+});
+
 test("a reason without RetryInfo is final", async () => {
   server.failures = [failing(status.ABORTED, "VERSION_MISMATCH")];
   await assert.rejects(server.client().saveMemory("ana", "x"), { reason: "VERSION_MISMATCH" });
