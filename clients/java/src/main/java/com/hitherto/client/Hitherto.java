@@ -88,7 +88,7 @@ public final class Hitherto implements AutoCloseable {
 
   /** The same client, whose calls have this time, retries included. It shares connections and tokens. */
   public Hitherto within(Duration timeout) {
-    return new Hitherto(reads, writes, tokens, timer, timeout);
+    return new Hitherto(reads, writes, tokens, timer, Requests.countable(timeout));
   }
 
   /** Closes the connections; calls in flight fail, and so do further ones. */
@@ -389,7 +389,7 @@ public final class Hitherto implements AutoCloseable {
 
     /** The time for every call, retries included; by default 10 s for reads and 30 s for writes. */
     public Builder timeout(Duration given) {
-      timeout = given;
+      timeout = Requests.countable(given);
       return this;
     }
 

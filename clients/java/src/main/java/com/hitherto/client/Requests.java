@@ -16,7 +16,18 @@ final class Requests {
   /** For PreviewExtraction, which asks a language model. */
   private static final Duration MODEL = Duration.ofSeconds(75);
 
+  /** What gRPC and nanoseconds can count. */
+  private static final Duration LONGEST = Duration.ofDays(36_500);
+
   private Requests() {}
+
+  /** A time that may be any, as one that can be counted; null stays null. */
+  static Duration countable(Duration given) {
+    if (given == null || given.abs().compareTo(LONGEST) <= 0) {
+      return given;
+    }
+    return given.isNegative() ? LONGEST.negated() : LONGEST;
+  }
 
   /** Whether the contract declares the RPC free of side effects. */
   static boolean changesNothing(MethodDescriptor<?, ?> method) {
