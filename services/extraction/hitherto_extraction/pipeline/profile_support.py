@@ -138,8 +138,12 @@ class _Reading:
         tokens = tokenise(value)
         if not (content(tokens) or unspaced(tokens) or any(t.kind == NUMBER for t in tokens)):
             return self._said.quotes(value)
-        denied = _markers(value) or _DENYING_KEY.search("_".join(path))
-        return bool(denied) or not self._said.only_denied(tokens)
+        denies = not {"not", "no longer"}.isdisjoint(_markers(value))
+        return (
+            denies
+            or bool(_DENYING_KEY.search("_".join(path)))
+            or not self._said.only_denied(tokens)
+        )
 
     def _is_supported(self, text: str) -> bool:
         """Whether the messages support a text in the model's own words, clause by clause."""
