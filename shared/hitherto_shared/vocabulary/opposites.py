@@ -80,14 +80,16 @@ _NOT = frozenset(
     "not no never cannot none nobody nothing nor neither non without except dont doesnt didnt isnt "
     "cant wont không ko khong chưa chẳng chả chang đừng nunca jamás sin não sem jamais pas sans "
     "nicht kein keine keinen keiner nie niemals ohne niet geen senza не нет никогда без ни tidak "
-    "bukan tanpa değil nie لا ليس لم لن غير لا לא אין नहीं ไม่ 안 못".split()
+    "bukan tanpa değil inte ikke aldrig aldri utan uden uten eivät emme δεν μην χωρίς nem soha "
+    "nincs fără nie لا ليس لم لن غير لا לא אין नहीं ไม่ 안 못".split()
 )
 _NOT_CHARACTERS = "不没沒未無无않없"
 _ENDED = "no_longer no_more không_còn used_to formerly previously former ex trước_đây từng"
 _PLANNED = (
     "want_to wants_to wanted_to plan_to plans_to planning intend_to intends_to hope_to hopes_to "
     "will going_to would_like_to considering thinking_of thinking_about might dự_định dự_kiến "
-    "muốn sẽ"
+    "muốn sẽ möchte möchten wollen quiere quiero quisiera veut veux voudrait quer quero vuole "
+    "voglio vorrei хочет хочу хотят собирается собираюсь планирует планирую"
 )
 _ONLY = "only solely exclusively chỉ"
 _PHRASE = 3
@@ -176,6 +178,8 @@ def markers(words: Sequence[str]) -> dict[str, int]:
     if "anymore" in words and denials > consumed:
         consumed += 1
         found["no longer"] = 1
+    if "plus" in words and any(word == "ne" or word.startswith("n'") for word in words):
+        found["no longer"] = 1  # French
     if denials > consumed:
         found["not"] = denials - consumed
     return found
