@@ -43,6 +43,11 @@ BORNE_OUT: list[tuple[str, dict[str, Any]]] = [
     ("I'm a software engineer at ABB. Keep answers short.",
      {"summary": "Software engineer at ABB who prefers short answers."}),
     ("How do I connect two containers in Docker?", {"frequent_intents": ["Docker help"]}),
+    ("Ich arbeite als Arzt in Bern", {"summary": "Der Nutzer arbeitet als Arzt in Bern."}),
+    ("Trabajo como médica en Lima", {"summary": "La usuaria es médica en Lima."}),
+    ("Lavoro come medico a Roma", {"summary": "L'utente è medico a Roma."}),
+    ("Sou médico em Lisboa", {"summary": "O usuário é médico em Lisboa."}),
+    ("Je suis médecin à Lyon", {"summary": "L'utilisatrice est médecin à Lyon."}),
     ("I started the museum catalogue", {"current_projects": ["Museum catalogue"]}),
 ]  # fmt: skip
 

@@ -27,7 +27,7 @@ from hitherto_shared.vocabulary.opposites import index_of, markers
 
 _NAMED = (
     "live_in lives_in living_in reside_in resides_in residing_in based_in sống_ở cư_trú_ở "
-    "cư_trú_tại vive_en vivo_en habite_à wohnt_in wohne_in lebt_in mora_em abita_a живёт_в живу_в",
+    "cư_trú_tại vive_en vivo_en habite_à wohnt_in wohne_in lebt_in mora_em abita живёт_в живу_в",
     "work_at works_at working_at work_for works_for working_for employed_at employed_by "
     "làm_việc_ở làm_việc_tại làm_việc_cho trabaja_en travaille_chez arbeitet_bei работает_в",
     "is_married_to is_engaged_to",

@@ -15,12 +15,13 @@ from hitherto_extraction.pipeline.guards.tokens import (
     tokenise,
     without_possessive,
 )
+from hitherto_shared.vocabulary.users import USER_WORDS
 
 USER = "user"
 
-_SELF = frozenset(
-    "user users i tôi mình tớ usuario utilisateur benutzer nutzer пользователь".split()
-)
+_SELF = frozenset(word for word in USER_WORDS if not word.endswith(("'s", "s'"))) | {
+    *"i tôi mình tớ".split()
+}
 _PAIRS_FOR_USER = frozenset([("người", "dùng"), ("nguoi", "dung"), ("khách", "hàng")])
 _DETERMINERS = frozenset("the a an this that el la le der die das l'".split())
 _LEADS = frozenset(

@@ -25,6 +25,7 @@ from hitherto_extraction.pipeline.guards.tokens import (
 from hitherto_shared.text.normalise import fold
 from hitherto_shared.text.terms import count_terms, lone_characters
 from hitherto_shared.vocabulary.opposites import alternatives, markers
+from hitherto_shared.vocabulary.users import USER_WORDS
 
 MAX_NUMBERS_IN = 20_000
 """Maximum characters of a text in which numbers are looked up."""
@@ -33,25 +34,24 @@ _CLAUSE = re.compile(r"[.,;:!?…\n。，；！？、؟،؛।]")
 _DIGITS = re.compile(r"\d+")
 _MIXED = re.compile(r"[^\W\d_]\d|\d[^\W\d_]")
 _SPOKEN = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
-_JOINING = frozenset(
+_JOINING = USER_WORDS.union(
     "a an the this that these those and or but so of in on at to for from by with as into about is "
     "are was were be been being am do does did has have had having it its it's they them their "
     "theirs he him his she her hers we us our i me my mine you your who which whose where when "
     "while because since also too very really quite still now currently already just even both "
-    "there here user users user's users' own will would can could may might should than then if "
+    "there here own will would can could may might should than then if "
     "one's some any each all named called not no never longer don't doesn't didn't isn't aren't "
     "không chưa chẳng tên لا لم ليس ما не нет nicht kein keine no nunca pas jamais "
     "người dùng và hoặc của với cho là có được ở tại trong vào từ đến để vì nên khi mà thì những "
     "các một này đó đang đã rất cũng còn nữa vẫn luôn về ra lên bằng như họ mình tôi bạn sẽ "
-    "el la los las un una unos unas de del al y o que en con por para su sus es son está usuario "
-    "le les des du et ou qui dans avec pour par sur ses son sa est sont utilisateur utilisatrice "
+    "el la los las un una unos unas de del al y o que en con por para su sus es son está "
+    "le les des du et ou qui dans avec pour par sur ses son sa est sont "
+    "il lo gli di da che è ha nel nella al alla suo sua "
     "der die das den dem ein eine einen und oder mit von zu im am ist sind hat seine ihre "
-    "benutzer "
-    "и или в во на с со о об из к по за для что который его её их это пользователь "
+    "и или в во на с со о об из к по за для что который его её их это "
     "في من إلى على عن مع و أو أن إن التي الذي الذين هو هي هم كان كانت قد هذا هذه "
-    "المستخدم مستخدم "
-    "של על את עם או הוא היא הם זה זו גם אל מן כי אשר המשתמש "
-    "का की के में से और को पर है हैं था थी ने यह वह उपयोगकर्ता".split()
+    "של על את עם או הוא היא הם זה זו גם אל מן כי אשר "
+    "का की के में से और को पर है हैं था थी ने यह वह".split()
 )
 """Words that join others, stand for them, or deny, which the guards handle themselves."""
 JOINING_SIGNS = str.maketrans(
