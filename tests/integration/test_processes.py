@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import socket
+import subprocess
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator
@@ -358,3 +359,35 @@ def test_how_many() -> None:
 def test_who_was_started_by_somebody_else_has_no_parent() -> None:
     assert ParentLink.inherited([]) is None
     assert ParentLink.inherited(["--other"]) is None
+
+
+def test_a_process_whose_loop_has_ended_does_not_outlive_its_parent_either() -> None:
+    """Such as one that waits at its end for a thread."""
+    program = """
+import asyncio, socket, sys, time
+from hitherto_shared.processes.child import ParentLink, ServingPlan
+link = ParentLink(socket.socket(fileno=int(sys.argv[1])), ServingPlan("", ""))
+
+async def serve():
+    link.watch(asyncio.Event(), patience=0.1)
+
+asyncio.run(serve())
+print("ended", flush=True)
+time.sleep(600)
+"""
+    ours, theirs = socket.socketpair()
+    with (
+        theirs,
+        subprocess.Popen(
+            [sys.executable, "-c", program, str(theirs.fileno())],
+            pass_fds=[theirs.fileno()],
+            stdout=subprocess.PIPE,
+        ) as left,
+    ):
+        try:
+            assert left.stdout is not None
+            assert left.stdout.readline() == b"ended\n"
+            ours.close()
+            assert left.wait(20) == 1
+        finally:
+            left.kill()

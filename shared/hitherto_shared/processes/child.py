@@ -105,7 +105,8 @@ class ParentLink:
             with suppress(OSError):
                 while self._end.recv(64):
                     pass
-            loop.call_soon_threadsafe(gone)
+            with suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(gone)
             time.sleep(patience)
             os._exit(1)
 
