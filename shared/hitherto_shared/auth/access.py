@@ -13,7 +13,13 @@ from google.protobuf.descriptor import ServiceDescriptor
 from google.protobuf.message import Message
 
 from hitherto.v1 import access_pb2
-from hitherto_shared.auth.principal import DEFAULT_TENANT, NOT_LISTED, Principal, user_not_allowed
+from hitherto_shared.auth.principal import (
+    ANOTHER_USER,
+    DEFAULT_TENANT,
+    NOT_LISTED,
+    Principal,
+    user_not_allowed,
+)
 from hitherto_shared.errors import NotPermitted
 from hitherto_shared.text.normalise import nfc
 
@@ -109,7 +115,7 @@ class AccessRule:
         if self.capability:
             principal.check_capability(self.capability)
         if principal.user_id is not None and not self.department_members:
-            raise user_not_allowed("this credential is bound to another user")
+            raise user_not_allowed(ANOTHER_USER)
         if self.scope not in principal.scopes:
             raise self._scope_missing(method)
         return _to_look_up(principal, others)

@@ -13,6 +13,7 @@ from yarl import URL
 
 from hitherto_shared.auth.key_set import MAX_BYTES
 from hitherto_shared.embeddings.proxies import proxy_for
+from hitherto_shared.private_file import NotRegular, open_regular
 
 VARIABLE = "HITHERTO_JWT_JWKS"
 _FETCH_SECONDS = 10.0
@@ -67,11 +68,10 @@ class KeyFile:
 
     def _read(self) -> bytes:
         try:
-            # Opening a pipe would wait for a writer.
-            if not self._path.is_file():
-                raise KeysUnreachable("there is no such file")
-            with self._path.open("rb") as file:
+            with open_regular(self._path) as file:
                 return file.read(MAX_BYTES + 1)
+        except NotRegular:
+            raise KeysUnreachable("it is a directory, a pipe or a device, and no file") from None
         except OSError as error:
             raise KeysUnreachable(
                 f"the file cannot be read ({error.strerror or 'I/O error'})"
