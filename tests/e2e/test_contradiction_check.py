@@ -3,7 +3,7 @@ contradictions and achieved goals count; faults.md rows 26, 29, 35, 67."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -16,6 +16,7 @@ from tests.scripted_model.answers import memory
 
 CONTRADICTED = memory_pb2.MEMORY_STATUS_CONTRADICTED
 MARCH = datetime(2024, 3, 1, tzinfo=UTC)
+YEARS = timedelta(days=1_000)
 
 
 async def by_city(services: Services) -> dict[str, memory_pb2.Memory]:
@@ -79,6 +80,26 @@ async def test_b12_it_ends_when_the_new_one_began(modelled: Services, model: Scr
     closed = (await by_city(modelled))["Lisbon"]
     assert closed.status == CONTRADICTED
     assert closed.valid_to.ToDatetime(UTC) == MARCH
+
+
+async def test_b12_what_began_later_stays_beside_what_is_saved_after_it(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    """As when statements are imported in another order than they came true."""
+    model.script = replies(
+        {"Lisbon": lambda r: {"contradicted_memories": [{"id": shown(r, "Berlin")}]}}
+    )
+    for words, began in (("Ana lives in Berlin", MARCH), ("Ana lives in Lisbon", MARCH - YEARS)):
+        saved = statement(words)
+        saved.valid_from.FromDatetime(began)
+        await modelled.memory.SaveMemory(saved)
+        await checks(modelled)
+    found = await by_city(modelled)
+    assert {city: each.status for city, each in found.items()} == {
+        "Berlin": memory_pb2.MEMORY_STATUS_ACTIVE,
+        "Lisbon": memory_pb2.MEMORY_STATUS_ACTIVE,
+    }
+    assert (await checks(modelled))[-1].result.memories_contradicted == 0
 
 
 async def test_the_model_is_shown_the_others_and_not_the_statement_itself(

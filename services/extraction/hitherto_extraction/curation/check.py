@@ -177,12 +177,20 @@ async def _plan(user: UserRows, saved: CurrentMemory, outcome: BatchOutcome, *, 
             stated={_SAVED: saved.memory_id},
         ),
     )
-    # It may have begun to hold long before it was saved.
+    # Both may have begun to hold long before they were saved. What is known to have begun later is
+    # not ended by what began earlier: they may have been saved in another order.
+    in_order = [
+        each
+        for each in plan.closures
+        if each.status != "contradicted"
+        or not saved.valid_from < each.before.valid_from < each.before.said_at
+    ]
+    plan.refuse("refused_by_trust_or_time", len(plan.closures) - len(in_order))
     plan.closures = [
         replace(each, valid_to=max(saved.valid_from, each.before.valid_from))
         if each.status == "contradicted"
         else each
-        for each in plan.closures
+        for each in in_order
     ]
     return plan
 
