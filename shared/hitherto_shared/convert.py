@@ -1,4 +1,6 @@
-"""Converts between protobuf messages and our models. The only module that knows enum prefixes.
+"""Converts between protobuf messages and our models.
+
+Most fields bear the same names in both, so that they need no code of their own.
 
 `memory_message` creates a message, `memory_fields` returns its fields. The replies of lists are
 assembled from fields and created once: embedding a message into another one copies it, which takes
@@ -7,12 +9,15 @@ as long again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from functools import cache
+from typing import Any, TypeVar, cast
 
 from google.protobuf import json_format
 from google.protobuf.descriptor import EnumDescriptor
+from google.protobuf.message import Message as ProtoMessage
 from google.protobuf.struct_pb2 import Struct, Value
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -29,41 +34,29 @@ from hitherto_shared.models import (
 )
 
 
-def enum_words(enum: EnumDescriptor, prefix: str) -> dict[int, str]:
-    """The lower-case word of each number but 0."""
-    return {
-        value.number: value.name.removeprefix(prefix).lower()
-        for value in enum.values
-        if value.number != 0
-    }
+class EnumWords(dict[int, str]):
+    """The lower-case word of each number but 0, and `numbers`: the number of each word."""
+
+    def __init__(self, enum: EnumDescriptor) -> None:
+        prefix = enum.values_by_number[0].name.removesuffix("UNSPECIFIED")
+        super().__init__(
+            (value.number, value.name.removeprefix(prefix).lower())
+            for value in enum.values
+            if value.number != 0
+        )
+        self.numbers = {word: number for number, word in self.items()}
 
 
-MEMORY_TYPE = enum_words(memory_pb2.MemoryType.DESCRIPTOR, "MEMORY_TYPE_")
-MEMORY_STATUS = enum_words(memory_pb2.MemoryStatus.DESCRIPTOR, "MEMORY_STATUS_")
-MEMORY_SOURCE = enum_words(memory_pb2.MemorySource.DESCRIPTOR, "MEMORY_SOURCE_")
-CONFIDENCE = enum_words(memory_pb2.Confidence.DESCRIPTOR, "CONFIDENCE_")
-ORIGIN = enum_words(memory_pb2.Origin.DESCRIPTOR, "ORIGIN_")
-ROLE = enum_words(conversation_pb2.Role.DESCRIPTOR, "ROLE_")
-OUTCOME = enum_words(conversation_pb2.Outcome.DESCRIPTOR, "OUTCOME_")
-ENTITY_TYPE = enum_words(entity_pb2.EntityType.DESCRIPTOR, "ENTITY_TYPE_")
-JOB_STATE = enum_words(job_pb2.JobState.DESCRIPTOR, "JOB_STATE_")
-ACTION_STATE = enum_words(session_pb2.PendingActionState.DESCRIPTOR, "PENDING_ACTION_STATE_")
-
-
-def _numbers(words: Mapping[int, str]) -> dict[str, int]:
-    return {word: number for number, word in words.items()}
-
-
-_TYPE_NO = _numbers(MEMORY_TYPE)
-_STATUS_NO = _numbers(MEMORY_STATUS)
-_SOURCE_NO = _numbers(MEMORY_SOURCE)
-_CONFIDENCE_NO = _numbers(CONFIDENCE)
-_ORIGIN_NO = _numbers(ORIGIN)
-_ROLE_NO = _numbers(ROLE)
-_OUTCOME_NO = _numbers(OUTCOME)
-_ENTITY_NO = _numbers(ENTITY_TYPE)
-_STATE_NO = _numbers(JOB_STATE)
-_ACTION_STATE_NO = _numbers(ACTION_STATE)
+MEMORY_TYPE = EnumWords(memory_pb2.MemoryType.DESCRIPTOR)
+MEMORY_STATUS = EnumWords(memory_pb2.MemoryStatus.DESCRIPTOR)
+MEMORY_SOURCE = EnumWords(memory_pb2.MemorySource.DESCRIPTOR)
+CONFIDENCE = EnumWords(memory_pb2.Confidence.DESCRIPTOR)
+ORIGIN = EnumWords(memory_pb2.Origin.DESCRIPTOR)
+ROLE = EnumWords(conversation_pb2.Role.DESCRIPTOR)
+OUTCOME = EnumWords(conversation_pb2.Outcome.DESCRIPTOR)
+ENTITY_TYPE = EnumWords(entity_pb2.EntityType.DESCRIPTOR)
+JOB_STATE = EnumWords(job_pb2.JobState.DESCRIPTOR)
+ACTION_STATE = EnumWords(session_pb2.PendingActionState.DESCRIPTOR)
 
 Fields = dict[str, Any]
 """A message by its fields, as its constructor takes them; nested ones may be fields too."""
@@ -74,6 +67,10 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def timestamp(moment: datetime | None) -> Timestamp | None:
     """A time on the wire; None stays unset."""
     return None if moment is None else Timestamp(**_moment_fields(moment))
+
+
+def _moment(moment: datetime | None) -> Fields | None:
+    return None if moment is None else _moment_fields(moment)
 
 
 def _moment_fields(moment: datetime) -> Fields:
@@ -113,13 +110,13 @@ def memory_fields(memory: Memory) -> Fields:
     found: Fields = {
         "id": str(memory.memory_id),
         "user_id": memory.user_id,
-        "type": _TYPE_NO[memory.type],
+        "type": MEMORY_TYPE.numbers[memory.type],
         "content": memory.content,
         "importance": memory.importance,
-        "confidence": _CONFIDENCE_NO[memory.confidence],
-        "source": _SOURCE_NO[memory.source],
-        "origin": _ORIGIN_NO[memory.origin],
-        "status": _STATUS_NO[memory.status],
+        "confidence": CONFIDENCE.numbers[memory.confidence],
+        "source": MEMORY_SOURCE.numbers[memory.source],
+        "origin": ORIGIN.numbers[memory.origin],
+        "status": MEMORY_STATUS.numbers[memory.status],
         "access_count": memory.access_count,
         "created_at": _moment_fields(memory.created_at),
         "updated_at": _moment_fields(memory.updated_at),
@@ -153,40 +150,44 @@ def memory_fields(memory: Memory) -> Fields:
     return found
 
 
+Made = TypeVar("Made", bound=ProtoMessage)
+
+
+def _made(kind: type[Made], model: Any, **more: Any) -> Made:
+    """A message with every field that the model has under the same name, and `more`."""
+    same = {
+        name: convert(getattr(model, name)) if convert else getattr(model, name)
+        for name, convert in _fields_in_common(cast(Any, kind), cast(Any, type(model)))
+        if name not in more
+    }
+    return kind(**same, **more)
+
+
+@cache
+def _fields_in_common(
+    kind: type[ProtoMessage], model: type
+) -> list[tuple[str, Callable[[Any], Any] | None]]:
+    """The names of the fields, each with what converts its values, if anything does."""
+    held = {each.name for each in dataclasses.fields(model)}
+    return [(of.name, _conversion(of)) for of in kind.DESCRIPTOR.fields if of.name in held]
+
+
+def _conversion(of: Any) -> Callable[[Any], Any] | None:
+    if of.enum_type is not None:
+        return EnumWords(of.enum_type).numbers.__getitem__
+    if of.message_type is None:
+        return None
+    return _moment if of.message_type.name == "Timestamp" else struct
+
+
 def profile_message(profile: Profile) -> profile_pb2.Profile:
     """A profile on the wire."""
-    return profile_pb2.Profile(
-        user_id=profile.user_id,
-        department=profile.department,
-        summary=profile.summary,
-        current_projects=profile.current_projects,
-        preferences=struct(profile.preferences),
-        frequent_intents=profile.frequent_intents,
-        access_level=profile.access_level,
-        facts=struct(profile.facts),
-        metadata=struct(profile.metadata),
-        version=profile.version,
-        last_extracted_at=timestamp(profile.last_extracted_at),
-        updated_at=timestamp(profile.updated_at),
-    )
+    return _made(profile_pb2.Profile, profile)
 
 
 def summary_message(summary: Summary) -> conversation_pb2.ConversationSummary:
     """A conversation's summary on the wire."""
-    found: Fields = {
-        "conversation_id": summary.conversation_id,
-        "user_id": summary.user_id,
-        "title": summary.title,
-        "summary": summary.summary,
-        "key_topics": summary.key_topics,
-        "technical_topics": summary.technical_topics,
-        "outcome": _OUTCOME_NO[summary.outcome],
-        "followup_suggestions": summary.followup_suggestions,
-        "message_count": summary.message_count,
-        "created_at": _moment_fields(summary.created_at),
-        "updated_at": _moment_fields(summary.updated_at),
-    }
-    return conversation_pb2.ConversationSummary(**found)
+    return _made(conversation_pb2.ConversationSummary, summary)
 
 
 def context_items(items: Iterable[Mapping[str, Any]]) -> list[conversation_pb2.ContextItem]:
@@ -206,7 +207,7 @@ def message_fields(message: Message) -> Fields:
     """The fields of a conversation's message on the wire."""
     found: Fields = {
         "id": message.message_id,
-        "role": _ROLE_NO[message.role],
+        "role": ROLE.numbers[message.role],
         "name": message.name,
         "content": message.content,
         "created_at": _moment_fields(message.said_at),
@@ -226,26 +227,14 @@ def preference_message(preference: Preference) -> profile_pb2.Preference:
     """A learnt preference on the wire."""
     value = Value()
     json_format.ParseDict(preference.value, value)
-    return profile_pb2.Preference(
-        type=preference.type,
-        key=preference.key,
-        value=value,
-        confidence=preference.confidence,
-        observations=preference.observations,
-        updated_at=timestamp(preference.updated_at),
-    )
+    return _made(profile_pb2.Preference, preference, value=value)
 
 
 def pending_action_message(action: PendingAction) -> session_pb2.PendingAction:
     """A pending action on the wire; an empty result is a result."""
-    found = session_pb2.PendingAction(
-        id=action.action_id,
-        type=action.type,
-        params=struct(action.params),
-        description=action.description,
-        status=_ACTION_STATE_NO[action.state],  # type: ignore[arg-type]
-        created_at=timestamp(action.created_at),
-        expires_at=timestamp(action.expires_at),
+    status = ACTION_STATE.numbers[action.state]
+    found = _made(
+        session_pb2.PendingAction, action, id=action.action_id, status=status, result=None
     )
     if action.result is not None:
         found.result.SetInParent()
@@ -255,14 +244,7 @@ def pending_action_message(action: PendingAction) -> session_pb2.PendingAction:
 
 def entity_message(entity: Entity) -> entity_pb2.Entity:
     """An entity on the wire."""
-    return entity_pb2.Entity(
-        id=str(entity.entity_id),
-        name=entity.name,
-        type=_ENTITY_NO[entity.type],  # type: ignore[arg-type]
-        aliases=entity.aliases,
-        mention_count=entity.mention_count,
-        metadata=struct(entity.metadata),
-    )
+    return _made(entity_pb2.Entity, entity, id=str(entity.entity_id))
 
 
 def job_message(job: Job, consistency_token: str = "") -> job_pb2.Job:
@@ -272,18 +254,10 @@ def job_message(job: Job, consistency_token: str = "") -> job_pb2.Job:
     if job.range_from is not None and job.range_to is not None:
         total = job.range_to - job.range_from + 1
         done = (job.done_to or 0) - job.range_from + 1 if job.done_to else 0
-    return job_pb2.Job(
+    return _made(
+        job_pb2.Job,
+        job,
         id=str(job.job_id),
-        kind=job.kind,
-        state=_STATE_NO[job.state],  # type: ignore[arg-type]
-        user_id=job.user_id or "",
-        conversation_id=job.conversation_id or "",
-        attempt=job.attempt,
-        max_attempts=job.max_attempts,
-        created_at=timestamp(job.created_at),
-        started_at=timestamp(job.started_at),
-        finished_at=timestamp(job.finished_at),
-        error=job.error,
         result=result_message(job.result),
         consistency_token=consistency_token,
         progress=job_pb2.JobProgress(messages_done=max(0, done), messages_total=total),
@@ -294,17 +268,7 @@ def result_message(result: Mapping[str, Any]) -> job_pb2.JobResult | None:
     """The result of a job on the wire; None if there is none yet."""
     if not result:
         return None
-    usage = result.get("usage", {})
+    known = job_pb2.JobResult.DESCRIPTOR.fields_by_name
     return job_pb2.JobResult(
-        counts=result.get("counts", {}),
-        memories_created=result.get("memories_created", 0),
-        memories_updated=result.get("memories_updated", 0),
-        memories_contradicted=result.get("memories_contradicted", 0),
-        goals_achieved=result.get("goals_achieved", 0),
-        profile_version=result.get("profile_version", 0),
-        dropped_items=result.get("dropped_items", 0),
-        usage=job_pb2.Usage(**usage),
-        model=result.get("model", ""),
-        extractor=result.get("extractor", ""),
-        prompt_version=result.get("prompt_version", ""),
+        **{"usage": {}, **{name: value for name, value in result.items() if name in known}}
     )

@@ -29,7 +29,7 @@ from hitherto_extraction.prices import Charge
 from hitherto_extraction.queue.signals import JobSignals
 from hitherto_extraction.storage import editing
 from hitherto_shared.consistency import Position
-from hitherto_shared.convert import enum_words, memory_message
+from hitherto_shared.convert import EnumWords, memory_message
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.errors import HithertoError
 from hitherto_shared.models import Memory, Scope
@@ -42,7 +42,7 @@ _EMBEDDING_SECONDS = 3.0
 _AHEAD = 32
 """Items of a stream that are read ahead, and so embedded in one call."""
 
-_DECISIONS = enum_words(pb.ReviewDecision.DESCRIPTOR, "REVIEW_DECISION_")
+_DECISIONS = EnumWords(pb.ReviewDecision.DESCRIPTOR)
 
 
 @dataclass(frozen=True, slots=True)

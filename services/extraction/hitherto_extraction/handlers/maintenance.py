@@ -26,7 +26,7 @@ from hitherto_extraction.storage.usage import UsageFilter, UsageTotals
 from hitherto_extraction.upkeep.schedules import DECAY, RETENTION, Schedules
 from hitherto_extraction.user_key import with_keys
 from hitherto_shared.consistency import Position, current_position
-from hitherto_shared.convert import enum_words, job_message, memory_message, timestamp
+from hitherto_shared.convert import EnumWords, job_message, memory_message, timestamp
 from hitherto_shared.database.faults import Tolerated
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.user_rows import UserRows
@@ -45,7 +45,7 @@ _COUNTING_SECONDS = 30.0
 _ROLLBACK_SECONDS = 30.0
 """A source may have taught thousands of memories."""
 
-_PHASES = enum_words(pb.ReembedPhase.DESCRIPTOR, "REEMBED_PHASE_")
+_PHASES = EnumWords(pb.ReembedPhase.DESCRIPTOR)
 _MIN_DIMENSIONS = 8
 _MAX_DIMENSIONS = 4_000
 _SWITCH_SECONDS = 60.0
@@ -55,7 +55,7 @@ _COUNT_OF_STEP_SECONDS = 4.0
 """Counting texts after a step that is done; below `lock_timeout`."""
 
 KINDS = (*SHARES, SEARCH, "decay", "retention")
-_DIMENSIONS = enum_words(pb.UsageDimension.DESCRIPTOR, "USAGE_DIMENSION_")
+_DIMENSIONS = EnumWords(pb.UsageDimension.DESCRIPTOR)
 
 
 @dataclass(eq=False)

@@ -45,8 +45,8 @@ from hitherto_retrieval.usage_counts import AccessCounter
 from hitherto_retrieval.user_context import ContextRequest, UserContext
 from hitherto_shared.audit.reads import AuditedReads
 from hitherto_shared.convert import (
+    EnumWords,
     Fields,
-    enum_words,
     memory_fields,
     memory_message,
 )
@@ -59,7 +59,7 @@ from hitherto_shared.rpc.call import Context as CallContext
 from hitherto_shared.rpc.call import current_call
 from hitherto_shared.validation import Checks
 
-_TEMPLATES = enum_words(search_pb2.PromptTemplate.DESCRIPTOR, "PROMPT_TEMPLATE_")
+_TEMPLATES = EnumWords(search_pb2.PromptTemplate.DESCRIPTOR)
 _BYTES_OF_AN_ITEM = 128
 _BYTES_OF_JSON = 4 * 1024
 _CONTEXT_KINDS: Sequence[Kind] = ("memory", "message", "summary", "document")
