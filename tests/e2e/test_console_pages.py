@@ -420,10 +420,10 @@ LOOKED_AT = {
 SENT = {
     "/memories/new": "content type importance tags valid_from expires_at detail user",
     "/memories/{memory}/correct": "content type confidence importance tags entities valid_from"
-    " valid_to expires_at version detail",
+    " valid_to expires_at version detail was",
     "/memories/{memory}/forget": "reason",
-    "/profile/edit": "summary current_projects new_group new_key new_value version department",
-    "/settings": "retention_days message_retention_days time_zone",
+    "/profile/edit": "summary current_projects new_group new_key new_value version department was",
+    "/settings": "retention_days message_retention_days time_zone was",
     "/conversation/delete": "id",
     "/documents/new": "title author content",
 }

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qs
@@ -11,6 +12,8 @@ from urllib.parse import parse_qs
 from starlette.requests import Request
 
 MOST_FIELDS = 500
+WAS = "was"
+"""The field of an editor that repeats what its page showed, as JSON."""
 
 
 class FieldRefused(ValueError):
@@ -22,10 +25,23 @@ class Fields:
     """The fields of a form or an address."""
 
     given: Mapping[str, Sequence[str]]
+    was: Mapping[str, str] = field(default_factory=dict)
+    """What the page of an editor showed, by field; the form repeats it."""
 
     def text(self, name: str, otherwise: str = "") -> str:
         """The last value, without surrounding blanks."""
-        return self.given.get(name, [otherwise])[-1].strip()
+        return _as_typed(self.given.get(name, [otherwise])[-1])
+
+    def edited(self, name: str) -> bool:
+        """Whether a field says otherwise than the page showed.
+
+        What was not edited may have been changed meanwhile by somebody else, and stays.
+        """
+        return name in self.given and self.text(name) != _as_typed(self.was.get(name, ""))
+
+    def over(self, shown: Mapping[str, str]) -> dict[str, str]:
+        """What the fields of an editor hold: what is there now, with the edits of this form."""
+        return {**shown, **{name: self.text(name) for name in self.given if self.edited(name)}}
 
     def lines(self, name: str) -> list[str]:
         """The lines of a text area that hold something."""
@@ -111,13 +127,18 @@ def read_address(request: Request) -> Fields:
 
 def _parsed(encoded: bytes) -> Fields:
     try:
-        return Fields(
-            parse_qs(
-                encoded.decode("ascii"),
-                keep_blank_values=True,
-                errors="strict",
-                max_num_fields=MOST_FIELDS,
-            )
+        given = parse_qs(
+            encoded.decode("ascii"),
+            keep_blank_values=True,
+            errors="strict",
+            max_num_fields=MOST_FIELDS,
         )
-    except ValueError:
+        was = json.loads(given.pop(WAS, ["{}"])[-1])
+        return Fields(given, {name: str(text) for name, text in was.items()})
+    except (ValueError, AttributeError, RecursionError):
         raise FieldRefused("The fields cannot be read: they are too many, or not text.") from None
+
+
+def _as_typed(text: str) -> str:
+    """Browsers send every line break as two characters."""
+    return text.replace("\r\n", "\n").strip()

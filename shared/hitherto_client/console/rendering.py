@@ -80,6 +80,11 @@ def iso_day(moment: datetime | None) -> str:
     return "" if moment is None else f"{moment.astimezone(UTC):%Y-%m-%d}"
 
 
+def as_json(shown: Mapping[str, str]) -> str:
+    """What an editor shows, for the field of its form that repeats it."""
+    return json.dumps(shown, ensure_ascii=False)
+
+
 def plain(value: Any) -> str:
     """A value of free JSON in a line."""
     if value is None or value in ("", [], {}, ()):
@@ -132,6 +137,7 @@ def _environment() -> Environment:
         clock=clock,
         iso=iso,
         iso_day=iso_day,
+        as_json=as_json,
         plain=plain,
         label=label,
         thousands=thousands,

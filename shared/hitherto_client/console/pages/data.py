@@ -110,21 +110,25 @@ _MOST_DAYS = 2**31 - 1
 
 async def _settings(visit: Visit, problem: Failure | None = None) -> Response:
     settings = await visit.client.get_user_settings(visit.user)
+    shown = {name: "on" if getattr(settings, name) else "" for name in _SWITCHES}
+    shown |= {name: str(getattr(settings, name)) for name in (*_DAYS, "time_zone")}
     zones = sorted(available_timezones())
-    return visit.page("settings.html", problem, settings=settings, zones=zones)
+    return visit.page("settings.html", problem, shown=shown, zones=zones)
 
 
 async def _save_settings(visit: Visit) -> Response:
     form = visit.form
-    now = await visit.client.get_user_settings(visit.user)
-    given: dict[str, Any] = {name: form.ticked(name) for name in _SWITCHES}
-    given |= {name: form.whole(name, least=0, most=_MOST_DAYS) for name in _DAYS}
-    given["time_zone"] = form.text("time_zone") or None
-    changes = {
-        name: value
-        for name, value in given.items()
-        if value is not None and value != getattr(now, name)
+    changes: dict[str, Any] = {
+        name: form.ticked(name)
+        for name in _SWITCHES
+        if form.ticked(name) != bool(form.was.get(name))
     }
+    for name in filter(form.edited, _DAYS):
+        changes[name] = form.whole(name, least=0, most=_MOST_DAYS)
+    if form.edited("time_zone"):
+        changes["time_zone"] = form.text("time_zone")
+    # A field that was emptied says nothing.
+    changes = {name: value for name, value in changes.items() if value not in (None, "")}
     if not changes:
         return visit.go("/settings", "Nothing was changed.")
     await visit.client.update_user_settings(visit.user, **changes)

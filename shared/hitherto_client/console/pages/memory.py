@@ -15,6 +15,7 @@ from hitherto_client.console import bars
 from hitherto_client.console.failures import Failure
 from hitherto_client.console.fields import FieldRefused
 from hitherto_client.console.pages.memories import CONFIDENCES, TYPES
+from hitherto_client.console.rendering import iso_day
 from hitherto_client.console.visits import PAGE_SIZE, Visit, change, look, or_again
 from hitherto_client.errors import HithertoCallError
 from hitherto_client.results import Memory, Message
@@ -58,7 +59,8 @@ async def _memory(visit: Visit, problem: Failure | None = None) -> Response:
         related=related,
         first=first,
         last=last,
-        form=visit.form,
+        shown=_texts(memory),
+        holds=visit.form.over(_texts(memory)),
         types=TYPES,
         confidences=CONFIDENCES,
     )
@@ -134,6 +136,25 @@ def _ends(memory: Memory, related: dict[str, list[Memory]]) -> tuple[datetime, d
     return min(starts, default=last), last
 
 
+def _texts(memory: Memory) -> dict[str, str]:
+    """What the editor of a memory shows, by field."""
+    return {
+        "content": memory.content,
+        "detail": memory.detail,
+        "type": memory.type,
+        "confidence": memory.confidence,
+        "importance": f"{memory.importance:.2f}",
+        "tags": ", ".join(memory.tags),
+        "entities": "\n".join(memory.entities),
+        "valid_from": iso_day(memory.valid_from),
+        "valid_to": iso_day(memory.valid_to),
+        "expires_at": iso_day(memory.expires_at),
+    }
+
+
+_CLEARABLE = ("detail", "tags", "entities", "valid_to", "expires_at")
+
+
 async def _correct(visit: Visit) -> Response:
     form = visit.form
     given: dict[str, Any] = {
@@ -150,40 +171,17 @@ async def _correct(visit: Visit) -> Response:
     }
     version = form.whole("version", least=0, most=2**31 - 1) or 0
     memory_id = visit.named("memory_id")
-    memory = await visit.client.get_memory(visit.user, memory_id)
-    changed, cleared = _changes(memory, given)
+    edited = {name: value for name, value in given.items() if form.edited(name)}
+    cleared = [name for name, value in edited.items() if name in _CLEARABLE and not value]
+    changed = {
+        name: value for name, value in edited.items() if name not in cleared and value is not None
+    }
     if not changed and not cleared:
         return visit.go(f"/memories/{memory_id}", "Nothing was changed.")
     await visit.client.update_memory(
         visit.user, memory_id, **changed, clear=cleared, version=version
     )
     return visit.go(f"/memories/{memory_id}", "Corrected. The earlier version is in the history.")
-
-
-_CLEARABLE = ("detail", "tags", "entities", "valid_to", "expires_at")
-
-
-def _changes(memory: Memory | None, given: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """What the form says otherwise than the memory does, and what it says no longer."""
-    changed, cleared = {}, []
-    for name, value in given.items():
-        known = getattr(memory, name, None)
-        if isinstance(known, datetime) and isinstance(value, datetime):
-            # The form shows days: the same day means the same time.
-            same = known.date() == value.date()
-        elif isinstance(known, tuple):
-            same = list(known) == value
-        elif isinstance(known, float) and isinstance(value, float):
-            same = round(known, 2) == round(value, 2)
-        else:
-            same = known == value
-        if same:
-            continue
-        if name in _CLEARABLE and not value:
-            cleared.append(name)
-        elif value is not None:
-            changed[name] = value
-    return changed, cleared
 
 
 async def _forget(visit: Visit) -> Response:

@@ -16,6 +16,7 @@ from hitherto_client.console.visits import PAGE_SIZE, Visit, change, look, or_ag
 from hitherto_client.results import Profile
 
 _GROUPS = ("facts", "preferences", "metadata")
+_TEXTS = ("summary", "department", "access_level")
 _LISTS = ("current_projects", "frequent_intents")
 
 
@@ -31,6 +32,11 @@ class ProfileLeaf:
     def field(self) -> str:
         """The name of its field."""
         return json.dumps(self.path, ensure_ascii=False)
+
+    @property
+    def has_lines(self) -> bool:
+        """Whether its field must hold line breaks."""
+        return self.is_list or "\n" in self.text
 
     @property
     def is_top(self) -> bool:
@@ -107,8 +113,16 @@ async def _profile(visit: Visit) -> Response:
 
 async def _edit(visit: Visit, problem: Failure | None = None) -> Response:
     profile = await visit.client.get_profile(visit.user)
+    shown = {name: getattr(profile, name, "") for name in _TEXTS}
+    shown |= {name: "\n".join(getattr(profile, name, ())) for name in _LISTS}
+    shown |= {leaf.field: leaf.text for leaf in leaves(profile)}
     return visit.page(
-        "profile_edit.html", problem, profile=profile, leaves=leaves(profile), form=visit.form
+        "profile_edit.html",
+        problem,
+        profile=profile,
+        leaves=leaves(profile),
+        shown=shown,
+        holds=visit.form.over(shown),
     )
 
 
@@ -123,20 +137,18 @@ async def _save(visit: Visit) -> Response:
 
 
 def _changes(profile: Profile | None, form: Fields) -> tuple[dict[str, Any], list[str]]:
-    """What the form says otherwise than the profile, and the paths that it empties."""
+    """What was edited in the form, and the paths that it empties."""
     changes: dict[str, Any] = {}
     cleared: list[str] = []
-    for name in ("summary", "department", "access_level"):
-        if name in form.given and form.text(name) != (getattr(profile, name) if profile else ""):
-            if form.text(name):
-                changes[name] = form.text(name)
-            else:
-                cleared.append(name)
-    for name in _LISTS:
-        if form.lines(name) != list(getattr(profile, name) if profile else ()):
-            changes[name] = form.lines(name)
+    for name in filter(form.edited, _TEXTS):
+        if form.text(name):
+            changes[name] = form.text(name)
+        else:
+            cleared.append(name)
+    for name in filter(form.edited, _LISTS):
+        changes[name] = form.lines(name)
     for leaf in leaves(profile):
-        if leaf.is_fixed or leaf.field not in form.given:
+        if leaf.is_fixed or not form.edited(leaf.field):
             continue
         given = form.text(leaf.field)
         if not given:
