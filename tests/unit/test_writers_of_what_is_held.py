@@ -35,8 +35,9 @@ WRITERS = {
     "imported": {NAMED_ELSEWHERE, "memories"},
     "keyword_index": {"passage_postings", "postings"},
     "memories": {"memories", "memory_embeddings", "memory_source_embeddings", "memory_sources"},
+    "mentions": {"entities", "entity_mentions"},
     "preferences": {"preferences"},
-    "profiles": {"entities", "entity_mentions", "profiles"},
+    "profiles": {"profiles"},
     # Only which texts wait for a vector.
     "reembedding": {"memories"},
     "reindexing": {"memories", "postings"},

@@ -101,40 +101,8 @@ class Intake(JobCalls):
 
         async def work(connection: Connection) -> list[Job]:
             nonlocal pending
-            # Code that stores or indexes holds the user's row, and locks it before a
-            # conversation's.
-            user = connection.of(scope)
-            state = await users.enter_alone(user)
-            why = users.why_not_learning(state, self.memory_enabled)
-            if why == "MEMORY_DISABLED":
-                return [await self.queue.enqueue_cancelled(user, conversation_id, why)]
-            stored = await store_messages(
-                user,
-                conversation_id,
-                messages,
-                "messages",
-                sealed=users.must_seal(state, scope),
-            )
-            await conversations.advance(
-                user,
-                conversation_id,
-                last_message_no=stored.last_message_no,
-                watermark=stored.last_message_no if why else None,
-                last_said_at=latest_time(messages),
-                ended=False,
-            )
-            await self._index(user, conversation_id, stored)
-            if why:
-                return [await self.queue.enqueue_cancelled(user, conversation_id, why)]
-            pending = await count(connection)
-            if pending < self.extract_every:
-                return []
-            await self.queue.limit.require(connection, scope.tenant_id)
-            return [
-                await self.queue.enqueue_open(
-                    user, conversation_id, debounce_seconds=self.debounce_seconds
-                )
-            ]
+            job, pending = await self._append(connection.of(scope), conversation_id, messages)
+            return [job] if job is not None else []
 
         accepted = await self._once_sealed(
             scope.tenant_id, identity, [scope.user_id], work, timeout
@@ -142,6 +110,42 @@ class Intake(JobCalls):
         if pending is None:
             pending = await self.database.run(count, timeout=timeout, repeatable=True)
         return Accepted(accepted.jobs, accepted.position, pending)
+
+    async def _append(
+        self, user: UserRows, conversation_id: str, messages: Sequence[IncomingMessage]
+    ) -> tuple[Job | None, int | None]:
+        """Store messages; returns the job, if any, and how many messages wait, if counted."""
+        # Code that stores or indexes holds the user's row, and locks it before a conversation's.
+        state = await users.enter_alone(user)
+        why = users.why_not_learning(state, self.memory_enabled)
+        if why == "MEMORY_DISABLED":
+            return await self.queue.enqueue_cancelled(user, conversation_id, why), None
+        stored = await store_messages(
+            user,
+            conversation_id,
+            messages,
+            "messages",
+            sealed=users.must_seal(state, user.scope),
+        )
+        await conversations.advance(
+            user,
+            conversation_id,
+            last_message_no=stored.last_message_no,
+            watermark=stored.last_message_no if why else None,
+            last_said_at=latest_time(messages),
+            ended=False,
+        )
+        await self._index(user, conversation_id, stored)
+        if why:
+            return await self.queue.enqueue_cancelled(user, conversation_id, why), None
+        pending = await conversations.count_pending(user, conversation_id)
+        if pending < self.extract_every:
+            return None, pending
+        await self.queue.limit.require(user.connection, user.scope.tenant_id)
+        job = await self.queue.enqueue_open(
+            user, conversation_id, debounce_seconds=self.debounce_seconds
+        )
+        return job, pending
 
     async def end(
         self, scope: Scope, conversation_id: str, identity: Identity | None, *, timeout: float

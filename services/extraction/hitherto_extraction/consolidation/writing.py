@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from hitherto_extraction.consolidation.groups import mark_of
@@ -70,40 +71,14 @@ async def write_merge(
     `model` names the embedding model of the vectors; None: they can no longer be used. If the user
     has encryption on, as read under the lock (`encrypts`), no index gets words of messages.
     """
-    merge = ready.merge
-    ids = [each.memory_id for each in merge.originals]
-    try:
-        found = await editing.read(user, ids)
-    except KeyNeeded:
-        # One has been sealed since: sensitive memories are not merged.
+    originals = await _originals(user, ready.merge)
+    if originals is None:
         return None
-    if any(_changed(each, found.get(each.memory_id)) for each in merge.originals):
-        return None
-    originals = [found[memory_id] for memory_id in ids]
-    vector = ready.content_vector if model is not None else None
-    row = merged_row(merge, originals, memory_id=uuid7(), at=at, job_id=job_id)
-    said = {} if encrypts else await read_words(user, ids)
-    words = source_words(said, merge.originals)
-    terms = terms_of(row["content"], words, row["keywords"], row["questions"])
-    number = 1 + await keyword_index.reserve_numbers(
-        user, texts=1, documents=1, terms=terms.total()
-    )
-    await keyword_index.append(user, {number: terms})
-    row |= {
-        "lexical_no": number,
-        "lexical_length": terms.total(),
-        "embedding_state": "pending" if vector is None else "stored",
-    }
+    row = merged_row(ready.merge, originals, memory_id=uuid7(), at=at, job_id=job_id)
+    said = {} if encrypts else await read_words(user, row["supersedes"])
+    words = source_words(said, ready.merge.originals)
+    await _store(user, row, words, ready, model)
     merged_id: UUID = row["memory_id"]
-    await memories.insert(user, [row])
-    await consolidation.inherit(user, ids, into=merged_id)
-    if vector is not None and model is not None:
-        await memories.write_vectors(user, [(merged_id, "active", vector)], model=model)
-        # A message may have been sealed or deleted since the vector was computed.
-        if ready.words_vector is not None and words == ready.words:
-            await memories.write_source_vectors(
-                user, [(merged_id, ready.words_vector)], model=model
-            )
     created = await editing.read_one(user, merged_id)
     events = [
         ChangeEvent(
@@ -116,18 +91,10 @@ async def write_merge(
     ]
     for original in originals:
         after = original.changed(status="superseded", superseded_by=merged_id)
-        events.append(
-            await write_next(
-                user,
-                original,
-                after,
-                "superseded",
-                _REASON,
-                at=at,
-                job_id=job_id,
-                related=merged_id,
-            )
+        event = await write_next(
+            user, original, after, "superseded", _REASON, at=at, job_id=job_id, related=merged_id
         )
+        events.append(event)
     await ledger.record(user, job_id, events, actor=ACTOR)
     return Member(
         memory_id=merged_id,
@@ -139,6 +106,44 @@ async def write_merge(
         valid_from=created.memory.valid_from,
         said_at=created.said_at,
     )
+
+
+async def _originals(user: UserRows, merge: Merge) -> list[EditableMemory] | None:
+    """The originals of a merge; None if one is no longer as the model was shown it."""
+    try:
+        found = await editing.read(user, [each.memory_id for each in merge.originals])
+    except KeyNeeded:
+        # One has been sealed since: sensitive memories are not merged.
+        return None
+    if any(_changed(each, found.get(each.memory_id)) for each in merge.originals):
+        return None
+    return [found[each.memory_id] for each in merge.originals]
+
+
+async def _store(
+    user: UserRows, row: dict[str, Any], words: str, ready: EmbeddedMerge, model: str | None
+) -> None:
+    """Store a merged memory, indexed with its source `words`, and its vectors of `model`."""
+    vector = ready.content_vector if model is not None else None
+    terms = terms_of(row["content"], words, row["keywords"], row["questions"])
+    number = 1 + await keyword_index.reserve_numbers(
+        user, texts=1, documents=1, terms=terms.total()
+    )
+    await keyword_index.append(user, {number: terms})
+    indexed = {
+        "lexical_no": number,
+        "lexical_length": terms.total(),
+        "embedding_state": "pending" if vector is None else "stored",
+    }
+    merged_id: UUID = row["memory_id"]
+    await memories.insert(user, [row | indexed])
+    await consolidation.inherit(user, row["supersedes"], into=merged_id)
+    if vector is None or model is None:
+        return
+    await memories.write_vectors(user, [(merged_id, "active", vector)], model=model)
+    # A message may have been sealed or deleted since the vector was computed.
+    if ready.words_vector is not None and words == ready.words:
+        await memories.write_source_vectors(user, [(merged_id, ready.words_vector)], model=model)
 
 
 def _changed(shown: Member, now: EditableMemory | None) -> bool:

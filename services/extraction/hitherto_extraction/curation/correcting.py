@@ -36,10 +36,10 @@ from hitherto_extraction.storage import (
     editing,
     ledger,
     memories,
+    mentions,
     sealed_memories,
     users,
 )
-from hitherto_extraction.storage import profiles as people
 from hitherto_extraction.storage.editing import EditableMemory
 from hitherto_extraction.storage.ledger import ChangeEvent
 from hitherto_extraction.storage.sealed_rows import SENSITIVE_TYPES
@@ -215,7 +215,7 @@ async def _write_clear(
     for model, each in vectors if stored else ():
         await memories.write_vectors(user, [(memory_id, after.status, each)], model=model)
     if tuple(after.entities) != tuple(before.entities):
-        await people.replace_mentions(user, memory_id, list(after.entities))
+        await mentions.replace(user, memory_id, list(after.entities))
     return event
 
 

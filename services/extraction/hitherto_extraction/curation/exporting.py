@@ -192,38 +192,8 @@ class Exporting:
             KeyUnavailable: Something is sealed, and an administrator can restore its key.
             KeyServiceUnavailable: Something is sealed, and its key is temporarily unavailable.
         """
-        key = await self._key(scope)
         going = _Going(scope)
-        ends = asyncio.get_running_loop().time() + timeout
-
-        async def work(connection: Connection) -> None:
-            # Before anything is revealed: an interrupted export has revealed something too.
-            await self.trail.note_call(connection, {scope.user_id: []})
-            async with connection.transaction():
-                await self._read(connection, going, key, again=False)
-
-        async def read() -> None:
-            # Released when the reading ends, and not when the caller notices.
-            async with self._turn(scope):
-                try:
-                    await self.database.run(work, timeout=timeout)
-                except _OtherKey:
-                    # Opened outside the transaction, because a key-management service may be slow.
-                    other = await self._key(scope)
-
-                    async def once_more(connection: Connection) -> None:
-                        await self._read(connection, going, other, again=True)
-
-                    left = ends - asyncio.get_running_loop().time()
-                    await self.database.transact(once_more, timeout=left)
-
-        async def read_to_the_end() -> None:
-            try:
-                await read()
-            except Exception as error:
-                await going.ready.put(error)
-
-        reading = asyncio.create_task(read_to_the_end())
+        reading = asyncio.create_task(self._fill(going, await self._key(scope), timeout))
         try:
             while True:
                 try:
@@ -244,6 +214,33 @@ class Exporting:
         finally:
             reading.cancel()
             await asyncio.gather(reading, return_exceptions=True)
+
+    async def _fill(
+        self, going: _Going, key: UserKey | KeyUnavailable | KeyServiceUnavailable, timeout: float
+    ) -> None:
+        """Read all of it for the caller, who gets the error if that fails."""
+        ends = asyncio.get_running_loop().time() + timeout
+
+        async def work(connection: Connection) -> None:
+            # Before anything is revealed: an interrupted export has revealed something too.
+            await self.trail.note_call(connection, {going.scope.user_id: []})
+            async with connection.transaction():
+                await self._read(connection, going, key, again=False)
+
+        try:
+            # Released when the reading ends, and not when the caller notices.
+            async with self._turn(going.scope):
+                try:
+                    await self.database.run(work, timeout=timeout)
+                except _OtherKey:
+                    # Opened outside the transaction, because a key-management service may be slow.
+                    other = await self._key(going.scope)
+                    await self.database.transact(
+                        lambda connection: self._read(connection, going, other, again=True),
+                        timeout=ends - asyncio.get_running_loop().time(),
+                    )
+        except Exception as error:
+            await going.ready.put(error)
 
     @asynccontextmanager
     async def _turn(self, scope: Scope) -> AsyncIterator[None]:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from uuid import UUID
 
 from hitherto_extraction.pipeline.versions import write_next
-from hitherto_extraction.storage import editing, ledger, memories, profiles, statements, users
+from hitherto_extraction.storage import editing, ledger, memories, mentions, statements, users
 from hitherto_extraction.storage.editing import EditableMemory
 from hitherto_extraction.storage.ledger import ChangeEvent
 from hitherto_shared.database.user_rows import UserRows
@@ -99,7 +99,7 @@ async def review(
     approved = await _write(user, held, after, "approved", (reason, "approved in review"), actor)
     if not held.sealed:
         said = await statements.of_memories(user, [memory_id])
-        await profiles.mention_entities(
+        await mentions.mention(
             user,
             [
                 (memory_id, name, kind)
@@ -166,5 +166,5 @@ async def _write(
     event = await write_next(user, held, after, action, reason, at=at)
     await ledger.record(user, None, [event], actor=actor)
     memory_id = held.memory.memory_id
-    await profiles.recount_mentions(user, [memory_id])
+    await mentions.recount(user, [memory_id])
     return (await editing.read_one(user, memory_id)).memory

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from uuid import UUID
 
 from hitherto_extraction.queue import jobs
 from hitherto_extraction.queue.enqueueing import JobQueue, enqueue_done
 from hitherto_extraction.storage import document_mentions, documents, users
-from hitherto_extraction.storage.documents import IncomingDocument
+from hitherto_extraction.storage.documents import ExistingDocument, IncomingDocument
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.identifiers import uuid7
@@ -64,30 +64,39 @@ async def ingest(
     }
     await documents.store(user, new | changed)
     same = [held[i] for i in range(len(batch)) if i in held and ids[i] not in changed]
-    known = {
-        job.job_id: job
-        for job in await jobs.get_jobs(
-            user.connection, user.scope.tenant_id, list({one.job_id for one in same if one.job_id})
-        )
-    }
     await documents.set_expiry(
         user, {ids[i]: d for i, d in enumerate(batch) if i in held and ids[i] not in changed}
     )
+    job = await _reader_of(user, queue, ids, stored=new.keys() | changed.keys(), same=same)
+    return IngestedBatch(job, ids, len(new), len(changed), len(same))
+
+
+async def _reader_of(
+    user: UserRows,
+    queue: JobQueue,
+    ids: Sequence[UUID],
+    *,
+    stored: Collection[UUID],
+    same: Sequence[ExistingDocument],
+) -> Job:
+    """The job of a batch, of which some documents were `stored` now and others are the `same`."""
+    found = await jobs.get_jobs(
+        user.connection, user.scope.tenant_id, list({one.job_id for one in same if one.job_id})
+    )
+    known = {job.job_id: job for job in found}
     unread = {
         one.document_id
         for one in same
         if one.lags and (one.job_id not in known or known[one.job_id].final)
     }
-    to_read = [i for i in ids if i in new or i in changed or i in unread]
-    outcome = IngestedBatch(None, ids, len(new), len(changed), len(same))
+    to_read = [each for each in ids if each in stored or each in unread]
     if to_read:
         job = await queue.enqueue_of(user, KIND, {"document_ids": list(map(str, to_read))})
         await documents.assign(user, to_read, job.job_id)
-        return replace(outcome, job=job)
+        return job
     if known:
-        last = max(known.values(), key=lambda job: (not job.final, job.created_at, job.job_id))
-        return replace(outcome, job=last)
-    idle = await enqueue_done(
+        return max(known.values(), key=lambda job: (not job.final, job.created_at, job.job_id))
+    return await enqueue_done(
         user.connection,
         user.scope.tenant_id,
         KIND,
@@ -95,7 +104,6 @@ async def ingest(
         params={"document_ids": []},
         result={"counts": {"documents": 0, "chunks": 0, "entities": 0}},
     )
-    return replace(outcome, job=idle)
 
 
 async def postpone_expiry(user: UserRows, batch: Sequence[IncomingDocument]) -> IngestedBatch:

@@ -134,28 +134,12 @@ class MaintenanceHandlers(maintenance_service_pb2_grpc.MaintenanceServiceService
             checks.identifier("model", request.model)
         identity = self.answering.identity(checks, request)
         if phase == "start":
-            embedder = self.embedders.find(request.model, dimensions or None)
-            if embedder is None:
-                checks.add(
-                    "model",
-                    "is none that this service can embed with: it knows its configured model, the "
-                    "offline one, and models of the API in OPENAI_BASE_URL (those whose size is "
-                    "not known need `dimensions`)",
-                )
-                checks.done()
-            else:
-                dimensions = embedder.dimensions
+            dimensions = self._dimensions_of(checks, request)
         tenant = current_call().principal.tenant_id
 
         async def change(connection: Connection) -> None:
             if phase == "start":
-                await phases.start(
-                    connection,
-                    tenant,
-                    request.model,
-                    dimensions,
-                    self.queue,
-                )
+                await phases.start(connection, tenant, request.model, dimensions, self.queue)
             elif phase == "switch":
                 await phases.switch(connection)
             elif phase == "rollback":
@@ -164,9 +148,6 @@ class MaintenanceHandlers(maintenance_service_pb2_grpc.MaintenanceServiceService
         async def again(connection: Connection, ids: Sequence[str]) -> None:
             """The state is read in any case."""
 
-        async def look(connection: Connection) -> tuple[ReembeddingStatus, Position]:
-            return await phases.standing(connection), await current_position(connection)
-
         await self.answering.change(
             identity,
             IdempotentOperation(change, ids=lambda _: [], again=again, users=lambda _: []),
@@ -174,23 +155,7 @@ class MaintenanceHandlers(maintenance_service_pb2_grpc.MaintenanceServiceService
             database=self.maintenance,
             seconds=_SWITCH_SECONDS,
         )
-        found, position = await self.maintenance.run(
-            look, timeout=seconds_left(context, _SWITCH_SECONDS), repeatable=True
-        )
-
-        async def count(connection: Connection) -> ReembeddingStatus:
-            return await phases.counted(connection, found)
-
-        # After the commit, because writers of vectors wait for a change of model.
-        left = seconds_left(context, _SWITCH_SECONDS)
-        if phase == "status":
-            found = await self.maintenance.run(count, timeout=left, repeatable=True)
-        else:
-            # The step is done: a reply without the numbers is better than an error.
-            with Tolerated(logger, "texts could not be counted"):
-                found = await self.maintenance.run(
-                    count, timeout=min(left / 2, _COUNT_OF_STEP_SECONDS), repeatable=True
-                )
+        found, position = await self._reembedding(context, patient=phase == "status")
         token = self.answering.token(position)
         job = found.job if found.job is not None and found.job.tenant_id == tenant else None
         return pb.ReembedResponse(
@@ -203,6 +168,53 @@ class MaintenanceHandlers(maintenance_service_pb2_grpc.MaintenanceServiceService
             pending_count=found.pending,
             consistency_token=token,
         )
+
+    def _dimensions_of(self, checks: Checks, request: pb.ReembedRequest) -> int:
+        """The dimensions of the requested model's vectors.
+
+        Raises:
+            InvalidRequest: This service cannot embed with it.
+        """
+        embedder = self.embedders.find(request.model, request.dimensions or None)
+        if embedder is None:
+            checks.add(
+                "model",
+                "is none that this service can embed with: it knows its configured model, the "
+                "offline one, and models of the API in OPENAI_BASE_URL (those whose size is "
+                "not known need `dimensions`)",
+            )
+            checks.done()
+            return 0
+        return embedder.dimensions
+
+    async def _reembedding(
+        self, context: Context, *, patient: bool
+    ) -> tuple[ReembeddingStatus, Position]:
+        """The state of re-embedding after a step, and its point in time.
+
+        Counting reads every text's key; unless `patient`, the numbers are left out if it is slow.
+        """
+
+        async def look(connection: Connection) -> tuple[ReembeddingStatus, Position]:
+            return await phases.standing(connection), await current_position(connection)
+
+        async def count(connection: Connection) -> ReembeddingStatus:
+            return await phases.counted(connection, found)
+
+        found, position = await self.maintenance.run(
+            look, timeout=seconds_left(context, _SWITCH_SECONDS), repeatable=True
+        )
+        # After the commit, because writers of vectors wait for a change of model.
+        left = seconds_left(context, _SWITCH_SECONDS)
+        if patient:
+            found = await self.maintenance.run(count, timeout=left, repeatable=True)
+        else:
+            # The step is done: a reply without the numbers is better than an error.
+            with Tolerated(logger, "texts could not be counted"):
+                found = await self.maintenance.run(
+                    count, timeout=min(left / 2, _COUNT_OF_STEP_SECONDS), repeatable=True
+                )
+        return found, position
 
     async def ListSchedules(
         self, request: pb.ListSchedulesRequest, context: Context

@@ -86,30 +86,7 @@ class ProfileCalls:
     ) -> pb.RecordFeedbackResponse:
         """Apply a rating or an edit."""
         checks, user_id = checks_of(request)
-        feedback = AnswerFeedback(
-            checks.identifier("conversation_id", request.conversation_id),
-            checks.identifier("message_id", request.message_id),
-        )
-        match request.WhichOneof("feedback"):
-            case "rating":
-                if not 1 <= request.rating <= 5:
-                    checks.add("rating", "must be a number from 1 to 5")
-                feedback = replace(feedback, rating=request.rating)
-            case "edit":
-                feedback = replace(
-                    feedback,
-                    original=checks.text(
-                        "edit.original",
-                        request.edit.original,
-                        max_bytes=MAX_EDIT_BYTES,
-                        required=True,
-                    ),
-                    edited=checks.text(
-                        "edit.edited", request.edit.edited, max_bytes=MAX_EDIT_BYTES
-                    ),
-                )
-            case _:
-                checks.add("feedback", "is required: set rating or edit")
+        feedback = _feedback(checks, request)
         call = self.answering.admit(checks, user_id, request)
 
         async def change(user: UserRows) -> FeedbackEffects:
@@ -146,6 +123,30 @@ class ProfileCalls:
             memory_ids=[str(memory_id) for memory_id in outcome.made.memory_ids],
             consistency_token=self.answering.token(outcome.position),
         )
+
+
+def _feedback(checks: Checks, request: pb.RecordFeedbackRequest) -> AnswerFeedback:
+    feedback = AnswerFeedback(
+        checks.identifier("conversation_id", request.conversation_id),
+        checks.identifier("message_id", request.message_id),
+    )
+    match request.WhichOneof("feedback"):
+        case "rating":
+            if not 1 <= request.rating <= 5:
+                checks.add("rating", "must be a number from 1 to 5")
+            return replace(feedback, rating=request.rating)
+        case "edit":
+            edit = request.edit
+            return replace(
+                feedback,
+                original=checks.text(
+                    "edit.original", edit.original, max_bytes=MAX_EDIT_BYTES, required=True
+                ),
+                edited=checks.text("edit.edited", edit.edited, max_bytes=MAX_EDIT_BYTES),
+            )
+        case _:
+            checks.add("feedback", "is required: set rating or edit")
+            return feedback
 
 
 def _names(moved: FeedbackEffects) -> list[str]:

@@ -95,15 +95,7 @@ async def write(
     of_summary = [count_terms(text)] if text is not None else []
     numbers = await index.add(user, {MESSAGES: counted, SUMMARIES: of_summary})
     # Vectors before numbers: see `EmbeddedCorpus.settle`.
-    said = {
-        EmbeddableText(
-            (user.scope.tenant_id, user.scope.user_id, conversation_id, message.message_no),
-            (message.content,),
-        ): [vectors.found["message", message.message_no]]
-        for message in fresh
-        if ("message", message.message_no) in vectors.found
-    }
-    await store.write(user.connection, MESSAGES, said, model=vectors.model)
+    await _write_vectors_of_messages(user, conversation_id, fresh, vectors)
     numbered = [
         NumberedText(
             (conversation_id, message.message_no), number, terms, vectors.state_of(message)
@@ -128,6 +120,20 @@ async def write(
         key = (user.scope.tenant_id, user.scope.user_id, conversation_id, version)
         words = {EmbeddableText(key, (text,)): [vectors.found["summary", 0]]}
         await store.write_stored(user.connection, SUMMARIES, words, model=vectors.model)
+
+
+async def _write_vectors_of_messages(
+    user: UserRows, conversation_id: str, messages: Sequence[StoredMessage], vectors: Vectors
+) -> None:
+    said = {
+        EmbeddableText(
+            (user.scope.tenant_id, user.scope.user_id, conversation_id, message.message_no),
+            (message.content,),
+        ): [vectors.found["message", message.message_no]]
+        for message in messages
+        if ("message", message.message_no) in vectors.found
+    }
+    await store.write(user.connection, MESSAGES, said, model=vectors.model)
 
 
 async def drop_summary(user: UserRows, conversation_id: str) -> int:

@@ -22,7 +22,7 @@ from hitherto_extraction.storage import (
     editing,
     ledger,
     memories,
-    profiles,
+    mentions,
     sealed_memories,
     statements,
     users,
@@ -88,7 +88,7 @@ async def write_plan(
         await memories.add_challenge(user, memory_id, challenged)
     await memories.add_sources(user, list(dict.fromkeys(plan.sources)))
     after_memories: list[Coroutine[Any, Any, object]] = [
-        profiles.mention_entities(
+        mentions.mention(
             user,
             [
                 (memory_id, entity.name, entity.type)

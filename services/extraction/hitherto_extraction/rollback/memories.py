@@ -13,7 +13,7 @@ from hitherto_extraction.pipeline.message_removal import reindex
 from hitherto_extraction.pipeline.trust import outranks
 from hitherto_extraction.pipeline.versions import write_next
 from hitherto_extraction.rollback.replay import FIELDS, Replacement, replacements, replay
-from hitherto_extraction.storage import editing, ledger, memories, profiles, statements, users
+from hitherto_extraction.storage import editing, ledger, memories, mentions, statements, users
 from hitherto_extraction.storage import rollback as storage
 from hitherto_extraction.storage.editing import EditableMemory
 from hitherto_extraction.storage.rollback import StoredVersion
@@ -96,7 +96,7 @@ class Rebuilding:
         # Even if its own words stay: the index also has those of the source.
         await reindex(self.user, sorted({*reworded, *touched}))
         await storage.embed_anew(self.user, sorted(touched))
-        await profiles.recount_mentions(self.user, sorted(histories), also=unmentioned)
+        await mentions.recount(self.user, sorted(histories), also=unmentioned)
         return counts
 
     async def _look_around(self, histories: Mapping[UUID, _MemoryHistory]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from hitherto_extraction.storage import profiles
+from hitherto_extraction.storage import mentions
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.identifiers import uuid7
 
@@ -146,7 +146,7 @@ async def forget_some(
         }
         await user.execute(_UNNAME, **values)
         await user.execute(_FORGET, **values)
-        await profiles.recount_mentions(user, memory_ids)
+        await mentions.recount(user, memory_ids)
     return len(memory_ids)
 
 

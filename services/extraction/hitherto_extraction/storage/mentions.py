@@ -1,0 +1,123 @@
+"""Writes which entities memories mention; `mentioned` reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from uuid import UUID
+
+from hitherto_shared.database.arrays import Texts, Uuids
+from hitherto_shared.database.user_rows import UserRows
+from hitherto_shared.identifiers import uuid7
+from hitherto_shared.text.normalise import fold
+
+# Finds or creates the entities, each named once; a name in another spelling becomes an alias.
+_UPSERT_ENTITIES = """
+INSERT INTO entities (tenant_id, user_id, entity_id, name, name_key, type)
+SELECT %(tenant_id)s, %(user_id)s, named.entity_id, named.name, named.name_key, named.type
+FROM unnest(%(entity_ids)s::uuid[], %(names)s::text[], %(name_keys)s::text[], %(types)s::text[])
+     AS named (entity_id, name, name_key, type)
+ON CONFLICT (tenant_id, user_id, type, name_key) DO UPDATE
+SET updated_at = now(),
+    aliases = CASE WHEN EXCLUDED.name = entities.name OR EXCLUDED.name = ANY(entities.aliases)
+             OR cardinality(entities.aliases) >= 32
+        THEN entities.aliases ELSE entities.aliases || EXCLUDED.name END
+RETURNING type, name_key, entity_id
+"""
+
+_MENTION = """
+WITH mention AS (
+    INSERT INTO entity_mentions (tenant_id, user_id, entity_id, memory_id)
+    SELECT %(tenant_id)s, %(user_id)s, named.entity_id, named.memory_id
+    FROM unnest(%(entity_ids)s::uuid[], %(memory_ids)s::uuid[]) AS named (entity_id, memory_id)
+    ON CONFLICT DO NOTHING
+    RETURNING entity_id
+), counted AS (
+    SELECT entity_id, count(*) AS times FROM mention GROUP BY entity_id
+)
+UPDATE entities AS e SET mention_count = e.mention_count + counted.times
+FROM counted
+WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND e.entity_id = counted.entity_id
+"""
+
+# The entity that has this name already, whatever its type; if several, the most mentioned one.
+_BY_NAME = """
+SELECT DISTINCT ON (name_key) name_key, type
+FROM entities
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND name_key = ANY(%(name_keys)s)
+ORDER BY name_key, mention_count DESC
+"""
+
+_UNMENTION = """
+WITH gone AS (
+    DELETE FROM entity_mentions
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
+    RETURNING entity_id
+)
+UPDATE entities AS e SET mention_count = greatest(e.mention_count - 1, 0)
+FROM gone
+WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND e.entity_id = gone.entity_id
+"""
+
+# How many memories and documents mention an entity, without forgotten memories: an entity known
+# only from these is not shown.
+_RECOUNT = """
+UPDATE entities AS e
+SET mention_count = (
+    SELECT count(*)
+    FROM entity_mentions AS em
+    JOIN memories AS m ON m.tenant_id = em.tenant_id AND m.user_id = em.user_id
+         AND m.memory_id = em.memory_id
+    WHERE em.tenant_id = e.tenant_id AND em.user_id = e.user_id AND em.entity_id = e.entity_id
+      AND m.status <> 'forgotten'
+) + (
+    SELECT count(*)
+    FROM document_mentions AS dm
+    WHERE dm.tenant_id = e.tenant_id AND dm.user_id = e.user_id AND dm.entity_id = e.entity_id
+)
+WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
+  AND (e.entity_id = ANY(%(entity_ids)s::uuid[]) OR e.entity_id IN (
+      SELECT em.entity_id FROM entity_mentions AS em
+      WHERE em.tenant_id = %(tenant_id)s AND em.user_id = %(user_id)s
+        AND em.memory_id = ANY(%(memory_ids)s)))
+"""
+
+
+async def mention(user: UserRows, mentions: Sequence[tuple[UUID, str, str]]) -> None:
+    """Link memories to the entities they mention (memory, name, type), creating new entities."""
+    named = {(kind, fold(name)): name for _, name, kind in reversed(mentions)}
+    if not named:
+        return
+    cursor = await user.execute(
+        _UPSERT_ENTITIES,
+        entity_ids=Uuids(uuid7() for _ in named),
+        names=Texts(named.values()),
+        name_keys=Texts(key for _, key in named),
+        types=Texts(kind for kind, _ in named),
+    )
+    known = {(row[0], row[1]): row[2] for row in await cursor.fetchall()}
+    await user.later(
+        _MENTION,
+        entity_ids=Uuids(known[kind, fold(name)] for _, name, kind in mentions),
+        memory_ids=Uuids(memory_id for memory_id, _, _ in mentions),
+    )
+
+
+async def replace(user: UserRows, memory_id: UUID, names: Sequence[str]) -> None:
+    """Let a memory mention exactly these names; an unknown name becomes an entity OTHER."""
+    keys = [fold(name) for name in names]
+    kinds: dict[str, str] = dict(await user.fetch_rows(_BY_NAME, name_keys=keys))
+    await user.later(_UNMENTION, memory_id=memory_id)
+    await mention(
+        user,
+        [(memory_id, name, kinds.get(key, "other")) for name, key in zip(names, keys, strict=True)],
+    )
+
+
+async def recount(
+    user: UserRows, memory_ids: Sequence[UUID], *, also: Collection[UUID] = ()
+) -> None:
+    """Recount how often memories that are not forgotten mention the entities of these memories.
+
+    `also` names entities that they mention no more.
+    """
+    await user.later(_RECOUNT, memory_ids=list(memory_ids), entity_ids=list(also))
