@@ -6,10 +6,11 @@ Every item says when it is from and, unless the user said it, who did.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from google.protobuf import json_format
-from google.protobuf.timestamp_pb2 import Timestamp
+from google.protobuf.message import Message
 
 from hitherto.v1 import (
     conversation_pb2,
@@ -32,6 +33,25 @@ _HIDDEN = re.compile(
 """What no reader sees and a model reads nevertheless, such as letters of the tag block."""
 LONGEST_TEXT = 4_000
 """Characters of one text in a result; longer ones are cut and marked."""
+_SHOWN: Mapping[type[Message], str] = {
+    memory_pb2.Memory: (
+        "id type content detail said_by=origin status since=valid_from until=valid_to"
+    ),
+    conversation_pb2.Message: "id conversation_id said_by=role name content when=created_at",
+    conversation_pb2.ConversationSummary: (
+        "conversation_id title content=summary topics=key_topics outcome followup_suggestions "
+        "when=updated_at"
+    ),
+    document_pb2.DocumentChunk: "id=document_id source=source_type title content when=created_at",
+    entity_pb2.Entity: "name type aliases mentions=mention_count details=metadata",
+    profile_pb2.Profile: (
+        "summary department current_projects preferences frequent_intents facts updated=updated_at"
+    ),
+    session_pb2.PendingAction: "id type description status",
+}
+"""What is told of each message, and of which field where that has another name."""
+_TO_THE_MINUTE = "when"
+"""Of other times, the day is told."""
 
 
 def visible(value: Any) -> Any:
@@ -48,132 +68,56 @@ def visible(value: Any) -> Any:
 
 def item(result: search_pb2.SearchResult) -> dict[str, Any]:
     """A search result of any kind."""
-    match result.WhichOneof("item"):
-        case "memory":
-            found = memory(result.memory)
-        case "message":
-            found = message(result.message)
-        case "summary":
-            found = summary(result.summary)
-        case _:
-            found = _chunk(result.document_chunk)
+    kind = result.WhichOneof("item") or "document_chunk"
+    one = getattr(result, kind)
+    found = {"kind": kind.removesuffix("_chunk"), **shown(one)}
+    if isinstance(one, document_pb2.DocumentChunk):
+        found |= _present({"said_by": "document", "content": _cut(one.content or one.summary)})
     return {**found, "score": round(result.score, 3)}
-
-
-def memory(one: memory_pb2.Memory) -> dict[str, Any]:
-    """A memory."""
-    return _present(
-        kind="memory",
-        id=one.id,
-        type=_word(memory_pb2.MemoryType, one.type),
-        content=_cut(one.content),
-        detail=_cut(one.detail),
-        said_by=_word(memory_pb2.Origin, one.origin),
-        status=_word(memory_pb2.MemoryStatus, one.status),
-        since=_day(one, "valid_from"),
-        until=_day(one, "valid_to"),
-    )
-
-
-def message(one: conversation_pb2.Message) -> dict[str, Any]:
-    """A message of a conversation."""
-    return _present(
-        kind="message",
-        id=one.id,
-        conversation_id=one.conversation_id,
-        said_by=_word(conversation_pb2.Role, one.role),
-        name=one.name,
-        content=_cut(one.content),
-        when=_time(one, "created_at"),
-    )
-
-
-def summary(one: conversation_pb2.ConversationSummary) -> dict[str, Any]:
-    """The summary of a conversation."""
-    return _present(
-        kind="summary",
-        conversation_id=one.conversation_id,
-        title=one.title,
-        content=_cut(one.summary),
-        topics=list(one.key_topics),
-        outcome=_word(conversation_pb2.Outcome, one.outcome),
-        followup_suggestions=list(one.followup_suggestions),
-        when=_time(one, "updated_at"),
-    )
 
 
 def conversation(one: conversation_pb2.Conversation) -> dict[str, Any]:
     """A conversation: its summary, and its last messages if they were requested."""
-    found = summary(one.summary)
+    found = {"kind": "summary", **shown(one.summary)}
     if one.messages:
-        found["messages"] = [message(each) for each in one.messages]
+        found["messages"] = [{"kind": "message", **shown(each)} for each in one.messages]
     return found
 
 
-def entity(one: entity_pb2.Entity) -> dict[str, Any]:
-    """A person, project or thing."""
-    return _present(
-        name=one.name,
-        type=_word(entity_pb2.EntityType, one.type),
-        aliases=list(one.aliases),
-        mentions=one.mention_count,
-        details=json_format.MessageToDict(one.metadata),
-    )
+def memory(one: memory_pb2.Memory) -> dict[str, Any]:
+    """A memory."""
+    return {"kind": "memory", **shown(one)}
 
 
-def profile(one: profile_pb2.Profile) -> dict[str, Any]:
-    """A profile; empty if the user has none."""
-    return _present(
-        summary=_cut(one.summary),
-        department=one.department,
-        current_projects=list(one.current_projects),
-        preferences=json_format.MessageToDict(one.preferences),
-        frequent_intents=list(one.frequent_intents),
-        facts=json_format.MessageToDict(one.facts),
-        updated=_day(one, "updated_at"),
-    )
+def shown(one: Message) -> dict[str, Any]:
+    """Those fields of a message that are told, if they hold anything."""
+    told = {}
+    for given in _SHOWN[type(one)].split():
+        name, _, field = given.partition("=")
+        told[name] = _value(one, field or name, minute=name == _TO_THE_MINUTE)
+    return _present(told)
 
 
-def pending_action(one: session_pb2.PendingAction) -> dict[str, Any]:
-    """An action that waits for the user's decision."""
-    return _present(
-        id=one.id,
-        type=one.type,
-        description=_cut(one.description),
-        status=_word(session_pb2.PendingActionState, one.status),
-    )
+def _value(one: Message, name: str, *, minute: bool) -> Any:
+    of: Any = one.DESCRIPTOR.fields_by_name[name]
+    value = getattr(one, name)
+    if of.is_repeated:
+        return list(value)
+    if of.enum_type is not None:
+        return word(of.enum_type, value) if value else ""
+    if of.message_type is None:
+        return _cut(value) if isinstance(value, str) else value
+    if of.message_type.name != "Timestamp":
+        return json_format.MessageToDict(value)
+    if not one.HasField(name):
+        return ""
+    text: str = value.ToJsonString()
+    return f"{text[:16]}Z" if minute else text[:10]
 
 
-def _chunk(one: document_pb2.DocumentChunk) -> dict[str, Any]:
-    return _present(
-        kind="document",
-        id=one.document_id,
-        source=one.source_type,
-        title=one.title,
-        said_by="document",
-        content=_cut(one.content or one.summary),
-        when=_time(one, "created_at"),
-    )
-
-
-def _present(**fields: Any) -> dict[str, Any]:
+def _present(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value not in ("", None, [], {})}
-
-
-def _word(enum: Any, number: int) -> str:
-    return word(enum.DESCRIPTOR, number) if number else ""
 
 
 def _cut(text: str) -> str:
     return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}… (cut)"
-
-
-def _day(owner: Any, field: str) -> str:
-    return _time(owner, field)[:10]
-
-
-def _time(owner: Any, field: str) -> str:
-    if not owner.HasField(field):
-        return ""
-    value: Timestamp = getattr(owner, field)
-    return value.ToJsonString()[:16] + "Z"

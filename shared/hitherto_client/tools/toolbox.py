@@ -168,7 +168,7 @@ class Toolbox:
             "items": [results.item(one) for one in found.results],
         }
         if found.entities:
-            reply["entities"] = [results.entity(one) for one in found.entities]
+            reply["entities"] = [results.shown(one) for one in found.entities]
         return reply | _why(found.reason)
 
     def _save_memory(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -197,7 +197,7 @@ class Toolbox:
             if error.reason != "PROFILE_NOT_FOUND":
                 raise
             return {"profile": {}} | _why(error.reason)
-        return {"profile": results.profile(found.profile)} | _why(found.reason)
+        return {"profile": results.shown(found.profile)} | _why(found.reason)
 
     def _retrieve_context(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         times = arguments.get("time_filter", {})
@@ -223,7 +223,7 @@ class Toolbox:
             consistency_token=self._token,
         )
         found = self._client.retrieval.FindEntities(request)
-        return {"entities": [results.entity(one) for one in found.entities]} | _why(found.reason)
+        return {"entities": [results.shown(one) for one in found.entities]} | _why(found.reason)
 
     def _get_recent_conversations(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         request = retrieval.GetRecentConversationsRequest(
@@ -254,7 +254,7 @@ class Toolbox:
         made = self._client.sessions.AddPendingAction(request)
         self.session_id, self._token = made.session_id, made.consistency_token
         return {
-            "pending_action": results.pending_action(made.pending_action),
+            "pending_action": results.shown(made.pending_action),
             "next": "Ask the user to confirm it. It is not executed before that.",
         }
 
