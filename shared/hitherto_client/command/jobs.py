@@ -127,7 +127,15 @@ def measure(jobs: Iterable[job_pb2.Job]) -> tuple[int, int]:
 
 
 _STATES = job_pb2.JobState.DESCRIPTOR
-_COUNTS = ("created", "updated", "contradicted", "goals", "dropped", "tokens", "cost")
+_DONE = {
+    "created": "memories_created",
+    "updated": "memories_updated",
+    "contradicted": "memories_contradicted",
+    "goals": "goals_achieved",
+    "dropped": "dropped_items",
+}
+"""The counts of a result, by what they are called here."""
+_COUNTS = (*_DONE, "tokens", "cost")
 
 _ROOM_FOR_COUNTS = 140
 """From this width on, every count has a column of its own."""
@@ -165,15 +173,8 @@ def exit_code(jobs: Sequence[job_pb2.Job]) -> int:
 
 def _did_something(result: job_pb2.JobResult) -> bool:
     """Whether a job changed or asked anything, whatever its counts say."""
-    return bool(
-        result.memories_created
-        or result.memories_updated
-        or result.memories_contradicted
-        or result.goals_achieved
-        or result.dropped_items
-        or result.usage.llm_calls
-        or result.usage.embedding_calls
-    )
+    done = any(getattr(result, name) for name in _DONE.values())
+    return done or bool(result.usage.llm_calls or result.usage.embedding_calls)
 
 
 def _subject(job: job_pb2.Job) -> str:
@@ -181,18 +182,10 @@ def _subject(job: job_pb2.Job) -> str:
 
 
 def _counts(jobs: Sequence[job_pb2.Job]) -> tuple[object, ...]:
-    results = [job.result for job in jobs]
-    usage = [result.usage for result in results]
+    usage = [job.result.usage for job in jobs]
     tokens = sum(item.input_tokens + item.output_tokens + item.embedding_tokens for item in usage)
-    return (
-        sum(result.memories_created for result in results),
-        sum(result.memories_updated for result in results),
-        sum(result.memories_contradicted for result in results),
-        sum(result.goals_achieved for result in results),
-        sum(result.dropped_items for result in results),
-        tokens,
-        dollars(sum(item.cost_usd for item in usage)),
-    )
+    done = (sum(getattr(job.result, name) for job in jobs) for name in _DONE.values())
+    return (*done, tokens, dollars(sum(item.cost_usd for item in usage)))
 
 
 def _counts_in_words(jobs: Sequence[job_pb2.Job]) -> tuple[object, ...]:

@@ -109,7 +109,14 @@ def _start(rpc: Rpc, options: argparse.Namespace, output: Output) -> int:
 
 
 _DIMENSIONS = pb.UsageDimension.DESCRIPTOR
-_FIGURES = ("calls", "tokens in", "tokens out", "embedding calls", "tokens embedded", "cost")
+_COUNTS = {
+    "calls": "llm_calls",
+    "tokens in": "input_tokens",
+    "tokens out": "output_tokens",
+    "embedding calls": "embedding_calls",
+    "tokens embedded": "embedding_tokens",
+}
+_FIGURES = (*_COUNTS, "cost")
 
 
 def _show_usage(output: Output, options: argparse.Namespace, reply: Any) -> None:
@@ -153,14 +160,7 @@ def _field(word: str) -> str:
 
 
 def _figures(usage: job_pb2.Usage) -> tuple[str, ...]:
-    return (
-        str(usage.llm_calls),
-        str(usage.input_tokens),
-        str(usage.output_tokens),
-        str(usage.embedding_calls),
-        str(usage.embedding_tokens),
-        dollars(usage.cost_usd),
-    )
+    return (*(str(getattr(usage, name)) for name in _COUNTS.values()), dollars(usage.cost_usd))
 
 
 USAGE = (

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+import operator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -145,7 +146,7 @@ def matches(value: Any, wanted: Any) -> bool:
     """
     if isinstance(wanted, Mapping):
         if any(str(key).startswith("$") for key in wanted):
-            return all(_meets(value, operator, limit) for operator, limit in wanted.items())
+            return all(_meets(value, name, limit) for name, limit in wanted.items())
         return isinstance(value, Mapping) and all(
             matches(value.get(key), nested) for key, nested in wanted.items()
         )
@@ -158,21 +159,22 @@ def matches(value: Any, wanted: Any) -> bool:
     return bool(value == wanted)
 
 
-def _meets(value: Any, operator: str, limit: Any) -> bool:
-    if operator == "$eq":
-        return bool(value == limit)
-    if operator == "$ne":
-        return bool(value != limit)
-    if operator not in ("$gt", "$gte", "$lt", "$lte"):
-        raise ValueError(f"unknown operator in a filter: {operator}")
+_OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "$eq": operator.eq,
+    "$ne": operator.ne,
+    "$gt": operator.gt,
+    "$gte": operator.ge,
+    "$lt": operator.lt,
+    "$lte": operator.le,
+}
+_IN_ORDER = ("$gt", "$gte", "$lt", "$lte")
+
+
+def _meets(value: Any, name: str, limit: Any) -> bool:
+    if name not in _OPERATORS:
+        raise ValueError(f"unknown operator in a filter: {name}")
     numbers = all(isinstance(one, int | float) for one in (value, limit))
-    if not numbers and not (isinstance(value, str) and isinstance(limit, str)):
+    texts = isinstance(value, str) and isinstance(limit, str)
+    if name in _IN_ORDER and not (numbers or texts):
         return False
-    return bool(
-        {
-            "$gt": value > limit,
-            "$gte": value >= limit,
-            "$lt": value < limit,
-            "$lte": value <= limit,
-        }[operator]
-    )
+    return bool(_OPERATORS[name](value, limit))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
 from starlette.responses import Response
@@ -32,7 +33,9 @@ _ON_TIMELINE: tuple[MemoryStatus, ...] = (
 async def _memories(visit: Visit) -> Response:
     given = visit.address
     query = given.text("q")
-    filters = _filters(given)
+    filters: dict[str, Any] = {
+        argument: read(given, name) for name, (argument, read) in _FILTERS.items()
+    }
     values: dict[str, Any] = {"query": query, "chosen": _chosen(given), "order": ""}
     if query:
         values["results"] = await visit.client.search(
@@ -46,36 +49,20 @@ async def _memories(visit: Visit) -> Response:
     return visit.page("memories.html", **values, **_choices())
 
 
-def _filters(given: Fields) -> dict[str, Any]:
-    """What a list and a search are limited to."""
-    return {
-        "types": given.words("type", TYPES),
-        "statuses": given.words("status", STATUSES),
-        "sources": given.words("source", SOURCES),
-        "tags": given.listed("tags"),
-        "entity": given.text("entity"),
-        "conversation": given.text("conversation"),
-        "confidence_min": given.word("confidence", CONFIDENCES),
-        "created_after": given.day("after"),
-        "created_before": given.day("before"),
-        "as_of": given.day("as_of"),
-        "known_at": given.day("known_at"),
-    }
-
-
-_FILTERS = (
-    "type",
-    "status",
-    "source",
-    "tags",
-    "entity",
-    "conversation",
-    "confidence",
-    "after",
-    "before",
-    "as_of",
-    "known_at",
-)
+_FILTERS: Mapping[str, tuple[str, Callable[[Fields, str], Any]]] = {
+    "type": ("types", lambda given, name: given.words(name, TYPES)),
+    "status": ("statuses", lambda given, name: given.words(name, STATUSES)),
+    "source": ("sources", lambda given, name: given.words(name, SOURCES)),
+    "tags": ("tags", Fields.listed),
+    "entity": ("entity", Fields.text),
+    "conversation": ("conversation", Fields.text),
+    "confidence": ("confidence_min", lambda given, name: given.word(name, CONFIDENCES)),
+    "after": ("created_after", Fields.day),
+    "before": ("created_before", Fields.day),
+    "as_of": ("as_of", Fields.day),
+    "known_at": ("known_at", Fields.day),
+}
+"""What a list and a search are limited to: of each field its argument, and how it is read."""
 
 
 def _chosen(given: Fields) -> dict[str, Any]:
