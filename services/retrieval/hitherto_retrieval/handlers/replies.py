@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from functools import cache, lru_cache
+from struct import Struct
 from typing import TypeVar
 
 from google.protobuf.message import Message as Wire
@@ -74,6 +75,7 @@ def _varint(number: int) -> bytes:
 
 _CONTEXT, _SEARCH = _tags(pb.GetContextResponse), _tags(pb.SearchMemoriesResponse)
 _RESULT = _tags(search_pb2.SearchResult)
+_DOUBLE = Struct("<d")
 
 
 def context_reply(found: UserContext, legs: Legs) -> bytes:
@@ -184,11 +186,19 @@ def _result(hit: Hit, *, explain: bool = True) -> bytes:
     found: Fields = {"score": hit.score}
     if hit.ranked is not None:
         found["matched_legs"] = legs_of(hit.ranked)
-    if explain:
-        found["breakdown"] = hit.breakdown
     if hit.excerpt:
         found["excerpt"] = [message_fields(message) for message in hit.excerpt]
-    return _item(hit.item) + search_pb2.SearchResult(**found).SerializeToString()
+    parts = [_item(hit.item), search_pb2.SearchResult(**found).SerializeToString()]
+    if explain:
+        parts += [_component(name) + _DOUBLE.pack(part) for name, part in hit.breakdown.items()]
+    return b"".join(parts)
+
+
+@cache
+def _component(name: str) -> bytes:
+    """What precedes the value of a component in a breakdown: a map is a list of keys and values."""
+    entry = _field(b"\x0a", name.encode()) + b"\x11"
+    return b"%b%b%b" % (_RESULT["breakdown"], _varint(len(entry) + _DOUBLE.size), entry)
 
 
 def _item(item: Item) -> bytes:

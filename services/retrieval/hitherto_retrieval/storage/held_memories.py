@@ -112,15 +112,11 @@ class HeldMemories:
             place = self._places.get(memory_id)
             if place is not None:
                 self._mentioning.setdefault(entity_id, []).append(place)
-        names: list[list[str]] = [[] for _ in rows]
+        self._called_by: list[list[str]] = [[] for _ in rows]
         # In the order of the entities' names.
         for each in entities:
             for place in self._mentioning.get(each.entity.entity_id, ()):
-                names[place].append(each.entity.name)
-        self._whole = [
-            (*row[:25], 0, None, None, sources, called)
-            for row, sources, called in zip(rows, self._sources, names, strict=True)
-        ]
+                self._called_by[place].append(each.entity.name)
         self._last_list: tuple[Hashable, Sequence[Memory]] = (None, ())
         # Made when they are first shown, by their places.
         self._shown: dict[int, memories_of.UnusedMemory] = {}
@@ -157,7 +153,9 @@ class HeldMemories:
         for place in places:
             unused = shown.get(place)
             if unused is None:
-                unused = shown[place] = memories_of.UnusedMemory(self._whole[place])
+                unused = shown[place] = memories_of.UnusedMemory(
+                    self.rows[place], self._sources[place], self._called_by[place]
+                )
             used = use(place)
             made.append(
                 unused.used(0, None) if used is None else unused.used(used[0], moment_at(used[1]))

@@ -130,16 +130,19 @@ class UnusedMemory:
     """A memory without its usage, which outlives the call.
 
     Args:
-        row: A whole row that has no usage.
+        row: A row whose first columns are those of a whole one, up to the usage.
+        sources: The messages from which it came.
+        called: The names of the entities that it mentions.
     """
 
     __slots__ = ("_after", "_before", "_last")
 
-    def __init__(self, row: tuple[Any, ...]) -> None:
+    def __init__(
+        self, row: tuple[Any, ...], sources: Sequence[tuple[str, str]], called: list[str]
+    ) -> None:
         kept: Kept = {}
-        sources = [SourceRef(*pair) for pair in row[-2]]
         self._before = row[:_USE]
-        self._after = (*row[_USE + 2 : -2], sources, row[-1], kept)
+        self._after = (None, [SourceRef(*pair) for pair in sources], called, kept)
         self._last: Memory | None = None
 
     def used(self, count: int, last: datetime | None) -> Memory:
