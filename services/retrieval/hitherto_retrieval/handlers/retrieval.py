@@ -62,6 +62,7 @@ from hitherto_shared.validation import Checks
 _TEMPLATES = EnumWords(search_pb2.PromptTemplate.DESCRIPTOR)
 _BYTES_OF_AN_ITEM = 128
 _BYTES_OF_JSON = 4 * 1024
+_ALL_MEMORIES, _ALL_PASSAGES = Filters(), PassageFilters()
 _CONTEXT_KINDS: Sequence[Kind] = ("memory", "message", "summary", "document")
 _LINE_TOKENS = 24
 """Approximate minimum tokens of a line: a budget is divided by it to limit further results."""
@@ -228,14 +229,13 @@ class RetrievalHandlers(
         question = Question(
             text=checks.text("query", request.query, max_bytes=MAX_QUERY_BYTES),
             limit=relevant,
-            filters=Filters(),
+            filters=_ALL_MEMORIES,
             reference_time=reference_time(checks, request),
             ranking=BALANCED,
             kinds=_searched(kinds, relevant, conversations),
-            passages=PassageFilters(
-                created_before=until(moment, None),
-                stored_by=moment.known_at if moment else None,
-            ),
+            passages=_ALL_PASSAGES
+            if moment is None
+            else PassageFilters(created_before=until(moment, None), stored_by=moment.known_at),
             moment=moment,
             conversations=conversations,
             further=0 if request.HasField("max_relevant") else _further(max_tokens),
