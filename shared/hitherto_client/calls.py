@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import math
 import random
 import uuid
 from collections.abc import Callable, Sequence
@@ -22,6 +23,8 @@ WRITE_SECONDS = 30.0
 """The default deadline of calls that change something, retries included."""
 MODEL_SECONDS = 75.0
 """The default deadline of PreviewExtraction, which asks a language model."""
+
+_LONGEST_SECONDS = 10 * 365 * 86_400.0
 
 _RETRYABLE = frozenset(
     {
@@ -123,6 +126,19 @@ def default_seconds(method: str, *, reads: bool) -> float:
     if method.endswith("/PreviewExtraction"):
         return MODEL_SECONDS
     return READ_SECONDS if reads else WRITE_SECONDS
+
+
+def countable(seconds: float | None) -> float | None:
+    """A time that a caller gave, as gRPC can count it: beyond ten years there is no difference.
+
+    Raises:
+        ValueError: It is no number.
+    """
+    if seconds is None:
+        return None
+    if math.isnan(seconds):
+        raise ValueError("timeout should be a number of seconds, and is NaN")
+    return min(seconds, _LONGEST_SECONDS)
 
 
 @lru_cache(maxsize=256)

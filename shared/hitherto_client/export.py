@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import io
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from hitherto.v1 import privacy_pb2
 from hitherto.v1.privacy_service_pb2 import ImportUserRequest
@@ -82,15 +83,48 @@ def _table_of(head: bytes) -> str:
     return head[len(_TABLE) :].partition(b'"')[0].decode("utf-8", "replace")
 
 
-def pieces(
-    export: BinaryIO, user: str, idempotency_key: str, progress: Callable[[int], None] | None
-) -> Iterator[ImportUserRequest]:
-    """An export in the requests of its import; `progress` is told the bytes after every piece."""
-    sent = 0
-    while (data := export.read(_PIECE_BYTES)) or not sent:
-        yield ImportUserRequest(user_id=user, data=data, idempotency_key=idempotency_key)
-        sent += len(data)
-        if progress is not None:
-            progress(sent)
-        if not data:
-            return
+def write_whole(into: BinaryIO, data: bytes) -> None:
+    """Write all of `data`: a stream without a buffer may take a part of it and say how much."""
+    left = memoryview(data)
+    while left:
+        taken: Any = into.write(left)
+        if taken == 0 or (taken is None and isinstance(into, io.RawIOBase)):
+            raise BlockingIOError("the stream takes no more of the export now")
+        # Many objects with a method `write` tell nothing.
+        left = left[len(left) if taken is None else taken :]
+
+
+class Pieces:
+    """An export in the requests of its import; `progress` is told the bytes after every piece.
+
+    Attributes:
+        failure: Why it could not be read. gRPC ends the call for it with an error that does not
+            say so, or as if the caller had cancelled it.
+    """
+
+    def __init__(
+        self,
+        export: BinaryIO,
+        user: str,
+        idempotency_key: str,
+        progress: Callable[[int], None] | None,
+    ) -> None:
+        self.failure: Exception | None = None
+        self._export = export
+        self._fields = {"user_id": user, "idempotency_key": idempotency_key}
+        self._progress = progress
+
+    def __iter__(self) -> Iterator[ImportUserRequest]:
+        """The requests, from where the export stands."""
+        try:
+            sent = 0
+            while (data := self._export.read(_PIECE_BYTES)) or not sent:
+                yield ImportUserRequest(**self._fields, data=data)
+                sent += len(data)
+                if self._progress is not None:
+                    self._progress(sent)
+                if not data:
+                    return
+        except Exception as error:
+            self.failure = error
+            raise

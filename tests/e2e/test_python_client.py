@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import inspect
 import io
 import json
+import math
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, BinaryIO, cast
 
 import grpc
 import pytest
@@ -314,6 +316,74 @@ async def test_a_person_takes_everything_along_and_leaves(client: AsyncHitherto)
     assert imported.imported_counts["messages"] == manifest.counts["messages"]
     assert await client.get_conversation("ana", "c1") is not None
     assert (await client.save_memory("ana", "Ana is back.")).memory.version == 1
+
+
+class Narrow(io.RawIOBase):
+    """A stream that takes a little at a time, as sockets and full disks do."""
+
+    def __init__(self) -> None:
+        self.taken = b""
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self.taken += bytes(data[:1000])
+        return min(len(data), 1000)
+
+
+class Torn(io.BytesIO):
+    """A file that cannot be read to its end."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        if self.tell():
+            raise OSError(errno.EIO, "the disk is broken")
+        return super().read(100)
+
+
+async def test_what_a_stream_does_not_take_at_once_is_written_again(client: AsyncHitherto) -> None:
+    await client.save_memory("ana", "Ana lives in Porto.")
+    narrow = Narrow()
+    manifest = await client.export_user("ana", cast(BinaryIO, narrow))
+    assert len(narrow.taken) == manifest.total_bytes > 1000
+
+
+async def test_an_import_that_cannot_be_read_says_why(client: AsyncHitherto) -> None:
+    await client.save_memory("ana", "Ana lives in Porto.")
+    file = io.BytesIO()
+    await client.export_user("ana", file)
+    with pytest.raises(OSError, match="the disk is broken"):
+        await client.import_user("rui", Torn(file.getvalue()))
+    with pytest.raises(TypeError):
+        await client.import_user("rui", cast(BinaryIO, io.StringIO("{}")))
+
+    def stop(_: int) -> None:
+        raise LookupError("stop")
+
+    with pytest.raises(LookupError, match="stop"):
+        await client.import_user("rui", io.BytesIO(file.getvalue()), progress=stop)
+
+
+async def test_times_that_are_none_are_refused_and_long_ones_are_no_limit(
+    client: AsyncHitherto,
+) -> None:
+    await client.save_memory("ana", "Ana lives in Porto.", timeout=math.inf)
+    assert (await client.get_context("ana", "home?", timeout=1e12)).prompt_block
+    await client.export_user("ana", io.BytesIO(), timeout=math.inf)
+    job = await client.end_conversation("ana", (await talked(client)), timeout=math.inf)
+    assert (await client.wait_for_job(job, timeout=math.inf)).succeeded
+    for call in (
+        lambda: client.get_context("ana", "home?", timeout=math.nan),
+        lambda: client.export_user("ana", io.BytesIO(), timeout=math.nan),
+        lambda: client.wait_for_job(job, timeout=math.nan),
+    ):
+        with pytest.raises(ValueError, match="timeout"):
+            await call()
+
+
+async def talked(client: AsyncHitherto) -> str:
+    await client.add("ana", SAID, conversation="c1")
+    return "c1"
 
 
 async def test_operators_see_and_steer_the_work(client: AsyncHitherto) -> None:

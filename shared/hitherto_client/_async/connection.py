@@ -26,6 +26,7 @@ from hitherto_client.calls import (
     RetryPolicy,
     changes_nothing,
     complete,
+    countable,
     default_seconds,
     with_idempotency_key,
 )
@@ -108,7 +109,7 @@ class AsyncCallingChannel:
         reads = changes_nothing(method)
         request = request if reads else with_idempotency_key(request)
         request_id, completed = complete(metadata, self._target.credential)
-        seconds = self._target.timeout if timeout is None else timeout
+        seconds = countable(self._target.timeout if timeout is None else timeout)
         if seconds is None:
             seconds = default_seconds(method, reads=reads)
         with CallSpan(method) as span:
@@ -131,7 +132,7 @@ class AsyncCallingChannel:
         metadata: Metadata | None = None,
     ) -> Any:
         _, completed = complete(metadata, self._target.credential)
-        return once(request, timeout=timeout, metadata=(*completed, *current_span()))
+        return once(request, timeout=countable(timeout), metadata=(*completed, *current_span()))
 
 
 async def repeated(

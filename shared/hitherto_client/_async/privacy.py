@@ -13,7 +13,14 @@ from hitherto.v1 import privacy_service_pb2 as pb
 from hitherto_client._async.calling import AsyncCalling, AsyncPages, pages, rpc
 from hitherto_client._async.connection import repeated
 from hitherto_client.calls import RetryPolicy
-from hitherto_client.export import EXPORT_SECONDS, ExportBroken, Received, Receiver, pieces
+from hitherto_client.export import (
+    EXPORT_SECONDS,
+    ExportBroken,
+    Pieces,
+    Received,
+    Receiver,
+    write_whole,
+)
 from hitherto_client.results.privacy import (
     EraseReceipt,
     ExportManifest,
@@ -113,7 +120,7 @@ class AsyncPrivacy(AsyncCalling):
                     receiver.check(reply.manifest)
                     return read(ExportManifest, reply.manifest)
                 receiver.take(reply.data)
-                into.write(reply.data)
+                write_whole(into, reply.data)
                 if progress is not None:
                     progress(receiver.progress())
         except grpc.RpcError as raised:
@@ -147,21 +154,26 @@ class AsyncPrivacy(AsyncCalling):
 
         Raises:
             HithertoCallError: A record is invalid, or the user may not receive it; what was stored
-                before stays.
+                before stays. What `export` or `progress` raises, is raised as it is.
         """
         key = idempotency_key or uuid.uuid4().hex
         start = export.tell() if export.seekable() else None
         retry = RetryPolicy(attempts=1) if start is None else self._target.retry
 
+        sending = Pieces(export, user, key, progress)
+
         def attempt(left: float) -> Any:
             if start is not None:
                 export.seek(start)
-            return self.connection.privacy.ImportUser(
-                pieces(export, user, key, progress), timeout=left
-            )
+            return self.connection.privacy.ImportUser(iter(sending), timeout=left)
 
         begun = self._tokens.begin()
-        reply = await repeated(attempt, self._target.extraction, retry, timeout)
+        try:
+            reply = await repeated(attempt, self._target.extraction, retry, timeout)
+        except BaseException:
+            if sending.failure is not None:
+                raise sending.failure from None
+            raise
         self._tokens.note(user, reply.consistency_token, begun=begun)
         return read(ImportedUser, reply)
 

@@ -14,6 +14,7 @@ from hitherto.v1 import extraction_service_pb2 as pb
 from hitherto.v1 import job_pb2
 from hitherto_client._sync.calling import Calling, Pages, pages, rpc
 from hitherto_client._sync.connection import Connection
+from hitherto_client.calls import countable
 from hitherto_client.errors import HithertoCallError
 from hitherto_client.results.jobs import Job
 from hitherto_client.wire import build, read
@@ -157,7 +158,8 @@ def watch_job(
     Raises:
         HithertoCallError: The job is unknown, the service stays unreachable, or time is up.
     """
-    deadline = math.inf if timeout is None else time.monotonic() + timeout
+    limit = countable(timeout)
+    deadline = math.inf if limit is None else time.monotonic() + limit
     endpoint, retry = connection.target.extraction, connection.target.retry
     last: job_pb2.Job | None = None
     failures = 0
