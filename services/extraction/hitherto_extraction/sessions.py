@@ -132,7 +132,7 @@ async def admit(user: UserRows, *, memory_enabled: bool) -> None:
         WrongState: Memory is switched off for the user, or the user was erased.
     """
     state = await users.enter_user(user)
-    if users.why_not_learning(state, memory_enabled) == "MEMORY_DISABLED":
+    if users.why_not_storing(state, memory_enabled):
         raise users.memory_disabled(user.scope, "nothing was stored")
 
 

@@ -10,9 +10,9 @@ from datetime import UTC
 from uuid import UUID
 
 from hitherto_extraction.consolidation.groups import Group
-from hitherto_extraction.consolidation.merging import accept
+from hitherto_extraction.consolidation.merging import Merge, accept
 from hitherto_extraction.consolidation.reply import read_reply
-from hitherto_extraction.consolidation.writing import EmbeddedMerge, source_words
+from hitherto_extraction.consolidation.writing import source_words
 from hitherto_extraction.pipeline.model_call import ask_for
 from hitherto_extraction.pipeline.prompt import load_prompt, memory_line
 from hitherto_extraction.prices import Charge, Prices
@@ -59,7 +59,7 @@ class MergeProposals:
     refused. `embedded_by` names the model of the merges' vectors, `answered_by` the language model.
     """
 
-    merges: Sequence[EmbeddedMerge]
+    merges: Sequence[Merge]
     dropped: int
     refused: int
     charges: Sequence[Charge]
@@ -102,7 +102,7 @@ class MergeModel:
             accept, reply.answer, group, names=background.names, apart=background.apart
         )
         merges = [
-            EmbeddedMerge(each, source_words(background.words, each.originals)) for each in accepted
+            replace(each, words=source_words(background.words, each.originals)) for each in accepted
         ]
         model = self.embedder.name
         merges, embedding = await self._embed(merges)
@@ -114,12 +114,10 @@ class MergeModel:
             charges.append(self.prices.embedding_charge(model, embedding.calls, embedding.tokens))
         return MergeProposals(merges, dropped, refused, charges, reply.model, model)
 
-    async def _embed(
-        self, merges: list[EmbeddedMerge]
-    ) -> tuple[list[EmbeddedMerge], EmbeddingBatch | None]:
+    async def _embed(self, merges: list[Merge]) -> tuple[list[Merge], EmbeddingBatch | None]:
         """The merges with their vectors, computed in one call; without them during an outage."""
         spoken = [each for each in merges if each.words]
-        texts = [*(each.merge.content for each in merges), *(each.words for each in spoken)]
+        texts = [*(each.content for each in merges), *(each.words for each in spoken)]
         if not texts:
             return [], None
         try:

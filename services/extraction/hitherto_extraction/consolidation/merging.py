@@ -21,6 +21,7 @@ from hitherto_extraction.pipeline.guards.questions import kept
 from hitherto_extraction.pipeline.updates import IMPORTANCE_STEP
 from hitherto_extraction.storage.consolidation import Member
 from hitherto_extraction.storage.editing import EditableMemory
+from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.models import CONFIDENCES, Memory
 
 _AGREEING = 3
@@ -29,12 +30,19 @@ _AGREEING = 3
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """A statement that replaces several, before the originals are read again."""
+    """A statement that replaces several, before the originals are read again.
+
+    `words` are those of its sources. The vectors, of the content and of these words, are None if
+    the embedder was down.
+    """
 
     type: str
     content: str
     importance: float | None
     originals: tuple[Member, ...]
+    words: str = ""
+    content_vector: Vector | None = None
+    words_vector: Vector | None = None
 
 
 def accept(

@@ -191,9 +191,7 @@ class Consolidation:
 
         async def work(connection: Connection) -> bool:
             why = self._why_not(await users.read_user(connection.of(held.scope)))
-            if why is not None:
-                await attempts.discard(connection, held, why)
-            return why is None
+            return not await attempts.discard(connection, held, why)
 
         return await self.write.run(work, timeout=_SECONDS)
 
@@ -297,17 +295,17 @@ class Consolidation:
                 model = answered.embedded_by
                 usable = model if active is None or active[0] == model else None
                 written: list[tuple[Merge, Member]] = []
-                for ready in answered.merges:
+                for merge in answered.merges:
                     made = await write_merge(
                         user,
-                        ready,
+                        merge,
                         model=usable,
                         at=at,
                         job_id=held.job_id,
                         encrypts=state.encrypts,
                     )
                     if made is not None:
-                        written.append((ready.merge, made))
+                        written.append((merge, made))
                 await ledger.charge(user, held.job_id, held.kind, list(answered.charges))
                 result = result_after(run, answered, written)
                 await claims.record_progress(

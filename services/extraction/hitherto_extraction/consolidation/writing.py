@@ -7,7 +7,7 @@ Runs in the transaction of a caller that holds the user's row.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -30,7 +30,6 @@ from hitherto_extraction.storage.consolidation import Member
 from hitherto_extraction.storage.editing import EditableMemory
 from hitherto_extraction.storage.ledger import ChangeEvent
 from hitherto_shared.database.user_rows import UserRows
-from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.encryption.at_hand import KeyNeeded
 from hitherto_shared.identifiers import uuid7
 from hitherto_shared.models import CURRENT_STATUSES, Memory
@@ -44,22 +43,9 @@ _UNDOABLE = (*CURRENT_STATUSES, "quarantined", "forgotten", "archived")
 _CURRENT = (*CURRENT_STATUSES, "quarantined")
 
 
-@dataclass(frozen=True, slots=True)
-class EmbeddedMerge:
-    """A merge with its source words and its vectors: of the content, and of these words.
-
-    Vectors are None if the embedder was down.
-    """
-
-    merge: Merge
-    words: str
-    content_vector: Vector | None = None
-    words_vector: Vector | None = None
-
-
 async def write_merge(
     user: UserRows,
-    ready: EmbeddedMerge,
+    merge: Merge,
     *,
     model: str | None,
     at: datetime,
@@ -71,13 +57,13 @@ async def write_merge(
     `model` names the embedding model of the vectors; None: they can no longer be used. If the user
     has encryption on, as read under the lock (`encrypts`), no index gets words of messages.
     """
-    originals = await _originals(user, ready.merge)
+    originals = await _originals(user, merge)
     if originals is None:
         return None
-    row = merged_row(ready.merge, originals, memory_id=uuid7(), at=at, job_id=job_id)
+    row = merged_row(merge, originals, memory_id=uuid7(), at=at, job_id=job_id)
     said = {} if encrypts else await read_words(user, row["supersedes"])
-    words = source_words(said, ready.merge.originals)
-    await _store(user, row, words, ready, model)
+    words = source_words(said, merge.originals)
+    await _store(user, row, words, merge, model)
     merged_id: UUID = row["memory_id"]
     created = await editing.read_one(user, merged_id)
     events = [
@@ -121,10 +107,10 @@ async def _originals(user: UserRows, merge: Merge) -> list[EditableMemory] | Non
 
 
 async def _store(
-    user: UserRows, row: dict[str, Any], words: str, ready: EmbeddedMerge, model: str | None
+    user: UserRows, row: dict[str, Any], words: str, merge: Merge, model: str | None
 ) -> None:
     """Store a merged memory, indexed with its source `words`, and its vectors of `model`."""
-    vector = ready.content_vector if model is not None else None
+    vector = merge.content_vector if model is not None else None
     terms = terms_of(row["content"], words, row["keywords"], row["questions"])
     number = 1 + await keyword_index.reserve_numbers(
         user, texts=1, documents=1, terms=terms.total()
@@ -142,8 +128,8 @@ async def _store(
         return
     await memories.write_vectors(user, [(merged_id, "active", vector)], model=model)
     # A message may have been sealed or deleted since the vector was computed.
-    if ready.words_vector is not None and words == ready.words:
-        await memories.write_source_vectors(user, [(merged_id, ready.words_vector)], model=model)
+    if merge.words_vector is not None and words == merge.words:
+        await memories.write_source_vectors(user, [(merged_id, merge.words_vector)], model=model)
 
 
 def _changed(shown: Member, now: EditableMemory | None) -> bool:

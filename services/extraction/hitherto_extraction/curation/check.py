@@ -35,7 +35,6 @@ from hitherto_extraction.queue.claims import Claim
 from hitherto_extraction.storage import known_memories, ledger, users
 from hitherto_extraction.storage.conversations import StoredMessage
 from hitherto_extraction.storage.known_memories import CurrentMemory
-from hitherto_extraction.storage.users import UserWriteState
 from hitherto_extraction.user_key import key_of
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.user_rows import UserRows
@@ -104,7 +103,8 @@ class Check:
         """The question for the model; None if there is none, and then the job has ended."""
         user = connection.of(held.scope)
         state = await users.read_user(user)
-        if await self._discarded(connection, held, state):
+        why = users.why_not_storing(state, self.memory_enabled)
+        if await attempts.discard(connection, held, why):
             return None
         memory_id = UUID(str(held.params["memory_id"]))
         saved = await _current(user, memory_id)
@@ -117,23 +117,14 @@ class Check:
         await claims.finish(connection, held, Result.of(held.result).stored())
         return None
 
-    async def _discarded(
-        self, connection: Connection, held: Claim, state: UserWriteState | None
-    ) -> bool:
-        """End the job if its user is gone or has switched memory off."""
-        why = users.why_not_learning(state, self.memory_enabled)
-        if why not in ("USER_ERASED", "MEMORY_DISABLED"):
-            return False
-        await attempts.discard(connection, held, why)
-        return True
-
     async def _commit(
         self, connection: Connection, held: Claim, asked_about: CurrentMemory, outcome: BatchOutcome
     ) -> None:
         user = connection.of(held.scope)
         state = await users.lock_user(user)
         await claims.hold(connection, held)
-        if await self._discarded(connection, held, state):
+        why = users.why_not_storing(state, self.memory_enabled)
+        if await attempts.discard(connection, held, why):
             return
         encrypts = users.must_seal(state, held.scope)
         result = outcome.result

@@ -9,12 +9,11 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from hitherto_extraction.pipeline.free_json import ABSENT, Path, new_value_at, put_at, value_at
-from hitherto_extraction.pipeline.profile import MAX_BYTES, said_path, with_values
+from hitherto_extraction.pipeline.profile import MAX_BYTES, ProfileChange, said_path, with_values
 from hitherto_extraction.pipeline.versions import check_version
 from hitherto_extraction.storage import profiles, users
 from hitherto_shared.database.user_rows import UserRows
@@ -64,22 +63,13 @@ async def update_profile(
     return changed
 
 
-@dataclass(frozen=True, slots=True)
-class ProfileEdit:
-    """The new profile, when its values were said, and the paths that changed."""
-
-    profile: Profile
-    said_at: dict[str, str]
-    changed: list[str]
-
-
 def edit_profile(
     current: Profile,
     said_at: Mapping[str, str],
     values: Mapping[str, Any],
     paths: Sequence[Path],
     at: datetime,
-) -> ProfileEdit:
+) -> ProfileChange:
     """Set `values` at `paths`.
 
     Args:
@@ -112,7 +102,7 @@ def edit_profile(
         marks[name] = at.astimezone(UTC).isoformat()
     if len(json.dumps(held, ensure_ascii=False, default=list).encode()) > MAX_BYTES:
         raise invalid("profile", f"would have more than {MAX_BYTES} bytes with this change")
-    return ProfileEdit(with_values(current, held, changed=bool(changed)), marks, changed)
+    return ProfileChange(with_values(current, held, changed=bool(changed)), marks, changed)
 
 
 def _plain(value: Any) -> Any:

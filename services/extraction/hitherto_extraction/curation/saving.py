@@ -117,7 +117,7 @@ class Saving:
                 JSON.
         """
         state = await users.enter_alone(user)
-        if users.why_not_learning(state, self.memory_enabled) == "MEMORY_DISABLED":
+        if users.why_not_storing(state, self.memory_enabled):
             raise users.memory_disabled(user.scope, "nothing was saved")
         encrypts = users.must_seal(state, user.scope)
         at = await users.database_now(user.connection)
@@ -129,11 +129,9 @@ class Saving:
             actor=actor,
             source=statement.source,
             reason="saved by hand",
-            kept={
-                "metadata": statement.metadata,
-                "expires_at": statement.expires_at,
-                "sensitive": statement.sensitive,
-            },
+            metadata=statement.metadata,
+            expires_at=statement.expires_at,
+            marked=statement.sensitive,
             encrypts=encrypts,
         )
         if plan.rewrites:

@@ -16,7 +16,6 @@ from hitherto_shared.identifiers import uuid7
 from hitherto_shared.models import Job
 
 KIND = "document-ingestion"
-_OFF = "MEMORY_DISABLED"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +48,8 @@ async def ingest(
         WrongState: The user was erased.
     """
     state = await users.enter_user(user)
-    if users.why_not_learning(state, memory_enabled) == _OFF:
-        refused = await queue.enqueue_cancelled(user, None, _OFF, kind=KIND)
+    if why := users.why_not_storing(state, memory_enabled):
+        refused = await queue.enqueue_cancelled(user, None, why, kind=KIND)
         return IngestedBatch(refused, [])
     # One at a time: a document that two callers submit at once is new for one of them.
     await users.lock_user(user)

@@ -28,7 +28,6 @@ from hitherto_extraction.storage.corpora import vectors as store
 from hitherto_extraction.storage.corpora.corpus import EmbeddableText
 from hitherto_extraction.storage.corpora.documents import DOCUMENTS, indexed_text
 from hitherto_extraction.storage.documents import IndexedChunk, StoredDocument
-from hitherto_extraction.storage.users import UserWriteState
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.embeddings.protocol import Embedder, Vector
@@ -201,7 +200,8 @@ class Ingestion:
                 if (job.done_to or 0) >= done_to:
                     # An earlier try succeeded, and its reply was lost.
                     return Result.of(job.result)
-                if await self._discarded(connection, held, state):
+                why = users.why_not_storing(state, self.memory_enabled)
+                if await attempts.discard(connection, held, why):
                     return None
                 done = result.with_charges(charges).with_counts(await self._write(user, prepared))
                 await ledger.charge(user, held.job_id, held.kind, charges)
@@ -230,17 +230,8 @@ class Ingestion:
     async def _admit(self, connection: Connection, held: Claim) -> bool:
         """Whether the job may begin; checked without a lock, `_commit` checks again."""
         state = await users.read_user(connection.of(held.scope))
-        return not await self._discarded(connection, held, state)
-
-    async def _discarded(
-        self, connection: Connection, held: Claim, state: UserWriteState | None
-    ) -> bool:
-        """End the job if its user is gone or has memory switched off."""
-        why = users.why_not_learning(state, self.memory_enabled)
-        if why not in ("USER_ERASED", "MEMORY_DISABLED"):
-            return False
-        await attempts.discard(connection, held, why)
-        return True
+        why = users.why_not_storing(state, self.memory_enabled)
+        return not await attempts.discard(connection, held, why)
 
 
 def _made_of(

@@ -116,7 +116,8 @@ class Commit:
                     # An earlier try succeeded, and its reply was lost.
                     job = await jobs.get_job(connection, held.tenant_id, held.job_id)
                     return Result.of(job.result)
-                if await self._discarded(connection, held, state):
+                why = users.why_not_learning(state, self.memory_enabled)
+                if await attempts.discard(connection, held, why):
                     return None
                 encrypts = users.must_seal(state, held.scope)
                 if sealed_since and not encrypts:
@@ -142,17 +143,8 @@ class Commit:
         The check takes no lock: what a model replies in the meantime is discarded by `run`.
         """
         async with connection.transaction():
-            return not await self._discarded(connection, held, state)
-
-    async def _discarded(
-        self, connection: Connection, held: Claim, state: UserWriteState | None
-    ) -> bool:
-        """End the job if its user is gone or has switched learning off."""
-        why = users.why_not_learning(state, self.memory_enabled)
-        if why is None:
-            return False
-        await attempts.discard(connection, held, why)
-        return True
+            why = users.why_not_learning(state, self.memory_enabled)
+            return not await attempts.discard(connection, held, why)
 
     async def learn(
         self,

@@ -134,7 +134,7 @@ class Plan:
 class Occasion:
     """The context of a write: charged account, job, conversation and time.
 
-    `kept` are columns of a new memory that only a caller can provide: metadata, expires_at,
+    Only a caller can provide `metadata`, `expires_at`, and whether a new memory is `marked` as
     sensitive; `joined` are such columns of the only memory that gets a new version, before and
     after. `encrypts` is whether the user has encryption on, as read under the lock.
     """
@@ -145,14 +145,11 @@ class Occasion:
     actor: str = ledger.ACTOR
     source: str = "conversation"
     reason: str = "learnt from a conversation"
-    kept: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    expires_at: datetime | None = None
+    marked: bool = False
     joined: tuple[Mapping[str, Any], Mapping[str, Any]] = ({}, {})
     encrypts: bool = False
-
-    @property
-    def marked(self) -> bool:
-        """Whether the caller marks a new memory as sensitive."""
-        return bool(self.kept.get("sensitive", False))
 
     def columns_of(self, made: Creation) -> dict[str, Any]:
         """The columns of a new memory, without its index entries."""
@@ -180,8 +177,8 @@ class Occasion:
             "challenges": list(made.challenges),
             "at": self.at,
             "job_id": self.job_id,
-            "metadata": dict(self.kept.get("metadata", {})),
-            "expires_at": self.kept.get("expires_at"),
+            "metadata": dict(self.metadata),
+            "expires_at": self.expires_at,
             "sensitive": is_sensitive(item.type, self.marked),
         }
 

@@ -57,7 +57,7 @@ _AROUND = 4
 
 @dataclass(frozen=True, slots=True)
 class ProfileChange:
-    """The profile after a merge.
+    """The profile after a merge or a change by hand.
 
     `changed` holds the paths of the values that differ; the profile's `version` is one higher if
     there are any. `said_at` may differ without them, when a value was only repeated. `dropped`
@@ -67,7 +67,7 @@ class ProfileChange:
     profile: Profile
     said_at: dict[str, str]
     changed: list[str]
-    dropped: int
+    dropped: int = 0
 
 
 def said_path(*keys: str) -> str:

@@ -102,12 +102,11 @@ def statements_of(plan: Plan, occasion: Occasion) -> list[NewStatement]:
         )
         for closure in plan.closures
     ]
-    metadata = occasion.kept.get("metadata", {})
     return [
         replace(
             each,
             conversation_id=occasion.conversation_id,
-            document_id=document_of(metadata, each.said.get("context", {})),
+            document_id=document_of(occasion.metadata, each.said.get("context", {})),
             job_id=occasion.job_id,
             sealed=each.memory_id in plan.sealed,
         )
@@ -116,7 +115,7 @@ def statements_of(plan: Plan, occasion: Occasion) -> list[NewStatement]:
 
 
 def _words_of_creation(made: Creation, occasion: Occasion) -> dict[str, Any]:
-    expires_at = occasion.kept.get("expires_at")
+    expires_at = occasion.expires_at
     return {
         **words_of(made.item, made.evidence),
         "valid_from": made.valid_from.isoformat(),
@@ -124,7 +123,7 @@ def _words_of_creation(made: Creation, occasion: Occasion) -> dict[str, Any]:
         "suspect": made.status == "quarantined" and not made.challenges,
         "challenges": [str(each) for each in made.challenges],
         "ended_by": [[str(by), at.isoformat()] for by, at in made.ended_by],
-        "metadata": dict(occasion.kept.get("metadata", {})),
+        "metadata": dict(occasion.metadata),
         "expires_at": expires_at.isoformat() if expires_at else None,
         "sensitive": occasion.marked,
     }

@@ -125,9 +125,15 @@ async def record_spending(connection: Connection, held: Claim, result: Mapping[s
     await connection.later(_SPENT, {**held.key, "result": Jsonb(dict(result))})
 
 
-async def discard(connection: Connection, held: Claim, why: str) -> None:
-    """End a job whose user is gone or has switched learning off; `why` is a key of `WHY_NOT`."""
+async def discard(connection: Connection, held: Claim, why: str | None) -> bool:
+    """End a job whose user is gone or has switched learning off; returns whether that is so.
+
+    `why` is a key of `WHY_NOT`, or None.
+    """
+    if why is None:
+        return False
     await _end(connection, held, "cancelled", error=f"{why}: {WHY_NOT[why]}", reason=why)
+    return True
 
 
 async def _end(

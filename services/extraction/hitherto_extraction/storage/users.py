@@ -148,6 +148,12 @@ def why_not_learning(state: UserWriteState | None, memory_enabled: bool) -> str 
     return "LEARNING_DISABLED" if state.learning_enabled is False else None
 
 
+def why_not_storing(state: UserWriteState | None, memory_enabled: bool) -> str | None:
+    """`why_not_learning` for what is stored on purpose, even if learning is switched off."""
+    why = why_not_learning(state, memory_enabled)
+    return None if why == "LEARNING_DISABLED" else why
+
+
 def must_seal(state: UserWriteState | None, scope: Scope) -> bool:
     """Whether what is written about a user now is to be sealed; the key for it is at hand then.
 
