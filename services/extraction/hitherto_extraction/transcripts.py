@@ -47,7 +47,7 @@ async def store_messages(
     field: str,
     *,
     time_zone: str | None = None,
-    sealed: bool = False,
+    sealed: bool,
 ) -> Stored:
     """Open the conversation, number and insert new messages; known ones must be unchanged.
 

@@ -22,9 +22,7 @@ _AT_ONCE = 32
 Done = TypeVar("Done")
 
 
-async def key_of(
-    database: Database, keys: UserKeys | None, scope: Scope, *, seconds: float = _SECONDS
-) -> UserKey | None:
+async def key_of(database: Database, keys: UserKeys | None, scope: Scope) -> UserKey | None:
     """The key to open the user's sealed values and, with encryption on, to seal new ones.
 
     None for a user with encryption off and no key, or in an installation without keys: nothing of
@@ -38,7 +36,7 @@ async def key_of(
     if key is not None or keys is None:
         return key
     state = await database.run(
-        lambda connection: users.read_user(connection.of(scope)), timeout=seconds, repeatable=True
+        lambda connection: users.read_user(connection.of(scope)), timeout=_SECONDS, repeatable=True
     )
     if state is None or state.erased or not state.encrypts:
         return None

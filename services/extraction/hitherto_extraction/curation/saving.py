@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -62,16 +62,16 @@ class StatementToSave:
     confidence: str
     source: str
     origin: str
-    detail: str = ""
-    tags: tuple[str, ...] = ()
-    keywords: tuple[str, ...] = ()
-    conversation_id: str | None = None
-    context: Mapping[str, Any] = field(default_factory=dict)
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-    valid_from: datetime | None = None
-    expires_at: datetime | None = None
-    sensitive: bool = False
-    path: str = ""
+    detail: str
+    tags: tuple[str, ...]
+    keywords: tuple[str, ...]
+    conversation_id: str | None
+    context: Mapping[str, Any]
+    metadata: Mapping[str, Any]
+    valid_from: datetime | None
+    expires_at: datetime | None
+    sensitive: bool
+    path: str
 
 
 @dataclass(frozen=True, slots=True)

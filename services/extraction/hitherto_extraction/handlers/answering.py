@@ -100,13 +100,12 @@ class Answering:
         *,
         ids: Callable[[Made], Sequence[str]] = lambda _: [],
         touched: Callable[[Made], Sequence[str]] | None = None,
-        opens_sealed: bool = False,
         database: Database | None = None,
         seconds: float = CALL_SECONDS,
     ) -> IdempotentResult[Made]:
         """Make a change of one user's data once; see `IdempotentOperation`.
 
-        With `opens_sealed`, the user's data key is at hand if sealed values are read or written.
+        The user's data key is at hand if sealed values are read or written.
 
         Raises:
             KeyUnavailable: It needs the key, which is unavailable; nothing was changed.
@@ -126,7 +125,7 @@ class Answering:
                 call.identity, work, context, database=database, seconds=seconds
             )
 
-        return await (with_keys(self.keys, [call.scope], attempt) if opens_sealed else attempt())
+        return await with_keys(self.keys, [call.scope], attempt)
 
     async def remove(
         self,
@@ -135,7 +134,6 @@ class Answering:
         context: Context,
         *,
         touched: str,
-        opens_sealed: bool = False,
         database: Database,
         seconds: float = CALL_SECONDS,
     ) -> IdempotentResult[dict[str, int]]:
@@ -152,7 +150,6 @@ class Answering:
             context,
             ids=lambda counts: [json.dumps(counts)],
             touched=lambda _: [touched],
-            opens_sealed=opens_sealed,
             database=database,
             seconds=seconds,
         )

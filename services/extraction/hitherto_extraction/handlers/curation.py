@@ -252,7 +252,6 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
             context,
             ids=lambda saved: [json.dumps([str(saved.memory.memory_id), saved.deduplicated])],
             touched=lambda saved: [str(saved.memory.memory_id)],
-            opens_sealed=True,
         )
         self.signals.wake()
         return outcome
@@ -291,7 +290,6 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
             again,
             context,
             ids=lambda memory: [str(memory.memory_id)],
-            opens_sealed=True,
         )
 
 

@@ -104,7 +104,6 @@ class MaintenanceHandlers(maintenance_service_pb2_grpc.MaintenanceServiceService
             lambda user, ids: read_originals(user, [UUID(each) for each in ids]),
             context,
             ids=lambda originals: [str(each.memory_id) for each in originals],
-            opens_sealed=True,
         )
         return pb.UndoConsolidationResponse(
             memories=[memory_message(each) for each in outcome.made],
@@ -337,7 +336,6 @@ class MaintenanceHandlers(maintenance_service_pb2_grpc.MaintenanceServiceService
             change,
             context,
             touched=str(source.document_id or source.job_id or ""),
-            opens_sealed=True,
             database=self.removal,
             seconds=_ROLLBACK_SECONDS,
         )

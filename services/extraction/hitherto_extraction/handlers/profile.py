@@ -75,7 +75,7 @@ class ProfileCalls:
             found, _ = await profiles.read_profile(user)
             return found
 
-        outcome = await self.answering.change_user(call, change, again, context, opens_sealed=True)
+        outcome = await self.answering.change_user(call, change, again, context)
         return pb.UpdateProfileResponse(
             profile=profile_message(outcome.made),
             consistency_token=self.answering.token(outcome.position),
@@ -116,7 +116,6 @@ class ProfileCalls:
             context,
             ids=_names,
             touched=lambda moved: [str(each) for each in moved.memory_ids],
-            opens_sealed=True,
         )
         return pb.RecordFeedbackResponse(
             preferences=[preference_message(found) for found in outcome.made.preferences],

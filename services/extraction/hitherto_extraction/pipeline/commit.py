@@ -152,7 +152,7 @@ class Commit:
         held: Claim,
         outcome: BatchOutcome,
         *,
-        encrypts: bool = False,
+        encrypts: bool,
     ) -> tuple[Result, Plan]:
         """Write what an outcome teaches, without its cost and the job's progress.
 
@@ -274,7 +274,7 @@ def _work_of(situation: Situation) -> int:
     return sum(len(each.content) for each in situation.known.values()) + _WORK_OF_AN_ITEM * items
 
 
-async def room_of(user: UserRows, job: Changes, *, daily: int = DAILY_CHANGES) -> ChangeAllowance:
+async def room_of(user: UserRows, job: Changes, *, daily: int) -> ChangeAllowance:
     """The changes that a reply may still make, under the user's lock.
 
     `job` holds the job's changes so far.

@@ -68,7 +68,7 @@ async def write(
     done_to: int,
     messages: Sequence[StoredMessage] = (),
     vectors: Vectors,
-    sealed: bool = False,
+    sealed: bool,
 ) -> None:
     """Store a summary, and index it and its messages together.
 

@@ -73,8 +73,8 @@ async def write_sealed(
     after: EditableMemory,
     *,
     at: datetime,
-    vector: tuple[str, Vector] | None = None,
-    job_id: UUID | None = None,
+    vector: tuple[str, Vector] | None,
+    job_id: UUID | None,
 ) -> None:
     """Store the next version of a memory sealed, whether or not it was sealed before.
 

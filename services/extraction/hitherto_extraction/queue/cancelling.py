@@ -136,11 +136,9 @@ async def cancel_learning(user: UserRows) -> list[UUID]:
 
 async def cancel_of_conversation(user: UserRows, conversation_id: str) -> int:
     """Cancel the open jobs of a conversation for good; returns how many were open."""
-    values = {"conversation_id": conversation_id}
-    cursor = await user.execute(_CANCEL_OF_CONVERSATION, **values)
-    cancelled = cursor.rowcount
-    await user.execute(_DISOWN, **values)
-    return cancelled
+    cancelled = await user.execute(_CANCEL_OF_CONVERSATION, conversation_id=conversation_id)
+    await user.execute(_DISOWN, conversation_id=conversation_id)
+    return cancelled.rowcount
 
 
 async def take_back(user: UserRows, messages: Sequence[tuple[str, int]]) -> list[UUID]:

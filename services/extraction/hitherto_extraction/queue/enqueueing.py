@@ -197,7 +197,7 @@ async def enqueue_done(
     tenant_id: str,
     kind: str,
     *,
-    user_id: str | None = None,
+    user_id: str | None,
     params: Mapping[str, Any],
     result: Mapping[str, Any],
 ) -> Job:

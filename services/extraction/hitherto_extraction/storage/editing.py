@@ -156,7 +156,7 @@ async def write_version(
     after: EditableMemory,
     *,
     at: datetime,
-    job_id: UUID | None = None,
+    job_id: UUID | None,
     reworded: bool | None = None,
 ) -> None:
     """Store `after` as the next version of its memory and keep the previous one.

@@ -208,13 +208,12 @@ async def remove_some(user: UserRows, receipt_id: UUID, table: str, *, limit: in
     Raises:
         RowsRemain: New rows refer to these.
     """
-    values = {"limit": limit}
     if table == USAGE:
-        removed = (await user.execute(_MOVE_USAGE, **values)).rowcount
+        removed = (await user.execute(_MOVE_USAGE, limit=limit)).rowcount
     else:
         statement = sql.SQL(_DELETE_SOME).format(table=sql.Identifier(table))
         try:
-            removed = (await user.execute(statement, **values)).rowcount
+            removed = (await user.execute(statement, limit=limit)).rowcount
         except errors.ForeignKeyViolation:
             raise RowsRemain from None
     if removed:

@@ -102,7 +102,7 @@ class UserStatus:
 
 
 async def read_standing(user: UserRows) -> UserStatus:
-    """The state of the user as visible to the connection."""
+    """The present state of the user."""
     row = await user.fetch_row(_PERSON)
     if row is not None:
         return UserStatus(not row[2], (row[0], row[1]))

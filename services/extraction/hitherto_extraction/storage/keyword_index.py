@@ -258,11 +258,11 @@ async def read_postings(
     user: UserRows, terms: Sequence[str], *, most: int
 ) -> tuple[list[TermPostings], Statistics]:
     """The postings of the `most` distinctive of these terms, with their weights."""
-    values = {"terms": Texts(terms), "most": most}
+    read = _READ_DISTINCTIVE if len(terms) > most else _READ_POSTINGS
     distinctive, statistics = await together(
         user.connection,
-        user.execute(_READ_DISTINCTIVE if len(terms) > most else _READ_POSTINGS, **values),
-        user.execute(_STATISTICS, **values),
+        user.execute(read, terms=Texts(terms), most=most),
+        user.execute(_STATISTICS),
     )
     postings = [TermPostings(*row) for row in await distinctive.fetchall()]
     row = await statistics.fetchone()

@@ -99,7 +99,7 @@ async def read_indexed(
 
 
 async def index_anew(
-    user: UserRows, texts: Mapping[UUID, Counter[str]], *, growth: int, sweep: bool = True
+    user: UserRows, texts: Mapping[UUID, Counter[str]], *, growth: int, sweep: bool
 ) -> None:
     """Give memories new numbers in the keyword index, after their old words were swept.
 

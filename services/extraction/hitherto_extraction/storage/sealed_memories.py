@@ -113,7 +113,7 @@ async def read_newest(
     user: UserRows, *, statuses: Sequence[str], model: str = "", limit: int = MOST
 ) -> list[OpenedMemory]:
     """The newest sealed memories with these statuses, opened; none if the user has none."""
-    rows = await user.fetch_rows(_NEWEST, statuses=Texts(statuses), model=model, limit=limit)
+    rows = await user.fetch_rows(_NEWEST, statuses=Texts(statuses), model=model, limit=MOST)
     # In a thread: opening thousands would block the event loop.
     return await asyncio.to_thread(_opened, user.scope, rows, model) if rows else []
 

@@ -248,9 +248,8 @@ async def forget_conversation(user: UserRows, conversation_id: str) -> None:
 
     The role is hitherto_removal.
     """
-    values = {"conversation_id": conversation_id}
-    await user.execute(_DROP_OF_SUMMARY, **values)
-    await user.execute(_UNNAME_CONVERSATION, **values)
+    await user.execute(_DROP_OF_SUMMARY, conversation_id=conversation_id)
+    await user.execute(_UNNAME_CONVERSATION, conversation_id=conversation_id)
 
 
 async def seal(user: UserRows, *, beside: bool, limit: int) -> int:

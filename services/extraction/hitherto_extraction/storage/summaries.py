@@ -183,7 +183,7 @@ async def write(
     reworded: bool,
     lexical_no: int | None,
     lexical_length: int | None,
-    sealed: bool = False,
+    sealed: bool,
 ) -> int:
     """Store the summary of a conversation; returns the version of its words.
 
