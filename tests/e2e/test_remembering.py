@@ -489,6 +489,21 @@ async def test_what_memory_did_not_confirm_is_added_again_and_kept_once(
     assert "are not remembered" not in caplog.text
 
 
+async def test_what_is_too_much_for_one_call_is_added_with_several(
+    wrap: Wrap, memory: AsyncHitherto, caplog: pytest.LogCaptureFixture
+) -> None:
+    """More messages, and more text, than the service takes at once."""
+    client = wrap()
+    lines = [f"Line {number}." for number in range(2_100)]
+    texts = [f"{number} " + "đ" * 1_000_000 for number in range(2)]
+    await chat(client, *lines, *texts, "That is all.")
+    found = await kept(memory)
+    assert [text for _, text in found if text.startswith("Line ")] == lines
+    assert sum(text.count("đ") for role, text in found if role == "user") == 2_000_000
+    assert found[-1] == ("assistant", "You said: That is all.")
+    assert "not remembered" not in caplog.text
+
+
 class Unreadable:
     """A message that neither we nor the package can read."""
 

@@ -188,12 +188,13 @@ class _SyncRemembering(Remembrance):
         return given
 
     def _add(self, exchange: Exchange, reply: AnswerSoFar) -> None:
-        adding = self.to_add(exchange, reply)
-        if adding is not None:
+        until = self.said(exchange, reply)
+        while adding := self.to_add(until):
             try:
                 self.memory.add(**adding)
             except Exception as error:
-                self.not_added(adding, error)
+                if self.not_added(adding, error):
+                    break
 
 
 class _AsyncRemembering(Remembrance):
@@ -229,9 +230,10 @@ class _AsyncRemembering(Remembrance):
         return task
 
     async def _add(self, exchange: Exchange, reply: AnswerSoFar) -> None:
-        adding = self.to_add(exchange, reply)
-        if adding is not None:
+        until = self.said(exchange, reply)
+        while adding := self.to_add(until):
             try:
                 await self.memory.add(**adding)
             except Exception as error:
-                self.not_added(adding, error)
+                if self.not_added(adding, error):
+                    break

@@ -9,6 +9,7 @@ import asyncio
 import functools
 import logging
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from typing import Any
 
 import grpc
 
+from hitherto_client.batches import groups
 from hitherto_client.errors import HithertoCallError
 from hitherto_client.inputs import MessageInput
 from hitherto_client.integrations.exchange import Exchange
@@ -27,6 +29,10 @@ _RAW_HEADER = "X-Stainless-Raw-Response"
 """Marks calls of `with_raw_response` ("true") and `with_streaming_response` ("stream")."""
 _MOST_WAITING = 1_000_000
 """Characters that wait for the service to come back; beyond that the oldest are given up."""
+_MOST_AT_ONCE = 1_000
+"""Messages of one call."""
+_MESSAGE_BYTES = 512
+"""The most that an id, a name and keys add to a message."""
 _TRY_AGAIN = (
     grpc.StatusCode.UNAVAILABLE,
     grpc.StatusCode.DEADLINE_EXCEEDED,
@@ -107,28 +113,36 @@ class Remembrance(ABC):
             logger.warning("the model answers without memory: %r", error)
             return request
 
-    def to_add(self, exchange: Exchange, reply: AnswerSoFar) -> dict[str, Any] | None:
-        """The arguments of `add`, with what waited; None if there is nothing to add."""
+    def said(self, exchange: Exchange, reply: AnswerSoFar) -> float:
+        """Have what was said wait to be added; returns until when to try."""
         said = exchange.ended(reply.utterances(), complete=reply.complete)
         with self.lock:
             # A request that is repeated while its messages wait says the same once more.
             messages = {message["id"]: message for message in (*self.waiting, *said)}
-            self.waiting.clear()
+            self.waiting[:] = messages.values()
+        return time.monotonic() + max(self.timeout, 0.001)
+
+    def to_add(self, until: float) -> dict[str, Any] | None:
+        """The arguments of the next `add`, with as much as a call takes; None if there is none."""
+        left = until - time.monotonic()
+        with self.lock:
+            messages = next(groups(self.waiting, _size, _MOST_AT_ONCE), []) if left > 0 else []
+            del self.waiting[: len(messages)]
         if not messages:
             return None
         return {
             "user": self.user,
-            "messages": list(messages.values()),
+            "messages": messages,
             "conversation": self.conversation,
-            "timeout": self.timeout,
+            "timeout": left,
         }
 
-    def not_added(self, adding: Mapping[str, Any], error: Exception) -> None:
-        """Keep what could not be added if it may be added later."""
+    def not_added(self, adding: Mapping[str, Any], error: Exception) -> bool:
+        """Keep what could not be added if it may be added later; tells whether it may."""
         messages = adding["messages"]
         if not _may_pass(error):
             logger.warning("%d messages are not remembered: %s", len(messages), error)
-            return
+            return False
         logger.warning("%d messages are added with the next call: %s", len(messages), error)
         with self.lock:
             self.waiting[:0] = messages
@@ -136,6 +150,11 @@ class Remembrance(ABC):
             while size > _MOST_WAITING:
                 size -= len(self.waiting.pop(0)["content"])
                 logger.warning("a message is not remembered: too many wait for memory")
+        return True
+
+
+def _size(message: MessageInput) -> int:
+    return len(message["content"].encode()) + _MESSAGE_BYTES
 
 
 def _may_pass(error: Exception) -> bool:
