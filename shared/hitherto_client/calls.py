@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import math
 import random
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -92,6 +94,26 @@ class Endpoint:
     def error(self, raised: Any, request_id: str = "") -> HithertoCallError:
         """The typed error of a call to it that failed."""
         return read_error(raised, service=self.service, address=self.address, request_id=request_id)
+
+    @contextmanager
+    def ended(self, request_id: str = "") -> Iterator[None]:
+        """Around calls: one that ends because its connection is closed fails with an error.
+
+        gRPC raises CancelledError then, as if the caller's task had been cancelled.
+        """
+        try:
+            yield
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            raise HithertoCallError(
+                grpc.StatusCode.CANCELLED,
+                "the client was closed",
+                service=self.service,
+                address=self.address,
+                request_id=request_id,
+            ) from None
 
     def channel_options(self) -> list[tuple[str, int]]:
         """How a channel to it behaves."""

@@ -64,7 +64,7 @@ class AsyncConnection:
         return cast(grpc.aio.Channel, AsyncCallingChannel(channel, endpoint, self.target))
 
     async def close(self) -> None:
-        """Close the channels; calls in flight are cancelled."""
+        """Close the channels; calls in flight fail with CANCELLED."""
         for channel in self.channels.values():
             await channel.close()
 
@@ -163,7 +163,8 @@ async def repeated(
     failures = 0
     while True:
         try:
-            return await attempt(max(deadline - time.monotonic(), 0.001))
+            with endpoint.ended(request_id):
+                return await attempt(max(deadline - time.monotonic(), 0.001))
         except grpc.RpcError as raised:
             error = endpoint.error(raised, request_id)
             if failed is not None:

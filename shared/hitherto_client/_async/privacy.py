@@ -115,14 +115,15 @@ class AsyncPrivacy(AsyncCalling):
         request = build(pb.ExportUserRequest, user_id=user, consistency_token=self._tokens.of(user))
         stream = self.connection.privacy.ExportUser(request, timeout=timeout)
         try:
-            async for reply in stream:
-                if reply.HasField("manifest"):
-                    receiver.check(reply.manifest)
-                    return read(ExportManifest, reply.manifest)
-                receiver.take(reply.data)
-                write_whole(into, reply.data)
-                if progress is not None:
-                    progress(receiver.progress())
+            with self._target.extraction.ended():
+                async for reply in stream:
+                    if reply.HasField("manifest"):
+                        receiver.check(reply.manifest)
+                        return read(ExportManifest, reply.manifest)
+                    receiver.take(reply.data)
+                    write_whole(into, reply.data)
+                    if progress is not None:
+                        progress(receiver.progress())
         except grpc.RpcError as raised:
             raise self._target.extraction.error(raised) from raised
         finally:

@@ -64,7 +64,7 @@ class Connection:
         return cast(grpc.Channel, CallingChannel(channel, endpoint, self.target))
 
     def close(self) -> None:
-        """Close the channels; calls in flight are cancelled."""
+        """Close the channels; calls in flight fail with CANCELLED."""
         for channel in self.channels.values():
             channel.close()
 
@@ -163,7 +163,8 @@ def repeated(
     failures = 0
     while True:
         try:
-            return attempt(max(deadline - time.monotonic(), 0.001))
+            with endpoint.ended(request_id):
+                return attempt(max(deadline - time.monotonic(), 0.001))
         except grpc.RpcError as raised:
             error = endpoint.error(raised, request_id)
             if failed is not None:

@@ -168,13 +168,14 @@ def watch_job(
         seconds = min(_SLICE_SECONDS, max(deadline - time.monotonic(), 0.001))
         stream = connection.extraction.WatchJob(pb.WatchJobRequest(job_id=job_id), timeout=seconds)
         try:
-            for reply in stream:
-                failures, heard = 0, time.monotonic()
-                if reply.job != last:
-                    last = reply.job
-                    yield reply.job
-                if reply.job.state in FINAL:
-                    return
+            with endpoint.ended():
+                for reply in stream:
+                    failures, heard = 0, time.monotonic()
+                    if reply.job != last:
+                        last = reply.job
+                        yield reply.job
+                    if reply.job.state in FINAL:
+                        return
             error = HithertoCallError(
                 grpc.StatusCode.UNAVAILABLE,
                 "the service ended the stream before the job was final",

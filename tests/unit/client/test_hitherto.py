@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from hitherto_client import AsyncHitherto, Hitherto, HithertoCallError, RetryPol
 from hitherto_client.inputs import TranscriptInput
 from hitherto_client.tokens import OwnWrites
 from tests.faults.relay import Relay
+from tests.listening import Listener
 from tests.unit.client.fake_services import PATIENT_SECONDS, Failure, Fakes, connected
 
 FAST = RetryPolicy(first_wait=0.01, longest_wait=0.02)
@@ -204,6 +206,48 @@ def test_asyncio_calls_go_on_side_by_side_and_can_be_cancelled(
     with asyncio.Runner(loop_factory=loop) as runner:
         runner.run(main())
     assert len(fakes.recorder.calls["GetContext"]) == 20
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda m: m.get_context("ana"),
+        lambda m: m.save_memory("ana", "x"),
+        lambda m: m.wait_for_job("00000000-0000-7000-8000-000000000000"),
+        lambda m: m.export_user("ana", io.BytesIO()),
+        lambda m: m.import_user("ana", io.BytesIO(b"{}")),
+    ],
+    ids=["read", "write", "watch", "export", "import"],
+)
+async def test_closing_ends_running_calls_with_an_error(call: Scenario) -> None:
+    """A task that nobody cancelled must not end as if somebody had: groups would ignore it."""
+    called = asyncio.Event()
+
+    async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # Settings of HTTP/2, all defaults.
+        writer.write(b"\x00\x00\x00\x04\x00\x00\x00\x00\x00")
+        seen = b""
+        while data := await reader.read(65_536):
+            seen += data
+            if b"hitherto.v1" in seen:
+                called.set()
+
+    async with Listener(listen) as silent, asyncio.timeout(PATIENT_SECONDS):
+        address = f"127.0.0.1:{silent.port}"
+        client = AsyncHitherto(address, address)
+        running = asyncio.create_task(call(client))
+        await called.wait()
+        await client.close()
+        with pytest.raises(HithertoCallError) as failed:
+            await running
+        assert failed.value.code is grpc.StatusCode.CANCELLED
+        async with AsyncHitherto(address, address) as client:
+            called.clear()
+            cancelled = asyncio.create_task(call(client))
+            await called.wait()
+            cancelled.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await cancelled
 
 
 class TestTokens:
