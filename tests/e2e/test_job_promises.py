@@ -15,6 +15,7 @@ from hitherto.v1 import (
     document_pb2,
     extraction_service_pb2_grpc,
     job_pb2,
+    memory_service_pb2,
 )
 from hitherto.v1 import extraction_service_pb2 as pb
 from tests.e2e.conftest import Services, StartServices, model_settings
@@ -84,6 +85,24 @@ async def test_a_message_that_would_start_an_extraction_waits_for_room(
         await submit(services, *(talk("hello", user=user) for user in ("bo", "eve")))
         await full(services, "AppendMessages", appended())
         assert rows(superuser_conninfo, "SELECT 1 FROM messages WHERE user_id = 'ana'") == []
+
+
+async def test_checks_of_saved_memories_keep_no_conversation_out(
+    start_services: StartServices, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    """An import of memories queues as many checks, which may take hours."""
+    model.always(Hang())
+    settings = model_settings(model) | {"queue_limit": 2, "model_timeout_seconds": 600.0}
+    async with start_services(**settings, drain_seconds=0.1) as services:
+        for thing in ("harp", "loom", "kiln", "sundial"):
+            await services.memory.SaveMemory(
+                memory_service_pb2.SaveMemoryRequest(user_id="ana", content=f"Owns a {thing}.")
+            )
+        waiting = "SELECT count(*) FROM jobs WHERE state IN ('queued', 'running')"
+        assert rows(superuser_conninfo, waiting)[0][0] >= 2
+        await submit(services, talk("hello", user="bo"), talk("hello", user="eve"))
+        request = pb.SubmitTranscriptsRequest(transcripts=[talk("more")])
+        await full(services, "SubmitTranscripts", request)
 
 
 async def test_a_known_key_is_answered_by_a_full_queue_too(

@@ -1,5 +1,8 @@
 """The limit on the number of waiting jobs of a tenant.
 
+Checks of saved memories do not count: each saved memory queues one, so an import of memories would
+otherwise keep the tenant's conversations out until all of them are checked.
+
 Counting stops at the limit. Above a thousand jobs, each process counts once a second, and adds what
 it accepted since; it counts again before these additions alone make it refuse a call, because they
 may not be stored. The limit is therefore approximate: a call that arrives while there is room may
@@ -19,6 +22,7 @@ _COUNT = """
 SELECT count(*) FROM (
     SELECT FROM jobs
     WHERE tenant_id = %(tenant_id)s AND state IN ('queued', 'failed', 'running')
+      AND NOT (kind = 'memory-extraction' AND conversation_id IS NULL)
     LIMIT %(limit)s
 ) AS waiting
 """
