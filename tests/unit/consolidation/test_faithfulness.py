@@ -78,6 +78,8 @@ def test_document_002_a_clear_statement_is_let_through(merged: str) -> None:
         ("Ana works with Tom and lives with Ben",
          ["Ana lives with Tom", "Ana works with Ben"], "exchanged"),
         ("Ana loopt 5 km en zwemt 3 km", ["Ana zwemt 5 km", "Ana loopt 3 km"], "exchanged"),
+        ("In May Ana visited Rome and in June Paris",
+         ["Ana visited Paris in May", "Ana visited Rome in June"], "exchanged"),
         # In doubt, the originals stay.
         ("Anna plays chess with Tom and tennis with Ben",
          ["Tom plays chess with Anna", "Ben plays tennis with Anna"], "exchanged"),
@@ -143,6 +145,8 @@ def test_harm_is_refused(merged: str, originals: list[str], kind: str) -> None:
          ["المستخدم يركض 5 كم", "المستخدم يسبح 3 كم"]),
         ("Anna plays chess with Tom and tennis with Ben",
          ["Anna plays chess with Tom", "Anna plays tennis with Ben"]),
+        ("In May Ana visited Paris and in June Rome",
+         ["Ana visited Paris in May", "Ana visited Rome in June"]),
         ("The user wants to learn Rust and Go", ["Wants to learn Rust", "Plans to learn Go"]),
         ("用户喜欢短回答，不喜欢长回答", ["用户喜欢短回答", "用户不喜欢长回答"]),
         ("Người dùng thích trả lời ngắn gọn",
