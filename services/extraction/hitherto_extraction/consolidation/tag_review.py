@@ -16,6 +16,8 @@ from hitherto_shared.offloading import beside_loop, end_if_given_up
 
 _WORK_OF_A_CHARACTER = 16
 """The work of telling whom a memory is about, in characters read."""
+_WORK_OF_A_MEMBER = 64
+"""The work of including a memory in the mark of a tag."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +124,11 @@ class TagReview:
 
     async def _take_marks(self) -> None:
         """Make the records of all tags that have changed, at once: each may be quick to make."""
+        if len(self._marks) == len(self._by_tag):
+            return
         missing = self._by_tag.keys() - self._marks.keys()
-        await beside_loop(sum(map(self._work, missing)), self._mark_all, missing)
+        work = _WORK_OF_A_MEMBER * sum(len(self._by_tag[tag]) for tag in missing)
+        await beside_loop(work, self._mark_all, missing)
 
     def _mark_all(self, tags: Iterable[str]) -> None:
         for tag in tags:
