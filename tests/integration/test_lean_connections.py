@@ -13,6 +13,7 @@ from hitherto_shared.database import exchange
 from hitherto_shared.database.exchange import waited_for
 from hitherto_shared.database.lean import LeanConnection
 from hitherto_shared.database.statement_batch import BoundStatement
+from hitherto_shared.models import Scope
 
 
 class Counted(LeanConnection):
@@ -52,6 +53,22 @@ async def things(connection: LeanConnection) -> list[tuple[Any, ...]]:
 async def many(connection: LeanConnection, *rows: tuple[int, str]) -> None:
     async with connection.cursor() as cursor:
         await cursor.executemany("INSERT INTO things VALUES (%s, %s)", rows)
+
+
+async def test_statements_about_a_user_name_that_user_whatever_their_parameters(
+    connection: Counted,
+) -> None:
+    ana = connection.of(Scope("acme", "ana"))
+    owner = "SELECT %(tenant_id)s::text, %(user_id)s::text"
+    assert await ana.fetch_row(owner) == ("acme", "ana")
+    assert await ana.fetch_rows(owner, user_id="bo", tenant_id="other") == [("acme", "ana")]
+    assert await ana.fetch(Scope, owner) == [ana.scope]
+    assert await ana.fetch_one(Scope, owner + " WHERE false") is None
+    async with connection.transaction():
+        await ana.later("INSERT INTO things VALUES (%(id)s, %(user_id)s)", id=1)
+        assert await ana.fetch_values("SELECT name FROM things") == ["ana"]
+        assert await ana.fetch_value("SELECT %(id)s::int + 1", id=1) == 2
+    assert (await ana.execute("DELETE FROM things WHERE name = %(user_id)s")).rowcount == 1
 
 
 async def test_a_transaction_takes_a_trip_for_each_answer_and_one_to_end(
