@@ -86,10 +86,10 @@ class Erasing:
             return await self.removal.transact(work, timeout=left())
 
         async def change(connection: Connection) -> Receipt:
-            return await erasure.hold(connection, scope.tenant_id, receipt.receipt_id)
+            return await erasure.hold(connection.of(scope), receipt.receipt_id)
 
         async def again(connection: Connection, ids: Sequence[str]) -> Receipt:
-            return await erasure.hold(connection, scope.tenant_id, UUID(ids[0]))
+            return await erasure.hold(connection.of(scope), UUID(ids[0]))
 
         with _naming_the_key(call.identity):
             receipt = await step(lambda connection: self._begin(connection.of(scope), identity))
@@ -132,7 +132,7 @@ class Erasing:
                 )
             # No earlier text may be opened with the new key of a returning user.
             await self.keys.erase(scope.tenant_id, scope.user_id)
-            await erasure.reinstate(connection, scope.tenant_id, receipt.receipt_id)
+            await erasure.reinstate(user, receipt.receipt_id)
             return True
 
         async def again(_connection: Connection, ids: Sequence[str]) -> bool:
@@ -157,7 +157,7 @@ class Erasing:
         """The receipt for this idempotency key, or of the completed, running or new erasure."""
         first = await first_ids(user.connection, identity)
         if first is not None:
-            return await erasure.hold(user.connection, user.scope.tenant_id, UUID(first[0]))
+            return await erasure.hold(user, UUID(first[0]))
         await erased.keep_all_out(user)
         marked = await erasure.find_mark(user, self._hash_of(user.scope))
         if marked is not None and marked.erased_at is not None:
@@ -172,7 +172,7 @@ class Erasing:
             user_hash=self._hash_of(user.scope),
             hash_key_id=hash_key_id(self.trail.key),
         )
-        return await erasure.hold(user.connection, user.scope.tenant_id, receipt_id)
+        return await erasure.hold(user, receipt_id)
 
     async def _empty(
         self,
@@ -212,7 +212,7 @@ class Erasing:
 
     async def _remove_some(self, user: UserRows, receipt_id: UUID, table: str) -> bool:
         """One step in one table; False if nothing was left in it."""
-        held = await erasure.hold(user.connection, user.scope.tenant_id, receipt_id)
+        held = await erasure.hold(user, receipt_id)
         if held.erased_at is not None:
             return False
         if table == erasure.JOBS:
@@ -235,7 +235,7 @@ class Erasing:
         Raises:
             RowsRemain: New rows were written in between.
         """
-        held = await erasure.hold(user.connection, user.scope.tenant_id, receipt_id)
+        held = await erasure.hold(user, receipt_id)
         if held.erased_at is not None:
             return True
         # Access by department requires the profile: until here, the caller may also continue.
@@ -256,7 +256,7 @@ class Erasing:
             # Also those that held nothing.
             await erasure.count(user, receipt_id, table, 0)
         ended = replace(
-            await erasure.hold(user.connection, user.scope.tenant_id, receipt_id),
+            await erasure.hold(user, receipt_id),
             erased_at=await users.database_now(user.connection),
         )
         payload = signed_payload(self.signer, ended)
@@ -266,13 +266,13 @@ class Erasing:
             signature=self.signer.sign(payload.encode()),
             key_id=self.signer.key_id,
         )
-        await erasure.complete(user.connection, user.scope.tenant_id, signed)
+        await erasure.complete(user, signed)
         user.connection.once_committed(metrics.ERASURES.labels("user").inc)
         return True
 
     async def _erase_key(self, user: UserRows, receipt_id: UUID) -> None:
         """Erase the user's data key, unless the user was reinstated and may have a new one."""
-        held = await erasure.hold(user.connection, user.scope.tenant_id, receipt_id)
+        held = await erasure.hold(user, receipt_id)
         if held.erased_at is not None and held.reinstated_at is None:
             await self.keys.erase(user.scope.tenant_id, user.scope.user_id)
 

@@ -73,13 +73,10 @@ async def refuse_erased(user: UserRows) -> None:
         WrongState: The user was erased, or that cannot be determined.
     """
     key = _KEYS.get(user.connection, _NO_KEY)
-    [(marked, in_doubt)] = await user.connection.fetch_rows(
+    [(marked, in_doubt)] = await user.fetch_rows(
         _MARKED,
-        {
-            "tenant_id": user.scope.tenant_id,
-            "user_hash": user_hash(key, user.scope.tenant_id, user.scope.user_id),
-            "hash_key_id": hash_key_id(key),
-        },
+        user_hash=user_hash(key, user.scope.tenant_id, user.scope.user_id),
+        hash_key_id=hash_key_id(key),
     )
     if marked:
         raise was_erased(user.scope)

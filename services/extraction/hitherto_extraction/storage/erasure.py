@@ -17,7 +17,6 @@ from psycopg.types.json import Jsonb
 
 from hitherto_extraction.storage import users
 from hitherto_shared.database.arrays import fields_of
-from hitherto_shared.database.pool import Connection
 from hitherto_shared.database.user_rows import UserRows
 
 # By its id, or as the mark of a user who is erased or being erased.
@@ -173,8 +172,7 @@ class Receipt:
 
 async def find_mark(user: UserRows, user_hash: str) -> Receipt | None:
     """The receipt of a user who is erased or being erased; locks its row."""
-    values = {"tenant_id": user.scope.tenant_id, "receipt_id": None, "user_hash": user_hash}
-    return await user.connection.fetch_one(Receipt, _HOLD, values)
+    return await user.fetch_one(Receipt, _HOLD, receipt_id=None, user_hash=user_hash)
 
 
 async def begin(user: UserRows, receipt_id: UUID, *, user_hash: str, hash_key_id: str) -> None:
@@ -185,20 +183,18 @@ async def begin(user: UserRows, receipt_id: UUID, *, user_hash: str, hash_key_id
     made = (await user.execute(_ENSURE_USER)).rowcount
     await user.execute(_LOCK_USER)
     await user.execute(_FENCE, leap=users.leap())
-    values = {
-        "tenant_id": user.scope.tenant_id,
-        "receipt_id": receipt_id,
-        "user_hash": user_hash,
-        "hash_key_id": hash_key_id,
-        "counts": Jsonb({USERS: 1 - made}),
-    }
-    await user.connection.execute(_MARK, values)
+    await user.execute(
+        _MARK,
+        receipt_id=receipt_id,
+        user_hash=user_hash,
+        hash_key_id=hash_key_id,
+        counts=Jsonb({USERS: 1 - made}),
+    )
 
 
-async def hold(connection: Connection, tenant_id: str, receipt_id: UUID) -> Receipt:
+async def hold(user: UserRows, receipt_id: UUID) -> Receipt:
     """The present receipt; no other call erases this user until the transaction ends."""
-    values = {"tenant_id": tenant_id, "receipt_id": receipt_id, "user_hash": None}
-    [receipt] = await connection.fetch(Receipt, _HOLD, values)
+    [receipt] = await user.fetch(Receipt, _HOLD, receipt_id=receipt_id, user_hash=None)
     return receipt
 
 
@@ -259,17 +255,16 @@ async def require_none_left(user: UserRows, tables: Sequence[str]) -> None:
         raise RowsRemain
 
 
-async def complete(connection: Connection, tenant_id: str, receipt: Receipt) -> None:
+async def complete(user: UserRows, receipt: Receipt) -> None:
     """Close the receipt, which has its signature and the time of the end."""
-    await connection.execute(_COMPLETE, {"tenant_id": tenant_id, **fields_of(receipt)})
+    await user.execute(_COMPLETE, **fields_of(receipt))
 
 
-async def reinstate(connection: Connection, tenant_id: str, receipt_id: UUID) -> None:
+async def reinstate(user: UserRows, receipt_id: UUID) -> None:
     """Permit writes about the user again; the receipt stays."""
-    await connection.execute(_REINSTATE, {"tenant_id": tenant_id, "receipt_id": receipt_id})
+    await user.execute(_REINSTATE, receipt_id=receipt_id)
 
 
 async def count(user: UserRows, receipt_id: UUID, table: str, removed: int) -> None:
     """Add rows that were deleted from a table to the receipt."""
-    values = {"tenant_id": user.scope.tenant_id, "receipt_id": receipt_id}
-    await user.connection.execute(_COUNT, {**values, "table": table, "removed": removed})
+    await user.execute(_COUNT, receipt_id=receipt_id, table=table, removed=removed)

@@ -172,26 +172,25 @@ async def find_memories(
     user: UserRows, keep: RetentionDays, *, limit: int, among: Sequence[UUID] | None = None
 ) -> list[UUID]:
     """Memories of the user past their retention; `among` restricts the check to these."""
-    values = {
+    return await user.fetch_values(
+        _EXPIRED_MEMORIES,
         **_of(user.scope.tenant_id, keep),
-        "user_id": user.scope.user_id,
-        "among": None if among is None else list(among),
-        "limit": limit,
-    }
-    return await user.connection.fetch_values(_EXPIRED_MEMORIES, values)
+        among=None if among is None else list(among),
+        limit=limit,
+    )
 
 
 async def find_messages(
     user: UserRows, keep: RetentionDays, *, limit: int, among: Sequence[str] | None = None
 ) -> list[HeldMessage]:
     """Messages of the user past their retention; `among` restricts the check to conversations."""
-    values = {
+    return await user.fetch(
+        HeldMessage,
+        _OUTLIVED_MESSAGES,
         **_of(user.scope.tenant_id, keep),
-        "user_id": user.scope.user_id,
-        "among": None if among is None else list(among),
-        "limit": limit,
-    }
-    return await user.connection.fetch(HeldMessage, _OUTLIVED_MESSAGES, values)
+        among=None if among is None else list(among),
+        limit=limit,
+    )
 
 
 async def count(
