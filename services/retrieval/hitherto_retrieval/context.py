@@ -29,8 +29,7 @@ from hitherto_retrieval.search.legs import Leg, Legs, Stopwatch
 from hitherto_retrieval.search.question import Hit, SearchOutcome
 from hitherto_retrieval.search.sealed_leg import report_sealed
 from hitherto_retrieval.search.search import Search, Searching
-from hitherto_retrieval.sections import Extent, SectionsAsked
-from hitherto_retrieval.snapshots import Believed
+from hitherto_retrieval.sections import SectionsAsked
 from hitherto_retrieval.storage import people, previous_items
 from hitherto_retrieval.storage.chunks import Chunk
 from hitherto_retrieval.storage.people import UserReadState
@@ -50,10 +49,6 @@ from hitherto_shared.offloading import beside_loop
 
 _WORK_OF_AN_ITEM = 128
 """Approximate characters shown of one item."""
-_FEW = 32
-"""The lines of so few items are short work, whether they are kept or not."""
-_WORK_OF_A_LINE = 16
-"""How many characters could be read in the time of printing a kept line."""
 
 MIN_PREFERENCE_CONFIDENCE = 0.6
 """Preferences below this confidence were observed once, or contradicted as often, and are left
@@ -63,37 +58,26 @@ _FIRST = 1.0
 """The score of what precedes all candidates: the highest possible score."""
 
 
-class ContextBuilder:
-    """Gathers the sections in the search's first trip, and renders everything."""
-
-    def __init__(self, search: Search, count_tokens: CountTokens) -> None:
-        self._search = search
-        self._count_tokens = count_tokens
-
-    def begin(
-        self, scope: Scope, wanted: ContextRequest, *, deadline: float, opener: Opener
-    ) -> Building:
-        """A context by the loop's time `deadline`."""
-        believed = None
-        if wanted.question.moment is None:
-            believed = self._search.snapshots.believed(scope)
-        searching = None
-        if wanted.question.text.strip() and wanted.question.kinds:
-            searching = self._search.begin(
-                scope, wanted.question, deadline=deadline, opener=opener, believed=believed
-            )
-        return Building(scope, wanted, searching, believed, deadline, opener, self._count_tokens)
-
-
 class Building:
-    """One running GetContext: the `statements` run first, then `finish` answers."""
+    """One running GetContext: the `statements` run first, then `finish` answers.
+
+    The sections are gathered in the search's first trip.
+
+    Args:
+        search: Finds what is relevant.
+        scope: The user.
+        wanted: What the context should contain.
+        deadline: When it must be there, in the loop's time.
+        opener: Opens sealed items.
+        count_tokens: Counts the tokens of the block.
+    """
 
     def __init__(
         self,
+        search: Search,
         scope: Scope,
         wanted: ContextRequest,
-        searching: Searching | None,
-        believed: Believed | None,
+        *,
         deadline: float,
         opener: Opener,
         count_tokens: CountTokens,
@@ -104,21 +88,14 @@ class Building:
         self._scope = scope
         self._wanted = wanted
         self._moment = wanted.question.moment
+        self._began = Stopwatch()
+        believed = search.snapshots.believed(scope) if self._moment is None else None
+        searching = None
+        if wanted.question.text.strip() and wanted.question.kinds:
+            searching = Searching(search, scope, wanted.question, deadline, opener, believed)
         self._searching = searching
-        self._began = Stopwatch.start()
-        self._sections = SectionsAsked(
-            scope,
-            Extent(
-                memories=wanted.max_memories,
-                newest_first=wanted.newest_first,
-                conversations=wanted.max_conversations,
-                first=wanted.conversation_id,
-                entities=wanted.max_entities,
-                named=searching.names if searching else (),
-                moment=self._moment,
-            ),
-            believed,
-        )
+        named = searching.names if searching else ()
+        self._sections = SectionsAsked(scope, wanted, named, believed)
         # A search asks for the user's switches along with its words, and so does what is held.
         self._user = people.user(scope)
         self._held = believed.statement if believed is not None and believed.snapshot else None
@@ -295,11 +272,8 @@ def _conversation_of(hit: Hit) -> str | None:
 
 
 def _work_of(items: Sequence[Item]) -> int:
-    """Approximate number of characters to be read for the lines of items."""
-    if len(items) <= _FEW:
-        return _WORK_OF_AN_ITEM * len(items)
-    kept = sum(not isinstance(item, Chunk) and written(item) for item in items)
-    return _WORK_OF_AN_ITEM * (len(items) - kept) + _WORK_OF_A_LINE * kept
+    """Approximate number of characters to be read for the lines of items; kept ones have none."""
+    return _WORK_OF_AN_ITEM * sum(isinstance(item, Chunk) or not written(item) for item in items)
 
 
 def _relevant(previous: Sequence[Hit], hits: Sequence[Hit]) -> list[RelevantItem]:

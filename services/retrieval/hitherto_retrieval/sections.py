@@ -11,48 +11,16 @@ from hitherto_retrieval.loading import Snapshot
 from hitherto_retrieval.snapshots import Believed
 from hitherto_retrieval.storage import conversations as conversations_of
 from hitherto_retrieval.storage import memories, past, people
-from hitherto_retrieval.storage.moment import PRESENT, Moment
+from hitherto_retrieval.storage.moment import PRESENT
 from hitherto_retrieval.storage.people import UserReadState
-from hitherto_retrieval.storage.statement import Asking, Statement
+from hitherto_retrieval.storage.statement import Answered, Asking, Statement
+from hitherto_retrieval.user_context import ContextRequest
 from hitherto_retrieval.withheld import SPARE
 from hitherto_shared.database.pool import Reads
 from hitherto_shared.models import Entity, Kept, Memory, Preference, Profile, Scope, Summary
 
 FRESH_PLACES = 5
 """Places of the top list for the newest memories of the last week."""
-
-
-@dataclass(frozen=True, slots=True)
-class Extent:
-    """The size of each section; 0 leaves one out and saves its statements.
-
-    Attributes:
-        memories: Number of memories in the top list.
-        newest_first: Whether it holds the newest memories instead of the most important.
-        conversations: Number of conversations in short; a few more are read.
-        first: The conversation to put first, if it has a summary.
-        entities: Number of entities.
-        named: Names of entities to put first.
-        moment: Another time to read; None for the present.
-    """
-
-    memories: int
-    newest_first: bool
-    conversations: int
-    first: str | None
-    entities: int
-    named: Sequence[str]
-    moment: Moment | None
-
-    @property
-    def summaries(self) -> int:
-        """Number of conversations to read."""
-        return self.conversations + SPARE if self.conversations else 0
-
-    @property
-    def fresh(self) -> int:
-        """Number of places of the top list for the newest memories."""
-        return min(FRESH_PLACES, self.memories // 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,33 +38,34 @@ class Sections:
     kept: Kept | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _SectionStatements:
-    """The statements that read the sections."""
-
-    profile: Statement[Profile | None]
-    preferences: Statement[list[Preference]]
-    top: Statement[list[Memory]] | None
-    conversations: Statement[list[Summary]] | None
-    entities: Statement[list[Entity]] | None
-
-
 class SectionsAsked:
     """The sections of a running read: the `statements` run first, then `settle` answers.
 
     Args:
         scope: The user.
-        extent: The size of each section.
+        wanted: The context of which they are.
+        named: Names of entities to put first.
         believed: The unconfirmed snapshot of the user; None if another time is read.
     """
 
-    def __init__(self, scope: Scope, extent: Extent, believed: Believed | None) -> None:
+    def __init__(
+        self,
+        scope: Scope,
+        wanted: ContextRequest,
+        named: Sequence[str],
+        believed: Believed | None,
+    ) -> None:
         self._scope = scope
-        self._extent = extent
+        self._wanted = wanted
+        self._named = named
         self._believed = believed
         self._expected = believed if believed is not None and believed.snapshot else None
-        moment = extent.moment
+        self._moment = moment = wanted.question.moment
         self._known_at = moment.known_at if moment else None
+        # Some conversations may be left out.
+        conversations = wanted.max_conversations
+        self._summaries = conversations + SPARE if conversations else 0
+        self._fresh = min(FRESH_PLACES, wanted.max_memories // 2)
 
     @property
     def statements(self) -> Sequence[Statement[Any]]:
@@ -116,86 +85,76 @@ class SectionsAsked:
             return self._at_hand(held, user)
         if self._expected is not None:
             await asking(*self._in_full)
-        asked = self._asked
-        preferences = [
+        profile, preferences, top, conversations, entities = self._asked
+        known = [
             preference
-            for preference in asked.preferences.answer
+            for preference in preferences.answer
             if self._known_at is None or preference.updated_at <= self._known_at
         ]
-        return Sections(
-            profile=asked.profile.answer,
-            preferences=preferences,
-            top=asked.top.answer if asked.top else [],
-            conversations=asked.conversations.answer if asked.conversations else [],
-            entities=asked.entities.answer if asked.entities else [],
-        )
+        return Sections(profile.answer, known, top.answer, conversations.answer, entities.answer)
 
     def _at_hand(self, held: Snapshot, user: UserReadState) -> Sections:
         assert self._expected is not None
-        extent, around, uses = self._extent, held.surroundings, self._expected.uses
-        limit = extent.memories
-        if extent.newest_first:
+        wanted, around, uses = self._wanted, held.surroundings, self._expected.uses
+        limit = wanted.max_memories
+        if wanted.newest_first:
             top = held.memories.newest(uses, user.at, limit=limit)
         else:
-            top = held.memories.top(uses, user.at, limit=limit, fresh=extent.fresh)
+            top = held.memories.top(uses, user.at, limit=limit, fresh=self._fresh)
         return Sections(
-            profile=around.profile,
-            preferences=around.preferences,
-            top=top,
-            conversations=around.recent(first=extent.first, limit=extent.summaries),
-            entities=around.known(named=extent.named, limit=extent.entities),
-            kept=held.kept,
+            around.profile,
+            around.preferences,
+            top,
+            around.recent(first=wanted.conversation_id, limit=self._summaries),
+            around.known(named=self._named, limit=wanted.max_entities),
+            held.kept,
         )
 
     @property
     def _in_full(self) -> list[Statement[Any]]:
-        asked = self._asked
-        statements: list[Statement[Any] | None] = [
-            asked.profile,
-            asked.preferences,
-            asked.top,
-            asked.conversations,
-            asked.entities,
-        ]
-        return [statement for statement in statements if statement is not None]
+        return [each for each in self._asked if isinstance(each, Statement)]
 
+    # A snapshot makes them unnecessary.
     @cached_property
-    def _asked(self) -> _SectionStatements:
-        # A snapshot makes them unnecessary.
-        extent = self._extent
-        return _SectionStatements(
+    def _asked(
+        self,
+    ) -> tuple[
+        Statement[Profile | None],
+        Statement[list[Preference]],
+        Statement[list[Memory]] | Answered[list[Memory]],
+        Statement[list[Summary]] | Answered[list[Summary]],
+        Statement[list[Entity]] | Answered[list[Entity]],
+    ]:
+        wanted = self._wanted
+        return (
             self._profile_of(),
             people.preferences(self._scope),
-            self._top_of() if extent.memories else None,
-            self._conversations_of() if extent.conversations else None,
-            self._entities_of() if extent.entities else None,
+            self._top_of() if wanted.max_memories else Answered([]),
+            self._conversations_of() if self._summaries else Answered([]),
+            self._entities_of() if wanted.max_entities else Answered([]),
         )
 
     def _profile_of(self) -> Statement[Profile | None]:
-        moment = self._extent.moment
+        moment = self._moment
         given = [at for at in (moment.known_at, moment.as_of) if at is not None] if moment else []
         if given:
             return past.profile(self._scope, min(given))
         return people.profile(self._scope)
 
     def _top_of(self) -> Statement[list[Memory]]:
-        extent = self._extent
-        limit, newest = extent.memories, extent.newest_first
-        if extent.moment is not None:
-            return past.top(self._scope, extent.moment, limit=limit, newest_first=newest)
+        limit, newest = self._wanted.max_memories, self._wanted.newest_first
+        if self._moment is not None:
+            return past.top(self._scope, self._moment, limit=limit, newest_first=newest)
         if newest:
             return memories.newest(self._scope, limit=limit)
-        return memories.top(self._scope, limit=limit, fresh=extent.fresh)
+        return memories.top(self._scope, limit=limit, fresh=self._fresh)
 
     def _conversations_of(self) -> Statement[list[Summary]]:
-        extent = self._extent
+        first, moment = self._wanted.conversation_id, self._moment or PRESENT
         return conversations_of.recent(
-            self._scope,
-            first=extent.first,
-            limit=extent.summaries,
-            moment=extent.moment or PRESENT,
+            self._scope, first=first, limit=self._summaries, moment=moment
         )
 
     def _entities_of(self) -> Statement[list[Entity]]:
-        named, limit = self._extent.named, self._extent.entities
-        return people.known_entities(self._scope, named=named, limit=limit, known_at=self._known_at)
+        limit, known_at = self._wanted.max_entities, self._known_at
+        return people.known_entities(self._scope, named=self._named, limit=limit, known_at=known_at)

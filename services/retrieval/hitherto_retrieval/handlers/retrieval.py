@@ -8,7 +8,7 @@ from uuid import UUID
 
 from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto.v1 import retrieval_service_pb2_grpc, search_pb2
-from hitherto_retrieval.context import ContextBuilder
+from hitherto_retrieval.context import Building
 from hitherto_retrieval.handlers.conversations import ConversationCalls
 from hitherto_retrieval.handlers.documents import DocumentCalls
 from hitherto_retrieval.handlers.history import HistoryCalls
@@ -36,7 +36,7 @@ from hitherto_retrieval.search.corpora.corpus import Item
 from hitherto_retrieval.search.legs import Legs
 from hitherto_retrieval.search.question import Question
 from hitherto_retrieval.search.sealed_leg import for_a_list
-from hitherto_retrieval.search.search import Search
+from hitherto_retrieval.search.search import Search, Searching
 from hitherto_retrieval.storage import memories, past
 from hitherto_retrieval.storage.candidate import Kind
 from hitherto_retrieval.storage.filters import Filters
@@ -107,7 +107,7 @@ class RetrievalHandlers(
     ) -> None:
         super().__init__(readers, pages, audit, memory_enabled=defaults.memory_enabled, keys=keys)
         self._search = search
-        self._context = ContextBuilder(search, count_tokens)
+        self._count_tokens = count_tokens
         self._accesses = accesses
         self._defaults = defaults
         self._dimensions = dimensions
@@ -121,8 +121,13 @@ class RetrievalHandlers(
         wanted = self._wanted(checks, request)
         opened = await self._open(checks, request, context)
         legs = Legs()
-        building = self._context.begin(
-            opened.scope, wanted, deadline=opened.deadline, opener=opened.opener
+        building = Building(
+            self._search,
+            opened.scope,
+            wanted,
+            deadline=opened.deadline,
+            opener=opened.opener,
+            count_tokens=self._count_tokens,
         )
         await opened.ask(*building.statements)
         reading = self._reading(opened, building.user)
@@ -145,12 +150,9 @@ class RetrievalHandlers(
         question = read_question(checks, request)
         opened = await self._open(checks, request, context)
         legs = Legs()
-        searching = self._search.begin(
-            opened.scope,
-            question,
-            deadline=opened.deadline,
-            opener=opened.opener,
-            believed=self._search.snapshots.believed(opened.scope),
+        believed = self._search.snapshots.believed(opened.scope)
+        searching = Searching(
+            self._search, opened.scope, question, opened.deadline, opened.opener, believed
         )
         await opened.ask(*searching.statements)
         reading = self._reading(opened, searching.user)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 
-from hitherto_retrieval.render.budget import Entry, Section, fill
+from hitherto_retrieval.render.budget import Entry, fill
 from hitherto_retrieval.render.context import Block, Body, PromptContext
 from hitherto_retrieval.render.custom import custom_layout, filled, fixed_text
 from hitherto_retrieval.render.layouts import (
@@ -163,22 +163,15 @@ def _body(layout: PromptLayout) -> str:
     lines = [layout.opening] if layout.opening else []
     heading = ""
     for section in layout.sections:
-        heading = _add(section, lines, heading, gap=layout.gap)
+        if not section.kept:
+            continue
+        if section.heading not in ("", heading):
+            lines += ["", section.heading] if layout.gap and lines else [section.heading]
+        lines += section.lines
+        heading = section.heading
     if layout.closing:
         lines.append(layout.closing)
     return "\n".join(lines)
-
-
-def _add(section: Section, lines: list[str], heading: str, *, gap: bool) -> str:
-    """Append a section's lines; returns the heading that applies to the next line."""
-    if not section.kept:
-        return heading
-    if section.heading and section.heading != heading:
-        if gap and lines:
-            lines.append("")
-        lines.append(section.heading)
-    lines.extend(section.lines)
-    return section.heading
 
 
 def _counted(text: str, tokens: int, kept: Sequence[Entry], body: Body | None) -> Block:

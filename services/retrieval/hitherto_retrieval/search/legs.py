@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import Self
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +48,3 @@ class Stopwatch:
     def seconds(self) -> float:
         """Seconds so far."""
         return time.monotonic() - self._started
-
-    @classmethod
-    def start(cls) -> Self:
-        """Start a stopwatch."""
-        return cls()

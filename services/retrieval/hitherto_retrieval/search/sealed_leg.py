@@ -93,7 +93,7 @@ class SealedLeg:
         # One may have been sealed since the user was looked up.
         if self.opener is None and not _holds_sealed(found):
             return found
-        watch = Stopwatch.start()
+        watch = Stopwatch()
         opener = self._opener
         conversations: Sequence[Any] = await opener.whole(found.conversations)
         whole = replace(

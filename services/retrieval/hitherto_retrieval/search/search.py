@@ -95,18 +95,6 @@ class Search:
         self.wording = wording
         self._readers: OrderedDict[Scope, str] = OrderedDict()
 
-    def begin(
-        self,
-        scope: Scope,
-        question: Question,
-        *,
-        deadline: float,
-        opener: Opener,
-        believed: Believed | None = None,
-    ) -> Searching:
-        """A search by the loop's time `deadline`."""
-        return Searching(self, scope, question, deadline, opener, believed)
-
     def name_of_reader(self, scope: Scope) -> str | None:
         """The name of a recently read user with memories; None without one."""
         return self._readers.get(scope)
@@ -135,7 +123,7 @@ class Searching:
         question: Question,
         deadline: float,
         opener: Opener,
-        believed: Believed | None,
+        believed: Believed | None = None,
     ) -> None:
         self._search = search
         self._scope = scope
@@ -184,7 +172,7 @@ class Searching:
             self._terms = terms_about_the_user(self._question.text, own_name, self._terms)
             named = [each for each in named if not is_called(each.name, own_name)]
         self._search.remember_reader(self._scope, own_name)
-        watch = Stopwatch.start()
+        watch = Stopwatch()
         if user.active_model is not None:
             self._embed(user.active_model, own_name)
         if user.may_be_sealed:
@@ -284,7 +272,7 @@ class Searching:
 
     def _words(self, user: UserReadState, legs: Legs) -> Mapping[Kind, Scores]:
         """The keyword leg: for each kind, the scores of texts with a word of the question."""
-        watch = Stopwatch.start()
+        watch = Stopwatch()
         if not self._terms:
             reason = _NO_WORD if self._question.text.strip() else _NO_QUERY
             if not self._question.weighs("keyword"):
@@ -357,7 +345,7 @@ class Searching:
     ) -> SearchOutcome:
         """Fetch candidates with their features, rank them, and read the best ones whole."""
         question = self._question
-        watch = Stopwatch.start()
+        watch = Stopwatch()
         await asking(*(s for c in corpora for s in c.first(looking, scores.get(c.kind, NO_SCORES))))
         await self._sealed.compare()
         await asking(*(s for c in corpora for s in c.second()))
