@@ -24,7 +24,7 @@ from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Kept, Scope
 
 MOST_MEMORIES = 3_000
-_BYTES_KEPT = 64 * 1024
+_BYTES_KEPT = 128 * 1024
 """Approximate bytes of the contexts that are kept (`context`)."""
 _ONE_STATE = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 

@@ -13,7 +13,7 @@ from hitherto_shared.models import Entity, Kept, Memory, Preference, Profile, Su
 _CONTEXTS = "contexts"
 MOST_KEPT = 4
 MOST_CHARACTERS_KEPT = 16 * 1024
-"""How many contexts are kept with the sections of a user, and up to which length of the block."""
+"""How many contexts are kept with a user's sections, and how long block and template may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +81,7 @@ class Alike:
         self._contexts: dict[Hashable, UserContext] = kept.setdefault(_CONTEXTS, {})
         # Unlike a UUID, a number is hashed at once.
         self._of = wanted.form, zone, tuple([memory.memory_id.int for memory in memories])
+        self._room = MOST_CHARACTERS_KEPT - len(wanted.custom_template)
 
     @property
     def known(self) -> UserContext | None:
@@ -89,7 +90,7 @@ class Alike:
 
     def keep(self, context: UserContext) -> None:
         """Keep a context in place of the oldest one."""
-        if context.block.body is not None and len(context.block.text) <= MOST_CHARACTERS_KEPT:
+        if context.block.body is not None and len(context.block.text) <= self._room:
             block = replace(context.block, text="")
             self._contexts[self._of] = replace(context, memories=(), block=block)
             for oldest in list(self._contexts)[:-MOST_KEPT]:

@@ -54,6 +54,8 @@ _LEG_STATES = {
     "failed": search_pb2.LEG_STATE_FAILED,
 }
 _WIRE = "wire"
+MOST_BYTES_KEPT = 32 * 1024
+"""Up to which size the items of a reply are kept with a context."""
 
 Written = TypeVar("Written", Memory, Message, Summary, Entity, Profile, Preference)
 
@@ -91,7 +93,7 @@ def context_reply(found: UserContext, legs: Legs) -> bytes:
         items = found.kept.get(_WIRE)
     if items is None or items[0] is not found.memories:
         items = found.memories, _items(found)
-        if found.kept is not None:
+        if found.kept is not None and len(items[1]) <= MOST_BYTES_KEPT:
             found.kept[_WIRE] = items
     return pb.GetContextResponse(**reply).SerializeToString() + items[1]
 
