@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import json.scanner
+from collections.abc import Callable
 from typing import Any
 
 _scanner: Any = json.scanner
@@ -22,7 +23,9 @@ class TooManyValues(ValueError):
     """A text contains more values than are read."""
 
 
-def loads(text: str | bytes) -> Any:
+def loads(
+    text: str | bytes, *, object_pairs_hook: Callable[[list[tuple[str, Any]]], Any] | None = None
+) -> Any:
     """See `json.loads`; call it in a thread if the text may be long.
 
     Raises:
@@ -31,11 +34,11 @@ def loads(text: str | bytes) -> Any:
         RecursionError: It is nested too deeply.
     """
     if len(text) <= LONG:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=object_pairs_hook)
     if isinstance(text, bytes):
         text = text.decode(json.detect_encoding(text), "surrogatepass")
     if text.count(",") > MAX_VALUES:
         raise TooManyValues(f"more than {MAX_VALUES:,} values")
-    decoder: Any = json.JSONDecoder()
+    decoder: Any = json.JSONDecoder(object_pairs_hook=object_pairs_hook)
     decoder.scan_once = _scanner.py_make_scanner(decoder)
     return decoder.decode(text)

@@ -125,6 +125,10 @@ def _appended(text: str, end: str, sources: Sequence[str] = ("m1",)) -> Kind:
 
 UNUSABLE: Mapping[str, Kind] = {
     **{name: _words(text) for name, text in CONTENT_FAULTS.items()},
+    "one_key_twice": _words(
+        '{"new_memories": [{"type": "fact", "content": "The valley has fine weather.", '
+        '"source_message_ids": ["m1"]}], "new_memories": []}'
+    ),
     "other_keys": _saying(new_memories=[{"typ": "fact", "text": "bankrupt"}] * 4),
     "no_objects": _saying(new_memories=["bankrupt", 5, None, []]),
     "unknown_types": _saying(new_memories=[{"type": "prophecy", "content": "bankrupt"}]),
