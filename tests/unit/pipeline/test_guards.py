@@ -65,6 +65,10 @@ ONE_STATEMENT = [
     ("User currently drinks green tea", "User drinks green tea currently"),
     ("User likes apples, pears and plums", "User likes plums, apples and pears"),
     ("Người dùng thích lê và mận", "Người dùng thích mận và lê"),
+    # Other words for the user.
+    ("Der Nutzer trinkt Tee", "Der Benutzer trinkt Tee"),
+    ("El usuario bebe té", "La usuaria bebe té"),
+    ("L'utilisateur boit du thé", "L'utilisatrice boit du thé"),
     # Vietnamese.
     ("Người dùng thích cà phê.", "Người dùng rất thích cà phê"),
     ("Nguoi dung thich ca phe", "Người dùng thích cà phê"),

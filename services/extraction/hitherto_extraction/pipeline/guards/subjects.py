@@ -54,7 +54,9 @@ _STARTERS = frozenset(
     "cô chú bác mẹ bố cha con hiện đã đang sẽ chưa".split()
 )
 """Words that begin a sentence with a capital and are not names."""
-_NEVER_NAMES = frozenset("i i'm i've i'd i'll user user's users".split())
+_NO_FIRST_NAMES = _STARTERS | _VERBS | _ADVERBS | _DETERMINERS
+"""Words that begin a sentence with a capital and prove no name."""
+_NEVER_NAMES = USER_WORDS.union("i i'm i've i'd i'll".split())
 _JOINS = frozenset([",", "&", "/", "and", "or", "và", "hoặc", "y", "et", "und", "и"])
 _LONGEST_SUBJECT = 6
 
@@ -80,7 +82,7 @@ def is_name(token: Token, lower_cased: frozenset[str]) -> bool:
     plain = without_possessive(word)
     # At the start of a sentence a capital proves nothing: a word is not a name if either text also
     # has it in lower case, or if it is a known non-name.
-    return plain not in _STARTERS | _VERBS | _ADVERBS and plain not in lower_cased
+    return plain not in _NO_FIRST_NAMES and plain not in lower_cased
 
 
 def small_words(*texts: Sequence[Token]) -> frozenset[str]:
