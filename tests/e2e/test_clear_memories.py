@@ -14,6 +14,7 @@ from hitherto.v1 import conversation_pb2, job_pb2, memory_pb2, profile_pb2, retr
 from hitherto.v1 import extraction_service_pb2 as extraction
 from hitherto.v1 import memory_service_pb2 as memory
 from hitherto_extraction.curation import clearing
+from hitherto_extraction.storage import reindexing
 from hitherto_shared.errors import Unavailable
 from tests.e2e.conftest import Services
 from tests.e2e.curating import history, restore, save, update
@@ -50,6 +51,12 @@ INSERT INTO hitherto.memory_embeddings (tenant_id, user_id, memory_id, model, di
 SELECT made.tenant_id, made.user_id, made.memory_id, e.model, e.dimensions, made.status,
        (SELECT v.embedding FROM hitherto.memory_embeddings AS v LIMIT 1), 1
 FROM made, hitherto.embedding_models AS e WHERE e.active
+"""
+
+_WITHOUT_A_MEMORY = """
+SELECT p.term FROM hitherto.postings AS p CROSS JOIN LATERAL unnest(p.lexical_nos) AS lexical_no
+WHERE NOT EXISTS (SELECT FROM hitherto.memories AS m WHERE m.user_id = p.user_id
+                  AND m.lexical_no = lexical_no)
 """
 
 
@@ -439,6 +446,24 @@ class TestWhatElseIsCleared:
         assert (await clear(services, conversations=True)) == NOTHING
         result = await learn(services, talk("I work as a pilot.", conversation="c1", at=NOON))
         assert result.memories_created == 1
+
+    async def test_the_index_is_read_once_for_all_conversations(
+        self, modelled: Services, tenant_conninfo: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It grows with the user, as their number does: each read it all, for an hour or more."""
+        for n in range(4):
+            await learn(modelled, talk(f"canary:zebra{n}", conversation=f"c{n}", at=NOON))
+        real, swept = reindexing.sweep_postings, 0
+
+        async def counting(*args: Any) -> None:
+            nonlocal swept
+            swept += 1
+            await real(*args)
+
+        monkeypatch.setattr(reindexing, "sweep_postings", counting)
+        assert (await clear(modelled, conversations=True))["conversations"] == 4
+        assert swept == 1
+        assert rows(tenant_conninfo, _WITHOUT_A_MEMORY) == []
 
 
 async def test_row_55_another_tenants_user_of_the_same_id_keeps_all(

@@ -3,8 +3,9 @@
 The first step stops learning: earlier messages can no longer become memories, whichever job is
 processing them. Then memories are forgotten batch by batch and conversations deleted one by one,
 each in its own transaction, so that other writers of the user wait for one step only. The last step
-stores the idempotency key. An interrupted call leaves what it has done; a repeated call continues
-with the rest.
+sweeps the words of all conversations out of the keyword index, where no read finds them any more,
+and stores the idempotency key. An interrupted call leaves what it has done; a repeated call
+continues with the rest.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from hitherto_extraction.pipeline.message_removal import delete_conversation
 from hitherto_extraction.pipeline.profile import FIELDS
 from hitherto_extraction.queue import cancelling
 from hitherto_extraction.queue.jobs import announce
-from hitherto_extraction.storage import clearing, profiles, users
+from hitherto_extraction.storage import clearing, profiles, reindexing, users
 from hitherto_extraction.storage.idempotency import Identity
 from hitherto_extraction.user_key import with_keys
 from hitherto_shared.audit.trail import Trail
@@ -167,9 +168,9 @@ async def _forget(user: UserRows, before: datetime, actor: str) -> int:
 
 
 async def _remove(user: UserRows, conversation_id: str) -> Counts:
-    """Delete one conversation, unless it is gone."""
+    """Delete one conversation, unless it is gone; its words in the index are left to `_finish`."""
     try:
-        counts = await delete_conversation(user, conversation_id)
+        counts = await delete_conversation(user, conversation_id, sweep=False)
     except NotFound:
         return {}
     return {"conversations": 1, "messages": counts["messages"]}
@@ -184,6 +185,8 @@ async def _finish(user: UserRows, wanted: ClearRequest, counts: Counter[str]) ->
         emptied = await _empty_profile(user, wanted.actor)
     if wanted.conversations:
         await clearing.drop_working_memory(user)
+        # Once for all conversations: it reads the index of the whole user.
+        await reindexing.sweep_postings(user)
     return {
         "memories": counts["memories"],
         "profiles": emptied,

@@ -29,17 +29,20 @@ from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.errors import not_found
 
 
-async def remove_messages(user: UserRows, messages: Sequence[HeldMessage]) -> int:
+async def remove_messages(
+    user: UserRows, messages: Sequence[HeldMessage], *, sweep: bool = True
+) -> int:
     """Delete messages; returns how many memories were indexed again, without their words.
 
     Jobs that read the messages begin again without them. The caller also holds the conversations.
+    `sweep` as for `reindex`.
     """
     keys = [message.key for message in messages]
     await index.drop(user, MESSAGES, keys)
     readers = await cancelling.take_back(user, keys)
     learnt = await removal.remove_messages(user, messages, readers)
     await announce(user.connection, "queued")
-    return await reindex(user, learnt)
+    return await reindex(user, learnt, sweep=sweep)
 
 
 async def reindex(
@@ -82,11 +85,14 @@ async def require_named(user: UserRows, conversation_id: str) -> None:
         raise not_found("conversation", conversation_id)
 
 
-async def delete_conversation(user: UserRows, conversation_id: str) -> dict[str, int]:
+async def delete_conversation(
+    user: UserRows, conversation_id: str, *, sweep: bool = True
+) -> dict[str, int]:
     """Delete a conversation with its messages and summary; returns the number of rows by name.
 
     Memories learnt from it stay, without its text and without its name. Its unfinished jobs are
-    cancelled; none of them can be run again. The role is hitherto_removal.
+    cancelled; none of them can be run again. The role is hitherto_removal. A caller that deletes
+    several passes `sweep` as for `reindex`.
 
     Raises:
         NotFound: The user has no such conversation.
@@ -96,7 +102,7 @@ async def delete_conversation(user: UserRows, conversation_id: str) -> dict[str,
     await require_named(user, conversation_id)
     cancelled = await cancelling.cancel_of_conversation(user, conversation_id)
     messages = await conversation_removal.find_messages(user, conversation_id)
-    await remove_messages(user, messages)
+    await remove_messages(user, messages, sweep=sweep)
     kept = await conversation_removal.clear_name(user, conversation_id)
     summaries = await drop_summary(user, conversation_id)
     await conversation_removal.remove(user, conversation_id)
