@@ -288,7 +288,7 @@ final class Endpoint implements ClientInterceptor {
         bare.resetConnectBackoff();
         synchronized (RepeatedCall.this) {
           if (stopped == null) {
-            pause = timer.schedule(RepeatedCall.this::attempt, wait, TimeUnit.NANOSECONDS);
+            pause = timer.schedule(caller.wrap(RepeatedCall.this::attempt), wait, TimeUnit.NANOSECONDS);
             return;
           }
         }

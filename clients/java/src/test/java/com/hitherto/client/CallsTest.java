@@ -11,6 +11,7 @@ import com.hitherto.v1.GetContextRequest;
 import com.hitherto.v1.JobState;
 import com.hitherto.v1.MemoryServiceGrpc;
 import com.hitherto.v1.SaveMemoryRequest;
+import io.grpc.Context;
 import io.grpc.Metadata;
 import io.grpc.Status;
 import io.grpc.StatusRuntimeException;
@@ -158,6 +159,22 @@ class CallsTest {
     assertTrue(reply.cancel(true));
     assertThrows(CancellationException.class, reply::get);
     assertEquals(1, server.saved.size());
+  }
+
+  @Test
+  void aCancelledContextEndsALaterAttempt() {
+    server.fails(Scripted.GONE);
+    var context = Context.current().withCancellation();
+    server.onCall =
+        () -> {
+          if (server.at.size() == 2) {
+            server.hangs = true;
+            context.cancel(null);
+          }
+        };
+    long begun = System.nanoTime();
+    context.run(() -> failsWith(Status.Code.CANCELLED, () -> client.saveMemory("ana", "x")));
+    assertTrue(System.nanoTime() - begun < TimeUnit.SECONDS.toNanos(20));
   }
 
   @Test
