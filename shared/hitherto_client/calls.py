@@ -143,6 +143,32 @@ def _is_loopback(address: str) -> bool:
         return False
 
 
+Loop = asyncio.AbstractEventLoop | None
+
+
+def loop_of(channel: Any) -> Loop:
+    """The event loop that a channel belongs to; None if it is not tied to one."""
+    if not isinstance(channel, grpc.aio.Channel):
+        return None
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+def check_loop(loop: Loop) -> None:
+    """Check that a call is made on the loop of its channel.
+
+    Raises:
+        RuntimeError: It is not; gRPC would fail in ways that do not say so.
+    """
+    if loop is not None and loop is not asyncio.get_running_loop():
+        raise RuntimeError(
+            "this AsyncHitherto belongs to the event loop of its first call: make one for each "
+            "loop, or call asyncio.run once"
+        )
+
+
 def default_seconds(method: str, *, reads: bool) -> float:
     """The deadline of a call to the RPC at this path, unless the caller has set one."""
     if method.endswith("/PreviewExtraction"):

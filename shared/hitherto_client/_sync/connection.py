@@ -25,9 +25,11 @@ from hitherto_client.calls import (
     Metadata,
     RetryPolicy,
     changes_nothing,
+    check_loop,
     complete,
     countable,
     default_seconds,
+    loop_of,
     with_idempotency_key,
 )
 from hitherto_client.errors import HithertoCallError
@@ -85,6 +87,7 @@ class CallingChannel:
 
     def __init__(self, channel: grpc.Channel, endpoint: Endpoint, target: Target) -> None:
         self._channel = channel
+        self._loop = loop_of(channel)
         self._endpoint = endpoint
         self._target = target
 
@@ -106,6 +109,7 @@ class CallingChannel:
         timeout: float | None = None,
         metadata: Metadata | None = None,
     ) -> Any:
+        check_loop(self._loop)
         reads = changes_nothing(method)
         request = request if reads else with_idempotency_key(request)
         request_id, completed = complete(metadata, self._target.credential)
@@ -131,6 +135,7 @@ class CallingChannel:
         timeout: float | None = None,
         metadata: Metadata | None = None,
     ) -> Any:
+        check_loop(self._loop)
         _, completed = complete(metadata, self._target.credential)
         return once(request, timeout=countable(timeout), metadata=(*completed, *current_span()))
 

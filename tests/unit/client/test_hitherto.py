@@ -250,6 +250,35 @@ async def test_closing_ends_running_calls_with_an_error(call: Scenario) -> None:
                 await cancelled
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda m: m.get_context("ana"),
+        lambda m: m.wait_for_job("j1"),
+        lambda m: m.end_conversation("ana", "c1"),
+    ],
+    ids=["read", "watch", "write"],
+)
+def test_a_client_of_another_event_loop_says_so(fakes: Fakes, call: Scenario) -> None:
+    client = AsyncHitherto()
+
+    async def first() -> None:
+        await client.get_context("ana")
+
+    async def second() -> None:
+        await call(client)
+
+    asyncio.run(first())
+    with pytest.raises(RuntimeError, match="belongs to the event loop of its first call"):
+        asyncio.run(second())
+
+
+async def test_the_synchronous_client_belongs_to_no_loop(fakes: Fakes) -> None:
+    with Hitherto() as client:
+        client.get_context("ana")
+        assert await asyncio.to_thread(client.get_context, "ana")
+
+
 class TestTokens:
     def test_a_later_write_covers_an_earlier_one(self) -> None:
         tokens = OwnWrites()
