@@ -79,6 +79,13 @@ def test_a_time_at_the_end_of_the_calendar_is_told_all_the_same() -> None:
     assert "9999-12-31T23:00:00" in built(messages=[latest], time_zone="Asia/Tokyo").user
 
 
+def test_a_time_of_local_mean_time_is_told_in_utc() -> None:
+    """Its offset has seconds, +07:06:30, which RFC 3339 does not know."""
+    old = PromptMessage("m1", "user", "", "hi", datetime(1900, 1, 1, tzinfo=UTC))
+    asked = built(messages=[old], time_zone="Asia/Ho_Chi_Minh").user
+    assert "[m1] user 1900-01-01T00:00:00+00:00: hi" in asked
+
+
 @pytest.mark.parametrize("line_break", BREAKS)
 def test_row_66_planted_lines_cannot_begin_a_line(line_break: str) -> None:
     planted = line_break.join(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from importlib import resources
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -83,11 +83,17 @@ def one_line(text: str) -> str:
 
 
 def rfc3339(moment: datetime, zone: ZoneInfo) -> str:
-    """`moment` in `zone`, to the second."""
+    """`moment` in `zone`, to the second.
+
+    In UTC if the zone then kept local mean time: RFC 3339 has no offsets with seconds.
+    """
     try:
-        return moment.astimezone(zone).isoformat(timespec="seconds")
+        local = moment.astimezone(zone)
     except OverflowError:
-        return moment.astimezone(UTC).isoformat(timespec="seconds")
+        local = moment.astimezone(UTC)
+    if (local.utcoffset() or timedelta()).seconds % 60:
+        local = moment.astimezone(UTC)
+    return local.isoformat(timespec="seconds")
 
 
 def zone_of(name: str) -> ZoneInfo:
