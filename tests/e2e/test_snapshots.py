@@ -339,7 +339,7 @@ async def test_both_answer_alike_while_everything_changes(stage: Stage) -> None:
 async def test_a_kept_context_is_the_databases_own(stage: Stage) -> None:
     """D1, D2: all of it, in any form, while memories are changed, told, and told again."""
     chance = random.Random(11)
-    known: list[str] = []
+    known = [(await save(stage.services, f"Ana likes {what}")).memory.id for what in "ABCDE"]
     blocks = set()
     for _ in range(6):
         with suppress(grpc.aio.AioRpcError):
@@ -353,14 +353,14 @@ async def test_a_kept_context_is_the_databases_own(stage: Stage) -> None:
             form.max_tokens = chance.choice((60, 350, 4_000))
             if chance.random() < 0.5:
                 form.line_dates = chance.random() < 0.7
-        for _ in range(3):
-            for form in chance.choices(forms, k=4):
+        for form in chance.choices(forms, k=6):
+            for _ in range(2):
                 held, plain = await stage.replies("GetContext", form)
                 for leg in (*held.legs, *plain.legs):
                     leg.ClearField("duration")
                 assert held == plain
                 blocks.add(held.prompt_block)
-            tell(stage.conninfo, "ana", chance.choice(known) if known else "")
+                tell(stage.conninfo, "ana", chance.choice(known))
     assert len(blocks) > 12
 
 
