@@ -24,8 +24,8 @@ from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Kept, Scope
 
 MOST_MEMORIES = 3_000
-_BYTES_KEPT = 128 * 1024
-"""Approximate bytes of the contexts that are kept (`context`)."""
+_MOST_KEPT, _SHARE_KEPT = 128 * 1024, 8
+"""Approximate bytes of the contexts that are kept (`user_context`): a part of what is held."""
 _ONE_STATE = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 
 State = tuple[int, tuple[str, int]]
@@ -58,7 +58,8 @@ class Snapshot:
     def size(self) -> int:
         """Approximate size in bytes, with what will be kept."""
         parts = (self.memories, self.surroundings, self.messages, self.summaries)
-        return sum((part.size for part in parts if part is not None), start=_BYTES_KEPT)
+        held = sum(part.size for part in parts if part is not None)
+        return held + min(_MOST_KEPT, held // _SHARE_KEPT)
 
 
 class Loading:
