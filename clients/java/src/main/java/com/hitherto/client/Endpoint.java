@@ -101,6 +101,12 @@ final class Endpoint implements ClientInterceptor {
             },
             headers);
       }
+
+      @Override
+      public void sendMessage(Q message) {
+        Requests.checkText(message);
+        super.sendMessage(message);
+      }
     };
   }
 
@@ -183,6 +189,7 @@ final class Endpoint implements ClientInterceptor {
 
     @Override
     public void sendMessage(Q message) {
+      Requests.checkText(message);
       request = reads ? message : Requests.withIdempotencyKey(message);
     }
 

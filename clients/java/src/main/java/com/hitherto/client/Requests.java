@@ -5,7 +5,9 @@ import com.google.protobuf.DescriptorProtos.MethodOptions.IdempotencyLevel;
 import com.google.protobuf.Message;
 import io.grpc.MethodDescriptor;
 import io.grpc.protobuf.ProtoMethodDescriptorSupplier;
+import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.util.List;
 import java.util.UUID;
 
 /** What the contract says about RPCs, and the fields that many requests share. */
@@ -41,6 +43,19 @@ final class Requests {
       return MODEL;
     }
     return reads ? READ : WRITE;
+  }
+
+  /** Refuses half of a character, for which protobuf would send a question mark. */
+  static void checkText(Object given) {
+    if (given instanceof String text && !StandardCharsets.UTF_8.newEncoder().canEncode(text)) {
+      throw new IllegalArgumentException(
+          "a text to send holds half of a character (an unpaired surrogate), as text has that was cut in between");
+    }
+    if (given instanceof Message message) {
+      message.getAllFields().values().forEach(Requests::checkText);
+    } else if (given instanceof List<?> several) {
+      several.forEach(Requests::checkText);
+    }
   }
 
   /** The request with a new idempotency key if it has a field for one and none is set. */

@@ -7,6 +7,8 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.google.protobuf.Struct;
+import com.google.protobuf.Value;
 import com.hitherto.v1.GetContextRequest;
 import com.hitherto.v1.JobState;
 import com.hitherto.v1.MemoryServiceGrpc;
@@ -17,6 +19,7 @@ import io.grpc.Status;
 import io.grpc.StatusRuntimeException;
 import io.grpc.stub.MetadataUtils;
 import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.time.temporal.ChronoUnit;
 import java.util.ArrayDeque;
@@ -346,6 +349,27 @@ class CallsTest {
     connect(server.client().extraction(server.unready(3)).retry(patient));
     client.saveMemory("ana", "x");
     assertEquals(1, server.saved.size());
+  }
+
+  @Test
+  void halfOfACharacterIsRefusedBeforeItIsSent() {
+    // Protobuf would send a question mark, and so make one user of several.
+    var half = Struct.newBuilder().putFields("a\uDC00", Value.getDefaultInstance()).build();
+    for (Executable call :
+        List.<Executable>of(
+            () -> client.saveMemory("ana\uD83D", "x"),
+            () -> client.saveMemory("ana", "\uD83D tea"),
+            () -> client.saveMemory("ana", "x", request -> request.setContext(half)),
+            () -> client.saveMemory("ana", "x", request -> request.addTags("tea").addTags("\uDC00")),
+            () -> client.jobs().await("\uD83D"),
+            () -> client.importUser("ana\uD83D", Path.of(System.getProperty("java.home"), "release")))) {
+      var refused = assertThrows(IllegalArgumentException.class, call);
+      assertTrue(refused.getMessage().contains("surrogate"), refused::getMessage);
+    }
+    assertEquals(0, server.at.size());
+    assertTrue(server.imported.stream().allMatch(List::isEmpty));
+    client.saveMemory("ana", "👩🏽‍🚀 loves 🐙");
+    assertEquals("👩🏽‍🚀 loves 🐙", server.saved.get(0).getContent());
   }
 
   @Test
