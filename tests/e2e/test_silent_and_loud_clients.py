@@ -14,7 +14,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto.v1 import retrieval_service_pb2_grpc as rpc
 from hitherto_shared.embeddings.offline import OfflineEmbedder
-from tests.e2e.conftest import Services, Shared
+from tests.e2e.conftest import Services, Shared, StartServices
 from tests.e2e.test_deadlines import FACTS, until
 from tests.integration.retrieval.seed import remember
 
@@ -131,3 +131,21 @@ async def test_row_54_metadata_beyond_the_limit_is_refused_alone(services: Servi
             await stub.GetContext(CONTEXT, metadata=(("x-note", "n" * 20_000),))
         assert caught.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
         await stub.GetContext(CONTEXT)
+
+
+async def test_bounds_beyond_what_grpc_can_count_are_its_longest(
+    start_services: StartServices,
+) -> None:
+    """The services start, where milliseconds of so many seconds are no number any more."""
+    endless = dict.fromkeys(
+        (
+            "keepalive_seconds",
+            "handshake_seconds",
+            "max_connection_age_seconds",
+            "max_connection_grace_seconds",
+            "max_connection_idle_seconds",
+        ),
+        1e308,
+    )
+    async with start_services(**endless) as services:
+        await services.retrieval.GetContext(CONTEXT)

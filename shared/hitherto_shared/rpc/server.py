@@ -212,7 +212,7 @@ def _options(settings: EdgeSettings) -> list[tuple[str, int]]:
 
 
 def _milliseconds(seconds: float) -> int:
-    return min(round(seconds * 1000), 2**31 - 1)
+    return round(min(seconds * 1000, 2**31 - 1))
 
 
 def _max_connections(settings: EdgeSettings) -> int | None:
