@@ -154,22 +154,28 @@ Made = TypeVar("Made", bound=ProtoMessage)
 
 
 def _made(kind: type[Made], model: Any, **more: Any) -> Made:
-    """A message with every field that the model has under the same name, and `more`."""
+    """A message of `more` and, for every other field, what the model has under the same name."""
     same = {
         name: convert(getattr(model, name)) if convert else getattr(model, name)
-        for name, convert in _fields_in_common(cast(Any, kind), cast(Any, type(model)))
-        if name not in more
+        for name, convert in _other_fields(cast(Any, kind), cast(Any, type(model)), frozenset(more))
     }
     return kind(**same, **more)
 
 
 @cache
-def _fields_in_common(
-    kind: type[ProtoMessage], model: type
+def _other_fields(
+    kind: type[ProtoMessage], model: type, given: frozenset[str]
 ) -> list[tuple[str, Callable[[Any], Any] | None]]:
-    """The names of the fields, each with what converts its values, if anything does."""
+    """The names of the fields that are not given, each with what converts its values, if any.
+
+    Raises:
+        TypeError: The model lacks one of them.
+    """
+    others = [of for of in kind.DESCRIPTOR.fields if of.name not in given]
     held = {each.name for each in dataclasses.fields(model)}
-    return [(of.name, _conversion(of)) for of in kind.DESCRIPTOR.fields if of.name in held]
+    if missing := [of.name for of in others if of.name not in held]:
+        raise TypeError(f"{model.__name__} lacks fields of {kind.__name__}: {', '.join(missing)}")
+    return [(of.name, _conversion(of)) for of in others]
 
 
 def _conversion(of: Any) -> Callable[[Any], Any] | None:

@@ -49,8 +49,8 @@ class Scope:
         return {"tenant_id": self.tenant_id, "user_id": self.user_id}
 
     def bind(self, **values: Any) -> dict[str, Any]:
-        """The parameters of a statement about a user: `parameters` and these."""
-        return {"tenant_id": self.tenant_id, "user_id": self.user_id, **values}
+        """The parameters of a statement about a user: these and `parameters`, which win."""
+        return {**values, "tenant_id": self.tenant_id, "user_id": self.user_id}
 
 
 # Immutable by convention, but not frozen: a reply has dozens, and frozen ones take four times as

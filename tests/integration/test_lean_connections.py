@@ -60,6 +60,11 @@ async def test_statements_about_a_user_name_that_user_whatever_their_parameters(
 ) -> None:
     ana = connection.of(Scope("acme", "ana"))
     owner = "SELECT %(tenant_id)s::text, %(user_id)s::text"
+    assert ana.scope.bind(user_id="bo", tenant_id="other", id=1) == {
+        "tenant_id": "acme",
+        "user_id": "ana",
+        "id": 1,
+    }
     assert await ana.fetch_row(owner) == ("acme", "ana")
     assert await ana.fetch_rows(owner, user_id="bo", tenant_id="other") == [("acme", "ana")]
     assert await ana.fetch(Scope, owner) == [ana.scope]

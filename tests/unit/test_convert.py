@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import make_dataclass, replace
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
@@ -145,6 +145,14 @@ def test_other_nouns_fill_every_field_too() -> None:
         entity_message(Entity(UUID(int=9), "Porto", "place", 2, ["Oporto"], {"email": "x@y"})),
     ):
         assert names(message) == all_names(message), message.DESCRIPTOR.name
+
+
+def test_a_model_must_have_every_field_that_is_not_given() -> None:
+    renamed = make_dataclass("Renamed", ["entity_id", "name", "kind"])(
+        UUID(int=9), "Porto", "place"
+    )
+    with pytest.raises(TypeError, match="Renamed lacks fields of Entity: type, "):
+        entity_message(renamed)
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,6 @@ ACROSS_USERS = {
     "database/audit_log": "_CLOSE_HOURS",
     "embeddings/active_embedder": "_CORRECT_LENGTH",
     "queue/attempts": "_END _WAIT_OUT _SPENT",
-    "queue/cancelling": "_TAKE_BACK",
     "queue/claims": "_CLAIM _HOLD _PROGRESS",
     "queue/depth": "_DEPTH",
     "queue/enqueueing": "_ENQUEUE_FOR_SLOT",

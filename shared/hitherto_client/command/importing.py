@@ -115,7 +115,7 @@ def _run(options: argparse.Namespace, output: Output) -> int:
 
     with (
         connect(options) as client,
-        Bar(output, end_known=_end_known(files)) as bar,
+        Bar(output, end_known=_size_of_all(files) is not None) as bar,
         if_stopped(output, left),
     ):
         for file in files:
@@ -213,12 +213,14 @@ def _plan(options: argparse.Namespace, defaults: Defaults, output: Output) -> in
     """Count what would be imported, and what learning from it would cost."""
     plan = ImportPlan(options.price)
     files = [_File(name, size_of(name), defaults, "", options) for name in options.files]
-    with Bar(output, end_known=_end_known(files)) as bar:
+    size, read = _size_of_all(files), 0
+    with Bar(output, end_known=size is not None) as bar:
         for file in files:
             for record in _records(file):
                 if record.value is not None:
                     plan.count(record.value)
-                _progress(bar, files, plan.messages, f"{plan.messages} messages")
+                _progress(bar, read + file.read, size, plan.messages, f"{plan.messages} messages")
+            read += file.read
     if output.as_json:
         output.document(plan.as_dict())
     else:
@@ -265,20 +267,22 @@ def _show(bar: Bar, files: list[_File]) -> None:
     accepted = sum(file.accepted for file in files)
     refused = sum(file.refused for file in files)
     text = f"{accepted} taken" + (f", {refused} refused" if refused else "")
-    _progress(bar, files, accepted + refused, text)
+    read = sum(file.read for file in files)
+    _progress(bar, read, _size_of_all(files), accepted + refused, text)
 
 
-def _end_known(files: list[_File]) -> bool:
-    return all(file.size is not None for file in files)
+def _size_of_all(files: list[_File]) -> int | None:
+    """In bytes; None if only reading them will tell."""
+    sizes = [file.size for file in files if file.size is not None]
+    return sum(sizes) if len(sizes) == len(files) else None
 
 
-def _progress(bar: Bar, files: list[_File], done: int, text: str) -> None:
-    """Show which share of the files is read, or what is done where only reading them will tell."""
-    if not _end_known(files):
+def _progress(bar: Bar, read: int, size: int | None, done: int, text: str) -> None:
+    """Show which share of all bytes is read, or what is done if their number is unknown."""
+    if size is None:
         bar.count(done, text)
-        return
-    size = sum(file.size or 0 for file in files)
-    bar.show(min(sum(file.read for file in files) / max(size, 1), 1.0), text)
+    else:
+        bar.show(min(read / max(size, 1), 1.0), text)
 
 
 def _tell(output: Output, files: list[_File]) -> None:

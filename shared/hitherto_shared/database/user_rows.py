@@ -78,4 +78,4 @@ class UserRows:
         return self.connection.fetch_value(statement, self._bound(values))
 
     def _bound(self, values: dict[str, Any]) -> dict[str, Any]:
-        return {**values, **self.scope.parameters}
+        return self.scope.bind(**values)

@@ -51,7 +51,7 @@ class Decoder:
         """
         if self.declared is not None and len(data) > COUNTED_BYTES:
             try:
-                overfull = _overfull(outline_of(self.declared), data)
+                overfull = _overfull(outline_of(self.declared, repeated=True), data)
             except DecodeError:
                 # Not decoded to find the fault: the part before it is not counted.
                 raise self._undecodable(data) from None
@@ -101,8 +101,6 @@ def _overfull(outline: Outline, data: bytes) -> str | None:
             paths += 1
             read = here.parse(joined)
             for field, nested in here.fields:
-                if nested is None and not field.is_repeated:
-                    continue
                 found = getattr(read, field.name)
                 elements += len(found)
                 where = f"{path}.{field.name}" if path else field.name

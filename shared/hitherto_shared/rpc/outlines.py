@@ -32,8 +32,13 @@ class Outline:
 
 
 @cache
-def outline_of(declared: Descriptor) -> Outline:
-    """The outline of a message and of all that may be nested in it."""
+def outline_of(declared: Descriptor, *, repeated: bool = False) -> Outline:
+    """The outline of a message and of all that may be nested in it.
+
+    Args:
+        declared: The type of the message.
+        repeated: Only with those texts that are repeated.
+    """
     file = descriptor_pb2.FileDescriptorProto(
         name="outline.proto", package="outline", syntax="proto2"
     )
@@ -48,7 +53,7 @@ def outline_of(declared: Descriptor) -> Outline:
         for field in message.fields:
             if field.message_type is not None:
                 waiting.append(field.message_type)
-            elif field.type not in _TEXTS:
+            elif not _is_text(field, repeated):
                 continue
             outlined.field.add(
                 name=field.name,
@@ -68,6 +73,10 @@ def outline_of(declared: Descriptor) -> Outline:
         for field in message.fields:
             if field.message_type is not None:
                 outlines[name].fields.append((field, outlines[field.message_type.full_name]))
-            elif field.type in _TEXTS:
+            elif _is_text(field, repeated):
                 outlines[name].fields.append((field, None))
     return outlines[declared.full_name]
+
+
+def _is_text(field: FieldDescriptor, repeated: bool) -> bool:
+    return field.type in _TEXTS and (field.is_repeated or not repeated)

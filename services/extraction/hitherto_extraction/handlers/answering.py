@@ -115,7 +115,7 @@ class Answering:
         work = IdempotentOperation(
             lambda connection: change(connection.of(call.scope)),
             ids,
-            lambda connection, ids: again(connection.of(call.scope), ids),
+            lambda connection, kept: again(connection.of(call.scope), kept),
             users=lambda _: [user_id],
             touched=None if touched is None else lambda made: {user_id: touched(made)},
         )

@@ -169,7 +169,7 @@ class FailedAttempts:
             user = connection.of(about)
             payer = await ledger.payer(user)
             await ledger.charge(payer, held.job_id, held.kind, charges)
-            if reply and payer == user:
+            if reply and payer.scope == about:
                 await self._keep(user, held, reply)
             await attempts.record_spending(connection, held, charged.stored())
 

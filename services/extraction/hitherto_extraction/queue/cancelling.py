@@ -86,7 +86,7 @@ SET state = CASE state WHEN 'running' THEN 'queued' ELSE state END,
     attempt = CASE state WHEN 'running' THEN greatest(attempt - 1, 0) ELSE attempt END,
     run_after = CASE state WHEN 'running' THEN clock_timestamp() ELSE run_after END,
     lease_until = NULL, claim_no = claim_no + 1
-WHERE tenant_id = %(tenant_id)s AND job_id = ANY(%(job_ids)s)
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND job_id = ANY(%(job_ids)s)
   AND state IN ('queued', 'failed', 'running')
 """
 

@@ -193,7 +193,10 @@ async def begin(user: UserRows, receipt_id: UUID, *, user_hash: str, hash_key_id
 
 
 async def hold(user: UserRows, receipt_id: UUID) -> Receipt:
-    """The present receipt; no other call erases this user until the transaction ends."""
+    """The present receipt, by its id within the tenant.
+
+    No other call erases this user until the transaction ends.
+    """
     [receipt] = await user.fetch(Receipt, _HOLD, receipt_id=receipt_id, user_hash=None)
     return receipt
 

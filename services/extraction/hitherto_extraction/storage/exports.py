@@ -135,8 +135,8 @@ async def rows(
         by=sql.Identifier(holding.by),
         key=sql.SQL(", ").join(sql.Identifier("held", name) for name in holding.key),
     )
-    name = user.scope.user_id if holding.by == "user_id" else user_hash
-    async for row in _fetched(user, statement, name):
+    owner = user.scope.user_id if holding.by == "user_id" else user_hash
+    async for row in _fetched(user, statement, owner):
         yield row
 
 

@@ -110,7 +110,7 @@ class Unembedded:
 
 
 async def read_newest(
-    user: UserRows, *, statuses: Sequence[str], model: str = "", limit: int = MOST
+    user: UserRows, *, statuses: Sequence[str], model: str = ""
 ) -> list[OpenedMemory]:
     """The newest sealed memories with these statuses, opened; none if the user has none."""
     rows = await user.fetch_rows(_NEWEST, statuses=Texts(statuses), model=model, limit=MOST)
