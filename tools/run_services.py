@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 from types import FrameType
 
-from hitherto_shared.processes.held_signals import signals_held
+from hitherto_shared.processes.held_signals import has_ended, signals_held
 
 MODULES = ("hitherto_extraction", "hitherto_retrieval")
 _LOOK_SECONDS = 0.2
@@ -44,7 +44,7 @@ def run(commands: Sequence[Sequence[str]]) -> int:
             # signal we pass on would be its second, which cuts the drain short.
             with signals_held():
                 processes.append(subprocess.Popen(command, process_group=0))
-        while all(process.poll() is None for process in processes):
+        while not any(has_ended(process) for process in processes):
             time.sleep(_LOOK_SECONDS)
         code = next(process.returncode for process in processes if process.returncode is not None)
     except _Ended:

@@ -17,7 +17,7 @@ from typing import Any
 from hitherto_client import Hitherto, HithertoCallError
 from hitherto_shared.database.embedded import EmbeddedPostgres, EmbeddedPostgresError
 from hitherto_shared.database.embedded.layout import DataFolderLayout
-from hitherto_shared.processes.held_signals import signals_held
+from hitherto_shared.processes.held_signals import has_ended, signals_held
 
 _START_SECONDS = 120.0
 _STOP_SECONDS = 40.0
@@ -120,7 +120,7 @@ def running(data_dir: Path, environment: Mapping[str, str]) -> Iterator[Running]
                 environment,
             )
         for service in services:
-            if service.process.poll() is not None:
+            if has_ended(service.process):
                 raise ServiceFailed(f"the {service.name} service ended by itself")
     except (ServiceFailed, HithertoCallError, EmbeddedPostgresError, OSError) as error:
         raise ServiceFailed(
@@ -166,7 +166,7 @@ def _await_ready(service: _Service) -> None:
                 if str(entry.get("message", "")).startswith(_SERVING):
                     service.ready = entry
                     return
-        if service.process.poll() is not None:
+        if has_ended(service.process):
             raise ServiceFailed(f"the {service.name} service did not start")
         if time.monotonic() > give_up:
             raise ServiceFailed(

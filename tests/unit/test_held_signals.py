@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 
 import pytest
 
-from hitherto_shared.processes.held_signals import signals_held
+from hitherto_shared.processes.held_signals import has_ended, signals_held
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
 
@@ -86,3 +87,28 @@ def test_another_thread_may_start_processes_too() -> None:
     thread.start()
     thread.join()
     assert started == [True]
+
+
+class InterruptedLock:
+    """A lock of a child; a signal comes as soon as it is taken."""
+
+    def __init__(self) -> None:
+        self.within = threading.Lock()
+        self.release = self.within.release
+
+    def acquire(self, blocking: bool) -> bool:
+        taken = self.within.acquire(blocking)
+        signal.raise_signal(signal.SIGTERM)
+        return taken
+
+
+@pytest.mark.usefixtures("ending")
+def test_a_signal_while_a_child_is_looked_at_does_not_lock_it() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        lock = InterruptedLock()
+        process._waitpid_lock = lock  # type: ignore[attr-defined]
+        with pytest.raises(Ended):
+            has_ended(process)
+        free = lock.within.acquire(blocking=False)
+        process._waitpid_lock = threading.Lock()  # type: ignore[attr-defined]
+    assert free

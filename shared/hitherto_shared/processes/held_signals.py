@@ -1,8 +1,9 @@
-"""Delays signals while a child is started, so that no child is left behind."""
+"""Delays signals while a child is started or looked at, so that no child is left behind."""
 
 from __future__ import annotations
 
 import signal
+import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -42,3 +43,12 @@ def signals_held() -> Iterator[None]:
             signal.signal(number, handler)
         if came:
             signal.raise_signal(came[0])
+
+
+def has_ended(process: subprocess.Popen[Any]) -> bool:
+    """Whether a child has ended.
+
+    A handler that raises within `poll` can leave its lock taken; `wait` would then wait for ever.
+    """
+    with signals_held():
+        return process.poll() is not None
