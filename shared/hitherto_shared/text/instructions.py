@@ -255,7 +255,7 @@ def _any(patterns: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
 _LATIN_OVERRIDE = _any(_POSES_ANYWHERE + _OVERRIDES_LATIN)
 _OTHER_OVERRIDE = _any(_OVERRIDES_OTHER)
 _LATIN_ORDER = _any(_ORDERS_LATIN)
-_OTHER_ORDER = _any(_ORDERS_OTHER)
+_OTHER = _OTHER_OVERRIDE + _any(_ORDERS_OTHER)
 
 
 def _matches(expressions: tuple[re.Pattern[str], ...], text: str) -> bool:
@@ -278,7 +278,7 @@ def reads_as_instruction(text: str) -> bool:
         _matches(_LATIN_OVERRIDE, folded)
         or _matches(_LATIN_ORDER, folded)
         # Folded, letters of other scripts are not ASCII, and each pattern of these has one.
-        or (not folded.isascii() and _matches(_OTHER_OVERRIDE + _OTHER_ORDER, lines))
+        or (not folded.isascii() and _matches(_OTHER, lines))
     )
 
 

@@ -52,7 +52,9 @@ class _Columns:
 
 
 class HeldMemories:
-    """The current memories of a user in one state of the database; immutable.
+    """The current memories of a user in one state of the database.
+
+    They never change. What is derived from them, such as the last list, is kept as it is made.
 
     Args:
         stamps: What tells each of them from other versions of it, in the order of their keys.
@@ -180,10 +182,12 @@ class HeldMemories:
     ) -> Sequence[Memory]:
         """The memories of a list, which is the last one unless usage or time changes it."""
         given = (of, self._lists.interval(at), uses.packed)
-        if self._last_list[0] != given:
+        of_last, listed = self._last_list
+        if of_last != given:
             use = uses.of(self._places_of_uses)
-            self._last_list = given, self._with_usage(places(use), use)
-        return self._last_list[1]
+            listed = self._with_usage(places(use), use)
+            self._last_list = given, listed
+        return listed
 
     def made_of(self) -> dict[tuple[str, str], list[int]]:
         """The places of the memories made of each message, by its conversation and its id."""
