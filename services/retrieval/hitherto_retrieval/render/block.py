@@ -112,8 +112,10 @@ def render(
         tokens = count(text)
         if tokens <= max_tokens:
             roomy = size is not None and max(around + size, tokens) + _LONGER_FENCE <= max_tokens
-            whole = roomy and not context.asked and _NOT_APART.match(body) is None
-            body_of = Body(body, count.of_lines(f"{body}\n"), note) if whole else None
+            body_of = None
+            if roomy and not context.asked:
+                apart = _NOT_APART.match(body) is None
+                body_of = Body(body, count.of_lines(f"{body}\n") if apart else None, note)
             return _counted(text, tokens, kept, body_of)
         # Parts of a line can have more tokens together than separately.
         allowed -= tokens - max_tokens
@@ -132,8 +134,10 @@ def fenced_again(
     if body is None or _contains(body.text, fence_id):
         return None
     opening, closing = _opening(fence_id, f"{body.note}{_day_of(today)}"), _closing(fence_id)
-    tokens = count.between(f"{opening}\n", body.tokens, closing)
-    return replace(block, text=f"{opening}\n{body.text}\n{closing}", tokens=tokens)
+    text = f"{opening}\n{body.text}\n{closing}"
+    if body.tokens is None:
+        return replace(block, text=text, tokens=count(text))
+    return replace(block, text=text, tokens=count.between(f"{opening}\n", body.tokens, closing))
 
 
 def _day_of(today: date | None) -> str:

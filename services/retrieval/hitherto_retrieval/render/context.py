@@ -148,12 +148,13 @@ class Body:
 
     Attributes:
         text: The lines.
-        tokens: Their part of the tokens, by `CountTokens.of_lines`.
+        tokens: Their part of the tokens, by `CountTokens.of_lines`; None if they begin with what
+            may be one token with the end of the fence.
         note: What the fence says of them.
     """
 
     text: str
-    tokens: int
+    tokens: int | None
     note: str
 
 
