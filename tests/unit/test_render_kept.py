@@ -11,10 +11,11 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from hitherto_retrieval.context import work_of_lines
 from hitherto_retrieval.render.block import TEMPLATES, fenced_again, render
 from hitherto_retrieval.render.budget import Entry
 from hitherto_retrieval.render.context import Block, PromptContext, RelevantItem
-from hitherto_retrieval.render.lines import written
+from hitherto_retrieval.render.lines import style_of, written
 from hitherto_retrieval.render.tokens import CountTokens, counter, estimated_tokens
 from hitherto_shared.models import Memory, Message, Summary
 from tests.unit.render_samples import FENCE_ID, full_context, memory, summary
@@ -102,8 +103,39 @@ def test_a_kept_line_is_the_line_written_anew(count: CountTokens) -> None:
             )
 
         assert block(again) == block(anew)
-    assert all(map(written, kept))
-    assert not any(map(written, fresh))
+    styles = [
+        style_of(template, annotate=annotate, dated=dated, zone=zone)
+        for template in TEMPLATES
+        for annotate in (False, True)
+        for dated in (False, True)
+        for zone in ZONES
+    ]
+    assert all(any(written(item, style) for style in styles) for item in kept)
+    assert not any(written(item, style) for item in fresh for style in styles)
+
+
+def test_what_was_written_in_other_styles_must_be_read_again() -> None:
+    """Of styles in turns, only the last ones are kept."""
+    item = replace(memory(1, "goal", "Tea, please."), kept={})
+    templates = ("about_the_user", "what_you_know", "markdown")
+    styles = [style_of(template, annotate=False, dated=False, zone=UTC) for template in templates]
+    for template in templates:
+        render(PromptContext(memories=[item]), template, 900, fence_id=FENCE_ID)
+    assert [written(item, style) for style in styles] == [False, True, True]
+    assert not written(item, style_of("markdown", annotate=True, dated=False, zone=UTC))
+    assert not written(item, style_of("markdown", annotate=False, dated=True, zone=UTC))
+
+
+def test_the_work_of_lines_is_the_length_of_the_texts_to_be_read() -> None:
+    """Long memories in styles in turns are no work for the loop; kept ones are none at all."""
+    long = [replace(memory(n, "fact", "tea " * 2_000), kept={}) for n in range(1, 4)]
+    templates = ("about_the_user", "what_you_know", "markdown")
+    for template in (*templates, *templates):
+        style = style_of(template, annotate=False, dated=False, zone=UTC)
+        assert work_of_lines(long, style) == 3 * 8_000
+        render(PromptContext(memories=long), template, 100_000, fence_id=FENCE_ID)
+        assert work_of_lines(long, style) == 0
+    assert work_of_lines([memory(9, "fact", "Tea.")], style) == 128
 
 
 def test_a_message_keeps_its_last_two_lines() -> None:
@@ -143,6 +175,7 @@ def test_a_block_with_another_fence_is_the_block_rendered_anew(count: CountToken
         template, annotate = chance.choice(TEMPLATES), chance.random() < 0.5
         tokens = chance.choice((400, 800, 1_200, 5_000))
         dated = chance.random() < 0.5
+        custom = chance.choice(("", "\n\n", "  ", "/ ")) + CUSTOM
         anew = replace(context(chance, items), relevant=(), asked=False, zone=chance.choice(ZONES))
 
         def block(fence_id: str, day: int) -> Block:
@@ -152,7 +185,7 @@ def test_a_block_with_another_fence_is_the_block_rendered_anew(count: CountToken
                 tokens,  # noqa: B023
                 annotate=annotate,  # noqa: B023
                 fence_id=fence_id,
-                custom_template=CUSTOM if template == "custom" else "",  # noqa: B023
+                custom_template=custom if template == "custom" else "",  # noqa: B023
                 count=count,
             )
 
@@ -175,7 +208,6 @@ def test_a_block_that_just_fits_is_rendered_anew() -> None:
     fitted = set()
     for budget in range(whole - 12, whole + 200):
         first = render(fresh, "markdown", budget, fence_id=FENCE_ID, count=count)
-        custom = chance.choice(("", "\n\n", "  ", "/ ")) + CUSTOM
         for fence_id in fences:
             again = fenced_again(first, fence_id, None, count)
             fitted.add(again is not None)

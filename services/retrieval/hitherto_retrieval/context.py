@@ -17,7 +17,7 @@ from hitherto_retrieval.render.context import (
     PromptContext,
     RelevantItem,
 )
-from hitherto_retrieval.render.lines import written
+from hitherto_retrieval.render.lines import style_of, written
 from hitherto_retrieval.render.tokens import CountTokens
 from hitherto_retrieval.search.corpora.corpus import Item
 from hitherto_retrieval.search.deduplication import (
@@ -47,8 +47,8 @@ from hitherto_shared.models import (
 )
 from hitherto_shared.offloading import beside_loop
 
-_WORK_OF_AN_ITEM = 128
-"""Approximate characters shown of one item."""
+_LEAST_WORK, _MOST_WORK = 128, 8 * 1024
+"""How many characters the line of an item counts as at least and at most, however long its text."""
 
 MIN_PREFERENCE_CONFIDENCE = 0.6
 """Preferences below this confidence were observed once, or contradicted as often, and are left
@@ -172,6 +172,7 @@ class Building:
             for item in await opener.whole([each.item])
         ]
         previous = await beside_loop(to_be_read(previous), for_a_prompt, previous)
+        style = style_of(wanted.template, annotate=wanted.annotate, dated=dated, zone=zone)
         if opener.asked:
             report_sealed(opener, legs, seconds)
         conversations = self._in_order(conversations, found.conversations)
@@ -179,7 +180,7 @@ class Building:
         named = {entity.entity_id for entity in found.entities}
         shown = [hit.item for hit in (*found.hits, *found.further)]
         block = await beside_loop(
-            _work_of((*top, *shown, *conversations)) + wanted.max_tokens,
+            work_of_lines((*top, *shown, *conversations), style) + wanted.max_tokens,
             render,
             PromptContext(
                 profile=profile,
@@ -271,9 +272,14 @@ def _conversation_of(hit: Hit) -> str | None:
     return hit.item.conversation_id if isinstance(hit.item, Summary) else None
 
 
-def _work_of(items: Sequence[Item]) -> int:
+def work_of_lines(items: Sequence[Item], style: str) -> int:
     """Approximate number of characters to be read for the lines of items; kept ones have none."""
-    return _WORK_OF_AN_ITEM * sum(isinstance(item, Chunk) or not written(item) for item in items)
+    texts = [
+        item.summary if isinstance(item, Summary) else item.content
+        for item in items
+        if isinstance(item, Chunk) or not written(item, style)
+    ]
+    return sum(min(max(_LEAST_WORK, len(text)), _MOST_WORK) for text in texts)
 
 
 def _relevant(previous: Sequence[Hit], hits: Sequence[Hit]) -> list[RelevantItem]:

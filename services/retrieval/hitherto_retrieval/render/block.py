@@ -24,6 +24,7 @@ from hitherto_retrieval.render.layouts import (
     relevant_context,
     what_you_know,
 )
+from hitherto_retrieval.render.lines import Lines
 from hitherto_retrieval.render.tokens import CountTokens, estimated_tokens
 from hitherto_retrieval.render.values import ELLIPSIS
 
@@ -79,11 +80,12 @@ def render(
             "The fence id must be 8 to 64 ASCII letters and digits; make a random one."
         )
     today = _day_of(context.today)
+    lines = Lines.of(context, template, annotate=annotate)
     if template == CUSTOM:
-        layout, by_name = custom_layout(context, custom_template, annotate=annotate)
+        layout, by_name = custom_layout(context, custom_template, lines)
         frame = f"{fixed_text(custom_template)}\n"
     elif template in _BUILT_IN:
-        layout = _BUILT_IN[template](context, annotate=annotate)
+        layout = _BUILT_IN[template](context, lines)
         by_name = {}
         frame = "".join(f"{line}\n" for line in (layout.opening, layout.closing) if line)
     else:

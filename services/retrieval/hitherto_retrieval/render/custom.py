@@ -44,7 +44,7 @@ def check_custom_template(text: str) -> str | None:
 
 
 def custom_layout(
-    context: PromptContext, text: str, *, annotate: bool
+    context: PromptContext, text: str, lines: Lines
 ) -> tuple[PromptLayout, dict[str, Section]]:
     """The sections of the placeholders in `text`; a repeated placeholder counts twice.
 
@@ -57,7 +57,6 @@ def custom_layout(
     if problem := check_custom_template(text):
         raise ValueError(f"The custom template {problem}.")
     copies = Counter(_PLACEHOLDER.findall(text))
-    lines = Lines.of(context, annotate=annotate)
     shown = len(context.relevant) if copies["relevant"] else 0
     known = material(context, lines, memory_items=shown)
     sections = {

@@ -141,9 +141,8 @@ def _tells(summary: Summary, opened: Collection[str | None]) -> bool:
     return bool(summary.summary) or not told
 
 
-def about_the_user(context: PromptContext, *, annotate: bool) -> PromptLayout:
+def about_the_user(context: PromptContext, lines: Lines) -> PromptLayout:
     """`[ABOUT THE USER]` … `[END ABOUT THE USER]` of document 004."""
-    lines = Lines.of(context, annotate=annotate)
     known = material(context, lines)
     memories = [
         (lines.memory(one, f"- {achieved_tag(one)}"), score) for one, score in known.memories
@@ -158,9 +157,8 @@ def about_the_user(context: PromptContext, *, annotate: bool) -> PromptLayout:
     return _planned(context, sections, opening="[ABOUT THE USER]", closing="[END ABOUT THE USER]")
 
 
-def what_you_know(context: PromptContext, *, annotate: bool) -> PromptLayout:
+def what_you_know(context: PromptContext, lines: Lines) -> PromptLayout:
     """`--- WHAT YOU KNOW ABOUT THIS USER ---` with `- [TYPE] …` lines, of document 002."""
-    lines = Lines.of(context, annotate=annotate)
     known = material(context, lines)
     heading = "--- WHAT YOU KNOW ABOUT THIS USER ---"
     labels = {PREFERENCE: "[PREFERENCE]", LEARNT: "[PREFERENCE, learnt]"}
@@ -180,9 +178,8 @@ def what_you_know(context: PromptContext, *, annotate: bool) -> PromptLayout:
     return _planned(context, sections, gap=True)
 
 
-def markdown(context: PromptContext, *, annotate: bool) -> PromptLayout:
+def markdown(context: PromptContext, lines: Lines) -> PromptLayout:
     """`## About the User:` and numbered past interactions of document 001."""
-    lines = Lines.of(context, annotate=annotate)
     known = material(context, lines)
     memories = [
         (lines.memory(one, achieved_tag(one) or f"[{one.type}] "), score)
@@ -199,12 +196,11 @@ def markdown(context: PromptContext, *, annotate: bool) -> PromptLayout:
     return _planned(context, sections, instructions=instructions, gap=True)
 
 
-def relevant_context(context: PromptContext, *, annotate: bool) -> PromptLayout:
+def relevant_context(context: PromptContext, lines: Lines) -> PromptLayout:
     """`## Relevant Context:` with 5 items and `## Known Entities:` with 10, of document 003.
 
     Further candidates for a question follow, one line each.
     """
-    lines = Lines.of(context, annotate=annotate)
     known = material(context, lines, memory_items=MAX_CONTEXT_ITEMS)
     first, others = known.items[:MAX_CONTEXT_ITEMS], known.items[MAX_CONTEXT_ITEMS:]
     profile = Section(profile_entries(known.lines), "## About the User:")

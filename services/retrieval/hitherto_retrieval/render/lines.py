@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, tzinfo
 
 from hitherto_retrieval.render.budget import Entry
 from hitherto_retrieval.render.context import PromptContext, RelevantItem
@@ -59,12 +59,12 @@ class Lines:
     _places: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, context: PromptContext, *, annotate: bool) -> Lines:
-        """The lines of `context`."""
+    def of(cls, context: PromptContext, template: str, *, annotate: bool) -> Lines:
+        """The lines of `context` in a template."""
         known = [*context.conversations, *(i.summary_of for i in context.relevant if i.summary_of)]
         named = (one for one in known if one.title and one.title != NEUTRAL_TITLE)
         summaries = {one.conversation_id: one for one in named}
-        style = f"{annotate} {context.dated} {context.zone} "
+        style = style_of(template, annotate=annotate, dated=context.dated, zone=context.zone)
         lines = cls(context, annotate, summaries, style)
         lines.opened.update(item.said_in for item in context.relevant if lines._opens(item))
         return lines
@@ -215,9 +215,21 @@ def type_tag(memory: Memory) -> str:
     return achieved_tag(memory) or f"[{memory.type.upper()}] "
 
 
-def written(item: Memory | Message | Summary) -> bool:
-    """Whether a line of the item is kept, so that it need not be read again."""
-    return item.kept is not None and (_LINE in item.kept or _OUTLINE in item.kept)
+def style_of(template: str, *, annotate: bool, dated: bool, zone: tzinfo) -> str:
+    """What all lines of a context have in common; what a kept line begins its key with."""
+    return f"{template} {annotate} {dated} {zone} "
+
+
+def written(item: Memory | Message | Summary, style: str) -> bool:
+    """Whether a line of the item is kept in this style, so that it need not be read again."""
+    kept = item.kept
+    if kept is not None:
+        for name in (_LINE, _OUTLINE):
+            # A thread may be adding a line.
+            for of in tuple(kept.get(name, ())):
+                if of.startswith(style):
+                    return True
+    return False
 
 
 def _known(kept: Kept | None, name: str, of: str) -> Entry | None:
