@@ -1,32 +1,33 @@
-"""What is kept of contexts with a user's sections: the same again, and never much."""
+"""What is kept of contexts with a user's snapshot: the same again, and never much."""
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import pytest
+
 from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto_retrieval.handlers.incoming import BALANCED
-from hitherto_retrieval.handlers.replies import MOST_BYTES_KEPT, context_reply
+from hitherto_retrieval.handlers.replies import context_reply
 from hitherto_retrieval.render.block import render
 from hitherto_retrieval.render.context import PromptContext
 from hitherto_retrieval.search.legs import Legs
 from hitherto_retrieval.search.question import Question, SearchOutcome
 from hitherto_retrieval.storage.filters import Filters
-from hitherto_retrieval.user_context import (
-    MOST_CHARACTERS_KEPT,
-    MOST_KEPT,
-    Alike,
-    ContextRequest,
-    UserContext,
-)
+from hitherto_retrieval.user_context import MOST_KEPT, ContextRequest, KeptContexts, UserContext
 from hitherto_shared.clock import utc_now
-from hitherto_shared.models import Kept, Memory, Profile
+from hitherto_shared.models import Memory, Profile
 from tests.unit.render_samples import FENCE_ID, memory
 
 ZONE = ZoneInfo("UTC")
+ROOM = 128 * 1024
+SMALL_ROOM = 16 * 1024
+PROFILE = Profile("ana")
 WANTED = ContextRequest(
     question=Question("", 10, Filters(), utc_now(), BALANCED),
     conversation_id=None,
@@ -41,10 +42,16 @@ WANTED = ContextRequest(
 )
 
 
-def told(memories: Sequence[Memory]) -> UserContext:
+def told(memories: Sequence[Memory], wanted: ContextRequest = WANTED) -> UserContext:
     """A context with these memories alone."""
-    block = render(PromptContext(memories=memories), "markdown", 1_000_000, fence_id=FENCE_ID)
-    return UserContext(Profile("ana"), memories, SearchOutcome(), (), (), (), (), block, {})
+    block = render(
+        PromptContext(memories=memories),
+        wanted.template,
+        1_000_000,
+        fence_id=FENCE_ID,
+        custom_template=wanted.custom_template,
+    )
+    return UserContext(PROFILE, memories, SearchOutcome(), (), (), (), (), block)
 
 
 def listed(*numbers: int, content: str = "Tea.") -> list[Memory]:
@@ -52,9 +59,9 @@ def listed(*numbers: int, content: str = "Tea.") -> list[Memory]:
 
 
 def test_a_context_is_found_again_by_its_form_its_zone_and_its_list() -> None:
-    kept: Kept = {}
-    Alike(kept, WANTED, ZONE, listed(1, 2)).keep(told(listed(1, 2)))
-    assert Alike(kept, WANTED, ZONE, listed(1, 2)).known is not None
+    contexts = KeptContexts(ROOM)
+    contexts.keep(WANTED.key(ZONE, listed(1, 2)), told(listed(1, 2)))
+    assert contexts.find(WANTED.key(ZONE, listed(1, 2))) is not None
     fields: Mapping[str, Any] = {
         "conversation_id": "c1",
         "max_conversations": 4,
@@ -66,40 +73,80 @@ def test_a_context_is_found_again_by_its_form_its_zone_and_its_list() -> None:
         "line_dates": True,
     }
     others = [
-        Alike(kept, WANTED, ZONE, listed(2, 1)),
-        Alike(kept, WANTED, ZONE, listed(1)),
-        Alike(kept, WANTED, ZoneInfo("Asia/Tokyo"), listed(1, 2)),
-        Alike({}, WANTED, ZONE, listed(1, 2)),
+        WANTED.key(ZONE, listed(2, 1)),
+        WANTED.key(ZONE, listed(1)),
+        WANTED.key(ZoneInfo("Asia/Tokyo"), listed(1, 2)),
     ]
     for name, value in fields.items():
-        others.append(Alike(kept, replace(WANTED, **{name: value}), ZONE, listed(1, 2)))
-    assert [other.known for other in others] == [None] * len(others)
+        others.append(replace(WANTED, **{name: value}).key(ZONE, listed(1, 2)))
+    assert [contexts.find(other) for other in others] == [None] * len(others)
 
 
-def test_few_and_short_contexts_are_kept() -> None:
-    kept: Kept = {}
-    for number in range(1, 10):
-        Alike(kept, WANTED, ZONE, listed(number)).keep(told(listed(number)))
-    (contexts,) = kept.values()
-    assert len(contexts) == MOST_KEPT
-    long = listed(*range(20, 60), content="x" * (MOST_CHARACTERS_KEPT // 39))
-    large = replace(WANTED, custom_template="x" * MOST_CHARACTERS_KEPT)
-    for wanted, memories in ((WANTED, long), (large, listed(70))):
-        Alike(kept, wanted, ZONE, memories).keep(told(memories))
-        assert Alike(kept, wanted, ZONE, memories).known is None
+def test_few_contexts_are_kept_and_the_oldest_ones_leave() -> None:
+    contexts = KeptContexts(ROOM)
+    keys = [WANTED.key(ZONE, listed(number)) for number in range(1, 10)]
+    for number, key in enumerate(keys, 1):
+        contexts.keep(key, told(listed(number)))
+    found = [contexts.find(key) is not None for key in keys]
+    assert found == [False] * (len(keys) - MOST_KEPT) + [True] * MOST_KEPT
+    # A large one leaves room for fewer.
+    large = listed(20, content="x" * (ROOM - 8 * 1024))
+    contexts.keep(WANTED.key(ZONE, large), told(large))
+    assert contexts.find(WANTED.key(ZONE, large)) is not None
+    assert sum(contexts.find(key) is not None for key in keys) < MOST_KEPT - 1
+    # One that is too large leaves the others alone.
+    larger = listed(21, content="x" * ROOM)
+    contexts.keep(WANTED.key(ZONE, larger), told(larger))
+    assert contexts.find(WANTED.key(ZONE, larger)) is None
+    assert contexts.find(WANTED.key(ZONE, large)) is not None
 
 
-def test_a_kept_reply_is_the_reply_written_anew_and_tells_how_memories_were_used() -> None:
+@pytest.mark.parametrize("letter", ["e", "é", "ế", "🙂"])
+@pytest.mark.parametrize("room", [SMALL_ROOM, ROOM])
+@pytest.mark.parametrize(
+    ("count", "characters", "of_template"), [(5, 10, 7_900), (5, 10, 1_500), (100, 60, 0)]
+)
+def test_what_is_kept_takes_no_more_bytes_than_there_is_room_for(
+    letter: str, room: int, count: int, characters: int, of_template: int
+) -> None:
+    """In any script, with long templates of the caller's own, and usage that differs each time."""
+    held = listed(*range(1, count + 1), content=letter * characters)
+    fields: Mapping[str, Any] = {}
+    if of_template:
+        fields = {"template": "custom", "custom_template": letter * of_template + "{{memories}}"}
+
+    def keep(contexts: KeptContexts) -> None:
+        for number in range(MOST_KEPT):
+            # Strings and memories of its own, as those of a request and of a new list are.
+            given: Mapping[str, Any] = {
+                name: "".join([*value]) if name == "custom_template" else value
+                for name, value in fields.items()
+            }
+            wanted = replace(WANTED, max_tokens=1_000_000 - number, **given)
+            used = [replace(each, access_count=number) for each in held]
+            context_reply(found := told(used, wanted), Legs())
+            contexts.keep(wanted.key(ZONE, used), found)
+
+    # Lines and bytes that are kept with the memories themselves.
+    keep(KeptContexts(room))
+    gc.collect()
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        contexts = KeptContexts(room)
+        keep(contexts)
+        gc.collect()
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert after - before <= room
+    del contexts
+
+
+def test_a_reply_written_again_is_the_same_and_tells_how_memories_were_used() -> None:
     context = told(listed(1, 2))
     first = context_reply(context, Legs())
-    assert context.kept
     assert context_reply(context, Legs()) == first
     used = replace(context, memories=[replace(each, access_count=7) for each in context.memories])
     reply = pb.GetContextResponse.FromString(context_reply(used, Legs()))
     assert [each.access_count for each in reply.memories] == [7, 7]
-
-
-def test_large_items_of_a_reply_are_not_kept() -> None:
-    context = told(listed(1, content="x" * MOST_BYTES_KEPT))
-    assert len(context_reply(context, Legs())) > MOST_BYTES_KEPT
-    assert not context.kept

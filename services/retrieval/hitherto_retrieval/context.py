@@ -35,7 +35,7 @@ from hitherto_retrieval.storage.chunks import Chunk
 from hitherto_retrieval.storage.people import UserReadState
 from hitherto_retrieval.storage.previous_items import LastAnswer
 from hitherto_retrieval.storage.statement import Statement, asking_at
-from hitherto_retrieval.user_context import Alike, ContextRequest, UserContext
+from hitherto_retrieval.user_context import ContextRequest, UserContext
 from hitherto_retrieval.withheld import repeating, work_of
 from hitherto_shared.database.pool import Reads
 from hitherto_shared.models import (
@@ -153,32 +153,26 @@ class Building:
         zone = ZoneInfo(self.user.time_zone or "UTC")
         today = wanted.question.reference_time.astimezone(zone).date() if dated else None
         fence_id = secrets.token_hex(8)
-        alike = None
-        if sections.kept is not None and self._searching is None and not previous:
-            alike = Alike(sections.kept, wanted, zone, top)
-            known = alike.known
+        opener, contexts = self._opener, sections.contexts
+        # Nothing that is held is sealed.
+        if contexts is None:
+            profile = next(iter(await opener.whole([profile])), None)
+            top, conversations = await opener.whole(top), await opener.whole(conversations)
+        if opener.asked:
+            report_sealed(opener, legs, seconds)
+        key: Hashable = None
+        if contexts is not None and self._searching is None and not previous:
+            key = wanted.key(zone, top)
+            known = contexts.find(key)
             if known is not None:
                 block = fenced_again(known.block, fence_id, today, self._count_tokens)
                 if block is not None:
                     return replace(known, memories=top, block=block)
-        opener = self._opener
-        # Nothing that is held is sealed.
-        if sections.kept is None:
-            profile = next(iter(await opener.whole([profile])), None)
-            top, conversations = await opener.whole(top), await opener.whole(conversations)
-        previous = [
-            replace(each, item=item)
-            for each in previous
-            for item in await opener.whole([each.item])
-        ]
-        previous = await beside_loop(to_be_read(previous), for_a_prompt, previous)
-        style = style_of(wanted.template, annotate=wanted.annotate, dated=dated, zone=zone)
-        if opener.asked:
-            report_sealed(opener, legs, seconds)
         conversations = self._in_order(conversations, found.conversations)
         found, previous, conversations = await self._shown(found, previous, conversations, profile)
         named = {entity.entity_id for entity in found.entities}
         shown = [hit.item for hit in (*found.hits, *found.further)]
+        style = style_of(wanted.template, annotate=wanted.annotate, dated=dated, zone=zone)
         block = await beside_loop(
             work_of_lines((*top, *shown, *conversations), style) + wanted.max_tokens,
             render,
@@ -215,10 +209,9 @@ class Building:
             entities=entities,
             preferences=preferences,
             block=block,
-            kept=None if alike is None else {},
         )
-        if alike is not None:
-            alike.keep(made)
+        if contexts is not None and key is not None:
+            contexts.keep(key, made)
         return made
 
     async def _read_previous(self, database: Reads) -> list[Hit]:
@@ -228,11 +221,17 @@ class Building:
         named = await named_by(self._previous.answer, conversation_id, self._opener)
         if not named:
             return []
-        return await database.run(
+        found = await database.run(
             lambda connection: read_previous(connection, self._scope, conversation_id, named),
             timeout=self._deadline - asyncio.get_running_loop().time(),
             repeatable=True,
         )
+        opened = [
+            replace(each, item=item)
+            for each in found
+            for item in await self._opener.whole([each.item])
+        ]
+        return await beside_loop(to_be_read(opened), for_a_prompt, opened)
 
     def _in_order(self, recent: Sequence[Summary], about: Sequence[Summary]) -> list[Summary]:
         """The ongoing conversation, those about the question, then the most recent."""

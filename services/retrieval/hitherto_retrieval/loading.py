@@ -24,8 +24,8 @@ from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Kept, Scope
 
 MOST_MEMORIES = 3_000
-_MOST_KEPT, _SHARE_KEPT = 128 * 1024, 8
-"""Approximate bytes of the contexts that are kept (`user_context`): a part of what is held."""
+_LEAST_ROOM, _MOST_ROOM, _SHARE_OF_ROOM = 16 * 1024, 128 * 1024, 8
+"""Bytes for the contexts that are kept (`user_context`): a part of what is held, within bounds."""
 _ONE_STATE = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 
 State = tuple[int, tuple[str, int]]
@@ -56,10 +56,23 @@ class Snapshot:
 
     @property
     def size(self) -> int:
-        """Approximate size in bytes, with what will be kept."""
+        """Approximate size in bytes, with the room for what will be kept."""
+        held = self._held
+        return held + _room_beside(held)
+
+    @property
+    def room(self) -> int:
+        """The bytes for contexts that are kept with it."""
+        return _room_beside(self._held)
+
+    @property
+    def _held(self) -> int:
         parts = (self.memories, self.surroundings, self.messages, self.summaries)
-        held = sum(part.size for part in parts if part is not None)
-        return held + min(_MOST_KEPT, held // _SHARE_KEPT)
+        return sum(part.size for part in parts if part is not None)
+
+
+def _room_beside(held: int) -> int:
+    return min(_MOST_ROOM, max(_LEAST_ROOM, held // _SHARE_OF_ROOM))
 
 
 class Loading:

@@ -14,11 +14,12 @@ from hitherto_retrieval.storage import memories, past, people
 from hitherto_retrieval.storage.moment import PRESENT
 from hitherto_retrieval.storage.people import UserReadState
 from hitherto_retrieval.storage.statement import Answered, Asking, Statement
-from hitherto_retrieval.user_context import ContextRequest
+from hitherto_retrieval.user_context import ContextRequest, KeptContexts
 from hitherto_retrieval.withheld import SPARE
 from hitherto_shared.database.pool import Reads
-from hitherto_shared.models import Entity, Kept, Memory, Preference, Profile, Scope, Summary
+from hitherto_shared.models import Entity, Memory, Preference, Profile, Scope, Summary
 
+_CONTEXTS = "contexts"
 FRESH_PLACES = 5
 """Places of the top list for the newest memories of the last week."""
 
@@ -27,7 +28,7 @@ FRESH_PLACES = 5
 class Sections:
     """The contents of the sections.
 
-    `kept` is for what is derived from them, if they outlive the call.
+    `contexts` are those kept with the snapshot that they are of, if they are of one.
     """
 
     profile: Profile | None
@@ -35,7 +36,7 @@ class Sections:
     top: Sequence[Memory]
     conversations: Sequence[Summary]
     entities: Sequence[Entity]
-    kept: Kept | None = None
+    contexts: KeptContexts | None = None
 
 
 class SectionsAsked:
@@ -91,7 +92,13 @@ class SectionsAsked:
             for preference in preferences.answer
             if self._known_at is None or preference.updated_at <= self._known_at
         ]
-        return Sections(profile.answer, known, top.answer, conversations.answer, entities.answer)
+        return Sections(
+            profile=profile.answer,
+            preferences=known,
+            top=top.answer,
+            conversations=conversations.answer,
+            entities=entities.answer,
+        )
 
     def _at_hand(self, held: Snapshot, user: UserReadState) -> Sections:
         assert self._expected is not None
@@ -101,13 +108,16 @@ class SectionsAsked:
             top = held.memories.newest(uses, user.at, limit=limit)
         else:
             top = held.memories.top(uses, user.at, limit=limit, fresh=self._fresh)
+        contexts: KeptContexts | None = held.kept.get(_CONTEXTS)
+        if contexts is None:
+            contexts = held.kept[_CONTEXTS] = KeptContexts(held.room)
         return Sections(
-            around.profile,
-            around.preferences,
-            top,
-            around.recent(first=wanted.conversation_id, limit=self._summaries),
-            around.known(named=self._named, limit=wanted.max_entities),
-            held.kept,
+            profile=around.profile,
+            preferences=around.preferences,
+            top=top,
+            conversations=around.recent(first=wanted.conversation_id, limit=self._summaries),
+            entities=around.known(named=self._named, limit=wanted.max_entities),
+            contexts=contexts,
         )
 
     @property

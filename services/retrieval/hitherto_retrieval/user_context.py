@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
+from hashlib import blake2b
+from sys import getsizeof
 from zoneinfo import ZoneInfo
 
 from hitherto_retrieval.render.context import Block
 from hitherto_retrieval.search.question import Hit, Question, SearchOutcome
-from hitherto_shared.models import Entity, Kept, Memory, Preference, Profile, Summary
+from hitherto_shared.models import Entity, Memory, Preference, Profile, Summary
 
-_CONTEXTS = "contexts"
 MOST_KEPT = 4
-MOST_CHARACTERS_KEPT = 16 * 1024
-"""How many contexts are kept with a user's sections, and how long block and template may be."""
+"""How many contexts are kept with a user's snapshot."""
+_BYTES_OF_A_CONTEXT, _BYTES_OF_A_LINE = 2 * 1024, 32
+"""What a kept context takes besides its text, and for each item that it names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,27 +34,34 @@ class ContextRequest:
     annotate: bool
     line_dates: bool | None = None
 
-    @property
-    def form(self) -> Hashable:
-        """What a context depends on besides the day and what is known about the user."""
+    def key(self, zone: ZoneInfo, memories: Sequence[Memory]) -> Hashable:
+        """What a context without a question depends on besides the day and the user's snapshot.
+
+        Args:
+            zone: The user's time zone.
+            memories: The top list.
+        """
+        template: str | bytes = self.template
+        if self.custom_template:
+            # Its digest is as good as the text, which may be long.
+            template = blake2b(self.custom_template.encode(), digest_size=16).digest()
         return (
             self.conversation_id,
             self.max_conversations,
             self.max_entities,
             self.max_tokens,
-            self.template,
-            self.custom_template,
+            template,
             self.annotate,
             self.line_dates,
+            zone.key,
+            # Unlike a UUID, a number is hashed at once.
+            tuple([memory.memory_id.int for memory in memories]),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class UserContext:
-    """What is known, structured and as a block for a prompt.
-
-    `kept` is for what is derived from all but the usage of memories, if that outlives the call.
-    """
+    """What is known, structured and as a block for a prompt."""
 
     profile: Profile
     memories: Sequence[Memory]
@@ -62,36 +71,41 @@ class UserContext:
     entities: Sequence[Entity]
     preferences: Sequence[Preference]
     block: Block
-    kept: Kept | None = None
 
 
-class Alike:
-    """The contexts without a question that are kept with a user's sections, of one form and list.
+class KeptContexts:
+    """The contexts without a question that are kept with a user's snapshot; used on the loop only.
 
     Args:
-        kept: What is kept with the sections.
-        wanted: The form of the context.
-        zone: The user's time zone.
-        memories: The list.
+        room: How many bytes they may take, which the size of the snapshot counts.
     """
 
-    def __init__(
-        self, kept: Kept, wanted: ContextRequest, zone: ZoneInfo, memories: Sequence[Memory]
-    ) -> None:
-        self._contexts: dict[Hashable, UserContext] = kept.setdefault(_CONTEXTS, {})
-        # Unlike a UUID, a number is hashed at once.
-        self._of = wanted.form, zone, tuple([memory.memory_id.int for memory in memories])
-        self._room = MOST_CHARACTERS_KEPT - len(wanted.custom_template)
+    def __init__(self, room: int) -> None:
+        self._room = room
+        self._kept: dict[Hashable, tuple[UserContext, int]] = {}
+
+    def find(self, key: Hashable) -> UserContext | None:
+        """A context that differs from the one wanted in its fence, its day and usage at most."""
+        found = self._kept.get(key)
+        return None if found is None else found[0]
+
+    def keep(self, key: Hashable, context: UserContext) -> None:
+        """Keep a context, in place of the oldest ones if there are too many or they are too large.
+
+        Its memories are not kept, only which they are.
+        """
+        block = context.block
+        if block.body is None:
+            return
+        lines = len(context.memories) + len(context.conversations) + len(context.entities)
+        size = _BYTES_OF_A_CONTEXT + _BYTES_OF_A_LINE * lines + getsizeof(block.body.text)
+        if size > self._room:
+            return
+        self._kept.pop(key, None)
+        self._kept[key] = replace(context, memories=(), block=replace(block, text="")), size
+        while len(self._kept) > MOST_KEPT or self._size > self._room:
+            del self._kept[next(iter(self._kept))]
 
     @property
-    def known(self) -> UserContext | None:
-        """A context that differs from the one wanted in its fence, its day and usage at most."""
-        return self._contexts.get(self._of)
-
-    def keep(self, context: UserContext) -> None:
-        """Keep a context in place of the oldest one."""
-        if context.block.body is not None and len(context.block.text) <= self._room:
-            block = replace(context.block, text="")
-            self._contexts[self._of] = replace(context, memories=(), block=block)
-            for oldest in list(self._contexts)[:-MOST_KEPT]:
-                self._contexts.pop(oldest, None)
+    def _size(self) -> int:
+        return sum(size for _, size in self._kept.values())

@@ -6,7 +6,7 @@ fields followed by these: fields may come in any order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from functools import cache, lru_cache
 from struct import Struct
@@ -54,8 +54,6 @@ _LEG_STATES = {
     "failed": search_pb2.LEG_STATE_FAILED,
 }
 _WIRE = "wire"
-MOST_BYTES_KEPT = 32 * 1024
-"""Up to which size the items of a reply are kept with a context."""
 
 Written = TypeVar("Written", Memory, Message, Summary, Entity, Profile, Preference)
 
@@ -88,20 +86,9 @@ def context_reply(found: UserContext, legs: Legs) -> bytes:
         "legs": _legs(legs),
         "degraded": legs.degraded,
     }
-    items: tuple[Sequence[Memory], bytes] | None = None
-    if found.kept is not None:
-        items = found.kept.get(_WIRE)
-    if items is None or items[0] is not found.memories:
-        items = found.memories, _items(found)
-        if found.kept is not None and len(items[1]) <= MOST_BYTES_KEPT:
-            found.kept[_WIRE] = items
-    return pb.GetContextResponse(**reply).SerializeToString() + items[1]
-
-
-def _items(found: UserContext) -> bytes:
-    """The fields of a context that hold items."""
     return b"".join(
         [
+            pb.GetContextResponse(**reply).SerializeToString(),
             *[_memory(_CONTEXT["memories"], each) for each in found.memories],
             _written(_CONTEXT["profile"], found.profile, profile_message),
             *_fields(_CONTEXT["relevant"], map(_result, found.found.hits)),
@@ -128,6 +115,11 @@ def search_reply(found: SearchOutcome, legs: Legs, *, explain: bool) -> bytes:
             *_all_written(_SEARCH["entities"], found.entities, entity_message),
         ]
     )
+
+
+def written(item: Item) -> bool:
+    """Whether the bytes of a memory are kept, so that they need not be written again."""
+    return isinstance(item, Memory) and item.kept is not None and _WIRE in item.kept
 
 
 def _field(tag: bytes, content: bytes) -> bytes:

@@ -27,7 +27,7 @@ from hitherto_retrieval.handlers.incoming import (
 )
 from hitherto_retrieval.handlers.people import PeopleCalls
 from hitherto_retrieval.handlers.reading import UserChecks
-from hitherto_retrieval.handlers.replies import context_reply, search_reply
+from hitherto_retrieval.handlers.replies import context_reply, search_reply, written
 from hitherto_retrieval.handlers.sessions import SessionCalls
 from hitherto_retrieval.readers import Readers
 from hitherto_retrieval.render.custom import check_custom_template
@@ -138,8 +138,7 @@ class RetrievalHandlers(
         found = await building.finish(reading.database, legs)
         if _counts_access(request):
             self._accesses.returned(reading.scope, _memories_in(found))
-        # One that is kept has been written before.
-        items = [] if found.kept else [*found.memories, *(hit.item for hit in found.found.hits)]
+        items = [*found.memories, *(hit.item for hit in found.found.hits)]
         return await beside_loop(_work_of(items), context_reply, found, legs)
 
     async def SearchMemories(  # type: ignore[override]
@@ -283,11 +282,12 @@ def _list_reply(found: Sequence[Memory], token: str, total: int) -> pb.ListMemor
 
 
 def _work_of(items: Sequence[Item]) -> int:
-    """Approximate bytes on the wire, of which free-form JSON may be most."""
+    """Approximate bytes to be written on the wire, of which free-form JSON may be most."""
+    unwritten = [item for item in items if not written(item)]
     free = sum(
-        bool(item.metadata) + bool(item.context) for item in items if isinstance(item, Memory)
+        bool(item.metadata) + bool(item.context) for item in unwritten if isinstance(item, Memory)
     )
-    return _BYTES_OF_AN_ITEM * len(items) + _BYTES_OF_JSON * free
+    return _BYTES_OF_AN_ITEM * len(unwritten) + _BYTES_OF_JSON * free
 
 
 def _counts_access(request: pb.GetContextRequest | pb.SearchMemoriesRequest) -> bool:
