@@ -7,10 +7,12 @@ through the public calls, with writes in between.
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from types import SimpleNamespace
 from typing import Any
 
@@ -88,8 +90,9 @@ async def pair(
         conninfo = stack.enter_context(new_database(postgres))
         patching = stack.enter_context(pytest.MonkeyPatch.context())
         patching.setattr(retrieval, "Snapshots", held)
-        # The tokens of a random id would decide what fits.
-        patching.setattr(context, "secrets", SimpleNamespace(token_hex=lambda size: "0a" * size))
+        # The tokens of a random id would decide what fits; these have as many as each other.
+        ids = (f"{number:09}fedcbaf" for number in count(1))
+        patching.setattr(context, "secrets", SimpleNamespace(token_hex=lambda size: next(ids)))
         settings = {**token_settings(folder), "data_dir": folder / "data"}
         services = await stack.enter_async_context(
             both_services(conninfo, snapshot_memory_mb=16, **settings)
@@ -184,12 +187,24 @@ def refreshes() -> float:
     return REGISTRY.get_sample_value("hitherto_snapshot_loads_total", {"kind": "changes"}) or 0.0
 
 
+def _unfenced(reply: Any) -> str:
+    """The id of the fence of a reply's block, which is replaced by one that is always the same."""
+    if isinstance(reply, retrieval_service_pb2.SearchMemoriesResponse):
+        return ""
+    found = re.match(r"<<<hitherto:memory (\w+): ", reply.prompt_block)
+    if found is None:
+        return ""
+    reply.prompt_block = reply.prompt_block.replace(found[1], "the-id")
+    return found[1]
+
+
 def _comparable(reply: Any) -> tuple[Any, Any]:
     """A reply without what two calls differ in: times, counts of use, and what these decide.
 
     Its scores with their parts stand apart, as near as two ways to add up cosines come. The block
     depends on use only if it was asked for memories by their importance.
     """
+    _unfenced(reply)
     for leg in reply.legs:
         leg.ClearField("duration")
     if isinstance(reply, retrieval_service_pb2.SearchMemoriesResponse):
@@ -340,7 +355,8 @@ async def test_a_kept_context_is_the_databases_own(stage: Stage) -> None:
     """D1, D2: all of it, in any form, while memories are changed, told, and told again."""
     chance = random.Random(11)
     known = [(await save(stage.services, f"Ana likes {what}")).memory.id for what in "ABCDE"]
-    blocks = set()
+    blocks: set[str] = set()
+    fences: list[str] = []
     for _ in range(6):
         with suppress(grpc.aio.AioRpcError):
             await _change(stage, chance, known)
@@ -355,13 +371,95 @@ async def test_a_kept_context_is_the_databases_own(stage: Stage) -> None:
                 form.line_dates = chance.random() < 0.7
         for form in chance.choices(forms, k=6):
             for _ in range(2):
-                held, plain = await stage.replies("GetContext", form)
-                for leg in (*held.legs, *plain.legs):
-                    leg.ClearField("duration")
+                held, plain, ids = await whole_contexts(stage, form)
                 assert held == plain
                 blocks.add(held.prompt_block)
+                fences += ids
                 tell(stage.conninfo, "ana", chance.choice(known))
     assert len(blocks) > 12
+    assert len(set(fences)) == len(fences) > 24
+
+
+async def test_a_context_with_a_query_is_not_one_kept_without(stage: Stage) -> None:
+    """D16: of the same form, in turns."""
+    for what in ("tea", "bread", "honey"):
+        await save(stage.services, f"Ana likes {what}")
+    form = partial(
+        retrieval_service_pb2.GetContextRequest,
+        user_id="ana",
+        max_memories=1,
+        max_tokens=4_000,
+        line_dates=False,
+        count_access=False,
+    )
+    for query in ("", "tea", "", "", "honey", "honey", ""):
+        held, plain = await stage.both("GetContext", form(query=query))
+        assert held == plain
+        assert bool(held[0].relevant) == bool(query)
+
+
+async def test_what_the_last_answer_rested_on_is_kept_in_no_context(stage: Stage) -> None:
+    """F4: an item that expires is left out of the next context, and its line of the block."""
+    await save(stage.services, "Ana likes tea")
+    saved = await save(stage.services, "Ana has a guest card")
+    answered = talk("What do I have?", ("assistant", "A guest card."))
+    answered.messages[1].context_items.add(id=saved.memory.id, relevance=0.9)
+    await learn(stage.services, answered)
+    # A list would change with what expires.
+    form = retrieval_service_pb2.GetContextRequest(
+        user_id="ana", conversation_id="c1", max_memories=0, count_access=False
+    )
+    for _ in range(2):
+        held, plain, _ = await whole_contexts(stage, form)
+        assert held == plain
+        assert [each.memory.id for each in held.previous_items] == [saved.memory.id]
+    # As time does, which raises no revision, and so without triggers.
+    with psycopg.connect(stage.pair.shared.superuser_conninfo) as connection:
+        connection.execute("SET session_replication_role = replica")
+        connection.execute(
+            "UPDATE hitherto.memories SET expires_at = clock_timestamp()"
+            " WHERE memory_id::text = %s",
+            (saved.memory.id,),
+        )
+    for _ in range(2):
+        held, plain, _ = await whole_contexts(stage, form)
+        assert held == plain
+        assert not held.previous_items
+        assert "guest card" not in held.prompt_block.partition("Recent conversations")[0]
+
+
+async def test_memories_of_a_kept_context_count_as_told(stage: Stage) -> None:
+    """D11: each time it is told."""
+    for what in ("tea", "bread", "honey"):
+        await save(stage.services, f"Ana likes {what}")
+    asked = retrieval_service_pb2.GetContextRequest(user_id="ana", count_access=False)
+    await stage.come_back("GetContext", asked)
+    asked.count_access = True
+    for _ in range(6):
+        assert len((await stage.services.retrieval.GetContext(asked)).memories) == 3
+    counts = "SELECT access_count FROM hitherto.memory_access"
+    await until(lambda: rows(stage.conninfo, counts) == [(6,)] * 3, seconds=30)
+
+
+async def test_the_room_for_kept_contexts_counts(stage: Stage) -> None:
+    """Also of a user of whom little is known."""
+    await save(stage.services, "Ana likes tea")
+    asked = retrieval_service_pb2.GetContextRequest(user_id="ana")
+    await stage.come_back("GetContext", asked)
+    snapshot = stage.pair.snapshots.believed(stage.scope()).snapshot
+    assert snapshot is not None
+    assert snapshot.room == 16 * 1024
+    assert snapshot.size >= snapshot.memories.size + snapshot.room
+
+
+async def whole_contexts(
+    stage: Stage, form: retrieval_service_pb2.GetContextRequest
+) -> tuple[Any, Any, list[str]]:
+    """The contexts from what is held and by the database, without times and fences; the fences."""
+    held, plain = await stage.replies("GetContext", form)
+    for leg in (*held.legs, *plain.legs):
+        leg.ClearField("duration")
+    return held, plain, [found for reply in (held, plain) if (found := _unfenced(reply))]
 
 
 def tell(conninfo: str, user: str, memory_id: str) -> None:
