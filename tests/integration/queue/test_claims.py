@@ -324,7 +324,7 @@ async def test_claiming_does_not_read_finished_jobs(stage: Stage) -> None:
     await stage.rows("ANALYZE jobs")
     scans = list(scans_of(await plan_of_a_claim(stage, "FORMAT JSON")))
     on_jobs = [scan for scan in scans if scan.get("Relation Name") == "jobs"]
-    assert len(on_jobs) == 7
+    assert len(on_jobs) == 6
     assert "Seq Scan" not in {scan["Node Type"] for scan in on_jobs}
     used = [scan["Index Name"] for scan in on_jobs]
     assert "jobs_pkey" in used
@@ -338,7 +338,9 @@ async def test_claiming_does_not_read_finished_jobs(stage: Stage) -> None:
     assert len(await stage.claim()) == 3
 
 
-async def plan_of_a_claim(stage: Stage, options: str) -> dict[str, Any]:
+async def plan_of_a_claim(
+    stage: Stage, options: str, resting: str = "consolidation"
+) -> dict[str, Any]:
     """How a claim, which is undone, is executed."""
     values = {
         "worker": "test",
@@ -346,7 +348,7 @@ async def plan_of_a_claim(stage: Stage, options: str) -> dict[str, Any]:
         "tenant_wide": 1,
         "lease": 60.0,
         "tenants": [TENANT],
-        "kinds": ["consolidation"],
+        "kinds": [resting],
         "channel": "test",
     }
     async with (
@@ -408,6 +410,33 @@ async def test_thousands_of_jobs_of_one_user_hold_up_no_claim(
         # Each of the jobs some times; each with each is millions.
         assert read < 20 * each * len(users)
         assert whose(await stage.claim()) == expected
+
+
+_TRANSCRIPTS_THEN_DOCUMENTS = """
+INSERT INTO jobs (job_id, tenant_id, user_id, kind, state, conversation_id, range_from, range_to,
+                  max_attempts)
+SELECT gen_random_uuid(), %(tenant_id)s, 'u' || n %% %(users)s, 'memory-extraction', 'queued',
+       'c' || n, 1, 2, 4
+FROM generate_series(1, %(each)s * %(users)s) AS n
+UNION ALL
+SELECT gen_random_uuid(), %(tenant_id)s, 'u' || n %% %(users)s, 'document-ingestion', 'queued',
+       NULL, NULL, NULL, 4
+FROM generate_series(1, %(each)s * %(users)s) AS n
+"""
+
+
+@pytest.mark.parametrize("analysed", [False, True])
+@pytest.mark.parametrize(("users", "each"), [(2, 1_000), (20, 200)])
+async def test_transcripts_that_rest_hold_up_no_claim(
+    stage: Stage, users: int, each: int, analysed: bool
+) -> None:
+    """A spent budget leaves thousands of them, before the documents of users who take turns."""
+    await stage.rows(_TRANSCRIPTS_THEN_DOCUMENTS, tenant_id=TENANT, users=users, each=each)
+    if analysed:
+        await stage.rows("ANALYZE jobs")
+    read = rows_of(await plan_of_a_claim(stage, "ANALYZE, FORMAT JSON", "memory-extraction"))
+    # Each of the jobs some times; each document with each transcript of its user is a million.
+    assert read < 20 * 2 * each * users
 
 
 async def test_a_claim_looks_at_the_finished_jobs_of_a_user_once(stage: Stage) -> None:

@@ -32,10 +32,13 @@ ACTOR = "extraction"
 # own, and delay no user. A running job with an expired lease may start. Alone in its transaction,
 # which most claims need for nothing, it also tells every process which jobs it took.
 #
-# Of a user only the first job that is due can start. Thousands of one user may stand before those
-# of others: most of them directly follow another one, which costs less to notice than a look at the
-# user's index. Rows are compared there because that index alone has their order. Equal tenants and
-# users would permit any other, and Postgres would read all jobs for each of them.
+# Of a user only the first job that is due can start, and of messages and documents only the first
+# of all. Thousands of one user may stand before those of others: most of them directly follow
+# another one, which costs less to notice than a look at the user's index. Where users alternate,
+# each job takes such a look. A message or document ends it at the first of these even if that one
+# rests: a spent budget leaves thousands. With equal tenants and users and a comparison of rows only
+# that index is worth reading, also before Postgres has counted the jobs. LIMIT keeps the look a
+# look: as a join it would read all jobs.
 _CLAIM = """
 WITH resting AS (
     SELECT tenant_id, kind
@@ -43,7 +46,7 @@ WITH resting AS (
 ), of_users AS (
     SELECT job.job_id
     FROM (
-        SELECT job_id, tenant_id, user_id, sequence_no,
+        SELECT job_id, tenant_id, user_id, kind, sequence_no,
                lag(tenant_id) OVER arrival = tenant_id AND lag(user_id) OVER arrival = user_id
                    AS follows_another
         FROM jobs
@@ -52,20 +55,19 @@ WITH resting AS (
           AND (tenant_id, kind) NOT IN (SELECT tenant_id, kind FROM resting)
         WINDOW arrival AS (ORDER BY sequence_no)
     ) AS due
-    CROSS JOIN LATERAL (
-        SELECT j.sequence_no
-        FROM jobs AS j
-        WHERE (j.tenant_id, j.user_id) >= (due.tenant_id, due.user_id)
-          AND (j.tenant_id, j.user_id) <= (due.tenant_id, due.user_id)
-          AND j.state IN ('queued', 'failed', 'running')
-          AND j.run_after <= statement_timestamp()
-          AND (j.tenant_id, j.kind) NOT IN (SELECT tenant_id, kind FROM resting)
-        ORDER BY j.tenant_id, j.user_id, j.sequence_no
-        LIMIT 1
-    ) AS first
     JOIN jobs AS job ON job.job_id = due.job_id
     WHERE due.follows_another IS NOT TRUE
-      AND first.sequence_no = due.sequence_no
+      AND (SELECT true
+           FROM jobs AS older
+           WHERE older.tenant_id = due.tenant_id AND older.user_id = due.user_id
+             AND older.state IN ('queued', 'failed', 'running')
+             AND (older.tenant_id, older.user_id, older.sequence_no)
+                 < (due.tenant_id, due.user_id, due.sequence_no)
+             AND (older.kind IN ('memory-extraction', 'document-ingestion')
+                  AND due.kind IN ('memory-extraction', 'document-ingestion')
+                  OR older.run_after <= statement_timestamp()
+                  AND (older.tenant_id, older.kind) NOT IN (SELECT tenant_id, kind FROM resting))
+           LIMIT 1) IS NULL
       AND job.state IN ('queued', 'failed', 'running')
       AND CASE WHEN job.state = 'running' THEN job.lease_until < statement_timestamp()
                ELSE job.run_after <= statement_timestamp() END
@@ -73,16 +75,6 @@ WITH resting AS (
           SELECT FROM jobs AS other
           WHERE other.tenant_id = job.tenant_id AND other.user_id = job.user_id
             AND other.state = 'running' AND other.job_id <> job.job_id)
-      AND (job.kind NOT IN ('memory-extraction', 'document-ingestion')
-           OR first.sequence_no = (
-               SELECT j.sequence_no
-               FROM jobs AS j
-               WHERE (j.tenant_id, j.user_id) >= (due.tenant_id, due.user_id)
-                 AND (j.tenant_id, j.user_id) <= (due.tenant_id, due.user_id)
-                 AND j.state IN ('queued', 'failed', 'running')
-                 AND j.kind IN ('memory-extraction', 'document-ingestion')
-               ORDER BY j.tenant_id, j.user_id, j.sequence_no
-               LIMIT 1))
     ORDER BY due.sequence_no
     LIMIT %(limit)s
     FOR UPDATE OF job SKIP LOCKED
