@@ -127,7 +127,7 @@ UNUSABLE: Mapping[str, Kind] = {
     **{name: _words(text) for name, text in CONTENT_FAULTS.items()},
     "one_key_twice": _words(
         '{"new_memories": [{"type": "fact", "content": "The valley has fine weather.", '
-        '"source_message_ids": ["m1"]}], "new_memories": []}'
+        '"source_message_ids": ["m1"], "content": "bankrupt"}]}'
     ),
     "other_keys": _saying(new_memories=[{"typ": "fact", "text": "bankrupt"}] * 4),
     "no_objects": _saying(new_memories=["bankrupt", 5, None, []]),

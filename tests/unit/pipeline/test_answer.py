@@ -346,6 +346,36 @@ def test_row_28_ids_that_were_never_shown_are_dropped_and_counted() -> None:
     assert found.dropped == 4 + 5 + 2 + 1
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"new_memories": [{"content": "She has a cat.", "type": "fact", "content": "So what."}]}',
+        '{"profile": {"facts": {"personal": {"pet": "a cat", "pet": "a dog"}}}}',
+        '{"conversation_summary": {"title": "Cats", "summary": "Of cats.", "title": ""}}',
+    ],
+)
+def test_b8_other_values_of_a_key_are_not_lost_unseen(text: str) -> None:
+    """At any depth: JSON would keep the last, and nobody would know of the others."""
+    with pytest.raises(UnusableAnswer, match="more than once"):
+        read(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "contents"),
+    [
+        ('{"new_memories": [TEA], "new_memories": []}', ["tea"]),
+        ('{"new_memories": [], "new_memories": [TEA], "new_memories": [RAIN]}', ["tea", "rain"]),
+        ('{"new_memories": [TEA], "profile": {}, "new_memories": [TEA]}', ["tea"]),
+        ('{"new_memories": [{"type": "fact", "content": "tea", "type": "fact"}]}', ["tea"]),
+    ],
+)
+def test_b8_lists_of_a_key_are_joined(text: str, contents: list[str]) -> None:
+    """A model that always repeats a key is read all the same."""
+    for each in ("tea", "rain"):
+        text = text.replace(each.upper(), json.dumps(item(content=each)))
+    assert [new.content for new in read(text).new] == contents
+
+
 def test_row_28_an_id_twice_counts_once() -> None:
     found = answered(
         updated_memories=[{"id": "e1", "content": "first"}, {"id": "e1", "content": "second"}],

@@ -7,7 +7,6 @@ of a reply are local to the call and resolve only to what the prompt contained.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -338,29 +337,32 @@ def load_object(text: str) -> tuple[dict[str, Any], bool]:
         UnusableAnswer: There is none.
     """
     inner = unfenced(text)
-    repeated = ""
-
-    def read_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        """Note a name with several values; the outermost object is read last."""
-        nonlocal repeated
-        found = dict(pairs)
-        repeated = ""
-        if len(found) < len(pairs):
-            repeated = Counter(name for name, _ in pairs).most_common(1)[0][0]
-        return found
-
     try:
-        reply = long_json.loads(text if inner is None else inner, object_pairs_hook=read_object)
+        reply = long_json.loads(text if inner is None else inner, object_pairs_hook=_read_object)
     except long_json.TooManyValues as error:
         raise UnusableAnswer(f"the reply holds {error}") from None
     except (ValueError, RecursionError):
         raise UnusableAnswer("the reply is not JSON") from None
     if not isinstance(reply, dict):
         raise UnusableAnswer("the reply is not a JSON object")
-    if repeated:
-        # Only the last value would count: whatever the others say would be lost.
-        raise UnusableAnswer(f"the reply has the key {repeated[:40]!r} more than once")
     return reply, inner is not None
+
+
+def _read_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object with all values of each key, of which JSON would keep the last.
+
+    Raises:
+        UnusableAnswer: They are different, and no lists.
+    """
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        held = found.setdefault(name, value)
+        if held is value or held == value:
+            continue
+        if not (isinstance(held, list) and isinstance(value, list)):
+            raise UnusableAnswer(f"the reply has the key {name[:40]!r} more than once")
+        held.extend(value)
+    return found
 
 
 def _load(text: str) -> dict[str, Any]:
