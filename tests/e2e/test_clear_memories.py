@@ -25,6 +25,7 @@ from tests.e2e.privacy import SCOPES, choose, clear, context, search
 from tests.e2e.sessions import items, refusal_of
 from tests.e2e.sessions import read as read_session
 from tests.e2e.sessions import update as update_session
+from tests.e2e.sweeping import sweeping
 from tests.scripted_model import Hang, ScriptedModel, SlowDrip, StatusFault
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
@@ -54,9 +55,9 @@ FROM made, hitherto.embedding_models AS e WHERE e.active
 """
 
 _WITHOUT_A_MEMORY = """
-SELECT p.term FROM hitherto.postings AS p CROSS JOIN LATERAL unnest(p.lexical_nos) AS lexical_no
+SELECT p.term FROM hitherto.postings AS p CROSS JOIN LATERAL unnest(p.lexical_nos) AS n (number)
 WHERE NOT EXISTS (SELECT FROM hitherto.memories AS m WHERE m.user_id = p.user_id
-                  AND m.lexical_no = lexical_no)
+                  AND m.lexical_no = n.number)
 """
 
 
@@ -464,6 +465,30 @@ class TestWhatElseIsCleared:
         assert (await clear(modelled, conversations=True))["conversations"] == 4
         assert swept == 1
         assert rows(tenant_conninfo, _WITHOUT_A_MEMORY) == []
+
+    async def test_the_index_is_swept_after_a_call_that_ended_early(
+        self,
+        modelled: Services,
+        conninfo: str,
+        tenant_conninfo: str,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """Whoever called never repeats it, as after the end of their process or of ours."""
+        for n in range(2):
+            await learn(modelled, talk(f"canary:zebra{n}", conversation=f"c{n}", at=NOON))
+
+        async def breaking(*_args: Any) -> Any:
+            raise Unavailable("cut", reason="DATABASE_UNAVAILABLE")
+
+        monkeypatch.setattr(clearing, "_finish", breaking)
+        with pytest.raises(grpc.aio.AioRpcError):
+            await clear(modelled, conversations=True)
+        assert rows(tenant_conninfo, "SELECT 1 FROM hitherto.messages") == []
+        assert rows(tenant_conninfo, _WITHOUT_A_MEMORY)
+        async with sweeping(conninfo) as sweeps:
+            assert await sweeps.drop_words() == 1
+            assert rows(tenant_conninfo, _WITHOUT_A_MEMORY) == []
+            assert await sweeps.drop_words() == 0
 
 
 async def test_row_55_another_tenants_user_of_the_same_id_keeps_all(

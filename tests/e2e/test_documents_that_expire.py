@@ -8,13 +8,10 @@ from typing import Any
 from hitherto.v1 import document_pb2, search_pb2
 from hitherto.v1 import extraction_service_pb2 as pb
 from hitherto.v1 import retrieval_service_pb2 as retrieval
-from hitherto_extraction.intake import Intake
-from hitherto_extraction.queue.enqueueing import JobQueue
-from hitherto_extraction.sweeps import Sweeps
-from hitherto_shared.database.pool import Database
 from tests.e2e.conftest import Services
 from tests.e2e.handing_over import check_index, document, hand_over, taken_in
 from tests.e2e.learning import rows
+from tests.e2e.sweeping import sweeping
 
 TEXT = "The ferry to Tromsø leaves at noon."
 
@@ -44,24 +41,9 @@ async def found(services: Services, limit: int = 10) -> list[str]:
 
 
 async def sweep(conninfo: str) -> None:
-    maintenance = Database(conninfo, "hitherto_maintenance", application="test", max_size=1)
-    removal = Database(conninfo, "hitherto_removal", application="test", max_size=1)
-    await maintenance.open()
-    await removal.open()
-    try:
-        intake = Intake(
-            maintenance,
-            JobQueue(3),
-            memory_enabled=True,
-            extract_every=10,
-            debounce_seconds=0.0,
-        )
-        sweeps = Sweeps(maintenance, intake, removal, idle_minutes=10)
+    async with sweeping(conninfo) as sweeps:
         while await sweeps.drop_documents():
             pass
-    finally:
-        await maintenance.close()
-        await removal.close()
 
 
 async def test_an_expired_document_is_in_no_read_and_then_gone(

@@ -56,6 +56,7 @@ ACROSS_USERS = {
     "storage/idempotency": "_TAKE _EXPIRE",
     "storage/people": "_REVISIONS _PROFILE_PAGE",
     "storage/reembedding": "_AWAIT_RECENT _COUNT",
+    "storage/reindexing": "_FIND_TO_SWEEP",
     "storage/retention": "_DUE _ANY_LIMIT",
     "storage/schedules": "_TENANTS _LAST",
     "storage/sealing": "_LEAVE_WITHOUT_VECTORS",

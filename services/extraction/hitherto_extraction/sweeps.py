@@ -4,7 +4,8 @@ The idle sweep queues the rest of conversations that fell silent; at most one op
 conversation can wait, so that two concurrent replicas queue it once. Other duties back-fill vectors
 after an embedder outage, index messages that no job has indexed, seal text from before a user
 turned encryption on, charge the embedding of queries, analyse tables that have grown, and delete
-expired idempotency keys, unusable replies, working memory and documents.
+expired idempotency keys, unusable replies, working memory and documents, and words that an
+interrupted call left in a keyword index.
 
 APScheduler starts duties at their time, and decides nothing else. Each cron line wakes all replicas
 at its times; so does a short interval, because the times are those of the database's clock and this
@@ -31,14 +32,17 @@ from hitherto_extraction.storage import (
     conversations,
     documents,
     idempotency,
+    reindexing,
     sessions,
     unusable_replies,
     upkeep,
+    users,
 )
 from hitherto_extraction.upkeep.schedules import Schedules
 from hitherto_shared.database import faults
 from hitherto_shared.database.pool import Database
 from hitherto_shared.database.tenancy import acting_for
+from hitherto_shared.database.user_rows import UserRows
 
 logger = logging.getLogger("hitherto.sweeps")
 
@@ -47,7 +51,8 @@ SOON_SECONDS = 10.0
 _BATCH = 200
 _SWEEP_SECONDS = 10.0
 _ANALYSE_SECONDS = 60.0
-_DOCUMENT_SECONDS = 30.0
+_USER_SECONDS = 30.0
+"""For one transaction that deletes of a user."""
 _SLOT_SECONDS = 60.0
 """The default interval of the schedule `idle`."""
 _LOOK_SECONDS = 20
@@ -102,6 +107,7 @@ class Sweeps:
             Duty("deletion of expired keys", 3_600.0, self.expire_keys),
             Duty("sweep of working memory", 600.0, self.drop_sessions, until_done=True),
             Duty("sweep of documents", 60.0, self.drop_documents, until_done=True),
+            Duty("sweep of words", 60.0, self.drop_words, until_done=True),
             Duty("analysis of tables", SOON_SECONDS, self.analyse, until_done=True),
             Duty("forgetting of texts", 60.0, self.forget_texts),
             *self.others,
@@ -160,9 +166,29 @@ class Sweeps:
             ):
                 dropped += await self.removal.transact(
                     lambda connection: delete_expired(connection.of(scope), document_id),  # noqa: B023
-                    timeout=_DOCUMENT_SECONDS,
+                    timeout=_USER_SECONDS,
                 )
         return dropped
+
+    async def drop_words(self) -> int:
+        """Delete words of deleted messages from keyword indexes; returns of how many users."""
+        dropped = 0
+        for scope in await self.database.run(
+            lambda connection: reindexing.find_to_sweep(connection, limit=_BATCH),
+            timeout=_SWEEP_SECONDS,
+        ):
+            with faults.Tolerated(logger, "sweep of words skipped"), acting_for(scope.tenant_id):
+                await self.removal.transact(
+                    lambda connection: _drop_words(connection.of(scope)),  # noqa: B023
+                    timeout=_USER_SECONDS,
+                )
+                dropped += 1
+        return dropped
+
+
+async def _drop_words(user: UserRows) -> None:
+    await users.enter_alone(user)
+    await reindexing.sweep_postings(user)
 
 
 class Scheduler:

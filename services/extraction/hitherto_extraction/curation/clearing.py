@@ -5,7 +5,7 @@ processing them. Then memories are forgotten batch by batch and conversations de
 each in its own transaction, so that other writers of the user wait for one step only. The last step
 sweeps the words of all conversations out of the keyword index, where no read finds them any more,
 and stores the idempotency key. An interrupted call leaves what it has done; a repeated call
-continues with the rest.
+continues with the rest, and the service sweeps the words.
 """
 
 from __future__ import annotations
@@ -168,11 +168,12 @@ async def _forget(user: UserRows, before: datetime, actor: str) -> int:
 
 
 async def _remove(user: UserRows, conversation_id: str) -> Counts:
-    """Delete one conversation, unless it is gone; its words in the index are left to `_finish`."""
+    """Delete one conversation, unless it is gone; its words in the index are left to a sweep."""
     try:
         counts = await delete_conversation(user, conversation_id, sweep=False)
     except NotFound:
         return {}
+    await reindexing.leave_to_sweep(user)
     return {"conversations": 1, "messages": counts["messages"]}
 
 

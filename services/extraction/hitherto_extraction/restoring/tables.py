@@ -125,7 +125,8 @@ IMPORTED: Mapping[str, ImportedTable] = {
             "encrypt_sensitive": _CHOSEN,
             "time_zone": MayBeAbsent(optional(time_zone)),
         },
-        "erased_at last_lexical_no lexical_documents lexical_terms to_seal key_id revision",
+        "erased_at last_lexical_no lexical_documents lexical_terms to_seal key_id revision "
+        "words_to_sweep",
     ),
     "profiles": ImportedTable(
         {

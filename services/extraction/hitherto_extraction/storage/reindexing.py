@@ -1,6 +1,7 @@
 """Indexes memories again under new numbers, and sweeps words that no memory has any more.
 
-The role is hitherto_removal; the caller holds the user's row.
+The role is hitherto_removal, and the caller holds the user's row; for `find_to_sweep` it is
+hitherto_maintenance.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from hitherto_extraction.storage import keyword_index
+from hitherto_shared.database.pool import Connection
 from hitherto_shared.database.user_rows import UserRows
+from hitherto_shared.models import Scope
 
 # Postings of numbers that no memory has, including those of earlier wordings, contain words to be
 # deleted.
@@ -42,6 +45,24 @@ SET lexical_nos = c.nos, frequencies = c.frequencies, lengths = c.lengths
 FROM changed AS c
 WHERE p.tenant_id = %(tenant_id)s AND p.user_id = %(user_id)s AND p.ctid = c.place_in_table
   AND c.nos IS NOT NULL
+"""
+
+_LEAVE_TO_SWEEP = """
+UPDATE users SET words_to_sweep = true WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+"""
+
+_SWEPT = """
+UPDATE users SET words_to_sweep = false
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND words_to_sweep
+"""
+
+# Across users.
+_FIND_TO_SWEEP = """
+SELECT tenant_id, user_id
+FROM users
+WHERE words_to_sweep AND erased_at IS NULL
+ORDER BY tenant_id, user_id
+LIMIT %(limit)s
 """
 
 # With the words of the newest sources, as when a memory is learnt.
@@ -127,3 +148,15 @@ async def index_anew(
 async def sweep_postings(user: UserRows) -> None:
     """Remove the words of texts that no memory has any more from the keyword index."""
     await user.execute(_SWEEP_POSTINGS)
+    await user.execute(_SWEPT)
+
+
+async def leave_to_sweep(user: UserRows) -> None:
+    """Record that words of deleted texts are in the index, until they are swept."""
+    await user.execute(_LEAVE_TO_SWEEP)
+
+
+async def find_to_sweep(connection: Connection, *, limit: int) -> list[Scope]:
+    """Users of all tenants with such words."""
+    rows = await connection.fetch_rows(_FIND_TO_SWEEP, {"limit": limit})
+    return [Scope(*row) for row in rows]
