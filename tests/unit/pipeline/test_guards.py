@@ -60,6 +60,16 @@ ONE_STATEMENT = [
     ("Ana visited Paris in May and Rome in June", "In May, Ana visited Paris and in June Rome"),
     ("2 men and 3 boys pay 20 and 30 euros", "2 men pay 20 and 3 boys 30 euros"),
     ("Tom, a doctor, and Ben, a lawyer, called", "Tom, a doctor, and Ben, a lawyer, have called"),
+    # Words in another order beside numbers that stay where they are.
+    ("User is 34, has 2 kids and likes tea and milk", "User is 34, has 2 kids, likes milk and tea"),
+    ("On 7 May 2023, Ana ate soup and bread", "On 7 May 2023, Ana ate bread and soup"),
+    ("User is fond of tea and is busy at home", "User is busy at home and is fond of tea"),
+    # A list, turned.
+    ("User likes tea, milk, and rum", "User likes rum, milk, and tea"),
+    ("On 7 May 2023, Ana ate soup, nuts and figs", "On 7 May 2023, Ana ate figs, nuts and soup"),
+    # What is denied stays denied.
+    ("User does not drink tea or coffee", "User does not drink coffee or tea"),
+    ("User was a teacher and is now a nurse", "User is now a nurse and was a teacher"),
     # One phrase that moved.
     ("User drinks tea each morning at home", "User drinks tea at home each morning"),
     ("User currently drinks green tea", "User drinks green tea currently"),
@@ -297,6 +307,56 @@ TWO_STATEMENTS = [
     ("wording", "사용자는 서울에 산다", "사용자는 부산에 산다"),
     ("wording", "用户喜欢python", "用户喜欢java"),
     ("wording", "The user's name is 李明", "The user's name is 王明"),
+    # Words that changed places beside a date, a denial or a repeated word.
+    (
+        "order",
+        "On 3 May 2024 the mother was a doctor and the father a lawyer",
+        "On 3 May 2024 the mother was a lawyer and the father a doctor",
+    ),
+    (
+        "order",
+        "El 3 de mayo de 2024 la madre era médica y el padre abogado",
+        "El 3 de mayo de 2024 la madre era abogado y el padre médica",
+    ),
+    (
+        "order",
+        "3 мая 2024 мать была врачом, а отец юристом",
+        "3 мая 2024 мать была юристом, а отец врачом",
+    ),
+    (
+        "order",
+        "On 3 May 2024 the mother was a doctor and the father a lawyer",
+        "The mother was a lawyer and the father a doctor on 3 May 2024",
+    ),
+    ("order", "User likes tea but not coffee", "User likes coffee but not tea"),
+    ("order", "User eats meat but no fish", "User eats fish but no meat"),
+    ("order", "User is allergic to nuts, not to pollen", "User is allergic to pollen, not to nuts"),
+    ("order", "User no longer smokes but drinks", "User no longer drinks but smokes"),
+    ("order", "Ana come carne pero no pescado", "Ana come pescado pero no carne"),
+    ("order", "Ana boit du thé mais pas de café", "Ana boit du café mais pas de thé"),
+    ("order", "Анна ест мясо, но не рыбу", "Анна ест рыбу, но не мясо"),
+    (
+        "order",
+        "User's son studies law and the daughter studies medicine",
+        "User's son studies medicine and the daughter law",
+    ),
+    ("order", "User was a teacher and is now a nurse", "User was a nurse and is now a teacher"),
+    ("order", "User used to smoke and drinks", "User used to drink and smokes"),
+    ("order", "User runs 5 and swims", "User swims 5 and runs"),
+    ("order", "User wants a car and has a bike", "User wants a bike and has a car"),
+    ("order", "Con trai học luật và con gái học y", "Con trai học y và con gái học luật"),
+    (
+        "order",
+        "User invited her mother, a doctor, and father, a lawyer",
+        "User invited her mother, a lawyer, and father, a doctor",
+    ),
+    (
+        "order",
+        "The mother, father and sister are a cook, nurse and pilot",
+        "The sister, father and mother are a cook, nurse and pilot",
+    ),
+    ("order", "User smokes, drinks, and eats meat", "User eats, drinks, and smokes meat"),
+    ("order", "User likes tea, milk, and hates rum", "User hates rum, milk, and likes tea"),
 ]
 
 

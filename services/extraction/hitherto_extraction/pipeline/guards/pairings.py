@@ -6,16 +6,18 @@ it, and has moved if both are others now. Clauses may therefore stand in any ord
 counts if it exchanged two of them; an adverb that moves exchanges nothing. In doubt, the statements
 differ: a conjunction that is missing here keeps apart what says the same, and loses nothing.
 
-Without numbers and names, one phrase or clause may move as a whole ("every morning"). Anything else
-is an exchange: "her mother is a doctor, her father a lawyer".
+Where at most one number or date is not common to the beginning or the end, one phrase may move as a
+whole ("every morning"), and one list may have another order. Anything else is an exchange: "her
+mother is a doctor, her father a lawyer", or "likes tea but not coffee".
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+import re
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import groupby, takewhile
 from typing import TypeVar
 
 from hitherto_extraction.pipeline.guards.placement import LISTING, word_form
@@ -24,11 +26,21 @@ from hitherto_extraction.pipeline.guards.subjects import is_name
 from hitherto_extraction.pipeline.guards.support import JOINING_SIGNS, content
 from hitherto_extraction.pipeline.guards.tokens import JOINTS, POINT, UNCASED, Token, key
 from hitherto_shared.text.terms import lone_characters
+from hitherto_shared.vocabulary.opposites import markers
 
 _ENDS = frozenset(".,;:!?…()[]—–。、؟،؛।&和与與及跟")
 _SHORT_ANDS = frozenset(("e", "ed", "i"))
 """Italian, Portuguese and Polish. With a capital, they are names or the English pronoun."""
 _DIVIDING = LISTING.union(JOINTS)
+_AUXILIARIES = frozenset(
+    "is are was were used has have had will would can could may might should "
+    "es son está est sont è ha ist sind hat là có".split()
+)
+"""With the word behind each: "was a teacher and is a nurse", "was a nurse and is a teacher"."""
+_LIST = re.compile("(?:word,)+(?:word)?&word")
+"""Items of one word each, with a conjunction before the last."""
+_ONE_AND = re.compile("[^&]*&word(?:,[^&]*)?")
+"""The only conjunction of a statement, before a clause of one word."""
 _ARABIC_AND = "و"
 _SHORTEST_JOINED = 4
 """Characters of an Arabic word that may begin with "and"."""
@@ -49,6 +61,8 @@ class Pairings:
     """The content words, numbers and names of a statement, in order, and what belongs together."""
 
     parts: Sequence[_Part]
+    divided: Sequence[_Part]
+    marked: Set[tuple[str, str]]
     quantities: _Owners
     names: _Owners
 
@@ -64,12 +78,17 @@ class Pairings:
         parts = list(_parts(tokens, lower_cased, loose=loose))
         named = [part for part in parts if part[0] != _QUANTITY]
         said = [part for part in parts if part[0] != _DIVIDER]
-        return cls(said, _owners(parts, _QUANTITY), _owners(named, _NAME))
+        marked = frozenset(_marked(tokens, loose=loose))
+        return cls(said, parts, marked, _owners(parts, _QUANTITY), _owners(named, _NAME))
 
     @property
     def words(self) -> list[str]:
-        """The content words and names."""
-        return [text for kind, text in self.parts if kind != _QUANTITY]
+        """The content words and names, and as one what stands together of numbers and dates."""
+        found: list[str] = []
+        for together, run in groupby(self.parts, lambda part: part[0] == _QUANTITY):
+            texts = [text for _, text in run]
+            found += [" ".join(sorted(texts))] if together else texts
+        return found
 
 
 def changed_places(new: Pairings, old: Sequence[Pairings]) -> list[str]:
@@ -85,22 +104,52 @@ def changed_places(new: Pairings, old: Sequence[Pairings]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def rearranged(one: Sequence[str], two: Sequence[str]) -> list[str]:
-    """The words of two statements that changed places, except for one phrase that moved."""
-    left, right = set(one), set(two)
-    code: dict[str, str] = {}
-    said, now = (
-        "".join(code.setdefault(word, chr(len(code))) for word in words if word in other)
-        for words, other in ((one, right), (two, left))
+def rearranged(new: Pairings, old: Pairings) -> list[str]:
+    """The words of two statements that changed places, unless a phrase moved or a list is turned.
+
+    Symmetric. Clauses with a number each may stand in any order (`changed_places`).
+    """
+    if any(_runs(each) > 1 for each in _middles(new.parts, old.parts)):
+        return changed_places(new, [old])
+    common = set(new.words) & set(old.words)
+    gained, lost = (
+        {mark: word for mark, word in sorted(one.marked - other.marked) if word in common}
+        for one, other in ((new, old), (old, new))
     )
-    if sorted(said) != sorted(now):
+    if moved := gained.keys() & lost.keys():
+        return [word for each in (gained, lost) for mark, word in each.items() if mark in moved]
+    now, said = ([word for word in each.words if word in common] for each in (new, old))
+    if Counter(now) != Counter(said):
+        now, said = list(dict.fromkeys(now)), list(dict.fromkeys(said))
+    now, said = _middles(now, said)
+    if any(now == said[at:] + said[:at] for at in range(len(said) + 1)) or _one_list(new, old):
         return []
-    begin = len(_begins([said, now]))
-    end = len(_begins([said[begin:][::-1], now[begin:][::-1]]))
-    said, now = (each[begin : len(each) - end] for each in (said, now))
-    if now in said + said:
-        return []
-    return [word for word, sign in code.items() if sign in said]
+    return list(dict.fromkeys(said))
+
+
+def _one_list(*statements: Pairings) -> bool:
+    """Whether only the order of a list differs: "tea, milk and rum", "rum, milk and tea"."""
+    said = [each.divided for each in statements]
+    return all(_ONE_AND.fullmatch(_outline(each)) for each in said) and all(
+        _LIST.fullmatch(_outline(each)) for each in _middles(*said)
+    )
+
+
+def _outline(parts: Sequence[_Part]) -> str:
+    return "".join(text if kind == _DIVIDER else kind for kind, text in parts)
+
+
+def _middles(one: Sequence[_Item], two: Sequence[_Item]) -> tuple[list[_Item], list[_Item]]:
+    """Two sequences without what both begin and end with."""
+    begin = len(_begins([one, two]))
+    one, two = one[begin:], two[begin:]
+    end = len(_begins([one[::-1], two[::-1]]))
+    return list(one[: len(one) - end]), list(two[: len(two) - end])
+
+
+def _runs(parts: Sequence[_Part]) -> int:
+    """How many numbers and dates there are; those that stand together are one ("3 May 2024")."""
+    return sum(together for together, _ in groupby(kind == _QUANTITY for kind, _ in parts))
 
 
 def _exchanged(new: _Owners, old: _Owners, frame: Set[str]) -> list[str]:
@@ -192,14 +241,35 @@ def _parts(tokens: Sequence[Token], lower_cased: frozenset[str], *, loose: bool)
             end = quantities[at].end
         if at < end:
             continue
-        if token.text in _ENDS or token.text in _SHORT_ANDS or token.lower in _DIVIDING:
-            yield _DIVIDER, ""
+        # A letter at the end of a clause joins nothing: the Vietnamese "y" is medicine.
+        ends = len(token.text) == 1 and token.text.isalpha() and not _goes_on(apart[at + 1 :])
+        if _divides(token) and not ends:
+            yield _DIVIDER, "," if token.text in _ENDS else "&"
             continue
         word = word_form(key(token, loose=loose))
         if token.kind != POINT and is_name(token, lower_cased):
             yield _NAME, word
-        elif content([token]) or (_is_lone(token) and token.text.translate(JOINING_SIGNS)):
+        elif ends or content([token]) or (_is_lone(token) and token.text.translate(JOINING_SIGNS)):
             yield _WORD, word
+
+
+def _divides(token: Token) -> bool:
+    return token.text in _ENDS or token.text in _SHORT_ANDS or token.lower in _DIVIDING
+
+
+def _goes_on(rest: Sequence[Token]) -> bool:
+    return bool(rest) and not _divides(rest[0])
+
+
+def _marked(tokens: Sequence[Token], *, loose: bool) -> Iterator[tuple[str, str]]:
+    """The denials, other markers and auxiliary verbs, each with the content word behind it."""
+    mark = ""
+    for token in tokens:
+        if found := [*markers([token.lower]), *_AUXILIARIES.intersection([token.lower])]:
+            mark = found[0]
+        elif mark and content([token]):
+            yield mark, word_form(key(token, loose=loose))
+            mark = ""
 
 
 def _divided(tokens: Sequence[Token]) -> Iterator[Token]:

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
-from hitherto_extraction.pipeline.guards.pairings import Pairings, changed_places, rearranged
+from hitherto_extraction.pipeline.guards.pairings import Pairings, rearranged
 from hitherto_extraction.pipeline.guards.placement import (
     Counted,
     Frame,
@@ -93,8 +93,7 @@ def _differences(a: str, b: str) -> Iterator[str]:
     frames = Frame.of(left, loose=loose), Frame.of(right, loose=loose)
     yield from (f"order: {each}" for each in reordered(*frames))
     yield from _counted(left, right) if left_numbers == right_numbers else []
-    several = (left_numbers + left_dates).total() > 1
-    yield from _paired(left, right, small, several=several, loose=loose)
+    yield from _paired(left, right, small, loose=loose)
 
 
 def _keys(tokens: Sequence[Token], *, loose: bool) -> list[str]:
@@ -183,20 +182,11 @@ def _counted(left: Sequence[Token], right: Sequence[Token]) -> list[str]:
 
 
 def _paired(
-    left: Sequence[Token],
-    right: Sequence[Token],
-    small: frozenset[str],
-    *,
-    several: bool,
-    loose: bool,
+    left: Sequence[Token], right: Sequence[Token], small: frozenset[str], *, loose: bool
 ) -> list[str]:
-    """Words that changed places.
-
-    Clauses with `several` numbers or dates may stand in any order, which `_names` and `_subjects`
-    forbid to others.
-    """
+    """Words that changed places."""
     one, two = Pairings.of(left, small, loose=loose), Pairings.of(right, small, loose=loose)
-    moved = changed_places(two, [one]) if several else rearranged(one.words, two.words)
+    moved = rearranged(two, one)
     if not moved:
         return []
     before, after = ([word for word in each.words if word in moved] for each in (one, two))
