@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from hitherto.v1 import extraction_service_pb2, job_pb2, memory_pb2
+from hitherto.v1 import extraction_service_pb2, job_pb2, memory_pb2, memory_service_pb2
 from tests.e2e.conftest import Services
 from tests.e2e.curating import change, checks, forget, history, save, statement, update
 from tests.e2e.learning import ALL_STATUSES, ended, memories, replies, rows, shown
@@ -82,24 +82,85 @@ async def test_b12_it_ends_when_the_new_one_began(modelled: Services, model: Scr
     assert closed.valid_to.ToDatetime(UTC) == MARCH
 
 
-async def test_b12_what_began_later_stays_beside_what_is_saved_after_it(
-    modelled: Services, model: ScriptedModel
+async def test_b12_what_is_saved_late_ends_where_the_next_one_begins(
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     """As when statements are imported in another order than they came true."""
-    model.script = replies(
-        {"Lisbon": lambda r: {"contradicted_memories": [{"id": shown(r, "Berlin")}]}}
-    )
-    for words, began in (("Ana lives in Berlin", MARCH), ("Ana lives in Lisbon", MARCH - YEARS)):
+
+    def contradicted(request: ChatRequest) -> dict[str, object]:
+        ends = [
+            {"id": m.local_id, "reason": "she moved"}
+            for m in request.memories
+            if "cello" not in m.content
+        ]
+        return {"contradicted_memories": ends}
+
+    model.script = replies({"Lisbon": contradicted})
+    for words, began in (
+        ("Ana lives in Rome", MARCH + YEARS / 10),
+        ("Ana lives in Berlin", MARCH),
+        ("Ana lives in Porto", MARCH - 2 * YEARS),
+        ("Ana lives in Lisbon", MARCH - YEARS),
+    ):
         saved = statement(words)
         saved.valid_from.FromDatetime(began)
         await modelled.memory.SaveMemory(saved)
         await checks(modelled)
     found = await by_city(modelled)
-    assert {city: each.status for city, each in found.items()} == {
-        "Berlin": memory_pb2.MEMORY_STATUS_ACTIVE,
-        "Lisbon": memory_pb2.MEMORY_STATUS_ACTIVE,
+    berlin, lisbon, porto = found["Berlin"], found["Lisbon"], found["Porto"]
+    assert (lisbon.status, lisbon.superseded_by) == (CONTRADICTED, berlin.id)
+    assert lisbon.valid_to.ToDatetime(UTC) == MARCH
+    assert list(berlin.supersedes) == [lisbon.id]
+    assert (porto.status, porto.superseded_by) == (CONTRADICTED, lisbon.id)
+    assert porto.valid_to.ToDatetime(UTC) == MARCH - YEARS
+    assert berlin.status == found["Rome"].status == memory_pb2.MEMORY_STATUS_ACTIVE
+    job = (await checks(modelled))[-1]
+    assert job.result.memories_contradicted == 2
+    assert history(tenant_conninfo, lisbon.id)[-1][:3] == ("contradicted", 2, "she moved")
+
+
+async def test_b12_a_correction_that_began_earlier_ends_where_the_learnt_one_begins(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    model.script = replies(
+        {"Oslo": lambda r: {"contradicted_memories": [{"id": shown(r, "Rome")}]}}
+    )
+    rome = statement("Ana lives in Rome")
+    rome.valid_from.FromDatetime(MARCH)
+    await modelled.memory.SaveMemory(rome)
+    saved = (await save(modelled, "Ana likes Bern")).memory
+    await checks(modelled)
+    request = memory_service_pb2.UpdateMemoryRequest(user_id="ana", memory_id=saved.id)
+    request.memory.content = "Ana lives in Oslo"
+    request.memory.valid_from.FromDatetime(MARCH - YEARS)
+    await modelled.memory.UpdateMemory(request)
+    await checks(modelled)
+    found = await by_city(modelled)
+    assert found["Rome"].status == memory_pb2.MEMORY_STATUS_ACTIVE
+    oslo = found["Oslo"]
+    assert (oslo.status, oslo.superseded_by) == (CONTRADICTED, found["Rome"].id)
+    assert oslo.valid_to.ToDatetime(UTC) == MARCH
+
+
+async def test_b12_what_is_saved_late_does_not_end_on_the_word_of_a_lower_voice(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    model.script = replies(
+        {"Lisbon": lambda r: {"contradicted_memories": [{"id": shown(r, "Berlin")}]}}
+    )
+    for words, began, origin in (
+        ("Ana lives in Berlin", MARCH, memory_pb2.ORIGIN_DOCUMENT),
+        ("Ana lives in Lisbon", MARCH - YEARS, memory_pb2.ORIGIN_USER),
+    ):
+        saved = statement(words, origin=origin)
+        saved.valid_from.FromDatetime(began)
+        await modelled.memory.SaveMemory(saved)
+        await checks(modelled)
+    assert {each.status for each in (await by_city(modelled)).values()} == {
+        memory_pb2.MEMORY_STATUS_ACTIVE
     }
-    assert (await checks(modelled))[-1].result.memories_contradicted == 0
+    job = (await checks(modelled))[-1]
+    assert (job.result.memories_contradicted, job.result.dropped_items) == (0, 1)
 
 
 async def test_the_model_is_shown_the_others_and_not_the_statement_itself(

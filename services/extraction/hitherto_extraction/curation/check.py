@@ -2,9 +2,10 @@
 
 `SaveMemory` calls no model, so that it returns at once. The job that it queues puts the statement
 to the model as if it had just been said. Only contradictions and achieved goals in the answer
-count, and in all of them the saved memory is the successor. They pass the rules of every reply:
-guards, limits, trust. The check runs even if learning is switched off, because the statement was
-saved on purpose; it does not run if memory is off.
+count, and in all of them the saved memory is the successor, unless it began earlier: then it ends
+where the next one begins. They pass the rules of every reply: guards, limits, trust. The check runs
+even if learning is switched off, because the statement was saved on purpose; it does not run if
+memory is off.
 
 If the memory is forgotten or reworded during the call, the answer has no effect. If nothing else is
 known, there is no call.
@@ -24,10 +25,11 @@ from hitherto_extraction.pipeline.commit import room_of
 from hitherto_extraction.pipeline.evidence import Witnesses
 from hitherto_extraction.pipeline.extraction import Extraction
 from hitherto_extraction.pipeline.extraction_prompt import ExtractionPrompt, read_prompt
-from hitherto_extraction.pipeline.operations import Occasion, Plan, Situation
+from hitherto_extraction.pipeline.operations import Closure, Occasion, Plan, Situation
 from hitherto_extraction.pipeline.plan import make_plan
 from hitherto_extraction.pipeline.reply_vectors import Vectors
 from hitherto_extraction.pipeline.result import Result
+from hitherto_extraction.pipeline.trust import outranks
 from hitherto_extraction.pipeline.write import write_plan
 from hitherto_extraction.prices import Charge
 from hitherto_extraction.queue import attempts, claims
@@ -168,22 +170,38 @@ async def _plan(user: UserRows, saved: CurrentMemory, outcome: BatchOutcome, *, 
             stated={_SAVED: saved.memory_id},
         ),
     )
-    # Both may have begun to hold long before they were saved. What is known to have begun later is
-    # not ended by what began earlier: they may have been saved in another order.
-    in_order = [
-        each
-        for each in plan.closures
-        if each.status != "contradicted"
-        or not saved.valid_from < each.before.valid_from < each.before.said_at
+    ended = [each for each in plan.closures if each.status == "contradicted"]
+    # Both may have begun to hold long before they were saved, perhaps in another order.
+    late = [
+        each for each in ended if saved.valid_from < each.before.valid_from < each.before.said_at
     ]
-    plan.refuse("refused_by_trust_or_time", len(plan.closures) - len(in_order))
     plan.closures = [
         replace(each, valid_to=max(saved.valid_from, each.before.valid_from))
-        if each.status == "contradicted"
+        if each in ended
         else each
-        for each in in_order
+        for each in plan.closures
+        if each not in late
     ]
+    if late:
+        _end_late(plan, saved, min(late, key=lambda each: each.before.valid_from))
     return plan
+
+
+def _end_late(plan: Plan, saved: CurrentMemory, next_one: Closure) -> None:
+    """End the saved memory where the next one begins, unless a less trusted source says that."""
+    begins = next_one.before.valid_from
+    if outranks(saved.origin, next_one.before.origin) or (saved.valid_to or begins) < begins:
+        plan.refuse("refused_by_trust_or_time")
+        return
+    plan.closures.append(
+        replace(
+            next_one,
+            before=saved,
+            importance=saved.importance,
+            valid_to=begins,
+            superseded_by=next_one.before.memory_id,
+        )
+    )
 
 
 def _by_the_saved(items: Sequence[ClosedItem]) -> list[ClosedItem]:
