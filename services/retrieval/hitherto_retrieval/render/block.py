@@ -14,7 +14,7 @@ from dataclasses import replace
 from datetime import date
 
 from hitherto_retrieval.render.budget import Entry, fill
-from hitherto_retrieval.render.context import Block, Body, PromptContext
+from hitherto_retrieval.render.context import Block, BlockBody, PromptContext
 from hitherto_retrieval.render.custom import custom_layout, filled, fixed_text
 from hitherto_retrieval.render.layouts import (
     INSTRUCTIONS_HEADING,
@@ -117,7 +117,7 @@ def render(
             body_of = None
             if roomy and not context.asked:
                 apart = _NOT_APART.match(body) is None
-                body_of = Body(body, count.of_lines(f"{body}\n") if apart else None, note)
+                body_of = BlockBody(body, count.of_lines(f"{body}\n") if apart else None, note)
             return _counted(text, tokens, kept, body_of)
         # Parts of a line can have more tokens together than separately.
         allowed -= tokens - max_tokens
@@ -180,7 +180,7 @@ def _body(layout: PromptLayout) -> str:
     return "\n".join(lines)
 
 
-def _counted(text: str, tokens: int, kept: Sequence[Entry], body: Body | None) -> Block:
+def _counted(text: str, tokens: int, kept: Sequence[Entry], body: BlockBody | None) -> Block:
     return Block(
         text=text,
         tokens=tokens,

@@ -143,7 +143,7 @@ class PromptContext:
 
 
 @dataclass(frozen=True, slots=True)
-class Body:
+class BlockBody:
     """What stands between the fences of a block in which everything fits, whatever the fence.
 
     Attributes:
@@ -171,4 +171,4 @@ class Block:
     memory_ids: tuple[UUID, ...] = ()
     conversation_ids: tuple[str, ...] = ()
     entity_ids: tuple[UUID, ...] = ()
-    body: Body | None = field(default=None, compare=False)
+    body: BlockBody | None = field(default=None, compare=False)
