@@ -504,6 +504,20 @@ async def test_what_is_too_much_for_one_call_is_added_with_several(
     assert "not remembered" not in caplog.text
 
 
+async def test_a_message_that_is_refused_costs_no_other(
+    wrap: Wrap, memory: AsyncHitherto, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A tool's name that cannot be stored, as the names of tools that others offer."""
+    client = wrap(tools=True)
+    nameless = {"role": "function", "name": "\n", "content": "12 °C"}
+    named = {"role": "function", "name": "weather", "content": "14 °C"}
+    await chat(client, "One.", nameless, "Two.", named, nameless, "Three.")
+    assert [text for _, text in await kept(memory)] == [
+        *("One.", "Two.", "14 °C", "Three.", "You said: Three."),
+    ]
+    assert "2 messages are not remembered" in caplog.text
+
+
 class Unreadable:
     """A message that neither we nor the package can read."""
 

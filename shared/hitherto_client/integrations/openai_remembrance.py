@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
+import re
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -33,6 +34,8 @@ _MOST_AT_ONCE = 1_000
 """Messages of one call."""
 _MESSAGE_BYTES = 512
 """The most that an id, a name and keys add to a message."""
+_MESSAGE = re.compile(r"messages\[(\d+)\]")
+"""The field of an invalid message."""
 _TRY_AGAIN = (
     grpc.StatusCode.UNAVAILABLE,
     grpc.StatusCode.DEADLINE_EXCEEDED,
@@ -138,10 +141,18 @@ class Remembrance(ABC):
         }
 
     def not_added(self, adding: Mapping[str, Any], error: Exception) -> bool:
-        """Keep what could not be added if it may be added later; tells whether it may."""
+        """Keep what could not be added if it may be added later; tells whether only then.
+
+        Of a call with messages that the service refuses, the others may be added at once.
+        """
         messages = adding["messages"]
         if not _may_pass(error):
-            logger.warning("%d messages are not remembered: %s", len(messages), error)
+            refused = _refused(error)
+            others = [each for at, each in enumerate(messages) if refused and at not in refused]
+            with self.lock:
+                self.waiting[:0] = others
+            lost = len(messages) - len(others)
+            logger.warning("%d messages are not remembered: %s", lost, error)
             return False
         logger.warning("%d messages are added with the next call: %s", len(messages), error)
         with self.lock:
@@ -164,6 +175,14 @@ def _may_pass(error: Exception) -> bool:
         and error.code in _TRY_AGAIN
         and error.reason != "REQUEST_TOO_LARGE"
     )
+
+
+def _refused(error: Exception) -> set[int]:
+    """The places of the messages that the service refuses; none if it refuses the call."""
+    if not isinstance(error, HithertoCallError):
+        return set()
+    found = [_MESSAGE.match(violation.field) for violation in error.violations]
+    return {int(place[1]) for place in found if place} if all(found) else set()
 
 
 def read_reply(reply: AnswerSoFar, whole: Any, request: Mapping[str, Any]) -> None:
