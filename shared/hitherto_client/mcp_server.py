@@ -36,13 +36,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from hitherto_client._sync.client import Hitherto
 from hitherto_client.errors import HithertoCallError
 from hitherto_client.tools import GUIDE, TOOLS, Toolbox, UnboundCredentialError
-from hitherto_client.web_server import web_server_config
+from hitherto_client.web_server import MOST_REQUEST_BYTES, web_server_config
 
 USER_HEADER = "hitherto-user"
 """Names the user on whose behalf a request over HTTP acts, percent-encoded as UTF-8."""
 MOST_TOOLBOXES = 1_000
 """Toolboxes that are kept: those used last. A new one costs one call to check the credential."""
-MOST_REQUEST_BYTES = 1024 * 1024
 
 _PROMPT = "memory"
 _NO_CREDENTIAL = {"error": "send a credential of Hitherto: Authorization: Bearer KEY"}

@@ -9,6 +9,8 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+MOST_REQUEST_BYTES = 1024 * 1024
+"""What the body of a request may hold. The form of a full profile takes less than half of it."""
 REQUEST_SECONDS = 30.0
 """How long a client may take to send a request, with its body."""
 MOST_WAITING = 200

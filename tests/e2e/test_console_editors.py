@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from hitherto_client import AsyncHitherto
+from hitherto_client.errors import HithertoCallError
 from hitherto_client.results import Memory
 from tests.e2e.conftest import Services
 from tests.e2e.consoles import Visitor, console_over, visitor
@@ -157,6 +158,22 @@ async def test_after_a_conflict_only_the_own_edits_are_saved(ana: Editor) -> Non
     assert profile is not None
     assert profile.summary == "Builds tunnels."
     assert profile.current_projects == ("one", "two")
+
+
+async def test_the_largest_profile_can_be_edited(ana: Editor) -> None:
+    """64 KiB of Vietnamese, of which a form sends most bytes as three characters, and twice."""
+    line = "Sống ở Đà Nẵng, thích cà phê sữa đá và những chuyến đi dài.\n"
+    facts = {f"chuyện_{n}": (line * 7).strip() for n in range(100)}
+    await ana.elsewhere.update_profile("ana", summary=line * 15, facts={"personal": facts})
+    with pytest.raises(HithertoCallError, match="65536"):
+        await ana.elsewhere.update_profile("ana", metadata={"thêm": line * 80})
+    fields = await ana.filled("/profile/edit")
+    await ana.save("/profile/edit", fields, department="", summary="Ở Huế.")
+    assert ana.browser.status == 200
+    profile = await ana.elsewhere.get_profile("ana")
+    assert profile is not None
+    assert profile.summary == "Ở Huế."
+    assert profile.facts["personal"] == facts
 
 
 async def test_a_correction_changes_what_was_edited(ana: Editor) -> None:

@@ -30,9 +30,7 @@ from hitherto_client.console.pages import (
 from hitherto_client.console.protection import Protection
 from hitherto_client.console.rendering import STATIC, render
 from hitherto_client.console.sessions import ConsoleSessions, SignInForms
-from hitherto_client.web_server import web_server_config
-
-MOST_REQUEST_BYTES = 1024 * 1024
+from hitherto_client.web_server import MOST_REQUEST_BYTES, web_server_config
 
 _PAGES = (
     signing_in,
