@@ -8,7 +8,7 @@ joins the words of a phrase.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from itertools import dropwhile, pairwise
 
 _TABLE = """
 like likes liked love loves loved enjoy enjoys enjoyed adore adores prefer prefers thích yêu mê
@@ -84,11 +84,23 @@ _NOT = frozenset(
     "nincs fără nie لا ليس لم لن غير لا לא אין नहीं ไม่ 안 못".split()
 )
 _NOT_CHARACTERS = "不没沒未無无않없"
-_ENDED = "no_longer no_more không_còn used_to formerly previously former ex trước_đây từng"
+_NOT_BESIDE = {
+    # Finnish, but not the German egg; Romanian, but not the Dutch "now".
+    "ei": ("käyttäj", "kayttaj", "hän"),
+    "nu": ("utilizato", "și", "să"),
+}
+"""Words that deny only in a text with a word that begins like one of these."""
+NAMES_TOO = frozenset(("Nie", "Sem", "Soha", "Uden"))
+"""Words that deny in one language and are names in another, as they stand within a clause."""
+_ENDED = (
+    "no_longer no_more không_còn used_to formerly previously former ex trước_đây từng больше_не "
+    "уже_не nicht_mehr niet_meer ya_no já_não już_nie inte_längre ikke_lenger ikke_længere nu_mai"
+)
 _PLANNED = (
     "want_to wants_to wanted_to plan_to plans_to planning intend_to intends_to hope_to hopes_to "
     "will going_to would_like_to considering thinking_of thinking_about might dự_định dự_kiến "
-    "muốn sẽ möchte möchten wollen quiere quiero quisiera veut veux voudrait quer quero vuole "
+    "định_chuyển định_đi định_sống định_mua định_bán định_thuê "
+    "muốn sẽ möchte möchten wollen quiere quiero quisiera veut veux voudrait quero vuole "
     "voglio vorrei хочет хочу хотят собирается собираюсь планирует планирую"
 )
 _ONLY = "only solely exclusively chỉ"
@@ -112,7 +124,15 @@ def index_of(groups: Sequence[Sequence[str]]) -> Index:
 _OPPOSITES = index_of(_GROUPS)
 _MARKERS = index_of(((_ENDED,), (_PLANNED,), (_ONLY,)))
 _MARKER_NAMES = ("no longer", "intended", "only")
-_DENIAL_AND_END = frozenset([("no", "longer"), ("no", "more"), ("không", "còn")])
+_DENIAL_AND_END = frozenset(
+    (*words,)
+    for phrase in _ENDED.split()
+    if len(words := phrase.split("_")) > 1 and not _NOT.isdisjoint(words)
+)
+_NOT_ANY_MORE = frozenset("anymore più nữa enää".split())
+"""Words that end what a word before them denies."""
+_ACROSS = frozenset("durch über zu zum zur auf in im unter hinter gegen und".split())
+"""Words behind the German "quer", which is Portuguese for "wants" before any other."""
 
 
 def mentions(words: Sequence[str], index: Index) -> dict[int, set[int]]:
@@ -172,20 +192,29 @@ def _head(group: int, alternatives: set[int]) -> str:
 def markers(words: Sequence[str]) -> dict[str, int]:
     """How often a text denies, and whether it is about something ended, intended or exclusive."""
     found = {_MARKER_NAMES[group]: 1 for group in mentions(words, _MARKERS)}
-    denials = sum(map(_denials, words))
+    pairs = list(pairwise(words))
+    if any(word == "quer" and after not in _ACROSS for word, after in pairs):
+        found["intended"] = 1
+    denials = sum(_denials(word, words) for word in words)
     # "no longer" and "không còn" contain a denial that they already represent.
-    consumed = sum(pair in _DENIAL_AND_END for pair in pairwise(words))
-    if "anymore" in words and denials > consumed:
+    consumed = sum(pair in _DENIAL_AND_END for pair in pairs)
+    behind = list(dropwhile(lambda word: not _denials(word, words), words))
+    if denials > consumed and not _NOT_ANY_MORE.isdisjoint(behind):
         consumed += 1
         found["no longer"] = 1
-    if "plus" in words and any(word == "ne" or word.startswith("n'") for word in words):
-        found["no longer"] = 1  # French
+    # French; "non plus" is "neither", beside a denial.
+    consumed += ("non", "plus") in pairs and denials > consumed + 1
+    ends = any(word != "non" and after == "plus" for word, after in pairs)
+    if ends and any(word == "ne" or word.startswith("n'") for word in words):
+        found["no longer"] = 1
     if denials > consumed:
         found["not"] = denials - consumed
     return found
 
 
-def _denials(word: str) -> int:
+def _denials(word: str, words: Sequence[str]) -> int:
     if word in _NOT or word.endswith("n't"):
         return 1
+    if beside := _NOT_BESIDE.get(word):
+        return int(any(each.startswith(beside) for each in words))
     return sum(word.count(character) for character in _NOT_CHARACTERS)

@@ -48,6 +48,9 @@ BORNE_OUT: list[tuple[str, dict[str, Any]]] = [
     ("Lavoro come medico a Roma", {"summary": "L'utente è medico a Roma."}),
     ("Sou médico em Lisboa", {"summary": "O usuário é médico em Lisboa."}),
     ("Je suis médecin à Lyon", {"summary": "L'utilisatrice est médecin à Lyon."}),
+    ("My wife Soha works in Cairo", personal(wife_city="Cairo")),
+    ("Ich esse jeden Tag ein Ei", personal(breakfast="Ei")),
+    ("My son Sem works in Utrecht", personal(son_city="Utrecht")),
     ("I started the museum catalogue", {"current_projects": ["Museum catalogue"]}),
 ]  # fmt: skip
 

@@ -24,7 +24,7 @@ from hitherto_extraction.pipeline.guards.tokens import (
 )
 from hitherto_shared.text.normalise import fold
 from hitherto_shared.text.terms import count_terms, lone_characters
-from hitherto_shared.vocabulary.opposites import alternatives, markers
+from hitherto_shared.vocabulary.opposites import NAMES_TOO, alternatives, markers
 from hitherto_shared.vocabulary.users import USER_WORDS
 
 MAX_NUMBERS_IN = 20_000
@@ -98,7 +98,8 @@ class TextWords:
         return frozenset(each for found in quantities(tokens) for each in found)
 
     def _read(self, clause: str) -> None:
-        words = [word.casefold() for word in _SPOKEN.findall(clause)]
+        spoken = _SPOKEN.findall(clause)
+        words = [word.casefold() for word in spoken]
         self._words.update(words)
         terms = set(count_terms(clause, clause.translate(JOINING_SIGNS)))
         if _MIXED.search(clause):
@@ -106,7 +107,9 @@ class TextWords:
             terms |= count_terms(_DIGITS.sub(" ", clause)).keys()
         terms.update(bare for word in words if (bare := _without_article(word)) is not None)
         self.terms |= terms
-        if not {"not", "no longer"} & markers(words).keys():
+        named = {at for at, word in enumerate(spoken) if at and word in NAMES_TOO}
+        said = [word for at, word in enumerate(words) if at not in named]
+        if not {"not", "no longer"} & markers(said).keys():
             self.affirmed |= terms
 
     def find(self, word: str) -> set[str]:
