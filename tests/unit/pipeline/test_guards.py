@@ -72,6 +72,7 @@ ONE_STATEMENT = [
     ("User was a teacher and is now a nurse", "User is now a nurse and was a teacher"),
     # One phrase that moved.
     ("User drinks tea each morning at home", "User drinks tea at home each morning"),
+    ("Ana has recently moved to Oslo", "Ana has moved to Oslo recently"),
     ("User currently drinks green tea", "User drinks green tea currently"),
     ("User likes apples, pears and plums", "User likes plums, apples and pears"),
     ("Người dùng thích lê và mận", "Người dùng thích mận và lê"),
@@ -360,6 +361,7 @@ TWO_STATEMENTS = [
     ("order", "User was a teacher and is now a nurse", "User was a nurse and is now a teacher"),
     ("order", "User used to smoke and drinks", "User used to drink and smokes"),
     ("order", "User runs 5 and swims", "User swims 5 and runs"),
+    ("order", "Ana does not always eat meat", "Ana always does not eat meat"),
     ("order", "User wants a car and has a bike", "User wants a bike and has a car"),
     ("order", "Con trai học luật và con gái học y", "Con trai học y và con gái học luật"),
     (

@@ -22,7 +22,7 @@ from typing import TypeVar
 
 from hitherto_extraction.pipeline.guards.placement import LISTING, word_form
 from hitherto_extraction.pipeline.guards.quantities import found_in, without_signs
-from hitherto_extraction.pipeline.guards.subjects import is_name
+from hitherto_extraction.pipeline.guards.subjects import ADVERBS, is_name
 from hitherto_extraction.pipeline.guards.support import JOINING_SIGNS, content
 from hitherto_extraction.pipeline.guards.tokens import JOINTS, POINT, UNCASED, Token, key
 from hitherto_shared.text.terms import lone_characters
@@ -267,6 +267,8 @@ def _marked(tokens: Sequence[Token], *, loose: bool) -> Iterator[tuple[str, str]
     for token in tokens:
         if found := [*markers([token.lower]), *_AUXILIARIES.intersection([token.lower])]:
             mark = found[0]
+        elif mark in _AUXILIARIES and token.lower in ADVERBS:
+            continue  # "has recently moved"; but "not always" is not "always not"
         elif mark and content([token]):
             yield mark, word_form(key(token, loose=loose))
             mark = ""

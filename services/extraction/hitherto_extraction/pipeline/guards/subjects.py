@@ -42,7 +42,7 @@ _VERBS = frozenset(
     "la thich es son está tiene vive quiere gusta est sont a habite aime ist sind hat mag wohnt "
     "любит живёт работает имеет хочет".split()
 )
-_ADVERBS = frozenset(
+ADVERBS = frozenset(
     "also really currently now always often usually still already just recently generally "
     "typically strongly both".split()
 )
@@ -54,7 +54,7 @@ _STARTERS = frozenset(
     "cô chú bác mẹ bố cha con hiện đã đang sẽ chưa".split()
 )
 """Words that begin a sentence with a capital and are not names."""
-_NO_FIRST_NAMES = _STARTERS | _VERBS | _ADVERBS | _DETERMINERS
+_NO_FIRST_NAMES = _STARTERS | _VERBS | ADVERBS | _DETERMINERS
 """Words that begin a sentence with a capital and prove no name."""
 _NEVER_NAMES = USER_WORDS.union("i i'm i've i'd i'll".split())
 _JOINS = frozenset([",", "&", "/", "and", "or", "và", "hoặc", "y", "et", "und", "и"])
@@ -133,7 +133,7 @@ def subject(tokens: Sequence[Token], *, loose: bool) -> tuple[tuple[str, ...] | 
     for word in words[: _LONGEST_SUBJECT + 1]:
         if taken and (word in _VERBS or _looks_like_verb(word, taken)):
             return tuple(sorted(taken)), taken[0]
-        if word not in _ADVERBS:
+        if word not in ADVERBS:
             taken.append(word)
     return None, words[0]
 
