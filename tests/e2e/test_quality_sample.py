@@ -9,6 +9,7 @@ import pytest
 from hitherto_shared.metrics import REGISTRY
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.learning import learn, talk
+from tests.faults.processes import eventually
 from tests.scripted_model import ChatAnswer, ScriptedModel
 from tests.scripted_model.answers import memory
 
@@ -58,13 +59,17 @@ async def test_i6_the_first_conversations_are_checked(
     result = await learn(modelled, talk("In Faro I grow quinces and medlars."))
     assert result.memories_created == 3
     assert checks(result.counts) == {"checked": 3, "ungrounded": 1, "duplicate": 1}
-    changed = {key: metric(*key) - was for key, was in before.items()}
-    assert changed == {
+    counted = {
         ("grounding", "passed"): 2,
         ("grounding", "failed"): 1,
         ("duplicate", "passed"): 2,
         ("duplicate", "failed"): 1,
     }
+    # The job's end is visible before the process that committed it goes on.
+    await eventually(
+        lambda: {key: metric(*key) - was for key, was in before.items()} == counted,
+        "the checks are counted",
+    )
 
     model.queue(ChatAnswer.of(new_memories=[memory("The user has a cat.", ["m1"])]))
     continued = talk("And I have a cat.")

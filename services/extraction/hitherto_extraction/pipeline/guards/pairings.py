@@ -37,8 +37,6 @@ _AUXILIARIES = frozenset(
     "es son está est sont è ha ist sind hat là có".split()
 )
 """With the word behind each: "was a teacher and is a nurse", "was a nurse and is a teacher"."""
-_LIST = re.compile("(?:word,)+(?:word)?&word")
-"""Items of one word each, with a conjunction before the last."""
 _ONE_AND = re.compile("[^&]*&word(?:,[^&]*)?")
 """The only conjunction of a statement, before a clause of one word."""
 _ARABIC_AND = "و"
@@ -122,17 +120,30 @@ def rearranged(new: Pairings, old: Pairings) -> list[str]:
     if Counter(now) != Counter(said):
         now, said = list(dict.fromkeys(now)), list(dict.fromkeys(said))
     now, said = _middles(now, said)
-    if any(now == said[at:] + said[:at] for at in range(len(said) + 1)) or _one_list(new, old):
+    if not now or _is_turned(now, said) or _one_list(new, old):
         return []
     return list(dict.fromkeys(said))
+
+
+def _is_turned(now: Sequence[str], said: Sequence[str]) -> bool:
+    """Whether one phrase moved: what stood behind it stands before it."""
+    places = (at for at, word in enumerate(said) if word == now[0])
+    return any(now == [*said[at:], *said[:at]] for at in places)
 
 
 def _one_list(*statements: Pairings) -> bool:
     """Whether only the order of a list differs: "tea, milk and rum", "rum, milk and tea"."""
     said = [each.divided for each in statements]
     return all(_ONE_AND.fullmatch(_outline(each)) for each in said) and all(
-        _LIST.fullmatch(_outline(each)) for each in _middles(*said)
+        _has_one_word_items(_outline(each)) for each in _middles(*said)
     )
+
+
+def _has_one_word_items(outline: str) -> bool:
+    """Whether this is a list of words, with a conjunction before the last."""
+    items, _, last = outline.partition("&")
+    listed = items.removesuffix(_WORD)
+    return last == _WORD and bool(listed) and not listed.replace(f"{_WORD},", "")
 
 
 def _outline(parts: Sequence[_Part]) -> str:
