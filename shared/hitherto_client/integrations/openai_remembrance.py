@@ -147,7 +147,8 @@ class Remembrance(ABC):
         """
         messages = adding["messages"]
         if not _may_pass(error):
-            refused = _refused(error)
+            # At least one of these, or none: a call with all of them again would never end.
+            refused = _refused(error).intersection(range(len(messages)))
             others = [each for at, each in enumerate(messages) if refused and at not in refused]
             with self.lock:
                 self.waiting[:0] = others
