@@ -3,8 +3,8 @@
 Checks of saved memories do not count: each saved memory queues one, so an import of memories would
 otherwise keep the tenant's conversations out until all of them are checked.
 
-Counting stops at the limit. Above a thousand jobs, each process counts once a second, and adds what
-it accepted since; it counts again before these additions alone make it refuse a call, because they
+Above a thousand jobs, checks included, each process counts once a second, and adds what it accepted
+since; it counts again before these additions alone make it refuse a call, because they
 may not be stored. The limit is therefore approximate: a call that arrives while there is room may
 exceed it by its own jobs, concurrent calls by theirs, and several processes by what they accept in
 a second.
@@ -19,12 +19,11 @@ from hitherto_shared.database.pool import Connection
 from hitherto_shared.errors import Exhausted
 
 _COUNT = """
-SELECT count(*) FROM (
-    SELECT FROM jobs
-    WHERE tenant_id = %(tenant_id)s AND state IN ('queued', 'failed', 'running')
-      AND NOT (kind = 'memory-extraction' AND conversation_id IS NULL)
-    LIMIT %(limit)s
-) AS waiting
+SELECT least(count(*) FILTER (WHERE NOT (kind = 'memory-extraction' AND conversation_id IS NULL)),
+             %(limit)s),
+       count(*)
+FROM jobs
+WHERE tenant_id = %(tenant_id)s AND state IN ('queued', 'failed', 'running')
 """
 
 _COUNT_ALWAYS_BELOW = 1_000
@@ -34,9 +33,13 @@ _RETRY_SECONDS = 10.0
 
 @dataclass(slots=True)
 class _Counted:
-    """The jobs that wait, those counted and those coming, and until when that counts."""
+    """The jobs that wait, those counted and those coming, and until when that counts.
+
+    `read` also includes the checks.
+    """
 
     stored: int
+    read: int
     until: float
     coming: int = 0
 
@@ -76,7 +79,7 @@ class QueueLimit:
 
     async def _counted_lately(self, connection: Connection, tenant_id: str) -> _Counted:
         counted = self._counted.get(tenant_id)
-        if counted is None or counted.waiting < _COUNT_ALWAYS_BELOW:
+        if counted is None or counted.read + counted.coming < _COUNT_ALWAYS_BELOW:
             return await self._count(connection, tenant_id)
         if time.monotonic() >= counted.until:
             return await self._count(connection, tenant_id)
@@ -85,6 +88,7 @@ class QueueLimit:
     async def _count(self, connection: Connection, tenant_id: str) -> _Counted:
         until = time.monotonic() + _COUNT_SECONDS
         values = {"tenant_id": tenant_id, "limit": self.limit}
-        counted = _Counted(int(await connection.fetch_value(_COUNT, values)), until)
+        [(stored, read)] = await connection.fetch_rows(_COUNT, values)
+        counted = _Counted(stored, read, until)
         self._counted[tenant_id] = counted
         return counted
