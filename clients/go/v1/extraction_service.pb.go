@@ -617,7 +617,7 @@ type PreviewExtractionResponse struct {
 	Summary *ConversationSummary `protobuf:"bytes,6,opt,name=summary,proto3" json:"summary,omitempty"`
 	// entities, the entities that the transcript mentions.
 	Entities []*Entity `protobuf:"bytes,7,rep,name=entities,proto3" json:"entities,omitempty"`
-	// result, the counts, cost, model and prompt version, as a job would report them.
+	// result, the counts, refusals, cost, model and prompt version, as a job would report them.
 	Result        *JobResult `protobuf:"bytes,8,opt,name=result,proto3" json:"result,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -343,6 +343,9 @@ type JobResult struct {
 	Extractor string `protobuf:"bytes,10,opt,name=extractor,proto3" json:"extractor,omitempty"`
 	// prompt_version, the prompt version that was used.
 	PromptVersion string `protobuf:"bytes,11,opt,name=prompt_version,json=promptVersion,proto3" json:"prompt_version,omitempty"`
+	// refusals, the changes that the model proposed and that were not made, with the reason of each; at most 100.
+	// `counts` has the number of all of them by reason.
+	Refusals      []*Refusal `protobuf:"bytes,12,rep,name=refusals,proto3" json:"refusals,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -454,6 +457,87 @@ func (x *JobResult) GetPromptVersion() string {
 	return ""
 }
 
+func (x *JobResult) GetRefusals() []*Refusal {
+	if x != nil {
+		return x.Refusals
+	}
+	return nil
+}
+
+// Refusal is a change that a model proposed and that was not made.
+type Refusal struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// item, the item of the model's reply, such as `contradicted_memories[0]`.
+	Item string `protobuf:"bytes,1,opt,name=item,proto3" json:"item,omitempty"`
+	// reason, why it was not made, as a key of `JobResult.counts`, such as `refused_quote`.
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// subject, what the item is about and what became of it, in words for people. Without contents of sensitive
+	// memories.
+	Subject string `protobuf:"bytes,3,opt,name=subject,proto3" json:"subject,omitempty"`
+	// memory_id, the memory that it would have changed. Empty if there is none.
+	MemoryId      string `protobuf:"bytes,4,opt,name=memory_id,json=memoryId,proto3" json:"memory_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Refusal) Reset() {
+	*x = Refusal{}
+	mi := &file_hitherto_v1_job_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Refusal) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Refusal) ProtoMessage() {}
+
+func (x *Refusal) ProtoReflect() protoreflect.Message {
+	mi := &file_hitherto_v1_job_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
+func (*Refusal) Descriptor() ([]byte, []int) {
+	return file_hitherto_v1_job_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Refusal) GetItem() string {
+	if x != nil {
+		return x.Item
+	}
+	return ""
+}
+
+func (x *Refusal) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Refusal) GetSubject() string {
+	if x != nil {
+		return x.Subject
+	}
+	return ""
+}
+
+func (x *Refusal) GetMemoryId() string {
+	if x != nil {
+		return x.MemoryId
+	}
+	return ""
+}
+
 // Usage is the cost of work.
 type Usage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -475,7 +559,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_hitherto_v1_job_proto_msgTypes[3]
+	mi := &file_hitherto_v1_job_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -487,7 +571,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_hitherto_v1_job_proto_msgTypes[3]
+	mi := &file_hitherto_v1_job_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -500,7 +584,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_hitherto_v1_job_proto_rawDescGZIP(), []int{3}
+	return file_hitherto_v1_job_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Usage) GetLlmCalls() int64 {
@@ -571,7 +655,7 @@ const file_hitherto_v1_job_proto_rawDesc = "" +
 	"\bprogress\x18\x0e \x01(\v2\x18.hitherto.v1.JobProgressR\bprogress\"Y\n" +
 	"\vJobProgress\x12#\n" +
 	"\rmessages_done\x18\x01 \x01(\x05R\fmessagesDone\x12%\n" +
-	"\x0emessages_total\x18\x02 \x01(\x05R\rmessagesTotal\"\x87\x04\n" +
+	"\x0emessages_total\x18\x02 \x01(\x05R\rmessagesTotal\"\xb9\x04\n" +
 	"\tJobResult\x12:\n" +
 	"\x06counts\x18\x01 \x03(\v2\".hitherto.v1.JobResult.CountsEntryR\x06counts\x12)\n" +
 	"\x10memories_created\x18\x02 \x01(\x05R\x0fmemoriesCreated\x12)\n" +
@@ -584,10 +668,16 @@ const file_hitherto_v1_job_proto_rawDesc = "" +
 	"\x05model\x18\t \x01(\tR\x05model\x12\x1c\n" +
 	"\textractor\x18\n" +
 	" \x01(\tR\textractor\x12%\n" +
-	"\x0eprompt_version\x18\v \x01(\tR\rpromptVersion\x1a9\n" +
+	"\x0eprompt_version\x18\v \x01(\tR\rpromptVersion\x120\n" +
+	"\brefusals\x18\f \x03(\v2\x14.hitherto.v1.RefusalR\brefusals\x1a9\n" +
 	"\vCountsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xdb\x01\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"l\n" +
+	"\aRefusal\x12\x12\n" +
+	"\x04item\x18\x01 \x01(\tR\x04item\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x18\n" +
+	"\asubject\x18\x03 \x01(\tR\asubject\x12\x1b\n" +
+	"\tmemory_id\x18\x04 \x01(\tR\bmemoryId\"\xdb\x01\n" +
 	"\x05Usage\x12\x1b\n" +
 	"\tllm_calls\x18\x01 \x01(\x03R\bllmCalls\x12!\n" +
 	"\finput_tokens\x18\x02 \x01(\x03R\vinputTokens\x12#\n" +
@@ -618,30 +708,32 @@ func file_hitherto_v1_job_proto_rawDescGZIP() []byte {
 }
 
 var file_hitherto_v1_job_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_hitherto_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_hitherto_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_hitherto_v1_job_proto_goTypes = []any{
 	(JobState)(0),                 // 0: hitherto.v1.JobState
 	(*Job)(nil),                   // 1: hitherto.v1.Job
 	(*JobProgress)(nil),           // 2: hitherto.v1.JobProgress
 	(*JobResult)(nil),             // 3: hitherto.v1.JobResult
-	(*Usage)(nil),                 // 4: hitherto.v1.Usage
-	nil,                           // 5: hitherto.v1.JobResult.CountsEntry
-	(*timestamppb.Timestamp)(nil), // 6: google.protobuf.Timestamp
+	(*Refusal)(nil),               // 4: hitherto.v1.Refusal
+	(*Usage)(nil),                 // 5: hitherto.v1.Usage
+	nil,                           // 6: hitherto.v1.JobResult.CountsEntry
+	(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
 }
 var file_hitherto_v1_job_proto_depIdxs = []int32{
 	0, // 0: hitherto.v1.Job.state:type_name -> hitherto.v1.JobState
-	6, // 1: hitherto.v1.Job.created_at:type_name -> google.protobuf.Timestamp
-	6, // 2: hitherto.v1.Job.started_at:type_name -> google.protobuf.Timestamp
-	6, // 3: hitherto.v1.Job.finished_at:type_name -> google.protobuf.Timestamp
+	7, // 1: hitherto.v1.Job.created_at:type_name -> google.protobuf.Timestamp
+	7, // 2: hitherto.v1.Job.started_at:type_name -> google.protobuf.Timestamp
+	7, // 3: hitherto.v1.Job.finished_at:type_name -> google.protobuf.Timestamp
 	3, // 4: hitherto.v1.Job.result:type_name -> hitherto.v1.JobResult
 	2, // 5: hitherto.v1.Job.progress:type_name -> hitherto.v1.JobProgress
-	5, // 6: hitherto.v1.JobResult.counts:type_name -> hitherto.v1.JobResult.CountsEntry
-	4, // 7: hitherto.v1.JobResult.usage:type_name -> hitherto.v1.Usage
-	8, // [8:8] is the sub-list for method output_type
-	8, // [8:8] is the sub-list for method input_type
-	8, // [8:8] is the sub-list for extension type_name
-	8, // [8:8] is the sub-list for extension extendee
-	0, // [0:8] is the sub-list for field type_name
+	6, // 6: hitherto.v1.JobResult.counts:type_name -> hitherto.v1.JobResult.CountsEntry
+	5, // 7: hitherto.v1.JobResult.usage:type_name -> hitherto.v1.Usage
+	4, // 8: hitherto.v1.JobResult.refusals:type_name -> hitherto.v1.Refusal
+	9, // [9:9] is the sub-list for method output_type
+	9, // [9:9] is the sub-list for method input_type
+	9, // [9:9] is the sub-list for extension type_name
+	9, // [9:9] is the sub-list for extension extendee
+	0, // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_hitherto_v1_job_proto_init() }
@@ -655,7 +747,7 @@ func file_hitherto_v1_job_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_hitherto_v1_job_proto_rawDesc), len(file_hitherto_v1_job_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   5,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1170,21 +1170,28 @@ type RollbackSourceRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// user_id, the user whose source it is. Required; 1 to 256 printable characters.
 	UserId string `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	// source, what to roll back. Required.
+	// source, what to roll back. Required unless `since` or `until` is set.
 	//
 	// Types that are valid to be assigned to Source:
 	//
 	//	*RollbackSourceRequest_ConversationId
 	//	*RollbackSourceRequest_DocumentId
 	//	*RollbackSourceRequest_JobId
+	//	*RollbackSourceRequest_Model
+	//	*RollbackSourceRequest_PromptVersion
 	Source isRollbackSourceRequest_Source `protobuf_oneof:"source"`
 	// dry_run, true only counts what would be reverted.
 	DryRun bool `protobuf:"varint,5,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
 	// idempotency_key, optional, at most 128 characters. For at least 24 hours, the same key with the same body
 	// returns the first outcome again; with a different body the call fails with `IDEMPOTENCY_KEY_REUSED`.
 	IdempotencyKey string `protobuf:"bytes,6,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// since, only what was learnt at this time or later. Alone, or with `until`, everything that models taught in
+	// that time. Not with `conversation_id`, `document_id` or `job_id`. Unset: from the beginning.
+	Since *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=since,proto3" json:"since,omitempty"`
+	// until, only what was learnt before this time. Unset: until now.
+	Until         *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=until,proto3" json:"until,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RollbackSourceRequest) Reset() {
@@ -1258,6 +1265,24 @@ func (x *RollbackSourceRequest) GetJobId() string {
 	return ""
 }
 
+func (x *RollbackSourceRequest) GetModel() string {
+	if x != nil {
+		if x, ok := x.Source.(*RollbackSourceRequest_Model); ok {
+			return x.Model
+		}
+	}
+	return ""
+}
+
+func (x *RollbackSourceRequest) GetPromptVersion() string {
+	if x != nil {
+		if x, ok := x.Source.(*RollbackSourceRequest_PromptVersion); ok {
+			return x.PromptVersion
+		}
+	}
+	return ""
+}
+
 func (x *RollbackSourceRequest) GetDryRun() bool {
 	if x != nil {
 		return x.DryRun
@@ -1270,6 +1295,20 @@ func (x *RollbackSourceRequest) GetIdempotencyKey() string {
 		return x.IdempotencyKey
 	}
 	return ""
+}
+
+func (x *RollbackSourceRequest) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *RollbackSourceRequest) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
 }
 
 type isRollbackSourceRequest_Source interface {
@@ -1291,11 +1330,25 @@ type RollbackSourceRequest_JobId struct {
 	JobId string `protobuf:"bytes,4,opt,name=job_id,json=jobId,proto3,oneof"`
 }
 
+type RollbackSourceRequest_Model struct {
+	// model, everything that this language model taught, by the name in JobResult.model.
+	Model string `protobuf:"bytes,7,opt,name=model,proto3,oneof"`
+}
+
+type RollbackSourceRequest_PromptVersion struct {
+	// prompt_version, everything that was learnt with this version of the prompt.
+	PromptVersion string `protobuf:"bytes,8,opt,name=prompt_version,json=promptVersion,proto3,oneof"`
+}
+
 func (*RollbackSourceRequest_ConversationId) isRollbackSourceRequest_Source() {}
 
 func (*RollbackSourceRequest_DocumentId) isRollbackSourceRequest_Source() {}
 
 func (*RollbackSourceRequest_JobId) isRollbackSourceRequest_Source() {}
+
+func (*RollbackSourceRequest_Model) isRollbackSourceRequest_Source() {}
+
+func (*RollbackSourceRequest_PromptVersion) isRollbackSourceRequest_Source() {}
 
 // RollbackSourceResponse reports what was reverted.
 type RollbackSourceResponse struct {
@@ -1603,15 +1656,20 @@ const file_hitherto_v1_maintenance_service_proto_rawDesc = "" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12(\n" +
 	"\x05total\x18\x03 \x01(\v2\x12.hitherto.v1.UsageR\x05total\x12(\n" +
 	"\x10daily_budget_usd\x18\x04 \x01(\x01R\x0edailyBudgetUsd\x12&\n" +
-	"\x0fspent_today_usd\x18\x05 \x01(\x01R\rspentTodayUsd\"\xe3\x01\n" +
+	"\x0fspent_today_usd\x18\x05 \x01(\x01R\rspentTodayUsd\"\x88\x03\n" +
 	"\x15RollbackSourceRequest\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\x12)\n" +
 	"\x0fconversation_id\x18\x02 \x01(\tH\x00R\x0econversationId\x12!\n" +
 	"\vdocument_id\x18\x03 \x01(\tH\x00R\n" +
 	"documentId\x12\x17\n" +
-	"\x06job_id\x18\x04 \x01(\tH\x00R\x05jobId\x12\x17\n" +
+	"\x06job_id\x18\x04 \x01(\tH\x00R\x05jobId\x12\x16\n" +
+	"\x05model\x18\a \x01(\tH\x00R\x05model\x12'\n" +
+	"\x0eprompt_version\x18\b \x01(\tH\x00R\rpromptVersion\x12\x17\n" +
 	"\adry_run\x18\x05 \x01(\bR\x06dryRun\x12'\n" +
-	"\x0fidempotency_key\x18\x06 \x01(\tR\x0eidempotencyKeyB\b\n" +
+	"\x0fidempotency_key\x18\x06 \x01(\tR\x0eidempotencyKey\x120\n" +
+	"\x05since\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
+	"\x05until\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\x05untilB\b\n" +
 	"\x06source\"\xc9\x01\n" +
 	"\x16RollbackSourceResponse\x12G\n" +
 	"\x06counts\x18\x01 \x03(\v2/.hitherto.v1.RollbackSourceResponse.CountsEntryR\x06counts\x12+\n" +
@@ -1714,31 +1772,33 @@ var file_hitherto_v1_maintenance_service_proto_depIdxs = []int32{
 	1,  // 12: hitherto.v1.GetUsageRequest.group_by:type_name -> hitherto.v1.UsageDimension
 	19, // 13: hitherto.v1.GetUsageResponse.rows:type_name -> hitherto.v1.UsageRow
 	27, // 14: hitherto.v1.GetUsageResponse.total:type_name -> hitherto.v1.Usage
-	23, // 15: hitherto.v1.RollbackSourceResponse.counts:type_name -> hitherto.v1.RollbackSourceResponse.CountsEntry
-	26, // 16: hitherto.v1.Schedule.last_run_at:type_name -> google.protobuf.Timestamp
-	26, // 17: hitherto.v1.Schedule.next_run_at:type_name -> google.protobuf.Timestamp
-	27, // 18: hitherto.v1.UsageRow.usage:type_name -> hitherto.v1.Usage
-	2,  // 19: hitherto.v1.MaintenanceService.Consolidate:input_type -> hitherto.v1.ConsolidateRequest
-	4,  // 20: hitherto.v1.MaintenanceService.UndoConsolidation:input_type -> hitherto.v1.UndoConsolidationRequest
-	6,  // 21: hitherto.v1.MaintenanceService.RunDecay:input_type -> hitherto.v1.RunDecayRequest
-	8,  // 22: hitherto.v1.MaintenanceService.RunRetention:input_type -> hitherto.v1.RunRetentionRequest
-	10, // 23: hitherto.v1.MaintenanceService.Reembed:input_type -> hitherto.v1.ReembedRequest
-	12, // 24: hitherto.v1.MaintenanceService.ListSchedules:input_type -> hitherto.v1.ListSchedulesRequest
-	14, // 25: hitherto.v1.MaintenanceService.GetUsage:input_type -> hitherto.v1.GetUsageRequest
-	16, // 26: hitherto.v1.MaintenanceService.RollbackSource:input_type -> hitherto.v1.RollbackSourceRequest
-	3,  // 27: hitherto.v1.MaintenanceService.Consolidate:output_type -> hitherto.v1.ConsolidateResponse
-	5,  // 28: hitherto.v1.MaintenanceService.UndoConsolidation:output_type -> hitherto.v1.UndoConsolidationResponse
-	7,  // 29: hitherto.v1.MaintenanceService.RunDecay:output_type -> hitherto.v1.RunDecayResponse
-	9,  // 30: hitherto.v1.MaintenanceService.RunRetention:output_type -> hitherto.v1.RunRetentionResponse
-	11, // 31: hitherto.v1.MaintenanceService.Reembed:output_type -> hitherto.v1.ReembedResponse
-	13, // 32: hitherto.v1.MaintenanceService.ListSchedules:output_type -> hitherto.v1.ListSchedulesResponse
-	15, // 33: hitherto.v1.MaintenanceService.GetUsage:output_type -> hitherto.v1.GetUsageResponse
-	17, // 34: hitherto.v1.MaintenanceService.RollbackSource:output_type -> hitherto.v1.RollbackSourceResponse
-	27, // [27:35] is the sub-list for method output_type
-	19, // [19:27] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	26, // 15: hitherto.v1.RollbackSourceRequest.since:type_name -> google.protobuf.Timestamp
+	26, // 16: hitherto.v1.RollbackSourceRequest.until:type_name -> google.protobuf.Timestamp
+	23, // 17: hitherto.v1.RollbackSourceResponse.counts:type_name -> hitherto.v1.RollbackSourceResponse.CountsEntry
+	26, // 18: hitherto.v1.Schedule.last_run_at:type_name -> google.protobuf.Timestamp
+	26, // 19: hitherto.v1.Schedule.next_run_at:type_name -> google.protobuf.Timestamp
+	27, // 20: hitherto.v1.UsageRow.usage:type_name -> hitherto.v1.Usage
+	2,  // 21: hitherto.v1.MaintenanceService.Consolidate:input_type -> hitherto.v1.ConsolidateRequest
+	4,  // 22: hitherto.v1.MaintenanceService.UndoConsolidation:input_type -> hitherto.v1.UndoConsolidationRequest
+	6,  // 23: hitherto.v1.MaintenanceService.RunDecay:input_type -> hitherto.v1.RunDecayRequest
+	8,  // 24: hitherto.v1.MaintenanceService.RunRetention:input_type -> hitherto.v1.RunRetentionRequest
+	10, // 25: hitherto.v1.MaintenanceService.Reembed:input_type -> hitherto.v1.ReembedRequest
+	12, // 26: hitherto.v1.MaintenanceService.ListSchedules:input_type -> hitherto.v1.ListSchedulesRequest
+	14, // 27: hitherto.v1.MaintenanceService.GetUsage:input_type -> hitherto.v1.GetUsageRequest
+	16, // 28: hitherto.v1.MaintenanceService.RollbackSource:input_type -> hitherto.v1.RollbackSourceRequest
+	3,  // 29: hitherto.v1.MaintenanceService.Consolidate:output_type -> hitherto.v1.ConsolidateResponse
+	5,  // 30: hitherto.v1.MaintenanceService.UndoConsolidation:output_type -> hitherto.v1.UndoConsolidationResponse
+	7,  // 31: hitherto.v1.MaintenanceService.RunDecay:output_type -> hitherto.v1.RunDecayResponse
+	9,  // 32: hitherto.v1.MaintenanceService.RunRetention:output_type -> hitherto.v1.RunRetentionResponse
+	11, // 33: hitherto.v1.MaintenanceService.Reembed:output_type -> hitherto.v1.ReembedResponse
+	13, // 34: hitherto.v1.MaintenanceService.ListSchedules:output_type -> hitherto.v1.ListSchedulesResponse
+	15, // 35: hitherto.v1.MaintenanceService.GetUsage:output_type -> hitherto.v1.GetUsageResponse
+	17, // 36: hitherto.v1.MaintenanceService.RollbackSource:output_type -> hitherto.v1.RollbackSourceResponse
+	29, // [29:37] is the sub-list for method output_type
+	21, // [21:29] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_hitherto_v1_maintenance_service_proto_init() }
@@ -1753,6 +1813,8 @@ func file_hitherto_v1_maintenance_service_proto_init() {
 		(*RollbackSourceRequest_ConversationId)(nil),
 		(*RollbackSourceRequest_DocumentId)(nil),
 		(*RollbackSourceRequest_JobId)(nil),
+		(*RollbackSourceRequest_Model)(nil),
+		(*RollbackSourceRequest_PromptVersion)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

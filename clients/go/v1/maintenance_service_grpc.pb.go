@@ -77,7 +77,8 @@ type MaintenanceServiceClient interface {
 	// GetUsage returns the tenant's cost, grouped as requested. Fails with INVALID_ARGUMENT (`INVALID_FIELD`,
 	// `INVALID_PAGE_TOKEN`). Safe to retry.
 	GetUsage(ctx context.Context, in *GetUsageRequest, opts ...grpc.CallOption) (*GetUsageResponse, error)
-	// RollbackSource reverts everything that was learnt from one conversation, document or job. Memories that
+	// RollbackSource reverts everything that was learnt from one conversation, document or job, or that one model,
+	// one version of the prompt or the models of some time taught. Memories that
 	// rest on it alone are forgotten. Other memories, the profile and summaries become what the remaining
 	// sources and changes by hand make of them. What it contradicted, achieved or merged is restored, unless a
 	// later statement contradicts that too. Any of several sources of a memory can be rolled back, in any order.
@@ -225,7 +226,8 @@ type MaintenanceServiceServer interface {
 	// GetUsage returns the tenant's cost, grouped as requested. Fails with INVALID_ARGUMENT (`INVALID_FIELD`,
 	// `INVALID_PAGE_TOKEN`). Safe to retry.
 	GetUsage(context.Context, *GetUsageRequest) (*GetUsageResponse, error)
-	// RollbackSource reverts everything that was learnt from one conversation, document or job. Memories that
+	// RollbackSource reverts everything that was learnt from one conversation, document or job, or that one model,
+	// one version of the prompt or the models of some time taught. Memories that
 	// rest on it alone are forgotten. Other memories, the profile and summaries become what the remaining
 	// sources and changes by hand make of them. What it contradicted, achieved or merged is restored, unless a
 	// later statement contradicts that too. Any of several sources of a memory can be rolled back, in any order.

@@ -455,7 +455,18 @@ type Memory struct {
 	JobId string `protobuf:"bytes,29,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
 	// sensitive, true if the memory counts as sensitive text: because of its type, the caller or the model. If
 	// the user has encryption on, it is stored encrypted.
-	Sensitive     bool `protobuf:"varint,30,opt,name=sensitive,proto3" json:"sensitive,omitempty"`
+	Sensitive bool `protobuf:"varint,30,opt,name=sensitive,proto3" json:"sensitive,omitempty"`
+	// doubt, why the memory may no longer hold, although nobody has said that it ended. Unset: it is certain. A
+	// newer statement of it, a review by hand or the reconciliation clears it.
+	Doubt *Doubt `protobuf:"bytes,31,opt,name=doubt,proto3" json:"doubt,omitempty"`
+	// may_replace, the ids of older memories that this one probably replaces, although nothing confirms it yet.
+	// They stand beside it until the reconciliation, or somebody by hand, settles the pair.
+	MayReplace []string `protobuf:"bytes,32,rep,name=may_replace,json=mayReplace,proto3" json:"may_replace,omitempty"`
+	// last_confirmed_at, when the statement was last said again, in these words or others. Unset: never.
+	LastConfirmedAt *timestamppb.Timestamp `protobuf:"bytes,33,opt,name=last_confirmed_at,json=lastConfirmedAt,proto3" json:"last_confirmed_at,omitempty"`
+	// evidence, the words that state the memory or that changed it, as a model copied them from the messages,
+	// oldest first. Empty for what was saved by hand or learnt before evidence was kept.
+	Evidence      []*Evidence `protobuf:"bytes,34,rep,name=evidence,proto3" json:"evidence,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -700,6 +711,162 @@ func (x *Memory) GetSensitive() bool {
 	return false
 }
 
+func (x *Memory) GetDoubt() *Doubt {
+	if x != nil {
+		return x.Doubt
+	}
+	return nil
+}
+
+func (x *Memory) GetMayReplace() []string {
+	if x != nil {
+		return x.MayReplace
+	}
+	return nil
+}
+
+func (x *Memory) GetLastConfirmedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastConfirmedAt
+	}
+	return nil
+}
+
+func (x *Memory) GetEvidence() []*Evidence {
+	if x != nil {
+		return x.Evidence
+	}
+	return nil
+}
+
+// Doubt is the reason why a memory may no longer hold: something else has changed.
+type Doubt struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// because_memory_id, the memory whose change makes this one uncertain. Empty if it is gone.
+	BecauseMemoryId string `protobuf:"bytes,1,opt,name=because_memory_id,json=becauseMemoryId,proto3" json:"because_memory_id,omitempty"`
+	// reason, what changed, in the language of the memory; at most 200 characters.
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// since, when it became uncertain, by event time.
+	Since         *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Doubt) Reset() {
+	*x = Doubt{}
+	mi := &file_hitherto_v1_memory_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Doubt) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Doubt) ProtoMessage() {}
+
+func (x *Doubt) ProtoReflect() protoreflect.Message {
+	mi := &file_hitherto_v1_memory_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Doubt.ProtoReflect.Descriptor instead.
+func (*Doubt) Descriptor() ([]byte, []int) {
+	return file_hitherto_v1_memory_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Doubt) GetBecauseMemoryId() string {
+	if x != nil {
+		return x.BecauseMemoryId
+	}
+	return ""
+}
+
+func (x *Doubt) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Doubt) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+// Evidence is what somebody said, word for word.
+type Evidence struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// conversation_id, the conversation of the message.
+	ConversationId string `protobuf:"bytes,1,opt,name=conversation_id,json=conversationId,proto3" json:"conversation_id,omitempty"`
+	// message_id, the id of the message within that conversation.
+	MessageId string `protobuf:"bytes,2,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
+	// quote, the words.
+	Quote         string `protobuf:"bytes,3,opt,name=quote,proto3" json:"quote,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Evidence) Reset() {
+	*x = Evidence{}
+	mi := &file_hitherto_v1_memory_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Evidence) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Evidence) ProtoMessage() {}
+
+func (x *Evidence) ProtoReflect() protoreflect.Message {
+	mi := &file_hitherto_v1_memory_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Evidence.ProtoReflect.Descriptor instead.
+func (*Evidence) Descriptor() ([]byte, []int) {
+	return file_hitherto_v1_memory_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Evidence) GetConversationId() string {
+	if x != nil {
+		return x.ConversationId
+	}
+	return ""
+}
+
+func (x *Evidence) GetMessageId() string {
+	if x != nil {
+		return x.MessageId
+	}
+	return ""
+}
+
+func (x *Evidence) GetQuote() string {
+	if x != nil {
+		return x.Quote
+	}
+	return ""
+}
+
 // MemorySourceRef is one message that states a memory.
 type MemorySourceRef struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -713,7 +880,7 @@ type MemorySourceRef struct {
 
 func (x *MemorySourceRef) Reset() {
 	*x = MemorySourceRef{}
-	mi := &file_hitherto_v1_memory_proto_msgTypes[1]
+	mi := &file_hitherto_v1_memory_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -725,7 +892,7 @@ func (x *MemorySourceRef) String() string {
 func (*MemorySourceRef) ProtoMessage() {}
 
 func (x *MemorySourceRef) ProtoReflect() protoreflect.Message {
-	mi := &file_hitherto_v1_memory_proto_msgTypes[1]
+	mi := &file_hitherto_v1_memory_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -738,7 +905,7 @@ func (x *MemorySourceRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemorySourceRef.ProtoReflect.Descriptor instead.
 func (*MemorySourceRef) Descriptor() ([]byte, []int) {
-	return file_hitherto_v1_memory_proto_rawDescGZIP(), []int{1}
+	return file_hitherto_v1_memory_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *MemorySourceRef) GetConversationId() string {
@@ -759,7 +926,7 @@ var File_hitherto_v1_memory_proto protoreflect.FileDescriptor
 
 const file_hitherto_v1_memory_proto_rawDesc = "" +
 	"\n" +
-	"\x18hitherto/v1/memory.proto\x12\vhitherto.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf3\t\n" +
+	"\x18hitherto/v1/memory.proto\x12\vhitherto.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb9\v\n" +
 	"\x06Memory\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x17\n" +
 	"\auser_id\x18\x02 \x01(\tR\x06userId\x12+\n" +
@@ -801,8 +968,22 @@ const file_hitherto_v1_memory_proto_rawDesc = "" +
 	"expires_at\x18\x1b \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x18\n" +
 	"\aversion\x18\x1c \x01(\x05R\aversion\x12\x15\n" +
 	"\x06job_id\x18\x1d \x01(\tR\x05jobId\x12\x1c\n" +
-	"\tsensitive\x18\x1e \x01(\bR\tsensitiveB\r\n" +
-	"\v_importance\"Y\n" +
+	"\tsensitive\x18\x1e \x01(\bR\tsensitive\x12(\n" +
+	"\x05doubt\x18\x1f \x01(\v2\x12.hitherto.v1.DoubtR\x05doubt\x12\x1f\n" +
+	"\vmay_replace\x18  \x03(\tR\n" +
+	"mayReplace\x12F\n" +
+	"\x11last_confirmed_at\x18! \x01(\v2\x1a.google.protobuf.TimestampR\x0flastConfirmedAt\x121\n" +
+	"\bevidence\x18\" \x03(\v2\x15.hitherto.v1.EvidenceR\bevidenceB\r\n" +
+	"\v_importance\"}\n" +
+	"\x05Doubt\x12*\n" +
+	"\x11because_memory_id\x18\x01 \x01(\tR\x0fbecauseMemoryId\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x120\n" +
+	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"h\n" +
+	"\bEvidence\x12'\n" +
+	"\x0fconversation_id\x18\x01 \x01(\tR\x0econversationId\x12\x1d\n" +
+	"\n" +
+	"message_id\x18\x02 \x01(\tR\tmessageId\x12\x14\n" +
+	"\x05quote\x18\x03 \x01(\tR\x05quote\"Y\n" +
 	"\x0fMemorySourceRef\x12'\n" +
 	"\x0fconversation_id\x18\x01 \x01(\tR\x0econversationId\x12\x1d\n" +
 	"\n" +
@@ -866,7 +1047,7 @@ func file_hitherto_v1_memory_proto_rawDescGZIP() []byte {
 }
 
 var file_hitherto_v1_memory_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_hitherto_v1_memory_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_hitherto_v1_memory_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
 var file_hitherto_v1_memory_proto_goTypes = []any{
 	(MemoryType)(0),               // 0: hitherto.v1.MemoryType
 	(Confidence)(0),               // 1: hitherto.v1.Confidence
@@ -874,9 +1055,11 @@ var file_hitherto_v1_memory_proto_goTypes = []any{
 	(Origin)(0),                   // 3: hitherto.v1.Origin
 	(MemoryStatus)(0),             // 4: hitherto.v1.MemoryStatus
 	(*Memory)(nil),                // 5: hitherto.v1.Memory
-	(*MemorySourceRef)(nil),       // 6: hitherto.v1.MemorySourceRef
-	(*structpb.Struct)(nil),       // 7: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
+	(*Doubt)(nil),                 // 6: hitherto.v1.Doubt
+	(*Evidence)(nil),              // 7: hitherto.v1.Evidence
+	(*MemorySourceRef)(nil),       // 8: hitherto.v1.MemorySourceRef
+	(*structpb.Struct)(nil),       // 9: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil), // 10: google.protobuf.Timestamp
 }
 var file_hitherto_v1_memory_proto_depIdxs = []int32{
 	0,  // 0: hitherto.v1.Memory.type:type_name -> hitherto.v1.MemoryType
@@ -884,20 +1067,24 @@ var file_hitherto_v1_memory_proto_depIdxs = []int32{
 	2,  // 2: hitherto.v1.Memory.source:type_name -> hitherto.v1.MemorySource
 	3,  // 3: hitherto.v1.Memory.origin:type_name -> hitherto.v1.Origin
 	4,  // 4: hitherto.v1.Memory.status:type_name -> hitherto.v1.MemoryStatus
-	6,  // 5: hitherto.v1.Memory.sources:type_name -> hitherto.v1.MemorySourceRef
-	7,  // 6: hitherto.v1.Memory.context:type_name -> google.protobuf.Struct
-	7,  // 7: hitherto.v1.Memory.metadata:type_name -> google.protobuf.Struct
-	8,  // 8: hitherto.v1.Memory.last_accessed_at:type_name -> google.protobuf.Timestamp
-	8,  // 9: hitherto.v1.Memory.created_at:type_name -> google.protobuf.Timestamp
-	8,  // 10: hitherto.v1.Memory.updated_at:type_name -> google.protobuf.Timestamp
-	8,  // 11: hitherto.v1.Memory.valid_from:type_name -> google.protobuf.Timestamp
-	8,  // 12: hitherto.v1.Memory.valid_to:type_name -> google.protobuf.Timestamp
-	8,  // 13: hitherto.v1.Memory.expires_at:type_name -> google.protobuf.Timestamp
-	14, // [14:14] is the sub-list for method output_type
-	14, // [14:14] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	8,  // 5: hitherto.v1.Memory.sources:type_name -> hitherto.v1.MemorySourceRef
+	9,  // 6: hitherto.v1.Memory.context:type_name -> google.protobuf.Struct
+	9,  // 7: hitherto.v1.Memory.metadata:type_name -> google.protobuf.Struct
+	10, // 8: hitherto.v1.Memory.last_accessed_at:type_name -> google.protobuf.Timestamp
+	10, // 9: hitherto.v1.Memory.created_at:type_name -> google.protobuf.Timestamp
+	10, // 10: hitherto.v1.Memory.updated_at:type_name -> google.protobuf.Timestamp
+	10, // 11: hitherto.v1.Memory.valid_from:type_name -> google.protobuf.Timestamp
+	10, // 12: hitherto.v1.Memory.valid_to:type_name -> google.protobuf.Timestamp
+	10, // 13: hitherto.v1.Memory.expires_at:type_name -> google.protobuf.Timestamp
+	6,  // 14: hitherto.v1.Memory.doubt:type_name -> hitherto.v1.Doubt
+	10, // 15: hitherto.v1.Memory.last_confirmed_at:type_name -> google.protobuf.Timestamp
+	7,  // 16: hitherto.v1.Memory.evidence:type_name -> hitherto.v1.Evidence
+	10, // 17: hitherto.v1.Doubt.since:type_name -> google.protobuf.Timestamp
+	18, // [18:18] is the sub-list for method output_type
+	18, // [18:18] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_hitherto_v1_memory_proto_init() }
@@ -912,7 +1099,7 @@ func file_hitherto_v1_memory_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_hitherto_v1_memory_proto_rawDesc), len(file_hitherto_v1_memory_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   2,
+			NumMessages:   4,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

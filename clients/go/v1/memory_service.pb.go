@@ -255,7 +255,10 @@ type SaveMemoryRequest struct {
 	// returns the first outcome again; with a different body the call fails with `IDEMPOTENCY_KEY_REUSED`.
 	IdempotencyKey string `protobuf:"bytes,16,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	// sensitive, true to treat it as sensitive text. False: its type decides; PERSONAL is sensitive.
-	Sensitive     bool `protobuf:"varint,17,opt,name=sensitive,proto3" json:"sensitive,omitempty"`
+	Sensitive bool `protobuf:"varint,17,opt,name=sensitive,proto3" json:"sensitive,omitempty"`
+	// replaces, the ids of memories that are no longer true because of this one: they become CONTRADICTED and
+	// name it. At most 20. Fails with NOT_FOUND (`MEMORY_NOT_FOUND`) if one is unknown.
+	Replaces      []string `protobuf:"bytes,18,rep,name=replaces,proto3" json:"replaces,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -409,17 +412,27 @@ func (x *SaveMemoryRequest) GetSensitive() bool {
 	return false
 }
 
+func (x *SaveMemoryRequest) GetReplaces() []string {
+	if x != nil {
+		return x.Replaces
+	}
+	return nil
+}
+
 // SaveMemoryResponse is the memory.
 type SaveMemoryResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// memory, the memory in its current version.
 	Memory *Memory `protobuf:"bytes,1,opt,name=memory,proto3" json:"memory,omitempty"`
-	// deduplicated, true if the statement updated a known memory.
+	// deduplicated, true if the statement was known already; the known memory is confirmed.
 	Deduplicated bool `protobuf:"varint,2,opt,name=deduplicated,proto3" json:"deduplicated,omitempty"`
 	// consistency_token, for a later read that must see this write. Opaque.
 	ConsistencyToken string `protobuf:"bytes,3,opt,name=consistency_token,json=consistencyToken,proto3" json:"consistency_token,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// near, active memories that say something near and other than this, nearest first; at most 5. A later
+	// SaveMemory can name them in `replaces`.
+	Near          []*Memory `protobuf:"bytes,4,rep,name=near,proto3" json:"near,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SaveMemoryResponse) Reset() {
@@ -471,6 +484,13 @@ func (x *SaveMemoryResponse) GetConsistencyToken() string {
 		return x.ConsistencyToken
 	}
 	return ""
+}
+
+func (x *SaveMemoryResponse) GetNear() []*Memory {
+	if x != nil {
+		return x.Near
+	}
+	return nil
 }
 
 // UpdateMemoryRequest is a correction.
@@ -1422,7 +1442,7 @@ const file_hitherto_v1_memory_service_proto_rawDesc = "" +
 	"\n" +
 	"memory_ids\x18\x04 \x03(\tR\tmemoryIds\x12.\n" +
 	"\x06errors\x18\x05 \x03(\v2\x16.hitherto.v1.ItemErrorR\x06errors\x12+\n" +
-	"\x11consistency_token\x18\x06 \x01(\tR\x10consistencyToken\"\xd6\x05\n" +
+	"\x11consistency_token\x18\x06 \x01(\tR\x10consistencyToken\"\xf2\x05\n" +
 	"\x11SaveMemoryRequest\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x18\n" +
 	"\acontent\x18\x02 \x01(\tR\acontent\x12\x16\n" +
@@ -1447,12 +1467,14 @@ const file_hitherto_v1_memory_service_proto_rawDesc = "" +
 	"\n" +
 	"expires_at\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12'\n" +
 	"\x0fidempotency_key\x18\x10 \x01(\tR\x0eidempotencyKey\x12\x1c\n" +
-	"\tsensitive\x18\x11 \x01(\bR\tsensitiveB\r\n" +
-	"\v_importance\"\x92\x01\n" +
+	"\tsensitive\x18\x11 \x01(\bR\tsensitive\x12\x1a\n" +
+	"\breplaces\x18\x12 \x03(\tR\breplacesB\r\n" +
+	"\v_importance\"\xbb\x01\n" +
 	"\x12SaveMemoryResponse\x12+\n" +
 	"\x06memory\x18\x01 \x01(\v2\x13.hitherto.v1.MemoryR\x06memory\x12\"\n" +
 	"\fdeduplicated\x18\x02 \x01(\bR\fdeduplicated\x12+\n" +
-	"\x11consistency_token\x18\x03 \x01(\tR\x10consistencyToken\"\xf8\x01\n" +
+	"\x11consistency_token\x18\x03 \x01(\tR\x10consistencyToken\x12'\n" +
+	"\x04near\x18\x04 \x03(\v2\x13.hitherto.v1.MemoryR\x04near\"\xf8\x01\n" +
 	"\x13UpdateMemoryRequest\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x1b\n" +
 	"\tmemory_id\x18\x02 \x01(\tR\bmemoryId\x12+\n" +
@@ -1590,39 +1612,40 @@ var file_hitherto_v1_memory_service_proto_depIdxs = []int32{
 	24, // 8: hitherto.v1.SaveMemoryRequest.valid_from:type_name -> google.protobuf.Timestamp
 	24, // 9: hitherto.v1.SaveMemoryRequest.expires_at:type_name -> google.protobuf.Timestamp
 	25, // 10: hitherto.v1.SaveMemoryResponse.memory:type_name -> hitherto.v1.Memory
-	25, // 11: hitherto.v1.UpdateMemoryRequest.memory:type_name -> hitherto.v1.Memory
-	26, // 12: hitherto.v1.UpdateMemoryRequest.update_mask:type_name -> google.protobuf.FieldMask
-	25, // 13: hitherto.v1.UpdateMemoryResponse.memory:type_name -> hitherto.v1.Memory
-	25, // 14: hitherto.v1.ForgetMemoryResponse.memory:type_name -> hitherto.v1.Memory
-	25, // 15: hitherto.v1.RestoreMemoryResponse.memory:type_name -> hitherto.v1.Memory
-	0,  // 16: hitherto.v1.ReviewMemoryRequest.decision:type_name -> hitherto.v1.ReviewDecision
-	25, // 17: hitherto.v1.ReviewMemoryResponse.memory:type_name -> hitherto.v1.Memory
-	27, // 18: hitherto.v1.UpdateProfileRequest.profile:type_name -> hitherto.v1.Profile
-	26, // 19: hitherto.v1.UpdateProfileRequest.update_mask:type_name -> google.protobuf.FieldMask
-	27, // 20: hitherto.v1.UpdateProfileResponse.profile:type_name -> hitherto.v1.Profile
-	17, // 21: hitherto.v1.RecordFeedbackRequest.edit:type_name -> hitherto.v1.ResponseEdit
-	28, // 22: hitherto.v1.RecordFeedbackResponse.preferences:type_name -> hitherto.v1.Preference
-	1,  // 23: hitherto.v1.MemoryService.StreamMemories:input_type -> hitherto.v1.StreamMemoriesRequest
-	3,  // 24: hitherto.v1.MemoryService.SaveMemory:input_type -> hitherto.v1.SaveMemoryRequest
-	5,  // 25: hitherto.v1.MemoryService.UpdateMemory:input_type -> hitherto.v1.UpdateMemoryRequest
-	7,  // 26: hitherto.v1.MemoryService.ForgetMemory:input_type -> hitherto.v1.ForgetMemoryRequest
-	9,  // 27: hitherto.v1.MemoryService.RestoreMemory:input_type -> hitherto.v1.RestoreMemoryRequest
-	11, // 28: hitherto.v1.MemoryService.ReviewMemory:input_type -> hitherto.v1.ReviewMemoryRequest
-	13, // 29: hitherto.v1.MemoryService.UpdateProfile:input_type -> hitherto.v1.UpdateProfileRequest
-	15, // 30: hitherto.v1.MemoryService.RecordFeedback:input_type -> hitherto.v1.RecordFeedbackRequest
-	2,  // 31: hitherto.v1.MemoryService.StreamMemories:output_type -> hitherto.v1.StreamMemoriesResponse
-	4,  // 32: hitherto.v1.MemoryService.SaveMemory:output_type -> hitherto.v1.SaveMemoryResponse
-	6,  // 33: hitherto.v1.MemoryService.UpdateMemory:output_type -> hitherto.v1.UpdateMemoryResponse
-	8,  // 34: hitherto.v1.MemoryService.ForgetMemory:output_type -> hitherto.v1.ForgetMemoryResponse
-	10, // 35: hitherto.v1.MemoryService.RestoreMemory:output_type -> hitherto.v1.RestoreMemoryResponse
-	12, // 36: hitherto.v1.MemoryService.ReviewMemory:output_type -> hitherto.v1.ReviewMemoryResponse
-	14, // 37: hitherto.v1.MemoryService.UpdateProfile:output_type -> hitherto.v1.UpdateProfileResponse
-	16, // 38: hitherto.v1.MemoryService.RecordFeedback:output_type -> hitherto.v1.RecordFeedbackResponse
-	31, // [31:39] is the sub-list for method output_type
-	23, // [23:31] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	25, // 11: hitherto.v1.SaveMemoryResponse.near:type_name -> hitherto.v1.Memory
+	25, // 12: hitherto.v1.UpdateMemoryRequest.memory:type_name -> hitherto.v1.Memory
+	26, // 13: hitherto.v1.UpdateMemoryRequest.update_mask:type_name -> google.protobuf.FieldMask
+	25, // 14: hitherto.v1.UpdateMemoryResponse.memory:type_name -> hitherto.v1.Memory
+	25, // 15: hitherto.v1.ForgetMemoryResponse.memory:type_name -> hitherto.v1.Memory
+	25, // 16: hitherto.v1.RestoreMemoryResponse.memory:type_name -> hitherto.v1.Memory
+	0,  // 17: hitherto.v1.ReviewMemoryRequest.decision:type_name -> hitherto.v1.ReviewDecision
+	25, // 18: hitherto.v1.ReviewMemoryResponse.memory:type_name -> hitherto.v1.Memory
+	27, // 19: hitherto.v1.UpdateProfileRequest.profile:type_name -> hitherto.v1.Profile
+	26, // 20: hitherto.v1.UpdateProfileRequest.update_mask:type_name -> google.protobuf.FieldMask
+	27, // 21: hitherto.v1.UpdateProfileResponse.profile:type_name -> hitherto.v1.Profile
+	17, // 22: hitherto.v1.RecordFeedbackRequest.edit:type_name -> hitherto.v1.ResponseEdit
+	28, // 23: hitherto.v1.RecordFeedbackResponse.preferences:type_name -> hitherto.v1.Preference
+	1,  // 24: hitherto.v1.MemoryService.StreamMemories:input_type -> hitherto.v1.StreamMemoriesRequest
+	3,  // 25: hitherto.v1.MemoryService.SaveMemory:input_type -> hitherto.v1.SaveMemoryRequest
+	5,  // 26: hitherto.v1.MemoryService.UpdateMemory:input_type -> hitherto.v1.UpdateMemoryRequest
+	7,  // 27: hitherto.v1.MemoryService.ForgetMemory:input_type -> hitherto.v1.ForgetMemoryRequest
+	9,  // 28: hitherto.v1.MemoryService.RestoreMemory:input_type -> hitherto.v1.RestoreMemoryRequest
+	11, // 29: hitherto.v1.MemoryService.ReviewMemory:input_type -> hitherto.v1.ReviewMemoryRequest
+	13, // 30: hitherto.v1.MemoryService.UpdateProfile:input_type -> hitherto.v1.UpdateProfileRequest
+	15, // 31: hitherto.v1.MemoryService.RecordFeedback:input_type -> hitherto.v1.RecordFeedbackRequest
+	2,  // 32: hitherto.v1.MemoryService.StreamMemories:output_type -> hitherto.v1.StreamMemoriesResponse
+	4,  // 33: hitherto.v1.MemoryService.SaveMemory:output_type -> hitherto.v1.SaveMemoryResponse
+	6,  // 34: hitherto.v1.MemoryService.UpdateMemory:output_type -> hitherto.v1.UpdateMemoryResponse
+	8,  // 35: hitherto.v1.MemoryService.ForgetMemory:output_type -> hitherto.v1.ForgetMemoryResponse
+	10, // 36: hitherto.v1.MemoryService.RestoreMemory:output_type -> hitherto.v1.RestoreMemoryResponse
+	12, // 37: hitherto.v1.MemoryService.ReviewMemory:output_type -> hitherto.v1.ReviewMemoryResponse
+	14, // 38: hitherto.v1.MemoryService.UpdateProfile:output_type -> hitherto.v1.UpdateProfileResponse
+	16, // 39: hitherto.v1.MemoryService.RecordFeedback:output_type -> hitherto.v1.RecordFeedbackResponse
+	32, // [32:40] is the sub-list for method output_type
+	24, // [24:32] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_hitherto_v1_memory_service_proto_init() }

@@ -28,8 +28,9 @@ const (
 // Profile is the record of stable facts about a user. There is one per user.
 //
 // Extraction merges into it: objects key by key at every depth, lists are united, and other values are
-// replaced only by newer statements; empty values change nothing. Only UpdateProfile removes values. A value
-// set by hand is replaced only by something that the user says later.
+// replaced only by newer statements; empty values change nothing. A value goes when the user says that it has
+// ended, when the memory it rests on ends or is forgotten, or by UpdateProfile. A value set by hand is replaced
+// only by something that the user says later.
 type Profile struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// user_id, the user the profile is about.
@@ -61,7 +62,10 @@ type Profile struct {
 	// last_extracted_at, when extraction last examined the profile, even if it changed nothing. Unset: never.
 	LastExtractedAt *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=last_extracted_at,json=lastExtractedAt,proto3" json:"last_extracted_at,omitempty"`
 	// updated_at, when the current version was stored.
-	UpdatedAt     *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	UpdatedAt *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	// sources, the origin of values by path, such as `facts.personal.location`. An item of a list has the path of
+	// the list, `#` and the item. Values set by hand and values learnt before sources were kept have none.
+	Sources       map[string]*ProfileSource `protobuf:"bytes,13,rep,name=sources,proto3" json:"sources,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -180,6 +184,95 @@ func (x *Profile) GetUpdatedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Profile) GetSources() map[string]*ProfileSource {
+	if x != nil {
+		return x.Sources
+	}
+	return nil
+}
+
+// ProfileSource is where a value of a profile comes from.
+type ProfileSource struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// conversation_id, the conversation of the message.
+	ConversationId string `protobuf:"bytes,1,opt,name=conversation_id,json=conversationId,proto3" json:"conversation_id,omitempty"`
+	// message_id, the message that states the value.
+	MessageId string `protobuf:"bytes,2,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
+	// said_at, when it was said.
+	SaidAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=said_at,json=saidAt,proto3" json:"said_at,omitempty"`
+	// memory_ids, the memories that were learnt from the same words. The value goes when they all end.
+	MemoryIds []string `protobuf:"bytes,4,rep,name=memory_ids,json=memoryIds,proto3" json:"memory_ids,omitempty"`
+	// quote, the words.
+	Quote         string `protobuf:"bytes,5,opt,name=quote,proto3" json:"quote,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProfileSource) Reset() {
+	*x = ProfileSource{}
+	mi := &file_hitherto_v1_profile_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProfileSource) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProfileSource) ProtoMessage() {}
+
+func (x *ProfileSource) ProtoReflect() protoreflect.Message {
+	mi := &file_hitherto_v1_profile_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProfileSource.ProtoReflect.Descriptor instead.
+func (*ProfileSource) Descriptor() ([]byte, []int) {
+	return file_hitherto_v1_profile_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ProfileSource) GetConversationId() string {
+	if x != nil {
+		return x.ConversationId
+	}
+	return ""
+}
+
+func (x *ProfileSource) GetMessageId() string {
+	if x != nil {
+		return x.MessageId
+	}
+	return ""
+}
+
+func (x *ProfileSource) GetSaidAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.SaidAt
+	}
+	return nil
+}
+
+func (x *ProfileSource) GetMemoryIds() []string {
+	if x != nil {
+		return x.MemoryIds
+	}
+	return nil
+}
+
+func (x *ProfileSource) GetQuote() string {
+	if x != nil {
+		return x.Quote
+	}
+	return ""
+}
+
 // Preference is one preference learnt from the user's behaviour.
 //
 // Known preferences: `interaction` / `message_style` (brief, detailed), `topics` / (email, calendar, tasks,
@@ -207,7 +300,7 @@ type Preference struct {
 
 func (x *Preference) Reset() {
 	*x = Preference{}
-	mi := &file_hitherto_v1_profile_proto_msgTypes[1]
+	mi := &file_hitherto_v1_profile_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -219,7 +312,7 @@ func (x *Preference) String() string {
 func (*Preference) ProtoMessage() {}
 
 func (x *Preference) ProtoReflect() protoreflect.Message {
-	mi := &file_hitherto_v1_profile_proto_msgTypes[1]
+	mi := &file_hitherto_v1_profile_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -232,7 +325,7 @@ func (x *Preference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Preference.ProtoReflect.Descriptor instead.
 func (*Preference) Descriptor() ([]byte, []int) {
-	return file_hitherto_v1_profile_proto_rawDescGZIP(), []int{1}
+	return file_hitherto_v1_profile_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Preference) GetType() string {
@@ -281,7 +374,7 @@ var File_hitherto_v1_profile_proto protoreflect.FileDescriptor
 
 const file_hitherto_v1_profile_proto_rawDesc = "" +
 	"\n" +
-	"\x19hitherto/v1/profile.proto\x12\vhitherto.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x91\x04\n" +
+	"\x19hitherto/v1/profile.proto\x12\vhitherto.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa6\x05\n" +
 	"\aProfile\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x1e\n" +
 	"\n" +
@@ -298,7 +391,19 @@ const file_hitherto_v1_profile_proto_rawDesc = "" +
 	" \x01(\x05R\aversion\x12F\n" +
 	"\x11last_extracted_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\x0flastExtractedAt\x129\n" +
 	"\n" +
-	"updated_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\"\xdf\x01\n" +
+	"updated_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12;\n" +
+	"\asources\x18\r \x03(\v2!.hitherto.v1.Profile.SourcesEntryR\asources\x1aV\n" +
+	"\fSourcesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x120\n" +
+	"\x05value\x18\x02 \x01(\v2\x1a.hitherto.v1.ProfileSourceR\x05value:\x028\x01\"\xc1\x01\n" +
+	"\rProfileSource\x12'\n" +
+	"\x0fconversation_id\x18\x01 \x01(\tR\x0econversationId\x12\x1d\n" +
+	"\n" +
+	"message_id\x18\x02 \x01(\tR\tmessageId\x123\n" +
+	"\asaid_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x06saidAt\x12\x1d\n" +
+	"\n" +
+	"memory_ids\x18\x04 \x03(\tR\tmemoryIds\x12\x14\n" +
+	"\x05quote\x18\x05 \x01(\tR\x05quote\"\xdf\x01\n" +
 	"\n" +
 	"Preference\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x10\n" +
@@ -324,27 +429,32 @@ func file_hitherto_v1_profile_proto_rawDescGZIP() []byte {
 	return file_hitherto_v1_profile_proto_rawDescData
 }
 
-var file_hitherto_v1_profile_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_hitherto_v1_profile_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
 var file_hitherto_v1_profile_proto_goTypes = []any{
 	(*Profile)(nil),               // 0: hitherto.v1.Profile
-	(*Preference)(nil),            // 1: hitherto.v1.Preference
-	(*structpb.Struct)(nil),       // 2: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil), // 3: google.protobuf.Timestamp
-	(*structpb.Value)(nil),        // 4: google.protobuf.Value
+	(*ProfileSource)(nil),         // 1: hitherto.v1.ProfileSource
+	(*Preference)(nil),            // 2: hitherto.v1.Preference
+	nil,                           // 3: hitherto.v1.Profile.SourcesEntry
+	(*structpb.Struct)(nil),       // 4: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil), // 5: google.protobuf.Timestamp
+	(*structpb.Value)(nil),        // 6: google.protobuf.Value
 }
 var file_hitherto_v1_profile_proto_depIdxs = []int32{
-	2, // 0: hitherto.v1.Profile.preferences:type_name -> google.protobuf.Struct
-	2, // 1: hitherto.v1.Profile.facts:type_name -> google.protobuf.Struct
-	2, // 2: hitherto.v1.Profile.metadata:type_name -> google.protobuf.Struct
-	3, // 3: hitherto.v1.Profile.last_extracted_at:type_name -> google.protobuf.Timestamp
-	3, // 4: hitherto.v1.Profile.updated_at:type_name -> google.protobuf.Timestamp
-	4, // 5: hitherto.v1.Preference.value:type_name -> google.protobuf.Value
-	3, // 6: hitherto.v1.Preference.updated_at:type_name -> google.protobuf.Timestamp
-	7, // [7:7] is the sub-list for method output_type
-	7, // [7:7] is the sub-list for method input_type
-	7, // [7:7] is the sub-list for extension type_name
-	7, // [7:7] is the sub-list for extension extendee
-	0, // [0:7] is the sub-list for field type_name
+	4,  // 0: hitherto.v1.Profile.preferences:type_name -> google.protobuf.Struct
+	4,  // 1: hitherto.v1.Profile.facts:type_name -> google.protobuf.Struct
+	4,  // 2: hitherto.v1.Profile.metadata:type_name -> google.protobuf.Struct
+	5,  // 3: hitherto.v1.Profile.last_extracted_at:type_name -> google.protobuf.Timestamp
+	5,  // 4: hitherto.v1.Profile.updated_at:type_name -> google.protobuf.Timestamp
+	3,  // 5: hitherto.v1.Profile.sources:type_name -> hitherto.v1.Profile.SourcesEntry
+	5,  // 6: hitherto.v1.ProfileSource.said_at:type_name -> google.protobuf.Timestamp
+	6,  // 7: hitherto.v1.Preference.value:type_name -> google.protobuf.Value
+	5,  // 8: hitherto.v1.Preference.updated_at:type_name -> google.protobuf.Timestamp
+	1,  // 9: hitherto.v1.Profile.SourcesEntry.value:type_name -> hitherto.v1.ProfileSource
+	10, // [10:10] is the sub-list for method output_type
+	10, // [10:10] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_hitherto_v1_profile_proto_init() }
@@ -358,7 +468,7 @@ func file_hitherto_v1_profile_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_hitherto_v1_profile_proto_rawDesc), len(file_hitherto_v1_profile_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   2,
+			NumMessages:   4,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

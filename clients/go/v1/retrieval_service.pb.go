@@ -82,9 +82,14 @@ type GetContextRequest struct {
 	LineDates *bool `protobuf:"varint,18,opt,name=line_dates,json=lineDates,proto3,oneof" json:"line_dates,omitempty"`
 	// count_access, false: the returned memories do not count as accessed. For people who inspect what is
 	// remembered, so that looking changes nothing. Unset: true.
-	CountAccess   *bool `protobuf:"varint,19,opt,name=count_access,json=countAccess,proto3,oneof" json:"count_access,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	CountAccess *bool `protobuf:"varint,19,opt,name=count_access,json=countAccess,proto3,oneof" json:"count_access,omitempty"`
+	// min_relevance, the relevance from which a result for the query enters `relevant` and the block, from 0 to 1
+	// on the embedder's calibrated scale. Unset: the installation's floor. 0 switches the floor off.
+	MinRelevance *float64 `protobuf:"fixed64,20,opt,name=min_relevance,json=minRelevance,proto3,oneof" json:"min_relevance,omitempty"`
+	// include_doubtful, false leaves out memories that are in doubt. Unset: true.
+	IncludeDoubtful *bool `protobuf:"varint,21,opt,name=include_doubtful,json=includeDoubtful,proto3,oneof" json:"include_doubtful,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *GetContextRequest) Reset() {
@@ -250,6 +255,20 @@ func (x *GetContextRequest) GetCountAccess() bool {
 	return false
 }
 
+func (x *GetContextRequest) GetMinRelevance() float64 {
+	if x != nil && x.MinRelevance != nil {
+		return *x.MinRelevance
+	}
+	return 0
+}
+
+func (x *GetContextRequest) GetIncludeDoubtful() bool {
+	if x != nil && x.IncludeDoubtful != nil {
+		return *x.IncludeDoubtful
+	}
+	return false
+}
+
 // GetContextResponse is what an assistant should know.
 type GetContextResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -283,9 +302,12 @@ type GetContextResponse struct {
 	Degraded bool `protobuf:"varint,11,opt,name=degraded,proto3" json:"degraded,omitempty"`
 	// reason, `MEMORY_DISABLED` if the reply is empty because memory is switched off for the user. Empty
 	// otherwise.
-	Reason        string `protobuf:"bytes,12,opt,name=reason,proto3" json:"reason,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Reason string `protobuf:"bytes,12,opt,name=reason,proto3" json:"reason,omitempty"`
+	// nothing_relevant, true if the query found nothing above the floor of `min_relevance`. The block then says
+	// so in one line, so that the assistant does not invent an answer.
+	NothingRelevant bool `protobuf:"varint,13,opt,name=nothing_relevant,json=nothingRelevant,proto3" json:"nothing_relevant,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *GetContextResponse) Reset() {
@@ -402,6 +424,13 @@ func (x *GetContextResponse) GetReason() string {
 	return ""
 }
 
+func (x *GetContextResponse) GetNothingRelevant() bool {
+	if x != nil {
+		return x.NothingRelevant
+	}
+	return false
+}
+
 // SearchMemoriesRequest says what to find. All filters must match; an unset filter matches everything.
 type SearchMemoriesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -464,9 +493,14 @@ type SearchMemoriesRequest struct {
 	ExcerptMessages int32 `protobuf:"varint,25,opt,name=excerpt_messages,json=excerptMessages,proto3" json:"excerpt_messages,omitempty"`
 	// count_access, false: the returned memories do not count as accessed. For people who inspect what is
 	// remembered, so that looking changes nothing. Unset: true.
-	CountAccess   *bool `protobuf:"varint,26,opt,name=count_access,json=countAccess,proto3,oneof" json:"count_access,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	CountAccess *bool `protobuf:"varint,26,opt,name=count_access,json=countAccess,proto3,oneof" json:"count_access,omitempty"`
+	// min_relevance, the relevance from which an item is a result, from 0 to 1 on the embedder's calibrated scale.
+	// Unset: the installation's floor. 0 switches the floor off. Without a query it has no effect.
+	MinRelevance *float64 `protobuf:"fixed64,27,opt,name=min_relevance,json=minRelevance,proto3,oneof" json:"min_relevance,omitempty"`
+	// include_doubtful, false leaves out memories that are in doubt. Unset: true.
+	IncludeDoubtful *bool `protobuf:"varint,28,opt,name=include_doubtful,json=includeDoubtful,proto3,oneof" json:"include_doubtful,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *SearchMemoriesRequest) Reset() {
@@ -677,6 +711,20 @@ func (x *SearchMemoriesRequest) GetExcerptMessages() int32 {
 func (x *SearchMemoriesRequest) GetCountAccess() bool {
 	if x != nil && x.CountAccess != nil {
 		return *x.CountAccess
+	}
+	return false
+}
+
+func (x *SearchMemoriesRequest) GetMinRelevance() float64 {
+	if x != nil && x.MinRelevance != nil {
+		return *x.MinRelevance
+	}
+	return 0
+}
+
+func (x *SearchMemoriesRequest) GetIncludeDoubtful() bool {
+	if x != nil && x.IncludeDoubtful != nil {
+		return *x.IncludeDoubtful
 	}
 	return false
 }
@@ -937,8 +985,10 @@ type ListMemoriesRequest struct {
 	// consistency_token, from an earlier write: the reply includes that write. Unset: the reply may lag behind
 	// if reads go to a replica.
 	ConsistencyToken string `protobuf:"bytes,17,opt,name=consistency_token,json=consistencyToken,proto3" json:"consistency_token,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// include_doubtful, false leaves out memories that are in doubt. Unset: true.
+	IncludeDoubtful *bool `protobuf:"varint,18,opt,name=include_doubtful,json=includeDoubtful,proto3,oneof" json:"include_doubtful,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *ListMemoriesRequest) Reset() {
@@ -1088,6 +1138,13 @@ func (x *ListMemoriesRequest) GetConsistencyToken() string {
 		return x.ConsistencyToken
 	}
 	return ""
+}
+
+func (x *ListMemoriesRequest) GetIncludeDoubtful() bool {
+	if x != nil && x.IncludeDoubtful != nil {
+		return *x.IncludeDoubtful
+	}
+	return false
 }
 
 // ListMemoriesResponse is one page of memories.
@@ -2941,7 +2998,7 @@ var File_hitherto_v1_retrieval_service_proto protoreflect.FileDescriptor
 
 const file_hitherto_v1_retrieval_service_proto_rawDesc = "" +
 	"\n" +
-	"#hitherto/v1/retrieval_service.proto\x12\vhitherto.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18hitherto/v1/access.proto\x1a\x1ehitherto/v1/conversation.proto\x1a\x1ahitherto/v1/document.proto\x1a\x18hitherto/v1/entity.proto\x1a\x19hitherto/v1/history.proto\x1a\x18hitherto/v1/memory.proto\x1a\x19hitherto/v1/profile.proto\x1a\x18hitherto/v1/search.proto\x1a\x19hitherto/v1/session.proto\"\xd5\a\n" +
+	"#hitherto/v1/retrieval_service.proto\x12\vhitherto.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18hitherto/v1/access.proto\x1a\x1ehitherto/v1/conversation.proto\x1a\x1ahitherto/v1/document.proto\x1a\x18hitherto/v1/entity.proto\x1a\x19hitherto/v1/history.proto\x1a\x18hitherto/v1/memory.proto\x1a\x19hitherto/v1/profile.proto\x1a\x18hitherto/v1/search.proto\x1a\x19hitherto/v1/session.proto\"\xd6\b\n" +
 	"\x11GetContextRequest\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x14\n" +
 	"\x05query\x18\x02 \x01(\tR\x05query\x12'\n" +
@@ -2964,14 +3021,18 @@ const file_hitherto_v1_retrieval_service_proto_rawDesc = "" +
 	"\x12include_provenance\x18\x11 \x01(\bR\x11includeProvenance\x12\"\n" +
 	"\n" +
 	"line_dates\x18\x12 \x01(\bH\x05R\tlineDates\x88\x01\x01\x12&\n" +
-	"\fcount_access\x18\x13 \x01(\bH\x06R\vcountAccess\x88\x01\x01B\x0f\n" +
+	"\fcount_access\x18\x13 \x01(\bH\x06R\vcountAccess\x88\x01\x01\x12(\n" +
+	"\rmin_relevance\x18\x14 \x01(\x01H\aR\fminRelevance\x88\x01\x01\x12.\n" +
+	"\x10include_doubtful\x18\x15 \x01(\bH\bR\x0fincludeDoubtful\x88\x01\x01B\x0f\n" +
 	"\r_max_memoriesB\x0f\n" +
 	"\r_max_relevantB\x14\n" +
 	"\x12_max_conversationsB\x0f\n" +
 	"\r_max_entitiesB\r\n" +
 	"\v_max_tokensB\r\n" +
 	"\v_line_datesB\x0f\n" +
-	"\r_count_access\"\xca\x04\n" +
+	"\r_count_accessB\x10\n" +
+	"\x0e_min_relevanceB\x13\n" +
+	"\x11_include_doubtful\"\xf5\x04\n" +
 	"\x12GetContextResponse\x12.\n" +
 	"\aprofile\x18\x01 \x01(\v2\x14.hitherto.v1.ProfileR\aprofile\x12/\n" +
 	"\bmemories\x18\x02 \x03(\v2\x13.hitherto.v1.MemoryR\bmemories\x125\n" +
@@ -2985,7 +3046,9 @@ const file_hitherto_v1_retrieval_service_proto_rawDesc = "" +
 	"\x04legs\x18\n" +
 	" \x03(\v2\x16.hitherto.v1.LegReportR\x04legs\x12\x1a\n" +
 	"\bdegraded\x18\v \x01(\bR\bdegraded\x12\x16\n" +
-	"\x06reason\x18\f \x01(\tR\x06reason\"\xf7\t\n" +
+	"\x06reason\x18\f \x01(\tR\x06reason\x12)\n" +
+	"\x10nothing_relevant\x18\r \x01(\bR\x0fnothingRelevant\"\xf8\n" +
+	"\n" +
 	"\x15SearchMemoriesRequest\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x14\n" +
 	"\x05query\x18\x02 \x01(\tR\x05query\x12'\n" +
@@ -3013,13 +3076,17 @@ const file_hitherto_v1_retrieval_service_proto_rawDesc = "" +
 	"\x11consistency_token\x18\x17 \x01(\tR\x10consistencyToken\x12A\n" +
 	"\x0ereference_time\x18\x18 \x01(\v2\x1a.google.protobuf.TimestampR\rreferenceTime\x12)\n" +
 	"\x10excerpt_messages\x18\x19 \x01(\x05R\x0fexcerptMessages\x12&\n" +
-	"\fcount_access\x18\x1a \x01(\bH\x01R\vcountAccess\x88\x01\x01\x1a:\n" +
+	"\fcount_access\x18\x1a \x01(\bH\x01R\vcountAccess\x88\x01\x01\x12(\n" +
+	"\rmin_relevance\x18\x1b \x01(\x01H\x02R\fminRelevance\x88\x01\x01\x12.\n" +
+	"\x10include_doubtful\x18\x1c \x01(\bH\x03R\x0fincludeDoubtful\x88\x01\x01\x1a:\n" +
 	"\fWeightsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01B\f\n" +
 	"\n" +
 	"_min_scoreB\x0f\n" +
-	"\r_count_access\"\x89\x02\n" +
+	"\r_count_accessB\x10\n" +
+	"\x0e_min_relevanceB\x13\n" +
+	"\x11_include_doubtful\"\x89\x02\n" +
 	"\x16SearchMemoriesResponse\x123\n" +
 	"\aresults\x18\x01 \x03(\v2\x19.hitherto.v1.SearchResultR\aresults\x12/\n" +
 	"\bentities\x18\x02 \x03(\v2\x13.hitherto.v1.EntityR\bentities\x12)\n" +
@@ -3033,7 +3100,7 @@ const file_hitherto_v1_retrieval_service_proto_rawDesc = "" +
 	"\x11consistency_token\x18\x03 \x01(\tR\x10consistencyToken\"X\n" +
 	"\x11GetMemoryResponse\x12+\n" +
 	"\x06memory\x18\x01 \x01(\v2\x13.hitherto.v1.MemoryR\x06memory\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"\x90\x06\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xd5\x06\n" +
 	"\x13ListMemoriesRequest\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\x12-\n" +
 	"\x05types\x18\x02 \x03(\x0e2\x17.hitherto.v1.MemoryTypeR\x05types\x12\x12\n" +
@@ -3053,7 +3120,9 @@ const file_hitherto_v1_retrieval_service_proto_rawDesc = "" +
 	"\tpage_size\x18\x0f \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
 	"page_token\x18\x10 \x01(\tR\tpageToken\x12+\n" +
-	"\x11consistency_token\x18\x11 \x01(\tR\x10consistencyToken\"\xa6\x01\n" +
+	"\x11consistency_token\x18\x11 \x01(\tR\x10consistencyToken\x12.\n" +
+	"\x10include_doubtful\x18\x12 \x01(\bH\x00R\x0fincludeDoubtful\x88\x01\x01B\x13\n" +
+	"\x11_include_doubtful\"\xa6\x01\n" +
 	"\x14ListMemoriesResponse\x12/\n" +
 	"\bmemories\x18\x01 \x03(\v2\x13.hitherto.v1.MemoryR\bmemories\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x1d\n" +
@@ -3404,6 +3473,7 @@ func file_hitherto_v1_retrieval_service_proto_init() {
 	file_hitherto_v1_session_proto_init()
 	file_hitherto_v1_retrieval_service_proto_msgTypes[0].OneofWrappers = []any{}
 	file_hitherto_v1_retrieval_service_proto_msgTypes[2].OneofWrappers = []any{}
+	file_hitherto_v1_retrieval_service_proto_msgTypes[6].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -374,7 +374,7 @@ class PreviewExtractionResponse(_message.Message):
 
     @_builtins.property
     def result(self) -> _job_pb2.JobResult:
-        """result, the counts, cost, model and prompt version, as a job would report them."""
+        """result, the counts, refusals, cost, model and prompt version, as a job would report them."""
 
     def __init__(
         self,

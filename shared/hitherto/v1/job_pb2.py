@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15hitherto/v1/job.proto\x12\x0bhitherto.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa5\x03\n\x03Job\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12$\n\x05state\x18\x03 \x01(\x0e\x32\x15.hitherto.v1.JobState\x12\x0f\n\x07user_id\x18\x04 \x01(\t\x12\x17\n\x0f\x63onversation_id\x18\x05 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x06 \x01(\x05\x12\x14\n\x0cmax_attempts\x18\x07 \x01(\x05\x12.\n\ncreated_at\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nstarted_at\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x66inished_at\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05\x65rror\x18\x0b \x01(\t\x12&\n\x06result\x18\x0c \x01(\x0b\x32\x16.hitherto.v1.JobResult\x12\x19\n\x11\x63onsistency_token\x18\r \x01(\t\x12*\n\x08progress\x18\x0e \x01(\x0b\x32\x18.hitherto.v1.JobProgress\"<\n\x0bJobProgress\x12\x15\n\rmessages_done\x18\x01 \x01(\x05\x12\x16\n\x0emessages_total\x18\x02 \x01(\x05\"\xe6\x02\n\tJobResult\x12\x32\n\x06\x63ounts\x18\x01 \x03(\x0b\x32\".hitherto.v1.JobResult.CountsEntry\x12\x18\n\x10memories_created\x18\x02 \x01(\x05\x12\x18\n\x10memories_updated\x18\x03 \x01(\x05\x12\x1d\n\x15memories_contradicted\x18\x04 \x01(\x05\x12\x16\n\x0egoals_achieved\x18\x05 \x01(\x05\x12\x17\n\x0fprofile_version\x18\x06 \x01(\x05\x12\x15\n\rdropped_items\x18\x07 \x01(\x05\x12!\n\x05usage\x18\x08 \x01(\x0b\x32\x12.hitherto.v1.Usage\x12\r\n\x05model\x18\t \x01(\t\x12\x11\n\textractor\x18\n \x01(\t\x12\x16\n\x0eprompt_version\x18\x0b \x01(\t\x1a-\n\x0b\x43ountsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"\x8c\x01\n\x05Usage\x12\x11\n\tllm_calls\x18\x01 \x01(\x03\x12\x14\n\x0cinput_tokens\x18\x02 \x01(\x03\x12\x15\n\routput_tokens\x18\x03 \x01(\x03\x12\x17\n\x0f\x65mbedding_calls\x18\x04 \x01(\x03\x12\x18\n\x10\x65mbedding_tokens\x18\x05 \x01(\x03\x12\x10\n\x08\x63ost_usd\x18\x06 \x01(\x01*\xae\x01\n\x08JobState\x12\x19\n\x15JOB_STATE_UNSPECIFIED\x10\x00\x12\x14\n\x10JOB_STATE_QUEUED\x10\x01\x12\x15\n\x11JOB_STATE_RUNNING\x10\x02\x12\x17\n\x13JOB_STATE_SUCCEEDED\x10\x03\x12\x14\n\x10JOB_STATE_FAILED\x10\x04\x12\x12\n\x0eJOB_STATE_DEAD\x10\x05\x12\x17\n\x13JOB_STATE_CANCELLED\x10\x06\x42\x39\n\x0f\x63om.hitherto.v1P\x01Z\x16hitherto/v1;hithertov1\xaa\x02\x0bHitherto.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15hitherto/v1/job.proto\x12\x0bhitherto.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa5\x03\n\x03Job\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12$\n\x05state\x18\x03 \x01(\x0e\x32\x15.hitherto.v1.JobState\x12\x0f\n\x07user_id\x18\x04 \x01(\t\x12\x17\n\x0f\x63onversation_id\x18\x05 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x06 \x01(\x05\x12\x14\n\x0cmax_attempts\x18\x07 \x01(\x05\x12.\n\ncreated_at\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nstarted_at\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x66inished_at\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05\x65rror\x18\x0b \x01(\t\x12&\n\x06result\x18\x0c \x01(\x0b\x32\x16.hitherto.v1.JobResult\x12\x19\n\x11\x63onsistency_token\x18\r \x01(\t\x12*\n\x08progress\x18\x0e \x01(\x0b\x32\x18.hitherto.v1.JobProgress\"<\n\x0bJobProgress\x12\x15\n\rmessages_done\x18\x01 \x01(\x05\x12\x16\n\x0emessages_total\x18\x02 \x01(\x05\"\x8e\x03\n\tJobResult\x12\x32\n\x06\x63ounts\x18\x01 \x03(\x0b\x32\".hitherto.v1.JobResult.CountsEntry\x12\x18\n\x10memories_created\x18\x02 \x01(\x05\x12\x18\n\x10memories_updated\x18\x03 \x01(\x05\x12\x1d\n\x15memories_contradicted\x18\x04 \x01(\x05\x12\x16\n\x0egoals_achieved\x18\x05 \x01(\x05\x12\x17\n\x0fprofile_version\x18\x06 \x01(\x05\x12\x15\n\rdropped_items\x18\x07 \x01(\x05\x12!\n\x05usage\x18\x08 \x01(\x0b\x32\x12.hitherto.v1.Usage\x12\r\n\x05model\x18\t \x01(\t\x12\x11\n\textractor\x18\n \x01(\t\x12\x16\n\x0eprompt_version\x18\x0b \x01(\t\x12&\n\x08refusals\x18\x0c \x03(\x0b\x32\x14.hitherto.v1.Refusal\x1a-\n\x0b\x43ountsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"K\n\x07Refusal\x12\x0c\n\x04item\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x0f\n\x07subject\x18\x03 \x01(\t\x12\x11\n\tmemory_id\x18\x04 \x01(\t\"\x8c\x01\n\x05Usage\x12\x11\n\tllm_calls\x18\x01 \x01(\x03\x12\x14\n\x0cinput_tokens\x18\x02 \x01(\x03\x12\x15\n\routput_tokens\x18\x03 \x01(\x03\x12\x17\n\x0f\x65mbedding_calls\x18\x04 \x01(\x03\x12\x18\n\x10\x65mbedding_tokens\x18\x05 \x01(\x03\x12\x10\n\x08\x63ost_usd\x18\x06 \x01(\x01*\xae\x01\n\x08JobState\x12\x19\n\x15JOB_STATE_UNSPECIFIED\x10\x00\x12\x14\n\x10JOB_STATE_QUEUED\x10\x01\x12\x15\n\x11JOB_STATE_RUNNING\x10\x02\x12\x17\n\x13JOB_STATE_SUCCEEDED\x10\x03\x12\x14\n\x10JOB_STATE_FAILED\x10\x04\x12\x12\n\x0eJOB_STATE_DEAD\x10\x05\x12\x17\n\x13JOB_STATE_CANCELLED\x10\x06\x42\x39\n\x0f\x63om.hitherto.v1P\x01Z\x16hitherto/v1;hithertov1\xaa\x02\x0bHitherto.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,16 +35,18 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._serialized_options = b'\n\017com.hitherto.v1P\001Z\026hitherto/v1;hithertov1\252\002\013Hitherto.V1'
   _globals['_JOBRESULT_COUNTSENTRY']._loaded_options = None
   _globals['_JOBRESULT_COUNTSENTRY']._serialized_options = b'8\001'
-  _globals['_JOBSTATE']._serialized_start=1062
-  _globals['_JOBSTATE']._serialized_end=1236
+  _globals['_JOBSTATE']._serialized_start=1179
+  _globals['_JOBSTATE']._serialized_end=1353
   _globals['_JOB']._serialized_start=72
   _globals['_JOB']._serialized_end=493
   _globals['_JOBPROGRESS']._serialized_start=495
   _globals['_JOBPROGRESS']._serialized_end=555
   _globals['_JOBRESULT']._serialized_start=558
-  _globals['_JOBRESULT']._serialized_end=916
-  _globals['_JOBRESULT_COUNTSENTRY']._serialized_start=871
-  _globals['_JOBRESULT_COUNTSENTRY']._serialized_end=916
-  _globals['_USAGE']._serialized_start=919
-  _globals['_USAGE']._serialized_end=1059
+  _globals['_JOBRESULT']._serialized_end=956
+  _globals['_JOBRESULT_COUNTSENTRY']._serialized_start=911
+  _globals['_JOBRESULT_COUNTSENTRY']._serialized_end=956
+  _globals['_REFUSAL']._serialized_start=958
+  _globals['_REFUSAL']._serialized_end=1033
+  _globals['_USAGE']._serialized_start=1036
+  _globals['_USAGE']._serialized_end=1176
 # @@protoc_insertion_point(module_scope)

@@ -218,6 +218,7 @@ class JobResult(_message.Message):
     MODEL_FIELD_NUMBER: _builtins.int
     EXTRACTOR_FIELD_NUMBER: _builtins.int
     PROMPT_VERSION_FIELD_NUMBER: _builtins.int
+    REFUSALS_FIELD_NUMBER: _builtins.int
     memories_created: _builtins.int
     """memories_created, the number of new memories."""
     memories_updated: _builtins.int
@@ -246,6 +247,12 @@ class JobResult(_message.Message):
     def usage(self) -> Global___Usage:
         """usage, the cost of all attempts, including failed ones."""
 
+    @_builtins.property
+    def refusals(self) -> _containers.RepeatedCompositeFieldContainer[Global___Refusal]:
+        """refusals, the changes that the model proposed and that were not made, with the reason of each; at most 100.
+        `counts` has the number of all of them by reason.
+        """
+
     def __init__(
         self,
         *,
@@ -260,14 +267,51 @@ class JobResult(_message.Message):
         model: _builtins.str = ...,
         extractor: _builtins.str = ...,
         prompt_version: _builtins.str = ...,
+        refusals: _abc.Iterable[Global___Refusal] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["counts", b"counts", "dropped_items", b"dropped_items", "extractor", b"extractor", "goals_achieved", b"goals_achieved", "memories_contradicted", b"memories_contradicted", "memories_created", b"memories_created", "memories_updated", b"memories_updated", "model", b"model", "profile_version", b"profile_version", "prompt_version", b"prompt_version", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["counts", b"counts", "dropped_items", b"dropped_items", "extractor", b"extractor", "goals_achieved", b"goals_achieved", "memories_contradicted", b"memories_contradicted", "memories_created", b"memories_created", "memories_updated", b"memories_updated", "model", b"model", "profile_version", b"profile_version", "prompt_version", b"prompt_version", "refusals", b"refusals", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___JobResult: _TypeAlias = JobResult  # noqa: Y015
+
+@_typing.final
+class Refusal(_message.Message):
+    """Refusal is a change that a model proposed and that was not made."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ITEM_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    SUBJECT_FIELD_NUMBER: _builtins.int
+    MEMORY_ID_FIELD_NUMBER: _builtins.int
+    item: _builtins.str
+    """item, the item of the model's reply, such as `contradicted_memories[0]`."""
+    reason: _builtins.str
+    """reason, why it was not made, as a key of `JobResult.counts`, such as `refused_quote`."""
+    subject: _builtins.str
+    """subject, what the item is about and what became of it, in words for people. Without contents of sensitive
+    memories.
+    """
+    memory_id: _builtins.str
+    """memory_id, the memory that it would have changed. Empty if there is none."""
+    def __init__(
+        self,
+        *,
+        item: _builtins.str = ...,
+        reason: _builtins.str = ...,
+        subject: _builtins.str = ...,
+        memory_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["item", b"item", "memory_id", b"memory_id", "reason", b"reason", "subject", b"subject"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Refusal: _TypeAlias = Refusal  # noqa: Y015
 
 @_typing.final
 class Usage(_message.Message):

@@ -683,8 +683,12 @@ class RollbackSourceRequest(_message.Message):
     CONVERSATION_ID_FIELD_NUMBER: _builtins.int
     DOCUMENT_ID_FIELD_NUMBER: _builtins.int
     JOB_ID_FIELD_NUMBER: _builtins.int
+    MODEL_FIELD_NUMBER: _builtins.int
+    PROMPT_VERSION_FIELD_NUMBER: _builtins.int
     DRY_RUN_FIELD_NUMBER: _builtins.int
     IDEMPOTENCY_KEY_FIELD_NUMBER: _builtins.int
+    SINCE_FIELD_NUMBER: _builtins.int
+    UNTIL_FIELD_NUMBER: _builtins.int
     user_id: _builtins.str
     """user_id, the user whose source it is. Required; 1 to 256 printable characters."""
     conversation_id: _builtins.str
@@ -693,12 +697,26 @@ class RollbackSourceRequest(_message.Message):
     """document_id, everything learnt from this document."""
     job_id: _builtins.str
     """job_id, everything that this job learnt."""
+    model: _builtins.str
+    """model, everything that this language model taught, by the name in JobResult.model."""
+    prompt_version: _builtins.str
+    """prompt_version, everything that was learnt with this version of the prompt."""
     dry_run: _builtins.bool
     """dry_run, true only counts what would be reverted."""
     idempotency_key: _builtins.str
     """idempotency_key, optional, at most 128 characters. For at least 24 hours, the same key with the same body
     returns the first outcome again; with a different body the call fails with `IDEMPOTENCY_KEY_REUSED`.
     """
+    @_builtins.property
+    def since(self) -> _timestamp_pb2.Timestamp:
+        """since, only what was learnt at this time or later. Alone, or with `until`, everything that models taught in
+        that time. Not with `conversation_id`, `document_id` or `job_id`. Unset: from the beginning.
+        """
+
+    @_builtins.property
+    def until(self) -> _timestamp_pb2.Timestamp:
+        """until, only what was learnt before this time. Unset: until now."""
+
     def __init__(
         self,
         *,
@@ -706,14 +724,18 @@ class RollbackSourceRequest(_message.Message):
         conversation_id: _builtins.str = ...,
         document_id: _builtins.str = ...,
         job_id: _builtins.str = ...,
+        model: _builtins.str = ...,
+        prompt_version: _builtins.str = ...,
         dry_run: _builtins.bool = ...,
         idempotency_key: _builtins.str = ...,
+        since: _timestamp_pb2.Timestamp | None = ...,
+        until: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["conversation_id", b"conversation_id", "document_id", b"document_id", "job_id", b"job_id", "source", b"source"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["conversation_id", b"conversation_id", "document_id", b"document_id", "job_id", b"job_id", "model", b"model", "prompt_version", b"prompt_version", "since", b"since", "source", b"source", "until", b"until"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["conversation_id", b"conversation_id", "document_id", b"document_id", "dry_run", b"dry_run", "idempotency_key", b"idempotency_key", "job_id", b"job_id", "source", b"source", "user_id", b"user_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conversation_id", b"conversation_id", "document_id", b"document_id", "dry_run", b"dry_run", "idempotency_key", b"idempotency_key", "job_id", b"job_id", "model", b"model", "prompt_version", b"prompt_version", "since", b"since", "source", b"source", "until", b"until", "user_id", b"user_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_source: _TypeAlias = _typing.Literal["conversation_id", "document_id", "job_id"]  # noqa: Y015
+    _WhichOneofReturnType_source: _TypeAlias = _typing.Literal["conversation_id", "document_id", "job_id", "model", "prompt_version"]  # noqa: Y015
     _WhichOneofArgType_source: _TypeAlias = _typing.Literal["source", b"source"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_source) -> _WhichOneofReturnType_source | None: ...
 

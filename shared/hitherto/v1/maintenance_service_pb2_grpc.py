@@ -162,7 +162,8 @@ class MaintenanceServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def RollbackSource(self, request, context):
-        """RollbackSource reverts everything that was learnt from one conversation, document or job. Memories that
+        """RollbackSource reverts everything that was learnt from one conversation, document or job, or that one model,
+        one version of the prompt or the models of some time taught. Memories that
         rest on it alone are forgotten. Other memories, the profile and summaries become what the remaining
         sources and changes by hand make of them. What it contradicted, achieved or merged is restored, unless a
         later statement contradicts that too. Any of several sources of a memory can be rolled back, in any order.

@@ -81,7 +81,8 @@ class MaintenanceServiceStub:
     `INVALID_PAGE_TOKEN`). Safe to retry.
     """
     RollbackSource: _grpc.UnaryUnaryMultiCallable[_maintenance_service_pb2.RollbackSourceRequest, _maintenance_service_pb2.RollbackSourceResponse]
-    """RollbackSource reverts everything that was learnt from one conversation, document or job. Memories that
+    """RollbackSource reverts everything that was learnt from one conversation, document or job, or that one model,
+    one version of the prompt or the models of some time taught. Memories that
     rest on it alone are forgotten. Other memories, the profile and summaries become what the remaining
     sources and changes by hand make of them. What it contradicted, achieved or merged is restored, unless a
     later statement contradicts that too. Any of several sources of a memory can be rolled back, in any order.
@@ -147,7 +148,8 @@ class MaintenanceServiceAsyncStub(MaintenanceServiceStub):
     `INVALID_PAGE_TOKEN`). Safe to retry.
     """
     RollbackSource: _aio.UnaryUnaryMultiCallable[_maintenance_service_pb2.RollbackSourceRequest, _maintenance_service_pb2.RollbackSourceResponse]  # type: ignore[assignment]
-    """RollbackSource reverts everything that was learnt from one conversation, document or job. Memories that
+    """RollbackSource reverts everything that was learnt from one conversation, document or job, or that one model,
+    one version of the prompt or the models of some time taught. Memories that
     rest on it alone are forgotten. Other memories, the profile and summaries become what the remaining
     sources and changes by hand make of them. What it contradicted, achieved or merged is restored, unless a
     later statement contradicts that too. Any of several sources of a memory can be rolled back, in any order.
@@ -258,7 +260,8 @@ class MaintenanceServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _maintenance_service_pb2.RollbackSourceRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_maintenance_service_pb2.RollbackSourceResponse, _abc.Awaitable[_maintenance_service_pb2.RollbackSourceResponse]]:
-        """RollbackSource reverts everything that was learnt from one conversation, document or job. Memories that
+        """RollbackSource reverts everything that was learnt from one conversation, document or job, or that one model,
+        one version of the prompt or the models of some time taught. Memories that
         rest on it alone are forgotten. Other memories, the profile and summaries become what the remaining
         sources and changes by hand make of them. What it contradicted, achieved or merged is restored, unless a
         later statement contradicts that too. Any of several sources of a memory can be rolled back, in any order.

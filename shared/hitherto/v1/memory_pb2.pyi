@@ -278,6 +278,10 @@ class Memory(_message.Message):
     VERSION_FIELD_NUMBER: _builtins.int
     JOB_ID_FIELD_NUMBER: _builtins.int
     SENSITIVE_FIELD_NUMBER: _builtins.int
+    DOUBT_FIELD_NUMBER: _builtins.int
+    MAY_REPLACE_FIELD_NUMBER: _builtins.int
+    LAST_CONFIRMED_AT_FIELD_NUMBER: _builtins.int
+    EVIDENCE_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """id, assigned by the server (UUIDv7)."""
     user_id: _builtins.str
@@ -382,6 +386,28 @@ class Memory(_message.Message):
     def expires_at(self) -> _timestamp_pb2.Timestamp:
         """expires_at, the time from which reads omit it, as if it were archived. Unset: never. The row stays."""
 
+    @_builtins.property
+    def doubt(self) -> Global___Doubt:
+        """doubt, why the memory may no longer hold, although nobody has said that it ended. Unset: it is certain. A
+        newer statement of it, a review by hand or the reconciliation clears it.
+        """
+
+    @_builtins.property
+    def may_replace(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """may_replace, the ids of older memories that this one probably replaces, although nothing confirms it yet.
+        They stand beside it until the reconciliation, or somebody by hand, settles the pair.
+        """
+
+    @_builtins.property
+    def last_confirmed_at(self) -> _timestamp_pb2.Timestamp:
+        """last_confirmed_at, when the statement was last said again, in these words or others. Unset: never."""
+
+    @_builtins.property
+    def evidence(self) -> _containers.RepeatedCompositeFieldContainer[Global___Evidence]:
+        """evidence, the words that state the memory or that changed it, as a model copied them from the messages,
+        oldest first. Empty for what was saved by hand or learnt before evidence was kept.
+        """
+
     def __init__(
         self,
         *,
@@ -415,16 +441,82 @@ class Memory(_message.Message):
         version: _builtins.int = ...,
         job_id: _builtins.str = ...,
         sensitive: _builtins.bool = ...,
+        doubt: Global___Doubt | None = ...,
+        may_replace: _abc.Iterable[_builtins.str] | None = ...,
+        last_confirmed_at: _timestamp_pb2.Timestamp | None = ...,
+        evidence: _abc.Iterable[Global___Evidence] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_importance", b"_importance", "context", b"context", "created_at", b"created_at", "expires_at", b"expires_at", "importance", b"importance", "last_accessed_at", b"last_accessed_at", "metadata", b"metadata", "updated_at", b"updated_at", "valid_from", b"valid_from", "valid_to", b"valid_to"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_importance", b"_importance", "context", b"context", "created_at", b"created_at", "doubt", b"doubt", "expires_at", b"expires_at", "importance", b"importance", "last_accessed_at", b"last_accessed_at", "last_confirmed_at", b"last_confirmed_at", "metadata", b"metadata", "updated_at", b"updated_at", "valid_from", b"valid_from", "valid_to", b"valid_to"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_importance", b"_importance", "access_count", b"access_count", "confidence", b"confidence", "content", b"content", "context", b"context", "conversation_id", b"conversation_id", "created_at", b"created_at", "detail", b"detail", "entities", b"entities", "expires_at", b"expires_at", "id", b"id", "importance", b"importance", "job_id", b"job_id", "keywords", b"keywords", "last_accessed_at", b"last_accessed_at", "metadata", b"metadata", "origin", b"origin", "sensitive", b"sensitive", "source", b"source", "source_message_ids", b"source_message_ids", "sources", b"sources", "status", b"status", "superseded_by", b"superseded_by", "supersedes", b"supersedes", "tags", b"tags", "type", b"type", "updated_at", b"updated_at", "user_id", b"user_id", "valid_from", b"valid_from", "valid_to", b"valid_to", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_importance", b"_importance", "access_count", b"access_count", "confidence", b"confidence", "content", b"content", "context", b"context", "conversation_id", b"conversation_id", "created_at", b"created_at", "detail", b"detail", "doubt", b"doubt", "entities", b"entities", "evidence", b"evidence", "expires_at", b"expires_at", "id", b"id", "importance", b"importance", "job_id", b"job_id", "keywords", b"keywords", "last_accessed_at", b"last_accessed_at", "last_confirmed_at", b"last_confirmed_at", "may_replace", b"may_replace", "metadata", b"metadata", "origin", b"origin", "sensitive", b"sensitive", "source", b"source", "source_message_ids", b"source_message_ids", "sources", b"sources", "status", b"status", "superseded_by", b"superseded_by", "supersedes", b"supersedes", "tags", b"tags", "type", b"type", "updated_at", b"updated_at", "user_id", b"user_id", "valid_from", b"valid_from", "valid_to", b"valid_to", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__importance: _TypeAlias = _typing.Literal["importance"]  # noqa: Y015
     _WhichOneofArgType__importance: _TypeAlias = _typing.Literal["_importance", b"_importance"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType__importance) -> _WhichOneofReturnType__importance | None: ...
 
 Global___Memory: _TypeAlias = Memory  # noqa: Y015
+
+@_typing.final
+class Doubt(_message.Message):
+    """Doubt is the reason why a memory may no longer hold: something else has changed."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BECAUSE_MEMORY_ID_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    SINCE_FIELD_NUMBER: _builtins.int
+    because_memory_id: _builtins.str
+    """because_memory_id, the memory whose change makes this one uncertain. Empty if it is gone."""
+    reason: _builtins.str
+    """reason, what changed, in the language of the memory; at most 200 characters."""
+    @_builtins.property
+    def since(self) -> _timestamp_pb2.Timestamp:
+        """since, when it became uncertain, by event time."""
+
+    def __init__(
+        self,
+        *,
+        because_memory_id: _builtins.str = ...,
+        reason: _builtins.str = ...,
+        since: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["since", b"since"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["because_memory_id", b"because_memory_id", "reason", b"reason", "since", b"since"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Doubt: _TypeAlias = Doubt  # noqa: Y015
+
+@_typing.final
+class Evidence(_message.Message):
+    """Evidence is what somebody said, word for word."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONVERSATION_ID_FIELD_NUMBER: _builtins.int
+    MESSAGE_ID_FIELD_NUMBER: _builtins.int
+    QUOTE_FIELD_NUMBER: _builtins.int
+    conversation_id: _builtins.str
+    """conversation_id, the conversation of the message."""
+    message_id: _builtins.str
+    """message_id, the id of the message within that conversation."""
+    quote: _builtins.str
+    """quote, the words."""
+    def __init__(
+        self,
+        *,
+        conversation_id: _builtins.str = ...,
+        message_id: _builtins.str = ...,
+        quote: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conversation_id", b"conversation_id", "message_id", b"message_id", "quote", b"quote"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Evidence: _TypeAlias = Evidence  # noqa: Y015
 
 @_typing.final
 class MemorySourceRef(_message.Message):

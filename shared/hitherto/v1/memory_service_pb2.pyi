@@ -142,6 +142,7 @@ class SaveMemoryRequest(_message.Message):
     EXPIRES_AT_FIELD_NUMBER: _builtins.int
     IDEMPOTENCY_KEY_FIELD_NUMBER: _builtins.int
     SENSITIVE_FIELD_NUMBER: _builtins.int
+    REPLACES_FIELD_NUMBER: _builtins.int
     user_id: _builtins.str
     """user_id, the user it is about. Required; 1 to 256 printable characters."""
     content: _builtins.str
@@ -194,6 +195,12 @@ class SaveMemoryRequest(_message.Message):
     def expires_at(self) -> _timestamp_pb2.Timestamp:
         """expires_at, the time from which reads omit it. Unset: never."""
 
+    @_builtins.property
+    def replaces(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """replaces, the ids of memories that are no longer true because of this one: they become CONTRADICTED and
+        name it. At most 20. Fails with NOT_FOUND (`MEMORY_NOT_FOUND`) if one is unknown.
+        """
+
     def __init__(
         self,
         *,
@@ -214,10 +221,11 @@ class SaveMemoryRequest(_message.Message):
         expires_at: _timestamp_pb2.Timestamp | None = ...,
         idempotency_key: _builtins.str = ...,
         sensitive: _builtins.bool = ...,
+        replaces: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_importance", b"_importance", "context", b"context", "expires_at", b"expires_at", "importance", b"importance", "metadata", b"metadata", "valid_from", b"valid_from"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_importance", b"_importance", "confidence", b"confidence", "content", b"content", "context", b"context", "conversation_id", b"conversation_id", "detail", b"detail", "expires_at", b"expires_at", "idempotency_key", b"idempotency_key", "importance", b"importance", "keywords", b"keywords", "metadata", b"metadata", "origin", b"origin", "sensitive", b"sensitive", "source", b"source", "tags", b"tags", "type", b"type", "user_id", b"user_id", "valid_from", b"valid_from"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_importance", b"_importance", "confidence", b"confidence", "content", b"content", "context", b"context", "conversation_id", b"conversation_id", "detail", b"detail", "expires_at", b"expires_at", "idempotency_key", b"idempotency_key", "importance", b"importance", "keywords", b"keywords", "metadata", b"metadata", "origin", b"origin", "replaces", b"replaces", "sensitive", b"sensitive", "source", b"source", "tags", b"tags", "type", b"type", "user_id", b"user_id", "valid_from", b"valid_from"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__importance: _TypeAlias = _typing.Literal["importance"]  # noqa: Y015
     _WhichOneofArgType__importance: _TypeAlias = _typing.Literal["_importance", b"_importance"]  # noqa: Y015
@@ -234,13 +242,20 @@ class SaveMemoryResponse(_message.Message):
     MEMORY_FIELD_NUMBER: _builtins.int
     DEDUPLICATED_FIELD_NUMBER: _builtins.int
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
+    NEAR_FIELD_NUMBER: _builtins.int
     deduplicated: _builtins.bool
-    """deduplicated, true if the statement updated a known memory."""
+    """deduplicated, true if the statement was known already; the known memory is confirmed."""
     consistency_token: _builtins.str
     """consistency_token, for a later read that must see this write. Opaque."""
     @_builtins.property
     def memory(self) -> _memory_pb2.Memory:
         """memory, the memory in its current version."""
+
+    @_builtins.property
+    def near(self) -> _containers.RepeatedCompositeFieldContainer[_memory_pb2.Memory]:
+        """near, active memories that say something near and other than this, nearest first; at most 5. A later
+        SaveMemory can name them in `replaces`.
+        """
 
     def __init__(
         self,
@@ -248,10 +263,11 @@ class SaveMemoryResponse(_message.Message):
         memory: _memory_pb2.Memory | None = ...,
         deduplicated: _builtins.bool = ...,
         consistency_token: _builtins.str = ...,
+        near: _abc.Iterable[_memory_pb2.Memory] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["consistency_token", b"consistency_token", "deduplicated", b"deduplicated", "memory", b"memory"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["consistency_token", b"consistency_token", "deduplicated", b"deduplicated", "memory", b"memory", "near", b"near"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

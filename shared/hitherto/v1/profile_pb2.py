@@ -26,7 +26,7 @@ from google.protobuf import struct_pb2 as google_dot_protobuf_dot_struct__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19hitherto/v1/profile.proto\x12\x0bhitherto.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x82\x03\n\x07Profile\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x12\n\ndepartment\x18\x02 \x01(\t\x12\x0f\n\x07summary\x18\x03 \x01(\t\x12\x18\n\x10\x63urrent_projects\x18\x04 \x03(\t\x12,\n\x0bpreferences\x18\x05 \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x18\n\x10\x66requent_intents\x18\x06 \x03(\t\x12\x14\n\x0c\x61\x63\x63\x65ss_level\x18\x07 \x01(\t\x12&\n\x05\x66\x61\x63ts\x18\x08 \x01(\x0b\x32\x17.google.protobuf.Struct\x12)\n\x08metadata\x18\t \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x0f\n\x07version\x18\n \x01(\x05\x12\x35\n\x11last_extracted_at\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nupdated_at\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xa8\x01\n\nPreference\x12\x0c\n\x04type\x18\x01 \x01(\t\x12\x0b\n\x03key\x18\x02 \x01(\t\x12%\n\x05value\x18\x03 \x01(\x0b\x32\x16.google.protobuf.Value\x12\x12\n\nconfidence\x18\x04 \x01(\x01\x12\x14\n\x0cobservations\x18\x05 \x01(\x05\x12.\n\nupdated_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.TimestampB9\n\x0f\x63om.hitherto.v1P\x01Z\x16hitherto/v1;hithertov1\xaa\x02\x0bHitherto.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19hitherto/v1/profile.proto\x12\x0bhitherto.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x82\x04\n\x07Profile\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x12\n\ndepartment\x18\x02 \x01(\t\x12\x0f\n\x07summary\x18\x03 \x01(\t\x12\x18\n\x10\x63urrent_projects\x18\x04 \x03(\t\x12,\n\x0bpreferences\x18\x05 \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x18\n\x10\x66requent_intents\x18\x06 \x03(\t\x12\x14\n\x0c\x61\x63\x63\x65ss_level\x18\x07 \x01(\t\x12&\n\x05\x66\x61\x63ts\x18\x08 \x01(\x0b\x32\x17.google.protobuf.Struct\x12)\n\x08metadata\x18\t \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x0f\n\x07version\x18\n \x01(\x05\x12\x35\n\x11last_extracted_at\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nupdated_at\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x32\n\x07sources\x18\r \x03(\x0b\x32!.hitherto.v1.Profile.SourcesEntry\x1aJ\n\x0cSourcesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12)\n\x05value\x18\x02 \x01(\x0b\x32\x1a.hitherto.v1.ProfileSource:\x02\x38\x01\"\x8c\x01\n\rProfileSource\x12\x17\n\x0f\x63onversation_id\x18\x01 \x01(\t\x12\x12\n\nmessage_id\x18\x02 \x01(\t\x12+\n\x07said_at\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\nmemory_ids\x18\x04 \x03(\t\x12\r\n\x05quote\x18\x05 \x01(\t\"\xa8\x01\n\nPreference\x12\x0c\n\x04type\x18\x01 \x01(\t\x12\x0b\n\x03key\x18\x02 \x01(\t\x12%\n\x05value\x18\x03 \x01(\x0b\x32\x16.google.protobuf.Value\x12\x12\n\nconfidence\x18\x04 \x01(\x01\x12\x14\n\x0cobservations\x18\x05 \x01(\x05\x12.\n\nupdated_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.TimestampB9\n\x0f\x63om.hitherto.v1P\x01Z\x16hitherto/v1;hithertov1\xaa\x02\x0bHitherto.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,8 +34,14 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'hitherto.v1.profile_pb2', _
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\017com.hitherto.v1P\001Z\026hitherto/v1;hithertov1\252\002\013Hitherto.V1'
+  _globals['_PROFILE_SOURCESENTRY']._loaded_options = None
+  _globals['_PROFILE_SOURCESENTRY']._serialized_options = b'8\001'
   _globals['_PROFILE']._serialized_start=106
-  _globals['_PROFILE']._serialized_end=492
-  _globals['_PREFERENCE']._serialized_start=495
-  _globals['_PREFERENCE']._serialized_end=663
+  _globals['_PROFILE']._serialized_end=620
+  _globals['_PROFILE_SOURCESENTRY']._serialized_start=546
+  _globals['_PROFILE_SOURCESENTRY']._serialized_end=620
+  _globals['_PROFILESOURCE']._serialized_start=623
+  _globals['_PROFILESOURCE']._serialized_end=763
+  _globals['_PREFERENCE']._serialized_start=766
+  _globals['_PREFERENCE']._serialized_end=934
 # @@protoc_insertion_point(module_scope)

@@ -25,11 +25,33 @@ class Profile(_message.Message):
     """Profile is the record of stable facts about a user. There is one per user.
 
     Extraction merges into it: objects key by key at every depth, lists are united, and other values are
-    replaced only by newer statements; empty values change nothing. Only UpdateProfile removes values. A value
-    set by hand is replaced only by something that the user says later.
+    replaced only by newer statements; empty values change nothing. A value goes when the user says that it has
+    ended, when the memory it rests on ends or is forgotten, or by UpdateProfile. A value set by hand is replaced
+    only by something that the user says later.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class SourcesEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        @_builtins.property
+        def value(self) -> Global___ProfileSource: ...
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: Global___ProfileSource | None = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _typing.Literal["value", b"value"]  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
 
     USER_ID_FIELD_NUMBER: _builtins.int
     DEPARTMENT_FIELD_NUMBER: _builtins.int
@@ -43,6 +65,7 @@ class Profile(_message.Message):
     VERSION_FIELD_NUMBER: _builtins.int
     LAST_EXTRACTED_AT_FIELD_NUMBER: _builtins.int
     UPDATED_AT_FIELD_NUMBER: _builtins.int
+    SOURCES_FIELD_NUMBER: _builtins.int
     user_id: _builtins.str
     """user_id, the user the profile is about."""
     department: _builtins.str
@@ -91,6 +114,12 @@ class Profile(_message.Message):
     def updated_at(self) -> _timestamp_pb2.Timestamp:
         """updated_at, when the current version was stored."""
 
+    @_builtins.property
+    def sources(self) -> _containers.MessageMap[_builtins.str, Global___ProfileSource]:
+        """sources, the origin of values by path, such as `facts.personal.location`. An item of a list has the path of
+        the list, `#` and the item. Values set by hand and values learnt before sources were kept have none.
+        """
+
     def __init__(
         self,
         *,
@@ -106,14 +135,57 @@ class Profile(_message.Message):
         version: _builtins.int = ...,
         last_extracted_at: _timestamp_pb2.Timestamp | None = ...,
         updated_at: _timestamp_pb2.Timestamp | None = ...,
+        sources: _abc.Mapping[_builtins.str, Global___ProfileSource] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["facts", b"facts", "last_extracted_at", b"last_extracted_at", "metadata", b"metadata", "preferences", b"preferences", "updated_at", b"updated_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["access_level", b"access_level", "current_projects", b"current_projects", "department", b"department", "facts", b"facts", "frequent_intents", b"frequent_intents", "last_extracted_at", b"last_extracted_at", "metadata", b"metadata", "preferences", b"preferences", "summary", b"summary", "updated_at", b"updated_at", "user_id", b"user_id", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["access_level", b"access_level", "current_projects", b"current_projects", "department", b"department", "facts", b"facts", "frequent_intents", b"frequent_intents", "last_extracted_at", b"last_extracted_at", "metadata", b"metadata", "preferences", b"preferences", "sources", b"sources", "summary", b"summary", "updated_at", b"updated_at", "user_id", b"user_id", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Profile: _TypeAlias = Profile  # noqa: Y015
+
+@_typing.final
+class ProfileSource(_message.Message):
+    """ProfileSource is where a value of a profile comes from."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONVERSATION_ID_FIELD_NUMBER: _builtins.int
+    MESSAGE_ID_FIELD_NUMBER: _builtins.int
+    SAID_AT_FIELD_NUMBER: _builtins.int
+    MEMORY_IDS_FIELD_NUMBER: _builtins.int
+    QUOTE_FIELD_NUMBER: _builtins.int
+    conversation_id: _builtins.str
+    """conversation_id, the conversation of the message."""
+    message_id: _builtins.str
+    """message_id, the message that states the value."""
+    quote: _builtins.str
+    """quote, the words."""
+    @_builtins.property
+    def said_at(self) -> _timestamp_pb2.Timestamp:
+        """said_at, when it was said."""
+
+    @_builtins.property
+    def memory_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """memory_ids, the memories that were learnt from the same words. The value goes when they all end."""
+
+    def __init__(
+        self,
+        *,
+        conversation_id: _builtins.str = ...,
+        message_id: _builtins.str = ...,
+        said_at: _timestamp_pb2.Timestamp | None = ...,
+        memory_ids: _abc.Iterable[_builtins.str] | None = ...,
+        quote: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["said_at", b"said_at"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conversation_id", b"conversation_id", "memory_ids", b"memory_ids", "message_id", b"message_id", "quote", b"quote", "said_at", b"said_at"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ProfileSource: _TypeAlias = ProfileSource  # noqa: Y015
 
 @_typing.final
 class Preference(_message.Message):

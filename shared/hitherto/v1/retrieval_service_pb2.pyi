@@ -55,6 +55,8 @@ class GetContextRequest(_message.Message):
     INCLUDE_PROVENANCE_FIELD_NUMBER: _builtins.int
     LINE_DATES_FIELD_NUMBER: _builtins.int
     COUNT_ACCESS_FIELD_NUMBER: _builtins.int
+    MIN_RELEVANCE_FIELD_NUMBER: _builtins.int
+    INCLUDE_DOUBTFUL_FIELD_NUMBER: _builtins.int
     user_id: _builtins.str
     """user_id, the user that the assistant talks with. Required; 1 to 256 printable characters."""
     query: _builtins.str
@@ -107,6 +109,12 @@ class GetContextRequest(_message.Message):
     """count_access, false: the returned memories do not count as accessed. For people who inspect what is
     remembered, so that looking changes nothing. Unset: true.
     """
+    min_relevance: _builtins.float
+    """min_relevance, the relevance from which a result for the query enters `relevant` and the block, from 0 to 1
+    on the embedder's calibrated scale. Unset: the installation's floor. 0 switches the floor off.
+    """
+    include_doubtful: _builtins.bool
+    """include_doubtful, false leaves out memories that are in doubt. Unset: true."""
     @_builtins.property
     def scopes(self) -> _containers.RepeatedScalarFieldContainer[_search_pb2.SearchScope.ValueType]:
         """scopes, the scopes that `relevant` searches. Unset: MEMORIES, MESSAGES, SUMMARIES and DOCUMENTS. A memory
@@ -149,13 +157,17 @@ class GetContextRequest(_message.Message):
         include_provenance: _builtins.bool = ...,
         line_dates: _builtins.bool | None = ...,
         count_access: _builtins.bool | None = ...,
+        min_relevance: _builtins.float | None = ...,
+        include_doubtful: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_count_access", b"_count_access", "_line_dates", b"_line_dates", "_max_conversations", b"_max_conversations", "_max_entities", b"_max_entities", "_max_memories", b"_max_memories", "_max_relevant", b"_max_relevant", "_max_tokens", b"_max_tokens", "as_of", b"as_of", "count_access", b"count_access", "known_at", b"known_at", "line_dates", b"line_dates", "max_conversations", b"max_conversations", "max_entities", b"max_entities", "max_memories", b"max_memories", "max_relevant", b"max_relevant", "max_tokens", b"max_tokens", "reference_time", b"reference_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_count_access", b"_count_access", "_include_doubtful", b"_include_doubtful", "_line_dates", b"_line_dates", "_max_conversations", b"_max_conversations", "_max_entities", b"_max_entities", "_max_memories", b"_max_memories", "_max_relevant", b"_max_relevant", "_max_tokens", b"_max_tokens", "_min_relevance", b"_min_relevance", "as_of", b"as_of", "count_access", b"count_access", "include_doubtful", b"include_doubtful", "known_at", b"known_at", "line_dates", b"line_dates", "max_conversations", b"max_conversations", "max_entities", b"max_entities", "max_memories", b"max_memories", "max_relevant", b"max_relevant", "max_tokens", b"max_tokens", "min_relevance", b"min_relevance", "reference_time", b"reference_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_count_access", b"_count_access", "_line_dates", b"_line_dates", "_max_conversations", b"_max_conversations", "_max_entities", b"_max_entities", "_max_memories", b"_max_memories", "_max_relevant", b"_max_relevant", "_max_tokens", b"_max_tokens", "as_of", b"as_of", "consistency_token", b"consistency_token", "conversation_id", b"conversation_id", "count_access", b"count_access", "custom_template", b"custom_template", "include_provenance", b"include_provenance", "known_at", b"known_at", "line_dates", b"line_dates", "max_conversations", b"max_conversations", "max_entities", b"max_entities", "max_memories", b"max_memories", "max_relevant", b"max_relevant", "max_tokens", b"max_tokens", "memory_order", b"memory_order", "query", b"query", "reference_time", b"reference_time", "scopes", b"scopes", "template", b"template", "user_id", b"user_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_count_access", b"_count_access", "_include_doubtful", b"_include_doubtful", "_line_dates", b"_line_dates", "_max_conversations", b"_max_conversations", "_max_entities", b"_max_entities", "_max_memories", b"_max_memories", "_max_relevant", b"_max_relevant", "_max_tokens", b"_max_tokens", "_min_relevance", b"_min_relevance", "as_of", b"as_of", "consistency_token", b"consistency_token", "conversation_id", b"conversation_id", "count_access", b"count_access", "custom_template", b"custom_template", "include_doubtful", b"include_doubtful", "include_provenance", b"include_provenance", "known_at", b"known_at", "line_dates", b"line_dates", "max_conversations", b"max_conversations", "max_entities", b"max_entities", "max_memories", b"max_memories", "max_relevant", b"max_relevant", "max_tokens", b"max_tokens", "memory_order", b"memory_order", "min_relevance", b"min_relevance", "query", b"query", "reference_time", b"reference_time", "scopes", b"scopes", "template", b"template", "user_id", b"user_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__count_access: _TypeAlias = _typing.Literal["count_access"]  # noqa: Y015
     _WhichOneofArgType__count_access: _TypeAlias = _typing.Literal["_count_access", b"_count_access"]  # noqa: Y015
+    _WhichOneofReturnType__include_doubtful: _TypeAlias = _typing.Literal["include_doubtful"]  # noqa: Y015
+    _WhichOneofArgType__include_doubtful: _TypeAlias = _typing.Literal["_include_doubtful", b"_include_doubtful"]  # noqa: Y015
     _WhichOneofReturnType__line_dates: _TypeAlias = _typing.Literal["line_dates"]  # noqa: Y015
     _WhichOneofArgType__line_dates: _TypeAlias = _typing.Literal["_line_dates", b"_line_dates"]  # noqa: Y015
     _WhichOneofReturnType__max_conversations: _TypeAlias = _typing.Literal["max_conversations"]  # noqa: Y015
@@ -168,8 +180,12 @@ class GetContextRequest(_message.Message):
     _WhichOneofArgType__max_relevant: _TypeAlias = _typing.Literal["_max_relevant", b"_max_relevant"]  # noqa: Y015
     _WhichOneofReturnType__max_tokens: _TypeAlias = _typing.Literal["max_tokens"]  # noqa: Y015
     _WhichOneofArgType__max_tokens: _TypeAlias = _typing.Literal["_max_tokens", b"_max_tokens"]  # noqa: Y015
+    _WhichOneofReturnType__min_relevance: _TypeAlias = _typing.Literal["min_relevance"]  # noqa: Y015
+    _WhichOneofArgType__min_relevance: _TypeAlias = _typing.Literal["_min_relevance", b"_min_relevance"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__count_access) -> _WhichOneofReturnType__count_access | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__include_doubtful) -> _WhichOneofReturnType__include_doubtful | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__line_dates) -> _WhichOneofReturnType__line_dates | None: ...
     @_typing.overload
@@ -182,6 +198,8 @@ class GetContextRequest(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_relevant) -> _WhichOneofReturnType__max_relevant | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_tokens) -> _WhichOneofReturnType__max_tokens | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__min_relevance) -> _WhichOneofReturnType__min_relevance | None: ...
 
 Global___GetContextRequest: _TypeAlias = GetContextRequest  # noqa: Y015
 
@@ -203,6 +221,7 @@ class GetContextResponse(_message.Message):
     LEGS_FIELD_NUMBER: _builtins.int
     DEGRADED_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
+    NOTHING_RELEVANT_FIELD_NUMBER: _builtins.int
     prompt_block: _builtins.str
     """prompt_block, all of the above as text for a prompt. Insert it where it reads as data. Empty if nothing
     is known.
@@ -217,6 +236,10 @@ class GetContextResponse(_message.Message):
     reason: _builtins.str
     """reason, `MEMORY_DISABLED` if the reply is empty because memory is switched off for the user. Empty
     otherwise.
+    """
+    nothing_relevant: _builtins.bool
+    """nothing_relevant, true if the query found nothing above the floor of `min_relevance`. The block then says
+    so in one line, so that the assistant does not invent an answer.
     """
     @_builtins.property
     def profile(self) -> _profile_pb2.Profile:
@@ -271,10 +294,11 @@ class GetContextResponse(_message.Message):
         legs: _abc.Iterable[_search_pb2.LegReport] | None = ...,
         degraded: _builtins.bool = ...,
         reason: _builtins.str = ...,
+        nothing_relevant: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["profile", b"profile"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["conversations", b"conversations", "degraded", b"degraded", "entities", b"entities", "legs", b"legs", "memories", b"memories", "preferences", b"preferences", "previous_items", b"previous_items", "profile", b"profile", "prompt_block", b"prompt_block", "prompt_tokens", b"prompt_tokens", "reason", b"reason", "relevant", b"relevant"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conversations", b"conversations", "degraded", b"degraded", "entities", b"entities", "legs", b"legs", "memories", b"memories", "nothing_relevant", b"nothing_relevant", "preferences", b"preferences", "previous_items", b"previous_items", "profile", b"profile", "prompt_block", b"prompt_block", "prompt_tokens", b"prompt_tokens", "reason", b"reason", "relevant", b"relevant"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -332,6 +356,8 @@ class SearchMemoriesRequest(_message.Message):
     REFERENCE_TIME_FIELD_NUMBER: _builtins.int
     EXCERPT_MESSAGES_FIELD_NUMBER: _builtins.int
     COUNT_ACCESS_FIELD_NUMBER: _builtins.int
+    MIN_RELEVANCE_FIELD_NUMBER: _builtins.int
+    INCLUDE_DOUBTFUL_FIELD_NUMBER: _builtins.int
     user_id: _builtins.str
     """user_id, the user whose memories are searched. Required; 1 to 256 printable characters."""
     query: _builtins.str
@@ -364,6 +390,12 @@ class SearchMemoriesRequest(_message.Message):
     """count_access, false: the returned memories do not count as accessed. For people who inspect what is
     remembered, so that looking changes nothing. Unset: true.
     """
+    min_relevance: _builtins.float
+    """min_relevance, the relevance from which an item is a result, from 0 to 1 on the embedder's calibrated scale.
+    Unset: the installation's floor. 0 switches the floor off. Without a query it has no effect.
+    """
+    include_doubtful: _builtins.bool
+    """include_doubtful, false leaves out memories that are in doubt. Unset: true."""
     @_builtins.property
     def query_embedding(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
         """query_embedding, the caller's own vector for the query, from the active embedding model and with its
@@ -455,17 +487,27 @@ class SearchMemoriesRequest(_message.Message):
         reference_time: _timestamp_pb2.Timestamp | None = ...,
         excerpt_messages: _builtins.int = ...,
         count_access: _builtins.bool | None = ...,
+        min_relevance: _builtins.float | None = ...,
+        include_doubtful: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_count_access", b"_count_access", "_min_score", b"_min_score", "as_of", b"as_of", "count_access", b"count_access", "created_after", b"created_after", "created_before", b"created_before", "known_at", b"known_at", "metadata_filter", b"metadata_filter", "min_score", b"min_score", "reference_time", b"reference_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_count_access", b"_count_access", "_include_doubtful", b"_include_doubtful", "_min_relevance", b"_min_relevance", "_min_score", b"_min_score", "as_of", b"as_of", "count_access", b"count_access", "created_after", b"created_after", "created_before", b"created_before", "include_doubtful", b"include_doubtful", "known_at", b"known_at", "metadata_filter", b"metadata_filter", "min_relevance", b"min_relevance", "min_score", b"min_score", "reference_time", b"reference_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_count_access", b"_count_access", "_min_score", b"_min_score", "as_of", b"as_of", "confidence_min", b"confidence_min", "consistency_token", b"consistency_token", "conversation_id", b"conversation_id", "count_access", b"count_access", "created_after", b"created_after", "created_before", b"created_before", "entity", b"entity", "excerpt_messages", b"excerpt_messages", "explain", b"explain", "known_at", b"known_at", "limit", b"limit", "metadata_filter", b"metadata_filter", "min_score", b"min_score", "query", b"query", "query_embedding", b"query_embedding", "ranking", b"ranking", "reference_time", b"reference_time", "scopes", b"scopes", "source_types", b"source_types", "sources", b"sources", "statuses", b"statuses", "tags", b"tags", "types", b"types", "user_id", b"user_id", "weights", b"weights"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_count_access", b"_count_access", "_include_doubtful", b"_include_doubtful", "_min_relevance", b"_min_relevance", "_min_score", b"_min_score", "as_of", b"as_of", "confidence_min", b"confidence_min", "consistency_token", b"consistency_token", "conversation_id", b"conversation_id", "count_access", b"count_access", "created_after", b"created_after", "created_before", b"created_before", "entity", b"entity", "excerpt_messages", b"excerpt_messages", "explain", b"explain", "include_doubtful", b"include_doubtful", "known_at", b"known_at", "limit", b"limit", "metadata_filter", b"metadata_filter", "min_relevance", b"min_relevance", "min_score", b"min_score", "query", b"query", "query_embedding", b"query_embedding", "ranking", b"ranking", "reference_time", b"reference_time", "scopes", b"scopes", "source_types", b"source_types", "sources", b"sources", "statuses", b"statuses", "tags", b"tags", "types", b"types", "user_id", b"user_id", "weights", b"weights"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__count_access: _TypeAlias = _typing.Literal["count_access"]  # noqa: Y015
     _WhichOneofArgType__count_access: _TypeAlias = _typing.Literal["_count_access", b"_count_access"]  # noqa: Y015
+    _WhichOneofReturnType__include_doubtful: _TypeAlias = _typing.Literal["include_doubtful"]  # noqa: Y015
+    _WhichOneofArgType__include_doubtful: _TypeAlias = _typing.Literal["_include_doubtful", b"_include_doubtful"]  # noqa: Y015
+    _WhichOneofReturnType__min_relevance: _TypeAlias = _typing.Literal["min_relevance"]  # noqa: Y015
+    _WhichOneofArgType__min_relevance: _TypeAlias = _typing.Literal["_min_relevance", b"_min_relevance"]  # noqa: Y015
     _WhichOneofReturnType__min_score: _TypeAlias = _typing.Literal["min_score"]  # noqa: Y015
     _WhichOneofArgType__min_score: _TypeAlias = _typing.Literal["_min_score", b"_min_score"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__count_access) -> _WhichOneofReturnType__count_access | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__include_doubtful) -> _WhichOneofReturnType__include_doubtful | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__min_relevance) -> _WhichOneofReturnType__min_relevance | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__min_score) -> _WhichOneofReturnType__min_score | None: ...
 
@@ -608,6 +650,7 @@ class ListMemoriesRequest(_message.Message):
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
+    INCLUDE_DOUBTFUL_FIELD_NUMBER: _builtins.int
     user_id: _builtins.str
     """user_id, the user whose memories are listed. Required; 1 to 256 printable characters."""
     entity: _builtins.str
@@ -634,6 +677,8 @@ class ListMemoriesRequest(_message.Message):
     """consistency_token, from an earlier write: the reply includes that write. Unset: the reply may lag behind
     if reads go to a replica.
     """
+    include_doubtful: _builtins.bool
+    """include_doubtful, false leaves out memories that are in doubt. Unset: true."""
     @_builtins.property
     def types(self) -> _containers.RepeatedScalarFieldContainer[_memory_pb2.MemoryType.ValueType]:
         """types, only memories of one of these types."""
@@ -690,12 +735,15 @@ class ListMemoriesRequest(_message.Message):
         page_size: _builtins.int = ...,
         page_token: _builtins.str = ...,
         consistency_token: _builtins.str = ...,
+        include_doubtful: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "created_after", b"created_after", "created_before", b"created_before", "known_at", b"known_at", "metadata_filter", b"metadata_filter"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_include_doubtful", b"_include_doubtful", "as_of", b"as_of", "created_after", b"created_after", "created_before", b"created_before", "include_doubtful", b"include_doubtful", "known_at", b"known_at", "metadata_filter", b"metadata_filter"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "confidence_min", b"confidence_min", "consistency_token", b"consistency_token", "conversation_id", b"conversation_id", "created_after", b"created_after", "created_before", b"created_before", "entity", b"entity", "known_at", b"known_at", "metadata_filter", b"metadata_filter", "order_by", b"order_by", "page_size", b"page_size", "page_token", b"page_token", "sources", b"sources", "statuses", b"statuses", "tags", b"tags", "types", b"types", "user_id", b"user_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_include_doubtful", b"_include_doubtful", "as_of", b"as_of", "confidence_min", b"confidence_min", "consistency_token", b"consistency_token", "conversation_id", b"conversation_id", "created_after", b"created_after", "created_before", b"created_before", "entity", b"entity", "include_doubtful", b"include_doubtful", "known_at", b"known_at", "metadata_filter", b"metadata_filter", "order_by", b"order_by", "page_size", b"page_size", "page_token", b"page_token", "sources", b"sources", "statuses", b"statuses", "tags", b"tags", "types", b"types", "user_id", b"user_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__include_doubtful: _TypeAlias = _typing.Literal["include_doubtful"]  # noqa: Y015
+    _WhichOneofArgType__include_doubtful: _TypeAlias = _typing.Literal["_include_doubtful", b"_include_doubtful"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__include_doubtful) -> _WhichOneofReturnType__include_doubtful | None: ...
 
 Global___ListMemoriesRequest: _TypeAlias = ListMemoriesRequest  # noqa: Y015
 
