@@ -66,7 +66,11 @@ class SourceRef:
 # Not frozen for the same reason.
 @dataclass(slots=True)
 class Memory:
-    """The current version of one memory."""
+    """The current version of one memory.
+
+    `doubt` has the keys `because` (a memory id or None), `reason` and `since`; `evidence` the words
+    of messages that state the memory or changed it.
+    """
 
     memory_id: UUID
     user_id: str
@@ -98,12 +102,20 @@ class Memory:
     sealed: bytes | None = field(default=None, repr=False)
     sources: Sequence[SourceRef] = ()
     entities: Sequence[str] = ()
+    doubt: Mapping[str, Any] | None = None
+    may_replace: Sequence[UUID] = ()
+    last_confirmed_at: datetime | None = None
+    evidence: Sequence[tuple[SourceRef, str]] = ()
     kept: Kept | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """The profile of a user. Version 0 means that there is none yet."""
+    """The profile of a user. Version 0 means that there is none yet.
+
+    `sources` says where values come from, by path; an item of a list has the path of the list, `#`
+    and the item.
+    """
 
     user_id: str
     department: str = ""
@@ -118,6 +130,7 @@ class Profile:
     last_extracted_at: datetime | None = None
     updated_at: datetime | None = None
     sealed: bytes | None = field(default=None, repr=False)
+    sources: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     kept: Kept | None = field(default=None, repr=False, compare=False)
 
 
