@@ -102,11 +102,11 @@ class Memory:
     sealed: bytes | None = field(default=None, repr=False)
     sources: Sequence[SourceRef] = ()
     entities: Sequence[str] = ()
+    kept: Kept | None = field(default=None, repr=False, compare=False)
     doubt: Mapping[str, Any] | None = None
     may_replace: Sequence[UUID] = ()
     last_confirmed_at: datetime | None = None
     evidence: Sequence[tuple[SourceRef, str]] = ()
-    kept: Kept | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +130,8 @@ class Profile:
     last_extracted_at: datetime | None = None
     updated_at: datetime | None = None
     sealed: bytes | None = field(default=None, repr=False)
-    sources: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     kept: Kept | None = field(default=None, repr=False, compare=False)
+    sources: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 NEUTRAL_TITLE = "Conversation"

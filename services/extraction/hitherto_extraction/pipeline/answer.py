@@ -118,15 +118,15 @@ class ForgottenItem:
 class ProfileItem:
     """A value of the profile that was said, or that `ended`.
 
-    `only_adds` marks one in the form of earlier prompts, which cites no words: it must have been
-    said in its own words, and replaces nothing.
+    `in_own_words` marks one in the form of earlier prompts, which cites no words: the user must have
+    said the value itself.
     """
 
     cited: Cited
     path: tuple[str, ...]
     value: Any
     ended: bool = False
-    only_adds: bool = False
+    in_own_words: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -240,7 +240,7 @@ class _Check:
         given = without_pairs(clean(value)) if value else {}
         cited = self.cited("profile", value or {})
         return [
-            ProfileItem(cited, path, leaf, only_adds=not cited.quote)
+            ProfileItem(cited, path, leaf, in_own_words=not cited.quote)
             for field in _FIELDS["profile"]
             for path, leaf in _leaves(given.get(field), (field,))
         ]

@@ -108,7 +108,6 @@ _WHY: Mapping[str, str] = {
     "refused_over_daily_cap": "too many changes within a day",
     "kept_forgotten": "it was to be forgotten",
     "refused_form": "a profile does not take such a value there",
-    "refused_has_other": "another value is known, and no words were copied that replace it",
 }
 
 

@@ -210,9 +210,7 @@ def _evidence(state: ProfileState, item: ProfileItem, witnesses: Witnesses) -> E
     """The evidence for a value, or why there is none."""
     found: Evidence | str
     held = state.value_at(item.path)
-    if item.only_adds:
-        if isinstance(held, str | int | float) and held not in ("", item.value):
-            return "refused_has_other"
+    if item.in_own_words:
         each = [witnesses.for_own_words(item.cited, text) for text in _texts(item.value)]
         found = next(
             (one for one in each if isinstance(one, str)), each[0] if each else "refused_form"

@@ -1,6 +1,7 @@
 -- `quote`: the words of the message that state the memory, or changed it, as a model copied them.
 -- None where the user's messages are sealed.
 ALTER TABLE memory_sources ADD COLUMN quote text;
+GRANT UPDATE (quote) ON memory_sources TO hitherto_write;
 
 -- `may_replace`: older memories that this one probably replaces, until somebody settles the pair.
 -- `last_confirmed_at`: when its statement was last said again.
