@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
+from hitherto_extraction.pipeline.guards.refinement import refinement
 
 from hitherto_extraction.pipeline.evidence import Witnesses
-from hitherto_extraction.pipeline.guards.refinement import refinement
 from hitherto_extraction.storage.conversations import StoredMessage
 from tests.unit.pipeline.situations import LATER, known, planned, update
 

@@ -50,6 +50,7 @@ KINDS = (
     "memory-extraction",
     "document-ingestion",
     "consolidation",
+    "reconciliation",
     "decay",
     "retention",
     "reembedding",
