@@ -229,7 +229,7 @@ def _consolidation(base: Base) -> Consolidation:
         ),
         base.account,
         base.budget,
-        base.keys,
+        threshold=base.dedupe_threshold,
         above=settings.consolidate_above,
         memory_enabled=settings.memory_enabled,
     )
