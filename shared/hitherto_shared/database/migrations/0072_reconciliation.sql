@@ -41,3 +41,43 @@ SELECT m.tenant_id, m.user_id, m.memory_id, m.type, m.status, m.importance, m.cr
 FROM memories AS m
 LEFT JOIN memory_access AS a ON a.tenant_id = m.tenant_id AND a.user_id = m.user_id
      AND a.memory_id = m.memory_id;
+
+-- With whatever makes a memory uncertain, the words that it rests on, and those that it may replace
+-- as long as they stand.
+CREATE OR REPLACE VIEW whole_memories WITH (security_invoker = true) AS
+SELECT m.tenant_id, m.memory_id, m.user_id, m.type, m.content, m.importance, m.confidence, m.source,
+       m.origin, m.status, m.valid_from, m.created_at, m.updated_at, m.detail, m.tags, m.keywords,
+       m.context, m.metadata, m.sensitive, m.conversation_id, m.valid_to, m.expires_at,
+       m.superseded_by, m.supersedes, m.version, m.job_id,
+       coalesce(a.access_count, 0) AS access_count, a.last_accessed_at,
+       CASE WHEN m.sealed IS NOT NULL
+            THEN sealed_of_memory(m.tenant_id, m.user_id, m.memory_id, m.version, m.text_version,
+                                  m.sealed) END AS sealed_words,
+       ARRAY(SELECT ARRAY[s.conversation_id, s.message_id]
+             FROM memory_sources AS s
+             WHERE s.tenant_id = m.tenant_id AND s.user_id = m.user_id
+               AND s.memory_id = m.memory_id
+             ORDER BY s.conversation_id, s.message_id) AS sources,
+       ARRAY(SELECT e.name
+             FROM entity_mentions AS em
+             JOIN entities AS e ON e.tenant_id = em.tenant_id AND e.user_id = em.user_id
+                  AND e.entity_id = em.entity_id
+             WHERE em.tenant_id = m.tenant_id AND em.user_id = m.user_id
+               AND em.memory_id = m.memory_id
+             ORDER BY e.name) AS entity_names,
+       m.doubt,
+       CASE WHEN m.may_replace = '{}' THEN m.may_replace
+            ELSE ARRAY(SELECT o.memory_id FROM memories AS o
+                       WHERE o.tenant_id = m.tenant_id AND o.user_id = m.user_id
+                         AND o.memory_id = ANY(m.may_replace)
+                         AND o.status IN ('active', 'achieved')
+                       ORDER BY o.memory_id) END AS may_replace,
+       m.last_confirmed_at,
+       ARRAY(SELECT ARRAY[s.conversation_id, s.message_id, s.quote]
+             FROM memory_sources AS s
+             WHERE s.tenant_id = m.tenant_id AND s.user_id = m.user_id
+               AND s.memory_id = m.memory_id AND s.quote IS NOT NULL
+             ORDER BY s.conversation_id, s.message_id) AS evidence
+FROM memories AS m
+LEFT JOIN memory_access AS a ON a.tenant_id = m.tenant_id AND a.user_id = m.user_id
+     AND a.memory_id = m.memory_id;
