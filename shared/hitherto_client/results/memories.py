@@ -82,6 +82,8 @@ class SavedMemory:
     memory: Memory
     deduplicated: bool
     """True if the user had a memory with the same meaning, which is now this one."""
+    near: tuple[Memory, ...] = ()
+    """Active memories that say something near and other; the nearest first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,67 @@
+"""SaveMemory ends what the caller says it replaces, and tells what stands near."""
+
+from __future__ import annotations
+
+import grpc
+import pytest
+
+from hitherto.v1 import memory_pb2, memory_service_pb2
+from tests.e2e.conftest import Services
+from tests.e2e.learning import ALL_STATUSES, memories
+
+STATUS = memory_pb2.MemoryStatus
+UNKNOWN = "01890000-0000-7000-8000-000000000000"
+
+
+async def save(
+    services: Services, content: str, **more: object
+) -> memory_service_pb2.SaveMemoryResponse:
+    """Save a statement of the user's own."""
+    saved: memory_service_pb2.SaveMemoryResponse = await services.memory.SaveMemory(
+        memory_service_pb2.SaveMemoryRequest(user_id="ana", content=content, **more)  # type: ignore[arg-type]
+    )
+    return saved
+
+
+async def test_b11_a_saved_statement_ends_what_it_replaces(services: Services) -> None:
+    old = (await save(services, "Ana's favourite editor is Vim")).memory
+    new = (await save(services, "Ana's favourite editor is Zed", replaces=[old.id])).memory
+    assert list(new.supersedes) == [old.id]
+    ended, standing = await memories(services, statuses=ALL_STATUSES)
+    assert (ended.id, ended.status) == (old.id, STATUS.MEMORY_STATUS_CONTRADICTED)
+    assert (ended.superseded_by, ended.valid_to) == (new.id, new.valid_from)
+    assert standing.status == STATUS.MEMORY_STATUS_ACTIVE
+
+
+async def test_b11_what_is_near_and_other_is_told(services: Services) -> None:
+    old = (await save(services, "Ana's favourite editor for long texts in the evening is called Vim")).memory
+    await save(services, "Ana has two greyhounds")
+    told = await save(services, "Ana's favourite editor for long texts in the evening is called Zed")
+    assert [each.id for each in told.near] == [old.id]
+    assert not (await save(services, "Ana goes rowing")).near
+
+
+async def test_b11_an_unknown_memory_is_not_found_and_nothing_is_saved(
+    services: Services,
+) -> None:
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await save(services, "Ana uses Zed", replaces=[UNKNOWN])
+    assert refused.value.code() == grpc.StatusCode.NOT_FOUND
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await save(services, "Ana uses Zed", replaces=[UNKNOWN] * 21)
+    assert refused.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+    assert await memories(services, statuses=ALL_STATUSES) == []
+
+
+async def test_b8_an_assistant_replaces_nothing_that_the_user_said(services: Services) -> None:
+    old = (await save(services, "Ana's favourite editor is Vim")).memory
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await save(
+            services,
+            "Ana's favourite editor is Zed",
+            replaces=[old.id],
+            origin=memory_pb2.ORIGIN_ASSISTANT,
+        )
+    assert refused.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+    (standing,) = await memories(services, statuses=ALL_STATUSES)
+    assert standing.status == STATUS.MEMORY_STATUS_ACTIVE
