@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import grpc
 import pytest
 
@@ -10,7 +12,14 @@ from tests.e2e.conftest import Services
 from tests.e2e.learning import ALL_STATUSES, memories
 
 STATUS = memory_pb2.MemoryStatus
+NEAR = "Ana's favourite editor for long texts in the evening is called {}"
 UNKNOWN = "01890000-0000-7000-8000-000000000000"
+
+
+@pytest.fixture(scope="module")
+def service_settings() -> dict[str, Any]:
+    """Spelling decides what is near: less of it is enough."""
+    return {"dedupe_threshold": 0.6}
 
 
 async def save(
@@ -34,9 +43,9 @@ async def test_b11_a_saved_statement_ends_what_it_replaces(services: Services) -
 
 
 async def test_b11_what_is_near_and_other_is_told(services: Services) -> None:
-    old = (await save(services, "Ana's favourite editor for long texts in the evening is called Vim")).memory
+    old = (await save(services, NEAR.format("Vim"))).memory
     await save(services, "Ana has two greyhounds")
-    told = await save(services, "Ana's favourite editor for long texts in the evening is called Zed")
+    told = await save(services, NEAR.format("Zed"))
     assert [each.id for each in told.near] == [old.id]
     assert not (await save(services, "Ana goes rowing")).near
 
