@@ -8,6 +8,7 @@ import grpc
 import pytest
 
 from hitherto.v1 import memory_pb2, memory_service_pb2
+from hitherto_client import AsyncHitherto
 from tests.e2e.conftest import Services
 from tests.e2e.learning import ALL_STATUSES, memories
 
@@ -74,3 +75,16 @@ async def test_b8_an_assistant_replaces_nothing_that_the_user_said(services: Ser
     assert refused.value.code() == grpc.StatusCode.INVALID_ARGUMENT
     (standing,) = await memories(services, statuses=ALL_STATUSES)
     assert standing.status == STATUS.MEMORY_STATUS_ACTIVE
+
+
+async def test_the_client_says_what_a_statement_replaces(services: Services) -> None:
+    addresses = (services.retrieval_address, services.extraction_address)
+    async with AsyncHitherto(*addresses, token=services.token, timeout=60) as client:
+        old = await client.save_memory("ana", NEAR.format("Vim"))
+        near = await client.save_memory("ana", NEAR.format("Zed"))
+        assert [each.id for each in near.near] == [old.memory.id]
+        new = await client.save_memory(
+            "ana", NEAR.format("Helix"), replaces=[old.memory.id, near.memory.id]
+        )
+        assert set(new.memory.supersedes) == {old.memory.id, near.memory.id}
+        assert [each.id async for each in client.memories("ana")] == [new.memory.id]

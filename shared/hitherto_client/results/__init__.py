@@ -27,7 +27,9 @@ from hitherto_client.results.jobs import (
     Usage,
 )
 from hitherto_client.results.memories import (
+    Doubt,
     Entity,
+    Evidence,
     Feedback,
     HistoryEvent,
     Memory,
@@ -72,9 +74,11 @@ __all__ = [
     "ConversationSummary",
     "Document",
     "DocumentChunk",
+    "Doubt",
     "EnhancedPrompt",
     "Entity",
     "EraseReceipt",
+    "Evidence",
     "ExportManifest",
     "Feedback",
     "Health",
