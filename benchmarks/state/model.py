@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -32,6 +32,10 @@ class Sessions:
             for session in person.sessions:
                 key = folding(session.messages[0].content)
                 self._by_message[key] = person, session.id
+
+    def messages(self) -> Iterable[str]:
+        """The first words of the sessions."""
+        return self._by_message
 
     def of(self, request: ChatRequest) -> tuple[Person, str] | None:
         """The person and the session of an extraction; None for another prompt."""

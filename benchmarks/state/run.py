@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, time
-from typing import Any
+from typing import Any, cast
 from zoneinfo import ZoneInfo
 
 from benchmarks import serving
 from benchmarks.state.people import Person, Question, Session
 from hitherto_client import AsyncHitherto
+from hitherto_client.inputs import TranscriptInput
 from hitherto_client.results import Job, Memory
 
 AT_ONCE = 8
@@ -50,9 +51,7 @@ async def observe(
             await settled(person.id)
     memories = [
         each
-        async for each in client.memories(
-            person.id, statuses=serving.EVERY_STATUS, page_size=_PAGE
-        )
+        async for each in client.memories(person.id, statuses=serving.EVERY_STATUS, page_size=_PAGE)
     ]
     profile = await client.get_profile(person.id)
     told = [await _ask(client, person, question) for question in person.questions]
@@ -65,7 +64,7 @@ async def talk(client: AsyncHitherto, person: Person, session: Session) -> Job:
     return await serving.ended(client, job_id)
 
 
-def _transcript(person: Person, session: Session) -> dict[str, Any]:
+def _transcript(person: Person, session: Session) -> TranscriptInput:
     return {
         "user_id": person.id,
         "conversation_id": f"{person.id}-{session.id}",
@@ -73,7 +72,7 @@ def _transcript(person: Person, session: Session) -> dict[str, Any]:
         "messages": [
             {
                 "id": f"{session.id}-{number}",
-                "role": each.role,
+                "role": cast(Any, each.role),
                 "name": each.name,
                 "content": each.content,
                 "created_at": each.at,

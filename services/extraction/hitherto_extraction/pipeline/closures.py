@@ -203,6 +203,8 @@ def _forgetting(draft: Draft, item: ForgottenItem) -> Ending | None:
             return "refused_unknown"
         if evidence.said_at < held.said_at:
             return "refused_late"
+        # Whoever hides what is behind a forgotten memory hides the request, too: it names the matter.
+        draft.note_sources(held.memory_id, evidence)
         after = replace(held, version=held.version + 1, status="forgotten")
         draft.rewrite(held, after, "forgotten", "the user asked to forget it")
         return None
