@@ -188,7 +188,7 @@ def _conversion(of: Any) -> Callable[[Any], Any] | None:
 
 def profile_message(profile: Profile) -> profile_pb2.Profile:
     """A profile on the wire."""
-    return _made(profile_pb2.Profile, profile)
+    return _made(profile_pb2.Profile, profile, sources={})
 
 
 def summary_message(summary: Summary) -> conversation_pb2.ConversationSummary:
