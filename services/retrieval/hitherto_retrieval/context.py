@@ -208,6 +208,8 @@ class Building:
             entities=entities,
             preferences=preferences,
             block=block,
+            nothing_relevant=self._searching is not None
+            and not (found.hits or found.further or previous),
         )
         if contexts is not None and key is not None:
             contexts.keep(key, made)

@@ -127,9 +127,10 @@ class Lines:
         entry = _known(item.kept, _SAID, of)
         if entry is None:
             text, whole = _part(item, self.context.terms)
-            entry = Entry(f"- {self._partly(item.partly_until)}", labelled(_title(item), text))
-            if not text:
-                entry = Entry("- ", "")
+            # A role is our own word; a name is the caller's.
+            speaker = f"{item.role}: " if item.title == item.role else ""
+            words = text if speaker or not text else labelled(_title(item), text)
+            entry = Entry(f"- {self._partly(item.partly_until)}{speaker}", words)
             if whole:
                 _keep(item.kept, _SAID, of, entry)
         return entry
