@@ -6,8 +6,9 @@ import json
 
 import pytest
 
-from hitherto_extraction.pipeline.answer import Answer, ClosedItem, UnusableAnswer
+from hitherto_extraction.pipeline.answer import Answer, ClosedItem
 from hitherto_extraction.pipeline.answer_parsing import read_answer
+from hitherto_extraction.provider.reply_text import UnusableAnswer
 
 
 def read(**keys: object) -> Answer:
