@@ -15,6 +15,7 @@ from hitherto_extraction.pipeline.backfill import Backfill
 from hitherto_extraction.prices import Price, Prices, load_prices
 from hitherto_shared.database.pool import Database
 from hitherto_shared.embeddings.openai_api import OpenAIEmbedder
+from hitherto_shared.model_server import ModelServer
 from hitherto_shared.startup import configure_vectors
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.learning import ended, learn, rows, submit, talk
@@ -231,7 +232,9 @@ async def test_b14_vectors_that_are_made_later_are_charged_to_the_tenant(
 ) -> None:
     model.queue(StatusFault(500), endpoint="embeddings")
     await learn(modelled, talk("remember canary:heron"))
-    embedder = OpenAIEmbedder("text-embedding-3-small", 64, base_url=model.base_url, api_key="test")
+    embedder = OpenAIEmbedder(
+        "text-embedding-3-small", 64, server=ModelServer(model.base_url, "test")
+    )
     database = Database(
         conninfo, "hitherto_maintenance", application="tests", configure=configure_vectors
     )

@@ -223,9 +223,12 @@ class ScriptedModel:
         elif fault == "one_more":
             data.append(dict(data[-1], index=len(data)))
         elif fault == "same_index":
-            data[-1]["index"] = data[0]["index"] if len(data) > 1 else 1
+            data[0]["index"] = data[-1]["index"] if len(data) > 1 else 1
         elif fault == "no_index":
             del data[0]["index"]
+        elif fault == "zero_index":
+            for item in data:
+                item["index"] = 0
         elif fault == "text":
             data[0]["embedding"] = ["0.1"] * size
         elif fault == "beyond_singles":

@@ -25,7 +25,7 @@ class ExtractionSettings(SharedSettings):
         0.3, validation_alias="MEMORY_EXTRACTION_TEMPERATURE", ge=0, le=2
     )
     extraction_max_tokens: int = Field(
-        1000, validation_alias="MEMORY_EXTRACTION_MAX_TOKENS", ge=64, le=100_000
+        4000, validation_alias="MEMORY_EXTRACTION_MAX_TOKENS", ge=64, le=100_000
     )
     extract_every: int = Field(10, validation_alias="MEMORY_EXTRACT_EVERY_N_MESSAGES", ge=1)
     extract_idle_minutes: float = Field(10.0, gt=0, le=525_600)

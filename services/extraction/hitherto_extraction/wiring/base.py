@@ -158,8 +158,7 @@ def _chat(settings: ExtractionSettings, breaker: CircuitBreaker) -> ChatModel:
     return GuardedChatModel(
         OpenAIChatModel(
             model=settings.extraction_model,
-            base_url=settings.openai_base_url,
-            api_key=settings.api_key,
+            server=settings.chat_server,
             timeout=settings.model_timeout_seconds,
         ),
         breaker,
