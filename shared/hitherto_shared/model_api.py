@@ -105,7 +105,12 @@ class ModelMisconfigured(ModelUnavailable):
     """The server refuses every request of this installation because of its key, address or model.
 
     It lasts until the settings or the server are corrected. The message names the settings.
+
+    Attributes:
+        asked_harmless: Whether a harmless request in the same form was refused too.
     """
+
+    asked_harmless = False
 
     @property
     def may_be_of_the_request(self) -> bool:

@@ -133,7 +133,9 @@ async def open_base(stack: AsyncExitStack, settings: ExtractionSettings, conninf
         databases,
         chat,
         embedders,
-        GuardedEmbedder(in_force, breakers[EMBEDDER]),
+        GuardedEmbedder(
+            in_force, breakers[EMBEDDER], url_setting=settings.embedding_server.url_setting
+        ),
         secret,
         trail,
         reads,
@@ -167,6 +169,7 @@ def _chat(settings: ExtractionSettings, breaker: CircuitBreaker) -> ChatModel:
             temperature=settings.extraction_temperature,
             max_tokens=settings.extraction_max_tokens,
         ),
+        url_setting=settings.chat_server.url_setting,
     )
 
 
