@@ -435,5 +435,6 @@ def test_an_update_that_says_nothing_is_dropped() -> None:
 def test_row_85_a_profile_that_has_only_preferences_is_read(preferences: Any) -> None:
     answer = answered(profile={"preferences": preferences, "source_message_ids": ["m1"]})
 
-    assert answer.profile is not None
-    assert answer.profile["preferences"] == {"tea": "green"}
+    assert [(item.path, item.value) for item in answer.profile] == [
+        (("preferences", "tea"), "green")
+    ]

@@ -15,6 +15,7 @@ from typing import Generic, TypeVar
 
 from hitherto_extraction.pipeline.answer import EVENT_TYPES, Answer
 from hitherto_extraction.pipeline.answer_parsing import read_answer
+from hitherto_extraction.pipeline.prompt import zone_of
 from hitherto_extraction.provider.placeholders import is_placeholder
 from hitherto_extraction.provider.protocol import ChatModel, Completion, Prompt
 from hitherto_extraction.provider.reply_text import CutOffAnswer, UnusableAnswer
@@ -66,8 +67,8 @@ class ModelReply(Generic[Read]):
     output_tokens: int
 
 
-async def ask(chat: ChatModel, prompt: Prompt, *, closing_only: bool = False) -> ModelReply[Answer]:
-    """Ask what a conversation teaches, as in `ask_for`; `closing_only` as in `read_answer`.
+async def ask(chat: ChatModel, prompt: Prompt) -> ModelReply[Answer]:
+    """Ask what a conversation teaches, as in `ask_for`.
 
     A single message that a content filter refuses teaches nothing, and counts as dropped.
     """
@@ -79,7 +80,7 @@ async def ask(chat: ChatModel, prompt: Prompt, *, closing_only: bool = False) ->
             messages=[message.local_id for message in batch.messages],
             memories=[memory.local_id for memory in batch.memories],
             events=[m.local_id for m in batch.memories if m.type in EVENT_TYPES],
-            closing_only=closing_only,
+            zone=zone_of(batch.time_zone),
         )
         return _without_placeholders(answer, prompt)
 
