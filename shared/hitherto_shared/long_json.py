@@ -24,9 +24,14 @@ class TooManyValues(ValueError):
 
 
 def loads(
-    text: str | bytes, *, object_pairs_hook: Callable[[list[tuple[str, Any]]], Any] | None = None
+    text: str | bytes,
+    *,
+    object_pairs_hook: Callable[[list[tuple[str, Any]]], Any] | None = None,
+    strict: bool = True,
 ) -> Any:
     """See `json.loads`; call it in a thread if the text may be long.
+
+    Without `strict`, texts may hold control characters, such as line breaks.
 
     Raises:
         TooManyValues: It contains too many, or a text with as many commas.
@@ -34,11 +39,11 @@ def loads(
         RecursionError: It is nested too deeply.
     """
     if len(text) <= LONG:
-        return json.loads(text, object_pairs_hook=object_pairs_hook)
+        return json.loads(text, object_pairs_hook=object_pairs_hook, strict=strict)
     if isinstance(text, bytes):
         text = text.decode(json.detect_encoding(text), "surrogatepass")
     if text.count(",") > MAX_VALUES:
         raise TooManyValues(f"more than {MAX_VALUES:,} values")
-    decoder: Any = json.JSONDecoder(object_pairs_hook=object_pairs_hook)
+    decoder: Any = json.JSONDecoder(object_pairs_hook=object_pairs_hook, strict=strict)
     decoder.scan_once = _scanner.py_make_scanner(decoder)
     return decoder.decode(text)

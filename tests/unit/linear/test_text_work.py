@@ -16,7 +16,6 @@ from hitherto_extraction.consolidation.faithfulness import objections
 from hitherto_extraction.consolidation.groups import subject_of
 from hitherto_extraction.documents.chunking import chunks
 from hitherto_extraction.documents.entities import mentioned
-from hitherto_extraction.pipeline.answer import UnusableAnswer
 from hitherto_extraction.pipeline.answer_parsing import read_answer
 from hitherto_extraction.pipeline.behaviour import count_words
 from hitherto_extraction.pipeline.guards.statement import differences, same_statement
@@ -25,6 +24,7 @@ from hitherto_extraction.pipeline.prompt import one_line
 from hitherto_extraction.pipeline.trust import without_overrides
 from hitherto_extraction.provider.offline.extractor import extract
 from hitherto_extraction.provider.protocol import Batch, PromptMessage
+from hitherto_extraction.provider.reply_text import UnusableAnswer
 from hitherto_retrieval.render import values
 from hitherto_retrieval.render.custom import check_custom_template
 from hitherto_retrieval.search.dates.find import find_window
