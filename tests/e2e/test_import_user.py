@@ -33,7 +33,7 @@ from tests.e2e import privacy
 from tests.e2e.conftest import Services, Shared
 from tests.e2e.curating import change, checks, forget, plain, save, update
 from tests.e2e.learning import ended, learn, memories, replies, rows, shown, talk
-from tests.e2e.leaving import Export, erase, export, reinstate, until
+from tests.e2e.leaving import Export, erase, export, reinstate, unannounced, until
 from tests.e2e.methods import Refusal, documented, read_refusal
 from tests.e2e.privacy import choose
 from tests.e2e.sealing import ENCRYPTING, change_profile
@@ -741,8 +741,9 @@ async def test_b3_what_a_job_had_not_read_is_learnt_again(
     owner = {name: conversation[name] for name in OWNERS}
     job = {**owner, "state": "running", "range_from": 1, "done_to": None}
     job["conversation_id"] = conversation["conversation_id"]
-    unread = json.dumps({"table": "jobs", "row": job}) + "\n"
-    await bring(modelled, unread.encode() + clear.data, "bo")
+    records = unannounced([json.loads(line) for line in clear.export.text.splitlines()])
+    unread = [{"table": "jobs", "row": job}, *records]
+    await bring(modelled, "\n".join(map(json.dumps, unread)).encode(), "bo")
     job_id = await modelled.extraction.EndConversation(
         extraction_service_pb2.EndConversationRequest(
             user_id="bo", conversation_id=conversation["conversation_id"]

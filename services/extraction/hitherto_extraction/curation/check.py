@@ -13,7 +13,6 @@ known, there is no call.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
@@ -42,6 +41,7 @@ from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.encryption.at_hand import keys_at_hand
 from hitherto_shared.encryption.user_keys import UserKeys
+from hitherto_shared.offloading import in_thread
 
 _SECONDS = 30.0
 _SAVED = 0
@@ -151,7 +151,7 @@ async def _plan(user: UserRows, saved: CurrentMemory, outcome: BatchOutcome, *, 
     """The memories that end because of the saved memory."""
     said = StoredMessage(1, "", saved.origin, "", saved.content, saved.said_at)
     answer = outcome.answer
-    plan = await asyncio.to_thread(
+    plan = await in_thread(
         make_plan,
         Situation(
             answer=Answer(
