@@ -588,15 +588,11 @@ async def test_a_tenant_and_a_person_run_their_share_of_the_imports(
 
     own = ISSUED.token(sub="bo", tenant=tenant.tenant_id, scope="read write")
     mine = [begin("bo", own) for _ in range(3)]
-    async with asyncio.timeout(BOUND):
-        while len(ended_of(mine)) < 2:
-            await asyncio.sleep(0.02)
+    await until(lambda: len(ended_of(mine)) >= 2, seconds=BOUND)
     for call in ended_of(mine):
         assert "with this user's credential are running" in (await refusal_of(call)).message
     others = [begin(f"user {number}") for number in range(AT_ONCE)]
-    async with asyncio.timeout(BOUND):
-        while len(ended_of(others)) < AT_ONCE // 2 + 1:
-            await asyncio.sleep(0.02)
+    await until(lambda: len(ended_of(others)) > AT_ONCE // 2, seconds=BOUND)
     for call in ended_of(others):
         assert "of this tenant are running" in (await refusal_of(call)).message
     assert len(ended_of(mine)) == 2
