@@ -427,7 +427,7 @@ LARGE: dict[str, tuple[str, int, Callable[[int], str]]] = {
     "one message": ("claude", 8 << 20, lambda length: json.dumps(_one_message(length))),
     "many values": ("mem0", 1 << 19, lambda length: f"[{filled('{},', length // 3 * 3)}{{}}]"),
     "blanks": ("mem0", 16 << 20, lambda length: f"[{' ' * length}]"),
-    "one line": ("whatsapp", 24 << 20, lambda length: "01/02/2026, 14:30 - A: " + "a" * length),
+    "one line": ("whatsapp", 12 << 20, lambda length: "01/02/2026, 14:30 - A: " + "a" * length),
 }
 
 

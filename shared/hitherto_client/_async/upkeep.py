@@ -20,7 +20,10 @@ from hitherto_client.words import ReembedPhase, UsageDimension
 
 _HEALTH_SECONDS = 5.0
 _STATUSES = ("UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN")
-_NEEDED = {"extraction": ("language-model", "embedder")}
+_NEEDED = {
+    "extraction": ("language-model", "embedder", "storage"),
+    "retrieval": ("storage",),
+}
 """What a service reports the health of beside its own."""
 
 

@@ -28,6 +28,8 @@ _MARKS = str.maketrans(
     {"\u200e": None, "\u200f": None, "\u202f": " ", "\u00a0": " ", "\ufeff": None}
 )
 _LONGEST_NAME = 80
+_LONGEST_LINE, _LONGEST_CHAT = 16 << 20, 32 << 20
+"""Characters; all of a chat is read before its first conversation is handed over."""
 _MEDIA = re.compile(r"<[^<>]{1,40}>|\(file attached\)|.{1,80} omitted")
 
 
@@ -101,9 +103,14 @@ class WhatsAppChat:
 
 def _lines(text: IO[str]) -> Iterator[str]:
     held: list[str] = []
+    size = characters = 0
     while piece := text.read(1 << 16):
+        characters += len(piece)
         first, *further = piece.split("\n")
         held.append(first)
+        size = len(further[-1]) if further else size + len(first)
+        if size > _LONGEST_LINE or characters > _LONGEST_CHAT:
+            raise ExportUnreadable("is too long for a chat, in a line or in all")
         for line in further:
             yield "".join(held)
             held = [line]
