@@ -26,8 +26,8 @@ LOCALES = {
     "ko on Android": "2023. 12. 20. 오후 5:46 - Ana: 안녕",
     "ko on an iPhone": "[2023. 12. 20. 오후 5:46:05] Ana: 안녕",
     "ja": "2023/12/20 午後5:46 - Ana: はい",
-    "ar": "\u200f٢٠‏/١٢‏/٢٠٢٣، ٥:٤٦ م - Ana: أهلا",
-    "fa": "۲۰۲۳/۱۲/۲۰،‏ ۱۷:۴۶ - Ana: سلام",
+    "ar": "\u200f٢٠\u200f/١٢\u200f/٢٠٢٣، ٥:٤٦ م - Ana: أهلا",
+    "fa": "۲۰۲۳/۱۲/۲۰،\u200f ۱۷:۴۶ - Ana: سلام",
     "he": "20.12.2023, 17:46 - Ana: שלום",
     "hi": "20/12/2023, 5:46 अपराह्न - Ana: नमस्ते",
     "el": "20/12/2023, 5:46 μ.μ. - Ana: γεια",
@@ -179,7 +179,7 @@ def test_an_unknown_half_of_the_day_is_not_guessed(tmp_path: Path) -> None:
 
 def test_years_of_another_calendar_are_told(tmp_path: Path) -> None:
     with pytest.raises(ExportUnreadable, match="1402"):
-        read(tmp_path, "۱۴۰۲/۹/۲۹،‏ ۱۷:۴۶ - Ana: سلام\n", dates="year")
+        read(tmp_path, "۱۴۰۲/۹/۲۹،\u200f ۱۷:۴۶ - Ana: سلام\n", dates="year")
 
 
 def test_the_dry_run_says_how_many_lines_are_notices(
