@@ -368,7 +368,7 @@ COMMANDS = (
         Argument(
             "--undated",
             "with --from, when that was said or known of which the export does not say when "
-            "(default: such conversations are refused)",
+            "(default: such conversations are refused); a day is one of --time-zone or of the user",
             "DAY",
             type=moment,
         ),

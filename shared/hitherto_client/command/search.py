@@ -68,6 +68,7 @@ _SEARCH = Rpc(
         COUNT_ACCESS,
     ),
     _show,
+    days=True,
 )
 
 
