@@ -41,12 +41,10 @@ class Background:
     """What is known about a group besides what the model is shown.
 
     Attributes:
-        names: The user's names.
         apart: For each memory, the merges that a person has taken it out of.
         words: For each memory the messages behind it, the newest first.
     """
 
-    names: Collection[str]
     apart: Mapping[UUID, Collection[UUID]]
     words: Mapping[UUID, Sequence[str]]
 
@@ -99,7 +97,7 @@ class MergeModel:
         )
         # Checking a merge against its originals reads every word of them.
         accepted, dropped, refused = await asyncio.to_thread(
-            accept, reply.answer, group, names=background.names, apart=background.apart
+            accept, reply.answer, group, apart=background.apart
         )
         merges = [
             replace(each, words=source_words(background.words, each.originals)) for each in accepted

@@ -255,7 +255,7 @@ class Consolidation:
             answered = await self.asking.ask(group, background, wasted)
         except TooMuch as error:
             logger.info("the reply was cut off; splitting the group in two")
-            first, second = (Group(tuple(part), group.subject) for part in halves(group.members))
+            first, second = (Group(tuple(part)) for part in halves(group.members))
             await self._group(run, scope, board, first, [*wasted, *error.spent])
             await self._group(run, scope, board, second, ())
             return
@@ -361,7 +361,7 @@ async def _read(
         # newer than the merge exists.
         newest = max(each.int for each in ids)
         apart = {m: {by for by in merges if by.int > newest} for m, merges in apart.items()}
-    return Background(board.names, apart, await read_words(user, ids))
+    return Background(apart, await read_words(user, ids))
 
 
 def _gone(held: Claim) -> Exception:

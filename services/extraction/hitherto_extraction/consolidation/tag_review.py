@@ -144,7 +144,7 @@ class TagReview:
         return crowded.fingerprint == self._mark(crowded.tag).fingerprint
 
     def _groups(self, tag: str) -> list[Group]:
-        found = plan_groups(list(self._by_tag[tag].values()), taken=self._taken, names=self.names)
+        found = plan_groups(list(self._by_tag[tag].values()), taken=self._taken)
         self._taken.update(each.memory_id for group in found for each in group.members)
         return found
 

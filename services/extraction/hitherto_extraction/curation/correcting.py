@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -27,11 +27,12 @@ from hitherto_extraction.pipeline.free_json import (
     new_value_at,
     put_at,
 )
-from hitherto_extraction.pipeline.guards.questions import kept
 from hitherto_extraction.pipeline.message_removal import reindex
+from hitherto_extraction.pipeline.questions import kept
 from hitherto_extraction.pipeline.sealed_memories import is_sensitive
 from hitherto_extraction.pipeline.selection import names_in
 from hitherto_extraction.pipeline.versions import check_version, write_next
+from hitherto_extraction.reconciliation.trigger import Reconciling
 from hitherto_extraction.storage import (
     editing,
     ledger,
@@ -118,13 +119,13 @@ async def correct(
     vector: NewVector | None,
     *,
     actor: str,
-    check: Callable[[UserRows, UUID], Awaitable[None]],
+    reconciling: Reconciling,
 ) -> Memory:
     """Correct a memory in the caller's transaction.
 
     For a user with encryption on, a memory that becomes sensitive is sealed, and one that no longer
     is sensitive is opened. `vector` is None if the content stays, or its vector could not be
-    computed. If the new content is trusted, `check` queues a job that looks for contradictions.
+    computed. What new words leave open, `reconciling` settles.
 
     Raises:
         NotFound: The user has no such memory.
@@ -167,7 +168,7 @@ async def correct(
         )
     await ledger.record(user, None, [event], actor=actor)
     if after.content != before.content and after.status == "active" and after.valid_from <= at:
-        await check(user, memory_id)
+        await reconciling.look(user, [memory_id])
     return stored.memory
 
 

@@ -224,7 +224,6 @@ class Extraction:
         result: Result,
         wasted: Sequence[Charge] = (),
         *,
-        closing_only: bool = False,
         findable: bool = False,
     ) -> BatchOutcome:
         """Send a prompt to the model and embed its answer; writes nothing.
@@ -234,14 +233,13 @@ class Extraction:
             conversation_id: The conversation of its messages.
             result: The job's result so far, without this call.
             wasted: The cost of calls that were cut off, charged with this one.
-            closing_only: Use only the endings in the answer.
             findable: Embed the messages and the summary too, in the same call.
 
         Raises:
             TooMuch: The reply was cut off.
             ModelError: The model gave no usable answer.
         """
-        reply = await ask(self.chat, asked.prompt, closing_only=closing_only)
+        reply = await ask(self.chat, asked.prompt)
         witnesses = Witnesses(conversation_id, asked.messages, asked.prompt.batch.time_zone)
         done_to = max(message.message_no for message in asked.messages.values())
         # Its present name: the active model may change during the call.

@@ -14,6 +14,7 @@ from typing import Generic, TypeVar
 
 from hitherto_extraction.pipeline.answer import EVENT_TYPES, Answer, UnusableAnswer
 from hitherto_extraction.pipeline.answer_parsing import read_answer
+from hitherto_extraction.pipeline.prompt import zone_of
 from hitherto_extraction.provider.protocol import ChatModel, Completion, Prompt
 from hitherto_extraction.storage.conversations import StoredMessage
 from hitherto_shared.model_api import ModelError, ModelMisbehaved, PromptTooLong, estimate_tokens
@@ -57,8 +58,8 @@ class ModelReply(Generic[Read]):
     output_tokens: int
 
 
-async def ask(chat: ChatModel, prompt: Prompt, *, closing_only: bool = False) -> ModelReply[Answer]:
-    """Ask what a conversation teaches, as in `ask_for`; `closing_only` as in `read_answer`."""
+async def ask(chat: ChatModel, prompt: Prompt) -> ModelReply[Answer]:
+    """Ask what a conversation teaches, as in `ask_for`."""
     return await ask_for(
         chat,
         prompt,
@@ -67,7 +68,7 @@ async def ask(chat: ChatModel, prompt: Prompt, *, closing_only: bool = False) ->
             messages=[message.local_id for message in prompt.batch.messages],
             memories=[memory.local_id for memory in prompt.batch.memories],
             events=[m.local_id for m in prompt.batch.memories if m.type in EVENT_TYPES],
-            closing_only=closing_only,
+            zone=zone_of(prompt.batch.time_zone),
         ),
         divisible=len(prompt.batch.messages) > 1,
     )

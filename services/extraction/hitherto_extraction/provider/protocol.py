@@ -21,13 +21,17 @@ class PromptMessage:
 
 @dataclass(frozen=True, slots=True)
 class PromptMemory:
-    """One known memory in the prompt. `local_id` is `e1`, `e2`… and is valid for one call."""
+    """One known memory in the prompt. `local_id` is `e1`, `e2`… and is valid for one call.
+
+    `marks` say what is special about it, such as `achieved`.
+    """
 
     local_id: str
     type: str  # lower-case name of the MemoryType, such as "preference"
     content: str
     date: datetime
     tags: Sequence[str] = ()
+    marks: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +65,7 @@ class Prompt:
     batch: Batch
     schema: Mapping[str, Any]
     temperature: float = 0.3
-    max_tokens: int = 1000
+    max_tokens: int = 4000
     task: str = EXTRACTION
 
 

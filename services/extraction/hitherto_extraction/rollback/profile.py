@@ -17,13 +17,8 @@ from typing import Any
 from uuid import UUID
 
 from hitherto_extraction.pipeline.free_json import ABSENT, Path, put_at, value_at
-from hitherto_extraction.pipeline.profile import (
-    LISTS,
-    MAX_BYTES,
-    merge_profile,
-    said_path,
-    with_values,
-)
+from hitherto_extraction.pipeline.profile import LISTS, MAX_BYTES, said_path, with_values
+from hitherto_extraction.pipeline.profile_changes import ProfileState, ValueChange
 from hitherto_extraction.storage import profiles, statements
 from hitherto_extraction.storage import rollback as storage
 from hitherto_extraction.storage.rollback import StoredVersion
@@ -64,8 +59,10 @@ def replay(
             profile, marks = _changed(profile, marks, before, version, learnt)
         for each in said[version.version]:
             if not each.taken:
-                change = merge_profile(profile, marks, each.said, each.said_at)
-                profile, marks = change.profile, change.said_at
+                state = ProfileState(profile, marks)
+                for change in each.said.get("changes", ()):
+                    state.apply(ValueChange.of(change))
+                profile, marks = state.profile, state.said_at
         before = version.fields
     return replace(
         profile,

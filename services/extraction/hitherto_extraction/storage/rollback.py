@@ -27,6 +27,18 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
   AND conversation_id = %(conversation_id)s
 """
 
+# Jobs whose model learnt something for the user; NULL: any.
+_JOBS_OF_MODEL = """
+SELECT job_id, conversation_id, range_from, range_to
+FROM jobs
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND result ->> 'model' <> ''
+  AND (%(model)s::text IS NULL OR result ->> 'model' = %(model)s)
+  AND (%(prompt_version)s::text IS NULL OR result ->> 'prompt_version' = %(prompt_version)s)
+  AND (%(since)s::timestamptz IS NULL OR coalesce(finished_at, started_at) >= %(since)s)
+  AND (%(until)s::timestamptz IS NULL OR coalesce(finished_at, started_at) < %(until)s)
+ORDER BY job_id
+"""
+
 # Every memory that the conversation supports, and whether nothing else does. A job owns a range of
 # its conversation's messages; without one (NULL) the whole conversation is meant.
 _STATED = """
@@ -211,6 +223,24 @@ class StoredVersion:
     job_id: UUID | None
     at: datetime
     fields: Mapping[str, Any]
+
+
+async def jobs_of_model(
+    user: UserRows,
+    *,
+    model: str | None,
+    prompt_version: str | None,
+    since: datetime | None,
+    until: datetime | None,
+) -> list[tuple[UUID, MessageRange | None]]:
+    """The jobs of a model, a version of the prompt or a time, each with the messages it read."""
+    rows = await user.fetch_rows(
+        _JOBS_OF_MODEL, model=model, prompt_version=prompt_version, since=since, until=until
+    )
+    return [
+        (job_id, MessageRange(conversation_id, first, last) if conversation_id and first else None)
+        for job_id, conversation_id, first, last in rows
+    ]
 
 
 async def jobs_of_conversation(user: UserRows, conversation_id: str) -> list[UUID]:

@@ -8,7 +8,6 @@ from functools import partial
 from hitherto_extraction.budget import measure_budgets
 from hitherto_extraction.consolidation.merge_model import MergeModel
 from hitherto_extraction.consolidation.runner import Consolidation
-from hitherto_extraction.curation.check import Check
 from hitherto_extraction.documents.ingest import KIND as DOCUMENTS
 from hitherto_extraction.documents.runner import Ingestion
 from hitherto_extraction.intake import Intake
@@ -22,6 +21,7 @@ from hitherto_extraction.pipeline.failed_attempts import UnusableReplies
 from hitherto_extraction.pipeline.quality_sample import QualitySample
 from hitherto_extraction.queue.depth import QueueDepth
 from hitherto_extraction.queue.enqueueing import EXTRACTION
+from hitherto_extraction.reconciliation.trigger import Reconciling
 from hitherto_extraction.reembedding.fill import Fill
 from hitherto_extraction.reembedding.phases import KIND as REEMBEDDING
 from hitherto_extraction.sealing.sweep import SealedVectors, SealingSweep
@@ -76,6 +76,7 @@ def build_work(base: Base) -> BackgroundWork:
         memory_enabled=settings.memory_enabled,
         dedupe_threshold=base.dedupe_threshold,
         crowding=crowding(base),
+        reconciling=reconciling(base),
         daily_changes=settings.daily_changes,
         planning_seconds=settings.planning_seconds,
     )
@@ -120,6 +121,11 @@ def crowding(base: Base) -> Crowding:
     return Crowding(base.queue, above=base.settings.consolidate_above)
 
 
+def reconciling(base: Base) -> Reconciling:
+    """Queues the reconciliation of what changed; the offline rules cannot do it."""
+    return Reconciling(base.queue, enabled=base.chat.extractor != "offline")
+
+
 def _worker(
     base: Base,
     extraction: Extraction,
@@ -129,13 +135,6 @@ def _worker(
 ) -> Worker:
     """The worker of the queue, with the runner of each kind of job."""
     settings, databases = base.settings, base.databases
-    check = Check(
-        databases.write,
-        extraction,
-        memory_enabled=settings.memory_enabled,
-        keys=base.keys,
-        daily_changes=settings.daily_changes,
-    )
     ingestion = Ingestion(
         databases.write,
         base.embedder,
@@ -148,9 +147,7 @@ def _worker(
         databases.maintenance,
         base.signals,
         {
-            EXTRACTION: lambda held: (
-                check.run(held) if "memory_id" in held.params else extraction.run(held)
-            ),
+            EXTRACTION: extraction.run,
             DOCUMENTS: ingestion.run,
             CONSOLIDATION: consolidation.run,
             DECAY: decay.run,
