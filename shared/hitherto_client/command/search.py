@@ -71,6 +71,7 @@ _SEARCH = Rpc(
         COUNT_ACCESS,
     ),
     _show,
+    days=True,
 )
 
 
