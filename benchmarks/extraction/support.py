@@ -16,11 +16,12 @@ import unicodedata
 from collections.abc import Sequence
 from datetime import datetime
 
+from hitherto_extraction.pipeline.guards.subjects import names, small_words
+from hitherto_extraction.pipeline.guards.tokens import tokenise
+
 from benchmarks.extraction.matching import Nearness
 from benchmarks.extraction.rows import ConversationCase
 from benchmarks.extraction.wording import plain
-from hitherto_extraction.pipeline.guards.subjects import names, small_words
-from hitherto_extraction.pipeline.guards.tokens import tokenise
 from hitherto_shared.text.terms import query_terms
 
 WORDS_NEEDED = 0.5

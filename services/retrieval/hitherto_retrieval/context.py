@@ -23,6 +23,7 @@ from hitherto_retrieval.search.corpora.corpus import Item
 from hitherto_retrieval.search.deduplication import for_a_prompt, to_be_read
 from hitherto_retrieval.search.legs import Leg, Legs, Stopwatch
 from hitherto_retrieval.search.question import Hit, SearchOutcome
+from hitherto_retrieval.search.ranking.standing import memories_as_they_stand
 from hitherto_retrieval.search.sealed_leg import report_sealed
 from hitherto_retrieval.search.search import Search, Searching
 from hitherto_retrieval.sections import SectionsAsked
@@ -132,7 +133,8 @@ class Building:
         sections = await self._sections.settle(
             self.user, database, asking_at(database, self._deadline)
         )
-        profile, top, conversations = sections.profile, sections.top, sections.conversations
+        profile, conversations = sections.profile, sections.conversations
+        top = memories_as_they_stand(self._certain(sections.top))
         entities, preferences = sections.entities, sections.preferences
         # They travel together: the time of one is the time of all.
         legs.add(Leg("profile", "ran", seconds, int(profile is not None)))
@@ -214,6 +216,12 @@ class Building:
         if contexts is not None and key is not None:
             contexts.keep(key, made)
         return made
+
+    def _certain(self, memories: Sequence[Memory]) -> Sequence[Memory]:
+        """Those of the memories that are wanted, although some may be in doubt."""
+        if self._wanted.question.filters.doubtful:
+            return memories
+        return [memory for memory in memories if memory.doubt is None]
 
     async def _read_previous(self, database: Reads) -> list[Hit]:
         if self._previous is None:

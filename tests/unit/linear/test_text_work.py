@@ -9,17 +9,17 @@ from datetime import UTC, datetime
 from functools import partial
 
 import pytest
+from hitherto_extraction.consolidation.faithfulness import objections
+from hitherto_extraction.pipeline.guards.statement import differences, same_statement
+from hitherto_extraction.pipeline.guards.subjects import speaks_of_another
 
 from hitherto_client.command import output
 from hitherto_client.transcripts import Defaults, TranscriptError, read_transcripts
-from hitherto_extraction.consolidation.faithfulness import objections
 from hitherto_extraction.consolidation.groups import subject_of
 from hitherto_extraction.documents.chunking import chunks
 from hitherto_extraction.documents.entities import mentioned
 from hitherto_extraction.pipeline.answer_parsing import read_answer
 from hitherto_extraction.pipeline.behaviour import count_words
-from hitherto_extraction.pipeline.guards.statement import differences, same_statement
-from hitherto_extraction.pipeline.guards.subjects import speaks_of_another
 from hitherto_extraction.pipeline.prompt import one_line
 from hitherto_extraction.pipeline.trust import without_overrides
 from hitherto_extraction.provider.offline.extractor import extract

@@ -6,10 +6,10 @@ import json
 from typing import Any
 
 import pytest
+from hitherto_extraction.pipeline.guards.questions import MAX_CHARACTERS, MAX_QUESTIONS, kept
 
 from hitherto_extraction.pipeline.answer import Answer
 from hitherto_extraction.pipeline.answer_parsing import read_answer
-from hitherto_extraction.pipeline.guards.questions import MAX_CHARACTERS, MAX_QUESTIONS, kept
 from hitherto_extraction.pipeline.indexing import terms_of
 from hitherto_extraction.pipeline.merge import MergeableMemory, merge_update
 from tests.unit.pipeline.situations import EARLIER, LATER, known, new, planned, update

@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hitherto_extraction.pipeline.guards.questions import MAX_CHARACTERS, MAX_QUESTIONS
 
 from hitherto_extraction.consolidation import merge_model as consolidation
 from hitherto_extraction.pipeline import prompt as extraction
 from hitherto_extraction.pipeline.answer import LABEL_CHARACTERS, MAX_CONTENT_BYTES
 from hitherto_extraction.pipeline.answer_parsing import read_answer
-from hitherto_extraction.pipeline.guards.questions import MAX_CHARACTERS, MAX_QUESTIONS
 from hitherto_extraction.pipeline.profile import MAX_KEY_CHARACTERS
 
 SCHEMAS = {each.VERSION: each._SCHEMA for each in (extraction, consolidation)}

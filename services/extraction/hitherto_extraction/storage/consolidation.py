@@ -150,7 +150,7 @@ SELECT f.start, f.memory_id
 FROM followed AS f
 JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
      AND m.memory_id = f.memory_id
-WHERE m.status <> 'superseded' AND m.source = 'consolidation'
+WHERE m.status <> 'superseded'
 """
 
 
