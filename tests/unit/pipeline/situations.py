@@ -51,9 +51,7 @@ def known(number: int = 1, content: str = LISBON, **changes: Any) -> CurrentMemo
     return CurrentMemory(**fields)
 
 
-def cited(
-    item: str, *, source_ids: Sequence[str] | None = None, quote: str = SAID
-) -> Cited:
+def cited(item: str, *, source_ids: Sequence[str] | None = None, quote: str = SAID) -> Cited:
     return Cited(item, None if source_ids is None else tuple(source_ids), quote)
 
 

@@ -278,9 +278,7 @@ def test_row_71_a_number_that_nobody_said_makes_no_version() -> None:
     assert [made.may_replace for made in plan.creations] == [(UUID(int=1),)]
 
 
-@pytest.mark.parametrize(
-    ("wanted", "becomes"), [(1.0, 0.7), (0.6, 0.6), (0.0, 0.3), (0.4, 0.4)]
-)
+@pytest.mark.parametrize(("wanted", "becomes"), [(1.0, 0.7), (0.6, 0.6), (0.0, 0.3), (0.4, 0.4)])
 def test_row_71_importance_moves_by_steps(wanted: float, becomes: float) -> None:
     (change,) = planned(known(importance=0.5), updated=[update(importance=wanted)]).rewrites
     assert change.after.importance == pytest.approx(becomes)
@@ -330,7 +328,11 @@ def test_what_the_user_asks_to_forget_is_forgotten() -> None:
     before = known()
     plan = planned(before, forgotten=[forgotten()])
     (change,) = plan.rewrites
-    assert (change.action, change.after.status, change.after.version) == ("forgotten", "forgotten", 2)
+    assert (change.action, change.after.status, change.after.version) == (
+        "forgotten",
+        "forgotten",
+        2,
+    )
     assert change.after.content == LISBON
 
 
