@@ -9,7 +9,6 @@ from typing import Any
 import grpc
 import pytest
 from google.protobuf import json_format
-from hitherto_extraction.pipeline.guards.exclusion import exclude
 
 from hitherto.v1 import (
     history_pb2,

@@ -138,6 +138,8 @@ def _end_late(draft: Draft, made: Creation | None, known: CurrentMemory) -> str 
     """Close a statement older than the one it contradicts: it held until that one began."""
     if made is None or made.status == "quarantined":
         return "refused_late"
+    if outranks(made.evidence.origin, known.origin):
+        return "refused_by_trust"
     ended_by = [*made.ended_by, (known.memory_id, max(known.valid_from, made.valid_from))]
     ended = replace(made, status="contradicted", ended_by=tuple(dict.fromkeys(ended_by)))
     draft.replace_creation(made, ended)

@@ -11,6 +11,7 @@ them, unless one of the two memories is sensitive: joining those would leave sea
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -115,9 +116,13 @@ def is_marked(text: str) -> bool:
 
 
 def _plain(text: str) -> str:
-    """The text without case, punctuation and the width of its spaces."""
+    """The text without case, punctuation and the width of its spaces.
+
+    Signs with a meaning stay: C++ is not C#, 20% not 20, and -5 not 5.
+    """
+    text = _MINUS.sub("\u2212", text)
     if text.isascii():
-        words = "".join(ch if ch.isalnum() else " " for ch in text.lower())
+        words = text.lower().translate(_ASCII_SEPARATORS)
     else:
         folded = normalized("NFKC", normalized("NFKC", text).casefold())
         words = "".join(" " if _separates(ch) else ch for ch in folded)
@@ -125,4 +130,11 @@ def _plain(text: str) -> str:
 
 
 def _separates(ch: str) -> bool:
-    return unicodedata.category(ch)[0] in "PZ"
+    kind = unicodedata.category(ch)
+    return (kind[0] in "PZC" and ch not in _SIGNS) or kind == "Sk"
+
+
+_SIGNS = "#%&@‰"
+"""Punctuation that is part of a name or a number."""
+_MINUS = re.compile(r"(?<!\S)-(?=\d)")
+_ASCII_SEPARATORS = {code: " " for code in range(128) if _separates(chr(code))}
