@@ -27,6 +27,7 @@ from hitherto_extraction.pipeline.nearby_memories import look_around
 from hitherto_extraction.pipeline.operations import Occasion, Plan, Situation
 from hitherto_extraction.pipeline.plan import make_plan
 from hitherto_extraction.pipeline.reply_vectors import Vectors
+from hitherto_extraction.pipeline.sealed_memories import is_sensitive
 from hitherto_extraction.pipeline.selection import names_in
 from hitherto_extraction.pipeline.source_statements import document_of
 from hitherto_extraction.pipeline.trust import outranks
@@ -200,6 +201,7 @@ class Saving:
             item.type,
             item.content,
             near,
+            sensitive=is_sensitive(item.type, statement.sensitive),
         )
         return plan, duplicate.memory_id if duplicate is not None else None
 
