@@ -12,7 +12,7 @@ from benchmarks import serving
 from benchmarks.state.people import Person, Question, Session
 from hitherto_client import AsyncHitherto
 from hitherto_client.inputs import TranscriptInput
-from hitherto_client.results import Job, Memory
+from hitherto_client.results import Job, Memory, Profile
 
 AT_ONCE = 8
 _PAGE = 1_000
@@ -96,7 +96,9 @@ async def _ask(client: AsyncHitherto, person: Person, question: Question) -> Tol
     return Told(question, found.prompt_block, found.prompt_tokens, nothing)
 
 
-def _values(profile: Any) -> dict[str, Any]:
+def _values(profile: Profile | None) -> dict[str, Any]:
+    if profile is None:
+        return {}
     return {
         "summary": profile.summary,
         "current_projects": list(profile.current_projects),
