@@ -19,7 +19,7 @@ DAILY_CHANGES = 20
 
 
 def allowed_changes(active_count: int) -> int:
-    """The limit on the endings of one job, and on its updates: 5 to 20, a quarter of what is active.
+    """The limit on the endings of a job, and on its updates: a quarter of the active, from 5 to 20.
 
     Args:
         active_count: The user's active memories before the job.
