@@ -187,6 +187,7 @@ class Building:
                 ongoing=wanted.conversation_id,
                 titled=found.said_in,
                 terms=found.terms,
+                broad=found.broad,
                 stops=wanted.question.min_relevance != 0,
                 named=sum(entity.entity_id in named for entity in entities),
                 today=today,

@@ -223,7 +223,7 @@ def answers(
     """The section of what answers the question, or a line that says that nothing does."""
     if not items:
         return Section([Entry("- ", NOTHING)], heading)
-    return Evidence(items, lines, heading, further=further, tag=tag, stops=context.stops)
+    return Evidence(items, lines, heading, further=further, tag=tag, context=context)
 
 
 def _tag_of_goals(memory: Memory) -> str:

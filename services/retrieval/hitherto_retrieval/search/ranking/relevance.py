@@ -59,15 +59,17 @@ class Relevance:
         values = [self.of(item.candidate, timely=item.timely) for item in ranked]
         if least is not None:
             return [item for item, value in zip(ranked, values, strict=True) if value >= least]
+        # Many things are each a little of what a question for all of them asks.
+        floor = BESIDE if self.intent.broad else FLOOR
         answering = {
             item.candidate.conversation_id
             for item, value in zip(ranked, values, strict=True)
-            if value >= FLOOR
+            if value >= floor
         }
         return [
             item
             for item, value in zip(ranked, values, strict=True)
-            if value >= FLOOR
+            if value >= floor
             or (value >= BESIDE and item.candidate.conversation_id in answering - {None})
         ]
 
