@@ -144,8 +144,10 @@ class Evidence(Section):
         """The words of a line that may say what another says."""
         if item.memory is not None:
             return words_of(item.memory.content) if item.sources else frozenset()
-        related = not self._lines.learnt_from.isdisjoint(item.sources)
-        return words_of(entry.value) if related else frozenset()
+        if self._lines.learnt_from.isdisjoint(item.sources):
+            return frozenset()
+        # A speaker's name is no part of what is said.
+        return words_of(item.text if entry.value.endswith(item.text) else entry.value)
 
     def _stands(self, item: RelevantItem, words: Words) -> bool:
         """Whether a printed line that the item is connected with holds its words."""
