@@ -62,8 +62,8 @@ class Evidence(Section):
         "_lines",
         "_printed",
         "_said",
-        "_stop",
         "_tag",
+        "expected",
         "further",
     )
 
@@ -81,8 +81,14 @@ class Evidence(Section):
         self.further = further
         self._lines = lines
         self._tag = tag
-        self._stop = (_STOP_OF_MANY if context.broad else _STOP) if context.stops else 0.0
-        self._found = sorted(((_worth(item), item) for item in found), key=_first, reverse=True)
+        stop = (_STOP_OF_MANY if context.broad else _STOP) if context.stops else 0.0
+        worths = sorted(((_worth(item), item) for item in found), key=_first, reverse=True)
+        best = max((worth for worth, item in worths if not item.first), default=0.0)
+        self._found = [each for each in worths if each[0] >= best * stop]
+        self.expected = frozenset(
+            item.memory.memory_id for _, item in self._found if item.memory is not None
+        )
+        """The memories that it prints if there is room."""
         self.clear()
 
     def clear(self) -> None:
@@ -99,11 +105,9 @@ class Evidence(Section):
         """Print what fits and belongs, the best first."""
         if not self.copies:
             return
-        best = max((worth for worth, item in self._found if not item.first), default=0.0)
-        least = best * self._stop
         missed = 0
-        for number, (worth, item) in enumerate(self._found):
-            if purse.left < LEAST_LINE or worth < least or missed > _MOST_MISSED:
+        for number, (_, item) in enumerate(self._found):
+            if purse.left < LEAST_LINE or missed > _MOST_MISSED:
                 break
             entry = self._lines.found(item, self._tag)
             words = self._compared(item, entry)
