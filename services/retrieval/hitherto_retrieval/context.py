@@ -168,6 +168,8 @@ class Building:
                     return replace(known, memories=top, block=block)
         conversations = self._in_order(conversations, found.conversations)
         found, previous, conversations = await self._shown(found, previous, conversations, profile)
+        nothing = self._searching is not None and wanted.question.limit > 0
+        nothing = nothing and not (found.hits or found.further or previous)
         named = {entity.entity_id for entity in found.entities}
         shown = [hit.item for hit in (*found.hits, *found.further)]
         style = style_of(wanted.template, annotate=wanted.annotate, dated=dated, zone=zone)
@@ -189,6 +191,8 @@ class Building:
                 ongoing=wanted.conversation_id,
                 titled=found.said_in,
                 terms=found.terms,
+                broad=found.broad,
+                nothing=nothing,
                 stops=wanted.question.min_relevance != 0,
                 named=sum(entity.entity_id in named for entity in entities),
                 today=today,
@@ -210,8 +214,7 @@ class Building:
             entities=entities,
             preferences=preferences,
             block=block,
-            nothing_relevant=self._searching is not None
-            and not (found.hits or found.further or previous),
+            nothing_relevant=nothing,
         )
         if contexts is not None and key is not None:
             contexts.keep(key, made)
