@@ -95,6 +95,7 @@ class WrongSize(ModelMisbehaved):
     """A vector has another length than it should have.
 
     Attributes:
+        size: Its length.
         longer: Whether it is longer.
     """
 
@@ -103,6 +104,7 @@ class WrongSize(ModelMisbehaved):
             f"an embedding has {size} numbers instead of {wanted}; "
             "EMBEDDING_DIMENSIONS must be what EMBEDDING_MODEL gives"
         )
+        self.size = size
         self.longer = size > wanted
 
 
