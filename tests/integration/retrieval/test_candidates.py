@@ -178,6 +178,27 @@ async def test_the_vector_of_an_earlier_wording_has_no_cosine(
     assert cosines[second] == pytest.approx(float(query @ other), abs=1e-3)
 
 
+async def test_the_vector_of_an_earlier_wording_has_no_cosine_where_only_words_found_it(
+    reader: Database, superuser_conninfo: str
+) -> None:
+    """Its vector is looked up then, and is not of these words."""
+    query, other = unit_vectors(2, 83)
+    facts = [Fact("reworded", vector=-query), Fact("sound", vector=other), Fact("x", vector=query)]
+    first, second, third = await remember(superuser_conninfo, "ana", facts, model=MODEL)
+    await changed(
+        superuser_conninfo,
+        "UPDATE memories SET text_version = text_version + 1 WHERE memory_id = %s",
+        first,
+    )
+    candidates = await found(
+        reader, "ana", query, Filters(), quick=True, bm25={1: 2.0, 2: 1.0}, wanted=2
+    )
+    cosines = {UUID(str(each.key)): each.cosine for each in candidates}
+    assert cosines.keys() == {first, second, third}
+    assert cosines[first] is None
+    assert cosines[second] == pytest.approx(float(query @ other), abs=1e-3)
+
+
 @pytest.mark.parametrize("quick", [True, False], ids=["all", "filtered"])
 async def test_source_words_of_another_model_are_never_compared(
     reader: Database, superuser_conninfo: str, quick: bool
