@@ -449,7 +449,7 @@ LARGE: dict[str, tuple[str, int, Callable[[int], str]]] = {
         lambda length: f'[{filled("{},", length // 3 * 3)}{{"memory": "x"}}]',
     ),
     "blanks": ("mem0", 16 << 20, lambda length: f"[{' ' * length}]"),
-    "one line": ("whatsapp", 24 << 20, lambda length: "01/02/2026, 14:30 - A: " + "a" * length),
+    "one line": ("whatsapp", 12 << 20, lambda length: "01/02/2026, 14:30 - A: " + "a" * length),
 }
 
 

@@ -18,7 +18,6 @@ from hitherto.v1 import (
     search_pb2,
 )
 from hitherto.v1 import maintenance_service_pb2 as pb
-from hitherto_extraction.pipeline.guards.exclusion import exclude
 from hitherto_extraction.rollback import memories as rebuilding
 from hitherto_shared import offloading
 from tests.e2e.conftest import Services

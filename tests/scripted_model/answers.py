@@ -65,6 +65,21 @@ def memory(content: str, sources: list[str], **more: Any) -> dict[str, Any]:
     } | more
 
 
+def cited(quote: str, *sources: str, **more: Any) -> dict[str, Any]:
+    """What a change cites: words of the message `m1`, or of the messages named."""
+    return {"source_message_ids": list(sources or ["m1"]), "quote": quote, **more}
+
+
+def change(known: str, quote: str, *sources: str, **more: Any) -> dict[str, Any]:
+    """One item of a list of changes: of the memory `e1`…, with the words that say so."""
+    return {"id": known, **cited(quote, *sources), **more}
+
+
+def value(path: str, given: Any, quote: str, *sources: str, **more: Any) -> dict[str, Any]:
+    """One item of `profile_changes`, with the words that say so."""
+    return {"path": path, "value": given, **cited(quote, *sources), **more}
+
+
 def merged(content: str, originals: list[str], **more: Any) -> dict[str, Any]:
     """One item of a consolidation's `memories` that nothing is wrong with."""
     return {

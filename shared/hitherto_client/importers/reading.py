@@ -16,8 +16,10 @@ from pathlib import Path
 from typing import IO, Any
 
 _PIECE_CHARACTERS = 1 << 20
-_MOST_CHARACTERS = 256 << 20
+_MOST_CHARACTERS = 32 << 20
 """Of one value; a larger one is no conversation."""
+_MOST_PARTS = 2_000_000
+"""Items and keys of one value, counted by commas: each takes many times its bytes in memory."""
 _SPACE = " \t\r\n"
 _BETWEEN_VALUES = re.compile(f"[{_SPACE}]*")
 _BETWEEN_ITEMS = re.compile(f"[{_SPACE},]*")
@@ -171,8 +173,10 @@ def json_values(text: IO[str]) -> Iterator[Any]:
             at, wanted = end, _PIECE_CHARACTERS
             continue
         held, end, at = held[at:], end - at, 0
-        if len(held) > _MOST_CHARACTERS:
-            raise ExportUnreadable("holds a value of more than 256 million characters, or no JSON")
+        if len(held) > _MOST_CHARACTERS or held.count(",") > _MOST_PARTS:
+            raise ExportUnreadable(
+                "holds a value of more than 32 million characters or 2 million parts, or no JSON"
+            )
         # Twice as much each time: a long value is then parsed a few times and not once a piece.
         piece = text.read(wanted)
         wanted = max(wanted, len(held))

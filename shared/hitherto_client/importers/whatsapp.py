@@ -27,6 +27,8 @@ _SILENCE = timedelta(hours=6)
 """After which a chat counts as a new conversation."""
 
 _LONGEST_NAME = 80
+_LONGEST_LINE, _LONGEST_CHAT = 16 << 20, 32 << 20
+"""Characters; all of a chat is read before its first conversation is handed over."""
 _COLON = re.compile("[:\uff1a]")
 _QUOTES = (("\u201c", "\u201d"), ("\u00ab", "\u00bb"), ("\u300c", "\u300d"))
 
@@ -109,9 +111,14 @@ class WhatsAppChat:
 
 def _lines(text: IO[str]) -> Iterator[str]:
     held: list[str] = []
+    size = characters = 0
     while piece := text.read(1 << 16):
+        characters += len(piece)
         first, *further = piece.split("\n")
         held.append(first)
+        size = len(further[-1]) if further else size + len(first)
+        if size > _LONGEST_LINE or characters > _LONGEST_CHAT:
+            raise ExportUnreadable("is too long for a chat, in a line or in all")
         for line in further:
             yield "".join(held)
             held = [line]

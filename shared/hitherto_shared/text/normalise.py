@@ -75,10 +75,12 @@ def normalized(form: Literal["NFC", "NFD", "NFKC", "NFKD"], text: str) -> str:
 
 def _in_order(form: Literal["NFD", "NFKD"], run: str) -> str:
     """Decomposed characters, with the marks of each in canonical order."""
-    signs = "".join(unicodedata.normalize(form, sign) for sign in run)
+    decomposed = {sign: unicodedata.normalize(form, sign) for sign in set(run)}
+    signs = "".join(map(decomposed.__getitem__, run))
+    order = {sign: unicodedata.combining(sign) for sign in set(signs)}.__getitem__
     return "".join(
-        "".join(sorted(group, key=unicodedata.combining) if marks else group)
-        for marks, group in groupby(signs, key=lambda sign: unicodedata.combining(sign) != 0)
+        "".join(sorted(group, key=order) if marks else group)
+        for marks, group in groupby(signs, key=lambda sign: order(sign) != 0)
     )
 
 

@@ -26,10 +26,6 @@ EVENT_TYPES = ("question", "problem", "learning")
 """Types with a content limit of `MAX_EVENT_CHARACTERS`; `detail` holds the full text."""
 
 
-class UnusableAnswer(Exception):
-    """The reply is unusable: prose, an empty object, broken JSON, or no item of a known form."""
-
-
 @dataclass(frozen=True, slots=True)
 class EntityName:
     """An entity in the model's words."""
@@ -118,8 +114,8 @@ class ForgottenItem:
 class ProfileItem:
     """A value of the profile that was said, or that `ended`.
 
-    `in_own_words` marks one in the form of earlier prompts, which cites no words: the user must have
-    said the value itself.
+    `in_own_words` marks one in the form of earlier prompts, which cites no words: the user must
+    have said the value itself.
     """
 
     cited: Cited
