@@ -247,6 +247,43 @@ async def test_use_case_3_a_new_chat_begins_with_suggestions(
     assert await asyncio.to_thread(stage.assistant.greet, "ana") == wanted
 
 
+async def test_i7_document_001_memory_context_is_loaded_before_the_message_is_sent(
+    stage: Stage,
+) -> None:
+    """Memory Integration: "should load memory context before sending message"."""
+    await asyncio.to_thread(stage.client.save_memory, "ana", "Ana is allergic to peanuts.")
+    await stage.say("What may I eat?")
+    (asked,) = stage.chat.asked
+    assert "Ana is allergic to peanuts." in asked.system
+    assert asked.said == "What may I eat?"
+
+
+async def test_i7_document_001_memory_is_updated_after_the_message_is_answered(
+    stage: Stage, model: ScriptedModel
+) -> None:
+    """Memory Integration: "should update memory after message completion"."""
+
+    def extraction(request: ExtractionRequest) -> ChatAnswer:
+        return ChatAnswer.of(new_memories=[memory("Ana plays the cello.", ["m1"])])
+
+    def answered() -> list[str]:
+        return [one.content for one in stage.client.memories("ana")]
+
+    model.script = extraction
+    known_at_the_answer: list[str] = []
+
+    def answer(asked: Asked) -> str:
+        known_at_the_answer.extend(answered())
+        return "Nice!"
+
+    stage.chat.script = answer
+    reply = await stage.say("I play the cello.")
+    assert reply.response == "Nice!"
+    await stage.over(reply.session_id)
+    assert known_at_the_answer == []
+    assert await asyncio.to_thread(answered) == ["Ana plays the cello."]
+
+
 # --- document 003: Sarah -------------------------------------------------------------------------
 
 
