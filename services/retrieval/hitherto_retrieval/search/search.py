@@ -41,11 +41,13 @@ from hitherto_retrieval.search.intent.question import (
 from hitherto_retrieval.search.legs import Leg, Legs, Stopwatch
 from hitherto_retrieval.search.listing import list_items
 from hitherto_retrieval.search.names import names_in
+from hitherto_retrieval.search.newest_of_each import with_each_kind
 from hitherto_retrieval.search.own_name import about_the_user, is_called, terms_about_the_user
 from hitherto_retrieval.search.query import Embedding, QueryEmbedders, QueryVector
 from hitherto_retrieval.search.question import Hit, Question, SearchOutcome
 from hitherto_retrieval.search.ranking.ranking import QueryIntent
 from hitherto_retrieval.search.ranking.relevance import Relevance
+from hitherto_retrieval.search.ranking.seed003 import Seed003
 from hitherto_retrieval.search.ranking.standing import as_they_stand
 from hitherto_retrieval.search.related_conversations import RelatedConversations
 from hitherto_retrieval.search.reporting import EPISODIC, NO_WEIGHT, report
@@ -402,6 +404,8 @@ class Searching:
         found = {corpus.kind: corpus.candidates() for corpus in corpora}
         candidates = [candidate for kind in found.values() for candidate in kind]
         ranked = question.ranking.rank(candidates, looking.intent, question.weights)
+        if looking.intent.most_recent and question.ranking.name == Seed003.name:
+            ranked = with_each_kind(ranked, question.kinds, question.limit)
         if standing is not None:
             ranked = as_they_stand(ranked, standing())
         report(question, found, ranked, looking, watch.seconds, legs)
