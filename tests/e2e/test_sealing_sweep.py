@@ -26,6 +26,7 @@ from hitherto_shared.encryption.at_hand import keys_at_hand
 from hitherto_shared.encryption.key_store import KeyStore
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.encryption.wrapping import LocalWrapper
+from hitherto_shared.model_server import ModelServer
 from hitherto_shared.models import Scope
 from hitherto_shared.sealing import load_secret
 from hitherto_shared.startup import configure_vectors
@@ -185,7 +186,7 @@ async def sweeping(
             stack.push_async_callback(database.close)
             await database.open()
         embedder = OpenAIEmbedder(
-            "text-embedding-3-small", 64, base_url=model.base_url, api_key="test"
+            "text-embedding-3-small", 64, server=ModelServer(model.base_url, "test")
         )
         stack.push_async_callback(embedder.close)
         yield (

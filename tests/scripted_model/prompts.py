@@ -13,6 +13,7 @@ HEADINGS = (
     "CURRENT SUMMARY",
     "EXISTING MEMORIES",
     "CONVERSATION",
+    "CHANGED",
     "MEMORIES",
 )
 
@@ -120,7 +121,18 @@ class ChatRequest:
     @property
     def consolidation(self) -> bool:
         """Whether memories are to be merged, not learnt."""
-        return "MEMORIES" in self.sections
+        return "MEMORIES" in self.sections and not self.reconciliation
+
+    @property
+    def reconciliation(self) -> bool:
+        """Whether it is to be told what changes mean for other memories."""
+        return "CHANGED" in self.sections
+
+    @property
+    def changed(self) -> list[ExistingMemory]:
+        """The memories of a reconciliation that have changed."""
+        ids = self.sections["CHANGED"].replace("[", " ").replace("]", " ").split()
+        return [memory for name in ids for memory in self.memories if memory.local_id == name]
 
     def _text(self, role: str) -> str:
         """The last message of one role."""

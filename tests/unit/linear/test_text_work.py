@@ -14,7 +14,6 @@ from hitherto_client.command import output
 from hitherto_client.transcripts import Defaults, TranscriptError, read_transcripts
 from hitherto_extraction.documents.chunking import chunks
 from hitherto_extraction.documents.entities import mentioned
-from hitherto_extraction.pipeline.answer import UnusableAnswer
 from hitherto_extraction.pipeline.answer_parsing import read_answer
 from hitherto_extraction.pipeline.behaviour import count_words
 from hitherto_extraction.pipeline.dedupe import same_words
@@ -25,6 +24,7 @@ from hitherto_extraction.pipeline.told_blocks import without_blocks
 from hitherto_extraction.pipeline.trust import without_overrides
 from hitherto_extraction.provider.offline.extractor import extract
 from hitherto_extraction.provider.protocol import Batch, PromptMessage
+from hitherto_extraction.provider.reply_text import UnusableAnswer
 from hitherto_retrieval.render import values
 from hitherto_retrieval.render.custom import check_custom_template
 from hitherto_retrieval.search.dates.find import find_window

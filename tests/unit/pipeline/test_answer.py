@@ -12,9 +12,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from hitherto_extraction.pipeline.answer import Answer, Cited, UnusableAnswer
+from hitherto_extraction.pipeline.answer import Answer, Cited
 from hitherto_extraction.pipeline.answer_parsing import KEYS, MAX_ITEMS, read_answer
 from hitherto_extraction.pipeline.free_json import fits_struct
+from hitherto_extraction.provider.reply_text import UnusableAnswer
 from tests.scripted_model import CONTENT_FAULTS
 
 
@@ -534,3 +535,16 @@ def test_an_update_that_says_nothing_is_dropped() -> None:
     found = answered(updated_memories=[{"id": "e1"}, {"id": "e2", "importance": 3}])
     assert [(update.memory, update.importance) for update in found.updated] == [("e2", 1.0)]
     assert found.dropped == 2
+
+
+@pytest.mark.parametrize(
+    "preferences",
+    [[{"key": "tea", "value": "green"}], {"tea": "green"}],
+    ids=["pairs", "object"],
+)
+def test_row_85_a_profile_that_has_only_preferences_is_read(preferences: Any) -> None:
+    answer = answered(profile={"preferences": preferences, "source_message_ids": ["m1"]})
+
+    assert [(item.path, item.value) for item in answer.profile] == [
+        (("preferences", "tea"), "green")
+    ]

@@ -11,7 +11,6 @@ nothing yet.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -28,6 +27,7 @@ from hitherto_extraction.pipeline.nearby_memories import look_around
 from hitherto_extraction.pipeline.operations import Occasion, Plan, Situation
 from hitherto_extraction.pipeline.plan import make_plan
 from hitherto_extraction.pipeline.reply_vectors import Vectors
+from hitherto_extraction.pipeline.sealed_memories import is_sensitive
 from hitherto_extraction.pipeline.selection import names_in
 from hitherto_extraction.pipeline.source_statements import document_of
 from hitherto_extraction.pipeline.trust import outranks
@@ -41,7 +41,7 @@ from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.errors import invalid
 from hitherto_shared.models import Memory
-from hitherto_shared.offloading import beside_loop
+from hitherto_shared.offloading import beside_loop, in_thread
 
 _ONLY = 0
 """Index of the only item of a saved statement."""
@@ -178,7 +178,7 @@ class Saving:
         words = "\n".join(filter(None, (statement.content, statement.detail)))
         said = StoredMessage(1, "", statement.origin, "", words, at)
         # Parses the statement: in a thread, so that the event loop is not blocked.
-        plan = await asyncio.to_thread(
+        plan = await in_thread(
             make_plan,
             Situation(
                 answer=Answer(new=[item]),
@@ -201,6 +201,7 @@ class Saving:
             item.type,
             item.content,
             near,
+            sensitive=is_sensitive(item.type, statement.sensitive),
         )
         return plan, duplicate.memory_id if duplicate is not None else None
 

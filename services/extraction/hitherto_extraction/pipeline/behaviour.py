@@ -35,6 +35,9 @@ TOPICS: Mapping[str, frozenset[str]] = {
     "documents": frozenset({"document", "doc", "file", "drive"}),
 }
 
+_NOT_ALONE = frozenset({"drive"})
+"""Words that have too many other meanings to teach a topic by themselves."""
+
 Key = tuple[str, str]
 """Type and key of a preference."""
 
@@ -55,7 +58,11 @@ def observe(messages: Iterable[StoredMessage], time_zone: str | None) -> list[tu
         if (style := _style(message.content)) is not None:
             seen.append((("interaction", "message_style"), style))
         words = set(_WORD.findall(fold(message.content)))
-        seen.extend((("topics", topic), True) for topic, named in TOPICS.items() if words & named)
+        seen.extend(
+            (("topics", topic), True)
+            for topic, named in TOPICS.items()
+            if (words & named) - _NOT_ALONE
+        )
         # Without a time zone, the user's time of day is unknown.
         if zone is not None:
             seen.append((("usage", "active_time"), _time_of_day(message.said_at.astimezone(zone))))

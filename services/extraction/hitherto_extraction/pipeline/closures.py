@@ -205,6 +205,8 @@ def _forgetting(draft: Draft, item: ForgottenItem) -> Ending | None:
             return "refused_unknown"
         if evidence.said_at < held.said_at:
             return "refused_late"
+        # The request names the matter: what hides messages behind forgotten memories hides it too.
+        draft.note_sources(held.memory_id, evidence)
         after = replace(held, version=held.version + 1, status="forgotten")
         draft.rewrite(held, after, "forgotten", "the user asked to forget it")
         return None

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from hitherto_extraction.storage.sealed_rows import SENSITIVE_TYPES
 from hitherto_shared.models import CURRENT_STATUSES
 from hitherto_shared.text.normalise import fold, normalized
 
@@ -53,7 +52,7 @@ class Neighbour:
 
 
 def find_duplicate(
-    new_type: str, new_content: str, neighbours: Sequence[Neighbour]
+    new_type: str, new_content: str, neighbours: Sequence[Neighbour], *, sensitive: bool = False
 ) -> Neighbour | None:
     """The known memory that already states the new statement, or None.
 
@@ -66,6 +65,7 @@ def find_duplicate(
         new_content: Its text.
         neighbours: The candidates, of one user, in any order. Statuses other than
             `CANDIDATE_STATUSES` are skipped.
+        sensitive: Whether the new statement is.
 
     Returns:
         The duplicate; what follows from its status and origin is the caller's decision.
@@ -74,7 +74,7 @@ def find_duplicate(
         known
         for known in neighbours
         if known.status in CANDIDATE_STATUSES
-        and _may_join(new_type, known)
+        and (known.type == new_type or not (known.sensitive or sensitive))
         and same_words(new_content, known.content)
     ]
     return max(found, key=lambda known: _rank(known, new_type)) if found else None
@@ -84,12 +84,6 @@ def find_forgotten(neighbours: Sequence[Neighbour], threshold: float) -> Neighbo
     """The forgotten memory that a statement is nearest to, by its vector; None if none is near."""
     near = [each for each in neighbours if each.status == "forgotten" and each.is_near(threshold)]
     return max(near, key=lambda each: each.cosine or 0.0) if near else None
-
-
-def _may_join(new_type: str, known: Neighbour) -> bool:
-    if known.type == new_type:
-        return True
-    return not (known.sensitive or known.type in SENSITIVE_TYPES or new_type in SENSITIVE_TYPES)
 
 
 def _rank(known: Neighbour, new_type: str) -> tuple[int, bool, datetime, int]:

@@ -30,9 +30,10 @@ from hitherto_shared.models import CURRENT_STATUSES
 FIELDS = (
     "type", "content", "detail", "importance", "confidence", "origin", "status", "tags",
     "keywords", "context", "metadata", "valid_from", "valid_to", "expires_at", "superseded_by",
-    "sensitive", "said_at",
+    "sensitive", "said_at", "may_replace", "doubt",
 )  # fmt: skip
 _MERGED = (*WORDS, "origin", "said_at")
+_ENDING = ("status", "valid_to", "superseded_by")
 _NOTHING: Mapping[str, Any] = {
     "type": "fact",
     "content": "",
@@ -52,6 +53,8 @@ _NOTHING: Mapping[str, Any] = {
     "superseded_by": None,
     "sensitive": False,
     "said_at": None,
+    "may_replace": [],
+    "doubt": None,
 }
 
 
@@ -104,8 +107,10 @@ class _RebuiltMemory:
             return
         old = before.fields
         unsaid = not held["content"]
+        # What a job ended because of a memory that is gone has not ended.
+        lost = after.job_id is not None and new["superseded_by"] in self._gone
         for name in FIELDS:
-            if old[name] == new[name]:
+            if old[name] == new[name] or (lost and name in _ENDING):
                 continue
             if name in ("tags", "keywords"):
                 kept = [each for each in held[name] if each in new[name] or each not in old[name]]
@@ -116,6 +121,8 @@ class _RebuiltMemory:
             else:
                 held[name] = new[name]
         held["questions"] = list(questions.kept(held["questions"], held["content"], held["detail"]))
+        if lost:
+            return
         if unsaid and held["content"]:
             # Only the change by hand that wrote this version states it: it holds since then.
             for name in ("valid_from", "said_at", "origin"):
@@ -167,6 +174,9 @@ class _RebuiltMemory:
             update = merge_update(present, new)
             for name in _MERGED:
                 held[name] = _listed(getattr(update.after, name))
+            since = (held["doubt"] or {}).get("since")
+            if since is not None and statement.said_at >= datetime.fromisoformat(since):
+                held["doubt"] = None
 
     def _begin(self, statement: StoredStatement) -> None:
         """Create the memory from the first statement that counts."""
@@ -176,6 +186,7 @@ class _RebuiltMemory:
         held["context"] = dict(said.get("context", {}))
         held["metadata"] = dict(said.get("metadata", {}))
         held["sensitive"] = bool(said.get("sensitive", False))
+        held["may_replace"] = [UUID(each) for each in said.get("may_replace", ())]
         held["expires_at"] = _moment(said.get("expires_at"))
         held["status"] = "quarantined" if said["suspect"] or self._challenges(said) else "active"
         if said.get("status") == "contradicted":
@@ -187,7 +198,7 @@ class _RebuiltMemory:
     def _restate(self, statement: StoredStatement) -> None:
         """The user restates a quarantined or forgotten memory."""
         self._take_words(statement)
-        self.held["status"] = "active"
+        self.held["status"], self.held["doubt"] = "active", None
 
     def _take_words(self, statement: StoredStatement) -> None:
         said = statement.said
@@ -211,7 +222,7 @@ class _RebuiltMemory:
         held["tags"] = list(dict.fromkeys([*held["tags"], *said["tags"]]))
         asked = [*said["questions"], *held["questions"]]
         held["questions"] = list(questions.kept(asked, held["content"], held["detail"]))
-        held["said_at"] = statement.said_at
+        held["said_at"], held["doubt"] = statement.said_at, None
 
     def _close(self, statement: StoredStatement) -> None:
         held, said = self.held, statement.said

@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from hitherto_retrieval.storage.filters import Filters
+from hitherto_retrieval.storage.standing import Standing, standing_of
 from hitherto_retrieval.storage.statement import Rows, Statement
 from hitherto_shared.database.arrays import Uuids
 from hitherto_shared.models import Kept, Memory, Scope, SourceRef
@@ -18,7 +19,8 @@ SELECT m.memory_id, m.user_id, m.type, m.content, m.importance, m.confidence, m.
        m.status, m.valid_from, m.created_at, m.updated_at, m.detail, m.tags, m.keywords,
        m.context, m.metadata, m.sensitive, m.conversation_id, m.valid_to, m.expires_at,
        m.superseded_by, m.supersedes, m.version, m.job_id, m.access_count, m.last_accessed_at,
-       m.sealed_words, m.sources, m.entity_names
+       m.sealed_words, m.sources, m.entity_names, m.doubt, m.may_replace, m.last_confirmed_at,
+       m.evidence
 FROM unnest(%(memory_ids)s::uuid[]) WITH ORDINALITY AS wanted (memory_id, place)
 JOIN whole_memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
      AND m.memory_id = wanted.memory_id
@@ -72,7 +74,8 @@ SELECT m.memory_id, m.user_id, m.type, m.content, m.importance, m.confidence, m.
        m.status, m.valid_from, m.created_at, m.updated_at, m.detail, m.tags, m.keywords,
        m.context, m.metadata, m.sensitive, m.conversation_id, m.valid_to, m.expires_at,
        m.superseded_by, m.supersedes, m.version, m.job_id, m.access_count, m.last_accessed_at,
-       m.sealed_words, m.sources, m.entity_names
+       m.sealed_words, m.sources, m.entity_names, m.doubt, m.may_replace, m.last_confirmed_at,
+       m.evidence
 FROM placed
 JOIN whole_memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
      AND m.memory_id = placed.memory_id
@@ -84,7 +87,8 @@ SELECT m.memory_id, m.user_id, m.type, m.content, m.importance, m.confidence, m.
        m.status, m.valid_from, m.created_at, m.updated_at, m.detail, m.tags, m.keywords,
        m.context, m.metadata, m.sensitive, m.conversation_id, m.valid_to, m.expires_at,
        m.superseded_by, m.supersedes, m.version, m.job_id, m.access_count, m.last_accessed_at,
-       m.sealed_words, m.sources, m.entity_names
+       m.sealed_words, m.sources, m.entity_names, m.doubt, m.may_replace, m.last_confirmed_at,
+       m.evidence
 FROM (SELECT memory_id, created_at
       FROM memories
       WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
@@ -94,6 +98,16 @@ FROM (SELECT memory_id, created_at
 JOIN whole_memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
      AND m.memory_id = newest.memory_id
 ORDER BY newest.created_at DESC, newest.memory_id DESC
+"""
+
+_STANDING = """
+SELECT memory_id, true, '{}'::uuid[]
+FROM memories
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND doubt IS NOT NULL
+UNION ALL
+SELECT memory_id, false, may_replace
+FROM memories
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND may_replace <> '{}'
 """
 
 # A page of memories in one of four orders; `after` is the last row of the previous page.
@@ -108,6 +122,9 @@ WITH listed AS MATERIALIZED (
         %(entity_names)s, %(metadata)s, %(sealed_ids)s) AS m
     LEFT JOIN memory_access AS a ON a.tenant_id = %(tenant_id)s AND a.user_id = %(user_id)s
          AND a.memory_id = m.memory_id
+    WHERE %(doubtful)s OR m.memory_id NOT IN (
+        SELECT memory_id FROM memories
+        WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND doubt IS NOT NULL)
 )
 SELECT memory_id, sort_key, (SELECT count(*) FROM listed)
 FROM listed
@@ -119,6 +136,8 @@ LIMIT %(limit)s
 
 _USE = [each.name for each in fields(Memory)].index("access_count")
 """The first of the two columns that tell how a memory was used."""
+_SOURCES = _USE + 3
+"""The column of its sources."""
 
 
 def by_ids(scope: Scope, memory_ids: Sequence[UUID]) -> Statement[list[Memory]]:
@@ -131,18 +150,30 @@ class UnusedMemory:
 
     Args:
         row: A row whose first columns are those of a whole one, up to the usage.
-        sources: The messages from which it came.
+        sources: The messages from which it came, with the words that were quoted of each.
         called: The names of the entities that it mentions.
+        standing: Why it is in doubt, what it may replace, and when it was confirmed.
     """
 
     __slots__ = ("_after", "_before", "_last")
 
     def __init__(
-        self, row: tuple[Any, ...], sources: Sequence[tuple[str, str]], called: list[str]
+        self,
+        row: tuple[Any, ...],
+        sources: Sequence[tuple[str, str, str | None]],
+        called: list[str],
+        standing: tuple[Any, ...],
     ) -> None:
         kept: Kept = {}
         self._before = row[:_USE]
-        self._after = (None, [SourceRef(*pair) for pair in sources], called, kept)
+        self._after = (
+            None,
+            [SourceRef(*pair[:2]) for pair in sources],
+            called,
+            kept,
+            *standing,
+            evidence_of([each for each in sources if each[2] is not None]),
+        )
         self._last: Memory | None = None
 
     def used(self, count: int, last: datetime | None) -> Memory:
@@ -159,6 +190,11 @@ class UnusedMemory:
 def exists(scope: Scope, memory_id: UUID) -> Statement[bool]:
     """Whether the user has this memory, in any status."""
     return Statement(_EXISTS, scope.bind(memory_id=memory_id), lambda rows: bool(rows[0][0]))
+
+
+def standing(scope: Scope) -> Statement[Standing]:
+    """Which of the user's memories are in doubt, and which may replace others."""
+    return Statement(_STANDING, scope.parameters, standing_of)
 
 
 def top(scope: Scope, *, limit: int, fresh: int) -> Statement[list[Memory]]:
@@ -202,4 +238,24 @@ def page(
 
 def whole_memories(rows: Rows) -> list[Memory]:
     """Converts rows of whole memories, whose columns are the fields of `Memory` in order."""
-    return [Memory(*(*row[:-2], [SourceRef(*pair) for pair in row[-2]], row[-1])) for row in rows]
+    return [
+        Memory(
+            *(
+                *row[:_SOURCES],
+                [SourceRef(*pair) for pair in row[_SOURCES]],
+                row[_SOURCES + 1],
+                None,
+                *row[_SOURCES + 2 : -1],
+                evidence_of(row[-1]),
+            )
+        )
+        for row in rows
+    ]
+
+
+def evidence_of(quoted: Sequence[Sequence[Any]]) -> list[tuple[SourceRef, str]]:
+    """The words that were quoted of messages, from rows of conversation, message and words."""
+    return [
+        (SourceRef(conversation_id, message_id), quote)
+        for conversation_id, message_id, quote in quoted
+    ]
