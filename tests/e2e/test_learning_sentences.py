@@ -1,4 +1,4 @@
-"""What people said and a model reported rightly, and what became of it (shared/reviews/learning.md).
+"""What people said, and a model reported rightly (shared/reviews/learning.md).
 
 Every sentence was once refused: by a word that a list lacked, in one of eight languages. Each is
 learnt by its quote, stands beside what is known without one, and is taken back by one call.
@@ -71,7 +71,7 @@ ENDS = {
         "keine Zigarette mehr angefasst",
         "Der Nutzer raucht nicht mehr.",
     ),
-    "de lessons": ("Lernt Italienisch.", "Italienisch hab ich aufgegeben", "hab ich aufgegeben", None),
+    "de lessons": ("Lernt Italienisch.", "Italienisch hab ich aufgegeben", "aufgegeben", None),
     "de home": (
         "Margit wohnt in Göttingen.",
         "Wir sind umgezogen und wohnen nun in der Südstadt von Kassel",
@@ -205,7 +205,12 @@ SAME = {
 }
 
 PROFILE: dict[str, tuple[str, str, str, Any]] = {
-    "en job": ("I'm a backend dev", "backend dev", "facts.personal.occupation", "Backend Developer"),
+    "en job": (
+        "I'm a backend dev",
+        "backend dev",
+        "facts.personal.occupation",
+        "Backend Developer",
+    ),
     "en bakery": (
         "I run a small bakery and do the books",
         "I run a small bakery",

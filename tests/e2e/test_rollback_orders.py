@@ -115,7 +115,9 @@ class Person:
             "preferences": self.random.choice(({}, {source: {"level": number}})),
             "facts": {
                 "personal": {"location": f"town {source}{number}"},
-                "preferences": {"topics": self.random.sample(["honey", "wax", f"topic {source}"], 2)},
+                "preferences": {
+                    "topics": self.random.sample(["honey", "wax", f"topic {source}"], 2)
+                },
             },
         }
         if said.kind == "updated":
