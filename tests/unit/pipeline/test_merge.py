@@ -68,7 +68,7 @@ def test_repetition_never_weakens() -> None:
     assert update.changed == ("confidence",)
     # Later words win, but what was known for sure stays so.
     for said_at in (EARLIER, NOON, LATER):
-        update = merged(
+        update = merge_update(
             known(importance=0.8, confidence="high"),
             again(importance=0.3, confidence="low", said_at=said_at),
         )

@@ -11,10 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from uuid import UUID
 
-<<<<<<< HEAD
 from hitherto_extraction.pipeline.doubts import clear_because_of
-=======
->>>>>>> tests
 from hitherto_extraction.pipeline.resting_values import drop_resting_on
 from hitherto_extraction.pipeline.versions import write_next
 from hitherto_extraction.storage import editing, ledger, memories, mentions, statements, users
