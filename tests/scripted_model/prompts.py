@@ -19,12 +19,15 @@ HEADINGS = (
 
 _HEADING = re.compile(r"([A-Z][A-Z ]*[A-Z]):(?: (.*))?")
 _TIME = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?"
+_WEEKDAY = "(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)"
 _MESSAGE = re.compile(
-    rf"\[(?P<id>m\d+)\] (?P<role>\w+) (?:(?P<name>.*?) )??(?P<time>{_TIME}):(?: (?P<text>.*))?",
+    rf"\[(?P<id>m\d+)\] (?P<role>\w+) (?:(?P<name>.*?) )??"
+    rf"(?:{_WEEKDAY} )?(?P<time>{_TIME}):(?: (?P<text>.*))?",
     re.DOTALL,
 )
 _MEMORY = re.compile(
-    r"\[(?P<id>e\d+)\] \((?P<type>\w+), (?P<date>[^)]*)\) ?(?P<text>.*)", re.DOTALL
+    r"\[(?P<id>e\d+)\] \((?P<type>\w+), (?P<date>[^),]*)(?:, (?P<marks>[^)]*))?\) ?(?P<text>.*)",
+    re.DOTALL,
 )
 
 
@@ -41,12 +44,13 @@ class PromptLine:
 
 @dataclass(frozen=True, slots=True)
 class ExistingMemory:
-    """One memory that the prompt shows as known; `date` is all that follows the type."""
+    """One memory that the prompt shows as known; `marks` are such as `achieved`."""
 
     local_id: str
     type: str
     date: str
     content: str
+    marks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -103,7 +107,13 @@ class ChatRequest:
         text = self.sections.get("EXISTING MEMORIES") or self.sections.get("MEMORIES", "")
         found = (_MEMORY.fullmatch(item) for item in _items(text))
         return [
-            ExistingMemory(match["id"], match["type"].lower(), match["date"], match["text"])
+            ExistingMemory(
+                match["id"],
+                match["type"].lower(),
+                match["date"],
+                match["text"],
+                tuple(filter(None, (match["marks"] or "").split(", "))),
+            )
             for match in found
             if match
         ]

@@ -9,7 +9,6 @@ replacement is current; nor can a forgotten one.
 
 from __future__ import annotations
 
-import asyncio
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -50,6 +49,7 @@ from hitherto_shared.embeddings.active_embedder import active_model
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.errors import invalid
 from hitherto_shared.models import CURRENT_STATUSES, Memory
+from hitherto_shared.offloading import in_thread
 from hitherto_shared.text.normalise import fold
 
 FIELDS = (
@@ -145,7 +145,7 @@ async def correct(
             "restore it first",
         )
     # Parses the new words: in a thread, so that the event loop is not blocked.
-    after = await asyncio.to_thread(corrected, before, correction)
+    after = await in_thread(corrected, before, correction)
     if after.content != before.content and ("entities",) not in correction.paths:
         after = replace(after, entities=await _entities(user, held, after, encrypts))
     # Whoever corrects a memory has looked at it.

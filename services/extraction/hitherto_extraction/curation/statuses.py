@@ -25,7 +25,9 @@ _TAKES_BACK = ("forgotten", "restored", "rejected")
 
 
 async def forget(user: UserRows, memory_id: UUID, *, reason: str, actor: str) -> Memory:
-    """Make a memory FORGOTTEN; a forgotten one stays unchanged.
+    """Make a memory FORGOTTEN, with the profile's values that rest on it alone.
+
+    A forgotten one stays unchanged.
 
     Raises:
         NotFound: The user has no such memory.
@@ -37,7 +39,9 @@ async def forget(user: UserRows, memory_id: UUID, *, reason: str, actor: str) ->
     after = held.changed(status="forgotten", superseded_by=None)
     if held.memory.superseded_by is not None:
         await memories.remove_superseded(user, memory_id, by=held.memory.superseded_by)
-    return await _write(user, held, after, "forgotten", (reason, "forgotten by hand"), actor)
+    written = await _write(user, held, after, "forgotten", (reason, "forgotten by hand"), actor)
+    await drop_resting_on(user, [memory_id], actor=actor)
+    return written
 
 
 async def restore(user: UserRows, memory_id: UUID, *, reason: str, actor: str) -> Memory:

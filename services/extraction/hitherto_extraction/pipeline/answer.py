@@ -26,10 +26,6 @@ EVENT_TYPES = ("question", "problem", "learning")
 """Types with a content limit of `MAX_EVENT_CHARACTERS`; `detail` holds the full text."""
 
 
-class UnusableAnswer(Exception):
-    """The reply is unusable: prose, an empty object, broken JSON, or no item of a known form."""
-
-
 @dataclass(frozen=True, slots=True)
 class EntityName:
     """An entity in the model's words."""

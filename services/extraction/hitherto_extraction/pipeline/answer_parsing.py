@@ -23,7 +23,6 @@ from hitherto_extraction.pipeline.answer import (
     ForgottenItem,
     NewItem,
     ProfileItem,
-    UnusableAnswer,
     UpdatedItem,
     content_of,
     entities_of,
@@ -38,7 +37,7 @@ from hitherto_extraction.pipeline.free_json import (
     text_of,
     without_pairs,
 )
-from hitherto_shared import long_json
+from hitherto_extraction.provider.reply_text import UnusableAnswer, read_object
 from hitherto_shared.models import CONFIDENCES, MEMORY_TYPES, ORIGINS
 
 KEYS = (
@@ -78,7 +77,6 @@ MAX_ITEMS = 200
 """Maximum number of new memories from one reply; further ones are dropped and counted."""
 _MAX_VALUES = 50
 """Maximum number of values of the profile, at any depth, that a model may report at once."""
-_FENCE = "```"
 
 
 @dataclass(slots=True)
@@ -239,11 +237,16 @@ class _Check:
         """The values of an object `profile`, which earlier prompts asked for."""
         given = without_pairs(clean(value)) if value else {}
         cited = self.cited("profile", value or {})
-        return [
+        found = [
             ProfileItem(cited, path, leaf, in_own_words=not cited.quote)
             for field in _FIELDS["profile"]
             for path, leaf in _leaves(given.get(field), (field,))
+            if (field in _WITHOUT_KEYS) == (len(path) == 1)
         ]
+        if value and not found:
+            self.dropped += 1
+            self.odd += 1
+        return found
 
     def cited(self, item: str, raw: Mapping[str, Any]) -> Cited:
         return Cited(item, self.source_ids(raw), text_of(raw.get("quote")))
@@ -384,61 +387,15 @@ def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...]
         yield path, value
 
 
-def unfenced(text: str) -> str | None:
-    """The contents of the Markdown fence around a reply; None without such a fence."""
-    bare = text.strip()
-    if not (bare.startswith(_FENCE) and bare.endswith(_FENCE)):
-        return None
-    language, line_break, inner = bare[len(_FENCE) :].removesuffix(_FENCE).partition("\n")
-    language = language.rstrip()
-    labelled = not language or (language.isascii() and language.isalpha())
-    return inner if line_break and labelled else None
-
-
-def load_object(text: str) -> tuple[dict[str, Any], bool]:
-    """The JSON object of a reply, and whether a Markdown fence surrounds it.
-
-    Raises:
-        UnusableAnswer: There is none.
-    """
-    inner = unfenced(text)
-    try:
-        reply = long_json.loads(text if inner is None else inner, object_pairs_hook=_read_object)
-    except long_json.TooManyValues as error:
-        raise UnusableAnswer(f"the reply holds {error}") from None
-    except (ValueError, RecursionError):
-        raise UnusableAnswer("the reply is not JSON") from None
-    if not isinstance(reply, dict):
-        raise UnusableAnswer("the reply is not a JSON object")
-    return reply, inner is not None
-
-
-def _read_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object with all values of each key, of which JSON would keep the last.
-
-    Raises:
-        UnusableAnswer: They are different, and no lists.
-    """
-    found: dict[str, Any] = {}
-    for name, value in pairs:
-        held = found.setdefault(name, value)
-        if held is value or held == value:
-            continue
-        if not (isinstance(held, list) and isinstance(value, list)):
-            raise UnusableAnswer(f"the reply has the key {name[:40]!r} more than once")
-        held.extend(value)
-    return found
-
-
 def _load(text: str) -> dict[str, Any]:
-    reply, fenced = load_object(text)
+    reply, wrapped = read_object(text, KEYS)
     if not any(key in reply for key in KEYS):
         raise UnusableAnswer("the reply has none of the required keys")
     if not any(isinstance(reply.get(key), dict if key in _FIELDS else list) for key in KEYS):
         raise UnusableAnswer("every key of the reply holds the wrong kind of value")
     if not any(isinstance(reply.get(key), list) or _says(reply.get(key)) for key in KEYS):
         raise UnusableAnswer("the reply says nothing, not even that there is nothing to remember")
-    if fenced and not any(_says(reply.get(key)) for key in KEYS):
+    if wrapped and not any(_says(reply.get(key)) for key in KEYS):
         # A reply of the wrong form is read for what it found, rather than taken to say that there
         # is nothing.
         raise UnusableAnswer("the reply is not bare JSON and says nothing")

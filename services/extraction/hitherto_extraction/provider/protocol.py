@@ -72,7 +72,18 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """The raw answer. `text` is untrusted; `truncated` is finish_reason `length`."""
+    """The raw answer.
+
+    Attributes:
+        text: Untrusted.
+        model: The model's name by its own account.
+        calls: Number of calls of the server.
+        input_tokens: Tokens of the prompts.
+        output_tokens: Tokens of the replies.
+        truncated: The model stopped at the limit of tokens.
+        filtered: A content filter, or the model, declined to answer.
+        unread: The server has cut the prompt: the model has read only a part of it.
+    """
 
     text: str
     model: str
@@ -80,6 +91,8 @@ class Completion:
     input_tokens: int
     output_tokens: int
     truncated: bool = False
+    filtered: bool = False
+    unread: bool = False
 
 
 class ChatModel(Protocol):

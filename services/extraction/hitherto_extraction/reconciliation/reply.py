@@ -10,9 +10,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from hitherto_extraction.pipeline.answer import UnusableAnswer
-from hitherto_extraction.pipeline.answer_parsing import load_object
 from hitherto_extraction.pipeline.free_json import text_of
+from hitherto_extraction.provider.reply_text import UnusableAnswer, read_object
 
 KEYS = ("same", "replaced", "doubtful", "certain")
 MAX_REASON_CHARACTERS = 200
@@ -67,7 +66,7 @@ def read_reply(text: str, shown: Collection[str]) -> Proposals:
     Raises:
         UnusableAnswer: There is no JSON object with one of the lists.
     """
-    reply, _ = load_object(text)
+    reply, _ = read_object(text, KEYS)
     if not any(isinstance(reply.get(key), list) for key in KEYS):
         raise UnusableAnswer(f"the reply has none of the lists {', '.join(KEYS)}")
     ids = frozenset(shown)

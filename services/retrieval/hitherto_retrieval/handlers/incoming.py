@@ -64,6 +64,7 @@ def read_question(checks: Checks, request: pb.SearchMemoriesRequest) -> Question
         vector=_vector(checks, request),
         weights=_weights(checks, request.weights, ranking),
         min_score=_min_score(checks, request),
+        min_relevance=min_relevance(checks, request, ranking),
         excerpt=checks.limit(
             "excerpt_messages", request.excerpt_messages, default=0, maximum=MAX_EXCERPT
         ),
@@ -202,6 +203,15 @@ def _weights(checks: Checks, weights: Mapping[str, float], ranking: Ranking) -> 
     if sum(weight for name, weight in counting if name not in ranking.lifts) <= 0:
         checks.add("weights", "must not all be 0, those that only lift others apart")
     return dict(weights)
+
+
+def min_relevance(checks: Checks, request: Any, ranking: Ranking = BALANCED) -> float | None:
+    """The least relevance of a result; None for the floor. Other rankings have none by default."""
+    if not request.HasField("min_relevance"):
+        return None if ranking is BALANCED else 0.0
+    if not 0 <= request.min_relevance <= 1:
+        checks.add("min_relevance", "must lie between 0 and 1")
+    return float(request.min_relevance)
 
 
 def _min_score(checks: Checks, request: pb.SearchMemoriesRequest) -> float | None:

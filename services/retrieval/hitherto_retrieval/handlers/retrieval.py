@@ -18,6 +18,7 @@ from hitherto_retrieval.handlers.incoming import (
     MAX_QUERY_BYTES,
     ORDERS,
     check_size,
+    min_relevance,
     read_filters,
     read_kinds,
     read_moment,
@@ -66,9 +67,9 @@ _BYTES_OF_JSON = 4 * 1024
 _ALL_MEMORIES, _ALL_PASSAGES = Filters(), PassageFilters()
 _CERTAIN_MEMORIES = Filters(doubtful=False)
 _CONTEXT_KINDS: Sequence[Kind] = ("memory", "message", "summary", "document")
-_LINE_TOKENS = 24
+_LINE_TOKENS = 20
 """Approximate minimum tokens of a line: a budget is divided by it to limit further results."""
-_MOST_FURTHER = 150
+_MOST_FURTHER = 190
 _ORDERS: dict[int, str] = {
     search_pb2.MEMORY_ORDER_IMPORTANCE: "importance",
     search_pb2.MEMORY_ORDER_RECENT: "recent",
@@ -243,6 +244,7 @@ class RetrievalHandlers(
             conversations=conversations,
             further=0 if request.HasField("max_relevant") else _further(max_tokens),
             for_a_prompt=True,
+            min_relevance=min_relevance(checks, request),
         )
         return ContextRequest(
             question=question,
