@@ -64,7 +64,9 @@ async def move(services: Services, model: ScriptedModel) -> None:
 async def search(services: Services, query: str, **more: Any) -> list[search_pb2.SearchResult]:
     """What a search finds."""
     found = await services.retrieval.SearchMemories(
-        retrieval_service_pb2.SearchMemoriesRequest(user_id="ana", query=query, **more)
+        retrieval_service_pb2.SearchMemoriesRequest(
+            user_id="ana", query=query, min_relevance=0, **more
+        )
     )
     return list(found.results)
 
@@ -72,7 +74,9 @@ async def search(services: Services, query: str, **more: Any) -> list[search_pb2
 async def context(services: Services, **more: Any) -> retrieval_service_pb2.GetContextResponse:
     """A context."""
     found: retrieval_service_pb2.GetContextResponse = await services.retrieval.GetContext(
-        retrieval_service_pb2.GetContextRequest(user_id="ana", line_dates=True, **more)
+        retrieval_service_pb2.GetContextRequest(
+            user_id="ana", line_dates=True, min_relevance=0, **more
+        )
     )
     return found
 
@@ -138,7 +142,9 @@ async def test_b10_before_the_change_it_was_certain(
     modelled: Services, model: ScriptedModel
 ) -> None:
     await move(modelled, model)
-    june = retrieval_service_pb2.SearchMemoriesRequest(user_id="ana", query=QUESTION)
+    june = retrieval_service_pb2.SearchMemoriesRequest(
+        user_id="ana", query=QUESTION, min_relevance=0
+    )
     june.as_of.FromDatetime(datetime(2026, 6, 1, tzinfo=UTC))
     then = await modelled.retrieval.SearchMemories(june)
     (found,) = [each.memory for each in then.results if each.memory.content == COMMUTE]
