@@ -102,7 +102,7 @@ async def test_b10_an_uncertain_memory_says_so_wherever_it_is_read(
         )
     assert not found[SWIM].HasField("doubt")
     for block in (whole.prompt_block, (await context(modelled, query=QUESTION)).prompt_block):
-        (line,) = [line for line in block.splitlines() if COMMUTE in line]
+        line = next(line for line in block.splitlines() if COMMUTE in line)
         assert line.endswith("(uncertain since 2026-09-03: moved to Kassel)")
 
 
@@ -187,7 +187,7 @@ async def test_a3_the_newer_of_an_unsettled_pair_is_told_first(
     assert [each.content for each in found] == [new, old]
     assert list(found[0].may_replace) == [older.id]
     block = (await context(modelled, query=old, max_memories=0)).prompt_block
-    assert block.index(new) < block.index(old)
+    assert block.index(f"- {new}") < block.index(f"- {old}")
     assert "2026-05-04" in block
     # Once one of them is gone, there is no pair.
     assert len(await memories(modelled)) == 2
