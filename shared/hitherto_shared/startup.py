@@ -24,6 +24,7 @@ from hitherto_shared.database.connect import (
     LOGINS,
     OWNER,
     SESSION_SETTINGS,
+    VECTOR_SCHEMAS,
     DatabaseUnreachable,
     Pooler,
     Role,
@@ -170,6 +171,7 @@ def _schema_state(conninfo: str, roles: Sequence[Role], pooler: Pooler) -> Schem
     for role, login in zip(roles, logins, strict=True):
         with connected(login) as connection:
             require_no_more(connection, role)
+            _require_vectors(connection, role)
             if pooler == "none":
                 _require_settings(connection)
     try:
@@ -181,6 +183,21 @@ def _schema_state(conninfo: str, roles: Sequence[Role], pooler: Pooler) -> Schem
             f"the schema of the database in DATABASE_URL cannot be read: {described(error)}; check "
             f"that `{COMMAND}` was run on it"
         ) from None
+
+
+def _require_vectors(connection: psycopg.Connection, role: Role) -> None:
+    """Check that a login finds the types of pgvector, without which no connection can be used."""
+    found = connection.execute(
+        "SELECT EXISTS (SELECT FROM pg_type AS t JOIN pg_namespace AS n ON n.oid = t.typnamespace"
+        " WHERE t.typname = 'halfvec' AND n.nspname = ANY (%s)"
+        " AND has_schema_privilege(n.oid, 'USAGE'))",
+        [list(VECTOR_SCHEMAS)],
+    ).fetchone()
+    if found is None or not found[0]:
+        raise StartupFailed(
+            f"the database login {role} finds no pgvector: run `{COMMAND}` with the same"
+            " DATABASE_URL, which grants what is missing or says who may"
+        )
 
 
 def _require_settings(connection: psycopg.Connection) -> None:

@@ -50,7 +50,7 @@ _SHOWN: Mapping[type[Message], str] = {
     profile_pb2.Profile: (
         "summary department current_projects preferences frequent_intents facts updated=updated_at"
     ),
-    session_pb2.PendingAction: "id type description status",
+    session_pb2.PendingAction: "id type description params status",
 }
 """What is told of each message, and of which field where that has another name."""
 _TO_THE_MINUTE = "when"

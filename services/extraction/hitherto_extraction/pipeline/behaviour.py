@@ -48,9 +48,9 @@ _UNSPACED = re.compile(
 )
 
 
-def observe(messages: Iterable[StoredMessage], time_zone: str | None) -> list[tuple[Key, Any]]:
+def observe(messages: Iterable[StoredMessage], time_zone: str) -> list[tuple[Key, Any]]:
     """What each message of the user shows, in order: (type, key) and value."""
-    zone = None if time_zone is None else zone_of(time_zone)
+    zone = zone_of(time_zone)
     seen: list[tuple[Key, Any]] = []
     for message in messages:
         if message.role != "user":
@@ -63,9 +63,7 @@ def observe(messages: Iterable[StoredMessage], time_zone: str | None) -> list[tu
             for topic, named in TOPICS.items()
             if (words & named) - _NOT_ALONE
         )
-        # Without a time zone, the user's time of day is unknown.
-        if zone is not None:
-            seen.append((("usage", "active_time"), _time_of_day(message.said_at.astimezone(zone))))
+        seen.append((("usage", "active_time"), _time_of_day(message.said_at.astimezone(zone))))
     return seen
 
 

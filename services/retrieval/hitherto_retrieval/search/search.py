@@ -41,11 +41,13 @@ from hitherto_retrieval.search.intent.question import (
 from hitherto_retrieval.search.legs import Leg, Legs, Stopwatch
 from hitherto_retrieval.search.listing import list_items
 from hitherto_retrieval.search.names import names_in
+from hitherto_retrieval.search.newest_of_each import with_each_kind
 from hitherto_retrieval.search.own_name import about_the_user, is_called, terms_about_the_user
 from hitherto_retrieval.search.query import Embedding, QueryEmbedders, QueryVector
 from hitherto_retrieval.search.question import Hit, Question, SearchOutcome
 from hitherto_retrieval.search.ranking.ranking import QueryIntent
 from hitherto_retrieval.search.ranking.relevance import Relevance
+from hitherto_retrieval.search.ranking.seed003 import Seed003
 from hitherto_retrieval.search.ranking.standing import as_they_stand
 from hitherto_retrieval.search.related_conversations import RelatedConversations
 from hitherto_retrieval.search.reporting import EPISODIC, NO_WEIGHT, report
@@ -68,6 +70,8 @@ from hitherto_shared.text.bm25 import NO_SCORES, Scores, score, weights
 
 CANDIDATES = 30
 """Minimum number of candidates of each leg."""
+BLOCK_CANDIDATES = 80
+"""The same for a block, which holds more than a list."""
 _ANSWER_SECONDS = 0.05
 """Part of the deadline reserved for ranking and the reply; a quarter of a shorter one."""
 _READERS_KEPT = 10_000
@@ -223,7 +227,9 @@ class Searching:
             if self._question.weighs("entity")
             else [],
             intent=intent,
-            wanted=max(CANDIDATES, self._question.limit),
+            wanted=max(
+                BLOCK_CANDIDATES if self._question.further else CANDIDATES, self._question.limit
+            ),
             newest=self._question.limit if intent.most_recent else 0,
             learnt=scores.get("memory", NO_SCORES),
             with_source=self._question.weighs("source"),
@@ -398,6 +404,8 @@ class Searching:
         found = {corpus.kind: corpus.candidates() for corpus in corpora}
         candidates = [candidate for kind in found.values() for candidate in kind]
         ranked = question.ranking.rank(candidates, looking.intent, question.weights)
+        if looking.intent.most_recent and question.ranking.name == Seed003.name:
+            ranked = with_each_kind(ranked, question.kinds, question.limit)
         if standing is not None:
             ranked = as_they_stand(ranked, standing())
         report(question, found, ranked, looking, watch.seconds, legs)
@@ -425,6 +433,7 @@ class Searching:
             conversations=about.summaries(hits),
             said_in=about.said_in(hits),
             terms=self._weights("message") if question.for_a_prompt else {},
+            broad=looking.intent.broad,
         )
 
 

@@ -110,26 +110,49 @@ FROM memories
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND may_replace <> '{}'
 """
 
-# A page of memories in one of four orders; `after` is the last row of the previous page.
+# A page of memories in one of four orders; `after` is the last row of the previous page. Importance
+# and use change while somebody reads page by page. What was changed since the first page (`since`)
+# and has its place on pages that were read comes at the end, in the order of its changes.
 _PAGE = """
 WITH listed AS MATERIALIZED (
     SELECT m.memory_id,
            sort_key_of_memory(
-               %(order_by)s, m.importance, m.created_at, a.last_accessed_at) AS sort_key
+               %(order_by)s, m.importance, m.created_at, a.last_accessed_at) AS sort_key,
+           greatest(
+               w.updated_at,
+               CASE WHEN %(order_by)s = 'last_accessed_at' AND a.last_accessed_at <= now()
+                    THEN a.last_accessed_at END) AS changed_at
     FROM filtered_memories(
         %(tenant_id)s, %(user_id)s, %(statuses)s, %(only_current)s, %(types)s, %(tags)s,
         %(sources)s, %(confidences)s, %(conversation_id)s, %(created_after)s, %(created_before)s,
         %(entity_names)s, %(metadata)s, %(sealed_ids)s) AS m
     LEFT JOIN memory_access AS a ON a.tenant_id = %(tenant_id)s AND a.user_id = %(user_id)s
          AND a.memory_id = m.memory_id
+    LEFT JOIN memories AS w ON %(since)s::timestamptz IS NOT NULL
+         AND w.tenant_id = %(tenant_id)s AND w.user_id = %(user_id)s AND w.memory_id = m.memory_id
     WHERE %(doubtful)s OR m.memory_id NOT IN (
         SELECT memory_id FROM memories
         WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND doubt IS NOT NULL)
+), told AS (
+    SELECT memory_id, sort_key, NULL::timestamptz AS changed_at
+    FROM listed
+    WHERE %(after_change)s::timestamptz IS NULL
+      AND (%(after_key)s::text IS NULL
+           OR (sort_key, memory_id) < (%(after_key)s, %(after_id)s::uuid))
+    UNION ALL
+    SELECT memory_id, sort_key, changed_at
+    FROM listed
+    WHERE changed_at > %(since)s::timestamptz
+      AND CASE WHEN %(after_change)s::timestamptz IS NULL
+               THEN (sort_key, memory_id) >= (%(after_key)s, %(after_id)s::uuid)
+               ELSE (changed_at, memory_id) > (%(after_change)s, %(after_id)s::uuid) END
 )
-SELECT memory_id, sort_key, (SELECT count(*) FROM listed)
-FROM listed
-WHERE %(after_key)s::text IS NULL OR (sort_key, memory_id) < (%(after_key)s, %(after_id)s::uuid)
-ORDER BY sort_key DESC, memory_id DESC
+SELECT memory_id, sort_key, (SELECT count(*) FROM listed), changed_at::text, now()::text
+FROM told
+ORDER BY changed_at NULLS FIRST,
+         CASE WHEN changed_at IS NULL THEN sort_key END DESC,
+         CASE WHEN changed_at IS NULL THEN memory_id END DESC,
+         memory_id
 LIMIT %(limit)s
 """
 
@@ -208,12 +231,22 @@ def newest(scope: Scope, *, limit: int) -> Statement[list[Memory]]:
 
 
 class MemoryPage:
-    """A page of a list: its ids, the start of the next page, and the total number."""
+    """A page of a list: its ids, the start of the next page, and the total number.
 
-    def __init__(self, rows: Rows, limit: int) -> None:
+    Args:
+        rows: At least one more than `limit` if another page follows.
+        limit: How many the page has.
+        since: When the first page was read; empty for this one.
+    """
+
+    def __init__(self, rows: Rows, limit: int, since: str = "") -> None:
         self.ids: list[UUID] = [row[0] for row in rows[:limit]]
         last = rows[limit - 1] if len(rows) > limit else None
-        self.following: tuple[str, str] | None = (last[1], str(last[0])) if last else None
+        self.following: tuple[str, ...] | None = None
+        if last is not None:
+            # The past does not change: its pages have no more columns.
+            changed, now = last[3:5] or ("", "")
+            self.following = (last[1], str(last[0]), since or now, changed or "")
         self.total = int(rows[0][2]) if rows else 0
 
 
@@ -222,18 +255,27 @@ def page(
     filters: Filters,
     *,
     order_by: str,
-    after: tuple[str, str] | None,
+    after: tuple[str, ...] | None,
     limit: int,
 ) -> Statement[MemoryPage]:
-    """A page of memories that pass `filters`; `by_ids` reads them whole."""
+    """A page of memories that pass `filters`; `by_ids` reads them whole.
+
+    `after` is `MemoryPage.following` of the page before.
+    """
+    key, memory_id, since, change = (*(after or ()), *[""] * 4)[:4]
     parameters = scope.bind(
         **filters.parameters(),
         order_by=order_by,
-        after_key=after[0] if after else None,
-        after_id=after[1] if after else None,
+        after_key=key if after else None,
+        after_id=memory_id or None,
+        after_change=change or None,
+        # When a memory was made does not change.
+        since=since if since and order_by != "created_at" else None,
         limit=limit + 1,
     )
-    return Statement(_PAGE, parameters, lambda rows: MemoryPage(rows, limit), planned_anew=True)
+    return Statement(
+        _PAGE, parameters, lambda rows: MemoryPage(rows, limit, since), planned_anew=True
+    )
 
 
 def whole_memories(rows: Rows) -> list[Memory]:
