@@ -186,6 +186,7 @@ async def test_d8_what_has_no_weight_is_not_looked_for(
             scopes=EVERYWHERE,
             limit=20,
             weights={name: float(name == kept) for name in components},
+            min_relevance=0,
             explain=True,
         )
         compared = kept in ("semantic", "source")

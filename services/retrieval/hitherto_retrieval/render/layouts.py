@@ -50,6 +50,7 @@ _PINNED_TOKENS = 100
 """With a question: the share of the budget that is reserved before relevance decides, for who the
 user is, the ongoing conversation, the entities that the question names, and standing wishes with
 what is most important; some have at most so many tokens."""
+_APART = "--- THINGS TO REMEMBER ---"
 NOTHING = "Nothing that is known answers the current message."
 
 _TRUSTED = frozenset({"user", "operator"})
@@ -204,7 +205,12 @@ class Shape:
         memories = [lines.memory(one, self.memory(one)) for one in known.memories]
         return SectionsOfBlock(
             Section(self.profile(known.lines), about),
-            Section.of(memories, remembered, numbered=self.numbered),
+            # After the answers, they do not continue the profile.
+            Section.of(
+                memories,
+                _APART if context.asked and remembered == about else remembered,
+                numbered=self.numbered,
+            ),
             items,
             Section.of(conversation_entries(known, lines), recent),
             Section(entity_entries(known.entities), entities),
