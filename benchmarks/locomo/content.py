@@ -1,9 +1,9 @@
 """What a block says of the answers, by its words: ids cannot see that a line lacks what answers.
 
-Of each gold message the answering part is looked for: the sentence, of at most 60 words, that shares
-most with the answer (without one: with the question and what was learnt from the message). It is
-told by a line printed from that message, or one that is no message, if that holds 60 % of the part's
-words, or 80 % of those that the answer has and the question has not.
+Of each gold message the answering part is looked for: the sentence, of at most 60 words, that
+shares most with the answer (without one: with the question and what was learnt from the message).
+It is told by a line printed from that message, or one that is no message, if that holds 60 % of the
+part's words, or 80 % of those that the answer has and the question has not.
 """
 
 from __future__ import annotations

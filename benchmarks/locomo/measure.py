@@ -160,8 +160,7 @@ async def model_for(
             embedder = OpenAIEmbedder(
                 given.embedding_model,
                 given.embedding_dimensions,
-                base_url=given.openai_base_url,
-                api_key=given.api_key,
+                server=given.embedding_server,
             )
             stack.push_async_callback(embedder.close)
 

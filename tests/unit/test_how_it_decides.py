@@ -49,7 +49,7 @@ def test_the_numbers_are_those_of_the_code() -> None:
         f"down to {evidence._STOP} of the best",
     ):
         assert told in words, told
-    assert caps._ONE_IN == 5
+    assert caps._ONE_IN == 4
     statements = (ROOT / Path(str(upkeep.__file__))).read_text("utf-8")
     for told, written in (
         ("below 0.3", "importance < 0.3"),

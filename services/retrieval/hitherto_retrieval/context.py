@@ -23,6 +23,7 @@ from hitherto_retrieval.search.corpora.corpus import Item
 from hitherto_retrieval.search.deduplication import for_a_prompt, to_be_read
 from hitherto_retrieval.search.legs import Leg, Legs, Stopwatch
 from hitherto_retrieval.search.question import Hit, SearchOutcome
+from hitherto_retrieval.search.ranking.standing import memories_as_they_stand
 from hitherto_retrieval.search.sealed_leg import report_sealed
 from hitherto_retrieval.search.search import Search, Searching
 from hitherto_retrieval.sections import SectionsAsked
@@ -32,7 +33,6 @@ from hitherto_retrieval.storage.people import UserReadState
 from hitherto_retrieval.storage.previous_items import LastAnswer
 from hitherto_retrieval.storage.statement import Statement, asking_at
 from hitherto_retrieval.user_context import ContextRequest, UserContext
-from hitherto_retrieval.withheld import repeating, work_of
 from hitherto_shared.database.pool import Reads
 from hitherto_shared.models import (
     Memory,
@@ -132,7 +132,8 @@ class Building:
         sections = await self._sections.settle(
             self.user, database, asking_at(database, self._deadline)
         )
-        profile, top, conversations = sections.profile, sections.top, sections.conversations
+        profile, conversations = sections.profile, sections.conversations
+        top = memories_as_they_stand(self._certain(sections.top))
         entities, preferences = sections.entities, sections.preferences
         # They travel together: the time of one is the time of all.
         legs.add(Leg("profile", "ran", seconds, int(profile is not None)))
@@ -165,7 +166,7 @@ class Building:
                 if block is not None:
                     return replace(known, memories=top, block=block)
         conversations = self._in_order(conversations, found.conversations)
-        found, previous, conversations = await self._shown(found, previous, conversations, profile)
+        found, previous, conversations = self._shown(found, previous, conversations)
         nothing = self._searching is not None and wanted.question.limit > 0
         nothing = nothing and not (found.hits or found.further or previous)
         named = {entity.entity_id for entity in found.entities}
@@ -218,6 +219,12 @@ class Building:
             contexts.keep(key, made)
         return made
 
+    def _certain(self, memories: Sequence[Memory]) -> Sequence[Memory]:
+        """Those of the memories that are wanted, although some may be in doubt."""
+        if self._wanted.question.filters.doubtful:
+            return memories
+        return [memory for memory in memories if memory.doubt is None]
+
     async def _read_previous(self, database: Reads) -> list[Hit]:
         if self._previous is None:
             return []
@@ -243,21 +250,21 @@ class Building:
         found = {summary.conversation_id: summary for summary in (*own, *about, *recent)}
         return list(found.values())
 
-    async def _shown(
-        self,
-        found: SearchOutcome,
-        previous: list[Hit],
-        conversations: list[Summary],
-        profile: Profile | None,
+    def _shown(
+        self, found: SearchOutcome, previous: list[Hit], conversations: list[Summary]
     ) -> tuple[SearchOutcome, list[Hit], list[Summary]]:
-        """The same without summaries that repeat a withheld memory, and not too many of them."""
+        """The same without summaries that may repeat a withheld memory, and not too many of them.
+
+        A summary is not written anew when a memory learnt from its conversation is forgotten or
+        sent to review, and no program can tell whether it repeats that memory in other words.
+        """
         hits = [*found.hits, *found.further]
         summaries = [
             *conversations,
             *found.said_in,
             *(hit.item for hit in (*hits, *previous) if isinstance(hit.item, Summary)),
         ]
-        withheld = await beside_loop(work_of(summaries), repeating, summaries, profile)
+        withheld = {summary.conversation_id for summary in summaries if summary.withheld}
         if withheld:
             found = replace(
                 found,

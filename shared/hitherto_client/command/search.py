@@ -61,9 +61,7 @@ _SEARCH = Rpc(
             "--source-type", "source_types", "only documents of this source, such as gmail", "NAME"
         ),
         Option("--min-score", "min_score", metavar="SCORE"),
-        Option(
-            "--min-relevance", "min_relevance", "0 shows everything, 1 the surest", "RELEVANCE"
-        ),
+        Option("--min-relevance", "min_relevance", "0 shows everything, 1 the surest", "RELEVANCE"),
         Option("--ranking", "ranking", "balanced or seed003", "NAME"),
         Option("--explain", "explain", "show what each component adds to each score"),
         REFERENCE_TIME,
@@ -71,6 +69,7 @@ _SEARCH = Rpc(
         COUNT_ACCESS,
     ),
     _show,
+    days=True,
 )
 
 

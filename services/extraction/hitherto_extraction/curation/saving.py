@@ -4,15 +4,14 @@ It passes the same rules as a learnt statement: duplicates, forgotten memories, 
 only a caller can provide (metadata, context, expiry) are joined to a known memory: given keys win,
 others stay, and nothing is joined to a more trusted memory.
 
-If the new words are trusted, a check for contradictions is queued. It runs even if learning is
-switched off, because the statement was saved on purpose. A statement that holds only in the future
-contradicts nothing yet, and is not checked.
+What the new words leave open is settled by the reconciliation. It runs even if learning is switched
+off, because the statement was saved on purpose. A statement that holds only in the future replaces
+nothing yet.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -21,19 +20,20 @@ from uuid import UUID
 from hitherto_extraction.pipeline.answer import Answer, NewItem
 from hitherto_extraction.pipeline.caps import ChangeAllowance
 from hitherto_extraction.pipeline.crowded_tags import Crowding, tags_touched
-from hitherto_extraction.pipeline.dedupe import find_duplicate
+from hitherto_extraction.pipeline.dedupe import Neighbour, find_duplicate
 from hitherto_extraction.pipeline.evidence import Witnesses
 from hitherto_extraction.pipeline.free_json import MAX_STRUCT_BYTES, fits_struct
 from hitherto_extraction.pipeline.nearby_memories import look_around
 from hitherto_extraction.pipeline.operations import Occasion, Plan, Situation
 from hitherto_extraction.pipeline.plan import make_plan
 from hitherto_extraction.pipeline.reply_vectors import Vectors
+from hitherto_extraction.pipeline.sealed_memories import is_sensitive
 from hitherto_extraction.pipeline.selection import names_in
 from hitherto_extraction.pipeline.source_statements import document_of
 from hitherto_extraction.pipeline.trust import outranks
 from hitherto_extraction.pipeline.versions import write_next
 from hitherto_extraction.pipeline.write import write_plan
-from hitherto_extraction.queue.enqueueing import EXTRACTION, JobQueue
+from hitherto_extraction.reconciliation.trigger import Reconciling
 from hitherto_extraction.storage import editing, ledger, statements, users
 from hitherto_extraction.storage.conversations import StoredMessage
 from hitherto_extraction.storage.statements import NewStatement
@@ -41,12 +41,17 @@ from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.errors import invalid
 from hitherto_shared.models import Memory
-from hitherto_shared.offloading import beside_loop
+from hitherto_shared.offloading import beside_loop, in_thread
+from hitherto_shared.text.normalise import fold
 
 _ONLY = 0
 """Index of the only item of a saved statement."""
 _WORK_OF_A_CHARACTER = 8
 """The cost of comparing two statements, relative to reading them."""
+_MOST_READ = 60_000
+"""Maximum characters of the pairs that are compared for a saved statement, about a tenth of a
+second. However many long statements of the user are nearly equal, one more is saved in this
+time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +102,13 @@ class Saving:
     Attributes:
         threshold: The cosine from which two statements may be duplicates.
         memory_enabled: Whether memory is on for users who did not choose.
-        queue: Takes the check for contradictions.
+        reconciling: Settles what stands near.
         crowding: Detects crowded tags.
     """
 
     threshold: Callable[[], float]
     memory_enabled: bool
-    queue: JobQueue
+    reconciling: Reconciling
     crowding: Crowding
 
     async def save(
@@ -149,12 +154,8 @@ class Saving:
         found = (await editing.read_one(user, memory_id)).memory
         await self.crowding.look(user, tags_touched(plan))
         if found.status == "active" and found.valid_from <= at and _says_something_new(plan):
-            await self.enqueue_check(user, memory_id)
+            await self.reconciling.look(user, [memory_id])
         return Saved(found, deduplicated=not created)
-
-    async def enqueue_check(self, user: UserRows, memory_id: UUID) -> None:
-        """Queue a job that looks for contradictions with a memory's new words."""
-        await self.queue.enqueue_of(user, EXTRACTION, {"memory_id": str(memory_id)})
 
     async def _plan(
         self, user: UserRows, statement: StatementToSave, vectors: Vectors, at: datetime
@@ -178,18 +179,21 @@ class Saving:
         known, neighbours = await look_around(
             user, [item], vectors, also=(), threshold=self.threshold()
         )
+        found = neighbours.get(_ONLY, ())
+        texts = sum(len(each.content) for each in found)
+        near = await beside_loop(texts, _nearest, item.content, found)
         # A caller that saves a statement gives all of it, whatever is known already.
         words = "\n".join(filter(None, (statement.content, statement.detail)))
         said = StoredMessage(1, "", statement.origin, "", words, at)
         # Parses the statement: in a thread, so that the event loop is not blocked.
-        plan = await asyncio.to_thread(
+        plan = await in_thread(
             make_plan,
             Situation(
                 answer=Answer(new=[item]),
                 witnesses=Witnesses("", {"m1": said}),
                 local_memories={},
                 known=known,
-                neighbours=neighbours,
+                neighbours={_ONLY: near},
                 vectors=vectors.of_new,
                 threshold=self.threshold(),
                 # No model affects what is saved.
@@ -198,16 +202,39 @@ class Saving:
         )
         begins = statement.valid_from or at
         plan.creations = [replace(made, valid_from=begins) for made in plan.creations]
-        near = neighbours.get(_ONLY, ())
+        if _ONLY in plan.stated:
+            return plan, None
+        # It changes nothing: a memory that may not be changed says it already.
         duplicate = await beside_loop(
             len(item.content) * len(near) * _WORK_OF_A_CHARACTER,
             find_duplicate,
             item.type,
             item.content,
             near,
-            self.threshold(),
+            sensitive=is_sensitive(item.type, statement.sensitive),
         )
         return plan, duplicate.memory_id if duplicate is not None else None
+
+
+def _nearest(content: str, neighbours: Sequence[Neighbour]) -> list[Neighbour]:
+    """Those with the same words, then the nearest, as many as there is time to compare."""
+    words = fold(content)
+    ranked = sorted(
+        neighbours,
+        key=lambda each: (
+            fold(each.content) == words,
+            each.cosine if each.cosine is not None else -1.0,
+            each.updated_at,
+        ),
+        reverse=True,
+    )
+    found, left = list[Neighbour](), _MOST_READ
+    for each in ranked:
+        left -= len(content) + len(each.content)
+        if found and left < 0:
+            break
+        found.append(each)
+    return found
 
 
 def _says_something_new(plan: Plan) -> bool:

@@ -107,7 +107,13 @@ def read_filters(checks: Checks, request: Any) -> Filters:
         created_before=checks.moment("created_before", request, "created_before"),
         entity=entity or None,
         metadata=checks.struct("metadata_filter", request.metadata_filter),
+        doubtful=with_doubtful(request),
     )
+
+
+def with_doubtful(request: Any) -> bool:
+    """Whether memories that are in doubt are wanted; they are unless the request says otherwise."""
+    return bool(request.include_doubtful) or not request.HasField("include_doubtful")
 
 
 def reference_time(checks: Checks, request: Any) -> datetime:

@@ -25,6 +25,7 @@ from hitherto_retrieval.handlers.incoming import (
     read_question,
     reference_time,
     until,
+    with_doubtful,
 )
 from hitherto_retrieval.handlers.people import PeopleCalls
 from hitherto_retrieval.handlers.reading import UserChecks
@@ -64,6 +65,7 @@ _TEMPLATES = EnumWords(search_pb2.PromptTemplate.DESCRIPTOR)
 _BYTES_OF_AN_ITEM = 128
 _BYTES_OF_JSON = 4 * 1024
 _ALL_MEMORIES, _ALL_PASSAGES = Filters(), PassageFilters()
+_CERTAIN_MEMORIES = Filters(doubtful=False)
 _CONTEXT_KINDS: Sequence[Kind] = ("memory", "message", "summary", "document")
 _LINE_TOKENS = 20
 """Approximate minimum tokens of a line: a budget is divided by it to limit further results."""
@@ -231,7 +233,7 @@ class RetrievalHandlers(
         question = Question(
             text=checks.text("query", request.query, max_bytes=MAX_QUERY_BYTES),
             limit=relevant,
-            filters=_ALL_MEMORIES,
+            filters=_ALL_MEMORIES if with_doubtful(request) else _CERTAIN_MEMORIES,
             reference_time=reference_time(checks, request),
             ranking=BALANCED,
             kinds=_searched(kinds, relevant, conversations),

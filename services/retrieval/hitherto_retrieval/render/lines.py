@@ -190,12 +190,22 @@ class Lines:
         """The note in brackets after a memory: who said it if not the user, and since when."""
         day = self._iso(memory.valid_from)
         if self.annotate:
-            return f" ({memory.origin}, {day}, id {memory.memory_id})"
+            about = f" ({memory.origin}, {day}, id {memory.memory_id})"
+            return about + self._doubt(memory)
         notes = [_NOT_THE_USER[memory.origin]] if memory.origin in _NOT_THE_USER else []
         if self.context.dated:
             end = memory.valid_to or memory.expires_at
             notes.append(f"{day} until {self._iso(end)}" if end is not None else day)
-        return f" ({', '.join(notes)})" if notes else ""
+        about = f" ({', '.join(notes)})" if notes else ""
+        return about + self._doubt(memory)
+
+    def _doubt(self, memory: Memory) -> str:
+        """Since when a memory is uncertain, and why."""
+        if memory.doubt is None:
+            return ""
+        since = self._iso(datetime.fromisoformat(memory.doubt["since"]))
+        reason = clean(memory.doubt["reason"])
+        return f" (uncertain since {since}: {reason})" if reason else f" (uncertain since {since})"
 
     def _place(self, item: RelevantItem) -> str:
         """Where a message was said; a title that only repeats the message is left out."""

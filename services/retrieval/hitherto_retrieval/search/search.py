@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -41,11 +41,14 @@ from hitherto_retrieval.search.intent.question import (
 from hitherto_retrieval.search.legs import Leg, Legs, Stopwatch
 from hitherto_retrieval.search.listing import list_items
 from hitherto_retrieval.search.names import names_in
+from hitherto_retrieval.search.newest_of_each import with_each_kind
 from hitherto_retrieval.search.own_name import about_the_user, is_called, terms_about_the_user
 from hitherto_retrieval.search.query import Embedding, QueryEmbedders, QueryVector
 from hitherto_retrieval.search.question import Hit, Question, SearchOutcome
 from hitherto_retrieval.search.ranking.ranking import QueryIntent
 from hitherto_retrieval.search.ranking.relevance import Relevance
+from hitherto_retrieval.search.ranking.seed003 import Seed003
+from hitherto_retrieval.search.ranking.standing import as_they_stand
 from hitherto_retrieval.search.related_conversations import RelatedConversations
 from hitherto_retrieval.search.reporting import EPISODIC, NO_WEIGHT, report
 from hitherto_retrieval.search.sealed_leg import SealedLeg
@@ -53,9 +56,11 @@ from hitherto_retrieval.search.term_index import TermIndex
 from hitherto_retrieval.search.whole_results import read_results
 from hitherto_retrieval.snapshots import Believed, Snapshots
 from hitherto_retrieval.storage.candidate import Kind
+from hitherto_retrieval.storage.memories import standing as standing_of_user
 from hitherto_retrieval.storage.passages import Corpus as PassageIndex
 from hitherto_retrieval.storage.passages import Index
 from hitherto_retrieval.storage.people import UserReadState
+from hitherto_retrieval.storage.standing import Standing
 from hitherto_retrieval.storage.statement import Asking, Statement, ask, asking_at
 from hitherto_shared.database.pool import Reads
 from hitherto_shared.embeddings import offline
@@ -360,6 +365,18 @@ class Searching:
         postings = self._beginning.postings(index, self._terms)
         return TermIndex(self._terms, postings, self._beginning.statistics(index))
 
+    def _standing(
+        self, first: list[Statement[Any]], held: AtHand | None
+    ) -> Callable[[], Standing] | None:
+        """Which memories are uncertain, once `first` is asked; None for another time."""
+        if self._question.moment is not None or "memory" not in self._question.kinds:
+            return None
+        if held is not None:
+            return lambda: held.memories.standing
+        asked = standing_of_user(self._scope)
+        first.append(asked)
+        return lambda: asked.answer
+
     def _holds(self, kind: Kind) -> bool:
         """Whether a kind has any items: an empty index is not queried."""
         if kind not in self._question.kinds:
@@ -379,12 +396,18 @@ class Searching:
         """Fetch candidates with their features, rank them, and read the best ones whole."""
         question = self._question
         watch = Stopwatch()
-        await asking(*(s for c in corpora for s in c.first(looking, scores.get(c.kind, NO_SCORES))))
+        first = [s for c in corpora for s in c.first(looking, scores.get(c.kind, NO_SCORES))]
+        standing = self._standing(first, held)
+        await asking(*first)
         await self._sealed.compare()
         await asking(*(s for c in corpora for s in c.second()))
         found = {corpus.kind: corpus.candidates() for corpus in corpora}
         candidates = [candidate for kind in found.values() for candidate in kind]
         ranked = question.ranking.rank(candidates, looking.intent, question.weights)
+        if looking.intent.most_recent and question.ranking.name == Seed003.name:
+            ranked = with_each_kind(ranked, question.kinds, question.limit)
+        if standing is not None:
+            ranked = as_they_stand(ranked, standing())
         report(question, found, ranked, looking, watch.seconds, legs)
         best = relevance.enough(ranked, question.min_relevance)[: _read(question)]
         if question.min_score is not None:
