@@ -49,9 +49,9 @@ class Pattern:
     def matches(self, text: str) -> bool:
         """Whether a text says it."""
         folded = folding(text)
-        return all(any(folding(each) in folded for each in group) for group in self.all) and not any(
-            folding(each) in folded for each in self.none
-        )
+        return all(
+            any(folding(each) in folded for each in group) for group in self.all
+        ) and not any(folding(each) in folded for each in self.none)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """Recorded replies of a language model: what they hold, and how they are played back.
 
-A reply names the memories of its prompt by ids that differ from run to run. A record therefore keeps
-the words behind every id that the reply names, and playing it back finds these words in the prompt.
+A reply names the memories of its prompt by ids that differ from run to run. A record therefore
+keeps the words behind every id that the reply names, and playing it back finds these words in the
+prompt.
 """
 
 from __future__ import annotations
@@ -61,9 +62,7 @@ def load(version: str, person: str, folder: Path = FOLDER) -> dict[str, Record]:
     return {each.key: each for each in found}
 
 
-def save(
-    version: str, person: str, records: Mapping[str, Record], folder: Path = FOLDER
-) -> None:
+def save(version: str, person: str, records: Mapping[str, Record], folder: Path = FOLDER) -> None:
     """Write the records of a person."""
     path = folder / version / f"{person}.json"
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -15,6 +15,9 @@ from hitherto.v1 import memory_service_pb2
 MAX_LINE_BYTES = 64 * 1024 * 1024
 """Longer lines are passed over; a transcript that is larger is better given as several."""
 
+_MOST_PARTS = 1_000_000
+"""Commas in a line: its values take many times their bytes in memory."""
+
 _ENUMS = {
     field.name: field
     for field in memory_service_pb2.SaveMemoryRequest.DESCRIPTOR.fields
@@ -65,6 +68,8 @@ def parse_object(line: str) -> dict[str, Any]:
     Raises:
         ValueError: There is none; the message says what is there instead.
     """
+    if line.count(",") > _MOST_PARTS:
+        raise ValueError("holds more than a million values: split it")
     try:
         found = json.loads(line)
     except json.JSONDecodeError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 
 import h11
 import uvicorn
@@ -29,12 +30,17 @@ class ImpatientProtocol(H11Protocol):
     _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Wait for the first request; if too many wait, the one that waits longest is closed."""
+        """Wait for the first request; if too many wait, one is closed.
+
+        It is the one that waits longest of those from the address from which most wait.
+        """
         super().connection_made(transport)
         self._wait()
         waiting = [one for one in self.connections if isinstance(one, type(self)) and one._waits]
         if len(waiting) > MOST_WAITING:
-            min(waiting, key=lambda one: one._waits_since)._give_up()
+            [(crowd, _)] = Counter(one._address for one in waiting).most_common(1)
+            of_crowd = (one for one in waiting if one._address == crowd)
+            min(of_crowd, key=lambda one: one._waits_since)._give_up()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait no longer."""
@@ -58,6 +64,10 @@ class ImpatientProtocol(H11Protocol):
     def _give_up(self) -> None:
         if self._waits:
             self.transport.abort()
+
+    @property
+    def _address(self) -> str:
+        return self.client[0] if self.client else ""
 
     @property
     def _waits(self) -> bool:

@@ -53,6 +53,9 @@ class SharedSettings(ModelSettings, EdgeSettings):
     database_url: SecretStr | None = Field(None, validation_alias="DATABASE_URL")
     pooler: Pooler = "none"
     direct_database_url: SecretStr | None = None
+    require_database_url: bool | None = None
+    vector_schema: str | None = None
+    """Read where connections are opened (`connect.VECTOR_SCHEMAS`), by commands too."""
     data_dir: Path = Field(default_factory=default_data_dir)
     secret_file: Path | None = None
     signing_key_file: Path | None = None

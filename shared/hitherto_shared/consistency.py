@@ -48,6 +48,8 @@ _PRIMARY_ONLY = Position("0/0", "0", "")
 """A position that no standby ever reaches."""
 
 _MOST_TOKENS = 16
+_MOST_CHARACTERS = 16 * 1024
+"""Above as many tokens of any database."""
 
 
 async def current_position(connection: Connection) -> Position:
@@ -114,8 +116,10 @@ class ConsistencyTokens:
         Raises:
             InvalidRequest: Not a token of this deployment and tenant, or too many of them.
         """
-        tokens = token.split(" ")
         try:
+            if len(token) > _MOST_CHARACTERS:
+                raise BrokenToken
+            tokens = token.split(" ")
             if len(tokens) > _MOST_TOKENS:
                 raise BrokenToken
             payloads = [self._sealer.open(one, [tenant_id]) for one in tokens]

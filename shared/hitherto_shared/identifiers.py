@@ -6,6 +6,9 @@ import os
 import time
 from uuid import UUID
 
+_CANONICAL = 36
+"""Characters of a UUID."""
+
 
 def uuid7() -> UUID:
     """A new UUIDv7: 48 bits of Unix milliseconds, then 74 random bits."""
@@ -18,6 +21,8 @@ def uuid7() -> UUID:
 
 def parse_uuid(text: str) -> UUID | None:
     """The id in `text`, or None if it is not a canonical UUID."""
+    if len(text) != _CANONICAL:
+        return None
     try:
         value = UUID(text)
     except ValueError:

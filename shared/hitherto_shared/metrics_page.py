@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import socket
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from socketserver import ThreadingMixIn
@@ -17,7 +18,7 @@ from prometheus_client import CollectorRegistry, make_wsgi_app
 REQUEST_SECONDS = 30.0
 """How long a connection may last."""
 MOST_CONNECTIONS = 32
-"""Each has a thread of the service. Above that, the oldest is closed."""
+"""Each has a thread of the service. Above that, the oldest from the busiest address is closed."""
 
 logger = logging.getLogger("hitherto.metrics")
 
@@ -44,6 +45,7 @@ class _PageServer(ThreadingMixIn, WSGIServer):
             *address, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         self.began: dict[socket.socket, float] = {}
+        self._addresses: dict[socket.socket, str] = {}
         self._lock = Lock()
         super().__init__((str(found[0]), address[1]), _PageHandler)
         self.set_app(make_wsgi_app(registry))
@@ -52,14 +54,17 @@ class _PageServer(ThreadingMixIn, WSGIServer):
         """Serve a connection in a thread of its own."""
         with self._lock:
             if len(self.began) >= MOST_CONNECTIONS:
-                self._cut(next(iter(self.began)))
+                [(crowd, _)] = Counter(self._addresses.values()).most_common(1)
+                self._cut(next(one for one in self.began if self._addresses[one] == crowd))
             self.began[request] = time.monotonic()
+            self._addresses[request] = str(client_address[0])
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
         """End a connection."""
         with self._lock:
             self.began.pop(request, None)
+            self._addresses.pop(request, None)
         super().shutdown_request(request)
 
     def service_actions(self) -> None:
@@ -74,7 +79,7 @@ class _PageServer(ThreadingMixIn, WSGIServer):
 
     def _cut(self, request: socket.socket) -> None:
         """Let the thread of a connection find its end."""
-        del self.began[request]
+        del self.began[request], self._addresses[request]
         with suppress(OSError):
             request.shutdown(socket.SHUT_RDWR)
 

@@ -1,17 +1,24 @@
 """Runs long work on texts in a thread, off the event loop, and short work directly.
 
 A thread shares the interpreter with the event loop, which still runs every few milliseconds. A
-switch to a thread costs a tenth of a millisecond, too much for short work.
+switch to a thread costs a tenth of a millisecond, too much for short work. There are a few threads,
+of which a tenant, and a person in it, has a share: the texts of one make nobody else wait.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from contextvars import ContextVar, copy_context
 from functools import partial
 from typing import ParamSpec, TypeVar
+from weakref import WeakKeyDictionary
+
+from hitherto_shared.shares import Shares, Turns, owner_at_work
 
 SHORT = 16 * 1024
 """Characters, or bytes, up to which work runs on the loop; about a millisecond."""
@@ -52,12 +59,44 @@ async def beside_loop(
     """
     if size <= SHORT:
         return work(*args, **kwargs)
+    return await in_thread(work, *args, **kwargs)
+
+
+async def in_thread(
+    work: Callable[Given, Result], *args: Given.args, **kwargs: Given.kwargs
+) -> Result:
+    """Run `work` in a thread, once it is the turn of the tenant and person of this task.
+
+    A thread is busy until its work ends, also if nobody waits for it any more.
+    """
+    loop, owner = asyncio.get_running_loop(), owner_at_work()
+    turns = _turns_of(loop)
+    await turns.take(owner)
     given_up = threading.Event()
     context = copy_context()
     context.run(_given_up.set, given_up)
-    running = partial(context.run, work, *args, **kwargs)
+
+    def ended(_: Future[Result]) -> None:
+        # The loop may be closed by then, and nobody waits for a turn there.
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(turns.give_back, owner)
+
+    running = _threads.submit(partial(context.run, work, *args, **kwargs))
+    running.add_done_callback(ended)
     try:
-        return await asyncio.get_running_loop().run_in_executor(None, running)
+        return await asyncio.wrap_future(running)
     except asyncio.CancelledError:
         given_up.set()
         raise
+
+
+_THREADS = min(32, (os.cpu_count() or 1) + 4)
+_threads = ThreadPoolExecutor(_THREADS, "hitherto-text")
+_turns: WeakKeyDictionary[asyncio.AbstractEventLoop, Turns] = WeakKeyDictionary()
+
+
+def _turns_of(loop: asyncio.AbstractEventLoop) -> Turns:
+    """The turns at the threads: one of them is always left for others than a busy tenant."""
+    if loop not in _turns:
+        _turns[loop] = Turns(Shares(_THREADS, (_THREADS - 1) / _THREADS, 0.5))
+    return _turns[loop]

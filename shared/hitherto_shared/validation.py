@@ -30,7 +30,9 @@ _MAX_VIOLATIONS = 1_000
 """Maximum violations to collect; no reply has room for more, and an invalid request should not cost
 more than a valid one."""
 _MOST_SHRUNK = 4
-"""More than the factor by which a text may be longer than its normal form."""
+"""The factor by which a text may have more characters than its normal form: four become ᾂ."""
+_MOST_SHRUNK_BYTES = 3
+"""The same for bytes: three letters of Hangul, of three bytes each, become one syllable."""
 _ZONES = frozenset(available_timezones())
 
 
@@ -111,7 +113,8 @@ class Checks:
 
         `visible`: it is not empty, and something of it can be seen.
         """
-        if len(value) > _MOST_SHRUNK * max_bytes:
+        most = _MOST_SHRUNK_BYTES * max_bytes
+        if len(value) > most or _size(value) > most:
             # It stays too long in any form.
             self.add(field, f"must have at most {max_bytes} bytes, this has {len(value)} and more")
             return ""
@@ -122,7 +125,7 @@ class Checks:
             self.add(field, why)
             return value
         normal = nfc(value)
-        size = len(normal.encode())
+        size = _size(normal)
         if size > max_bytes:
             self.add(field, f"must have at most {max_bytes} bytes, this has {size}")
         elif visible and not has_visible(normal):
@@ -183,12 +186,17 @@ class Checks:
         if len(values) > maximum:
             self.add(field, f"must have at most {maximum} items, this has {len(values)}")
             return []
-        for i, value in enumerate(values):
-            if not value or len(value) > max_chars:
-                self.add(f"{field}[{i}]", f"must have 1 to {max_chars} characters")
-            elif (why := unusable_characters(value)) is not None:
-                self.add(f"{field}[{i}]", why)
-        return [nfc(value) for value in values]
+        return [self._short(f"{field}[{i}]", value, max_chars) for i, value in enumerate(values)]
+
+    def _short(self, field: str, value: str, max_chars: int) -> str:
+        """A short text; empty if it is refused."""
+        why: str | None = f"must have 1 to {max_chars} characters"
+        if value and len(value) <= max_chars:
+            why = unusable_characters(value)
+        if why is None:
+            return nfc(value)
+        self.add(field, why)
+        return ""
 
     def moment(self, field: str, message: Any, name: str) -> datetime | None:
         """The timestamp in `message.name`, or None if it is unset.
@@ -272,3 +280,8 @@ class Checks:
                 for inner, item in value.struct_value.fields.items()
             }
         return None
+
+
+def _size(text: str) -> int:
+    """Bytes in UTF-8; a lone surrogate is refused elsewhere."""
+    return len(text.encode("utf-8", "surrogatepass"))

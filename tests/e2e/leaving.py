@@ -35,6 +35,15 @@ class Export:
         return [row for name, row in self.rows if name == table]
 
 
+def unannounced(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The records of an export as an earlier version sent them: without a manifest."""
+    return [
+        {name: value for name, value in record.items() if name != "manifest"}
+        for record in records
+        if record["table"] != "manifest"
+    ]
+
+
 async def until(condition: Callable[[], object], *, seconds: float = 180.0) -> None:
     """Wait for what the database shows; `seconds` only keep a broken test from hanging.
 

@@ -21,7 +21,7 @@ from hitherto.v1 import job_pb2, memory_pb2, search_pb2
 from hitherto_extraction.restoring.tables import IMPORTED
 from tests.e2e.conftest import Services, Shared
 from tests.e2e.learning import ended, replies, rows, submit, talk
-from tests.e2e.leaving import erase, export
+from tests.e2e.leaving import erase, export, unannounced
 from tests.e2e.methods import METHODS, call, documented, read_refusal
 from tests.e2e.sealing import ENCRYPTING
 from tests.e2e.test_import_user import Lived, bring, kept, lived
@@ -191,6 +191,9 @@ DAMAGES = (
 
 def damaged(chance: random.Random, text: str) -> bytes:
     records = [json.loads(line) for line in text.splitlines()]
+    if chance.random() < 0.9:
+        # Whatever is missing then, nothing says so.
+        records = unannounced(records)
     for damage in chance.choices(DAMAGES, k=chance.randrange(1, 5)):
         damage(chance, records)
     data = "\n".join(json.dumps(record) for record in records).encode()

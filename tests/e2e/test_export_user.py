@@ -156,7 +156,7 @@ async def test_a_caller_who_leaves_holds_nothing_up(
 async def test_of_somebody_unknown(services: Services, user: str) -> None:
     """Reads of an unknown user are OK and empty."""
     found = await export(services, user)
-    assert {table for table, _ in found.rows} <= {"audit_events"}
+    assert {table for table, _ in found.rows} <= {"audit_events", "manifest"}
 
 
 async def test_of_somebody_erased(services: Services) -> None:

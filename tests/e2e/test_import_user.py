@@ -25,7 +25,8 @@ from hitherto.v1 import (
 )
 from hitherto.v1 import privacy_service_pb2 as pb
 from hitherto.v1 import retrieval_service_pb2 as retrieval
-from hitherto_extraction.handlers import privacy as privacy_handlers
+from hitherto_extraction.handlers import incoming_export
+from hitherto_extraction.restoring.importing import AT_ONCE
 from hitherto_extraction.restoring.tables import IMPORTED, LEFT_OUT, OWNERS
 from hitherto_extraction.storage import exports, holdings
 from hitherto_shared.database.pool import Database
@@ -33,7 +34,7 @@ from tests.e2e import privacy
 from tests.e2e.conftest import Services, Shared
 from tests.e2e.curating import change, checks, forget, plain, save, update
 from tests.e2e.learning import ended, learn, memories, replies, rows, shown, talk
-from tests.e2e.leaving import Export, erase, export, reinstate, until
+from tests.e2e.leaving import Export, erase, export, reinstate, unannounced, until
 from tests.e2e.methods import Refusal, documented, read_refusal
 from tests.e2e.privacy import choose
 from tests.e2e.sealing import ENCRYPTING, change_profile
@@ -70,7 +71,6 @@ def first(request: ChatRequest) -> dict[str, Any]:
             "current_projects": ["東京 office"],
             "facts": {"personal": {"location": "Huế"}},
         },
-        "profile_source_message_ids": [source],
         "conversation_summary": {
             "title": "Nhà ở Huế",
             "summary": "Nói về nhà ở Huế và 東京.",
@@ -546,7 +546,7 @@ async def test_order_and_size_of_lines(modelled: Services, tenant_conninfo: str)
 async def test_a_silent_caller_does_not_keep_the_place_of_an_import(
     modelled: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(privacy_handlers, "PATIENCE_SECONDS", 0.5)
+    monkeypatch.setattr(incoming_export, "PATIENCE_SECONDS", 0.5)
     await save(modelled, "The user drinks trà sen.")
     user = (await export(modelled)).text.splitlines()[0]
 
@@ -554,11 +554,51 @@ async def test_a_silent_caller_does_not_keep_the_place_of_an_import(
         yield pb.ImportUserRequest(user_id="bo", data=f"{user}\n".encode())
         await asyncio.Event().wait()
 
-    refusal = await refusal_of(modelled.privacy.ImportUser(silent()))
-    assert refusal.code is grpc.StatusCode.DEADLINE_EXCEEDED
-    assert "nothing of the export came for 0.5 seconds" in refusal.message
+    async def trickling() -> AsyncIterator[pb.ImportUserRequest]:
+        yield pb.ImportUserRequest(user_id="bo", data=f"{user}\n".encode())
+        while True:
+            await asyncio.sleep(0.1)
+            yield pb.ImportUserRequest(user_id="bo", data=b"\n")
+
+    for slow in (silent, trickling):
+        refusal = await refusal_of(modelled.privacy.ImportUser(slow()))
+        assert refusal.code is grpc.StatusCode.DEADLINE_EXCEEDED
+        assert "nothing of the export came for 0.5 seconds" in refusal.message
     # It holds no place: the whole file comes in after it.
     assert (await bring(modelled, (await export(modelled)).text.encode(), "bo")).imported_counts
+
+
+async def test_a_tenant_and_a_person_run_their_share_of_the_imports(
+    modelled: Services, tenant: Tenant
+) -> None:
+    """Half of them are of one tenant, and one of them of one person."""
+    again = asyncio.Event()
+
+    async def slow(user: str) -> AsyncIterator[pb.ImportUserRequest]:
+        yield pb.ImportUserRequest(user_id=user, data=b"\n")
+        await again.wait()
+
+    def begin(user: str, token: str = "") -> Any:
+        metadata = [("authorization", f"Bearer {token}")] if token else None
+        return modelled.privacy.ImportUser(slow(user), metadata=metadata)
+
+    def ended_of(calls: list[Any]) -> list[Any]:
+        return [call for call in calls if call.done()]
+
+    own = ISSUED.token(sub="bo", tenant=tenant.tenant_id, scope="read write")
+    mine = [begin("bo", own) for _ in range(3)]
+    await until(lambda: len(ended_of(mine)) >= 2, seconds=BOUND)
+    for call in ended_of(mine):
+        assert "with this user's credential are running" in (await refusal_of(call)).message
+    others = [begin(f"user {number}") for number in range(AT_ONCE)]
+    await until(lambda: len(ended_of(others)) > AT_ONCE // 2, seconds=BOUND)
+    for call in ended_of(others):
+        assert "of this tenant are running" in (await refusal_of(call)).message
+    assert len(ended_of(mine)) == 2
+    again.set()
+    for call in (*mine, *others):
+        if call not in ended_of(mine) and call not in ended_of(others):
+            await call
 
 
 async def test_every_table_and_column_of_an_export_is_known(
@@ -702,7 +742,7 @@ async def test_a_document_that_expires_meanwhile_does_not_end_an_import(
     modelled: Services, clear: Lived, tenant_conninfo: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The sweep deletes it before its parts come; everything else is imported."""
-    monkeypatch.setattr(privacy_handlers, "PATIENCE_SECONDS", 600.0)
+    monkeypatch.setattr(incoming_export, "PATIENCE_SECONDS", 600.0)
     lines = [json.loads(line) for line in clear.export.text.splitlines()]
     (document,) = (line["row"] for line in lines if line["table"] == "documents")
     document["expires_at"] = "2026-01-01T00:00:00+00:00"
@@ -741,8 +781,9 @@ async def test_b3_what_a_job_had_not_read_is_learnt_again(
     owner = {name: conversation[name] for name in OWNERS}
     job = {**owner, "state": "running", "range_from": 1, "done_to": None}
     job["conversation_id"] = conversation["conversation_id"]
-    unread = json.dumps({"table": "jobs", "row": job}) + "\n"
-    await bring(modelled, unread.encode() + clear.data, "bo")
+    records = unannounced([json.loads(line) for line in clear.export.text.splitlines()])
+    unread = [{"table": "jobs", "row": job}, *records]
+    await bring(modelled, "\n".join(map(json.dumps, unread)).encode(), "bo")
     job_id = await modelled.extraction.EndConversation(
         extraction_service_pb2.EndConversationRequest(
             user_id="bo", conversation_id=conversation["conversation_id"]

@@ -16,6 +16,7 @@ import pytest
 
 from hitherto.v1 import conversation_pb2
 from hitherto.v1 import extraction_service_pb2 as extraction
+from hitherto.v1 import privacy_service_pb2 as privacy
 from hitherto_client.errors import HithertoCallError, read_error
 from hitherto_shared.database.embedded import EmbeddedPostgres
 from hitherto_shared.rpc.bodies import MAX_BODY_BYTES
@@ -39,6 +40,8 @@ class Place:
     ana: Credential
     bo: Credential
     """Of another tenant."""
+    person: Credential
+    """Of one user of ana's tenant."""
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +64,8 @@ def place(postgres: EmbeddedPostgres) -> Iterator[Place]:
         try:
             service = asyncio.run(processes.start("extraction"))
             ana, bo = [bearer(asyncio.run(key(conninfo, tenant))) for tenant in "ab"]
-            yield Place(service, ana, bo)
+            person = asyncio.run(key(conninfo, "a", user_id="u", scopes=["read", "write"]))
+            yield Place(service, ana, bo, bearer(person))
         finally:
             processes.close()
             shutil.rmtree(folder)
@@ -91,10 +95,10 @@ async def refused(going: Any) -> HithertoCallError:
     return read_error(caught.value)
 
 
-async def free_again(opened: Any, place: Place) -> None:
+async def free_again(opened: Any, place: Place, credential: Credential | None = None) -> None:
     async def answered() -> bool:
         try:
-            await list_jobs(opened, place.ana)
+            await list_jobs(opened, credential or place.ana)
         except grpc.aio.AioRpcError:
             return False
         return True
@@ -157,6 +161,50 @@ async def test_a_tenant_has_its_share_of_the_room_for_bodies_and_no_more(place: 
         for call in streams:
             call.cancel()
         await free_again(opened, place)
+
+
+async def test_a_person_s_silent_streams_are_that_person_s_only(place: Place) -> None:
+    """The tenant's own backend goes on, and the person does once they have ended."""
+    async with channel(place) as opened:
+        start = opened.stream_unary(f"{SERVICE}StreamTranscripts")
+        streams = [start(metadata=place.person) for _ in range(2 * OF_ONE_TENANT)]
+        refusals: list[HithertoCallError] = []
+
+        async def told() -> bool:
+            for call in [each for each in streams if each.done()]:
+                streams.remove(call)
+                refusals.append(await refused(call))
+            return bool(refusals)
+
+        await eventually(told, "the person to be refused")
+        assert {error.reason for error in refusals} == {"OVERLOADED"}
+        assert {error.metadata["limit"] for error in refusals} == {"user_share"}
+        for _ in range(5):
+            await list_jobs(opened, place.ana)
+            await list_jobs(opened, place.bo)
+        for call in streams:
+            call.cancel()
+        await free_again(opened, place, place.person)
+
+
+async def test_a_person_s_imports_leave_those_of_others_alone(place: Place) -> None:
+    async with channel(place) as opened:
+        start = opened.stream_unary("/hitherto.v1.PrivacyService/ImportUser")
+        own = privacy.ImportUserRequest(user_id="u", data=b"\n").SerializeToString()
+
+        async def slow() -> AsyncIterator[bytes]:
+            while True:
+                yield own
+                await asyncio.sleep(0.2)
+
+        streams = [start(slow(), metadata=place.person) for _ in range(4)]
+        await asyncio.sleep(1)
+        for credential in (place.ana, place.bo):
+            other = privacy.ImportUserRequest(user_id="other", data=b"\n").SerializeToString()
+            await start(iter([other]), metadata=credential, timeout=30)
+        for call in streams:
+            call.cancel()
+        await free_again(opened, place, place.person)
 
 
 async def test_a_burst_larger_than_the_room_is_answered_one_after_the_other(place: Place) -> None:

@@ -39,11 +39,13 @@ async def address(request: pytest.FixtureRequest, services: Services) -> AsyncIt
 
 
 async def begun(
-    address: str, beginning: bytes
+    address: str, beginning: bytes, source: str = ""
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """A connection over which no more than the beginning of a request is sent."""
     where = urlsplit(address)
-    reader, writer = await asyncio.open_connection(where.hostname, where.port)
+    reader, writer = await asyncio.open_connection(
+        where.hostname, where.port, local_addr=(source, 0) if source else None
+    )
     writer.write(beginning)
     await writer.drain()
     return reader, writer
@@ -78,3 +80,18 @@ async def test_of_many_that_send_nothing_the_oldest_is_closed(
         assert (await http.get(address)).status_code in (303, 200, 401)
     for _, writer in silent:
         writer.close()
+
+
+async def test_a_crowd_at_one_address_closes_its_own_and_no_other_s(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(web_server, "MOST_WAITING", 3)
+    reader, writer = await begun(address, BEGINNINGS["half a head"])
+    crowd = [await begun(address, b"", "127.0.0.2") for _ in range(6)]
+    for each, _ in crowd[:4]:
+        await closed(each)
+    writer.write(b"x\r\n\r\n")
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        assert (await reader.readline()).startswith(b"HTTP/1.1 ")
+    for each in (writer, *(one for _, one in crowd)):
+        each.close()

@@ -30,9 +30,9 @@ def port(host: str) -> Iterator[int]:
         yield number
 
 
-def begun(port: int) -> socket.socket:
+def begun(port: int, source: str = "127.0.0.1") -> socket.socket:
     """A connection over which half a request is sent."""
-    connection = socket.create_connection(("127.0.0.1", port), PATIENCE_SECONDS)
+    connection = socket.create_connection(("127.0.0.1", port), PATIENCE_SECONDS, (source, 0))
     connection.sendall(b"GET /metrics HTTP/1.1\r\nX-Long: ")
     return connection
 
@@ -54,6 +54,16 @@ def test_threads_of_unfinished_requests_are_few(port: int) -> None:
     assert [connection.recv(1) for connection in connections[:9]] == [b""] * 9
     assert threading.active_count() <= threads + metrics_page.MOST_CONNECTIONS + 1
     for connection in connections:
+        connection.close()
+
+
+def test_a_crowd_at_one_address_cuts_its_own_and_no_other_s(port: int) -> None:
+    first = begun(port)
+    crowd = [begun(port, "127.0.0.2") for _ in range(metrics_page.MOST_CONNECTIONS + 4)]
+    assert [connection.recv(1) for connection in crowd[:5]] == [b""] * 5
+    first.sendall(b"\r\n\r\n")
+    assert first.recv(12) == b"HTTP/1.0 200"
+    for connection in (first, *crowd):
         connection.close()
 
 

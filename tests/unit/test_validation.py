@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 import unicodedata
 from typing import Any
+from uuid import UUID
 
 import pytest
 from google.protobuf.struct_pb2 import Struct
@@ -78,6 +80,29 @@ def test_text_is_measured_in_bytes_of_its_normal_form() -> None:
     checks.text("v", "a\x00", max_bytes=8)
     checks.text("w", "\udcff", max_bytes=8)
     assert set(violations(checks)) == {"t", "u", "v", "w"}
+
+
+@pytest.mark.parametrize("composed", ["\u0390", "\uac01", "é"])
+def test_a_text_may_be_as_much_longer_as_its_normal_form_can_be_shorter(composed: str) -> None:
+    checks = Checks()
+    loose = unicodedata.normalize("NFD", composed)
+    assert checks.text("t", loose * 1_000, max_bytes=len(composed.encode()) * 1_000)
+    assert checks.identifier("u", "\u1f82" * 256)
+    assert checks.identifier("v", unicodedata.normalize("NFD", "\u1f82" * 256))
+    assert violations(checks) == {}
+
+
+def test_what_is_refused_for_its_length_is_not_read() -> None:
+    """Four megabytes of marks would take seconds to bring into order."""
+    checks = Checks()
+    long = "\u0301\u0327" * 1_000_000
+    began = time.thread_time()
+    assert checks.texts("t", [long, "tea"], maximum=2, max_chars=64) == ["", "tea"]
+    assert checks.text("u", long, max_bytes=64 * 1024) == ""
+    assert checks.identifier("v", long) == ""
+    assert checks.uuid("w", long) == UUID(int=0)
+    assert time.thread_time() - began < 0.2
+    assert set(violations(checks)) == {"t[0]", "u", "v", "w"}
 
 
 def test_limits() -> None:

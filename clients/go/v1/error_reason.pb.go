@@ -197,7 +197,8 @@ const (
 	//	{"reason": "QUEUE_FULL", "domain": "hitherto", "metadata": {"queued": "10000"}}
 	ErrorReason_ERROR_REASON_QUEUE_FULL ErrorReason = 32
 	// RESOURCE_EXHAUSTED, with RetryInfo: the service cannot accept another call at the moment. If `limit` is
-	// `tenant_share`, the calls of this tenant fill the tenant's share; calls of other tenants are answered.
+	// `tenant_share`, the calls of this tenant fill the tenant's share; calls of other tenants are answered. If it
+	// is `user_share`, the calls with this user's own credential fill the user's share of it.
 	//
 	//	{"reason": "OVERLOADED", "domain": "hitherto", "metadata": {"limit": "tenant_share"}}
 	ErrorReason_ERROR_REASON_OVERLOADED ErrorReason = 33

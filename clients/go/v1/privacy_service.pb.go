@@ -285,8 +285,9 @@ type ImportUserRequest struct {
 	// user_id, the user who receives the records; in every message of the stream. Required; 1 to 256 printable
 	// characters.
 	UserId string `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	// data, a piece of the JSON lines in UTF-8, split at any byte. A line has at most 16 MiB. The manifest is not
-	// part of it.
+	// data, a piece of the JSON lines in UTF-8, split at any byte. A line has at most 16 MiB. If the first line
+	// announces a manifest, an import without it, or of other lines, fails at its end with INVALID_ARGUMENT; what
+	// came before stays. The message `manifest` of the export is not part of it.
 	Data []byte `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"`
 	// idempotency_key, optional, at most 128 characters; only that of the first message counts. For at least 24
 	// hours, the same key continues the import of the same export; with another user or another export the call

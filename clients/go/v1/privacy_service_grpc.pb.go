@@ -49,7 +49,8 @@ type PrivacyServiceClient interface {
 	ReinstateUser(ctx context.Context, in *ReinstateUserRequest, opts ...grpc.CallOption) (*ReinstateUserResponse, error)
 	// ExportUser streams everything that is stored about a user as JSON lines, one row per line with the name
 	// of its table: `{"table": "memories", "row": {...}}`. It ends with a manifest; a stream without one is
-	// incomplete. The whole export is one snapshot. Vectors, hashes of secrets and keys are omitted. For an
+	// incomplete. The lines say so themselves: the first has `"manifest": true` beside its row, and the last is
+	// the manifest of those before it, as a row of the table `manifest`. The whole export is one snapshot. Vectors, hashes of secrets and keys are omitted. For an
 	// erased user there is only the manifest. Encrypted data is exported in clear; a line with data that nobody
 	// can open any more has `"lost": true` beside its row. An export takes at most an hour. Fails with
 	// FAILED_PRECONDITION (`ENCRYPTION_NOT_CONFIGURED`) before its first line if there is no key to decrypt
@@ -237,7 +238,8 @@ type PrivacyServiceServer interface {
 	ReinstateUser(context.Context, *ReinstateUserRequest) (*ReinstateUserResponse, error)
 	// ExportUser streams everything that is stored about a user as JSON lines, one row per line with the name
 	// of its table: `{"table": "memories", "row": {...}}`. It ends with a manifest; a stream without one is
-	// incomplete. The whole export is one snapshot. Vectors, hashes of secrets and keys are omitted. For an
+	// incomplete. The lines say so themselves: the first has `"manifest": true` beside its row, and the last is
+	// the manifest of those before it, as a row of the table `manifest`. The whole export is one snapshot. Vectors, hashes of secrets and keys are omitted. For an
 	// erased user there is only the manifest. Encrypted data is exported in clear; a line with data that nobody
 	// can open any more has `"lost": true` beside its row. An export takes at most an hour. Fails with
 	// FAILED_PRECONDITION (`ENCRYPTION_NOT_CONFIGURED`) before its first line if there is no key to decrypt

@@ -34,6 +34,7 @@ class ExtractionSettings(SharedSettings):
 
     prompt_memories: int = Field(50, ge=0, le=500)
     message_vectors: bool = True
+    reconcile: bool = True
     consolidate_above: int = Field(5, ge=1, le=1_000)
     daily_changes: int = Field(20, ge=0, le=1_000_000)
     dedupe_threshold: float | None = Field(None, gt=0, le=1)

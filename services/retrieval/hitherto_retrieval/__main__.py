@@ -28,6 +28,7 @@ from hitherto_shared.config import describe
 from hitherto_shared.consistency import ConsistencyTokens
 from hitherto_shared.database.installation import check_hash_key
 from hitherto_shared.database.pool import Database
+from hitherto_shared.database.room import RoomWatch
 from hitherto_shared.embeddings.factory import embedders_for
 from hitherto_shared.paging import PageTokens
 from hitherto_shared.processes import ProcessSpread, serve_in_processes
@@ -161,6 +162,9 @@ async def running(
         await paid.start()
         stack.push_async_callback(audit.stop)
         await audit.start()
+        room = RoomWatch(counters, server.say_of, settings.data_dir if settings.embedded else None)
+        stack.push_async_callback(room.stop)
+        await room.start()
         await server.start()
         logger.info(
             "serving on port %d",

@@ -213,7 +213,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """
     ERROR_REASON_OVERLOADED: _ErrorReason.ValueType  # 33
     """RESOURCE_EXHAUSTED, with RetryInfo: the service cannot accept another call at the moment. If `limit` is
-    `tenant_share`, the calls of this tenant fill the tenant's share; calls of other tenants are answered.
+    `tenant_share`, the calls of this tenant fill the tenant's share; calls of other tenants are answered. If it
+    is `user_share`, the calls with this user's own credential fill the user's share of it.
 
         {"reason": "OVERLOADED", "domain": "hitherto", "metadata": {"limit": "tenant_share"}}
     """
@@ -538,7 +539,8 @@ ERROR_REASON_QUEUE_FULL: ErrorReason.ValueType  # 32
 """
 ERROR_REASON_OVERLOADED: ErrorReason.ValueType  # 33
 """RESOURCE_EXHAUSTED, with RetryInfo: the service cannot accept another call at the moment. If `limit` is
-`tenant_share`, the calls of this tenant fill the tenant's share; calls of other tenants are answered.
+`tenant_share`, the calls of this tenant fill the tenant's share; calls of other tenants are answered. If it
+is `user_share`, the calls with this user's own credential fill the user's share of it.
 
     {"reason": "OVERLOADED", "domain": "hitherto", "metadata": {"limit": "tenant_share"}}
 """

@@ -206,7 +206,7 @@ class ExportManifest(_message.Message):
 
     @_builtins.property
     def counts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """counts, the number of lines by table."""
+        """counts, the number of lines by table, the one of `manifest` included."""
 
     def __init__(
         self,

@@ -147,8 +147,9 @@ class ImportUserRequest(_message.Message):
     characters.
     """
     data: _builtins.bytes
-    """data, a piece of the JSON lines in UTF-8, split at any byte. A line has at most 16 MiB. The manifest is not
-    part of it.
+    """data, a piece of the JSON lines in UTF-8, split at any byte. A line has at most 16 MiB. If the first line
+    announces a manifest, an import without it, or of other lines, fails at its end with INVALID_ARGUMENT; what
+    came before stays. The message `manifest` of the export is not part of it.
     """
     idempotency_key: _builtins.str
     """idempotency_key, optional, at most 128 characters; only that of the first message counts. For at least 24

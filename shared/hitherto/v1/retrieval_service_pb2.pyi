@@ -252,7 +252,7 @@ class GetContextResponse(_message.Message):
     @_builtins.property
     def relevant(self) -> _containers.RepeatedCompositeFieldContainer[_search_pb2.SearchResult]:
         """relevant, the results for the query, best first. Messages from which a memory was learnt that is now
-        forgotten or quarantined are left out, as are summaries that repeat such a memory.
+        forgotten or quarantined are left out, as are the summaries of their conversations.
         """
 
     @_builtins.property
@@ -264,7 +264,7 @@ class GetContextResponse(_message.Message):
     @_builtins.property
     def conversations(self) -> _containers.RepeatedCompositeFieldContainer[_conversation_pb2.ConversationSummary]:
         """conversations, summaries: first that of `conversation_id`, then those relevant to the query, then the
-        most recent. Those that repeat a forgotten or quarantined memory are left out.
+        most recent. Those of conversations from which such a memory was learnt are left out.
         """
 
     @_builtins.property
@@ -663,7 +663,8 @@ class ListMemoriesRequest(_message.Message):
     """confidence_min, only memories of at least this confidence."""
     order_by: _builtins.str
     """order_by, `created_at` (newest first), `importance` (highest first) or `last_accessed_at` (latest
-    first). Unset: `created_at`.
+    first). Unset: `created_at`. While importances or uses change, no memory is missed: those that changed
+    since the first page come again at the end.
     """
     page_size: _builtins.int
     """page_size, the maximum number of items per page. 0 or unset: 10; values above 1,000 count as 1,000;

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import tempfile
@@ -15,11 +14,12 @@ from pathlib import Path
 from typing import BinaryIO
 
 from hitherto.v1 import privacy_pb2, privacy_service_pb2
-from hitherto_client.command.options import GZIP, Argument, connect, open_file, size_of
+from hitherto_client.command.options import Argument, connect, open_file, size_of
 from hitherto_client.command.output import FAILED, OK, Output, UsageError
 from hitherto_client.command.progress import Bar, if_stopped
 from hitherto_client.command.rpc import Command
 from hitherto_client.export import EXPORT_SECONDS, ExportBroken, Received
+from hitherto_client.export_file import NoExport, count_records
 from hitherto_client.results import ExportManifest, ImportedUser
 from hitherto_client.wire import build
 
@@ -99,11 +99,9 @@ def restore(options: argparse.Namespace, output: Output) -> int:
     if options.dry_run:
         return _count(name, output)
     size = size_of(name)
-    if name.endswith(GZIP):
-        # While it is sent, gRPC reads it, which would report damage as its own.
-        with open_file(name) as export:
-            while export.read(_MIB):
-                pass
+    if _can_be_read_again(name):
+        # Before anything is stored of an export that is not whole.
+        _records(name)
     with (
         open_file(name) as export,
         connect(options) as client,
@@ -128,28 +126,30 @@ def restore(options: argparse.Namespace, output: Output) -> int:
     return OK
 
 
-def _count(name: str, output: Output) -> int:
-    counts = Counter[str]()
+def _can_be_read_again(name: str) -> bool:
+    """Whether it is a file, and not standard input or a pipe."""
+    return name != "-" and Path(name).is_file()
+
+
+def _records(name: str) -> Counter[str]:
+    """The records of a whole export by table."""
     try:
         with open_file(name) as export:
-            for line in export:
-                counts[_table(name, counts.total() + 1, line)] += 1
+            return count_records(export)
+    except NoExport as error:
+        raise UsageError(f"{name}, {error}") from None
     except OSError as error:
         raise UsageError(f"{name} cannot be read ({error})") from None
+
+
+def _count(name: str, output: Output) -> int:
+    counts = _records(name)
     if output.as_json:
         output.document({"records": dict(sorted(counts.items()))})
         return OK
     output.table(_TABLES[:2], sorted(counts.items()), numbers=_TABLES[1:])
     output.note("no language model is called; vectors are computed in the background")
     return OK
-
-
-def _table(name: str, number: int, line: bytes) -> str:
-    """The table of a record, on the line with this number of the file with this name."""
-    try:
-        return str(json.loads(line)["table"])
-    except (ValueError, TypeError, KeyError, RecursionError):
-        raise UsageError(f"{name}, line {number}, is no record of `hitherto export`") from None
 
 
 def _show_restored(output: Output, made: ImportedUser) -> None:

@@ -48,7 +48,11 @@ def _run(options: argparse.Namespace, output: Output) -> int:
             f"the {health.service} service at {health.address} does not serve: start it with "
             f"`make run`, or name its address with --{health.service}"
         )
-    if any(health.without for health in found):
+    if any("storage" in health.without for health in found):
+        output.note(
+            "the disk of the database is full: writes fail, and some reads, until it has room"
+        )
+    if any({*health.without} - {"storage"} for health in found):
         output.note(
             "jobs that need what does not answer wait for it: `hitherto jobs --state failed` tells "
             "why, and which settings to check"

@@ -93,7 +93,7 @@ async def _person(client: AsyncHitherto, named: str, token: str) -> str:
                 "This credential may not read. Use one with the scope read."
             ) from None
         return ""
-    person = named or _subject(token) or (jobs[0].user_id if jobs else "")
+    person = named or _text(claims_of(token), "sub") or (jobs[0].user_id if jobs else "")
     if not person:
         raise SignInRefused(
             "This key belongs to one person. Fill in that person's user id below the credential."
@@ -103,15 +103,19 @@ async def _person(client: AsyncHitherto, named: str, token: str) -> str:
     return person
 
 
-def _subject(token: str) -> str:
-    """The person that a JWT names, unverified: the services verify it with every call."""
+def claims_of(token: str) -> dict[str, Any]:
+    """The claims of a JWT, unverified: the services verify it with every call. Or none at all."""
     try:
         payload = token.split(".")[1]
-        claims: Any = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
-        subject = claims.get("sub")
-    except (IndexError, ValueError, AttributeError, RecursionError):
-        return ""
-    return subject if isinstance(subject, str) else ""
+        claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+    except (IndexError, ValueError, RecursionError):
+        return {}
+    return claims if isinstance(claims, dict) else {}
+
+
+def _text(claims: dict[str, Any], name: str) -> str:
+    value = claims.get(name)
+    return value if isinstance(value, str) else ""
 
 
 async def _holds(call: Awaitable[Any], missing: str = "SCOPE_MISSING") -> bool:

@@ -11,27 +11,32 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
-import os
+import json
 import secrets
-import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import Any
 
 from hitherto_client._async.client import AsyncHitherto
 from hitherto_client.console.opening import ConsoleTarget
-from hitherto_client.console.rights import Rights, SignInRefused
-from hitherto_shared.sealing import BrokenToken, Sealer, load_secret
+from hitherto_client.console.rights import Rights, SignInRefused, claims_of
+from hitherto_client.console.session_files import STATE, SessionFiles, make_private
+from hitherto_client.days import SETTINGS_SECONDS, zone_named
+from hitherto_client.errors import HithertoCallError
+from hitherto_shared.sealing import load_secret
 
 IDLE_SECONDS = 30 * 60.0
 LONGEST_SECONDS = 12 * 3600.0
 MOST_SESSIONS = 1_000
+ZONE_SECONDS = 60.0
+"""After which the time zone of a person is read again."""
+MOST_ZONES = 1_000
 _NOTICES = "notices"
-_STATE = "state"
-"""The file without which a session does not exist."""
+_KEY = "sign-in-forms"
 
 
 @dataclass(eq=False, slots=True)
@@ -48,6 +53,23 @@ class ConsoleSession:
     """Proofs of erasures, as JSON by id, until the session ends."""
     stored: tuple[str, ...] = ()
     """The notices and the ids of the receipts that are stored already."""
+    zones: dict[str, tuple[float, tzinfo]] = field(default_factory=dict)
+    """Time zones of people with when they were read, as long as this process knows the session."""
+
+    async def zone_of(self, user: str) -> tzinfo:
+        """The time zone of a person, read now and then; UTC if it cannot be read."""
+        asked, zone = self.zones.get(user, (-ZONE_SECONDS, UTC))
+        if time.monotonic() - asked < ZONE_SECONDS:
+            return zone
+        try:
+            settings = await self.client.get_user_settings(user, timeout=SETTINGS_SECONDS)
+            zone = zone_named(settings.time_zone)
+        except HithertoCallError:
+            zone = UTC
+        if len(self.zones) >= MOST_ZONES:
+            self.zones.clear()
+        self.zones[user] = (time.monotonic(), zone)
+        return zone
 
     @property
     def form_token(self) -> str:
@@ -64,23 +86,35 @@ class ConsoleSessions:
         directory: Path | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        """Sessions in `directory`; unset: in one that ends with this process.
+
+        Raises:
+            OSError: The directory cannot be used.
+            ValueError: Other users can use it, or its key.
+        """
         self._target = target
         self._clock = clock
         self._own = None if directory else tempfile.TemporaryDirectory(prefix="hitherto-console-")
         self.directory = directory or Path(self._own.name if self._own else "")
-        self._files = SessionFiles(self.directory, target.identity())
+        make_private(self.directory)
+        self._files = SessionFiles(
+            self.directory, target.identity(), load_secret(self.directory / _KEY)
+        )
         self._clients: dict[str, AsyncHitherto] = {}
         """By the names of their sessions; every process makes its own."""
+        self._zones: dict[str, dict[str, tuple[float, tzinfo]]] = {}
 
     async def begin(self, credential: str, client: AsyncHitherto, rights: Rights) -> ConsoleSession:
         """A new session, with a new id."""
         now = self._clock()
         left = await asyncio.to_thread(self._files.sweep, now - IDLE_SECONDS, MOST_SESSIONS - 1)
         for name in self._clients.keys() - left:
+            self._zones.pop(name, None)
             await self._clients.pop(name).close()
         session = ConsoleSession(secrets.token_urlsafe(32), client, rights)
         state = {"credential": credential, "rights": asdict(rights), "began": now}
-        await asyncio.to_thread(self._files.write, session.id, _STATE, state)
+        owner = owner_of(credential)
+        await asyncio.to_thread(self._files.begin, session.id, owner, state)
         await asyncio.to_thread(self._files.touch, session.id, now)
         self._clients[self._files.name(session.id)] = client
         return session
@@ -92,7 +126,7 @@ class ConsoleSessions:
             await self._forget(session_id)
             return None
         used, files = stored
-        state, now = files.pop(_STATE), self._clock()
+        state, now = files.pop(STATE), self._clock()
         if now - used > IDLE_SECONDS or now - state["began"] > LONGEST_SECONDS:
             await self._remove(session_id)
             return None
@@ -101,6 +135,7 @@ class ConsoleSessions:
             if name not in self._clients:
                 self._clients[name] = self._target.client(state["credential"])
             session = ConsoleSession(session_id, self._clients[name], Rights(**state["rights"]))
+            session.zones = self._zones.setdefault(name, {})
         except (SignInRefused, TypeError, ValueError):
             # Stored by another version, or before the console was started in another way.
             await self._remove(session_id)
@@ -140,98 +175,27 @@ class ConsoleSessions:
         await self._forget(session_id)
 
     async def _forget(self, session_id: str) -> None:
-        client = self._clients.pop(self._files.name(session_id), None)
+        name = self._files.name(session_id)
+        self._zones.pop(name, None)
+        client = self._clients.pop(name, None)
         if client is not None:
             await client.close()
+
+
+def owner_of(credential: str) -> str:
+    """Whose sessions count together: those of one API key, or of whoever a token was issued to."""
+    claims = claims_of(credential)
+    if "sub" in claims:
+        return json.dumps([claims.get("iss"), claims["sub"]], sort_keys=True)
+    return credential
 
 
 class SignInForms:
     """Ties the sign-in form to the browser that asked for it, which has no session yet."""
 
     def __init__(self, directory: Path) -> None:
-        self._key = load_secret(directory / "sign-in-forms")
+        self._key = load_secret(directory / _KEY)
 
     def token(self, browser: str) -> str:
         """What the form repeats for the browser with this cookie."""
         return hmac.new(self._key, browser.encode(), hashlib.sha256).hexdigest()
-
-
-class SessionFiles:
-    """The stored sessions of consoles that show the same services in the same way."""
-
-    def __init__(self, directory: Path, bound_to: Sequence[str]) -> None:
-        self._directory = directory
-        self._bound_to = tuple(bound_to)
-
-    def name(self, session_id: str) -> str:
-        """What a session is found by; it tells nothing about the id."""
-        return hashlib.sha256(session_id.encode("utf-8", "surrogatepass")).hexdigest()
-
-    def write(self, session_id: str, file: str, value: dict[str, Any]) -> None:
-        """Store one file of a session; nothing if the session has ended meanwhile."""
-        folder = self._directory / self.name(session_id)
-        if file == _STATE:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        draft = folder / f".{secrets.token_hex(8)}"
-        try:
-            draft.write_text(_sealer(session_id).seal(value, (*self._bound_to, file)), "ascii")
-            draft.replace(folder / file)
-        except FileNotFoundError:
-            return
-
-    def read(self, session_id: str) -> tuple[float, dict[str, dict[str, Any]]] | None:
-        """When a session was last used, and its files by name; None if there is none for us."""
-        folder = self._directory / self.name(session_id)
-        try:
-            used = folder.stat().st_mtime
-            found = {
-                path.name: _sealer(session_id).open(
-                    path.read_text("ascii"), (*self._bound_to, path.name)
-                )
-                for path in folder.iterdir()
-                if not path.name.startswith(".") and path.is_file()
-            }
-        except (OSError, BrokenToken, UnicodeDecodeError):
-            # Whoever has the cookie of a session that cannot be read must be able to sign in again.
-            return None
-        return (used, found) if _STATE in found else None
-
-    def touch(self, session_id: str, now: float) -> None:
-        """Note that a session is in use, if it exists."""
-        try:
-            os.utime(self._directory / self.name(session_id), (now, now))
-        except FileNotFoundError:
-            return
-
-    def remove(self, session_id: str) -> None:
-        """Remove a session with all its files."""
-        shutil.rmtree(self._directory / self.name(session_id), ignore_errors=True)
-
-    def sweep(self, used_after: float, most: int) -> set[str]:
-        """Remove sessions used longest ago: those before `used_after` or above `most`.
-
-        Returns:
-            The names of those that are left.
-        """
-        newest_first = sorted(self._folders(), reverse=True)
-        left = set()
-        for place, (used, name) in enumerate(newest_first):
-            if used < used_after or place >= most:
-                shutil.rmtree(self._directory / name, ignore_errors=True)
-            else:
-                left.add(name)
-        return left
-
-    def _folders(self) -> Iterator[tuple[float, str]]:
-        if not self._directory.exists():
-            return
-        for entry in os.scandir(self._directory):
-            try:
-                if len(entry.name) == hashlib.sha256().digest_size * 2 and entry.is_dir():
-                    yield entry.stat().st_mtime, entry.name
-            except FileNotFoundError:
-                continue
-
-
-def _sealer(session_id: str) -> Sealer:
-    return Sealer(session_id.encode("utf-8", "surrogatepass"), "console session")

@@ -10,14 +10,16 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
 _PIECE_CHARACTERS = 1 << 20
-_MOST_CHARACTERS = 256 << 20
+_MOST_CHARACTERS = 32 << 20
 """Of one value; a larger one is no conversation."""
+_MOST_PARTS = 2_000_000
+"""Items and keys of one value, counted by commas: each takes many times its bytes in memory."""
 _SPACE = " \t\r\n"
 _BETWEEN_VALUES = re.compile(f"[{_SPACE}]*")
 _BETWEEN_ITEMS = re.compile(f"[{_SPACE},]*")
@@ -28,23 +30,31 @@ class ExportUnreadable(ValueError):
 
 
 @dataclass(slots=True)
-class ExportPosition:
-    """How far an export was read.
+class ExportReport:
+    """How far an export was read, and what of it is not imported.
 
     Attributes:
-        share: From 0 to 1.
+        share: How much was read, from 0 to 1.
+        notices: Lines of a chat that no person wrote, or that only stand for a picture.
+        empty: Records that hold nothing of what is imported.
+        undated: The conversations that were refused, since nothing says when they were held.
+        timeless: Memories without a time; they count as known from the import on.
     """
 
     share: float = 0.0
+    notices: int = 0
+    empty: int = 0
+    undated: list[str] = field(default_factory=list)
+    timeless: int = 0
 
 
-def texts(path: Path, members: Sequence[str], position: ExportPosition) -> Iterator[IO[str]]:
+def texts(path: Path, members: Sequence[str], report: ExportReport) -> Iterator[IO[str]]:
     """The texts of an export, one after another; each is open until the next one is asked for.
 
     Args:
         path: A zip archive, a folder or a file.
         members: How the names of the wanted files begin in an archive or folder.
-        position: Receives the progress.
+        report: Receives the progress.
 
     Raises:
         ExportUnreadable: None of the wanted files is there.
@@ -67,7 +77,7 @@ def texts(path: Path, members: Sequence[str], position: ExportPosition) -> Itera
         if not found:
             raise ExportUnreadable(f"holds no {' or '.join(members)}")
         for number, (size, opened) in enumerate(found):
-            with _TextPieces(opened(), max(size, 1), number, len(found), position) as text:
+            with _TextPieces(opened(), max(size, 1), number, len(found), report) as text:
                 yield text
 
 
@@ -92,15 +102,15 @@ class _TextPieces:
     """A text file that tells how far it was read."""
 
     def __init__(
-        self, stream: IO[bytes], size: int, number: int, count: int, position: ExportPosition
+        self, stream: IO[bytes], size: int, number: int, count: int, report: ExportReport
     ) -> None:
         self._stream = stream
         self._size = size
         self._number = number
         self._count = count
-        self._position = position
+        self._report = report
         self._read = 0
-        self._decoder = codecs.getincrementaldecoder("utf-8")()
+        self._decoder: codecs.IncrementalDecoder | None = None
 
     def __enter__(self) -> IO[str]:
         return self  # type: ignore[return-value] # as much of a text file as is used
@@ -118,11 +128,14 @@ class _TextPieces:
             data = self._stream.read(characters)
         self._read += len(data)
         done = min(self._read / self._size, 1.0)
-        self._position.share = (self._number + done) / self._count
+        self._report.share = (self._number + done) / self._count
+        if self._decoder is None:
+            wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+            self._decoder = codecs.getincrementaldecoder("utf-16" if wide else "utf-8")()
         try:
             text = self._decoder.decode(data, final=not data)
         except UnicodeDecodeError:
-            raise ExportUnreadable("is not UTF-8") from None
+            raise ExportUnreadable("is neither UTF-8 nor UTF-16") from None
         return text or (self.read(characters) if data else "")
 
 
@@ -160,8 +173,10 @@ def json_values(text: IO[str]) -> Iterator[Any]:
             at, wanted = end, _PIECE_CHARACTERS
             continue
         held, end, at = held[at:], end - at, 0
-        if len(held) > _MOST_CHARACTERS:
-            raise ExportUnreadable("holds a value of more than 256 million characters, or no JSON")
+        if len(held) > _MOST_CHARACTERS or held.count(",") > _MOST_PARTS:
+            raise ExportUnreadable(
+                "holds a value of more than 32 million characters or 2 million parts, or no JSON"
+            )
         # Twice as much each time: a long value is then parsed a few times and not once a piece.
         piece = text.read(wanted)
         wanted = max(wanted, len(held))

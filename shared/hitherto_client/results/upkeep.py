@@ -109,4 +109,4 @@ class Health:
     seconds: float
     """How long the check took."""
     without: tuple[str, ...] = ()
-    """What a service that serves lacks for now: `language-model`, `embedder`."""
+    """What a service that serves lacks for now: `language-model`, `embedder`, `storage`."""

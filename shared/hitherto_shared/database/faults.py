@@ -9,6 +9,7 @@ import psycopg
 from psycopg import errors
 from psycopg_pool import PoolClosed, PoolTimeout, TooManyRequests
 
+from hitherto_shared.database.full_disk import note_full
 from hitherto_shared.errors import Conflict, Exhausted, HithertoError, TooLate, Unavailable
 
 
@@ -80,6 +81,8 @@ def translate(error: BaseException) -> HithertoError | None:
             reason="OVERLOADED",
             retry_after=1.0,
         )
+    if isinstance(error, errors.DiskFull):
+        note_full()
     if isinstance(
         error,
         errors.DiskFull

@@ -16,7 +16,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import deque
 from collections.abc import Coroutine
 
 from psycopg.pq import TransactionStatus
@@ -24,6 +23,7 @@ from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout, TooManyRe
 
 from hitherto_shared import metrics
 from hitherto_shared.database.lean import LeanConnection
+from hitherto_shared.shares import FairQueue, owner_at_work
 from hitherto_shared.work_record import Waiting
 
 logger = logging.getLogger("hitherto.database")
@@ -36,6 +36,8 @@ _ASK_SECONDS = 5.0
 """Time limit of one request to the pool: it tries to connect only while someone asks."""
 _UNDO_SECONDS = 3.0
 """Time for Postgres to end what a borrower left unfinished, before the connection is closed."""
+_FEW = 0.125
+"""The share of all who may wait that one tenant always has."""
 _UNFINISHED = (TransactionStatus.INTRANS, TransactionStatus.INERROR)
 
 
@@ -44,7 +46,8 @@ class Lender:
 
     Args:
         pool: Its own limits of time and of borrowers must not be reached before those given here.
-        max_waiting: Maximum number of waiting borrowers.
+        max_waiting: Maximum number of waiting borrowers. A tenant of which few wait may add one
+            above it, so that the borrowers of another tenant are no reason to refuse it.
         wait_seconds: Time limit of the wait.
     """
 
@@ -55,7 +58,7 @@ class Lender:
         self._max_waiting = max_waiting
         self._wait_seconds = wait_seconds
         self._ready: list[LeanConnection] = []
-        self._wanted: deque[asyncio.Future[LeanConnection]] = deque()
+        self._wanted: FairQueue[asyncio.Future[LeanConnection]] = FairQueue()
         self._held = 0
         self._fetching: set[asyncio.Task[None]] = set()
         self._returning: set[asyncio.Task[None]] = set()
@@ -66,7 +69,7 @@ class Lender:
         return self._held >= self._pool.max_size and not self._ready
 
     async def take(self) -> LeanConnection:
-        """The most recently used connection, or the next free one, in the order of requests.
+        """The most recently used connection, or the next free one: tenants and people in rounds.
 
         Raises:
             TooManyRequests: Too many borrowers wait already.
@@ -75,11 +78,13 @@ class Lender:
         """
         if (ready := self.take_ready()) is not None:
             return ready
-        if len(self._wanted) >= self._max_waiting:
+        owner = owner_at_work()
+        full = len(self._wanted) >= self._max_waiting
+        if full and self._wanted.waiting(owner.tenant_id) >= self._max_waiting * _FEW:
             metrics.CONNECTIONS_REFUSED.inc()
             raise TooManyRequests(f"{len(self._wanted)} calls already wait for a connection")
         wanted: asyncio.Future[LeanConnection] = asyncio.get_running_loop().create_future()
-        self._wanted.append(wanted)
+        self._wanted.put(owner, wanted)
         self._fetch()
         try:
             with metrics.CONNECTION_WAITS.time(), Waiting("connection", self._pool.name):
@@ -89,8 +94,8 @@ class Lender:
             if wanted.done() and not wanted.cancelled() and wanted.exception() is None:
                 # It arrived just when the borrower was cancelled.
                 self.give_back(wanted.result())
-            elif wanted in self._wanted:
-                self._wanted.remove(wanted)
+            else:
+                self._wanted.drop(owner, wanted)
             if isinstance(error, TimeoutError):
                 metrics.CONNECTIONS_REFUSED.inc()
                 waited = f"{self._wait_seconds:.2f} s"
@@ -102,7 +107,7 @@ class Lender:
         return self._ready.pop() if self._ready else None
 
     def give_back(self, connection: LeanConnection) -> None:
-        """Lend it to the longest waiting borrower, or keep it ready; never fails or blocks."""
+        """Lend it to the borrower whose turn it is, or keep it ready; never fails or blocks."""
         now = time.monotonic()
         if (
             self._pool.closed
@@ -178,11 +183,10 @@ class Lender:
             self._fetch()
 
     def _next(self) -> asyncio.Future[LeanConnection] | None:
-        """The longest waiting borrower, skipping cancelled ones."""
-        while self._wanted:
-            wanted = self._wanted.popleft()
-            if not wanted.done():
-                return wanted
+        """The borrower whose turn it is, skipping cancelled ones."""
+        while (called := self._wanted.pop()) is not None:
+            if not called[1].done():
+                return called[1]
         return None
 
     def _refuse(self, error: Exception) -> None:

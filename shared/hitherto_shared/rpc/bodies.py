@@ -11,6 +11,7 @@ import asyncio
 from typing import Self
 
 from hitherto_shared.rpc.slots import overloaded
+from hitherto_shared.shares import FairQueue, Owner, Shares
 
 MAX_REQUEST_BYTES = 4 * 1024 * 1024
 """Maximum size of one request."""
@@ -24,9 +25,9 @@ WAIT_SECONDS = 1.0
 class Body:
     """The room of one call's body, released on leaving the context."""
 
-    def __init__(self, bodies: Bodies, tenant_id: str) -> None:
+    def __init__(self, bodies: Bodies, owner: Owner) -> None:
         self._bodies = bodies
-        self._tenant_id = tenant_id
+        self._owner = owner
         self._bytes = 0
 
     def __enter__(self) -> Self:
@@ -46,87 +47,77 @@ class Body:
         Raises:
             Exhausted: There was none.
         """
-        await self._bodies.wait(self._tenant_id, seconds)
+        await self._bodies.wait(self._owner, seconds)
         self._bytes = MAX_BODY_BYTES
 
     def holds(self, size: int) -> None:
         """Reduce the room to the body that arrived."""
         if size != self._bytes:
-            self._bodies.give_back(self._tenant_id, self._bytes - size)
+            self._bodies.give_back(self._owner, self._bytes - size)
             self._bytes = size
 
 
 class Bodies:
-    """The room of all bodies together, of which each tenant has a share at most."""
+    """The room of all bodies together, of which each tenant and each person has a share at most."""
 
-    def __init__(self, most: int, share: float) -> None:
+    def __init__(self, shares: Shares) -> None:
         """All of it is free.
 
         Args:
-            most: Bytes; room for one body at least.
-            share: The maximum share of one tenant, also one body at least.
+            shares: Bytes, of which everybody may have those of one body.
         """
-        self._most = max(most, MAX_BODY_BYTES)
-        self._most_of_one = max(int(most * share), MAX_BODY_BYTES)
-        self._held = 0
-        self._of_tenant: dict[str, int] = {}
-        self._waiting: dict[asyncio.Future[None], str] = {}
+        self._shares = shares
+        self._waiting: FairQueue[asyncio.Future[None]] = FairQueue()
 
-    def body(self, tenant_id: str) -> Body:
-        """The body of a call of this tenant."""
-        return Body(self, tenant_id)
+    def body(self, owner: Owner) -> Body:
+        """The body of a call of this owner."""
+        return Body(self, owner)
 
-    async def wait(self, tenant_id: str, seconds: float) -> None:
+    async def wait(self, owner: Owner, seconds: float) -> None:
         """Reserve the room of the longest body, or raise Exhausted."""
-        if self._fits(tenant_id):
-            self._take(tenant_id, MAX_BODY_BYTES)
+        if self._fits(owner):
+            self._shares.take(owner, MAX_BODY_BYTES)
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting[turn] = tenant_id
+        self._waiting.put(owner, turn)
         try:
             async with asyncio.timeout(seconds):
                 await turn
         except BaseException as error:
             if turn.done() and not turn.cancelled():
-                self.give_back(tenant_id, MAX_BODY_BYTES)
+                self.give_back(owner, MAX_BODY_BYTES)
             if isinstance(error, TimeoutError):
-                raise self._full(tenant_id) from None
+                raise self._full(owner) from None
             raise
         finally:
-            self._waiting.pop(turn, None)
+            self._waiting.drop(owner, turn)
 
-    def give_back(self, tenant_id: str, size: int) -> None:
-        """Release some of this tenant's bytes to the longest waiting calls."""
-        self._take(tenant_id, -size)
-        for turn, waits in list(self._waiting.items()):
-            if self._held + MAX_BODY_BYTES > self._most:
-                return
-            if not turn.done() and self._fits(waits):
-                self._take(waits, MAX_BODY_BYTES)
-                del self._waiting[turn]
+    def give_back(self, owner: Owner, size: int) -> None:
+        """Release some of this owner's bytes to the calls that wait, in rounds."""
+        self._shares.give_back(owner, size)
+        while (called := self._waiting.pop(self._fits)) is not None:
+            waits, turn = called
+            if not turn.done():
+                self._shares.take(waits, MAX_BODY_BYTES)
                 turn.set_result(None)
 
-    def _fits(self, tenant_id: str) -> bool:
-        held = self._of_tenant.get(tenant_id, 0)
-        return (
-            self._held + MAX_BODY_BYTES <= self._most and held + MAX_BODY_BYTES <= self._most_of_one
-        )
+    def _fits(self, owner: Owner) -> bool:
+        return not self._shares.lacking(owner, MAX_BODY_BYTES)
 
-    def _take(self, tenant_id: str, size: int) -> None:
-        self._held += size
-        left = self._of_tenant.get(tenant_id, 0) + size
-        if left:
-            self._of_tenant[tenant_id] = left
-        else:
-            self._of_tenant.pop(tenant_id, None)
-
-    def _full(self, tenant_id: str) -> Exception:
-        if self._of_tenant.get(tenant_id, 0) + MAX_BODY_BYTES > self._most_of_one:
-            return overloaded(
-                "the running requests of this tenant have reached the limit of their bytes "
-                "(HITHERTO_TENANT_SHARE of HITHERTO_MAX_BODY_BYTES)",
-                limit="tenant_share",
-            )
+    def _full(self, owner: Owner) -> Exception:
+        match self._shares.lacking(owner, MAX_BODY_BYTES):
+            case "person":
+                return overloaded(
+                    "the running requests of this user's own credential have reached the limit of "
+                    "their bytes (HITHERTO_USER_SHARE of the tenant's)",
+                    limit="user_share",
+                )
+            case "tenant":
+                return overloaded(
+                    "the running requests of this tenant have reached the limit of their bytes "
+                    "(HITHERTO_TENANT_SHARE of HITHERTO_MAX_BODY_BYTES)",
+                    limit="tenant_share",
+                )
         return overloaded(
             "the running requests have reached the limit of their bytes (HITHERTO_MAX_BODY_BYTES)",
             limit="max_body_bytes",

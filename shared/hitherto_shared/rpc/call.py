@@ -10,6 +10,7 @@ import grpc
 
 from hitherto_shared.auth.principal import Principal
 from hitherto_shared.database.tenancy import act_for
+from hitherto_shared.shares import work_for
 
 Context = grpc.aio.ServicerContext[Any, Any]
 """What handlers receive from gRPC."""
@@ -41,11 +42,12 @@ def maybe_current_call() -> Call | None:
 def enter(call: Call) -> None:
     """Make `call` the current one of this task (gRPC runs every call in a task of its own).
 
-    Its database access is on behalf of its tenant.
+    Its database access is on behalf of its tenant, and its share that of its tenant and person.
     """
     _current.set(call)
     _request_id.set(call.request_id)
     act_for(call.principal.tenant_id)
+    work_for(call.principal.user_id)
 
 
 def name_request(request_id: str) -> None:

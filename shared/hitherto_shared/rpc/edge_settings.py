@@ -12,6 +12,7 @@ class EdgeSettings(BaseSettings):
     max_concurrent_rpcs: int = Field(512, ge=1)
     max_body_bytes: int = Field(536_870_912, ge=1)
     tenant_share: float = Field(0.5, gt=0, le=1)
+    user_share: float = Field(0.25, gt=0, le=1)
     max_connections: int = Field(10_000, ge=0)
     max_streams_per_connection: int = Field(256, ge=1, le=2**31 - 1)
     max_connection_age_seconds: float = Field(3_600.0, ge=0)
@@ -20,7 +21,7 @@ class EdgeSettings(BaseSettings):
     keepalive_seconds: float = Field(60.0, ge=1)
     handshake_seconds: float = Field(10.0, gt=0)
     body_seconds: float = Field(10.0, gt=0)
-    stream_idle_seconds: float = Field(300.0, gt=0)
+    stream_idle_seconds: float = Field(60.0, gt=0)
     stream_unread_seconds: float = Field(60.0, gt=0)
     slow_call_ms: int = Field(1_000, ge=0)
 

@@ -35,10 +35,10 @@ from hitherto_shared.errors import (
     TooLate,
     invalid,
 )
-from hitherto_shared.offloading import beside_loop
+from hitherto_shared.offloading import beside_loop, in_thread
 from hitherto_shared.rpc.admission import Admission, Requirements, named, request_id
-from hitherto_shared.rpc.bodies import MAX_REQUEST_BYTES, WAIT_SECONDS, Bodies, Body
-from hitherto_shared.rpc.call import Context, current_call, maybe_current_call
+from hitherto_shared.rpc.bodies import MAX_BODY_BYTES, MAX_REQUEST_BYTES, WAIT_SECONDS, Bodies, Body
+from hitherto_shared.rpc.call import Context, maybe_current_call
 from hitherto_shared.rpc.decoding import COUNTED_BYTES, Decoder
 from hitherto_shared.rpc.edge_settings import EdgeSettings
 from hitherto_shared.rpc.observed_call import ObservedCall
@@ -46,6 +46,7 @@ from hitherto_shared.rpc.rates import Meter
 from hitherto_shared.rpc.repeated_lines import call_lines
 from hitherto_shared.rpc.slots import CallSlots, HealthSlots
 from hitherto_shared.rpc.status import abort, as_hitherto_error
+from hitherto_shared.shares import Owner, Shares, Turns, owner_at_work
 
 HEALTH = "/grpc.health.v1.Health/"
 REFLECTION = "/grpc.reflection."
@@ -95,13 +96,14 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
         self._settings = settings
         self._admission = admission
         self._needs = needs
-        self._places = CallSlots(settings.max_concurrent_rpcs, settings.tenant_share)
-        self._bodies = Bodies(settings.max_body_bytes, settings.tenant_share)
+        shares = (settings.tenant_share, settings.user_share)
+        self._places = CallSlots(Shares(settings.max_concurrent_rpcs, *shares))
+        self._bodies = Bodies(Shares(settings.max_body_bytes, *shares, least=MAX_BODY_BYTES))
         self._health = HealthSlots()
         # A health check never waits for room; the slots of a connection limit what it can send.
-        self._health_bodies = Bodies(sys.maxsize, 1.0)
+        self._health_bodies = Bodies(Shares(sys.maxsize, 1.0, 1.0))
         # Only one large body at a time: counting the elements of 4 MiB may take 50 MB.
-        self._large = asyncio.Lock()
+        self._large = Turns(Shares(1, 1.0, 1.0))
         self._handlers: dict[str, Any] = {}
 
     async def intercept_service(
@@ -193,10 +195,10 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
         """The slot of an admitted call, its body, and its meter, if any."""
         if method.needs is None:
             place = self._health.place(context.peer(), watch=method.name.endswith("/Watch"))
-            return place, self._health_bodies.body(""), None
+            return place, self._health_bodies.body(Owner("")), None
         meter = await self._admission.admit(method.needs, call.metadata, call.request_id)
-        tenant_id = current_call().principal.tenant_id
-        return self._places.place(tenant_id), self._bodies.body(tenant_id), meter
+        owner = owner_at_work()
+        return self._places.place(owner), self._bodies.body(owner), meter
 
     async def _request(
         self, method: _Method, body: Body, meter: Meter | None, context: Context
@@ -262,8 +264,8 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
             )
         if len(data) <= COUNTED_BYTES:
             return await beside_loop(len(data), method.decoder.decode, data)
-        async with self._large:
-            return await asyncio.to_thread(method.decoder.decode, data)
+        async with self._large.turn(owner_at_work()):
+            return await in_thread(method.decoder.decode, data)
 
     async def _checked(self, method: _Method, request: Any, context: Context) -> Any:
         """The request, checked against the rule."""

@@ -1,8 +1,8 @@
 """Limits concurrent calls: one slot for each; without one a call is refused, not queued.
 
 A call takes its slot once its caller is admitted, so that nobody without a credential can take one,
-and no tenant has more than its share. Health checks need no credential: they have slots of their
-own, few for each connection.
+and no tenant and no person has more than its share. Health checks need no credential: they have
+slots of their own, few for each connection.
 """
 
 from __future__ import annotations
@@ -11,55 +11,57 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from hitherto_shared.errors import Exhausted
+from hitherto_shared.shares import Owner, Shares
 
 HEALTH_CALLS_OF_A_CONNECTION = 8
 """Concurrent health checks and watches of one connection."""
 HEALTH_CALLS = 256
 """Concurrent health watches of all connections. Checks are not counted, because they end by
 themselves."""
+HEALTH_CALLS_OF_A_HOST = HEALTH_CALLS // 2
+"""Of those, the most of all connections from one address."""
 _RETRY_SECONDS = 1.0
 
 
 class CallSlots:
-    """Slots of calls, of which each tenant has a share at most."""
+    """Slots of calls, of which each tenant has a share at most, and each person in it."""
 
-    def __init__(self, number: int, share: float) -> None:
-        """All are free.
-
-        Args:
-            number: The number of slots.
-            share: The maximum share of one tenant, one slot at least.
-        """
-        self._free = number
-        self._most_of_one = max(1, int(number * share))
-        self._of_tenant: dict[str, int] = {}
+    def __init__(self, shares: Shares) -> None:
+        """All are free."""
+        self._shares = shares
 
     @contextmanager
-    def place(self, tenant_id: str) -> Iterator[None]:
-        """The slot of a call of this tenant, released on leaving the context.
+    def place(self, owner: Owner) -> Iterator[None]:
+        """The slot of a call of this owner, released on leaving the context.
 
         Raises:
-            Exhausted: All are taken, or all that the tenant may have.
+            Exhausted: All are taken, or all that the tenant or the person may have.
         """
-        if self._free <= 0:
-            raise overloaded(
-                "this process has reached its limit of concurrent calls",
-                limit="max_concurrent_rpcs",
-            )
-        taken = self._of_tenant.get(tenant_id, 0)
-        if taken >= self._most_of_one:
-            raise overloaded(
-                "this process has reached its limit of concurrent calls for this tenant: "
-                f"{self._most_of_one} (HITHERTO_TENANT_SHARE of HITHERTO_MAX_CONCURRENT_RPCS)",
-                limit="tenant_share",
-            )
-        self._free -= 1
-        self._of_tenant[tenant_id] = taken + 1
+        match self._shares.lacking(owner):
+            case "all":
+                raise overloaded(
+                    "this process has reached its limit of concurrent calls",
+                    limit="max_concurrent_rpcs",
+                )
+            case "tenant":
+                raise overloaded(
+                    "this process has reached its limit of concurrent calls for this tenant: "
+                    f"{self._shares.most_of_tenant} (HITHERTO_TENANT_SHARE of "
+                    "HITHERTO_MAX_CONCURRENT_RPCS)",
+                    limit="tenant_share",
+                )
+            case "person":
+                raise overloaded(
+                    "this process has reached its limit of concurrent calls for this user's own "
+                    f"credential: {self._shares.most_of_person} (HITHERTO_USER_SHARE of the "
+                    "tenant's)",
+                    limit="user_share",
+                )
+        self._shares.take(owner)
         try:
             yield
         finally:
-            self._free += 1
-            _count_down(self._of_tenant, tenant_id)
+            self._shares.give_back(owner)
 
 
 class HealthSlots:
@@ -67,6 +69,7 @@ class HealthSlots:
 
     def __init__(self) -> None:
         self._of_peer: dict[str, int] = {}
+        self._of_host: dict[str, int] = {}
         self._watches = 0
 
     @contextmanager
@@ -83,24 +86,30 @@ class HealthSlots:
                 "this connection has reached its limit of open health checks",
                 limit="health_calls_of_a_connection",
             )
-        if watch and self._watches >= HEALTH_CALLS:
+        host = peer.rpartition(":")[0]
+        of_host = self._of_host.get(host, 0)
+        if watch and (
+            self._watches >= HEALTH_CALLS or (limited and of_host >= HEALTH_CALLS_OF_A_HOST)
+        ):
             raise overloaded(
                 "the limit of open health watches is reached; Check is still answered",
                 limit="health_watches",
             )
         self._of_peer[peer] = self._of_peer.get(peer, 0) + 1
         self._watches += watch
+        self._of_host[host] = of_host + watch
         try:
             yield
         finally:
             self._watches -= watch
             _count_down(self._of_peer, peer)
+            _count_down(self._of_host, host, watch)
 
 
-def _count_down(counts: dict[str, int], key: str) -> None:
-    counts[key] -= 1
-    if not counts[key]:
-        del counts[key]
+def _count_down(counts: dict[str, int], key: str, by: int = 1) -> None:
+    left = counts.pop(key, 0) - by
+    if left > 0:
+        counts[key] = left
 
 
 def overloaded(why: str, *, limit: str) -> Exhausted:

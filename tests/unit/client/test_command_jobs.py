@@ -240,6 +240,14 @@ class TestHealth:
         services = {s["service"]: s for s in json.loads(capsys.readouterr().out)["services"]}
         assert services["extraction"]["without"] == ["language-model"]
 
+    def test_a_full_disk(self, fakes: Fakes, capsys: pytest.CaptureFixture[str]) -> None:
+        fakes.writes.health.set("storage", health_pb2.HealthCheckResponse.NOT_SERVING)
+        assert main(["health"]) == 0
+        out, err = capsys.readouterr()
+        assert "serving without storage" in out
+        assert "the disk of the database is full" in err
+        assert "hitherto jobs" not in err
+
     def test_both_serve(self, fakes: Fakes, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["health"]) == 0
         assert capsys.readouterr().out.count("serving") == 2

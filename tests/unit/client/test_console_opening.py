@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import stat
 from pathlib import Path
 
 import pytest
 
 from hitherto_client import AsyncHitherto
+from hitherto_client.command import main
 from hitherto_client.console import sessions as limits
 from hitherto_client.console.opening import (
     ConsoleTarget,
@@ -83,7 +87,9 @@ async def test_sessions_end_after_half_a_day_in_any_case(tmp_path: Path) -> None
     for _ in range(int(limits.LONGEST_SECONDS // 1_000)):
         assert await sessions.find(session.id)
         clock.seconds += 1_000
-    clock.seconds += 1_000
+    # Not by idleness: it was used a moment ago.
+    assert await sessions.find(session.id)
+    clock.seconds += limits.LONGEST_SECONDS % 1_000 + 1
     assert await sessions.find(session.id) is None
 
 
@@ -98,6 +104,64 @@ async def test_sessions_are_bounded(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     found = [await sessions.find(session.id) for session in begun]
     assert [one and one.id for one in found] == [None, *(one.id for one in begun[1:])]
     await sessions.close()
+
+
+async def test_many_sessions_of_one_credential_end_nobody_else_s(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(limits, "MOST_SESSIONS", 5)
+    clock = Clock()
+    sessions = ConsoleSessions(ConsoleTarget(), tmp_path, clock)
+
+    async def begin(credential: str) -> str:
+        clock.seconds += 1
+        return (await sessions.begin(credential, AsyncHitherto(), RIGHTS)).id
+
+    bob, cleo = await begin("mk_bob"), await begin("mk_cleo")
+    # A token is another one every hour, and its owner is the same.
+    many = [await begin(token({"sub": "ana", "iss": "i", "exp": number})) for number in range(20)]
+    assert await sessions.find(bob)
+    assert await sessions.find(cleo)
+    assert [bool(await sessions.find(each)) for each in many] == [False] * 17 + [True] * 3
+    # Of another issuer it is somebody else.
+    assert await sessions.find(await begin(token({"sub": "ana", "iss": "j"})))
+    assert [bool(await sessions.find(each)) for each in many[-3:]] == [False, True, True]
+    assert not any(word in written_in(tmp_path) for word in (b"ana", b"mk_bob"))
+    await sessions.close()
+
+
+def written_in(directory: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in directory.rglob("*") if path.is_file())
+
+
+def token(claims: dict[str, object]) -> str:
+    payload = base64.urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip("=")
+    return f"head.{payload}.signature"
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o755, 0o770, 0o701, 0o1777])
+def test_a_directory_open_to_others_is_refused(tmp_path: Path, mode: int) -> None:
+    directory = tmp_path / "sessions"
+    directory.mkdir()
+    directory.chmod(mode)
+    with pytest.raises(ValueError, match=f"chmod 700 {directory}"):
+        ConsoleSessions(ConsoleTarget(), directory)
+    directory.chmod(0o700)
+    ConsoleSessions(ConsoleTarget(), directory)
+
+
+def test_a_new_directory_is_its_owner_s_alone(tmp_path: Path) -> None:
+    directory = tmp_path / "deep" / "sessions"
+    ConsoleSessions(ConsoleTarget(), directory)
+    assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+
+
+def test_the_command_refuses_a_directory_open_to_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tmp_path.chmod(0o777)
+    assert main(["console", "--listen", "127.0.0.1:0", "--sessions", str(tmp_path)]) == 2
+    assert "--sessions cannot be used: other users can use" in capsys.readouterr().err
 
 
 async def test_sessions_of_one_process_end_with_it() -> None:

@@ -484,4 +484,7 @@ def test_health_tells_a_draining_service(client: Hitherto, fakes: Fakes) -> None
 
 def test_health_names_what_a_service_lacks(client: Hitherto, fakes: Fakes) -> None:
     fakes.writes.health.set("language-model", 2)
-    assert client.health()["extraction"].without == ("language-model",)
+    for service in (fakes.writes, fakes.reads):
+        service.health.set("storage", 2)
+    assert client.health()["extraction"].without == ("language-model", "storage")
+    assert client.health()["retrieval"].without == ("storage",)

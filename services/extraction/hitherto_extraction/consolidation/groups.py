@@ -1,4 +1,4 @@
-"""Groups memories that may be merged: same tag, compatible types, at most 20."""
+"""Groups memories that may be merged: same tag, compatible types, at most 20, nearness."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+import numpy as np
+
 from hitherto_extraction.storage.consolidation import ConsolidationMark, Member
 from hitherto_shared.offloading import end_if_given_up
 
 MAX_ORIGINALS = 20
 """Maximum memories in one model call."""
 
+_COMPARED_AT_ONCE = 256
 _GO_TOGETHER = frozenset("preference feedback fact learning".split())
 """Types that models confuse. The others have rules of their own: context decays, decisions never
 do, goals are achieved, personal details may be sealed."""
@@ -26,28 +29,60 @@ class Group:
     members: tuple[Member, ...]
 
 
-def plan_groups(members: Sequence[Member], *, taken: Collection[UUID]) -> list[Group]:
+def plan_groups(
+    members: Sequence[Member], *, taken: Collection[UUID], nearness: float | None
+) -> list[Group]:
     """Divide the memories of one tag into groups of at least two, each of one level of trust.
 
     Args:
         members: The memories, the oldest first.
         taken: Those that are in another group of this run.
+        nearness: The cosine from which two belong into one group, directly or through others; None:
+            all do. A memory without a vector belongs to all others without one.
 
     Raises:
         GivenUp: It runs in a thread, and nobody waits for it any more.
     """
     alike: defaultdict[tuple[str, str], list[Member]] = defaultdict(list)
     for member in members:
-        end_if_given_up()
         if member.memory_id not in taken:
             kind = "*" if member.type in _GO_TOGETHER else member.type
             alike[kind, member.origin].append(member)
     return [
         Group(tuple(chunk))
         for found in alike.values()
-        for start in range(0, len(found), MAX_ORIGINALS)
-        if len(chunk := found[start : start + MAX_ORIGINALS]) > 1
+        for near in ([found] if nearness is None else _clusters(found, nearness))
+        for start in range(0, len(near), MAX_ORIGINALS)
+        if len(chunk := near[start : start + MAX_ORIGINALS]) > 1
     ]
+
+
+def _clusters(members: Sequence[Member], nearness: float) -> list[list[Member]]:
+    """The memories that are near each other, each cluster in the order of the memories."""
+    leader = list(range(len(members)))
+
+    def first(number: int) -> int:
+        while leader[number] != number:
+            leader[number] = leader[leader[number]]
+            number = leader[number]
+        return number
+
+    plain = [number for number, each in enumerate(members) if each.vector is None]
+    for number in plain[1:]:
+        leader[number] = plain[0]
+    known = [number for number, each in enumerate(members) if each.vector is not None]
+    if known:
+        rows = np.stack([members[each].vector.to_numpy().astype(np.float32) for each in known])  # type: ignore[union-attr]
+        for start in range(0, len(known), _COMPARED_AT_ONCE):
+            end_if_given_up()
+            cosines = rows[start : start + _COMPARED_AT_ONCE] @ rows.T
+            for one, other in np.argwhere(cosines >= nearness).tolist():
+                older, newer = sorted((first(known[start + one]), first(known[other])))
+                leader[newer] = older
+    found: defaultdict[int, list[Member]] = defaultdict(list)
+    for number, member in enumerate(members):
+        found[first(number)].append(member)
+    return list(found.values())
 
 
 def fit_together(type_: str, other: str) -> bool:
@@ -64,7 +99,14 @@ def fingerprint(members: Iterable[tuple[UUID, str]]) -> bytes:
     return digest.digest()
 
 
-def mark_of(tag: str, members: Iterable[Member]) -> ConsolidationMark:
+def group_fingerprint(group: Group) -> bytes:
+    """The fingerprint of a group."""
+    return fingerprint((each.memory_id, each.content) for each in group.members)
+
+
+def mark_of(
+    tag: str, members: Iterable[Member], answered: Iterable[bytes] = ()
+) -> ConsolidationMark:
     """The record of a tag after consolidation."""
     left = [(each.memory_id, each.content) for each in members if tag in each.tags]
-    return ConsolidationMark(tag, fingerprint(left), len(left))
+    return ConsolidationMark(tag, fingerprint(left), len(left), list(answered))

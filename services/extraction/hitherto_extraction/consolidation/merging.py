@@ -117,7 +117,7 @@ def merged_row(
     merge could make them decay.
     """
     held = [each.memory for each in originals]
-    conversations = {each.conversation_id for each in held}
+    first = min(held, key=lambda each: (each.valid_from, each.created_at))
     highest = max(each.importance for each in held)
     return {
         "memory_id": memory_id,
@@ -137,7 +137,7 @@ def merged_row(
         "context": _agreed([each.context for each in held]),
         "metadata": _agreed([each.metadata for each in held]),
         "sensitive": any(each.sensitive for each in held),
-        "conversation_id": conversations.pop() if len(conversations) == 1 else None,
+        "conversation_id": first.conversation_id,
         "valid_from": min(each.valid_from for each in held),
         "valid_to": None,
         "expires_at": None,
@@ -145,6 +145,7 @@ def merged_row(
         "superseded_by": None,
         "supersedes": [each.memory_id for each in held],
         "challenges": [],
+        "may_replace": [],
         "at": at,
         "job_id": job_id,
     }

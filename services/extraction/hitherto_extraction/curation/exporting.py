@@ -1,9 +1,10 @@
 """Exports all data of a user (H2) as JSON lines, closed by a manifest.
 
-One line is one row: `{"table": "memories", "row": {...}}`. The tables are read from the catalogue,
-so that none can be missed. Each comes after those that it refers to, so that an import can store
-row by row. All of it is one snapshot, and memory holds no more than a few rows and pieces at a
-time.
+One line is one row: `{"table": "memories", "row": {...}}`. The first has `"manifest":true` beside
+it, and the last is the manifest itself, so that a file says whether it is whole. The tables are
+read from the catalogue, so that none can be missed. Each comes after those that it refers to, so
+that an import can store row by row. All of it is one snapshot, and memory holds no more than a few
+rows and pieces at a time.
 
 The snapshot does not show an erasure that begins meanwhile. Before each piece, another connection
 therefore checks that the user's state is still that of the snapshot.
@@ -323,11 +324,21 @@ class Exporting:
             opening = _ExportLines(scope, key if isinstance(key, UserKey) else None, self.replies)
             async with aclosing(self._lines(connection, opening, tables, counts)) as lines:
                 async for line in lines:
-                    held += line
+                    held += line if total or held else _announcing(line)
                     while len(held) >= PIECE_BYTES:
                         await hand_over(PIECE_BYTES)
-        if held:
-            await hand_over(len(held))
+            if total or held:
+                so_far = digest.copy()
+                so_far.update(held)
+                told = {
+                    "created_at": created_at.isoformat(),
+                    "counts": {table: count for table, count in counts.items() if count},
+                    "sha256": so_far.hexdigest(),
+                }
+                held += _line(exports.MANIFEST, told)
+                counts[exports.MANIFEST] = 1
+        while held:
+            await hand_over(PIECE_BYTES)
         await going.put(Manifest(created_at, counts, total, digest.hexdigest()))
 
     async def _lines(
@@ -360,3 +371,8 @@ def _line(table: str, row: str | dict[str, Any], lost: bool = False) -> bytes:
     return f'{{"table":{json.dumps(table)},"row":{row}{mark}}}\n'.encode(
         "utf-8", "backslashreplace"
     )
+
+
+def _announcing(line: bytes) -> bytes:
+    """The first line, which says that the last one is the manifest."""
+    return line.removesuffix(b"}\n") + b',"manifest":true}\n'

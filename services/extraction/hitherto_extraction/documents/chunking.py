@@ -29,6 +29,10 @@ _END = re.compile(
     rf"(?:(?<![.!?…‽؟۔])[.!?…‽؟۔]++[{_CLOSERS}]*+(?=\s)|[。！？｡．]++[{_CLOSERS}]*+|[।॥။។៕]++|\n)"
     r"(?P<space>\s*+)"
 )
+# What each of these begins with.
+_STOP = re.compile(r"[.!?…‽؟۔。！？｡．।॥។៕\n]")
+_WINDOW = 64 * 1024
+"""Characters that are searched at once: no other thread runs meanwhile."""
 _SOFT = frozenset(",;:)]}、，；：）」』・–—")
 
 
@@ -72,12 +76,26 @@ def _is_settled(chunk: str) -> bool:
 def _pieces(text: str) -> Iterator[tuple[int, int]]:
     """The sentences of a text, with the white space after them; overlong ones in parts."""
     start = 0
-    for match in _END.finditer(text):
+    for match in _ends(text):
         if _ends_sentence(text, match):
             yield from _parts(text, start, match.end())
             start = match.end()
     if start < len(text):
         yield from _parts(text, start, len(text))
+
+
+def _ends(text: str) -> Iterator[re.Match[str]]:
+    """Every match of `_END`."""
+    at = 0
+    while at < len(text):
+        stop = _STOP.search(text, at, at + _WINDOW)
+        if stop is None:
+            at += _WINDOW
+        elif (match := _END.match(text, stop.start())) is None:
+            at = stop.end()
+        else:
+            yield match
+            at = match.end()
 
 
 def _ends_sentence(text: str, match: re.Match[str]) -> bool:

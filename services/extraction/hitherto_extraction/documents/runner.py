@@ -7,7 +7,6 @@ skipped.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import Counter, defaultdict, deque
 from collections.abc import Mapping, Sequence
@@ -35,6 +34,7 @@ from hitherto_shared.embeddings.protocol import Embedder, Vector
 from hitherto_shared.identifiers import uuid7
 from hitherto_shared.model_api import ModelError, ModelUnavailable
 from hitherto_shared.models import Scope
+from hitherto_shared.offloading import in_thread
 from hitherto_shared.text.normalise import fold
 from hitherto_shared.text.terms import count_terms
 
@@ -142,7 +142,7 @@ class Ingestion:
             if document is None or document.ingested_hash == document.content_hash:
                 group.append(PreparedDocument(document_id))
                 continue
-            prepared = await asyncio.to_thread(_made_of, document, heading_before, there)
+            prepared = await in_thread(_made_of, document, heading_before, there)
             group.append(prepared)
             texts += len(prepared.terms)
             if texts >= _ENOUGH_TEXTS:

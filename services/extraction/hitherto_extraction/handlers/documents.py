@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 from collections.abc import Sequence
@@ -23,6 +22,7 @@ from hitherto_extraction.storage.documents import IncomingDocument
 from hitherto_shared.convert import job_message
 from hitherto_shared.database.pool import Database
 from hitherto_shared.database.user_rows import UserRows
+from hitherto_shared.offloading import in_thread
 from hitherto_shared.rpc.call import Context
 from hitherto_shared.validation import Checks
 
@@ -58,7 +58,7 @@ class DocumentIngestionCalls:
         """Store documents durably; one job indexes them."""
         checks, user_id = checks_of(request)
         # Checking a full batch takes seconds, which would block the event loop.
-        batch = await asyncio.to_thread(read_documents, checks, request.documents)
+        batch = await in_thread(read_documents, checks, request.documents)
         for i, document in enumerate(batch):
             if request.refresh_only and document.expires_at is None:
                 checks.add(f"documents[{i}].expires_at", "is required with refresh_only")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
 from dataclasses import dataclass
 from uuid import UUID
@@ -41,7 +40,7 @@ from hitherto_shared.convert import (
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.errors import Unavailable
 from hitherto_shared.models import Entity, Job, Memory
-from hitherto_shared.offloading import beside_loop
+from hitherto_shared.offloading import beside_loop, in_thread
 from hitherto_shared.paging import PageTokens
 from hitherto_shared.rpc.call import Context, current_call, seconds_left
 from hitherto_shared.validation import Checks
@@ -50,6 +49,7 @@ KINDS = (
     "memory-extraction",
     "document-ingestion",
     "consolidation",
+    "reconciliation",
     "decay",
     "retention",
     "reembedding",
@@ -110,7 +110,7 @@ class ExtractionHandlers(
         async def accept(request: pb.StreamTranscriptsRequest) -> None:
             nonlocal position
             checks = Checks()
-            transcript = await asyncio.to_thread(read_one_transcript, checks, request)
+            transcript = await in_thread(read_one_transcript, checks, request)
             accepted = await self.intake.submit(
                 current_call().principal.tenant_id,
                 [transcript],
@@ -134,7 +134,7 @@ class ExtractionHandlers(
     ) -> pb.PreviewExtractionResponse:
         """Show what a transcript would teach."""
         checks = Checks()
-        transcript = await asyncio.to_thread(read_one_transcript, checks, request)
+        transcript = await in_thread(read_one_transcript, checks, request)
         self.answering.admit_read(checks, request)
         lesson = await self.preview.show(
             current_call().principal.scope(transcript.user_id),
@@ -149,7 +149,7 @@ class ExtractionHandlers(
         """Accept messages of an ongoing conversation."""
         checks, user_id = checks_of(request)
         conversation_id = checks.identifier("conversation_id", request.conversation_id)
-        messages = await asyncio.to_thread(
+        messages = await in_thread(
             read_messages, checks, "messages", request.messages, conversation_id
         )
         call = self.answering.admit(checks, user_id, request)

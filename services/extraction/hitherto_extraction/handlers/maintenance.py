@@ -83,7 +83,7 @@ class MaintenanceHandlers(maintenance_service_pb2_grpc.MaintenanceServiceService
         checks = Checks()
         named = checks.identifier("tag", request.tag, required=False)
         user_id, identity = self._admit(checks, request)
-        work = await self.upkeep.consolidate(
+        work = self.upkeep.consolidate(
             current_call().principal.tenant_id,
             user_id=user_id,
             tag=tag_key(named) or named or None,

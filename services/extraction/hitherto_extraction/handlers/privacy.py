@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -28,6 +28,7 @@ from hitherto_extraction.handlers.answering import (
     checks_of,
     read_update_mask,
 )
+from hitherto_extraction.handlers.incoming_export import pieces_of_export
 from hitherto_extraction.pipeline.message_removal import delete_conversation
 from hitherto_extraction.restoring.call import ImportCall
 from hitherto_extraction.restoring.importing import Importing
@@ -39,7 +40,7 @@ from hitherto_shared.convert import timestamp
 from hitherto_shared.database.audit_log import AuditEvent
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.user_rows import UserRows
-from hitherto_shared.errors import TooLate, invalid
+from hitherto_shared.errors import invalid
 from hitherto_shared.paging import PageTokens
 from hitherto_shared.rpc.call import Context, current_call, seconds_left
 from hitherto_shared.validation import Checks
@@ -48,8 +49,6 @@ ERASE_SECONDS = 300.0
 """An erasure takes as long as there is data to erase; a caller's deadline may be shorter."""
 EXPORT_SECONDS = 3_600.0
 """Time limit for a caller to send or receive an export."""
-PATIENCE_SECONDS = 30.0
-"""How long an import waits for the next piece: only a few run at once."""
 CLEAR_SECONDS = 300.0
 """Clearing takes as long as there is data to clear; a caller's deadline may be shorter."""
 MAX_DAYS = 36_500
@@ -134,7 +133,7 @@ class PrivacyHandlers(privacy_service_pb2_grpc.PrivacyServiceServicer):
         now = asyncio.get_running_loop().time()
         ends = now + seconds_left(context, EXPORT_SECONDS)
         call = ImportCall(principal, principal.scope(user_id), identity, ends)
-        async with aclosing(_pieces(first, requests, user_id)) as pieces:
+        async with aclosing(pieces_of_export(first, requests, user_id)) as pieces:
             made = await self.importing.run(call, pieces)
         assert made.position is not None
         return pb.ImportUserResponse(
@@ -278,35 +277,6 @@ class PrivacyHandlers(privacy_service_pb2_grpc.PrivacyServiceServicer):
             )
 
         return await self.answering.read(work, context)
-
-
-async def _pieces(
-    first: pb.ImportUserRequest, requests: AsyncIterator[pb.ImportUserRequest], user_id: str
-) -> AsyncGenerator[bytes]:
-    yield first.data
-    while (request := await _next(requests)) is not None:
-        checks = Checks()
-        if checks.identifier("user_id", request.user_id) != user_id:
-            checks.add("user_id", "must be that of the first message of the stream")
-        checks.done()
-        yield request.data
-
-
-async def _next(requests: AsyncIterator[pb.ImportUserRequest]) -> pb.ImportUserRequest | None:
-    """The next piece; None after the last.
-
-    Raises:
-        TooLate: The caller sent nothing for too long.
-    """
-    try:
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            return await anext(requests, None)
-    except TimeoutError:
-        raise TooLate(
-            f"nothing of the export came for {PATIENCE_SECONDS:g} seconds; what was stored stays, "
-            "call ImportUser again from the start of the file",
-            reason="DEADLINE_EXCEEDED",
-        ) from None
 
 
 def _receipt(receipt: Receipt) -> privacy_pb2.EraseReceipt:

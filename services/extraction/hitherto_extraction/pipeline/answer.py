@@ -114,8 +114,8 @@ class ForgottenItem:
 class ProfileItem:
     """A value of the profile that was said, or that `ended`.
 
-    `in_own_words` marks one in the form of earlier prompts, which cites no words: the user must have
-    said the value itself.
+    `in_own_words` marks one in the form of earlier prompts, which cites no words: the user must
+    have said the value itself.
     """
 
     cited: Cited

@@ -237,11 +237,16 @@ class _Check:
         """The values of an object `profile`, which earlier prompts asked for."""
         given = without_pairs(clean(value)) if value else {}
         cited = self.cited("profile", value or {})
-        return [
+        found = [
             ProfileItem(cited, path, leaf, in_own_words=not cited.quote)
             for field in _FIELDS["profile"]
             for path, leaf in _leaves(given.get(field), (field,))
+            if (field in _WITHOUT_KEYS) == (len(path) == 1)
         ]
+        if value and not found:
+            self.dropped += 1
+            self.odd += 1
+        return found
 
     def cited(self, item: str, raw: Mapping[str, Any]) -> Cited:
         return Cited(item, self.source_ids(raw), text_of(raw.get("quote")))

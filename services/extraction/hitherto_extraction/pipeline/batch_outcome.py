@@ -98,14 +98,14 @@ class OutcomeWriting:
         if profile.version:
             await profiles.mark_extracted(self.user)
 
-    async def write_behaviour(self, at: datetime, *, placed: bool) -> None:
-        """Learn from how the user wrote; `placed` if the time zone is known."""
+    async def write_behaviour(self, at: datetime) -> None:
+        """Learn from how the user wrote."""
         said = self.outcome.witnesses.messages
         seen = await beside_loop(
             sum(len(message.content) for message in said),
             behaviour.observe,
             said,
-            self.outcome.time_zone if placed else None,
+            self.outcome.time_zone,
         )
         if seen:
             known = await preferences.read_preferences(self.user)

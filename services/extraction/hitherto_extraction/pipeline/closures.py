@@ -138,6 +138,8 @@ def _end_late(draft: Draft, made: Creation | None, known: CurrentMemory) -> str 
     """Close a statement older than the one it contradicts: it held until that one began."""
     if made is None or made.status == "quarantined":
         return "refused_late"
+    if outranks(made.evidence.origin, known.origin):
+        return "refused_by_trust"
     ended_by = [*made.ended_by, (known.memory_id, max(known.valid_from, made.valid_from))]
     ended = replace(made, status="contradicted", ended_by=tuple(dict.fromkeys(ended_by)))
     draft.replace_creation(made, ended)
@@ -203,6 +205,8 @@ def _forgetting(draft: Draft, item: ForgottenItem) -> Ending | None:
             return "refused_unknown"
         if evidence.said_at < held.said_at:
             return "refused_late"
+        # The request names the matter: what hides messages behind forgotten memories hides it too.
+        draft.note_sources(held.memory_id, evidence)
         after = replace(held, version=held.version + 1, status="forgotten")
         draft.rewrite(held, after, "forgotten", "the user asked to forget it")
         return None

@@ -234,7 +234,7 @@ class Commit:
                 crowding=self.crowding if for_job else None,
             ),
             learning.write_summary(around.summary),
-            learning.write_behaviour(around.at, placed=around.summary.knows_time_zone),
+            learning.write_behaviour(around.at),
         ]
         if for_job:
             writing.append(_finish(user, held, outcome, result))

@@ -11,13 +11,13 @@ them, unless one of the two memories is sensitive: joining those would leave sea
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from hitherto_extraction.storage.sealed_rows import SENSITIVE_TYPES
 from hitherto_shared.models import CURRENT_STATUSES
 from hitherto_shared.text.normalise import fold, normalized
 
@@ -52,7 +52,7 @@ class Neighbour:
 
 
 def find_duplicate(
-    new_type: str, new_content: str, neighbours: Sequence[Neighbour]
+    new_type: str, new_content: str, neighbours: Sequence[Neighbour], *, sensitive: bool = False
 ) -> Neighbour | None:
     """The known memory that already states the new statement, or None.
 
@@ -65,6 +65,7 @@ def find_duplicate(
         new_content: Its text.
         neighbours: The candidates, of one user, in any order. Statuses other than
             `CANDIDATE_STATUSES` are skipped.
+        sensitive: Whether the new statement is.
 
     Returns:
         The duplicate; what follows from its status and origin is the caller's decision.
@@ -73,7 +74,7 @@ def find_duplicate(
         known
         for known in neighbours
         if known.status in CANDIDATE_STATUSES
-        and _may_join(new_type, known)
+        and (known.type == new_type or not (known.sensitive or sensitive))
         and same_words(new_content, known.content)
     ]
     return max(found, key=lambda known: _rank(known, new_type)) if found else None
@@ -83,12 +84,6 @@ def find_forgotten(neighbours: Sequence[Neighbour], threshold: float) -> Neighbo
     """The forgotten memory that a statement is nearest to, by its vector; None if none is near."""
     near = [each for each in neighbours if each.status == "forgotten" and each.is_near(threshold)]
     return max(near, key=lambda each: each.cosine or 0.0) if near else None
-
-
-def _may_join(new_type: str, known: Neighbour) -> bool:
-    if known.type == new_type:
-        return True
-    return not (known.sensitive or known.type in SENSITIVE_TYPES or new_type in SENSITIVE_TYPES)
 
 
 def _rank(known: Neighbour, new_type: str) -> tuple[int, bool, datetime, int]:
@@ -115,9 +110,13 @@ def is_marked(text: str) -> bool:
 
 
 def _plain(text: str) -> str:
-    """The text without case, punctuation and the width of its spaces."""
+    """The text without case, punctuation and the width of its spaces.
+
+    Signs with a meaning stay: C++ is not C#, 20% not 20, and -5 not 5.
+    """
+    text = _MINUS.sub("\u2212", text)
     if text.isascii():
-        words = "".join(ch if ch.isalnum() else " " for ch in text.lower())
+        words = text.lower().translate(_ASCII_SEPARATORS)
     else:
         folded = normalized("NFKC", normalized("NFKC", text).casefold())
         words = "".join(" " if _separates(ch) else ch for ch in folded)
@@ -125,4 +124,11 @@ def _plain(text: str) -> str:
 
 
 def _separates(ch: str) -> bool:
-    return unicodedata.category(ch)[0] in "PZ"
+    kind = unicodedata.category(ch)
+    return (kind[0] in "PZC" and ch not in _SIGNS) or kind == "Sk"
+
+
+_SIGNS = "#%&@‰"
+"""Punctuation that is part of a name or a number."""
+_MINUS = re.compile(r"(?<!\S)-(?=\d)")
+_ASCII_SEPARATORS = {code: " " for code in range(128) if _separates(chr(code))}

@@ -107,6 +107,10 @@ _WHY: Mapping[str, str] = {
     "refused_over_cap": "too many changes at once",
     "refused_over_daily_cap": "too many changes within a day",
     "kept_forgotten": "it was to be forgotten",
+    "refused_sensitive": "one of the two is to be kept secret, and the other is not",
+    "refused_undone": "somebody has undone it before",
+    "refused_past": "it is told as past, and stays true",
+    "refused_unchanged": "it is so already",
     "refused_form": "a profile does not take such a value there",
 }
 
@@ -179,6 +183,11 @@ class Plan:
         """
         status, words = self.after[memory_id]
         return words if status in CURRENT_STATUSES else None
+
+    def successor_of(self, memory_id: UUID) -> UUID | None:
+        """The memory by which the plan replaces one."""
+        found = (each.superseded_by for each in self.closures if each.before.memory_id == memory_id)
+        return next(found, None)
 
     @property
     def refused(self) -> Counter[str]:

@@ -77,7 +77,7 @@ def make_plan(situation: Situation) -> Plan:
 def _change(draft: Draft) -> None:
     """Apply updates and endings: all of them, or none above the limit."""
     changes, endings = updates.permitted(draft), closures.permitted(draft)
-    why = draft.situation.room.refuses(len(changes) + len(endings))
+    why = draft.situation.room.refuses(len(endings), len(changes))
     if why is not None:
         for change in changes:
             updates.set_aside(draft, change, why)
@@ -103,7 +103,8 @@ class _Statements:
         evidence = draft.situation.witnesses.for_new(item.source_ids, item.origin)
         suspect = trust.is_suspect((item.content, item.detail), trusted=evidence.trusted)
         near = self._near(item, suspect)
-        duplicate = find_duplicate(item.type, item.content, near)
+        sensitive = is_sensitive(item.type, marked=False)
+        duplicate = find_duplicate(item.type, item.content, near, sensitive=sensitive)
         if duplicate is None:
             self._add_other(item, evidence, suspect, near)
         elif (twin := draft.creation_of(duplicate.memory_id)) is not None:

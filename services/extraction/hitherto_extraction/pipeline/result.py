@@ -97,6 +97,15 @@ class Result:
             refusals=[*self.refusals, *map(asdict, refused)][:MAX_REFUSALS],
         )
 
+    def refusing(self, refused: Sequence[Refused]) -> Result:
+        """Add changes that are not made."""
+        return replace(
+            self,
+            dropped_items=self.dropped_items + len(refused),
+            counts=_added(self.counts, Counter(each.reason for each in refused)),
+            refusals=[*self.refusals, *map(asdict, refused)][:MAX_REFUSALS],
+        )
+
     def with_counts(self, counts: Mapping[str, int]) -> Result:
         """Add counts of what has no field of its own."""
         return replace(self, counts=_added(self.counts, counts))

@@ -80,7 +80,7 @@ def refine(draft: Draft, change: Change) -> None:
 def set_aside(draft: Draft, change: Change, why: str) -> None:
     """Refuse an update that exceeds the limit on changes."""
     known = draft.now[change.after.memory_id]
-    _stand_beside(draft, change.position, change.update, known, why)
+    _stand_beside(draft, change.position, change.update, known, why, change.evidence)
 
 
 def _check(draft: Draft, position: int, update: UpdatedItem) -> Change | None:
@@ -101,7 +101,7 @@ def _check(draft: Draft, position: int, update: UpdatedItem) -> Change | None:
     reworded = update.content is not None and not same_words(known.content, update.content)
     wording = update.detail or update.content or ""
     if reworded and strange(wording, [whole(known), *evidence.words], evidence.days):
-        _stand_beside(draft, position, update, known, "refused_digits")
+        _stand_beside(draft, position, update, known, "refused_digits", evidence)
         return None
     if evidence.said_at < known.said_at:
         draft.note_sources(known.memory_id, evidence)
@@ -136,10 +136,19 @@ def _importance(draft: Draft, known: CurrentMemory, wanted: float | None) -> flo
 
 
 def _stand_beside(
-    draft: Draft, position: int, update: UpdatedItem, known: CurrentMemory, why: str
+    draft: Draft,
+    position: int,
+    update: UpdatedItem,
+    known: CurrentMemory,
+    why: str,
+    evidence: Evidence | None = None,
 ) -> None:
-    """Store the new words of a refused update as a memory that may replace the known one."""
-    evidence = draft.situation.witnesses.for_new(update.cited.source_ids or (), None)
+    """Store the new words of a refused update as a memory that may replace the known one.
+
+    Without evidence for the change, its origin is that of the messages it cites.
+    """
+    if evidence is None:
+        evidence = draft.situation.witnesses.for_new(update.cited.source_ids or (), None)
     if trust.is_suspect((update.content or "", update.detail), trusted=evidence.trusted):
         why = "refused_instruction"
     elif may_change(evidence, known):

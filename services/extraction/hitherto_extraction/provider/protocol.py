@@ -48,6 +48,7 @@ class Batch:
 
 EXTRACTION = "extraction"
 CONSOLIDATION = "consolidation"
+RECONCILIATION = "reconciliation"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +57,8 @@ class Prompt:
 
     A language model reads `system` and `user`; the offline extractor reads `batch`. Both answer
     with the JSON object described in docs/extraction.md. `task` selects the request: what is worth
-    remembering of a conversation, or which memories say the same; the batch of a consolidation
-    holds memories and no messages.
+    remembering of a conversation, which memories say the same, or what a change means for others;
+    the batches of the last two hold memories and no messages.
     """
 
     system: str

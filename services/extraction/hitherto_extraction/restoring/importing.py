@@ -36,9 +36,13 @@ from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.errors import Exhausted, NotPermitted, WrongState
+from hitherto_shared.shares import Owner, Shares
 
-AT_ONCE = 4
+AT_ONCE = 8
 """Imports in one process; each holds up to a few lines of 16 MiB in memory."""
+_OF_TENANT = 0.5
+_OF_PERSON = 0.25
+"""The share of the tenant's imports that one person may run: one."""
 GROUP_RECORDS = 200
 GROUP_BYTES = 512 * 1024
 _RETRY_SECONDS = 5.0
@@ -69,7 +73,7 @@ class Importing:
     keys: UserKeys
     installation: UserSettings
     message_vectors: bool
-    _running: int = 0
+    _running: Shares = field(default_factory=lambda: Shares(AT_ONCE, _OF_TENANT, _OF_PERSON))
 
     async def run(self, call: ImportCall, pieces: AsyncIterator[bytes]) -> Imported:
         """Import the pieces of an export.
@@ -78,22 +82,28 @@ class Importing:
             InvalidRequest: A record is invalid; groups before its own stay.
             WrongState: The user holds other data, was erased, or has memory switched off.
             NotPermitted: A person's credential imports statements of the operator.
-            Exhausted: Too many imports are running here.
+            Exhausted: Too many imports are running here, or of the tenant or the person.
             TooLate: The deadline passed; what was stored stays.
             EncryptionNotConfigured: The export's user had encryption on, and there is no key here.
             KeyServiceUnavailable: A key-management service does not answer.
         """
-        if self._running >= AT_ONCE:
+        owner = Owner(call.principal.tenant_id, call.principal.user_id)
+        if lacking := self._running.lacking(owner):
+            whose = {
+                "all": "",
+                "tenant": " of this tenant",
+                "person": " with this user's credential",
+            }
             raise Exhausted(
-                "too many imports are running: try again later",
+                f"too many imports{whose[lacking]} are running: try again later",
                 reason="OVERLOADED",
                 retry_after=_RETRY_SECONDS,
             )
-        self._running += 1
+        self._running.take(owner)
         try:
             return await _Import(self, call).run(pieces)
         finally:
-            self._running -= 1
+            self._running.give_back(owner)
 
 
 @dataclass(slots=True)

@@ -7,10 +7,19 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
+from hitherto_extraction.pipeline.doubts import clear_because_of
 from hitherto_extraction.pipeline.message_removal import reindex
 from hitherto_extraction.pipeline.versions import write_next
 from hitherto_extraction.rollback.replay import FIELDS, replacements, replay
-from hitherto_extraction.storage import editing, ledger, memories, mentions, statements, users
+from hitherto_extraction.storage import (
+    editing,
+    ledger,
+    memories,
+    mentions,
+    reconciliation,
+    statements,
+    users,
+)
 from hitherto_extraction.storage import rollback as storage
 from hitherto_extraction.storage.editing import EditableMemory
 from hitherto_extraction.storage.rollback import StoredVersion
@@ -40,7 +49,9 @@ class Rebuilding:
         named: Memories that name the source as their document, and about which it said nothing.
         actor: The actor, and
         reason: the reason, for the history.
-        gone: After the run, the memories that nothing states any more, as far as they matter here.
+        gone: After the run, the memories that nothing states any more, as far as they matter here,
+            and
+        changed: all that are not as before.
     """
 
     user: UserRows
@@ -50,6 +61,7 @@ class Rebuilding:
     actor: str
     reason: str
     gone: set[UUID] = field(default_factory=set)
+    changed: set[UUID] = field(default_factory=set)
 
     async def run(self, touched: Collection[UUID]) -> dict[str, int]:
         """Rebuild memories, and those that were closed or held back by removed ones."""
@@ -77,6 +89,7 @@ class Rebuilding:
             unmentioned += await self._unmention(each)
         for memory_id, each in histories.items():
             await self._link(memory_id, each.held, rebuilt[memory_id])
+        await self._part(histories, rebuilt)
         # Even if its own words stay: the index also has those of the source.
         await reindex(self.user, sorted({*reworded, *touched}))
         await storage.embed_anew(self.user, sorted(touched))
@@ -100,7 +113,8 @@ class Rebuilding:
         if fields is None:
             return _forgotten(history.held)
         waits = fields["status"] == "quarantined"
-        return _as_rebuilt(history.held, fields, self._challenged(history) if waits else ())
+        challenged = self._challenged(history) if waits else ()
+        return _as_rebuilt(history.held, fields, challenged, self.gone)
 
     def _challenged(self, history: _MemoryHistory) -> list[UUID]:
         """What a memory in quarantine still challenges."""
@@ -216,6 +230,23 @@ class Rebuilding:
         if new is not None:
             await memories.add_superseded(self.user, memory_id, by=new)
 
+    async def _part(
+        self, histories: Mapping[UUID, _MemoryHistory], rebuilt: Mapping[UUID, EditableMemory]
+    ) -> None:
+        """Take back what others took over from memories that stand for themselves again.
+
+        What was uncertain because of a memory that is gone, or current again, is certain.
+        """
+        before = {memory_id: each.held.memory.status for memory_id, each in histories.items()}
+        after = {memory_id: each.memory.status for memory_id, each in rebuilt.items()}
+        parted = [m for m, was in before.items() if was == "superseded" != after[m]]
+        if parted:
+            await reconciliation.part_sources(self.user, parted)
+        back = [m for m, was in before.items() if was not in CURRENT_STATUSES]
+        caused = [*self.gone, *(m for m in back if after[m] in CURRENT_STATUSES)]
+        await clear_because_of(self.user, caused, actor=self.actor)
+        self.changed = {m for m, each in histories.items() if rebuilt[m] != each.held}
+
     async def _unmention(self, history: _MemoryHistory) -> list[UUID]:
         """Remove mentions that come only from statements that no longer count.
 
@@ -250,10 +281,16 @@ def _forgotten(held: EditableMemory) -> EditableMemory:
 
 
 def _as_rebuilt(
-    held: EditableMemory, fields: Mapping[str, Any], challenges: Sequence[UUID]
+    held: EditableMemory,
+    fields: Mapping[str, Any],
+    challenges: Sequence[UUID],
+    gone: Collection[UUID],
 ) -> EditableMemory:
     said_at = fields["said_at"]
     memory = replace(held.memory, **{name: fields[name] for name in FIELDS if name != "said_at"})
+    # A pair may have been named without a version of its own.
+    pairs = dict.fromkeys([*held.memory.may_replace, *fields["may_replace"]])
+    memory = replace(memory, may_replace=[each for each in pairs if each not in gone])
     # A memory that was sensitive at any time is not restored in clear.
     memory = replace(
         memory,

@@ -17,7 +17,13 @@ from typing import Any
 from uuid import UUID
 
 from hitherto_extraction.pipeline.free_json import ABSENT, Path, put_at, value_at
-from hitherto_extraction.pipeline.profile import LISTS, MAX_BYTES, said_path, with_values
+from hitherto_extraction.pipeline.profile import (
+    LISTS,
+    MAX_BYTES,
+    merge_profile,
+    said_path,
+    with_values,
+)
 from hitherto_extraction.pipeline.profile_changes import ProfileState, ValueChange
 from hitherto_extraction.storage import profiles, statements
 from hitherto_extraction.storage import rollback as storage
@@ -58,11 +64,17 @@ def replay(
             learnt = said_at if version.job_id is not None else {}
             profile, marks = _changed(profile, marks, before, version, learnt)
         for each in said[version.version]:
-            if not each.taken:
-                state = ProfileState(profile, marks)
-                for change in each.said.get("changes", ()):
-                    state.apply(ValueChange.of(change))
-                profile, marks = state.profile, state.said_at
+            if each.taken:
+                continue
+            if "changes" not in each.said:
+                # A statement from before values had sources: a patch.
+                merged = merge_profile(profile, marks, each.said, each.said_at)
+                profile, marks = merged.profile, merged.said_at
+                continue
+            state = ProfileState(profile, marks)
+            for change in each.said["changes"]:
+                state.apply(ValueChange.of(change))
+            profile, marks = state.profile, state.said_at
         before = version.fields
     return replace(
         profile,

@@ -20,6 +20,7 @@ from uuid import UUID
 
 from hitherto_extraction.pipeline import questions
 from hitherto_extraction.pipeline.closures import ACHIEVED_IMPORTANCE
+from hitherto_extraction.pipeline.dedupe import same_words
 from hitherto_extraction.pipeline.merge import WORDS, MergeableMemory, merge_update
 from hitherto_extraction.pipeline.trust import is_higher, outranks
 from hitherto_extraction.storage.rollback import StoredVersion
@@ -29,9 +30,10 @@ from hitherto_shared.models import CURRENT_STATUSES
 FIELDS = (
     "type", "content", "detail", "importance", "confidence", "origin", "status", "tags",
     "keywords", "context", "metadata", "valid_from", "valid_to", "expires_at", "superseded_by",
-    "sensitive", "said_at",
+    "sensitive", "said_at", "may_replace", "doubt",
 )  # fmt: skip
 _MERGED = (*WORDS, "origin", "said_at")
+_ENDING = ("status", "valid_to", "superseded_by")
 _NOTHING: Mapping[str, Any] = {
     "type": "fact",
     "content": "",
@@ -51,6 +53,8 @@ _NOTHING: Mapping[str, Any] = {
     "superseded_by": None,
     "sensitive": False,
     "said_at": None,
+    "may_replace": [],
+    "doubt": None,
 }
 
 
@@ -103,8 +107,10 @@ class _RebuiltMemory:
             return
         old = before.fields
         unsaid = not held["content"]
+        # What a job ended because of a memory that is gone has not ended.
+        lost = after.job_id is not None and new["superseded_by"] in self._gone
         for name in FIELDS:
-            if old[name] == new[name]:
+            if old[name] == new[name] or (lost and name in _ENDING):
                 continue
             if name in ("tags", "keywords"):
                 kept = [each for each in held[name] if each in new[name] or each not in old[name]]
@@ -115,6 +121,8 @@ class _RebuiltMemory:
             else:
                 held[name] = new[name]
         held["questions"] = list(questions.kept(held["questions"], held["content"], held["detail"]))
+        if lost:
+            return
         if unsaid and held["content"]:
             # Only the change by hand that wrote this version states it: it holds since then.
             for name in ("valid_from", "said_at", "origin"):
@@ -160,9 +168,15 @@ class _RebuiltMemory:
             if said.get("repeats"):
                 # In other words: they count only if nothing else states the memory.
                 new = replace(new, content=present.content, detail="")
+            elif _rewords(present, new):
+                # The words that it repeated are gone from before it.
+                present = replace(present, content=new.content, detail=new.detail or present.detail)
             update = merge_update(present, new)
             for name in _MERGED:
                 held[name] = _listed(getattr(update.after, name))
+            since = (held["doubt"] or {}).get("since")
+            if since is not None and statement.said_at >= datetime.fromisoformat(since):
+                held["doubt"] = None
 
     def _begin(self, statement: StoredStatement) -> None:
         """Create the memory from the first statement that counts."""
@@ -172,6 +186,7 @@ class _RebuiltMemory:
         held["context"] = dict(said.get("context", {}))
         held["metadata"] = dict(said.get("metadata", {}))
         held["sensitive"] = bool(said.get("sensitive", False))
+        held["may_replace"] = [UUID(each) for each in said.get("may_replace", ())]
         held["expires_at"] = _moment(said.get("expires_at"))
         held["status"] = "quarantined" if said["suspect"] or self._challenges(said) else "active"
         if said.get("status") == "contradicted":
@@ -183,7 +198,7 @@ class _RebuiltMemory:
     def _restate(self, statement: StoredStatement) -> None:
         """The user restates a quarantined or forgotten memory."""
         self._take_words(statement)
-        self.held["status"] = "active"
+        self.held["status"], self.held["doubt"] = "active", None
 
     def _take_words(self, statement: StoredStatement) -> None:
         said = statement.said
@@ -199,14 +214,15 @@ class _RebuiltMemory:
             held["origin"], held["valid_from"] = statement.origin, statement.said_at
         elif outranks(held["origin"], statement.origin) or statement.said_at < held["said_at"]:
             return
-        for name in ("content", "detail", "confidence"):
-            held[name] = said[name] or held[name]
+        if said["content"] and not same_words(held["content"], said["content"]):
+            held["content"], held["detail"] = said["content"], said["detail"]
+        held["confidence"] = said["confidence"] or held["confidence"]
         if said["importance"] is not None:
             held["importance"] = said["importance"]
         held["tags"] = list(dict.fromkeys([*held["tags"], *said["tags"]]))
         asked = [*said["questions"], *held["questions"]]
         held["questions"] = list(questions.kept(asked, held["content"], held["detail"]))
-        held["said_at"] = statement.said_at
+        held["said_at"], held["doubt"] = statement.said_at, None
 
     def _close(self, statement: StoredStatement) -> None:
         held, said = self.held, statement.said
@@ -258,6 +274,14 @@ def _changed_keys(
 def _new(statement: StoredStatement) -> MergeableMemory:
     words = {name: statement.said[name] for name in WORDS}
     return MergeableMemory(**words, origin=statement.origin, said_at=statement.said_at)
+
+
+def _rewords(present: MergeableMemory, new: MergeableMemory) -> bool:
+    return (
+        new.said_at > present.said_at
+        and not outranks(present.origin, new.origin)
+        and not same_words(present.content, new.content)
+    )
 
 
 def _listed(value: Any) -> Any:

@@ -12,6 +12,7 @@ from hitherto_extraction.pipeline import conversation_summary
 from hitherto_extraction.pipeline.conversation_summary import drop_summary
 from hitherto_extraction.pipeline.message_removal import require_named
 from hitherto_extraction.pipeline.reply_vectors import Vectors
+from hitherto_extraction.pipeline.resting_values import drop_resting_on
 from hitherto_extraction.pipeline.summarise import merge_summary
 from hitherto_extraction.queue import jobs
 from hitherto_extraction.rollback.memories import Rebuilding
@@ -96,7 +97,7 @@ async def roll_back(user: UserRows, source: RollbackTarget, *, actor: str) -> di
         counts["sources_removed"] += await storage.drop_sources(user, stay, messages)
     counts["profile_fields"] = await rebuild_profile(
         user, taught.job_ids, actor=actor, reason=REASON
-    )
+    ) + await drop_resting_on(user, rebuilding.changed, actor=actor)
     counts["summaries_removed"] = counts["summaries_restored"] = 0
     if source.conversation_id:
         counts["summaries_removed"] = await drop_summary(user, source.conversation_id)

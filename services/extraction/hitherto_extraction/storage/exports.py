@@ -64,6 +64,8 @@ FROM users
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
 
+MANIFEST = "manifest"
+"""What the last line of an export names in place of a table."""
 CALLS = "idempotency_keys"
 CREDENTIALS = "api_keys"
 

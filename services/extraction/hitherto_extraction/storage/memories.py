@@ -41,12 +41,12 @@ FROM json_to_recordset(%(rows)s) AS new (memory_id uuid, type text, content text
 _KEEP_VERSION = """
 INSERT INTO memory_versions (tenant_id, user_id, memory_id, version, type, content, detail,
     importance, confidence, origin, status, tags, keywords, context, metadata, valid_from,
-    valid_to, expires_at, superseded_by, sensitive, said_at, supersedes, job_id, sealed, known_from,
-    known_to)
+    valid_to, expires_at, superseded_by, sensitive, said_at, supersedes, job_id, sealed,
+    may_replace, doubt, known_from, known_to)
 SELECT tenant_id, user_id, memory_id, version, type, content, detail, importance, confidence,
        origin, status, tags, keywords, context, metadata, valid_from, valid_to, expires_at,
-       superseded_by, sensitive, said_at, supersedes, job_id, sealed, updated_at,
-       greatest(updated_at, %(at)s)
+       superseded_by, sensitive, said_at, supersedes, job_id, sealed, may_replace, doubt,
+       updated_at, greatest(updated_at, %(at)s)
 FROM memories
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
 RETURNING version

@@ -84,7 +84,7 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND job_id = ANY(%(job
 _VERSIONS = """
 SELECT memory_id, version, job_id, known_from AS at, type, content, detail, importance, confidence,
        origin, status, tags, keywords, context, metadata, valid_from, valid_to, expires_at,
-       superseded_by, sensitive, coalesce(said_at, valid_from) AS said_at,
+       superseded_by, sensitive, may_replace, doubt, coalesce(said_at, valid_from) AS said_at,
        CASE WHEN sealed IS NOT NULL
             THEN sealed_of_memory(tenant_id, user_id, memory_id, version, 0, sealed) END AS sealed
 FROM memory_versions
@@ -92,7 +92,7 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(
 UNION ALL
 SELECT memory_id, version, job_id, updated_at, type, content, detail, importance, confidence,
        origin, status, tags, keywords, context, metadata, valid_from, valid_to, expires_at,
-       superseded_by, sensitive, said_at,
+       superseded_by, sensitive, may_replace, doubt, said_at,
        CASE WHEN sealed IS NOT NULL
             THEN sealed_of_memory(tenant_id, user_id, memory_id, version, text_version, sealed) END
 FROM memories
@@ -139,7 +139,8 @@ _DEPENDING = """
 SELECT memory_id
 FROM memories
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id <> ALL(%(memory_ids)s)
-  AND ((superseded_by = ANY(%(memory_ids)s) AND status IN ('contradicted', 'achieved'))
+  AND ((superseded_by = ANY(%(memory_ids)s)
+        AND status IN ('contradicted', 'achieved', 'superseded'))
        OR challenges && %(memory_ids)s)
 """
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +17,7 @@ from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.encryption.at_hand import key_at_hand
 from hitherto_shared.encryption.rows import MEMORY, VECTOR
 from hitherto_shared.models import Scope
+from hitherto_shared.offloading import in_thread
 
 MOST = 2_000
 """Maximum number of a user's sealed memories that are opened and compared, the newest."""
@@ -116,7 +116,7 @@ async def read_newest(
     """The newest sealed memories with these statuses, opened; none if the user has none."""
     rows = await user.fetch_rows(_NEWEST, statuses=Texts(statuses), model=model, limit=MOST)
     # In a thread: opening thousands would block the event loop.
-    return await asyncio.to_thread(_opened, user.scope, rows, model) if rows else []
+    return await in_thread(_opened, user.scope, rows, model) if rows else []
 
 
 def _opened(scope: Scope, rows: Sequence[tuple[Any, ...]], model: str) -> list[OpenedMemory]:
@@ -139,7 +139,7 @@ async def read_words(user: UserRows) -> dict[UUID, dict[str, Any]]:
             memory_id: opened(user.scope, MEMORY, sealed, memory_id) for memory_id, sealed in rows
         }
 
-    return await asyncio.to_thread(open_all) if rows else {}
+    return await in_thread(open_all) if rows else {}
 
 
 async def write_vector(

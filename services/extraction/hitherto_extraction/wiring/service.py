@@ -13,6 +13,7 @@ from hitherto_extraction.wiring.base import open_base
 from hitherto_extraction.wiring.calls import build_servicers
 from hitherto_extraction.wiring.work import build_work
 from hitherto_shared.auth.departments import Departments
+from hitherto_shared.database.room import RoomWatch
 from hitherto_shared.rpc.server import Server
 from hitherto_shared.startup import authentication
 
@@ -48,6 +49,13 @@ async def running(
         recovery = Recovery(base.databases.maintenance, base.breakers, server.say_of)
         stack.push_async_callback(recovery.stop)
         await recovery.start()
+        room = RoomWatch(
+            base.databases.maintenance,
+            server.say_of,
+            settings.data_dir if settings.embedded else None,
+        )
+        stack.push_async_callback(room.stop)
+        await room.start()
         await work.worker.start()
         work.scheduler.start()
         await server.start()

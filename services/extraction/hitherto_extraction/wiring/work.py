@@ -21,6 +21,8 @@ from hitherto_extraction.pipeline.failed_attempts import UnusableReplies
 from hitherto_extraction.pipeline.quality_sample import QualitySample
 from hitherto_extraction.queue.depth import QueueDepth
 from hitherto_extraction.queue.enqueueing import EXTRACTION
+from hitherto_extraction.reconciliation.runner import Reconciliation
+from hitherto_extraction.reconciliation.trigger import KIND as RECONCILIATION
 from hitherto_extraction.reconciliation.trigger import Reconciling
 from hitherto_extraction.reembedding.fill import Fill
 from hitherto_extraction.reembedding.phases import KIND as REEMBEDDING
@@ -40,6 +42,9 @@ from hitherto_extraction.upkeep.schedules import (
 )
 from hitherto_extraction.wiring.base import Base
 from hitherto_extraction.worker import Worker
+
+_DELAY = 5
+"""A reconciliation waits this many times as long as an extraction for more to change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +121,24 @@ def build_work(base: Base) -> BackgroundWork:
     )
 
 
+def _reconciliation(base: Base) -> Reconciliation:
+    """The runner of `reconciliation` jobs."""
+    settings = base.settings
+    return Reconciliation(
+        base.databases.write,
+        base.chat,
+        base.prices,
+        base.account,
+        base.budget,
+        base.keys,
+        memory_enabled=settings.memory_enabled,
+        threshold=base.dedupe_threshold,
+        temperature=settings.extraction_temperature,
+        max_tokens=settings.extraction_max_tokens,
+        daily_changes=settings.daily_changes,
+    )
+
+
 def crowding(base: Base) -> Crowding:
     """Queues a consolidation if a user has many memories with one tag."""
     return Crowding(base.queue, above=base.settings.consolidate_above)
@@ -123,7 +146,12 @@ def crowding(base: Base) -> Crowding:
 
 def reconciling(base: Base) -> Reconciling:
     """Queues the reconciliation of what changed; the offline rules cannot do it."""
-    return Reconciling(base.queue, enabled=base.chat.extractor != "offline")
+    settings = base.settings
+    return Reconciling(
+        base.queue,
+        enabled=settings.reconcile and base.chat.extractor != "offline",
+        delay_seconds=_DELAY * settings.extract_debounce_seconds,
+    )
 
 
 def _worker(
@@ -150,6 +178,7 @@ def _worker(
             EXTRACTION: extraction.run,
             DOCUMENTS: ingestion.run,
             CONSOLIDATION: consolidation.run,
+            RECONCILIATION: _reconciliation(base).run,
             DECAY: decay.run,
             RETENTION: retention.run,
             REEMBEDDING: fill.run,
@@ -200,7 +229,7 @@ def _consolidation(base: Base) -> Consolidation:
         ),
         base.account,
         base.budget,
-        base.keys,
+        threshold=base.dedupe_threshold,
         above=settings.consolidate_above,
         memory_enabled=settings.memory_enabled,
     )

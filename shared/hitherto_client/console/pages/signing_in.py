@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import secrets
+from weakref import WeakValueDictionary
 
 import grpc
 from starlette.requests import Request
@@ -30,6 +31,9 @@ from hitherto_client.errors import HithertoCallError
 _FORM_COOKIE = "hitherto_console_form"
 _AT_ONCE = asyncio.Semaphore(4)
 """Strangers can try credentials; this is how many at a time."""
+_OF_ONE_ADDRESS = 2
+_addresses: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+"""As many of them as one address may try, so that others need not wait for all of its tries."""
 
 
 async def _show(request: Request) -> Response:
@@ -53,7 +57,7 @@ async def _sign_in(request: Request) -> Response:
         return _form(request, wanted, problem="The form was out of date. Sign in once more.")
     credential, person = form.text("credential"), form.text("person")
     try:
-        async with _AT_ONCE:
+        async with _turn_of(request), _AT_ONCE:
             session = await _begin(request, credential, person)
     except (SignInRefused, ValueError) as error:
         return _form(request, wanted, person=person, problem=str(error))
@@ -68,6 +72,11 @@ async def _sign_in(request: Request) -> Response:
     reply = RedirectResponse(wanted, 303)
     _set_cookie(request, reply, cookie_name(request), session.id)
     return reply
+
+
+def _turn_of(request: Request) -> asyncio.Semaphore:
+    address = request.client.host if request.client else ""
+    return _addresses.setdefault(address, asyncio.Semaphore(_OF_ONE_ADDRESS))
 
 
 async def _begin(request: Request, credential: str, person: str) -> ConsoleSession:

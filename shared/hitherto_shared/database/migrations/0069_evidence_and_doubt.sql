@@ -12,6 +12,9 @@ ALTER TABLE memories
     ADD COLUMN last_confirmed_at timestamptz,
     ADD COLUMN doubt jsonb CHECK (jsonb_typeof(doubt) = 'object');
 
+-- `answered`: digests of the groups of the tag that a model has looked at.
+ALTER TABLE consolidation_groups ADD COLUMN answered bytea[] NOT NULL DEFAULT '{}';
+
 -- Where each value of a profile comes from, by its path: conversation, message, time, memories, quote.
 ALTER TABLE profiles
     ADD COLUMN sources jsonb NOT NULL DEFAULT '{}' CHECK (jsonb_typeof(sources) = 'object');

@@ -6,7 +6,6 @@ down nor outweigh those of memories.
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from hitherto_shared.database.arrays import Integers, Texts
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.models import Scope
+from hitherto_shared.offloading import in_thread
 from hitherto_shared.text.passages import SHORTEST_EMBEDDED
 from hitherto_shared.text.terms import count_terms, every_term
 
@@ -178,7 +178,7 @@ async def index_unindexed(
     )
     if not rows:
         return 0
-    counted = await asyncio.to_thread(
+    counted = await in_thread(
         lambda: [count_terms(corpus.text(*words)) for _, _, _, *words in rows]
     )
     numbers = (await add(user, {corpus: counted}))[corpus]
@@ -199,7 +199,7 @@ async def remove(user: UserRows, corpus: PassageCorpus, keys: Collection[ItemKey
     if not rows:
         return
     # Recomputed to find the postings; long texts take a while.
-    terms = await asyncio.to_thread(
+    terms = await in_thread(
         lambda: {term for _, _, *words in rows for term in every_term(corpus.text(*words))}
     )
     await _remove(user, corpus, {row[0]: row[1] for row in rows}, terms)

@@ -1,0 +1,112 @@
+"""Watches whether the database has room on its disk, for the health service.
+
+A write that found none says so at once. Between writes a sort that is too large for its memory
+tries, every half minute, whether its file can be written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+
+from psycopg.errors import DiskFull
+
+from hitherto_shared.database.full_disk import last
+from hitherto_shared.database.pool import Connection, Database
+
+logger = logging.getLogger("hitherto.database")
+
+STORAGE = "storage"
+"""The health service reports under this name whether there is room."""
+
+_LITTLE_MEMORY = "SET LOCAL work_mem = '64kB'"
+
+# Two megabytes that do not fit into the memory for a sort: Postgres writes them to its disk.
+_LARGE_SORT = """
+SELECT count(*)
+FROM (SELECT rpad(number::text, 1000) AS words
+      FROM generate_series(1, 2000) AS number
+      ORDER BY words DESC) AS sorted
+"""
+
+_LOOK_SECONDS = 0.5
+_TRY_SECONDS = 30.0
+_TRY_AGAIN_SECONDS = 5.0
+_STATEMENT_SECONDS = 10.0
+_LITTLE_BYTES = 4 * 1024 * 1024
+"""Less than this on our own disk is no room, whether or not Postgres still answers."""
+
+
+class RoomWatch:
+    """Reports changes to the health service.
+
+    Args:
+        database: Where the attempts are made.
+        say: Sets the health of the name above.
+        folder: Where the data of an embedded database lie; None: on another machine.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        say: Callable[[str, bool], Awaitable[None]],
+        folder: Path | None = None,
+    ) -> None:
+        self._database = database
+        self._say = say
+        self._folder = folder
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Start watching; until something else is known, there is room."""
+        await self._say(STORAGE, True)
+        self._task = asyncio.create_task(self._watch(), name="room")
+
+    async def stop(self) -> None:
+        """Stop watching."""
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+
+    async def _watch(self) -> None:
+        room, next_try, known_at = True, time.monotonic() + _TRY_SECONDS, last.found_at
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            found = room
+            if last.found_at > known_at:
+                found, known_at = False, last.found_at
+                next_try = time.monotonic() + _TRY_AGAIN_SECONDS
+            elif time.monotonic() >= next_try:
+                found = await self._has_room(room)
+                next_try = time.monotonic() + (_TRY_SECONDS if found else _TRY_AGAIN_SECONDS)
+            if found != room:
+                room = found
+                logger.warning("the disk of the database %s", "has room" if room else "is full")
+                await self._say(STORAGE, room)
+
+    async def _has_room(self, before: bool) -> bool:
+        """Whether there is; as `before` if the database does not answer."""
+        if self._folder is not None:
+            with suppress(OSError):
+                if shutil.disk_usage(self._folder).free < _LITTLE_BYTES:
+                    return False
+        try:
+            await self._database.transact(_write_a_file, timeout=_STATEMENT_SECONDS)
+        except DiskFull:
+            return False
+        except Exception as error:
+            # Out of reach, or with a limit on such files: nothing is known of the disk.
+            logger.debug("no attempt at the disk: %s", type(error).__name__)
+            return before
+        return True
+
+
+async def _write_a_file(connection: Connection) -> None:
+    await connection.execute(_LITTLE_MEMORY, {})
+    await connection.execute(_LARGE_SORT, {})

@@ -1,0 +1,181 @@
+"""Shares of what is scarce: of each tenant, and within it of each person.
+
+A person is the owner of a credential. A service's own credential speaks for its whole tenant, and
+only the share of the tenant limits it. `Shares` counts what is held, `FairQueue` orders those who
+wait, `Turns` is both for a few places at which nobody is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from typing import Generic, Literal, NamedTuple, TypeVar
+
+from hitherto_shared.database.tenancy import tenant_at_work
+
+Item = TypeVar("Item")
+
+_person: ContextVar[str | None] = ContextVar("hitherto_person", default=None)
+
+
+class Owner(NamedTuple):
+    """Who holds or wants something.
+
+    Attributes:
+        tenant_id: The tenant.
+        user_id: The person; None for a service's own credential, and for work of the services.
+    """
+
+    tenant_id: str
+    user_id: str | None = None
+
+
+def work_for(user_id: str | None) -> None:
+    """Set the person from here to the end of this task, beside its tenant (`act_for`)."""
+    _person.set(user_id)
+
+
+def owner_at_work() -> Owner:
+    """Whose call or job this task is."""
+    return Owner(tenant_at_work(), _person.get())
+
+
+class Shares:
+    """Counts units that are held, such as places or bytes.
+
+    Args:
+        most: The number of units.
+        of_tenant: The maximum share of one tenant.
+        of_person: The maximum share of one person in the units of its tenant.
+        least: Units that everybody may hold whatever the shares, if they are free.
+    """
+
+    def __init__(self, most: int, of_tenant: float, of_person: float, *, least: int = 1) -> None:
+        self.most = max(most, least)
+        self.most_of_tenant = max(int(most * of_tenant), least)
+        self.most_of_person = max(int(self.most_of_tenant * of_person), least)
+        self._held = 0
+        self._of: Counter[str | Owner] = Counter()
+
+    def lacking(self, owner: Owner, units: int = 1) -> Literal["", "person", "tenant", "all"]:
+        """Whose share has no room for so many units more; empty: there is room."""
+        if self._held + units > self.most:
+            return "all"
+        if self._of[owner.tenant_id] + units > self.most_of_tenant:
+            return "tenant"
+        if owner.user_id is not None and self._of[owner] + units > self.most_of_person:
+            return "person"
+        return ""
+
+    def take(self, owner: Owner, units: int = 1) -> None:
+        """Count units as held; whether there is room is the caller's question."""
+        self._held += units
+        for name in (owner.tenant_id, owner):
+            self._of[name] += units
+            if not self._of[name]:
+                del self._of[name]
+
+    def give_back(self, owner: Owner, units: int = 1) -> None:
+        """Count units as free again."""
+        self.take(owner, -units)
+
+
+class FairQueue(Generic[Item]):
+    """Those who wait: tenant after tenant in rounds, in each person after person."""
+
+    def __init__(self) -> None:
+        self._tenants: dict[str, dict[Owner, deque[Item]]] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        """How many wait."""
+        return self._count
+
+    def waiting(self, tenant_id: str) -> int:
+        """How many of one tenant wait."""
+        return sum(map(len, self._tenants.get(tenant_id, {}).values()))
+
+    def put(self, owner: Owner, item: Item) -> None:
+        """Add one; a newcomer's first round begins after those of the others."""
+        self._tenants.setdefault(owner.tenant_id, {}).setdefault(owner, deque()).append(item)
+        self._count += 1
+
+    def drop(self, owner: Owner, item: Item) -> None:
+        """Remove one, if it still waits."""
+        people = self._tenants.get(owner.tenant_id, {})
+        if item in people.get(owner, ()):
+            people[owner].remove(item)
+            self._close_round(owner, people)
+
+    def pop(self, fits: Callable[[Owner], bool] = lambda _: True) -> tuple[Owner, Item] | None:
+        """The next one whose owner fits, who then waits for the next round; None: there is none."""
+        for people in self._tenants.values():
+            for owner, items in people.items():
+                if fits(owner):
+                    item = items.popleft()
+                    self._close_round(owner, people)
+                    return owner, item
+        return None
+
+    def _close_round(self, owner: Owner, people: dict[Owner, deque[Item]]) -> None:
+        self._count -= 1
+        if items := people.pop(owner):
+            people[owner] = items
+        del self._tenants[owner.tenant_id]
+        if people:
+            self._tenants[owner.tenant_id] = people
+
+
+class Turns:
+    """Places at which work waits for its turn, without an end to the number that wait.
+
+    Args:
+        shares: The places.
+    """
+
+    def __init__(self, shares: Shares) -> None:
+        self._shares = shares
+        self._waiting: FairQueue[asyncio.Future[None]] = FairQueue()
+
+    async def take(self, owner: Owner) -> None:
+        """Wait for a place, which the caller gives back."""
+        if not self._waiting and not self._shares.lacking(owner):
+            self._shares.take(owner)
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.put(owner, turn)
+        self._call_up()
+        try:
+            await turn
+        except BaseException:
+            if turn.done() and not turn.cancelled():
+                self.give_back(owner)
+            raise
+        finally:
+            self._waiting.drop(owner, turn)
+
+    def give_back(self, owner: Owner) -> None:
+        """Let the next ones have the place."""
+        self._shares.give_back(owner)
+        self._call_up()
+
+    @asynccontextmanager
+    async def turn(self, owner: Owner) -> AsyncIterator[None]:
+        """A place for the block."""
+        await self.take(owner)
+        try:
+            yield
+        finally:
+            self.give_back(owner)
+
+    def _call_up(self) -> None:
+        while (
+            called := self._waiting.pop(lambda owner: not self._shares.lacking(owner))
+        ) is not None:
+            owner, turn = called
+            if not turn.done():
+                self._shares.take(owner)
+                turn.set_result(None)

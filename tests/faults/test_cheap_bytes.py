@@ -1,0 +1,142 @@
+"""The bytes that cost their sender least, up to the limit of every stream and field, delay nobody.
+
+A text of newlines or brackets is small to write and may be much to split, decode or compare. One
+tenant sends such texts in every field that takes a text or bytes, and imports of them, while
+another tenant and the health checks are timed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import grpc
+import pytest
+
+from hitherto.v1 import privacy_service_pb2 as privacy
+from tests.e2e.methods import OFFERED, Method
+from tests.e2e.requests import places, valid
+from tests.faults.bystander import Waited
+from tests.faults.processes import CHANNEL_OPTIONS, Processes
+from tests.faults.test_hostile_texts import LONGEST_WAIT_SECONDS, filled, outcome, watched
+
+MEBIBYTE = 1024 * 1024
+MOST = 4 * MEBIBYTE - 4096
+AT_ONCE = 4
+UNLIMITED = {
+    f"HITHERTO_{whose}_{what}_PER_SECOND": "0"
+    for whose in ("TENANT", "USER")
+    for what in ("READS", "WRITES", "READ_BYTES", "WRITE_BYTES")
+}
+PIECES = ("\n", " ", "[", '{"":', ",", '"', "\u0301", "\u0301\u0327", "\u200b", "a.", "\ud55c")
+LEFT_OUT = b'{"table":"jobs","row":{}}\n'
+RECORD = b'{"table":"memories","row":{"content":%s}}\n'
+
+IMPORTS: dict[str, bytes] = {
+    "newlines": b"\n" * MOST,
+    "spaces": b" " * MOST,
+    "carriage returns": b"\r\n" * (MOST // 2),
+    "left-out lines": LEFT_OUT * (MOST // len(LEFT_OUT)),
+    "left-out lines between empty ones": (LEFT_OUT + b"\n" * 40) * (MOST // 66),
+    "brackets": b"[" * MOST,
+    "objects": b'{"":' * (MOST // 4),
+    "lines of a letter": b"x\n" * (MOST // 2),
+    "values": RECORD % (b"[%s0]" % (b"0," * (MOST // 2 - 40))),
+    "commas in a text": RECORD % (b'"%s"' % (b"," * (MOST - 80))),
+    "quotes": RECORD % (b'"%s"' % (b'\\"' * (MOST // 2 - 40))),
+    "combining characters": RECORD % (b'"%s"' % ("\u0301\u0327".encode() * (MOST // 4 - 20))),
+    "left-out combining characters": b'{"table":"jobs","row":{"a":"%s"}}\n'
+    % ("\u0301\u0327".encode() * (MOST // 4 - 20)),
+}
+
+
+def bound() -> float:
+    """Where others want the processors too, everybody waits for them."""
+    return LONGEST_WAIT_SECONDS * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+
+
+def check(waited: Waited, what: object) -> None:
+    assert waited.seconds < bound(), (what, waited)
+
+
+@pytest.mark.timeout(900)
+async def test_row_69_an_import_of_anything_delays_nobody_else(
+    shared: Processes, conninfo: str
+) -> None:
+    async with (
+        watched(shared, conninfo, **UNLIMITED) as (writer, _, waited, mine),
+        grpc.aio.insecure_channel(writer.address, options=CHANNEL_OPTIONS) as writing,
+    ):
+        for name, data in IMPORTS.items():
+
+            async def sent(data: bytes, number: int, pieces: int) -> grpc.StatusCode:
+                async def stream() -> AsyncIterator[bytes]:
+                    for _ in range(pieces):
+                        yield privacy.ImportUserRequest(
+                            user_id=f"u{number}", data=data
+                        ).SerializeToString()
+
+                call: Any = writing.stream_unary("/hitherto.v1.PrivacyService/ImportUser")
+                try:
+                    await call(stream(), metadata=mine, timeout=300)
+                except grpc.aio.AioRpcError as error:
+                    return error.code()
+                return grpc.StatusCode.OK
+
+            codes = await asyncio.gather(*(sent(data, number, 3) for number in range(AT_ONCE)))
+            assert set(codes) <= {grpc.StatusCode.OK, grpc.StatusCode.INVALID_ARGUMENT}, name
+            if name in ("newlines", "left-out lines"):
+                assert set(codes) == {grpc.StatusCode.OK}
+            check(waited, name)
+
+
+def requests(method: Method) -> Iterator[bytes]:
+    """The valid request with each text or bytes of it as long as a request may be."""
+    turns = itertools.cycle(PIECES)
+    for kind in ("TYPE_STRING", "TYPE_BYTES"):
+        for _, put in places(method, lambda of, kind=kind: of.type == getattr(of, kind)):
+            # Each field gets some of the pieces, and all of the fields get all of them.
+            for _ in range(2):
+                request = valid(method)
+                text = filled(next(turns), MOST)
+                put(request, text if kind == "TYPE_STRING" else text.encode())
+                yield request.SerializeToString()
+
+
+@pytest.mark.timeout(1800)
+async def test_row_69_the_cheapest_bytes_in_any_field_delay_nobody_else(
+    shared: Processes, conninfo: str
+) -> None:
+    async with (
+        watched(shared, conninfo, **UNLIMITED) as (writer, reader, waited, mine),
+        grpc.aio.insecure_channel(writer.address, options=CHANNEL_OPTIONS) as writing,
+        grpc.aio.insecure_channel(reader.address, options=CHANNEL_OPTIONS) as reading,
+    ):
+        turns = asyncio.Semaphore(AT_ONCE)
+        codes: dict[grpc.StatusCode, int] = {}
+
+        async def one(method: Method, request: bytes) -> None:
+            channel = reading if method.name.startswith("Retrieval") else writing
+            try:
+                code = await outcome(channel, method, request, mine)
+            finally:
+                turns.release()
+            codes[code] = codes.get(code, 0) + 1
+            check(waited, (method.name, len(request), request[:40]))
+
+        async with asyncio.TaskGroup() as group:
+            for method in OFFERED:
+                for request in requests(method):
+                    # Made only when it can be sent: each has four megabytes.
+                    await turns.acquire()
+                    group.create_task(one(method, request))
+        assert codes[grpc.StatusCode.INVALID_ARGUMENT] > 100, codes
+        assert not codes.keys() & {
+            grpc.StatusCode.INTERNAL,
+            grpc.StatusCode.UNKNOWN,
+            grpc.StatusCode.UNAVAILABLE,
+        }, codes
+        check(waited, "all")

@@ -1,0 +1,95 @@
+"""A full disk is told by the health service, with callers and without (row 20)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from hitherto.v1 import memory_service_pb2 as memory
+from hitherto.v1 import memory_service_pb2_grpc
+from hitherto_shared.database.room import STORAGE
+from tests.faults.processes import CHANNEL_OPTIONS, Processes, Service, eventually
+from tests.faults.small_disk import SmallDisk, can_mount
+
+SERVING = health_pb2.HealthCheckResponse.SERVING
+NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
+
+pytestmark = pytest.mark.skipif(
+    not can_mount(), reason="the right to mount a file system is needed, to fill one up"
+)
+
+
+@pytest.fixture
+def disk() -> Iterator[tuple[SmallDisk, Processes]]:
+    """A disk with the data folder on it, and services without a model."""
+    place = Path(tempfile.mkdtemp(prefix="hf-"))
+    os.chmod(place, 0o711)
+    disk = SmallDisk(place / "data")
+    processes = Processes(place, EMBEDDING_DIMENSIONS="")
+    try:
+        yield disk, processes
+    finally:
+        disk.clear()
+        processes.close()
+        disk.close()
+        shutil.rmtree(place)
+
+
+async def says(service: Service, name: str, status: int) -> bool:
+    async with grpc.aio.insecure_channel(service.address, options=CHANNEL_OPTIONS) as channel:
+        health: Any = health_pb2_grpc.HealthStub(channel)
+        reply = await health.Check(health_pb2.HealthCheckRequest(service=name), timeout=30)
+    return bool(reply.status == status)
+
+
+async def until(services: list[Service], status: int) -> None:
+    for service in services:
+        await eventually(
+            lambda service=service: says(service, STORAGE, status),  # type: ignore[misc]
+            f"{service.name} to say {status} of its storage",
+        )
+        # It goes on: a restart would give it no room.
+        assert await says(service, "", SERVING)
+
+
+async def without_end(memories: Any) -> None:
+    for _ in range(5_000):
+        request = memory.SaveMemoryRequest(user_id="u", content=f"Note: {uuid4().hex * 60}")
+        await memories.SaveMemory(request, timeout=120)
+
+
+@pytest.mark.timeout(600)
+async def test_row_20_health_tells_that_the_disk_is_full(
+    disk: tuple[SmallDisk, Processes],
+) -> None:
+    small, processes = disk
+    services = [await processes.start(name) for name in ("extraction", "retrieval")]
+    await until(services, SERVING)
+    # Nobody calls: an attempt finds out.
+    small.fill(1 << 20)
+    await until(services, NOT_SERVING)
+    small.clear()
+    await until(services, SERVING)
+    # Somebody does, and the write that fails tells at once.
+    small.fill(5 << 20)
+    async with grpc.aio.insecure_channel(services[0].address, options=CHANNEL_OPTIONS) as channel:
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await without_end(memory_service_pb2_grpc.MemoryServiceStub(channel))
+    assert caught.value.code() in (
+        grpc.StatusCode.RESOURCE_EXHAUSTED,
+        # If it was the log of its writes that found no room, Postgres starts anew.
+        grpc.StatusCode.UNAVAILABLE,
+        grpc.StatusCode.DEADLINE_EXCEEDED,
+    )
+    await until(services[:1], NOT_SERVING)
+    small.clear()
+    await until(services, SERVING)
