@@ -19,7 +19,8 @@ import psutil
 
 from benchmarks import BenchmarkFailed
 from benchmarks.words import DIMENSIONS
-from hitherto_shared.config import DEFAULT_EMBEDDING_MODEL, PREFIX
+from hitherto_shared.config import PREFIX
+from hitherto_shared.model_settings import DEFAULT_EMBEDDING_MODEL
 from hitherto_shared.rpc.edge_settings import RATE_SETTINGS
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -15,9 +15,8 @@ from typing import Any
 from benchmarks.extraction.rows import Observation
 from benchmarks.extraction.scores import Opinion
 from hitherto_extraction.config import ExtractionSettings
-from hitherto_extraction.provider.openai_chat import CHAT_RULES
+from hitherto_extraction.provider.openai_client import ChatServer
 from hitherto_shared.model_api import ModelError
-from hitherto_shared.openai_client import OpenAIServer
 
 _SYSTEM = (
     "You check what a memory system learnt from a conversation. The user message is JSON: a "
@@ -44,12 +43,7 @@ async def judging(model: str, settings: ExtractionSettings) -> AsyncIterator[Ask
     """
     if not settings.model_available:
         raise ValueError("--judge needs OPENAI_API_KEY, or OPENAI_BASE_URL for a local server")
-    server = OpenAIServer(
-        CHAT_RULES,
-        base_url=settings.openai_base_url,
-        api_key=settings.api_key,
-        timeout=settings.model_timeout_seconds,
-    )
+    server = ChatServer(settings.chat_server, timeout=settings.model_timeout_seconds)
 
     async def ask(seen: Observation) -> Opinion | None:
         if not seen.learnt:
@@ -64,7 +58,7 @@ async def judging(model: str, settings: ExtractionSettings) -> AsyncIterator[Ask
             "response_format": {"type": "json_object"},
         }
         try:
-            reply = await server.post("/chat/completions", body)
+            reply = await server.post(body)
         except ModelError:
             return None
         return read_opinion(reply, len(seen.row.expected), len(seen.learnt))

@@ -95,8 +95,8 @@ def repeated(
 ) -> dict[int, str]:
     """The positions of new memories that repeat one, each with the text it repeats.
 
-    A memory repeats another active one of the user, older or learnt before it, if the service's
-    own rule finds them one statement, whatever their types. It also repeats an older one that
+    A memory repeats another active one of the user, older or learnt before it, if it has the
+    same words by the service's own rule, whatever their types. It also repeats an older one that
     stayed active if it has all the words by which that one is recognised and met no expectation;
     `met` are the positions of memories that did.
     """
@@ -104,7 +104,7 @@ def repeated(
     found: dict[int, str] = {}
     for position, memory in enumerate(learnt):
         neighbours = [
-            # The service keeps types apart; for the reader the same sentence twice is one too many.
+            # The service keeps sensitive types apart; for the reader one sentence is one too many.
             Neighbour(
                 memory_id=UUID(int=number),
                 type=memory.type,
@@ -115,7 +115,7 @@ def repeated(
             )
             for number, other in enumerate(known)
         ]
-        same = find_duplicate(memory.type, memory.content, neighbours, nearness.same)
+        same = find_duplicate(memory.type, memory.content, neighbours)
         if same is not None:
             found[position] = same.content
         elif position not in met:

@@ -1,7 +1,7 @@
 """Does the conversation carry what a memory says? If not, it was made up.
 
 Three tests, each on the words alone: every number of the memory stands in the conversation (dates
-near it are taken for resolved relative dates), every name does, and at least half of the other
+near it are taken for resolved relative dates), whatever it quotes does, and at least half of its
 content words do. A nearness by an embedder can stand in for the third, never for the others: a
 false number is near the right one.
 
@@ -18,9 +18,7 @@ from datetime import datetime
 
 from benchmarks.extraction.matching import Nearness
 from benchmarks.extraction.rows import ConversationCase
-from benchmarks.extraction.wording import plain
-from hitherto_extraction.pipeline.guards.subjects import names, small_words
-from hitherto_extraction.pipeline.guards.tokens import tokenise
+from hitherto_extraction.pipeline.quotes import stands_in
 from hitherto_shared.text.terms import query_terms
 
 WORDS_NEEDED = 0.5
@@ -48,6 +46,7 @@ _COUNTS = (
 )
 _JAPANESE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]+")
 _HAN = re.compile(r"[\u3400-\u9fff]")
+_QUOTED = re.compile(r"[“\"«「『]([^“”\"«»「」『』]{2,200})[”\"»」』]")
 _LETTERS = re.compile(r"[^\W_]")
 _KATAKANA = re.compile(r"[\u30a1-\u30fa][\u30a1-\u30fc]+")
 # How memories are told, in any conversation: these words need no support.
@@ -63,13 +62,13 @@ def unsupported(text: str, row: ConversationCase, nearness: Nearness | None = No
     """What of `text` the row's conversation and known memories do not carry; empty if all is.
 
     Returns:
-        Short findings such as `number 12`, `name contoso`, `words 1 of 6`.
+        Short findings such as `number 12`, `quote no`, `words 1 of 6`.
     """
     said = _said(row)
     spoken = " \n ".join(said)
     found = [
         *_numbers(text, spoken, [message.created_at for message in row.transcript]),
-        *_names(text, spoken),
+        *(f"quote {q}" for q in _QUOTED.findall(text) if not any(stands_in(q, s) for s in said)),
     ]
     if found:
         return found
@@ -119,23 +118,6 @@ def _counted(source: str) -> set[str]:
             if re.search(bounded, source):
                 found.add(str(value))
     return found
-
-
-def _names(text: str, spoken: str) -> list[str]:
-    source = plain(spoken)
-    tokens, others = tokenise(text), tokenise(spoken)
-    strange = []
-    for group in names(tokens, small_words(tokens, others), loose=False):
-        for word in group:
-            # "Mary's" and "Marys" are Mary.
-            if plain(word).removesuffix("'s").removesuffix("s") not in source:
-                strange.append(f"name {word}")
-    strange += [
-        f"name {run}"
-        for run in _KATAKANA.findall(_FRAME.sub(" ", unicodedata.normalize("NFKC", text)))
-        if plain(run) not in source
-    ]
-    return strange
 
 
 def _words(text: str, said: Sequence[str], nearness: Nearness) -> list[str]:

@@ -26,8 +26,8 @@ from benchmarks.retrieval.plan import SUBJECTS, RetrievalOptions, group_of, user
 from benchmarks.retrieval.stage import Stage, staged
 from benchmarks.retrieval.wording import Questions
 from benchmarks.words import DIMENSIONS
-from hitherto_shared.config import DEFAULT_EMBEDDING_MODEL as MODEL
 from hitherto_shared.database.embedded import EmbeddedPostgres
+from hitherto_shared.model_settings import DEFAULT_EMBEDDING_MODEL as MODEL
 
 RUN_SECONDS = 1_200.0
 """For installing, loading and searching."""

@@ -29,10 +29,10 @@ from benchmarks.serving import all_vectors, database, import_user, temporary_fol
 from hitherto_client import AsyncHitherto
 from hitherto_shared.auth.api_keys import create_key
 from hitherto_shared.auth.principal import DEFAULT_TENANT as TENANT
-from hitherto_shared.config import DEFAULT_EMBEDDING_MODEL as MODEL
 from hitherto_shared.database.connect import with_role
 from hitherto_shared.database.embedded import EmbeddedPostgres
 from hitherto_shared.database.lean import LeanConnection
+from hitherto_shared.model_settings import DEFAULT_EMBEDDING_MODEL as MODEL
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 

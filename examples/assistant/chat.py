@@ -124,8 +124,7 @@ class Assistant:
         except OpenAIError as error:
             logger.warning("the language model did not answer: %s", type(error).__name__)
             response = "I cannot answer at the moment. Please try again."
-        if turn.clarification is not None and not response:
-            response = turn.clarification.question
+        response = response or _instead(turn)
         used = _used(turn)
         self._keep(request.user_id, session, said, response, turn, used)
         return AssistantReply(
@@ -244,6 +243,20 @@ def _used(turn: AssistantTurn) -> tuple[ContextUsed, ...]:
         )
         for item in ranked[:_CONTEXT_ITEMS]
     )
+
+
+def _instead(turn: AssistantTurn) -> str:
+    """What is said where the model found no words.
+
+    Some answer with nothing, or call a tool when they are asked for words. What the user wrote is
+    kept all the same, and learnt from.
+    """
+    if turn.clarification is not None:
+        return turn.clarification.question
+    if turn.actions:
+        prepared = "; ".join(str(action.get("description", "")) for action in turn.actions)
+        return f"Please confirm: {prepared}"
+    return "I have no answer to this. I keep what you said; please ask me again."
 
 
 def _summed_up(completed: tuple[CompletedAction, ...]) -> str:

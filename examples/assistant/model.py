@@ -39,6 +39,7 @@ class Model:
             openai.OpenAIError: The server did not answer.
         """
         given: dict[str, Any] = {"tools": list(tools), "tool_choice": "auto"} if tools else {}
+        # A server may answer without any choice, or with one that holds no message.
         reply = self.client.chat.completions.create(
             model=self.name,
             messages=messages,  # type: ignore[arg-type] # plain dicts, as they came
@@ -46,7 +47,8 @@ class Model:
             max_tokens=MAX_TOKENS,
             **given,
         )
-        return reply.choices[0].message.model_dump(exclude_none=True)
+        message = reply.choices[0].message if reply.choices else None
+        return message.model_dump(exclude_none=True) if message else {"role": "assistant"}
 
 
 @dataclass(slots=True)
@@ -69,7 +71,7 @@ class Loop:
     rounds: int = field(default=0, init=False)
 
     def answer(self, messages: list[Message]) -> str:
-        """The model's answer to the messages, which grow by what was called.
+        """The model's answer to the messages, which grow by what was called; it may be empty.
 
         Raises:
             openai.OpenAIError: The server did not answer.
@@ -81,7 +83,7 @@ class Loop:
             calls = reply.get("tool_calls") or []
             # Without tools, a model that calls one all the same gets no answer to it.
             if last or not calls:
-                return str(reply.get("content") or "")
+                return str(reply.get("content") or "").strip()
             messages.append(reply)
             for call in calls:
                 asked = call.get("function", {})

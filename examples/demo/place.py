@@ -30,11 +30,13 @@ def demo_environment(environment: Mapping[str, str]) -> dict[str, str]:
     One's own database, credentials and limits belong to another installation: the demo neither
     writes there nor lets them change its story.
     """
-    return {
+    heard = {
         name: value
         for name, value in environment.items()
         if name in _HEARD or not name.startswith(_OURS)
     }
+    # What the demo remembers may be lost with a container.
+    return {**heard, "HITHERTO_REQUIRE_DATABASE_URL": "false"}
 
 
 def choose_data_dir(settings: SharedSettings) -> Path:

@@ -162,9 +162,10 @@ class DeclaredMethod:
 
 
 def _choose(choice: list[str], fields: dict[str, Any]) -> None:
-    """Leave the one of these fields that is given."""
+    """Leave the one of these fields that is given; none if a time stands in its place."""
     given = [name for name in choice if fields.get(name) not in (None, "")]
-    if len(given) != 1:
+    timed = fields.get("since") is not None or fields.get("until") is not None
+    if len(given) != 1 and (given or not timed):
         parameters = {field: name for name, field in _FIELDS.items()}
         *others, last = [parameters.get(name, name) for name in choice]
         raise ValueError(f"give exactly one of {', '.join(others)} and {last}")

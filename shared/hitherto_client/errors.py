@@ -79,6 +79,9 @@ def read_error(
     )
     packed = dict(call.trailing_metadata() or ()).get("grpc-status-details-bin")
     if not isinstance(packed, bytes):
+        # gRPC itself refuses what is larger than either side takes, and gives no reason.
+        if error.code is grpc.StatusCode.RESOURCE_EXHAUSTED and "larger than max" in error.message:
+            return replace(error, reason="REQUEST_TOO_LARGE")
         return error
     try:
         status = _STATUS.FromString(packed)

@@ -14,7 +14,7 @@ import re
 import sys
 import threading
 from collections import OrderedDict
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Sequence
 from contextvars import ContextVar
 from importlib.metadata import version
 from io import TextIOWrapper
@@ -27,7 +27,10 @@ from anyio import to_thread, wrap_file
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
-from mcp.server.transport_security import RequestBodyLimitMiddleware
+from mcp.server.transport_security import (
+    RequestBodyLimitMiddleware,
+    TransportSecuritySettings,
+)
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
 from starlette.responses import JSONResponse
@@ -35,6 +38,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hitherto_client._sync.client import Hitherto
 from hitherto_client.errors import HithertoCallError
+from hitherto_client.expected_address import LOOPBACK, ExpectedAddress
 from hitherto_client.tools import GUIDE, TOOLS, Toolbox, UnboundCredentialError
 from hitherto_client.web_server import MOST_REQUEST_BYTES, web_server_config
 
@@ -188,6 +192,8 @@ def http_config(
     user_id: str = "",
     certificate_file: str | None = None,
     key_file: str | None = None,
+    public_hosts: Sequence[str] = (),
+    allowed_origins: Sequence[str] = (),
 ) -> uvicorn.Config:
     """What serves `http://host:port/mcp`.
 
@@ -198,16 +204,26 @@ def http_config(
         user_id: The user of requests without the header `Hitherto-User`.
         certificate_file: PEM file with the certificate chain for TLS. Unset: no TLS.
         key_file: PEM file with its private key.
+        public_hosts: The names under which others reach the server, such as that of a proxy with
+            TLS. On the loopback, and wherever a name is given, requests for other hosts are
+            refused, so that no web page can reach the server under a name of its own.
+        allowed_origins: Web pages that may call it besides those of the hosts, such as
+            `https://claude.ai`.
     """
     callers = HttpCallers(client, user_id)
     app = make_server(callers.toolbox).streamable_http_app(
         host=host,
         json_response=True,
         stateless_http=True,
+        # `ExpectedAddress` checks hosts and origins, and says what to do about one.
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
     # The limit comes first: `refuse_other_messages` reads a whole body.
     limited = RequestBodyLimitMiddleware(refuse_other_messages(app), MOST_REQUEST_BYTES)
-    return web_server_config(require_bearer(limited), host, port, certificate_file, key_file)
+    guarded: ASGIApp = require_bearer(limited)
+    if public_hosts or host in LOOPBACK:
+        guarded = ExpectedAddress(guarded, public_hosts, allowed_origins)
+    return web_server_config(guarded, host, port, certificate_file, key_file)
 
 
 class HttpCallers:

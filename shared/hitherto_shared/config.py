@@ -26,18 +26,18 @@ from hitherto_shared.encryption.wrapping import (
     read_kek,
     read_kek_file,
 )
+from hitherto_shared.model_settings import ModelSettings
 from hitherto_shared.private_file import named_by
 from hitherto_shared.rpc.edge_settings import EdgeSettings
 
 PREFIX = "HITHERTO_"
 _KEK = "HITHERTO_ENCRYPTION_KEY"
-DEFAULT_EMBEDDING_MODEL = "text-embedding-3-small"
 
 AuthMode = Literal["off", "api-key", "jwt"]
 """How callers authenticate."""
 
 
-class SharedSettings(EdgeSettings):
+class SharedSettings(ModelSettings, EdgeSettings):
     """Settings common to both services; docs/configuration.md describes every variable."""
 
     model_config = SettingsConfigDict(
@@ -53,6 +53,9 @@ class SharedSettings(EdgeSettings):
     database_url: SecretStr | None = Field(None, validation_alias="DATABASE_URL")
     pooler: Pooler = "none"
     direct_database_url: SecretStr | None = None
+    require_database_url: bool | None = None
+    vector_schema: str | None = None
+    """Read where connections are opened (`connect.VECTOR_SCHEMAS`), by commands too."""
     data_dir: Path = Field(default_factory=default_data_dir)
     secret_file: Path | None = None
     signing_key_file: Path | None = None
@@ -67,17 +70,6 @@ class SharedSettings(EdgeSettings):
 
     logins: ClassVar[tuple[Role, ...]] = ("hitherto_maintenance",)
     """The database logins of this process: a service has its own, commands use this one."""
-
-    openai_api_key: SecretStr | None = Field(None, validation_alias="OPENAI_API_KEY")
-    openai_base_url: str | None = Field(None, validation_alias="OPENAI_BASE_URL")
-    model_timeout_seconds: float = Field(60.0, gt=0, le=600)
-
-    embedder: Literal["openai", "onnx", "offline"] | None = None
-    embedding_model: str = Field(DEFAULT_EMBEDDING_MODEL, validation_alias="EMBEDDING_MODEL")
-    embedding_dimensions: int | None = Field(
-        None, validation_alias="EMBEDDING_DIMENSIONS", ge=8, le=4000
-    )
-    onnx_model_dir: Path | None = None
 
     memory_enabled: bool = True
     auth: AuthMode | None = None
@@ -118,25 +110,6 @@ class SharedSettings(EdgeSettings):
             return conninfo
         url = self.direct_database_url
         return None if url is None else self.for_service(url.get_secret_value())
-
-    @property
-    def model_available(self) -> bool:
-        """True when the environment names a language model's server or key."""
-        return self.openai_api_key is not None or self.openai_base_url is not None
-
-    @property
-    def chosen_embedder(self) -> Literal["openai", "onnx", "offline"]:
-        """The effective embedder: as configured, else OpenAI's if its key or base URL is set."""
-        if self.embedder is not None:
-            return self.embedder
-        if self.onnx_model_dir is not None:
-            return "onnx"
-        return "openai" if self.model_available else "offline"
-
-    @property
-    def api_key(self) -> str | None:
-        """The model server's key in clear, for the client that sends it."""
-        return self.openai_api_key.get_secret_value() if self.openai_api_key else None
 
     def auth_mode(self, listen: str) -> AuthMode:
         """Whether callers must authenticate: off only for the embedded database on loopback.

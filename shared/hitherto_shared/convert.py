@@ -96,7 +96,7 @@ def struct(value: Mapping[str, Any]) -> Struct | None:
 
 
 _AS_THEY_ARE = ("detail", "tags", "keywords", "entities", "conversation_id")
-_MOMENTS = ("last_accessed_at", "valid_to", "expires_at")
+_MOMENTS = ("last_accessed_at", "valid_to", "expires_at", "last_confirmed_at")
 """Fields of a memory that are often unset."""
 
 
@@ -137,6 +137,7 @@ def memory_fields(memory: Memory) -> Fields:
         ]
         messages = dict.fromkeys([source.message_id for source in memory.sources])
         found["source_message_ids"] = list(messages)
+    _add_standing(found, memory)
     if memory.context:
         found["context"] = struct(memory.context)
     if memory.metadata:
@@ -148,6 +149,27 @@ def memory_fields(memory: Memory) -> Fields:
     if memory.job_id:
         found["job_id"] = str(memory.job_id)
     return found
+
+
+def _add_standing(found: Fields, memory: Memory) -> None:
+    """Add what a memory rests on, and why it may no longer hold."""
+    if memory.doubt is not None:
+        found["doubt"] = {
+            "because_memory_id": memory.doubt["because"] or "",
+            "reason": memory.doubt["reason"],
+            "since": _moment_fields(datetime.fromisoformat(memory.doubt["since"])),
+        }
+    if memory.may_replace:
+        found["may_replace"] = [str(memory_id) for memory_id in memory.may_replace]
+    if memory.evidence:
+        found["evidence"] = [
+            {
+                "conversation_id": source.conversation_id,
+                "message_id": source.message_id,
+                "quote": quote,
+            }
+            for source, quote in memory.evidence
+        ]
 
 
 Made = TypeVar("Made", bound=ProtoMessage)
@@ -188,7 +210,22 @@ def _conversion(of: Any) -> Callable[[Any], Any] | None:
 
 def profile_message(profile: Profile) -> profile_pb2.Profile:
     """A profile on the wire."""
-    return _made(profile_pb2.Profile, profile)
+    return _made(profile_pb2.Profile, profile, sources=_sources_of_values(profile.sources))
+
+
+def _sources_of_values(
+    sources: Mapping[str, Mapping[str, Any]],
+) -> dict[str, profile_pb2.ProfileSource]:
+    return {
+        path: profile_pb2.ProfileSource(
+            conversation_id=source["conversation_id"],
+            message_id=source["message_id"],
+            said_at=timestamp(datetime.fromisoformat(source["said_at"])),
+            memory_ids=source["memory_ids"],
+            quote=source["quote"],
+        )
+        for path, source in sources.items()
+    }
 
 
 def summary_message(summary: Summary) -> conversation_pb2.ConversationSummary:

@@ -31,8 +31,11 @@ def loads(
     *,
     object_pairs_hook: Callable[[list[tuple[str, Any]]], Any] | None = None,
     parse_constant: Callable[[str], Any] | None = None,
+    strict: bool = True,
 ) -> Any:
     """See `json.loads`; call it in a thread if the text may be long.
+
+    Without `strict`, texts may hold control characters, such as line breaks.
 
     Raises:
         TooManyValues: It contains too many.
@@ -40,13 +43,18 @@ def loads(
         RecursionError: It is nested too deeply.
     """
     if len(text) <= LONG:
-        return json.loads(text, object_pairs_hook=object_pairs_hook, parse_constant=parse_constant)
+        return json.loads(
+            text,
+            object_pairs_hook=object_pairs_hook,
+            parse_constant=parse_constant,
+            strict=strict,
+        )
     if isinstance(text, bytes):
         text = text.decode(json.detect_encoding(text), "surrogatepass")
     if text.count(",") > MAX_VALUES and _commas(text) > MAX_VALUES:
         raise TooManyValues(f"more than {MAX_VALUES:,} values")
     decoder: Any = json.JSONDecoder(
-        object_pairs_hook=object_pairs_hook, parse_constant=parse_constant
+        object_pairs_hook=object_pairs_hook, parse_constant=parse_constant, strict=strict
     )
     decoder.scan_once = _scanner.py_make_scanner(decoder)
     return decoder.decode(text)

@@ -66,6 +66,10 @@ SEARCH_LEGS = _counter(
     "Legs of searches and contexts, by how they ended: ran, skipped, timed_out or failed.",
     ["leg", "state"],
 )
+MESSAGES_CUT = _counter(
+    "hitherto_messages_cut",
+    "Messages of more than 64 KiB that were stored cut.",
+)
 DEGRADED_REPLIES = _counter(
     "hitherto_degraded_replies", "Replies that lack a leg because it failed or was too slow."
 )

@@ -6,7 +6,8 @@ The tree:
     ├── ModelUnavailable     an outage: try again later (429, 5xx, timeout, reset)
     │   └── ModelMisconfigured   no request of this installation passes (bad key, wrong address)
     ├── ModelRefused         the server refuses this request
-    │   └── PromptTooLong    more text than the model accepts at once
+    │   ├── PromptTooLong    more text than the model accepts at once
+    │   └── ContentRefused   a content filter objects to what the request says
     └── ModelMisbehaved      the server's answer is malformed
 """
 
@@ -78,14 +79,26 @@ class ModelUnavailable(ModelError):
     Attributes:
         retry_after: Seconds to wait as requested by the server, if any.
         asked: False if the model was not called, because it had just been unreachable.
+        status: The HTTP status; 0 if there was no reply.
     """
 
     def __init__(
-        self, message: str, *, retry_after: float | None = None, asked: bool = True
+        self,
+        message: str,
+        *,
+        retry_after: float | None = None,
+        asked: bool = True,
+        status: int = 0,
     ) -> None:
         super().__init__(message)
         self.retry_after = retry_after
         self.asked = asked
+        self.status = status
+
+    @property
+    def may_be_of_the_request(self) -> bool:
+        """Whether the one request may be at fault, and not the server: it fails or hangs on it."""
+        return self.asked and self.status in (0, 500, 502, 504)
 
 
 class ModelMisconfigured(ModelUnavailable):
@@ -94,14 +107,15 @@ class ModelMisconfigured(ModelUnavailable):
     It lasts until the settings or the server are corrected. The message names the settings.
 
     Attributes:
-        status: The HTTP status; 0 if no status is informative.
+        asked_harmless: Whether a harmless request in the same form was refused too.
     """
 
-    def __init__(
-        self, message: str, *, status: int = 0, retry_after: float | None = None, asked: bool = True
-    ) -> None:
-        super().__init__(message, retry_after=retry_after, asked=asked)
-        self.status = status
+    asked_harmless = False
+
+    @property
+    def may_be_of_the_request(self) -> bool:
+        """False: the installation is at fault."""
+        return False
 
 
 class ModelRefused(ModelError):
@@ -116,6 +130,10 @@ class ModelRefused(ModelError):
 
 class PromptTooLong(ModelRefused):
     """The request has more text than the model accepts at once; half of it may succeed."""
+
+
+class ContentRefused(ModelRefused):
+    """A content filter refuses the request for what it says; a part of it may pass."""
 
 
 class ModelMisbehaved(ModelError):

@@ -1,4 +1,4 @@
-"""Settings and errors of the client of OpenAI-compatible servers (`openai_client`).
+"""An OpenAI-compatible server: where it is, how to be let in, and what its errors mean.
 
 Outages, refusals and malformed answers of chat and of embeddings are reported with the same errors
 (see `model_api`), whose messages never quote the server.
@@ -7,8 +7,12 @@ Outages, refusals and malformed answers of chat and of embeddings are reported w
 from __future__ import annotations
 
 import json
+import os
 import re
+import ssl
+from base64 import b64encode
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from math import isfinite
@@ -40,8 +44,16 @@ _OUTAGE_4XX = frozenset({408, 409, 425, 429})
 _PERMANENT_5XX = frozenset({501, 505})
 # Statuses that recur for any request until the installation is corrected. So does a redirect.
 _OF_THE_INSTALLATION = frozenset({401, 402, 404, 405, 407, 410, *_PERMANENT_5XX})
-# Words with which a content filter refuses a request.
-_OF_THE_CONTENT = ("content_filter", "content_policy", "content management policy")
+OF_THE_CONTENT = ("content_filter", "content_policy", "content management policy")
+"""Words with which a content filter refuses a request."""
+# Statuses that mean an outage unless the server speaks of the length of the request: OpenAI's limit
+# of tokens per minute, llama.cpp's limit for an embedding.
+_TOO_MUCH = frozenset({429, 500})
+_OF_THE_LENGTH = ("too large", "too long")
+# Further variables that OpenAI's own client reads from the environment.
+_FROM_ENVIRONMENT = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PROJECT_ID"}
+# The work of parsing JSON: a letter of a string takes a nanosecond, a value half a microsecond.
+_LETTERS_OF_A_STRING, _WORK_OF_A_VALUE = 16, 16
 _TOLD = ("code", "type", "message", "param")
 _STATUS = re.compile(r"[45][0-9]{2}")
 _CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
@@ -60,95 +72,229 @@ class RequestRejected(ModelRefused):
         super().__init__(message)
         self.status = status
         self.detail = detail
-        self.doubtful = not self.names(*_OF_THE_CONTENT)
+        self.doubtful = not self.names(*OF_THE_CONTENT)
+
+    @property
+    def of_the_size(self) -> bool:
+        """Whether less text might pass."""
+        return self.status in (400, 413, 422, *_TOO_MUCH)
 
     def names(self, *words: str) -> bool:
         """Whether the server's error text contains one of `words`, given in lower case."""
         return any(word in self.detail for word in words)
 
 
-def api_root(base_url: str | None) -> URL:
-    """The root of the API for a setting; empty means OpenAI.
+@dataclass(frozen=True, slots=True)
+class ModelServer:
+    """Where a model is, and how to be let in.
 
-    Raises:
-        ValueError: It is not a web address; the message names the variable to set.
+    Attributes:
+        base_url: Root of the API, such as `https://api.openai.com/v1`, with query parameters if
+            any; empty means OpenAI. For Azure the resource, such as `https://x.openai.azure.com`.
+        api_key: The key; a local server may need none.
+        azure_version: The version of Azure's API with deployments, such as `2024-10-21`; empty for
+            every other server. Models are then named by their deployments.
+        azure_token: A token of Microsoft Entra ID in place of Azure's key.
+        headers: Further headers of every request.
+        extra: Further fields of every request.
+        url_setting: The variable that holds the address, for messages.
+        key_setting: The variable that holds the key, for messages.
+        model_setting: The variable that names the model, for messages.
     """
-    try:
-        url = URL((base_url or "").strip() or DEFAULT_BASE_URL)
-    except ValueError:
-        url = URL()
-    if url.scheme not in ("http", "https") or not url.raw_host:
-        raise ValueError(
-            f"OPENAI_BASE_URL must be an http or https address such as {DEFAULT_BASE_URL}"
+
+    base_url: str | None = None
+    api_key: str | None = field(default=None, repr=False)
+    azure_version: str = ""
+    azure_token: str | None = field(default=None, repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    url_setting: str = "OPENAI_BASE_URL"
+    key_setting: str = "OPENAI_API_KEY"
+    model_setting: str = "MEMORY_EXTRACTION_MODEL"
+
+    @property
+    def root(self) -> URL:
+        """The root of the API.
+
+        Raises:
+            ValueError: The setting is no web address; the message names the variable.
+        """
+        try:
+            url = URL((self.base_url or "").strip() or DEFAULT_BASE_URL)
+        except ValueError:
+            url = URL()
+        if url.scheme not in ("http", "https") or not url.raw_host:
+            raise ValueError(
+                f"{self.url_setting} must be an http or https address such as {DEFAULT_BASE_URL}"
+            )
+        return url.with_fragment(None)
+
+    @property
+    def key(self) -> str:
+        """The key, or a placeholder for a server that needs none.
+
+        Raises:
+            ValueError: It cannot be sent; the message names the variable, never the key.
+        """
+        key = (self.azure_token or self.api_key or "").strip() or _NO_KEY
+        if not (key.isascii() and key.isprintable()):
+            raise ValueError(f"{self.key_setting} contains invalid characters: copy it again")
+        return key
+
+    def address(self, path: str, model: str) -> URL:
+        """The address of `path`, such as `/embeddings`, without user and password."""
+        root = self.root.with_user(None)
+        beginning = root.raw_path.rstrip("/")
+        if self.azure_version:
+            deployment = URL.build(path=f"/openai/deployments/{model}").raw_path
+            url = root.with_path(f"{beginning}{deployment}{path}", encoded=True)
+            return url.with_query({**root.query, "api-version": self.azure_version})
+        return root.with_path(beginning + path, encoded=True).with_query(root.query)
+
+    def request_headers(self) -> dict[str, str]:
+        """The headers of every request.
+
+        Raises:
+            ValueError: A variable cannot be sent; the message names it.
+        """
+        pair = basic_authorization(self.root)
+        if self.azure_version and not self.azure_token:
+            login = {"api-key": self.key}
+        else:
+            # An address may have a user and a password, for a proxy before the server.
+            login = {"Authorization": pair or f"Bearer {self.key}"}
+        account = {
+            header: os.environ[variable]
+            for header, variable in _FROM_ENVIRONMENT.items()
+            if _sendable(variable)
+        }
+        return {
+            "Accept": "application/json",
+            "Content-Type": "application/json",
+            "User-Agent": "hitherto",
+            **login,
+            **account,
+            **self.headers,
+        }
+
+    def refusal_or_outage(
+        self, status: int, headers: Mapping[str, str], content: bytes
+    ) -> ModelUnavailable | RequestRejected:
+        """The error for a reply with an error status.
+
+        Args:
+            status: Any status but a success.
+            headers: Of the reply, looked up without regard to case.
+            content: The body, or its beginning.
+        """
+        code = _error_code(content, self.key)
+        what = f"the model server answered {status}" + (f" ({code})" if code else "")
+        detail = content.decode("utf-8", "replace").lower()
+        too_much = status in _TOO_MUCH and any(words in detail for words in _OF_THE_LENGTH)
+        outage = status in _OUTAGE_4XX or (status >= 500 and status not in _PERMANENT_5XX)
+        if outage and not too_much:
+            return ModelUnavailable(what, retry_after=retry_after(headers), status=status)
+        if status in (401, 402, 403):
+            what += f": check {self.key_setting}, what it may use and the account behind it"
+        elif status == 404 or status < 400:
+            what += f": check {self.url_setting} and {self.model_setting}"
+        elif status in _OF_THE_INSTALLATION:
+            what += f": check {self.url_setting}, which must be the root of the API"
+        if status < 400 or status in _OF_THE_INSTALLATION:
+            return ModelMisconfigured(what, status=status)
+        return RequestRejected(what, status=status, detail=detail)
+
+    def failure_in_success(
+        self, body: Mapping[str, Any], headers: Mapping[str, str]
+    ) -> ModelUnavailable | RequestRejected | ModelMisbehaved | None:
+        """The error that the body of a success reports in place of an answer; None if it has none.
+
+        A gateway may have sent the status before the model behind it failed. An HTTP status in the
+        error's `code` counts as if it had been the reply's own.
+        """
+        choices = body.get("choices")
+        first = choices[0] if isinstance(choices, list) and choices else None
+        error = first.get("error") if isinstance(first, dict) else body.get("error")
+        if not error or body.get("data"):
+            return None
+        said = error if isinstance(error, dict) else {"message": error}
+        told = {name: said[name] for name in _TOLD if isinstance(said.get(name), str | int)}
+        content = json.dumps({"error": told}).encode()
+        code = str(told.get("code"))
+        if _STATUS.fullmatch(code):
+            return self.refusal_or_outage(int(code), headers, content)
+        name = _error_code(content, self.key)
+        failure = ModelMisbehaved(
+            "the model server reported an error as a success" + (f" ({name})" if name else ""),
+            reply=beginning(content),
         )
-    return url
+        failure.doubtful = not any(word in failure.reply.lower() for word in OF_THE_CONTENT)
+        return failure
+
+    def connection_failed(self, error: BaseException) -> ModelUnavailable:
+        """The outage for a connection that could not be made, or was lost.
+
+        It names the error only by its class: the system's message may quote the address.
+        """
+        reason = type(error.__cause__ or error).__name__
+        return ModelUnavailable(
+            f"the connection to the model server failed ({reason}); "
+            f"check {self.url_setting} and the network if this lasts"
+        )
+
+    def json_object(
+        self, content: bytes, load: Callable[[bytes], Any] = json.loads
+    ) -> dict[str, Any]:
+        """Parse the body of a success, with `load`.
+
+        Raises:
+            ModelMisbehaved: It is not a JSON object.
+        """
+        try:
+            body = load(content)
+        except (ValueError, RecursionError):
+            raise ModelMisbehaved(
+                f"the model server's reply is not JSON; check that {self.url_setting} is the API "
+                "itself",
+                reply=beginning(content),
+            ) from None
+        if not isinstance(body, dict):
+            raise ModelMisbehaved(
+                "the model server's reply is not a JSON object", reply=beginning(content)
+            )
+        return body
 
 
-def usable_key(api_key: str | None) -> str:
-    """The key for a setting, or a placeholder for a server that needs none.
+def basic_authorization(url: URL) -> str | None:
+    """The header for the user and the password in an address, if it has any."""
+    if url.user is None and url.password is None:
+        return None
+    pair = f"{url.user or ''}:{url.password or ''}"
+    return "Basic " + b64encode(pair.encode()).decode("ascii")
+
+
+def tls_context() -> ssl.SSLContext:
+    """Trusts the same authorities as the openai package."""
+    import httpx2  # noqa: PLC0415 - a local server without TLS needs none of it
+
+    return httpx2.create_ssl_context()
+
+
+def work_of_json(content: bytes) -> int:
+    """The work of parsing JSON, in characters read (`beside_loop`): strings are read fast."""
+    return len(content) // _LETTERS_OF_A_STRING + _WORK_OF_A_VALUE * content.count(b",")
+
+
+def _sendable(variable: str) -> str:
+    """The value of an environment variable for a header, empty if it is not set.
 
     Raises:
-        ValueError: It cannot be sent; the message names the variable, never the key.
+        ValueError: It cannot be sent; the message names the variable.
     """
-    key = (api_key or "").strip() or _NO_KEY
-    if not (key.isascii() and key.isprintable()):
-        raise ValueError("OPENAI_API_KEY contains invalid characters: copy it again")
-    return key
-
-
-def refusal_or_outage(
-    status: int, headers: Mapping[str, str], content: bytes, *, key: str, model_setting: str
-) -> ModelUnavailable | RequestRejected:
-    """The error for a reply with an error status.
-
-    Args:
-        status: Any status but a success.
-        headers: Of the reply, looked up without regard to case.
-        content: The body, or its beginning.
-        key: The key that was sent, so that it is not repeated.
-        model_setting: The variable that names the model, for the message.
-    """
-    code = _error_code(content, key)
-    what = f"the model server answered {status}" + (f" ({code})" if code else "")
-    if status in _OUTAGE_4XX or (status >= 500 and status not in _PERMANENT_5XX):
-        return ModelUnavailable(what, retry_after=retry_after(headers))
-    if status in (401, 402, 403):
-        what += ": check OPENAI_API_KEY, what it may use and the account behind it"
-    elif status == 404 or status < 400:
-        what += f": check OPENAI_BASE_URL and {model_setting}"
-    elif status in _OF_THE_INSTALLATION:
-        what += ": check OPENAI_BASE_URL, which must be the root of the API"
-    if status < 400 or status in _OF_THE_INSTALLATION:
-        return ModelMisconfigured(what, status=status)
-    return RequestRejected(what, status=status, detail=content.decode("utf-8", "replace").lower())
-
-
-def failure_in_success(
-    body: Mapping[str, Any], headers: Mapping[str, str], *, key: str, model_setting: str
-) -> ModelUnavailable | RequestRejected | ModelMisbehaved | None:
-    """The error that the body of a success reports in place of an answer; None if there is none.
-
-    A gateway may have sent the status before the model behind it failed. An HTTP status in the
-    error's `code` counts as if it had been the reply's own. Arguments as for `refusal_or_outage`.
-    """
-    choices = body.get("choices")
-    first = choices[0] if isinstance(choices, list) and choices else None
-    error = first.get("error") if isinstance(first, dict) else body.get("error")
-    if not error or body.get("data"):
-        return None
-    said = error if isinstance(error, dict) else {"message": error}
-    told = {name: said[name] for name in _TOLD if isinstance(said.get(name), str | int)}
-    content = json.dumps({"error": told}).encode()
-    code = str(told.get("code"))
-    if _STATUS.fullmatch(code):
-        return refusal_or_outage(int(code), headers, content, key=key, model_setting=model_setting)
-    name = _error_code(content, key)
-    failure = ModelMisbehaved(
-        "the model server reported an error as a success" + (f" ({name})" if name else ""),
-        reply=beginning(content),
-    )
-    failure.doubtful = not any(word in failure.reply.lower() for word in _OF_THE_CONTENT)
-    return failure
+    value = os.environ.get(variable, "")
+    if not (value.isascii() and (value.isprintable() or not value)):
+        raise ValueError(f"{variable} contains invalid characters: copy it again")
+    return value
 
 
 def no_answer_within(seconds: float) -> ModelUnavailable:
@@ -180,26 +326,6 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     return min(max(seconds, 0.0), MAX_RETRY_AFTER) if isfinite(seconds) else None
 
 
-def json_object(content: bytes, load: Callable[[bytes], Any] = json.loads) -> dict[str, Any]:
-    """Parse the body of a success, with `load`.
-
-    Raises:
-        ModelMisbehaved: It is not a JSON object.
-    """
-    try:
-        body = load(content)
-    except (ValueError, RecursionError):
-        raise ModelMisbehaved(
-            "the model server's reply is not JSON; check that OPENAI_BASE_URL is the API itself",
-            reply=beginning(content),
-        ) from None
-    if not isinstance(body, dict):
-        raise ModelMisbehaved(
-            "the model server's reply is not a JSON object", reply=beginning(content)
-        )
-    return body
-
-
 def beginning(content: bytes) -> str:
     """The part of a reply that is useful for diagnosis."""
     return content[:MAX_REPLY_KEPT].decode("utf-8", "replace")
@@ -212,8 +338,8 @@ def _error_code(content: bytes, key: str) -> str:
     except (ValueError, RecursionError):
         return ""
     error = body.get("error") if isinstance(body, dict) else None
-    for field in ("code", "type"):
-        code = error.get(field) if isinstance(error, dict) else None
+    for name in ("code", "type"):
+        code = error.get(name) if isinstance(error, dict) else None
         if isinstance(code, str) and _CODE.fullmatch(code) and key not in code:
             return code
     return ""

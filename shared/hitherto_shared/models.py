@@ -66,7 +66,11 @@ class SourceRef:
 # Not frozen for the same reason.
 @dataclass(slots=True)
 class Memory:
-    """The current version of one memory."""
+    """The current version of one memory.
+
+    `doubt` has the keys `because` (a memory id or None), `reason` and `since`; `evidence` the words
+    of messages that state the memory or changed it.
+    """
 
     memory_id: UUID
     user_id: str
@@ -99,11 +103,19 @@ class Memory:
     sources: Sequence[SourceRef] = ()
     entities: Sequence[str] = ()
     kept: Kept | None = field(default=None, repr=False, compare=False)
+    doubt: Mapping[str, Any] | None = None
+    may_replace: Sequence[UUID] = ()
+    last_confirmed_at: datetime | None = None
+    evidence: Sequence[tuple[SourceRef, str]] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """The profile of a user. Version 0 means that there is none yet."""
+    """The profile of a user. Version 0 means that there is none yet.
+
+    `sources` says where values come from, by path; an item of a list has the path of the list, `#`
+    and the item.
+    """
 
     user_id: str
     department: str = ""
@@ -119,6 +131,7 @@ class Profile:
     updated_at: datetime | None = None
     sealed: bytes | None = field(default=None, repr=False)
     kept: Kept | None = field(default=None, repr=False, compare=False)
+    sources: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 NEUTRAL_TITLE = "Conversation"

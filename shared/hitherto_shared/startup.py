@@ -24,6 +24,7 @@ from hitherto_shared.database.connect import (
     LOGINS,
     OWNER,
     SESSION_SETTINGS,
+    VECTOR_SCHEMAS,
     DatabaseUnreachable,
     Pooler,
     Role,
@@ -33,6 +34,7 @@ from hitherto_shared.database.connect import (
 )
 from hitherto_shared.database.embedded import EmbeddedPostgres
 from hitherto_shared.database.faults import described
+from hitherto_shared.database.lasting import vanishes
 from hitherto_shared.database.logins import passwords_for, require_no_more
 from hitherto_shared.database.migrate import (
     COMMAND,
@@ -107,9 +109,16 @@ def locate_database(settings: SharedSettings, stop: threading.Event | None = Non
 
     Raises:
         StartupFailed: The database is unreachable, or its schema is outdated and this process may
-            not change it.
+            not change it; or there is none, and an embedded one would not last.
     """
     if settings.database_url is None:
+        if vanishes(settings.data_dir, required=settings.require_database_url):
+            raise StartupFailed(
+                f"DATABASE_URL is not set, and {settings.data_dir} is no volume: an embedded"
+                " database there would be lost with this container. Set DATABASE_URL, or mount a"
+                f" volume at {settings.data_dir} (HITHERTO_DATA_DIR); only to try things out, set"
+                " HITHERTO_REQUIRE_DATABASE_URL=false"
+            )
         embedded = EmbeddedPostgres.acquire(settings.data_dir)
         try:
             conninfo = embedded.conninfo()
@@ -162,6 +171,7 @@ def _schema_state(conninfo: str, roles: Sequence[Role], pooler: Pooler) -> Schem
     for role, login in zip(roles, logins, strict=True):
         with connected(login) as connection:
             require_no_more(connection, role)
+            _require_vectors(connection, role)
             if pooler == "none":
                 _require_settings(connection)
     try:
@@ -173,6 +183,21 @@ def _schema_state(conninfo: str, roles: Sequence[Role], pooler: Pooler) -> Schem
             f"the schema of the database in DATABASE_URL cannot be read: {described(error)}; check "
             f"that `{COMMAND}` was run on it"
         ) from None
+
+
+def _require_vectors(connection: psycopg.Connection, role: Role) -> None:
+    """Check that a login finds the types of pgvector, without which no connection can be used."""
+    found = connection.execute(
+        "SELECT EXISTS (SELECT FROM pg_type AS t JOIN pg_namespace AS n ON n.oid = t.typnamespace"
+        " WHERE t.typname = 'halfvec' AND n.nspname = ANY (%s)"
+        " AND has_schema_privilege(n.oid, 'USAGE'))",
+        [list(VECTOR_SCHEMAS)],
+    ).fetchone()
+    if found is None or not found[0]:
+        raise StartupFailed(
+            f"the database login {role} finds no pgvector: run `{COMMAND}` with the same"
+            " DATABASE_URL, which grants what is missing or says who may"
+        )
 
 
 def _require_settings(connection: psycopg.Connection) -> None:

@@ -23,6 +23,7 @@ READ_TWICE = frozenset(
         "test_behaviour",
         "test_context_evidence",
         "test_context_of_a_conversation",
+        "test_doubtful_memories",
         "test_names",
         "test_search",
         "test_search_of_many",

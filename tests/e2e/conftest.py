@@ -96,6 +96,8 @@ async def both_services(conninfo: str, data_dir: Path, **given: Any) -> AsyncIte
         "extract_debounce_seconds": 0.0,
         "job_backoff_seconds": 0.05,
         "drain_seconds": 5.0,
+        # Scripts answer about conversations; tests of the reconciliation turn it on.
+        "reconcile": False,
         # A run at three in the morning has the same jobs as any other.
         **dict.fromkeys(("schedule_decay", "schedule_consolidation", "schedule_retention"), "off"),
         **given,

@@ -12,6 +12,7 @@ from typing import Any
 from hitherto_extraction.pipeline.backfill import Backfill
 from hitherto_shared.database.pool import Database
 from hitherto_shared.embeddings.openai_api import OpenAIEmbedder
+from hitherto_shared.model_server import ModelServer
 from hitherto_shared.startup import configure_vectors
 from hitherto_shared.text.terms import count_terms
 from tests.e2e.learning import rows
@@ -110,7 +111,9 @@ async def backfill(conninfo: str, model: ScriptedModel, **given: Any) -> AsyncIt
         max_size=2,
         configure=configure_vectors,
     )
-    embedder = OpenAIEmbedder("text-embedding-3-small", 64, base_url=model.base_url, api_key="test")
+    embedder = OpenAIEmbedder(
+        "text-embedding-3-small", 64, server=ModelServer(model.base_url, "test")
+    )
     await database.open()
     try:
         yield Backfill(database, embedder, **given)

@@ -36,6 +36,9 @@ TEXTS = {
     "hebrew": "אני גר בתל אביב ליד הים",
     "family": "The whole family 👨‍👩‍👧 came",
     "fox": "Our mascot is the 🦊",
+    "french": "Elle étudie à l’université d’Orléans",
+    "wide": "部屋の番号はＡＢＣ１２３です",
+    "polish": "Anna i Paweł mieszkają w mieście Łódź",
 }
 WORDS_ONLY = dict.fromkeys(("semantic", "source", "date", "entity", "session", "neighbour"), 0.0)
 CATS = {"japanese", "last of its run", "alone"}
@@ -47,6 +50,9 @@ QUESTIONS: Sequence[tuple[str, set[str]]] = [
     (unicodedata.normalize("NFD", "Đà Nẵng"), {"accented"}),
     ("cà phê sữa", {"plain"}),
     ("北京大学", {"chinese"}),
+    ("université Orléans", {"french"}),
+    ("ABC123", {"wide"}),
+    ("Lodz", {"polish"}),
     ("大学", {"chinese"}),
     ("黒猫", {"japanese"}),
     ("猫", CATS),

@@ -364,13 +364,22 @@ async def test_duplicate_message_ids(services: Services) -> None:
     assert "transcripts[0].messages[0]" in refusal.fields["transcripts[0].messages[2].id"]
 
 
-async def test_a_message_has_64_kib_in_utf8(services: Services) -> None:
+async def test_a_message_of_more_than_64_kib_is_stored_cut(services: Services) -> None:
+    """With a mark that counts what is left out; sending it again changes nothing."""
     exact = "ế" * 21_845 + "x"
     assert len(exact.encode()) == 64 * 1024
-    await services.extraction.SubmitTranscripts(submit(transcript(message(exact))))
-    refusal = await refused(services, SUBMIT, submit(transcript(message(exact + "x"))))
-    assert list(refusal.fields) == ["transcripts[0].messages[0].content"]
-    assert "65536" in refusal.message
+    long = "ế" * 30_000
+    sent = transcript(message(exact, id="fits"), message(long, id="cut"))
+    await services.extraction.SubmitTranscripts(submit(sent))
+    await services.extraction.SubmitTranscripts(submit(sent))
+    read = await services.retrieval.GetConversation(
+        retrieval.GetConversationRequest(user_id=sent.user_id, conversation_id=sent.conversation_id)
+    )
+    fits, cut = (each.content for each in read.messages)
+    assert fits == exact
+    kept = cut.count("ế")
+    assert cut == f"{'ế' * kept}… [+{30_000 - kept:,}]"
+    assert 64 * 1024 - 100 < len(cut.encode()) <= 64 * 1024
 
 
 async def test_free_json_has_limits(services: Services) -> None:

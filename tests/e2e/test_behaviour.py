@@ -61,21 +61,26 @@ async def test_style_topics_and_time_are_learnt_from_what_the_user_writes(
     }
 
 
-async def test_no_time_of_day_is_learnt_without_a_time_zone(services: Services) -> None:
-    """F5: eight o'clock in UTC is an afternoon in Hanoi."""
-    await learn(services, talk(("user", "Any new mail?"), at=MORNING))
-    assert "usage.active_time" not in await preferences_of(services, "ana")
+@pytest.mark.parametrize("zone", ["", "UTC", "Etc/UTC"])
+async def test_without_a_time_zone_the_time_of_day_is_that_in_utc(
+    services: Services, zone: str
+) -> None:
+    """F5: in the user's time zone, else UTC; eight o'clock in UTC is an afternoon in Hanoi."""
+    said = talk(("user", "Any new mail?"), at=MORNING)
+    said.time_zone = zone
+    await learn(services, said)
+    assert (await preferences_of(services, "ana"))["usage.active_time"] == ("morning", 0.5)
     said = talk(("user", "Any new mail?"), user="bo", at=MORNING)
     said.time_zone = "Asia/Ho_Chi_Minh"
     await learn(services, said)
     assert (await preferences_of(services, "bo"))["usage.active_time"] == ("afternoon", 0.5)
 
 
-async def test_a_user_who_is_in_utc_has_a_time_zone(services: Services) -> None:
-    """F5: named in the settings it is one, unlike the UTC that stands for none."""
-    await choose(services, time_zone="UTC")
+async def test_the_settings_name_the_zone_of_transcripts_without_one(services: Services) -> None:
+    """F5."""
+    await choose(services, time_zone="Asia/Ho_Chi_Minh")
     await learn(services, talk(("user", "Any new mail?"), at=MORNING))
-    assert (await preferences_of(services, "ana"))["usage.active_time"] == ("morning", 0.5)
+    assert (await preferences_of(services, "ana"))["usage.active_time"] == ("afternoon", 0.5)
 
 
 async def test_a_sign_against_makes_less_sure(services: Services) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import re
 from typing import Any
 
 import grpc
@@ -95,7 +94,7 @@ async def test_document_002_five_writing_style_memories_become_one(
     # Five conversations say so, none of them surely.
     assert found.confidence == memory_pb2.CONFIDENCE_HIGH
     assert sorted(found.source_message_ids) == [f"c{n}-1" for n in range(5)]
-    assert found.valid_from == max(
+    assert found.valid_from == min(
         (each.valid_from for each in originals), key=lambda moment: moment.ToNanoseconds()
     )
     assert found.job_id == job.id
@@ -240,32 +239,6 @@ async def test_undo_is_told_once_and_refused_where_there_is_nothing_to_undo(
     assert read_refusal(caught.value).reason == "MEMORY_NOT_FOUND"
 
 
-async def test_c1_different_people_are_never_merged(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    model.script = script(
-        lambda request: [
-            merged("Somebody drinks tea with milk", [m.local_id for m in request.memories])
-        ],
-        type_="fact",
-    )
-    said = [
-        f"{who} {does}"
-        for who in ("The user", "Lan", "Minh")
-        for does in ("drinks tea with milk", "collects old teapots from Japan")
-    ]
-    await say(modelled, *said, tag="tea")
-    job = await the_job(modelled)
-    assert job.result.counts["groups"] == 3
-    for request in consolidations(list(model.chat_requests)):
-        people = {re.split(" (drinks|collects)", each.content)[0] for each in request.memories}
-        assert len(people) == 1
-    # And what the model makes of them speaks of nobody it was asked about.
-    assert job.result.counts["superseded"] == 0
-    assert (job.result.counts["dropped"], job.result.counts["refused_by_guard"]) == (3, 3)
-    assert await contents(modelled) == sorted(said)
-
-
 @pytest.mark.parametrize("asked", [False, True])
 async def test_row_67_only_memories_of_one_origin_are_merged(
     modelled: Services, model: ScriptedModel, asked: bool
@@ -297,12 +270,12 @@ async def test_row_67_only_memories_of_one_origin_are_merged(
 async def test_row_28_hostile_answers_touch_nothing(
     modelled: Services, model: ScriptedModel
 ) -> None:
-    """Invented ids, one original, the same twice, numbers and names of its own, denials turned."""
+    """Invented ids, one original, a text longer than all, numbers of its own."""
 
     def hostile(request: ChatRequest) -> list[dict[str, object]]:
         return [
             merged("The user prefers a casual tone", ["e1", "e99"]),
-            merged("The user likes formal language", ["e1", "e2", "e2"]),
+            merged("The user likes formal language " * 20, ["e1", "e2", "e2"]),
             merged("The user prefers 7 casual tones", ["e3", "e4"]),
         ]
 
@@ -501,10 +474,11 @@ async def test_c4_the_nightly_run_merges_what_is_too_much_and_asks_once(
     # One user has too few, the other's were looked at already.
     assert (await nightly()).result.counts["skipped_unchanged"] == 1
     assert calls(model) == 1
-    await say(modelled, "The user found casual notes fun", conversation="c3")
+    await say(modelled, f"{STYLES[0]} always", conversation="c3")
     job = await nightly()
-    assert (job.result.counts["groups"], job.result.counts["superseded"]) == (1, 7)
-    assert await contents(modelled) == [ONE_STYLE]
+    # Only what is near the new one is looked at again.
+    assert job.result.counts["groups"] == 1
+    assert 2 <= job.result.counts["superseded"] < 7
     assert await contents(modelled, user="ben") == sorted(STYLES)
 
 

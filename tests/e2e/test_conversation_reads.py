@@ -175,6 +175,7 @@ async def test_entities_are_found_by_a_part_of_the_name(
             Fact("1", entities=["Nguyễn Thành", "Sarah Miller"]),
             Fact("2", entities=["Sarah Miller"]),
             Fact("3", entities=["Project Miller 100%"]),
+            Fact("4", entities=["Łukasz Pawłowski", "Søren Ærø", "ＮＴＴドコモ"]),
         ],
     )
 
@@ -187,9 +188,13 @@ async def test_entities_are_found_by_a_part_of_the_name(
     assert (await names(name="mill"))[0] == "Sarah Miller"
     assert set(await names(name="MILLER")) == {"Sarah Miller", "Project Miller 100%"}
     assert await names(name="nguyen thanh") == ["Nguyễn Thành"]
+    for asked in ("Lukasz", "Łukasz", "pawlowski"):
+        assert await names(name=asked) == ["Łukasz Pawłowski"]
+    assert await names(name="soren aero") == ["Søren Ærø"]
+    assert await names(name="NTTドコモ") == ["ＮＴＴドコモ"]
     assert await names(name="100%") == ["Project Miller 100%"]
     assert await names(name="_") == []
-    assert len(await names()) == 3
+    assert len(await names()) == 6
     assert await names(type=entity_pb2.ENTITY_TYPE_PLACE) == []
 
 

@@ -28,6 +28,7 @@ from hitherto_shared.database.embedded import EmbeddedPostgres
 from hitherto_shared.database.migrate import migrate
 from hitherto_shared.embeddings.offline import OfflineEmbedder
 from hitherto_shared.embeddings.openai_api import OpenAIEmbedder
+from hitherto_shared.model_server import ModelServer
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.test_search import leg, search
 from tests.integration.retrieval.seed import Fact, remember
@@ -44,7 +45,9 @@ async def ana(superuser_conninfo: str) -> None:
 
 @pytest.fixture
 async def ana_modelled(superuser_conninfo: str, model: ScriptedModel) -> None:
-    embedder = OpenAIEmbedder("text-embedding-3-small", 64, base_url=model.base_url, api_key="test")
+    embedder = OpenAIEmbedder(
+        "text-embedding-3-small", 64, server=ModelServer(model.base_url, "test")
+    )
     await remember(superuser_conninfo, "ana", FACTS, embedder=embedder)
     await embedder.close()
     model.calls.clear()

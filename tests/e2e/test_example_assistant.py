@@ -247,6 +247,43 @@ async def test_use_case_3_a_new_chat_begins_with_suggestions(
     assert await asyncio.to_thread(stage.assistant.greet, "ana") == wanted
 
 
+async def test_i7_document_001_memory_context_is_loaded_before_the_message_is_sent(
+    stage: Stage,
+) -> None:
+    """Memory Integration: "should load memory context before sending message"."""
+    await asyncio.to_thread(stage.client.save_memory, "ana", "Ana is allergic to peanuts.")
+    await stage.say("What may I eat?")
+    (asked,) = stage.chat.asked
+    assert "Ana is allergic to peanuts." in asked.system
+    assert asked.said == "What may I eat?"
+
+
+async def test_i7_document_001_memory_is_updated_after_the_message_is_answered(
+    stage: Stage, model: ScriptedModel
+) -> None:
+    """Memory Integration: "should update memory after message completion"."""
+
+    def extraction(request: ExtractionRequest) -> ChatAnswer:
+        return ChatAnswer.of(new_memories=[memory("Ana plays the cello.", ["m1"])])
+
+    def answered() -> list[str]:
+        return [one.content for one in stage.client.memories("ana")]
+
+    model.script = extraction
+    known_at_the_answer: list[str] = []
+
+    def answer(asked: Asked) -> str:
+        known_at_the_answer.extend(answered())
+        return "Nice!"
+
+    stage.chat.script = answer
+    reply = await stage.say("I play the cello.")
+    assert reply.response == "Nice!"
+    await stage.over(reply.session_id)
+    assert known_at_the_answer == []
+    assert await asyncio.to_thread(answered) == ["Ana plays the cello."]
+
+
 # --- document 003: Sarah -------------------------------------------------------------------------
 
 
@@ -342,7 +379,7 @@ def jira(asked: Asked) -> Any:
             specialist="task",
             task=f"Create tasks from email content. Project: {project or 'unknown'}",
         )
-    return calls("retrieve_context", query="last email")
+    return calls("retrieve_context", query="last email", limit=5)
 
 
 async def test_jira_tasks_from_the_last_email_in_eleven_steps(stage: Stage) -> None:
@@ -370,7 +407,10 @@ async def test_jira_tasks_from_the_last_email_in_eleven_steps(stage: Stage) -> N
     # Step 3: "last email" finds the newest emails, the newest first.
     retrieved = next(one for one in stage.chat.asked if one.result("retrieve_context"))
     found = (retrieved.result("retrieve_context") or {})["items"]
-    assert found[0]["title"] == "Q4 Planning"
+    assert [item["title"] for item in found] == [
+        "Q4 Planning",
+        *(f"Email {n}" for n in range(1, 5)),
+    ]
     assert {item["source"] for item in found} == {"gmail"}
     assert asked.context_used[0].source == "gmail"
     assert asked.context_used[0].title == "Q4 Planning"
@@ -390,6 +430,7 @@ async def test_jira_tasks_from_the_last_email_in_eleven_steps(stage: Stage) -> N
     (action,) = prepared.pending_actions
     assert action["type"] == "create_task"
     assert action["description"] == "Create: Review Q4 budget proposal"
+    assert action["params"] == {"project": "PROJECT-A", "summary": "Review Q4 budget proposal"}
     assert stage.executed() == []
 
     # Step 11.
@@ -504,6 +545,49 @@ async def test_the_last_ten_messages_go_along(stage: Stage) -> None:
         for number in range(1, 6)
         for text in (f"Message {number}", f"Answer to Message {number}")
     ] + ["Message 6"]
+
+
+WORDLESS: dict[str, Any] = {
+    "nothing": {"content": ""},
+    "a blank": {"content": " \n"},
+    "no content": {"content": None},
+    "an unknown tool, for ever": calls("no_such_tool"),
+    "a tool, for ever": calls("retrieve_context", query="x"),
+    "a specialist, for ever": calls("delegate_to_specialist", specialist="task", task="x"),
+}
+
+
+@pytest.mark.parametrize("kind", WORDLESS)
+async def test_what_the_user_says_is_kept_whatever_the_model_does(stage: Stage, kind: str) -> None:
+    """G2: an answer without words, and tools in the last round, in which there are none."""
+    stage.chat.script = lambda asked: WORDLESS[kind]
+    reply = await stage.say("Remember that I am allergic to peanuts.")
+    assert reply.response.strip()
+    kept = await asyncio.to_thread(stage.client.get_conversation, "ana", reply.session_id)
+    assert kept is not None
+    assert [(message.role, message.content) for message in kept.messages] == [
+        ("user", "Remember that I am allergic to peanuts."),
+        ("assistant", reply.response),
+    ]
+
+
+async def test_a_question_or_an_action_stands_for_words(stage: Stage) -> None:
+    def asks(asked: Asked) -> Any:
+        return {"content": ""} if asked.result("ask_user") else calls("ask_user", question="Which?")
+
+    def prepares(asked: Asked) -> Any:
+        if asked.result("prepare_action"):
+            return {"content": ""}
+        params = {"to": "sarah@company.com"}
+        return calls("prepare_action", action_type="x", params=params, description="Write to Sarah")
+
+    stage.chat.script = asks
+    assert (await stage.say("Do it.")).response == "Which?"
+    stage.chat.script = prepares
+    reply = await stage.say("Do it.")
+    assert reply.response == "Please confirm: Write to Sarah"
+    (action,) = reply.pending_actions
+    assert action["params"] == {"to": "sarah@company.com"}
 
 
 @pytest.mark.faults

@@ -116,6 +116,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     environment = {
         **own,
         "HITHERTO_DATA_DIR": str(data / "data"),
+        "HITHERTO_REQUIRE_DATABASE_URL": "false",
         "HITHERTO_RETRIEVAL_LISTEN": addresses[0],
         "HITHERTO_EXTRACTION_LISTEN": addresses[1],
         "HITHERTO_RETRIEVAL_ADDRESS": addresses[0],

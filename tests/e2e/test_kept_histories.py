@@ -325,6 +325,13 @@ async def test_a_history_does_what_the_packages_own_does(
         assert str(ours) == str(theirs)
         bounded = HithertoChatMessageHistory("h1", memory=blocking, user="ana", limit=2)
         assert bounded.messages == theirs.messages[-2:]
+        # A window never begins with the result of a tool, whose call it would lack.
+        for limit in range(len(theirs.messages) + 2):
+            window = HithertoChatMessageHistory("h1", memory=blocking, user="ana", limit=limit)
+            expected = theirs.messages[-limit:] if limit else []
+            while expected and expected[0].type == "tool":
+                expected = expected[1:]
+            assert window.messages == expected
         assert HithertoChatMessageHistory("h1", memory=blocking, user="bea").messages == []
 
     await in_thread(steps)

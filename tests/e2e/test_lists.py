@@ -185,3 +185,32 @@ async def test_conversations_in_pages_also_at_equal_times(
         assert await listed(size) == whole
     resolved = await listed(2, outcomes=[conversation_pb2.OUTCOME_RESOLVED])
     assert resolved == [name for name in whole if int(name[1:]) % 2]
+
+
+@pytest.mark.parametrize("size", [1, 4, 10])
+async def test_pages_miss_nothing_while_importances_change(
+    services: Services, ana: list[str], tenant_conninfo: str, size: int
+) -> None:
+    """A memory that rises above the page at hand comes at the end."""
+    seen: list[str] = []
+    token = ""
+    least = "SELECT memory_id FROM memories WHERE user_id = 'ana' AND NOT memory_id = ANY (%s)"
+    async with await psycopg.AsyncConnection.connect(tenant_conninfo) as connection:
+        while True:
+            page = await services.retrieval.ListMemories(
+                retrieval_service_pb2.ListMemoriesRequest(
+                    user_id="ana", page_size=size, order_by="importance", page_token=token
+                )
+            )
+            seen += [memory.id for memory in page.memories]
+            token = page.next_page_token
+            if not token:
+                break
+            # The least important one that was not listed yet becomes the most important.
+            await connection.execute(
+                "UPDATE memories SET importance = 1, updated_at = clock_timestamp()"
+                f" WHERE memory_id = ({least} ORDER BY importance, memory_id LIMIT 1)",
+                (seen,),
+            )
+            await connection.commit()
+    assert set(seen) == set(ana)

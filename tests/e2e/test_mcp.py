@@ -28,14 +28,14 @@ CLIENT = {"name": "test", "version": "1"}
 
 
 @asynccontextmanager
-async def served(services: Services, user: str = "") -> AsyncIterator[str]:
+async def served(services: Services, user: str = "", **more: Any) -> AsyncIterator[str]:
     """The server over HTTP on a free port; its URL."""
     client = Hitherto(
         services.retrieval_address,
         services.extraction_address,
         token=mcp_server.credential.get,
     )
-    config = mcp_server.http_config(client, "127.0.0.1", 0, user_id=user)
+    config = mcp_server.http_config(client, "127.0.0.1", 0, user_id=user, **more)
     server = uvicorn.Server(config)
     with socket.socket() as listening, client:
         listening.bind(("127.0.0.1", 0))
@@ -328,3 +328,46 @@ async def test_the_command_over_stdio(services: Services, tenant: Tenant) -> Non
         value(await client.call_tool("save_memory", {"content": "Ana likes tea."}))
         found = value(await client.call_tool("search_memory", {"query": "tea"}))
     assert found["found"] == 1
+
+
+PUBLIC = {"public_hosts": ["memory.example.com"], "allowed_origins": ["https://claude.ai"]}
+
+
+@pytest.mark.parametrize(
+    ("given", "host", "origin", "status", "told"),
+    [
+        (PUBLIC, "memory.example.com", "", 200, ""),
+        (PUBLIC, "Memory.Example.com:443", "https://claude.ai", 200, ""),
+        (PUBLIC, "memory.example.com", "https://memory.example.com", 200, ""),
+        (PUBLIC, "127.0.0.1:8080", "http://localhost:3000", 200, ""),
+        (PUBLIC, "evil.example", "", 421, "--public-host"),
+        (PUBLIC, "memory.example.com.evil.example", "", 421, "--public-host"),
+        (PUBLIC, "memory.example.com", "https://evil.example", 403, "--allowed-origin"),
+        ({}, "memory.example.com", "", 421, "--public-host"),
+        ({}, "[::1]:8080", "", 200, ""),
+    ],
+)
+@pytest.mark.parametrize("path", ["", "/"])
+async def test_behind_a_proxy_it_answers_to_its_public_name(
+    services: Services,
+    tenant: Tenant,
+    given: dict[str, Any],
+    host: str,
+    origin: str,
+    status: int,
+    told: str,
+    path: str,
+) -> None:
+    headers = {"host": host, "authorization": f"Bearer {credential(tenant, 'ana')}"}
+    headers |= {"origin": origin} if origin else {}
+    headers["accept"] = "application/json, text/event-stream"
+    initialize = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": CLIENT},
+    }
+    async with served(services, "ana", **given) as url, httpx2.AsyncClient() as http:
+        answer = await http.post(url + path, json=initialize, headers=headers)
+    assert answer.status_code == status, answer.text
+    assert told in answer.text

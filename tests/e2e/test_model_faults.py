@@ -22,6 +22,7 @@ from hitherto_shared.circuit_breaker import OUTAGES as IN_A_ROW
 from hitherto_shared.database.lean import LeanConnection
 from hitherto_shared.database.pool import Database
 from hitherto_shared.embeddings.openai_api import OpenAIEmbedder
+from hitherto_shared.model_server import ModelServer
 from hitherto_shared.sealing import BrokenToken
 from hitherto_shared.startup import configure_vectors, load_deployment_secret
 from tests.e2e.conftest import Services, StartServices, model_settings
@@ -444,7 +445,7 @@ OUTAGES: list[Fault] = [
     *(
         EmbeddingFault(kind)
         for kind in (
-            "wrong_dimensions", "one_missing", "one_more", "same_index", "no_index", "nan",
+            "wrong_dimensions", "one_missing", "one_more", "same_index", "nan",
             "infinity", "zero", "text", "bad_base64",
         )
     ),
@@ -495,7 +496,7 @@ class _OwnBackfill:
             configure=configure_vectors,
         )
         self._embedder = OpenAIEmbedder(
-            "text-embedding-3-small", 64, base_url=model.base_url, api_key="test", timeout=1.0
+            "text-embedding-3-small", 64, server=ModelServer(model.base_url, "test"), timeout=1.0
         )
 
     async def __aenter__(self) -> Backfill:

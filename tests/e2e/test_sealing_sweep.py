@@ -26,6 +26,7 @@ from hitherto_shared.encryption.at_hand import keys_at_hand
 from hitherto_shared.encryption.key_store import KeyStore
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.encryption.wrapping import LocalWrapper
+from hitherto_shared.model_server import ModelServer
 from hitherto_shared.models import Scope
 from hitherto_shared.sealing import load_secret
 from hitherto_shared.startup import configure_vectors
@@ -46,7 +47,7 @@ from tests.e2e.sealing import (
 )
 from tests.e2e.sessions import refusal_of
 from tests.scripted_model import ChatAnswer, ChatRequest, RawReply, ScriptedModel, StatusFault
-from tests.scripted_model.answers import memory
+from tests.scripted_model.answers import memory, quoting
 
 SAID = ["bệnhviệnhuế", "秘密の猫と薬", "🫀zwj👩‍⚕️", "سِرّي", "zzassistanttold", "zzname", "zzmeta"]
 SUMMED = ["zztitle", "zzsummary", "zztopic", "zztechnical", "zzfollow", "会話の題"]
@@ -72,14 +73,16 @@ def script(request: ChatRequest) -> ChatAnswer:
     source = request.messages[0].local_id
     if any("coffee" in message.content for message in request.messages):
         (tea,) = [known.local_id for known in request.memories if CLEAR in known.content]
-        return ChatAnswer.of(
+        return quoting(
+            request,
             contradicted_memories=[
                 {"id": tea, "reason": "they said zzreason", "source_message_ids": [source]}
-            ]
+            ],
         )
     if not any(SAID[0] in message.content for message in request.messages):
         return ChatAnswer.of(new_memories=[])
-    return ChatAnswer.of(
+    return quoting(
+        request,
         new_memories=[
             memory(
                 "The user gets trịliệu.",
@@ -94,7 +97,6 @@ def script(request: ChatRequest) -> ChatAnswer:
             memory(CLEAR, [source], entities=[{"name": "Teahouse", "type": "place"}]),
         ],
         profile={"summary": "zzprofile", "facts": {"zzfact": "zzfact"}},
-        profile_source_message_ids=[source],
         conversation_summary={
             "title": "zztitle 会話の題",
             "summary": "zzsummary",
@@ -184,7 +186,7 @@ async def sweeping(
             stack.push_async_callback(database.close)
             await database.open()
         embedder = OpenAIEmbedder(
-            "text-embedding-3-small", 64, base_url=model.base_url, api_key="test"
+            "text-embedding-3-small", 64, server=ModelServer(model.base_url, "test")
         )
         stack.push_async_callback(embedder.close)
         yield (

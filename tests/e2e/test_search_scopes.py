@@ -259,8 +259,11 @@ async def test_d4_the_worked_example_of_document_003(
     assert result.breakdown["recency"] == pytest.approx(0.197, abs=1e-3)
     assert result.breakdown["entity"] == pytest.approx(0.1)
     assert result.breakdown["source_priority"] == pytest.approx(0.1)
+    # The document takes 0.8 for ts_rank; Postgres gives this text less for this question. With the
+    # document's own text rank the score is the document's.
     without_text = result.score - result.breakdown["fulltext"]
-    assert without_text == pytest.approx(0.827 - 0.04, abs=2e-3)
+    assert without_text + min(0.1, 0.8 * 0.05) == pytest.approx(0.827, abs=2e-3)
+    assert 0.0 < result.breakdown["fulltext"] < 0.8 * 0.05
     assert [entity.name for entity in found.entities] == ["Sarah Johnson"]
 
 

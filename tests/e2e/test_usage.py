@@ -15,6 +15,7 @@ from hitherto_extraction.pipeline.backfill import Backfill
 from hitherto_extraction.prices import Price, Prices, load_prices
 from hitherto_shared.database.pool import Database
 from hitherto_shared.embeddings.openai_api import OpenAIEmbedder
+from hitherto_shared.model_server import ModelServer
 from hitherto_shared.startup import configure_vectors
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.learning import ended, learn, rows, submit, talk
@@ -183,7 +184,7 @@ async def test_b14_a_refusal_after_spending_is_charged(
     model.queue(ChatAnswer(CONTENT_FAULTS["empty"]), refusal)
     async with start_services(**model_settings(model), job_max_retries=0) as services:
         job = await ended(services, (await submit(services, talk("hello")))[0])
-        assert job.error.startswith("MODEL_REFUSED")
+        assert job.result.dropped_items == 1
         assert job.result.usage.llm_calls == 1
         assert (await usage(services)).total.llm_calls == 1
 
@@ -229,9 +230,11 @@ async def test_b14_a_check_of_a_saved_memory_that_comes_to_nothing_is_charged(
 async def test_b14_vectors_that_are_made_later_are_charged_to_the_tenant(
     modelled: Services, model: ScriptedModel, conninfo: str, superuser_conninfo: str
 ) -> None:
-    model.queue(StatusFault(500), endpoint="embeddings")
+    model.queue(StatusFault(503), endpoint="embeddings")
     await learn(modelled, talk("remember canary:heron"))
-    embedder = OpenAIEmbedder("text-embedding-3-small", 64, base_url=model.base_url, api_key="test")
+    embedder = OpenAIEmbedder(
+        "text-embedding-3-small", 64, server=ModelServer(model.base_url, "test")
+    )
     database = Database(
         conninfo, "hitherto_maintenance", application="tests", configure=configure_vectors
     )

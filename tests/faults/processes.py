@@ -164,6 +164,7 @@ class Processes:
             "HOME": str(self._logs),
             "PYTHONUNBUFFERED": "1",
             "HITHERTO_DATA_DIR": str(self.data_dir),
+            "HITHERTO_REQUIRE_DATABASE_URL": "false",
             "HITHERTO_LEASE_SECONDS": "2",
             "HITHERTO_JOB_BACKOFF_SECONDS": "0.1",
             "HITHERTO_EXTRACT_DEBOUNCE_SECONDS": "0",

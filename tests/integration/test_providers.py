@@ -25,6 +25,7 @@ from hitherto_shared import metrics
 from hitherto_shared.embeddings import openai_api
 from hitherto_shared.embeddings.openai_api import OpenAIEmbedder
 from hitherto_shared.model_api import (
+    ContentRefused,
     ModelError,
     ModelMisbehaved,
     ModelMisconfigured,
@@ -32,7 +33,7 @@ from hitherto_shared.model_api import (
     ModelUnavailable,
     estimate_tokens,
 )
-from hitherto_shared.model_server import MAX_REPLY_BYTES
+from hitherto_shared.model_server import MAX_REPLY_BYTES, ModelServer
 from tests.scripted_model import (
     CONTENT_FAULTS,
     HOSTILE_ANSWERS,
@@ -90,7 +91,7 @@ async def server() -> AsyncIterator[ScriptedModel]:
 
 @pytest.fixture
 async def chat(server: ScriptedModel) -> AsyncIterator[OpenAIChatModel]:
-    model = OpenAIChatModel(model="gpt-test", base_url=server.base_url, api_key=KEY, timeout=120)
+    model = OpenAIChatModel(model="gpt-test", server=ModelServer(server.base_url, KEY), timeout=120)
     yield model
     await model.close()
 
@@ -98,7 +99,7 @@ async def chat(server: ScriptedModel) -> AsyncIterator[OpenAIChatModel]:
 @pytest.fixture
 async def embedder(server: ScriptedModel) -> AsyncIterator[OpenAIEmbedder]:
     model = OpenAIEmbedder(
-        "text-embedding-3-small", DIMENSIONS, base_url=server.base_url, api_key=KEY, timeout=20
+        "text-embedding-3-small", DIMENSIONS, server=ModelServer(server.base_url, KEY), timeout=20
     )
     yield model
     await model.close()
@@ -117,7 +118,7 @@ async def test_chat_sends_the_prompt_and_reads_the_answer(
     assert request.body["model"] == "gpt-test"
     assert (request.system, request.user) == ("Extract.", CONVERSATION)
     assert request.body["temperature"] == 0.3
-    assert request.body["max_tokens"] == 1000
+    assert request.body["max_tokens"] == 4000
     assert request.body["response_format"] == {
         "type": "json_schema",
         "json_schema": {"name": "extraction", "strict": False, "schema": {"type": "object"}},
@@ -130,7 +131,7 @@ async def test_chat_sends_the_prompt_and_reads_the_answer(
 
 
 async def test_chat_needs_no_key_for_a_local_server(server: ScriptedModel) -> None:
-    model = OpenAIChatModel(model="local", base_url=server.base_url)
+    model = OpenAIChatModel(model="local", server=ModelServer(server.base_url))
     try:
         assert (await model.complete(prompt())).calls == 1
     finally:
@@ -321,7 +322,7 @@ async def test_chat_adapts_to_models_with_other_parameters(
     await chat.complete(prompt())
 
     body = server.chat_requests[-1].body
-    assert body["max_completion_tokens"] == 1000
+    assert body["max_completion_tokens"] == 4000
     assert "max_tokens" not in body
     assert "temperature" not in body
     assert body["response_format"]["type"] == "json_schema"
@@ -441,8 +442,8 @@ async def test_retry_after_is_read_and_bounded(
 
 @pytest.mark.parametrize("fault", [Hang(), SlowDrip(seconds=0.01)], ids=["hang", "slow drip"])
 async def test_a_call_ends_at_its_total_timeout(server: ScriptedModel, fault: Fault) -> None:
-    chat = OpenAIChatModel(model="m", base_url=server.base_url, api_key=KEY, timeout=0.3)
-    embedder = OpenAIEmbedder("m", DIMENSIONS, base_url=server.base_url, timeout=120)
+    chat = OpenAIChatModel(model="m", server=ModelServer(server.base_url, KEY), timeout=0.3)
+    embedder = OpenAIEmbedder("m", DIMENSIONS, server=ModelServer(server.base_url), timeout=120)
     server.queue(fault)
     server.queue(fault, endpoint="embeddings")
     try:
@@ -476,7 +477,7 @@ async def test_nobody_listening_is_an_outage() -> None:
         # Bound and not listening: connecting is refused, and nobody else can take the port.
         reserved.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{reserved.getsockname()[1]}/v1"
-        model = OpenAIChatModel(model="m", base_url=url, api_key=KEY, timeout=120)
+        model = OpenAIChatModel(model="m", server=ModelServer(url, KEY), timeout=120)
         try:
             with pytest.raises(ModelUnavailable, match="OPENAI_BASE_URL"):
                 await model.complete(prompt())
@@ -583,7 +584,7 @@ async def test_a_reply_without_choices_is_misbehaviour(
         ({"code": 401, "message": "no key"}, ModelMisconfigured, "401.*OPENAI_API_KEY"),
         ({"code": 404}, ModelMisconfigured, "404.*MEMORY_EXTRACTION_MODEL"),
         ({"code": 403, "message": "no"}, ModelRefused, "403"),
-        ({"code": "content_filter"}, ModelMisbehaved, r"an error as a success \(content_filter\)"),
+        ({"code": "content_filter"}, ContentRefused, r"an error as a success \(content_filter\)"),
         ({"message": "says 200 and means 500"}, ModelMisbehaved, "an error as a success$"),
         ("rate limit", ModelMisbehaved, "an error as a success$"),
     ],
@@ -666,7 +667,7 @@ async def test_embedding_nothing_asks_nobody(
 
 async def test_dimensions_are_sent_only_to_models_that_know_them(server: ScriptedModel) -> None:
     server.dimensions = 96
-    model = OpenAIEmbedder("nomic-embed-text", 96, base_url=server.base_url)
+    model = OpenAIEmbedder("nomic-embed-text", 96, server=ModelServer(server.base_url))
     try:
         assert (await model.embed(["a"])).vectors[0].shape == (96,)
         assert "dimensions" not in server.embedding_requests[0].body
@@ -712,13 +713,17 @@ async def test_blank_and_overlong_texts_never_reach_the_server(
 
 
 async def test_calls_are_split_only_at_the_limits_of_the_api(
-    server: ScriptedModel, embedder: OpenAIEmbedder, monkeypatch: pytest.MonkeyPatch
+    server: ScriptedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(openai_api, "MAX_INPUTS", 3)
     monkeypatch.setattr(openai_api, "MAX_TOKENS", 100)
+    embedder = OpenAIEmbedder(
+        "text-embedding-3-small", DIMENSIONS, server=ModelServer(server.base_url)
+    )
     texts = ["a", "b", "c", "d", "x" * 180, "y" * 60, "z"]
 
     batch = await embedder.embed(texts)
+    await embedder.close()
 
     sizes = [len(request.texts) for request in server.embedding_requests]
     assert sizes == [3, 2, 2]
@@ -734,7 +739,6 @@ async def test_calls_are_split_only_at_the_limits_of_the_api(
         "one_missing",
         "one_more",
         "same_index",
-        "no_index",
         "nan",
         "infinity",
         "beyond_singles",
@@ -765,7 +769,7 @@ async def test_wrong_dimensions_name_the_setting(
         await embedder.embed(["one"])
 
 
-@pytest.mark.parametrize("kind", ["not_normalised", "no_usage"])
+@pytest.mark.parametrize("kind", ["not_normalised", "no_usage", "no_index", "zero_index"])
 async def test_what_can_be_put_right_is(
     server: ScriptedModel, embedder: OpenAIEmbedder, kind: Any
 ) -> None:
@@ -859,7 +863,7 @@ async def test_the_scripted_model_runs_as_a_process(tmp_path: Path) -> None:
                 assert process.returncode is None, "it ended before it listened"
                 await asyncio.sleep(0.02)
         url = f"http://127.0.0.1:{port_file.read_text()}/v1"
-        model = OpenAIChatModel(model="m", base_url=url, timeout=120)
+        model = OpenAIChatModel(model="m", server=ModelServer(url), timeout=120)
         try:
             assert "canary:tea-1" in (await model.complete(prompt())).text
         finally:

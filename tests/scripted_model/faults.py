@@ -91,6 +91,7 @@ class EmbeddingFault:
         "one_more",
         "same_index",
         "no_index",
+        "zero_index",
         "nan",
         "infinity",
         "beyond_singles",

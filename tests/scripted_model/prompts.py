@@ -13,17 +13,21 @@ HEADINGS = (
     "CURRENT SUMMARY",
     "EXISTING MEMORIES",
     "CONVERSATION",
+    "CHANGED",
     "MEMORIES",
 )
 
 _HEADING = re.compile(r"([A-Z][A-Z ]*[A-Z]):(?: (.*))?")
 _TIME = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?"
+_WEEKDAY = "(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)"
 _MESSAGE = re.compile(
-    rf"\[(?P<id>m\d+)\] (?P<role>\w+) (?:(?P<name>.*?) )??(?P<time>{_TIME}):(?: (?P<text>.*))?",
+    rf"\[(?P<id>m\d+)\] (?P<role>\w+) (?:(?P<name>.*?) )??"
+    rf"(?:{_WEEKDAY} )?(?P<time>{_TIME}):(?: (?P<text>.*))?",
     re.DOTALL,
 )
 _MEMORY = re.compile(
-    r"\[(?P<id>e\d+)\] \((?P<type>\w+), (?P<date>[^)]*)\) ?(?P<text>.*)", re.DOTALL
+    r"\[(?P<id>e\d+)\] \((?P<type>\w+), (?P<date>[^),]*)(?:, (?P<marks>[^)]*))?\) ?(?P<text>.*)",
+    re.DOTALL,
 )
 
 
@@ -40,12 +44,13 @@ class PromptLine:
 
 @dataclass(frozen=True, slots=True)
 class ExistingMemory:
-    """One memory that the prompt shows as known; `date` is all that follows the type."""
+    """One memory that the prompt shows as known; `marks` are such as `achieved`."""
 
     local_id: str
     type: str
     date: str
     content: str
+    marks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -102,7 +107,13 @@ class ChatRequest:
         text = self.sections.get("EXISTING MEMORIES") or self.sections.get("MEMORIES", "")
         found = (_MEMORY.fullmatch(item) for item in _items(text))
         return [
-            ExistingMemory(match["id"], match["type"].lower(), match["date"], match["text"])
+            ExistingMemory(
+                match["id"],
+                match["type"].lower(),
+                match["date"],
+                match["text"],
+                tuple(filter(None, (match["marks"] or "").split(", "))),
+            )
             for match in found
             if match
         ]
@@ -110,7 +121,18 @@ class ChatRequest:
     @property
     def consolidation(self) -> bool:
         """Whether memories are to be merged, not learnt."""
-        return "MEMORIES" in self.sections
+        return "MEMORIES" in self.sections and not self.reconciliation
+
+    @property
+    def reconciliation(self) -> bool:
+        """Whether it is to be told what changes mean for other memories."""
+        return "CHANGED" in self.sections
+
+    @property
+    def changed(self) -> list[ExistingMemory]:
+        """The memories of a reconciliation that have changed."""
+        ids = self.sections["CHANGED"].replace("[", " ").replace("]", " ").split()
+        return [memory for name in ids for memory in self.memories if memory.local_id == name]
 
     def _text(self, role: str) -> str:
         """The last message of one role."""

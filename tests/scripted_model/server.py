@@ -69,6 +69,8 @@ class ScriptedModel:
         embed: Makes the vectors of texts, or says how the call fails, in place of hashed words.
 
     Attributes:
+        script: As the argument.
+        embed: As the argument.
         calls: Number of requests by endpoint (`chat`, `embeddings`).
         chat_requests: The last requests to the chat endpoint.
         embedding_requests: The last requests to the embeddings endpoint.
@@ -92,7 +94,8 @@ class ScriptedModel:
         self.chat_requests: deque[ChatRequest] = deque(maxlen=_KEPT_REQUESTS)
         self.embedding_requests: deque[EmbeddingRequest] = deque(maxlen=_KEPT_REQUESTS)
         self._listener = Listener(self._serve, port=port)
-        self._embed = embed
+        self.embed = embed
+        self._embeds_usually = embed
         self._queues: dict[str, deque[Outcome]] = defaultdict(deque)
         self._always: dict[str, Fault] = {}
         self._called = asyncio.Condition()
@@ -119,6 +122,7 @@ class ScriptedModel:
     def start_over(self, script: Script) -> None:
         """Be as a new server with this script: no calls, nothing queued, no fault, no delay."""
         self.script, self.delay = script, 0.0
+        self.embed = self._embeds_usually
         self.calls.clear()
         self.chat_requests.clear()
         self.embedding_requests.clear()
@@ -200,8 +204,8 @@ class ScriptedModel:
         await _deliver(right, fault, request.response_format, reader, writer)
 
     async def _vectors(self, request: EmbeddingRequest) -> list[Vector] | StatusFault:
-        if self._embed is not None:
-            return await self._embed(request.texts)
+        if self.embed is not None:
+            return await self.embed(request.texts)
         size = int(request.body.get("dimensions") or self.dimensions)
         return [text_vector(text, size) for text in request.texts]
 
@@ -223,9 +227,12 @@ class ScriptedModel:
         elif fault == "one_more":
             data.append(dict(data[-1], index=len(data)))
         elif fault == "same_index":
-            data[-1]["index"] = data[0]["index"] if len(data) > 1 else 1
+            data[0]["index"] = data[-1]["index"] if len(data) > 1 else 1
         elif fault == "no_index":
             del data[0]["index"]
+        elif fault == "zero_index":
+            for item in data:
+                item["index"] = 0
         elif fault == "text":
             data[0]["embedding"] = ["0.1"] * size
         elif fault == "beyond_singles":

@@ -416,7 +416,7 @@ def test_secrets_are_not_in_the_settings_own_text(tmp_path: Path) -> None:
     )
     assert "canary" not in repr(given)
     assert "canary" not in str(given)
-    assert given.api_key == "canary-key"
+    assert given.chat_server.key == "canary-key"
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,14 @@ FULL = replace(
     last_accessed_at=later(8),
     sources=[SourceRef("c1", "m1"), SourceRef("c2", "m1")],
     entities=["Porto"],
+    doubt={
+        "because": str(UUID(int=9)),
+        "reason": "moved to Faro",
+        "since": "2026-03-04T00:00:00+00:00",
+    },
+    may_replace=[UUID(int=10)],
+    last_confirmed_at=later(10),
+    evidence=[(SourceRef("c1", "m1"), "I like green tea")],
 )
 
 

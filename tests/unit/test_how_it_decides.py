@@ -48,7 +48,7 @@ def test_the_numbers_are_those_of_the_code() -> None:
         f"most important memories {layouts._GENERAL_FLOOR:.0%}".replace("%", " %"),
     ):
         assert told in words, told
-    assert caps._ONE_IN == 5
+    assert caps._ONE_IN == 4
     statements = (ROOT / Path(str(upkeep.__file__))).read_text("utf-8")
     for told, written in (
         ("below 0.3", "importance < 0.3"),

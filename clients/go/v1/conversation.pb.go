@@ -156,8 +156,9 @@ type Message struct {
 	Role Role `protobuf:"varint,2,opt,name=role,proto3,enum=hitherto.v1.Role" json:"role,omitempty"`
 	// name, the speaker's name if several people or tools share a role. Optional.
 	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
-	// content, the text. Required: leave out messages without text, such as bare tool calls. At most 64 KiB
-	// of UTF-8, without NUL; normalised to Unicode NFC.
+	// content, the text. Required: leave out messages without text, such as bare tool calls. UTF-8
+	// without NUL; normalised to Unicode NFC. Of more than 64 KiB the beginning is stored, with a mark at its end
+	// that counts the characters left out (`… [+1,234]`).
 	Content string `protobuf:"bytes,4,opt,name=content,proto3" json:"content,omitempty"`
 	// created_at, when the message was sent. Unset: when the server received it. It determines which of two
 	// statements is newer, and what "yesterday" means.

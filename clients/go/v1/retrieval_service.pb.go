@@ -974,7 +974,8 @@ type ListMemoriesRequest struct {
 	// known_at, lists what was known at that time. Unset: now.
 	KnownAt *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=known_at,json=knownAt,proto3" json:"known_at,omitempty"`
 	// order_by, `created_at` (newest first), `importance` (highest first) or `last_accessed_at` (latest
-	// first). Unset: `created_at`.
+	// first). Unset: `created_at`. While importances or uses change, no memory is missed: those that changed
+	// since the first page come again at the end.
 	OrderBy string `protobuf:"bytes,14,opt,name=order_by,json=orderBy,proto3" json:"order_by,omitempty"`
 	// page_size, the maximum number of items per page. 0 or unset: 10; values above 1,000 count as 1,000;
 	// negative values are refused.

@@ -1,11 +1,11 @@
 """A tenant's daily budget (B14): what is left, and which work has to wait.
 
-A day is a UTC day of the database's clock. Upkeep stops first: consolidation, re-embedding and
-previews stop once `UPKEEP_SHARE` of the budget is spent, which reserves the rest for learning;
-extraction and documents stop at the full budget. Nothing is lost: jobs wait for the next day or a
-higher budget, and memories saved or corrected by hand are stored without a vector, which the
-back-fill, being upkeep, adds later. A call that has begun is finished and charged, so a day may
-cost slightly more than its budget: at most one call for each running job.
+A day is a UTC day of the database's clock. Upkeep stops first: consolidation, reconciliation,
+re-embedding and previews stop once `UPKEEP_SHARE` of the budget is spent, which reserves the rest
+for learning; extraction and documents stop at the full budget. Nothing is lost: jobs wait for the
+next day or a higher budget, and memories saved or corrected by hand are stored without a vector,
+which the back-fill, being upkeep, adds later. A call that has begun is finished and charged, so a
+day may cost slightly more than its budget: at most one call for each running job.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ SHARES: Mapping[str, Decimal] = MappingProxyType(
         "memory-import": Decimal(1),
         "memory-correction": Decimal(1),
         "consolidation": UPKEEP_SHARE,
+        "reconciliation": UPKEEP_SHARE,
         "reembedding": UPKEEP_SHARE,
         "preview": UPKEEP_SHARE,
     }

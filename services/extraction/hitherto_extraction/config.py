@@ -25,7 +25,7 @@ class ExtractionSettings(SharedSettings):
         0.3, validation_alias="MEMORY_EXTRACTION_TEMPERATURE", ge=0, le=2
     )
     extraction_max_tokens: int = Field(
-        1000, validation_alias="MEMORY_EXTRACTION_MAX_TOKENS", ge=64, le=100_000
+        4000, validation_alias="MEMORY_EXTRACTION_MAX_TOKENS", ge=64, le=100_000
     )
     extract_every: int = Field(10, validation_alias="MEMORY_EXTRACT_EVERY_N_MESSAGES", ge=1)
     extract_idle_minutes: float = Field(10.0, gt=0, le=525_600)
@@ -34,8 +34,9 @@ class ExtractionSettings(SharedSettings):
 
     prompt_memories: int = Field(50, ge=0, le=500)
     message_vectors: bool = True
+    reconcile: bool = True
     consolidate_above: int = Field(5, ge=1, le=1_000)
-    daily_changes: int = Field(10, ge=0, le=1_000_000)
+    daily_changes: int = Field(20, ge=0, le=1_000_000)
     dedupe_threshold: float | None = Field(None, gt=0, le=1)
     prices_file: Path | None = None
     daily_budget_usd: float = Field(0.0, ge=0, le=1_000_000_000)

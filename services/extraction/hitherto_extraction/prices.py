@@ -39,25 +39,50 @@ class Charge:
 
 
 class Prices:
-    """Looks up models by name; a dated variant (`gpt-4o-2024-08-06`) costs as much as its base."""
+    """Looks up models by name.
 
-    def __init__(self, table: dict[str, Price]) -> None:
+    A dated variant (`gpt-4o-2024-08-06`) costs as much as its base, and so does one that a gateway
+    names with its vendor (`openai/gpt-4o`).
+
+    Args:
+        table: The prices by name.
+        usual: The configured language model, whose price counts where a reply names its model in
+            an unknown way; empty: there is none.
+    """
+
+    def __init__(self, table: dict[str, Price], usual: str = "") -> None:
         self._table = table
+        self._usual = usual
         self._unknown: set[str] = set()
+
+    def require(self, model: str, setting: str) -> None:
+        """Check that a model has a price, without which it would count against no budget.
+
+        Raises:
+            ValueError: It has none; the message names the variables to set.
+        """
+        if self._price(model) is None:
+            raise ValueError(
+                f"HITHERTO_DAILY_BUDGET_USD is set, but the price of {model} ({setting}) is "
+                "unknown, so that it would never be spent: add the model to HITHERTO_PRICES_FILE, "
+                "with prices of 0 if it is free"
+            )
+
+    def _price(self, model: str) -> Price | None:
+        for name in dict.fromkeys((model, model.rpartition("/")[2])):
+            if name in self._table:
+                return self._table[name]
+            for known in sorted(self._table, key=len, reverse=True):
+                if name.startswith(f"{known}-"):
+                    return self._table[known]
+        return None
 
     def cost(self, model: str, *, input_tokens: int, output_tokens: int = 0) -> Decimal:
         """US dollars for a call; 0 for models without a price, such as local ones.
 
         A model without a price is logged once, if it counts tokens at all.
         """
-        price = self._table.get(model) or next(
-            (
-                self._table[name]
-                for name in sorted(self._table, key=len, reverse=True)
-                if model.startswith(f"{name}-")
-            ),
-            None,
-        )
+        price = self._price(model)
         if price is None:
             if (input_tokens or output_tokens) and model not in self._unknown:
                 self._unknown.add(model)
@@ -72,7 +97,8 @@ class Prices:
     def charge(self, stage: str, usage: ModelUsage) -> Charge:
         """What calls of a language model cost, for the ledger."""
         read, written = usage.input_tokens, usage.output_tokens
-        cost = self.cost(usage.model, input_tokens=read, output_tokens=written)
+        priced = usage.model if self._price(usage.model) or not self._usual else self._usual
+        cost = self.cost(priced, input_tokens=read, output_tokens=written)
         return Charge(stage, usage.model, usage.calls, read, written, cost)
 
     def wasted(self, stage: str, spent: Iterable[ModelUsage]) -> list[Charge]:
@@ -84,8 +110,8 @@ class Prices:
         return Charge("embedding", model, calls, tokens, 0, self.cost(model, input_tokens=tokens))
 
 
-def load_prices(path: Path | None) -> Prices:
-    """The table in `path`, or the shipped one.
+def load_prices(path: Path | None, usual: str = "") -> Prices:
+    """The table in `path`, or the shipped one; `usual` as for `Prices`.
 
     Raises:
         ValueError: The file cannot be read, or is not a table of prices; the message describes the
@@ -103,7 +129,8 @@ def load_prices(path: Path | None) -> Prices:
                 name: Price(_price(row["input"]), _price(row.get("output", 0)))
                 for name, row in rows.items()
                 if not name.startswith("_")
-            }
+            },
+            usual,
         )
     except (
         ValueError,

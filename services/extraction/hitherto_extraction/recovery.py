@@ -25,7 +25,7 @@ EMBEDDER = "embedder"
 """The health service reports under these names whether each of the two answers."""
 
 NEEDED_BY: Mapping[str, Sequence[str]] = {
-    LANGUAGE_MODEL: ("memory-extraction", "consolidation"),
+    LANGUAGE_MODEL: ("memory-extraction", "consolidation", "reconciliation"),
     # Other jobs run without vectors, which are back-filled.
     EMBEDDER: ("reembedding",),
 }

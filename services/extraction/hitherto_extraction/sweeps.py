@@ -27,7 +27,6 @@ from apscheduler.triggers.interval import IntervalTrigger
 
 from hitherto_extraction.documents.ingest import delete_expired
 from hitherto_extraction.intake import Intake
-from hitherto_extraction.pipeline.guards.tokens import forget_readings
 from hitherto_extraction.storage import (
     conversations,
     documents,
@@ -109,7 +108,6 @@ class Sweeps:
             Duty("sweep of documents", 60.0, self.drop_documents, until_done=True),
             Duty("sweep of words", 60.0, self.drop_words, until_done=True),
             Duty("analysis of tables", SOON_SECONDS, self.analyse, until_done=True),
-            Duty("forgetting of texts", 60.0, self.forget_texts),
             *self.others,
         ]
         every = max(1.0, self.idle_minutes * 60 / 4)
@@ -136,10 +134,6 @@ class Sweeps:
         if table:
             logger.info("analysed a table", extra={"table": table})
         return bool(table)
-
-    async def forget_texts(self) -> None:
-        """Clear caches of users' texts, so that no process keeps them for longer than needed."""
-        forget_readings()
 
     async def expire_keys(self) -> None:
         """Delete expired idempotency keys and unusable replies."""

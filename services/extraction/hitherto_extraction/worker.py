@@ -29,7 +29,7 @@ from dataclasses import KW_ONLY, dataclass, field
 
 from hitherto_extraction.budget import Budget, BudgetSpent
 from hitherto_extraction.queue import attempts, claims
-from hitherto_extraction.queue.claims import Claim, ClaimLost
+from hitherto_extraction.queue.claims import Claim, ClaimLost, OthersFirst
 from hitherto_extraction.queue.leases import LeaseRenewal
 from hitherto_extraction.queue.signals import RETRIED, JobSignals, Watch
 from hitherto_shared import metrics, tracing
@@ -233,6 +233,10 @@ class Worker:
         except ClaimLost:
             self._ended(held, "lost")
             logger.info("the claim on the job was lost; nothing was written")
+        except OthersFirst as others:
+            self._ended(held, "others_first")
+            seconds = others.seconds
+            await self._record(lambda c: attempts.step_back(c, held, delay_seconds=seconds))
         except BudgetSpent as error:
             await self._pause(held, error)
         except ModelUnavailable as error:
@@ -392,7 +396,8 @@ def _span(held: Claim) -> Iterator[None]:
         if (record := current_record()) is not None:
             outcome = record.outcome
     finally:
-        failed = "" if outcome in ("succeeded", "lost", "stopped") else outcome.upper()
+        at_fault = outcome not in ("succeeded", "lost", "stopped", "others_first")
+        failed = outcome.upper() if at_fault else ""
         span.end(failed, {"hitherto.job.outcome": outcome})
 
 

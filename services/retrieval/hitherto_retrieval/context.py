@@ -20,13 +20,10 @@ from hitherto_retrieval.render.context import (
 from hitherto_retrieval.render.lines import style_of, written
 from hitherto_retrieval.render.tokens import CountTokens
 from hitherto_retrieval.search.corpora.corpus import Item
-from hitherto_retrieval.search.deduplication import (
-    for_a_prompt,
-    sources_of,
-    to_be_read,
-)
+from hitherto_retrieval.search.deduplication import for_a_prompt, to_be_read
 from hitherto_retrieval.search.legs import Leg, Legs, Stopwatch
 from hitherto_retrieval.search.question import Hit, SearchOutcome
+from hitherto_retrieval.search.ranking.standing import memories_as_they_stand
 from hitherto_retrieval.search.sealed_leg import report_sealed
 from hitherto_retrieval.search.search import Search, Searching
 from hitherto_retrieval.sections import SectionsAsked
@@ -136,7 +133,8 @@ class Building:
         sections = await self._sections.settle(
             self.user, database, asking_at(database, self._deadline)
         )
-        profile, top, conversations = sections.profile, sections.top, sections.conversations
+        profile, conversations = sections.profile, sections.conversations
+        top = memories_as_they_stand(self._certain(sections.top))
         entities, preferences = sections.entities, sections.preferences
         # They travel together: the time of one is the time of all.
         legs.add(Leg("profile", "ran", seconds, int(profile is not None)))
@@ -170,6 +168,8 @@ class Building:
                     return replace(known, memories=top, block=block)
         conversations = self._in_order(conversations, found.conversations)
         found, previous, conversations = await self._shown(found, previous, conversations, profile)
+        nothing = self._searching is not None and wanted.question.limit > 0
+        nothing = nothing and not (found.hits or found.further or previous)
         named = {entity.entity_id for entity in found.entities}
         shown = [hit.item for hit in (*found.hits, *found.further)]
         style = style_of(wanted.template, annotate=wanted.annotate, dated=dated, zone=zone)
@@ -178,7 +178,7 @@ class Building:
             render,
             PromptContext(
                 profile=profile,
-                memories=_not_shown(top, found.hits),
+                memories=top,
                 relevant=_relevant(previous, [*found.hits, *found.further]),
                 conversations=conversations,
                 entities=entities,
@@ -189,6 +189,11 @@ class Building:
                 ],
                 asked=self._searching is not None,
                 ongoing=wanted.conversation_id,
+                titled=found.said_in,
+                terms=found.terms,
+                broad=found.broad,
+                nothing=nothing,
+                stops=wanted.question.min_relevance != 0,
                 named=sum(entity.entity_id in named for entity in entities),
                 today=today,
                 zone=zone,
@@ -209,10 +214,17 @@ class Building:
             entities=entities,
             preferences=preferences,
             block=block,
+            nothing_relevant=nothing,
         )
         if contexts is not None and key is not None:
             contexts.keep(key, made)
         return made
+
+    def _certain(self, memories: Sequence[Memory]) -> Sequence[Memory]:
+        """Those of the memories that are wanted, although some may be in doubt."""
+        if self._wanted.question.filters.doubtful:
+            return memories
+        return [memory for memory in memories if memory.doubt is None]
 
     async def _read_previous(self, database: Reads) -> list[Hit]:
         if self._previous is None:
@@ -250,13 +262,17 @@ class Building:
         hits = [*found.hits, *found.further]
         summaries = [
             *conversations,
+            *found.said_in,
             *(hit.item for hit in (*hits, *previous) if isinstance(hit.item, Summary)),
         ]
         withheld = await beside_loop(work_of(summaries), repeating, summaries, profile)
         if withheld:
-            shown = [hit for hit in hits if _conversation_of(hit) not in withheld]
-            limit = self._wanted.question.limit
-            found = replace(found, hits=shown[:limit], further=shown[limit:])
+            found = replace(
+                found,
+                hits=[hit for hit in found.hits if _conversation_of(hit) not in withheld],
+                further=[hit for hit in found.further if _conversation_of(hit) not in withheld],
+                said_in=[s for s in found.said_in if s.conversation_id not in withheld],
+            )
             previous = [hit for hit in previous if _conversation_of(hit) not in withheld]
             conversations = [s for s in conversations if s.conversation_id not in withheld]
         first = conversations[: self._wanted.max_conversations]
@@ -289,25 +305,13 @@ def _relevant(previous: Sequence[Hit], hits: Sequence[Hit]) -> list[RelevantItem
     if not previous:
         # A search finds nothing twice.
         return [_printed(hit, hit.score) for hit in hits]
-    scored = [(hit, _FIRST) for hit in previous] + [(hit, hit.score) for hit in hits]
     first: dict[Hashable, RelevantItem] = {}
-    for hit, score in scored:
-        first.setdefault(_identity(hit.item), _printed(hit, score))
+    for hit in previous:
+        item = first.setdefault(_identity(hit.item), _printed(hit, _FIRST))
+        item.first = True
+    for hit in hits:
+        first.setdefault(_identity(hit.item), _printed(hit, hit.score))
     return list(first.values())
-
-
-def _not_shown(memories: Sequence[Memory], hits: Sequence[Hit]) -> list[Memory]:
-    """The memories whose text is not shown by their messages."""
-    said = {
-        source for hit in hits if isinstance(hit.item, Message) for source in sources_of(hit.item)
-    }
-    if not said:
-        return list(memories)
-    return [
-        memory
-        for memory in memories
-        if not memory.sources or not said.issuperset(sources_of(memory))
-    ]
 
 
 def _identity(item: Item) -> Hashable:

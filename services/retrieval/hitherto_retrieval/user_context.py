@@ -71,6 +71,7 @@ class UserContext:
     entities: Sequence[Entity]
     preferences: Sequence[Preference]
     block: Block
+    nothing_relevant: bool = False
 
 
 class KeptContexts:

@@ -109,8 +109,9 @@ class Message(_message.Message):
     name: _builtins.str
     """name, the speaker's name if several people or tools share a role. Optional."""
     content: _builtins.str
-    """content, the text. Required: leave out messages without text, such as bare tool calls. At most 64 KiB
-    of UTF-8, without NUL; normalised to Unicode NFC.
+    """content, the text. Required: leave out messages without text, such as bare tool calls. UTF-8
+    without NUL; normalised to Unicode NFC. Of more than 64 KiB the beginning is stored, with a mark at its end
+    that counts the characters left out (`… [+1,234]`).
     """
     conversation_id: _builtins.str
     """conversation_id, the conversation of the message. Set in replies; ignored in requests, which name the

@@ -192,9 +192,8 @@ class Preference(_message.Message):
     """Preference is one preference learnt from the user's behaviour.
 
     Known preferences: `interaction` / `message_style` (brief, detailed), `topics` / (email, calendar, tasks,
-    documents), `usage` / `active_time` (morning, afternoon, evening, night; learnt only if a time zone is
-    known: the user's setting, or one other than UTC of a transcript), `response` / `length` (concise,
-    detailed).
+    documents), `usage` / `active_time` (morning, afternoon, evening, night, in the time zone of the
+    transcript, else of the user's settings, else UTC), `response` / `length` (concise, detailed).
     """
 
     DESCRIPTOR: _descriptor.Descriptor

@@ -663,7 +663,8 @@ class ListMemoriesRequest(_message.Message):
     """confidence_min, only memories of at least this confidence."""
     order_by: _builtins.str
     """order_by, `created_at` (newest first), `importance` (highest first) or `last_accessed_at` (latest
-    first). Unset: `created_at`.
+    first). Unset: `created_at`. While importances or uses change, no memory is missed: those that changed
+    since the first page come again at the end.
     """
     page_size: _builtins.int
     """page_size, the maximum number of items per page. 0 or unset: 10; values above 1,000 count as 1,000;

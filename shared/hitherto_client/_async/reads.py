@@ -43,6 +43,7 @@ class AsyncRetrieval(AsyncCalling):
         max_conversations: int | None = None,
         max_entities: int | None = None,
         max_tokens: int | None = None,
+        min_relevance: float | None = None,
         memory_order: MemoryOrder | None = None,
         template: PromptTemplate | None = None,
         custom_template: str = "",
@@ -68,6 +69,8 @@ class AsyncRetrieval(AsyncCalling):
             max_conversations: Past conversations (5).
             max_entities: Known entities (10).
             max_tokens: The budget of the block in tokens (4,000), which it never exceeds.
+            min_relevance: The relevance from which a result is told, from 0 (everything that fits)
+                to 1. Unset: the installation's floor.
             memory_order: The order of `memories` (importance).
             template: The format of the block (about_the_user).
             custom_template: Your own format, for the template `custom`.
@@ -128,6 +131,7 @@ class AsyncRetrieval(AsyncCalling):
         created_after: datetime | None = None,
         created_before: datetime | None = None,
         min_score: float | None = None,
+        min_relevance: float | None = None,
         metadata_filter: Mapping[str, Any] | None = None,
         query_embedding: Iterable[float] = (),
         ranking: str = "",
@@ -160,6 +164,8 @@ class AsyncRetrieval(AsyncCalling):
             created_after: Only items created then or later.
             created_before: Only items created before then.
             min_score: Only results with at least this score.
+            min_relevance: Only results of at least this relevance, from 0 (all) to 1. Unset: the
+                installation's floor.
             metadata_filter: Only items whose metadata has these keys with equal values.
             query_embedding: Your own vector for the query, from the active embedding model.
             ranking: `balanced` (the default) or `seed003`.

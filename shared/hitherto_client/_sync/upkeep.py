@@ -151,17 +151,25 @@ class Upkeep(Calling):
         conversation: str = "",
         document_id: str = "",
         job: Job | str = "",
+        model: str = "",
+        prompt_version: str = "",
+        since: datetime | None = None,
+        until: datetime | None = None,
         dry_run: bool = False,
         idempotency_key: str = "",
         timeout: float | None = None,
     ) -> dict[str, int]:
-        """Revert everything that was learnt from one conversation, document or job.
+        """Revert everything that one source, or the models of some time, taught.
 
         Args:
             user: Whose source it is.
             conversation: The conversation, if it is one.
             document_id: The document, if it is one.
             job: The job, if it is one.
+            model: The language model, if everything that it taught is meant.
+            prompt_version: The version of the prompt, if everything learnt with it is meant.
+            since: Only what models taught then or later; alone, or with a model or a version.
+            until: Only what models taught before then.
             dry_run: True only counts what would be reverted.
             idempotency_key: Unset: a new one for each call.
             timeout: Seconds, retries included. Unset: 30.
@@ -170,7 +178,7 @@ class Upkeep(Calling):
             What changed, by name, such as `memories_forgotten`.
 
         Raises:
-            ValueError: Not exactly one source is named.
+            ValueError: Not exactly one source is named, nor a time.
             HithertoCallError: It does not exist, or the call failed.
         """
 

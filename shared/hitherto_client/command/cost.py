@@ -6,12 +6,30 @@ import argparse
 from dataclasses import dataclass, field
 from typing import Any
 
+from hitherto_client.importers import ExportReport
+
 _BYTES_OF_A_TOKEN = 4
 """Of English text; other scripts have two to three bytes a character and about as many a token."""
 _PROMPT_TOKENS = 2_200
 """What a prompt holds besides the conversation: instructions, known memories, the profile."""
 _REPLY_TOKENS = 350
 _MESSAGES_OF_A_PROMPT = 200
+_SHOWN = 20
+
+
+def left_out(report: ExportReport) -> list[str]:
+    """What of an export is not imported, for people."""
+    found = []
+    if report.notices:
+        found.append(f"{report.notices:,} lines are notices or stand for pictures: left out")
+    if report.empty:
+        found.append(f"{report.empty:,} records hold nothing that is imported: left out")
+    if report.timeless:
+        found.append(
+            f"{report.timeless:,} memories have no time and count as known from the import on;"
+            " --undated names another day"
+        )
+    return found
 
 
 def prices(text: str) -> tuple[float, float]:
@@ -42,6 +60,11 @@ class ImportPlan:
     memories: int = 0
     text_bytes: int = 0
     prompts: int = 0
+    unreadable: int = 0
+    """Lines that hold no JSON object."""
+    undated: int = 0
+    """Messages without a time, which count as said at the import."""
+    reports: list[ExportReport] = field(default_factory=list)
     times: list[str] = field(default_factory=list)
     """The first and the last time, once there is one."""
 
@@ -61,7 +84,12 @@ class ImportPlan:
                 self.by_user += str(message.get("role", "")).lower().endswith("user")
                 text = str(message.get("content", ""))
                 self.text_bytes += len(text.encode("utf-8", "replace"))
+                self.undated += not message.get("created_at")
                 self._note(message.get("created_at"))
+
+    def leave_out(self, report: ExportReport) -> None:
+        """Count what of an export is not imported."""
+        self.reports.append(report)
 
     def _note(self, time: object) -> None:
         if isinstance(time, str) and time:
@@ -90,6 +118,12 @@ class ImportPlan:
             "memories": self.memories,
             "first": self.times[0] if self.times else "",
             "last": self.times[1] if self.times else "",
+            "unreadable_lines": self.unreadable,
+            "undated_messages": self.undated,
+            "undated_memories": sum(each.timeless for each in self.reports),
+            "undated_conversations": [name for each in self.reports for name in each.undated],
+            "notices": sum(each.notices for each in self.reports),
+            "empty_records": sum(each.empty for each in self.reports),
             "text_bytes": self.text_bytes,
             "estimated_input_tokens": given,
             "estimated_output_tokens": written,
@@ -105,6 +139,22 @@ class ImportPlan:
         ]
         if self.times:
             found.append(f"from {self.times[0][:10]} to {self.times[1][:10]}")
+        if self.unreadable:
+            found.append(f"{self.unreadable:,} lines hold no JSON object and would be refused")
+        if self.undated:
+            found.append(
+                f"{self.undated:,} messages have no `created_at` and would count as said at the"
+                " import"
+            )
+        for report in self.reports:
+            found += [
+                f"{name} says nowhere when it was held and would be refused: name a day for such"
+                " conversations with --undated"
+                for name in report.undated[:_SHOWN]
+            ]
+            if (more := len(report.undated) - _SHOWN) > 0:
+                found.append(f"so would {more:,} more; --json names all")
+            found += left_out(report)
         if self.prompts:
             found.append(
                 f"learning takes about {given:,} tokens of input and {written:,} of output: about"

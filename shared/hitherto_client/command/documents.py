@@ -61,6 +61,7 @@ _LIST = Rpc(
         ),
         "no matching documents of {user_id}",
     ),
+    days=True,
 )
 _ID = Option("id", "document_id", "the id that list shows")
 _SHOW = Rpc(

@@ -23,14 +23,14 @@ from hitherto.v1 import (
 from hitherto_client import Hitherto
 from hitherto_client._sync.imports import stream
 from hitherto_client.batches import parts
-from hitherto_client.command.cost import ImportPlan, prices
+from hitherto_client.command.cost import ImportPlan, left_out, prices
 from hitherto_client.command.export import EXPORTED, restore
-from hitherto_client.command.options import Argument, Switch, connect, open_file, size_of
+from hitherto_client.command.options import Argument, Switch, connect, moment, open_file, size_of
 from hitherto_client.command.output import FAILED, OK, Output, UsageError
 from hitherto_client.command.progress import Bar, if_stopped
 from hitherto_client.command.rpc import Command
 from hitherto_client.command.show import Column, show_rows
-from hitherto_client.importers import FORMATS, ExportPosition, ExportUnreadable, read_export
+from hitherto_client.importers import FORMATS, ExportReport, ExportUnreadable, read_export
 from hitherto_client.records import Record, memory_request, read_records
 from hitherto_client.streams import (
     MAX_ERRORS,
@@ -42,6 +42,7 @@ from hitherto_client.streams import (
 from hitherto_client.transcripts import Defaults, FileTranscript, from_record
 
 _SHOWN_ERRORS = 20
+_UNDATED = "says nowhere when it was held: name a day for such conversations with --undated"
 
 
 @dataclass(slots=True)
@@ -63,6 +64,8 @@ class _File:
     """Items that the service refused."""
     errors: list[tuple[int, str]] = field(default_factory=list)
     """Line and problem of the first refused ones."""
+    report: ExportReport = field(default_factory=ExportReport)
+    """What of an export of another product is not imported."""
     # Where the line of an item is not that of the item before plus one.
     _items: array[int] = field(default_factory=lambda: array("q"))
     _lines: array[int] = field(default_factory=lambda: array("q"))
@@ -120,6 +123,9 @@ def _run(options: argparse.Namespace, output: Output) -> int:
     ):
         for file in files:
             token = _import(client, file, files, bar, options.timeout) or token
+            if file.kind == "transcripts":
+                for conversation in file.report.undated:
+                    file.refuse(0, f"{conversation} {_UNDATED}")
     document = {"files": [_as_dict(file) for file in files], "consistency_token": token}
     output.result(document, lambda: _tell(output, files))
     return FAILED if any(file.refused for file in files) else OK
@@ -188,20 +194,21 @@ def _records(file: _File) -> Iterator[Record]:
         zone = ZoneInfo(options.time_zone or "UTC")
     except (ZoneInfoNotFoundError, ValueError):
         raise UsageError(f"there is no time zone {options.time_zone!r}") from None
-    position = ExportPosition()
+    report = file.report = ExportReport()
     try:
         for line, value in enumerate(
             read_export(
                 options.source,
                 Path(file.name),
-                position,
+                report,
                 me=options.me,
                 zone=zone,
                 dates=options.dates,
+                undated=options.undated,
             ),
             start=1,
         ):
-            file.read = int(position.share * (file.size or 0))
+            file.read = int(report.share * (file.size or 0))
             yield Record(line, file.read, value | {"user_id": options.user})
     except ExportUnreadable as error:
         raise UsageError(f"{file.name} {error}") from None
@@ -219,8 +226,11 @@ def _plan(options: argparse.Namespace, defaults: Defaults, output: Output) -> in
             for record in _records(file):
                 if record.value is not None:
                     plan.count(record.value)
+                else:
+                    plan.unreadable += 1
                 _progress(bar, read + file.read, size, plan.messages, f"{plan.messages} messages")
             read += file.read
+            plan.leave_out(file.report)
     if output.as_json:
         output.document(plan.as_dict())
     else:
@@ -289,11 +299,17 @@ def _tell(output: Output, files: list[_File]) -> None:
     show_rows(output, _FILES, files)
     for file in files:
         for line, problem in file.errors[:_SHOWN_ERRORS]:
-            output.error(f"{_name(file)}, line {line}: {problem}", prefix="")
+            place = f", line {line}" if line else ""
+            output.error(f"{_name(file)}{place}: {problem}", prefix="")
         if file.refused > _SHOWN_ERRORS:
             output.note(
                 f"{file.refused - _SHOWN_ERRORS} more were refused; --json names up to 1000"
             )
+    # Of a file with two kinds of records, both readings leave out the same.
+    for told in dict.fromkeys(
+        f"{_name(file)}: {line}" for file in files for line in left_out(file.report)
+    ):
+        output.note(told)
     if any(file.kind == "transcripts" and file.accepted for file in files):
         output.note("they are read in the background: see `hitherto jobs --state queued`")
 
@@ -348,6 +364,13 @@ COMMANDS = (
             "--dates",
             "with --from whatsapp, which part of a date comes first (default: what they show)",
             choices=("day", "month", "year"),
+        ),
+        Argument(
+            "--undated",
+            "with --from, when that was said or known of which the export does not say when "
+            "(default: such conversations are refused); a day is one of --time-zone or of the user",
+            "DAY",
+            type=moment,
         ),
         Switch("--dry-run", "only count, and estimate the cost of learning; calls no service"),
         Argument(

@@ -7,7 +7,7 @@ import asyncio
 import json
 from typing import Any
 
-from hitherto_client.command.options import Argument, connect
+from hitherto_client.command.options import Argument, Repeated, connect
 from hitherto_client.command.output import OK, Output, UsageError
 from hitherto_client.command.rpc import Command
 from hitherto_client.tools import GUIDE, TOOLS, Toolbox, anthropic_tools, openai_tools
@@ -64,6 +64,8 @@ def _serve_http(options: argparse.Namespace, mcp_server: Any) -> int:
             user_id=options.user,
             certificate_file=options.tls_certificate,
             key_file=options.tls_key,
+            public_hosts=options.public_host,
+            allowed_origins=options.allowed_origin,
         )
         uvicorn.Server(config).run()
     return OK
@@ -81,6 +83,12 @@ COMMANDS = (
             default="",
         ),
         Argument("--listen", "serve streamable HTTP at /mcp instead of stdio", "HOST:PORT"),
+        Repeated("--public-host", "with --listen, a name under which others reach it", "NAME"),
+        Repeated(
+            "--allowed-origin",
+            "with --listen, web pages that may call it, such as https://claude.ai",
+            "ORIGIN",
+        ),
         Argument("--session", "the session of prepared actions", "ID", default=""),
         Argument("--tls-certificate", "PEM file; only with --listen", "FILE"),
         Argument("--tls-key", "PEM file; only with --listen", "FILE"),

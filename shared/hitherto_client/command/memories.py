@@ -10,7 +10,7 @@ from google.protobuf import json_format
 
 from hitherto.v1 import history_pb2
 from hitherto_client.command.options import Argument
-from hitherto_client.command.rpc import CONSISTENCY, USER, Command, Option, Rpc
+from hitherto_client.command.rpc import CONSISTENCY, UNTIL, USER, Command, Option, Rpc
 from hitherto_client.command.show import Column, OneRecord, Pair, Rows, day, short
 
 FILTERS = (
@@ -22,7 +22,7 @@ FILTERS = (
     Option("--conversation", "conversation_id", "only items from this conversation", "ID"),
     Option("--min-confidence", "confidence_min"),
     Option("--created-after", "created_after", "only items created at this time or later"),
-    Option("--created-before", "created_before", "only items created before this time"),
+    Option("--created-before", "created_before", f"items created {UNTIL}"),
     Option("--metadata", "metadata_filter", "only items with all of these metadata values"),
 )
 """What narrows a search and a list alike."""
@@ -76,6 +76,7 @@ _LIST = Rpc(
     "ListMemories",
     (USER, *FILTERS, *TIME_TRAVEL),
     Rows("memories", MEMORIES, "no matching memories of {user_id}"),
+    days=True,
 )
 _ONE = Rpc(
     "GetMemory",

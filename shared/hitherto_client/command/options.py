@@ -10,7 +10,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -19,8 +19,10 @@ from google.protobuf.struct_pb2 import Struct
 
 from hitherto_client import Hitherto
 from hitherto_client.command.output import Output, UsageError
+from hitherto_client.days import first_moment, read_day
 
 GZIP = ".gz"
+_A_DAY = timedelta(days=1)
 
 
 def connect(options: argparse.Namespace, *, token: Callable[[], str] | None = None) -> Hitherto:
@@ -110,18 +112,21 @@ def size_of(name: str) -> int | None:
         raise UsageError(f"{name} cannot be read ({error.strerror})") from None
 
 
-def moment(text: str) -> datetime:
-    """A day or a time, in UTC unless it says otherwise."""
+def moment(text: str) -> date | datetime:
+    """A day or a time; without a zone, one of the person whom the command is about."""
     try:
-        given = datetime.fromisoformat(text)
+        given = read_day(text)
     except ValueError:
         raise argparse.ArgumentTypeError(
             f"{text!r} is not a time such as 2026-08-21 or 2026-08-21T18:42:10+01:00"
         ) from None
     try:
-        return given.replace(tzinfo=given.tzinfo or UTC).astimezone(UTC)
+        # Zones are up to a day away.
+        for away in (-_A_DAY, _A_DAY):
+            first_moment(given + away)
     except (ValueError, OverflowError):
         raise argparse.ArgumentTypeError(f"{text!r} is out of range") from None
+    return given
 
 
 def json_object(text: str) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import date
 from functools import cached_property
 from typing import Any
 
@@ -34,12 +35,23 @@ from hitherto_client.command.options import (
 )
 from hitherto_client.command.output import FAILED, OK, Output, UsageError
 from hitherto_client.command.show import words
+from hitherto_client.days import (
+    first_moment,
+    last_moment,
+    needs_zone,
+    use_zone,
+    zone_named,
+    zone_of,
+    zone_or_utc,
+)
 from hitherto_client.declared import RPCS, rows_of
 from hitherto_client.wire import build
 
 _MAX_PAGE = 200
 """The largest page that every list gives."""
 _INTEGERS = (FieldDescriptor.TYPE_INT32, FieldDescriptor.TYPE_INT64)
+_AT = ("as_of", "known_at")
+"""Of a day, these mean its end: what was true or known on that day."""
 _FLOATS = (FieldDescriptor.TYPE_FLOAT, FieldDescriptor.TYPE_DOUBLE)
 
 
@@ -104,7 +116,7 @@ CONSISTENCY = Option(
     "TOKEN",
 )
 SINCE = "only at this time or later"
-UNTIL = "only before this time"
+UNTIL = "only before this time; a day itself is not included"
 DRY_RUN = Option("--dry-run", "dry_run", "only count; change nothing")
 
 Run = Callable[[argparse.Namespace, Output], int]
@@ -126,6 +138,8 @@ class Rpc:
     """What to ask before the call; names in braces are fields of the request."""
     fixed: Mapping[str, Any] = field(default_factory=dict)
     """Fields that no option sets."""
+    days: bool = False
+    """Whether `show` names days of the person whom the call is about."""
 
     @cached_property
     def request(self) -> type[Message]:
@@ -192,6 +206,8 @@ class Rpc:
             if not self.agreed(client, options, output):
                 return FAILED
             reply = self.call(client, options, timeout=timeout, **more)
+            if self.days and not output.as_json:
+                use_zone(zone_or_utc(client.connection, options.user_id))
         self.write(output, options, reply)
         return OK
 
@@ -246,16 +262,40 @@ class Command:
         """
         self.name, self.summary = name, summary
         self._run = run or (rpc.run if rpc else None)
+        self._local = local
         self._request = rpc.request if rpc else None
         self._taken = (JSON, *(() if local else OF_SERVICES), *(rpc.taken if rpc else ()), *more)
 
     def register(self, commands: Any) -> None:
         """Add it to the parser."""
-        assert self._run is not None, f"{self.name} does nothing"
         parser = commands.add_parser(self.name, help=self.summary, description=self.summary)
-        parser.set_defaults(run=self._run)
+        parser.set_defaults(run=self._begin)
         for each in self._taken:
             each.add(parser, self._request)
+
+    def _begin(self, options: argparse.Namespace, output: Output) -> int:
+        """Run it, with the days that were typed as moments.
+
+        Raises:
+            HithertoCallError: The settings of the person whose days they are cannot be read.
+        """
+        assert self._run is not None, f"{self.name} does nothing"
+        typed = {name: each for name, each in vars(options).items() if isinstance(each, date)}
+        person = getattr(options, "user_id", "") or getattr(options, "user", "")
+        # A command that is no RPC of its own calls nothing in a dry run.
+        silent = self._request is None and getattr(options, "dry_run", False)
+        if zone := getattr(options, "time_zone", ""):
+            use_zone(zone_named(zone))
+        elif (
+            person
+            and not (self._local or silent)
+            and any(needs_zone(each) for each in typed.values())
+        ):
+            with connect(options) as client:
+                use_zone(zone_of(client.connection, person))
+        for name, each in typed.items():
+            setattr(options, name, last_moment(each) if name in _AT else first_moment(each))
+        return self._run(options, output)
 
 
 class CommandGroup:

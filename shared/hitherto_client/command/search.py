@@ -61,6 +61,7 @@ _SEARCH = Rpc(
             "--source-type", "source_types", "only documents of this source, such as gmail", "NAME"
         ),
         Option("--min-score", "min_score", metavar="SCORE"),
+        Option("--min-relevance", "min_relevance", "0 shows everything, 1 the surest", "RELEVANCE"),
         Option("--ranking", "ranking", "balanced or seed003", "NAME"),
         Option("--explain", "explain", "show what each component adds to each score"),
         REFERENCE_TIME,
@@ -68,6 +69,7 @@ _SEARCH = Rpc(
         COUNT_ACCESS,
     ),
     _show,
+    days=True,
 )
 
 
@@ -122,6 +124,9 @@ _CONTEXT = Rpc(
         Option("--max-tokens", "max_tokens", "token budget of the block"),
         Option("--conversation", "conversation_id", "the current conversation", "ID"),
         Option("--scope", "scopes", "what the query searches"),
+        Option(
+            "--min-relevance", "min_relevance", "0 tells all that fits, 1 the surest", "RELEVANCE"
+        ),
         Option("--max-memories", "max_memories", "most important memories; 0 leaves them out"),
         Option("--max-relevant", "max_relevant", "results for the query; 0 leaves them out"),
         Option("--max-conversations", "max_conversations", "past conversations; 0 leaves them out"),

@@ -16,6 +16,7 @@ from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from hitherto_client.command.output import Output
+from hitherto_client.days import iso_day
 from hitherto_client.wire import word
 
 Value = str | Callable[[Any], object]
@@ -149,8 +150,13 @@ def nothing(text: str, reason: str) -> str:
 
 
 def day(time: Timestamp) -> str:
-    """The date in UTC, or nothing for an unset time."""
-    return minute(time)[:10]
+    """The date where the person lives, or nothing for an unset time."""
+    if not time.seconds and not time.nanos:
+        return ""
+    try:
+        return iso_day(time.ToDatetime(tzinfo=UTC))
+    except (ValueError, OverflowError):
+        return "(out of range)"
 
 
 def minute(time: Timestamp) -> str:

@@ -204,13 +204,16 @@ COMMANDS = (
     Command("schedules", "List the upkeep schedules.", _SCHEDULES),
     Command(
         "rollback",
-        "Undo everything learnt from one conversation, document or job.",
+        "Undo everything learnt from one conversation, document or job, or taught by a model.",
         _ROLLBACK,
         OneOf(
             Option("--conversation", "conversation_id", metavar="ID"),
             Option("--document", "document_id", metavar="ID"),
             Option("--job", "job_id", metavar="ID"),
-            required=True,
+            Option("--model", "model", metavar="NAME"),
+            Option("--prompt-version", "prompt_version", metavar="VERSION"),
         ),
+        Option("--since", "since", "only what models taught at this time or later"),
+        Option("--until", "until", "only what models taught before this time"),
     ),
 )

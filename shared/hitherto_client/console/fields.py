@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import date, datetime
 from typing import Any
 from urllib.parse import parse_qs
 
 from starlette.requests import Request
+
+from hitherto_client.days import first_moment, last_moment, read_day
 
 MOST_FIELDS = 500
 WAS = "was"
@@ -74,13 +76,19 @@ class Fields:
         return values
 
     def day(self, name: str) -> datetime | None:
-        """A day or a time in UTC, as date fields send them; None if it is empty."""
+        """When a day of the person begins, or a time; None if it is empty."""
+        return self._moment(name, first_moment)
+
+    def day_at_its_end(self, name: str) -> datetime | None:
+        """The last moment of a day of the person, or a time; None if it is empty."""
+        return self._moment(name, last_moment)
+
+    def _moment(self, name: str, which: Callable[[date | datetime], datetime]) -> datetime | None:
         value = self.text(name)
         if not value:
             return None
         try:
-            moment = datetime.fromisoformat(value)
-            return moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC)
+            return which(read_day(value))
         except (ValueError, OverflowError):
             raise FieldRefused(f"{name} should be a day such as 2026-08-21") from None
 

@@ -12,6 +12,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from hitherto_client.console.bars import stacked, validity
+from hitherto_client.days import local
 
 HERE = Path(__file__).parent
 STATIC = HERE / "static"
@@ -58,16 +59,19 @@ def asset(name: str) -> str:
 
 
 def day(moment: datetime | None) -> str:
-    """A day as people write it, in UTC."""
+    """A day as people write it: the day of the person whose data it is."""
     if moment is None:
         return ""
-    utc = moment.astimezone(UTC)
-    return f"{utc.day} {utc:%b %Y}"
+    at = local(moment)
+    return f"{at.day} {at:%b %Y}"
 
 
 def clock(moment: datetime | None) -> str:
     """A time to the minute, in UTC."""
-    return "" if moment is None else f"{day(moment)}, {moment.astimezone(UTC):%H:%M} UTC"
+    if moment is None:
+        return ""
+    utc = moment.astimezone(UTC)
+    return f"{utc.day} {utc:%b %Y}, {utc:%H:%M} UTC"
 
 
 def iso(moment: datetime | None) -> str:
@@ -76,8 +80,8 @@ def iso(moment: datetime | None) -> str:
 
 
 def iso_day(moment: datetime | None) -> str:
-    """A day for date fields."""
-    return "" if moment is None else f"{moment.astimezone(UTC):%Y-%m-%d}"
+    """A day of the person, for date fields."""
+    return "" if moment is None else f"{local(moment):%Y-%m-%d}"
 
 
 def as_json(shown: Mapping[str, str]) -> str:

@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +25,16 @@ from hitherto_client._async.client import AsyncHitherto
 from hitherto_client.console.opening import ConsoleTarget
 from hitherto_client.console.rights import Rights, SignInRefused, claims_of
 from hitherto_client.console.session_files import STATE, SessionFiles, make_private
+from hitherto_client.days import SETTINGS_SECONDS, zone_named
+from hitherto_client.errors import HithertoCallError
 from hitherto_shared.sealing import load_secret
 
 IDLE_SECONDS = 30 * 60.0
 LONGEST_SECONDS = 12 * 3600.0
 MOST_SESSIONS = 1_000
+ZONE_SECONDS = 60.0
+"""After which the time zone of a person is read again."""
+MOST_ZONES = 1_000
 _NOTICES = "notices"
 _KEY = "sign-in-forms"
 
@@ -47,6 +53,23 @@ class ConsoleSession:
     """Proofs of erasures, as JSON by id, until the session ends."""
     stored: tuple[str, ...] = ()
     """The notices and the ids of the receipts that are stored already."""
+    zones: dict[str, tuple[float, tzinfo]] = field(default_factory=dict)
+    """Time zones of people with when they were read, as long as this process knows the session."""
+
+    async def zone_of(self, user: str) -> tzinfo:
+        """The time zone of a person, read now and then; UTC if it cannot be read."""
+        asked, zone = self.zones.get(user, (-ZONE_SECONDS, UTC))
+        if time.monotonic() - asked < ZONE_SECONDS:
+            return zone
+        try:
+            settings = await self.client.get_user_settings(user, timeout=SETTINGS_SECONDS)
+            zone = zone_named(settings.time_zone)
+        except HithertoCallError:
+            zone = UTC
+        if len(self.zones) >= MOST_ZONES:
+            self.zones.clear()
+        self.zones[user] = (time.monotonic(), zone)
+        return zone
 
     @property
     def form_token(self) -> str:
@@ -79,12 +102,14 @@ class ConsoleSessions:
         )
         self._clients: dict[str, AsyncHitherto] = {}
         """By the names of their sessions; every process makes its own."""
+        self._zones: dict[str, dict[str, tuple[float, tzinfo]]] = {}
 
     async def begin(self, credential: str, client: AsyncHitherto, rights: Rights) -> ConsoleSession:
         """A new session, with a new id."""
         now = self._clock()
         left = await asyncio.to_thread(self._files.sweep, now - IDLE_SECONDS, MOST_SESSIONS - 1)
         for name in self._clients.keys() - left:
+            self._zones.pop(name, None)
             await self._clients.pop(name).close()
         session = ConsoleSession(secrets.token_urlsafe(32), client, rights)
         state = {"credential": credential, "rights": asdict(rights), "began": now}
@@ -110,6 +135,7 @@ class ConsoleSessions:
             if name not in self._clients:
                 self._clients[name] = self._target.client(state["credential"])
             session = ConsoleSession(session_id, self._clients[name], Rights(**state["rights"]))
+            session.zones = self._zones.setdefault(name, {})
         except (SignInRefused, TypeError, ValueError):
             # Stored by another version, or before the console was started in another way.
             await self._remove(session_id)
@@ -149,7 +175,9 @@ class ConsoleSessions:
         await self._forget(session_id)
 
     async def _forget(self, session_id: str) -> None:
-        client = self._clients.pop(self._files.name(session_id), None)
+        name = self._files.name(session_id)
+        self._zones.pop(name, None)
+        client = self._clients.pop(name, None)
         if client is not None:
             await client.close()
 

@@ -20,6 +20,7 @@ from hitherto_client.console.protection import comes_from_here
 from hitherto_client.console.rendering import render
 from hitherto_client.console.rights import Rights
 from hitherto_client.console.sessions import ConsoleSession, ConsoleSessions
+from hitherto_client.days import use_zone
 from hitherto_client.errors import HithertoCallError
 
 SESSION_COOKIE = "hitherto_console"
@@ -143,6 +144,8 @@ def _visited(
         visit = Visit(request, session, NO_FORM, NO_FORM, session.rights.person)
         try:
             visit = await _read(visit, changes=changes)
+            if about_user and visit.user:
+                use_zone(await session.zone_of(visit.user))
             return _refusal(visit, about_user, changes) or await show(visit)
         except FieldRefused as error:
             return visit.fail(Failure(400, "Some of this cannot be used", str(error)))

@@ -6,6 +6,6 @@ source.
 """
 
 from hitherto_client.importers.formats import FORMATS, ImportFormat, read_export
-from hitherto_client.importers.reading import ExportPosition, ExportUnreadable
+from hitherto_client.importers.reading import ExportReport, ExportUnreadable
 
-__all__ = ["FORMATS", "ExportPosition", "ExportUnreadable", "ImportFormat", "read_export"]
+__all__ = ["FORMATS", "ExportReport", "ExportUnreadable", "ImportFormat", "read_export"]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
+from hitherto_client.importers.branches import last_branch
 from hitherto_client.importers.values import (
     JsonObject,
+    by_time,
     mapping_of,
     messages_of,
     moment,
@@ -16,7 +17,8 @@ from hitherto_client.importers.values import (
 
 CHATGPT_FILES = ("conversations",)
 CLAUDE_FILES = ("conversations",)
-_LONGEST_BRANCH = 100_000
+_TIME = "create_time"
+_CLAUDE_ROLES = {"human": "user", "user": "user", "assistant": "assistant"}
 
 
 def chatgpt(value: JsonObject) -> Iterator[JsonObject]:
@@ -25,38 +27,19 @@ def chatgpt(value: JsonObject) -> Iterator[JsonObject]:
     Edited questions and regenerated answers are other branches and were not what was said in the
     end. Hidden instructions, tools and pictures are left out.
     """
-    nodes = mapping_of(value.get("mapping"))
-    if not nodes:
-        return
-    branch: list[JsonObject] = []
-    seen: set[str] = set()
-    node_id = text_of(value.get("current_node")) or _last_leaf(nodes)
-    while node_id in nodes and node_id not in seen and len(seen) < _LONGEST_BRANCH:
-        seen.add(node_id)
-        node = mapping_of(nodes[node_id])
-        branch.append(mapping_of(node.get("message")))
-        node_id = text_of(node.get("parent"))
-    messages = messages_of(_chatgpt_message(one) for one in reversed(branch))
-    identity = text_of(value.get("conversation_id")) or text_of(value.get("id"))
-    if messages and identity:
-        yield {
-            "conversation_id": f"chatgpt:{identity}",
-            "messages": _titled(messages, "chatgpt", text_of(value.get("title"))),
-        }
-
-
-def _last_leaf(nodes: Mapping[str, Any]) -> str:
-    """The newest message without an answer, for exports that name no current node."""
-    leaves = [
-        (message.get("create_time") or 0.0, node_id)
-        for node_id, node in nodes.items()
-        if not mapping_of(node).get("children")
-        and isinstance(
-            (message := mapping_of(mapping_of(node).get("message"))).get("create_time") or 0.0,
-            int | float,
-        )
-    ]
-    return max(leaves, default=(0.0, ""))[1]
+    nodes = {name: mapping_of(node) for name, node in mapping_of(value.get("mapping")).items()}
+    branch = last_branch(
+        {name: text_of(node.get("parent")) for name, node in nodes.items()},
+        text_of(value.get("current_node")),
+        by_time({name: mapping_of(node.get("message")).get(_TIME) for name, node in nodes.items()}),
+    )
+    yield from _conversation(
+        "chatgpt",
+        text_of(value.get("conversation_id")) or text_of(value.get("id")),
+        text_of(value.get("title")),
+        [_chatgpt_message(mapping_of(nodes[name].get("message"))) for name in branch],
+        moment(value.get(_TIME), value.get("update_time")),
+    )
 
 
 def _chatgpt_message(message: JsonObject) -> JsonObject:
@@ -71,7 +54,7 @@ def _chatgpt_message(message: JsonObject) -> JsonObject:
         "id": text_of(message.get("id")),
         "role": role,
         "content": "\n".join(part for part in spoken if part),
-        "created_at": moment(message.get("create_time")),
+        "created_at": moment(message.get(_TIME), message.get("update_time")),
     }
 
 
@@ -81,23 +64,41 @@ def _part(part: object) -> str:
 
 
 def claude(value: JsonObject) -> Iterator[JsonObject]:
-    """A conversation of `conversations.json`, with the text of attached files left out."""
-    roles = {"human": "user", "user": "user", "assistant": "assistant"}
-    messages = messages_of(
-        {
-            "id": text_of(one.get("uuid")),
-            "role": roles.get(text_of(one.get("sender")), ""),
-            "content": _claude_text(one),
-            "created_at": moment(one.get("created_at")),
-        }
-        for one in objects_of(value.get("chat_messages"))
+    """A conversation of `conversations.json`: the branch that the user saw last.
+
+    The text of attached files is left out.
+    """
+    given = {
+        text_of(one.get("uuid")) or f"#{place}": one
+        for place, one in enumerate(objects_of(value.get("chat_messages")))
+    }
+    parents: dict[str, str] = {}
+    before = ""
+    for name, one in given.items():
+        # Older exports name no parents: there each message follows the one before it.
+        parents[name] = text_of(one.get("parent_message_uuid")) or before
+        before = name
+    branch = last_branch(
+        parents,
+        text_of(value.get("current_leaf_message_uuid")),
+        by_time({name: one.get("created_at") for name, one in given.items()}),
     )
-    identity = text_of(value.get("uuid"))
-    if messages and identity:
-        yield {
-            "conversation_id": f"claude:{identity}",
-            "messages": _titled(messages, "claude", text_of(value.get("name"))),
-        }
+    yield from _conversation(
+        "claude",
+        text_of(value.get("uuid")),
+        text_of(value.get("name")),
+        [_claude_message(given[name]) for name in branch],
+        moment(value.get("created_at"), value.get("updated_at")),
+    )
+
+
+def _claude_message(message: JsonObject) -> JsonObject:
+    return {
+        "id": text_of(message.get("uuid")),
+        "role": _CLAUDE_ROLES.get(text_of(message.get("sender")), ""),
+        "content": _claude_text(message),
+        "created_at": moment(message.get("created_at"), message.get("updated_at")),
+    }
 
 
 def _claude_text(message: JsonObject) -> str:
@@ -109,7 +110,12 @@ def _claude_text(message: JsonObject) -> str:
     return "\n".join(part for part in parts if part) or text_of(message.get("text"))
 
 
-def _titled(messages: list[JsonObject], source: str, title: str) -> list[JsonObject]:
+def _conversation(
+    source: str, identity: str, title: str, given: list[JsonObject], began: str
+) -> Iterator[JsonObject]:
+    """A transcript; nothing if nobody said anything in it."""
+    messages = messages_of(given, began)
     for message in messages:
         message["metadata"] = {"imported_from": source} | ({"title": title} if title else {})
-    return messages
+    if messages and identity:
+        yield {"conversation_id": f"{source}:{identity}", "messages": messages}

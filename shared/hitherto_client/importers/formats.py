@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, tzinfo
+from datetime import UTC, datetime, tzinfo
 from pathlib import Path
+from typing import IO
 
 from hitherto_client.importers import chats, memories, whatsapp
-from hitherto_client.importers.reading import ExportPosition, ExportUnreadable, json_values, texts
-from hitherto_client.importers.values import JsonObject
+from hitherto_client.importers.reading import ExportReport, ExportUnreadable, json_values, texts
+from hitherto_client.importers.values import JsonObject, moment, objects_of, text_of
+from hitherto_client.importers.whatsapp_lines import DateOrder
 
 _JOINED = 1_000
 
@@ -25,12 +27,16 @@ class ImportFormat:
         files: How the names of the wanted files begin, in an archive or a folder.
         convert: Makes records of one JSON value; None for WhatsApp's text.
         kinds: What it holds: transcripts, memories or both.
+        pages: The names of lists of records, by which a page of them is known.
+        other_records: Whether it also holds records that are not imported.
     """
 
     title: str
     files: tuple[str, ...]
     convert: Convert | None
     kinds: tuple[str, ...]
+    pages: tuple[str, ...] = ()
+    other_records: bool = False
 
 
 FORMATS: Mapping[str, ImportFormat] = {
@@ -39,24 +45,31 @@ FORMATS: Mapping[str, ImportFormat] = {
         chats.CHATGPT_FILES,
         chats.chatgpt,
         ("transcripts",),
+        ("conversations",),
     ),
     "claude": ImportFormat(
         "Claude: Settings, Privacy, Export data (zip)",
         chats.CLAUDE_FILES,
         chats.claude,
         ("transcripts",),
+        ("conversations",),
     ),
     "whatsapp": ImportFormat(
         "WhatsApp: a chat, More, Export chat (zip or text)", whatsapp.FILES, None, ("transcripts",)
     ),
     "mem0": ImportFormat(
-        "mem0: JSON of get_all", ("mem0", "memories"), memories.mem0, ("memories",)
+        "mem0: JSON of get_all",
+        ("mem0", "memories"),
+        memories.mem0,
+        ("memories",),
+        ("results", "memories"),
     ),
     "langgraph": ImportFormat(
         "LangGraph: items of a store as JSON lines",
         ("store", "items"),
         memories.langgraph,
         ("memories",),
+        ("items",),
     ),
     "letta": ImportFormat(
         "Letta: an agent file (.af), or passages as JSON",
@@ -69,12 +82,14 @@ FORMATS: Mapping[str, ImportFormat] = {
         ("memories", "bank"),
         memories.hindsight,
         ("memories",),
+        ("items", "results", "memories"),
     ),
     "hitherto": ImportFormat(
         "Hitherto: the file of `hitherto export`",
         ("export",),
         memories.hitherto,
         ("memories", "transcripts"),
+        other_records=True,
     ),
 }
 
@@ -82,49 +97,102 @@ FORMATS: Mapping[str, ImportFormat] = {
 def read_export(
     name: str,
     path: Path,
-    position: ExportPosition,
+    report: ExportReport,
     *,
     me: str = "",
     zone: tzinfo = UTC,
-    dates: whatsapp.DateOrder | None = None,
+    dates: DateOrder | None = None,
+    undated: datetime | None = None,
 ) -> Iterator[JsonObject]:
     """Every record of an export, one at a time.
+
+    A conversation of which nothing says when it was held is not among them, unless `undated` does:
+    what it says would count as said today, and end what is true since.
 
     Args:
         name: The format.
         path: The file, archive or folder.
-        position: Receives the progress.
+        report: Receives the progress, and what is left out.
         me: With WhatsApp, the user's own name in the chat.
         zone: With WhatsApp, the time zone of the phone.
         dates: With WhatsApp, which part of a date comes first.
+        undated: The time of what has none.
 
     Raises:
         ExportUnreadable: It is not such an export.
     """
-    records = _records(name, path, position, me, zone, dates)
-    return _joined(records) if name == "hitherto" else records
+    records = _records(name, path, report, me, zone, dates)
+    if name == "hitherto":
+        records = _joined(records)
+    time = "" if undated is None else moment(undated.isoformat())
+    return (record for record in records if _dated(record, time, report))
+
+
+def _dated(record: JsonObject, undated: str, report: ExportReport) -> bool:
+    """Whether the record has a time, or is a memory, which needs none; `undated` is given to it."""
+    is_memory = "messages" not in record
+    name = "valid_from" if is_memory else "created_at"
+    timeless = [one for one in record.get("messages", [record]) if not one.get(name)]
+    if undated:
+        for one in timeless:
+            one[name] = undated
+    elif timeless and is_memory:
+        report.timeless += 1
+    elif timeless:
+        report.undated.append(text_of(record.get("conversation_id")))
+        return False
+    return True
 
 
 def _records(
     name: str,
     path: Path,
-    position: ExportPosition,
+    report: ExportReport,
     me: str,
     zone: tzinfo,
-    dates: whatsapp.DateOrder | None,
+    dates: DateOrder | None,
 ) -> Iterator[JsonObject]:
     wanted = FORMATS[name]
-    for text in texts(path, wanted.files, position):
+    found = 0
+    sample: JsonObject = {}
+    for text in texts(path, wanted.files, report):
         if wanted.convert is None:
             chat = whatsapp.WhatsAppChat(me, _chat_name(path), zone, dates)
-            yield from chat.conversations(text)
+            yield from chat.conversations(text, report)
             continue
-        for value in json_values(text):
-            # Some products wrap the list in another one.
-            for one in value if isinstance(value, list) else [value]:
-                if not isinstance(one, dict):
-                    raise ExportUnreadable(f"is no export of {name}: it holds {one!r:.60}")
-                yield from wanted.convert(one)
+        for one in _values(name, text):
+            made = 0
+            for made, record in enumerate(wanted.convert(one), start=1):  # noqa: B007 - counted
+                yield record
+            found += made
+            report.empty += not made
+            sample = sample or one
+    if report.empty and not found and not wanted.other_records:
+        raise ExportUnreadable(_unknown(name, report.empty, sample))
+
+
+def _values(name: str, text: IO[str]) -> Iterator[JsonObject]:
+    """The objects of a text, and those of the lists that wrap them."""
+    for value in json_values(text):
+        for one in value if isinstance(value, list) else [value]:
+            if not isinstance(one, dict):
+                raise ExportUnreadable(f"is no export of {name}: it holds {one!r:.60}")
+            pages = [one[page] for page in FORMATS[name].pages if isinstance(one.get(page), list)]
+            yield from objects_of(pages[0]) if pages else (one,)
+
+
+def _unknown(name: str, count: int, sample: JsonObject) -> str:
+    """Why a file of such records is none of the format."""
+    others = [
+        other
+        for other, each in FORMATS.items()
+        if each.convert is not None and next(each.convert(sample), None) is not None
+    ]
+    keys = ", ".join(f"`{key:.40}`" for key in list(sample)[:8]) or "nothing"
+    like = f"; it looks like --from {' or '.join(others)}" if others else ""
+    return (
+        f"holds nothing that {name} exports: {count} records, the first of which has {keys}{like}"
+    )
 
 
 def _joined(records: Iterator[JsonObject]) -> Iterator[JsonObject]:

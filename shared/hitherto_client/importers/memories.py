@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 from hitherto_client.importers.values import (
@@ -32,36 +33,38 @@ def _tags(value: object) -> list[str]:
     return [tag for tag in tags if isinstance(tag, str) and tag.strip()][:20]
 
 
+def _text(value: JsonObject) -> str:
+    """The text of a memory, under whichever name it has there."""
+    return next((text for key in _TEXT_KEYS if (text := text_of(value.get(key)))), "")
+
+
 def mem0(value: JsonObject) -> Iterator[JsonObject]:
-    """What `get_all` or the export of mem0 returns: one memory, or a page of them."""
-    for one in _listed(value, "results", "memories"):
-        yield from _memory(
-            "mem0",
-            text_of(one.get("memory")) or text_of(one.get("text")),
-            user_id=text_of(one.get("user_id")),
-            tags=_tags(one.get("categories")),
-            valid_from=moment(one.get("created_at")),
-            metadata={"mem0_id": text_of(one.get("id")), **mapping_of(one.get("metadata"))},
-        )
+    """A memory, as `get_all` or the export of mem0 returns it."""
+    yield from _memory(
+        "mem0",
+        _text(value),
+        user_id=text_of(value.get("user_id")),
+        tags=_tags(value.get("categories")),
+        valid_from=moment(value.get("created_at"), value.get("updated_at")),
+        metadata={"mem0_id": text_of(value.get("id")), **mapping_of(value.get("metadata"))},
+    )
 
 
 def langgraph(value: JsonObject) -> Iterator[JsonObject]:
     """An item of a LangGraph store: namespace, key and value, as `Item.dict()` writes it."""
-    for one in _listed(value, "items"):
-        held = one.get("value")
-        stored = mapping_of(held)
-        texts = [text_of(stored.get(key)) for key in _TEXT_KEYS]
-        content = next((text for text in texts if text), "") or text_of(held)
-        if not content and stored:
-            content = f"{text_of(one.get('key'))}: {json.dumps(stored, ensure_ascii=False)}"
-        namespace = one.get("namespace")
-        path = [str(part) for part in namespace] if isinstance(namespace, list) else []
-        yield from _memory(
-            "langgraph",
-            content,
-            valid_from=moment(one.get("created_at")),
-            metadata={"namespace": path, "key": text_of(one.get("key"))},
-        )
+    held = value.get("value")
+    stored = mapping_of(held)
+    content = _text(stored) or text_of(held)
+    if not content and stored:
+        content = f"{text_of(value.get('key'))}: {json.dumps(stored, ensure_ascii=False)}"
+    namespace = value.get("namespace")
+    path = [str(part) for part in namespace] if isinstance(namespace, list) else []
+    yield from _memory(
+        "langgraph",
+        content,
+        valid_from=moment(value.get("created_at"), value.get("updated_at")),
+        metadata={"namespace": path, "key": text_of(value.get("key"))},
+    )
 
 
 def letta(value: JsonObject) -> Iterator[JsonObject]:
@@ -74,18 +77,27 @@ def letta(value: JsonObject) -> Iterator[JsonObject]:
             continue
         for line in text_of(block.get("value")).splitlines():
             yield from _memory(
-                "letta", line.lstrip("-*• "), metadata={"block": label}, valid_from=""
+                "letta",
+                line.lstrip("-*• "),
+                metadata={"block": label},
+                valid_from=moment(block.get("updated_at"), block.get("created_at")),
             )
-    for passage in _listed(value, "passages", "archival_memory"):
+    lists = [value.get("passages"), value.get("archival_memory")]
+    # An agent file wraps its passages; a list of them holds nothing else.
+    wrapped = any(isinstance(held, list) for held in lists)
+    for passage in chain.from_iterable(map(objects_of, lists)) if wrapped else (value,):
         yield from _memory(
             "letta",
             text_of(passage.get("text")),
             tags=_tags(passage.get("tags")),
-            valid_from=moment(passage.get("created_at")),
+            valid_from=moment(passage.get("created_at"), passage.get("updated_at")),
             metadata={"passage_id": text_of(passage.get("id"))},
         )
     for agent in [value, *objects_of(value.get("agents"))]:
-        messages = messages_of(_letta_message(one) for one in objects_of(agent.get("messages")))
+        messages = messages_of(
+            (_letta_message(one) for one in objects_of(agent.get("messages"))),
+            moment(agent.get("created_at"), agent.get("updated_at")),
+        )
         identity = text_of(agent.get("id")) or text_of(agent.get("name"))
         if messages and identity:
             yield {"conversation_id": f"letta:{identity}", "messages": messages}
@@ -105,20 +117,18 @@ def _letta_message(message: JsonObject) -> JsonObject:
 
 
 def hindsight(value: JsonObject) -> Iterator[JsonObject]:
-    """A page of the memory list of a Hindsight bank, or one fact."""
-    for one in _listed(value, "items", "results", "memories"):
-        entities = one.get("entities")
-        yield from _memory(
-            "hindsight",
-            text_of(one.get("text")),
-            tags=_tags(one.get("tags")),
-            keywords=_tags(entities),
-            valid_from=moment(one.get("occurred_start")) or moment(one.get("mentioned_at")),
-            metadata={
-                "hindsight_id": text_of(one.get("id")),
-                "fact_type": text_of(one.get("type")) or text_of(one.get("fact_type")),
-            },
-        )
+    """A fact of the memory list of a Hindsight bank."""
+    yield from _memory(
+        "hindsight",
+        _text(value),
+        tags=_tags(value.get("tags")),
+        keywords=_tags(value.get("entities")),
+        valid_from=moment(value.get("occurred_start"), value.get("mentioned_at")),
+        metadata={
+            "hindsight_id": text_of(value.get("id")),
+            "fact_type": text_of(value.get("type")) or text_of(value.get("fact_type")),
+        },
+    )
 
 
 def hitherto(value: JsonObject) -> Iterator[JsonObject]:
@@ -153,12 +163,3 @@ def hitherto(value: JsonObject) -> Iterator[JsonObject]:
             "tags": _tags(row.get("tags")),
             "metadata": mapping_of(row.get("metadata")),
         } | ({"valid_from": at} if (at := moment(row.get("valid_from"))) else {})
-
-
-def _listed(value: JsonObject, *names: str) -> Iterator[JsonObject]:
-    """The objects of the first of these lists; the value itself if it has none."""
-    for name in names:
-        if isinstance(value.get(name), list):
-            yield from objects_of(value[name])
-            return
-    yield value

@@ -10,7 +10,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
@@ -30,23 +30,31 @@ class ExportUnreadable(ValueError):
 
 
 @dataclass(slots=True)
-class ExportPosition:
-    """How far an export was read.
+class ExportReport:
+    """How far an export was read, and what of it is not imported.
 
     Attributes:
-        share: From 0 to 1.
+        share: How much was read, from 0 to 1.
+        notices: Lines of a chat that no person wrote, or that only stand for a picture.
+        empty: Records that hold nothing of what is imported.
+        undated: The conversations that were refused, since nothing says when they were held.
+        timeless: Memories without a time; they count as known from the import on.
     """
 
     share: float = 0.0
+    notices: int = 0
+    empty: int = 0
+    undated: list[str] = field(default_factory=list)
+    timeless: int = 0
 
 
-def texts(path: Path, members: Sequence[str], position: ExportPosition) -> Iterator[IO[str]]:
+def texts(path: Path, members: Sequence[str], report: ExportReport) -> Iterator[IO[str]]:
     """The texts of an export, one after another; each is open until the next one is asked for.
 
     Args:
         path: A zip archive, a folder or a file.
         members: How the names of the wanted files begin in an archive or folder.
-        position: Receives the progress.
+        report: Receives the progress.
 
     Raises:
         ExportUnreadable: None of the wanted files is there.
@@ -69,7 +77,7 @@ def texts(path: Path, members: Sequence[str], position: ExportPosition) -> Itera
         if not found:
             raise ExportUnreadable(f"holds no {' or '.join(members)}")
         for number, (size, opened) in enumerate(found):
-            with _TextPieces(opened(), max(size, 1), number, len(found), position) as text:
+            with _TextPieces(opened(), max(size, 1), number, len(found), report) as text:
                 yield text
 
 
@@ -94,15 +102,15 @@ class _TextPieces:
     """A text file that tells how far it was read."""
 
     def __init__(
-        self, stream: IO[bytes], size: int, number: int, count: int, position: ExportPosition
+        self, stream: IO[bytes], size: int, number: int, count: int, report: ExportReport
     ) -> None:
         self._stream = stream
         self._size = size
         self._number = number
         self._count = count
-        self._position = position
+        self._report = report
         self._read = 0
-        self._decoder = codecs.getincrementaldecoder("utf-8")()
+        self._decoder: codecs.IncrementalDecoder | None = None
 
     def __enter__(self) -> IO[str]:
         return self  # type: ignore[return-value] # as much of a text file as is used
@@ -120,11 +128,14 @@ class _TextPieces:
             data = self._stream.read(characters)
         self._read += len(data)
         done = min(self._read / self._size, 1.0)
-        self._position.share = (self._number + done) / self._count
+        self._report.share = (self._number + done) / self._count
+        if self._decoder is None:
+            wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+            self._decoder = codecs.getincrementaldecoder("utf-16" if wide else "utf-8")()
         try:
             text = self._decoder.decode(data, final=not data)
         except UnicodeDecodeError:
-            raise ExportUnreadable("is not UTF-8") from None
+            raise ExportUnreadable("is neither UTF-8 nor UTF-16") from None
         return text or (self.read(characters) if data else "")
 
 

@@ -30,25 +30,41 @@ def objects_of(value: object) -> Iterator[JsonObject]:
             yield item
 
 
-def moment(value: object) -> str:
-    """An RFC 3339 time of seconds since 1970 or of an ISO text; empty if it is neither."""
+def instant(value: object) -> datetime | None:
+    """The time of seconds since 1970, more than 0, or of an ISO text; None if it is neither."""
     try:
-        if isinstance(value, int | float) and math.isfinite(value):
-            found = datetime.fromtimestamp(value, UTC)
-        elif isinstance(value, str) and value:
+        if isinstance(value, int | float) and math.isfinite(value) and value > 0:
+            return datetime.fromtimestamp(value, UTC)
+        if isinstance(value, str) and value:
             found = datetime.fromisoformat(value)
-            found = found if found.tzinfo else found.replace(tzinfo=UTC)
-        else:
-            return ""
-        return found.astimezone(UTC).isoformat().replace("+00:00", "Z")
+            return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError, OSError):
-        return ""
+        pass
+    return None
 
 
-def messages_of(given: Iterable[Mapping[str, Any]]) -> list[JsonObject]:
+def moment(*values: object) -> str:
+    """The first of these values that is a time, in RFC 3339; empty if none is."""
+    found = next((time for value in values if (time := instant(value)) is not None), None)
+    return "" if found is None else found.isoformat().replace("+00:00", "Z")
+
+
+def by_time(times: Mapping[str, object]) -> list[str]:
+    """The names of these times, oldest first; what has no time comes before, in its order."""
+    epoch = datetime.min.replace(tzinfo=UTC)
+    return sorted(times, key=lambda name: instant(times.get(name)) or epoch)
+
+
+def messages_of(given: Iterable[Mapping[str, Any]], began: str = "") -> list[JsonObject]:
     """What was said by the user and the assistant, in the form of a transcript.
 
-    Empty messages and other roles are left out; a text beyond `MOST_BYTES` becomes several.
+    Empty messages and other roles are left out; a text beyond `MOST_BYTES` becomes several. A
+    message without a time was said when the one before it was, else when the one after it was.
+
+    Args:
+        given: The messages, each with its `created_at` if it has one.
+        began: When the conversation began, for one of which no message has a time. Without it,
+            the messages stay without one.
     """
     made: list[JsonObject] = []
     for message in given:
@@ -60,6 +76,12 @@ def messages_of(given: Iterable[Mapping[str, Any]]) -> list[JsonObject]:
             if number and "id" in one:
                 one["id"] = f"{one['id']}#{number + 1}"
             made.append(one)
+    times = [one["created_at"] for one in made if one.get("created_at")]
+    said = times[0] if times else began
+    for one in made:
+        said = one.get("created_at") or said
+        if said:
+            one["created_at"] = said
     return made
 
 

@@ -7,30 +7,32 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta, tzinfo
-from typing import IO, Literal
+from itertools import islice
+from typing import IO
 
-from hitherto_client.importers.reading import ExportUnreadable
+from hitherto_client.importers.reading import ExportReport, ExportUnreadable
 from hitherto_client.importers.values import JsonObject, messages_of
+from hitherto_client.importers.whatsapp_lines import (
+    DateOrder,
+    Stamp,
+    check_clock,
+    order_of,
+    stamped,
+)
+from hitherto_client.importers.whatsapp_notices import words_of
 
 FILES = ("_chat.txt", "WhatsApp")
-DateOrder = Literal["day", "month", "year"]
 
 _SILENCE = timedelta(hours=6)
 """After which a chat counts as a new conversation."""
 
-# `[21.08.26, 14:30:05] Ana: …` of an iPhone, `8/21/26, 2:30 PM - Ana: …` of Android.
-_LINE = re.compile(
-    r"\[?(?P<a>\d{1,4})[./-](?P<b>\d{1,2})[./-](?P<c>\d{1,4}),? "
-    r"(?P<hour>\d{1,2})[:.](?P<minute>\d\d)(?:[:.](?P<second>\d\d))?"
-    r"(?: ?(?P<half>[AaPp])\.? ?[Mm]\.?)?(?:\]| -) (?P<rest>.*)"
-)
-_MARKS = str.maketrans(
-    {"\u200e": None, "\u200f": None, "\u202f": " ", "\u00a0": " ", "\ufeff": None}
-)
 _LONGEST_NAME = 80
 _LONGEST_LINE, _LONGEST_CHAT = 16 << 20, 32 << 20
 """Characters; all of a chat is read before its first conversation is handed over."""
-_MEDIA = re.compile(r"<[^<>]{1,40}>|\(file attached\)|.{1,80} omitted")
+_COLON = re.compile("[:\uff1a]")
+_QUOTES = (("\u201c", "\u201d"), ("\u00ab", "\u00bb"), ("\u300c", "\u300d"))
+
+_Entry = tuple[Stamp, str, str]
 
 
 class WhatsAppChat:
@@ -51,19 +53,24 @@ class WhatsAppChat:
         self._zone = zone
         self._order = order
 
-    def conversations(self, text: IO[str]) -> Iterator[JsonObject]:
+    def conversations(self, text: IO[str], report: ExportReport) -> Iterator[JsonObject]:
         """The chat, cut into conversations where it was silent for six hours.
 
         Other people's messages are the user's chat, but not the user's words: they carry the name
         of who wrote them.
 
+        Args:
+            text: The exported text.
+            report: Receives the number of lines that are nobody's words.
+
         Raises:
-            ExportUnreadable: It is no such chat, or the order of its dates cannot be told.
+            ExportUnreadable: It is no such chat, or its dates or times can be read in two ways.
         """
-        lines = list(_entries(_lines(text)))
+        lines = list(_entries(_lines(text), report))
         if not lines:
             raise ExportUnreadable("holds no lines such as `21/08/2026, 14:30 - Ana: Hello`")
-        order = self._order or _order_of(lines)
+        order = self._order or order_of(stamp for stamp, _, _ in lines)
+        check_clock(stamp for stamp, _, _ in lines)
         names = {name.casefold() for _, name, _ in lines}
         if self._me not in names:
             known = ", ".join(sorted({name for _, name, _ in lines})[:10])
@@ -71,9 +78,10 @@ class WhatsAppChat:
         current: list[JsonObject] = []
         last: datetime | None = None
         repeated = Counter[str]()
-        for found, name, said in lines:
-            at = _time(found, order, self._zone)
-            if at is None or _MEDIA.fullmatch(said):
+        for stamp, name, written in lines:
+            at, said = stamp.at(order, self._zone), words_of(written)
+            if at is None or not said:
+                report.notices += 1
                 continue
             if last is not None and at - last > _SILENCE:
                 yield from self._conversation(current)
@@ -118,56 +126,44 @@ def _lines(text: IO[str]) -> Iterator[str]:
         yield "".join(held)
 
 
-def _entries(lines: Iterable[str]) -> Iterator[tuple[re.Match[str], str, str]]:
+def _entries(lines: Iterable[str], report: ExportReport) -> Iterator[_Entry]:
     """Each message with who wrote it; lines that continue it belong to it, notices do not count."""
-    current: tuple[re.Match[str], str, list[str]] | None = None
+    current: tuple[Stamp, str, list[str]] | None = None
     for raw in lines:
-        line = raw.rstrip("\r").translate(_MARKS)
-        found = _LINE.match(line)
+        line = raw.rstrip("\r").replace("\u202f", " ").replace("\u00a0", " ")
+        found = stamped(line)
         if found is None:
             if current is not None:
                 current[2].append(line)
+            elif line.strip("\ufeff \u200e"):
+                report.notices += 1
             continue
         if current is not None:
-            yield current[0], current[1], "\n".join(current[2]).strip()
-        name, colon, said = found["rest"].partition(": ")
-        # Without a name it is a notice, such as "Messages are end-to-end encrypted".
-        wrote = bool(colon) and 0 < len(name) <= _LONGEST_NAME
-        current = (found, name.strip(), [said]) if wrote else None
+            yield current[0], current[1], "\n".join(current[2]).strip(" \n")
+        stamp, rest = found
+        current = None
+        writer = _writer(rest)
+        if writer is None:
+            # Without a name it is a notice, such as "Messages are end-to-end encrypted".
+            report.notices += 1
+        else:
+            current = (stamp, writer[0], [writer[1]])
     if current is not None:
-        yield current[0], current[1], "\n".join(current[2]).strip()
+        yield current[0], current[1], "\n".join(current[2]).strip(" \n")
 
 
-def _order_of(lines: list[tuple[re.Match[str], str, str]]) -> DateOrder:
-    first = max(int(found["a"]) for found, _, _ in lines)
-    second = max(int(found["b"]) for found, _, _ in lines)
-    if first > 31:
-        return "year"
-    if first > 12:
-        return "day"
-    if second > 12:
-        return "month"
-    raise ExportUnreadable(
-        "has dates that can be read in two ways: say which part comes first, with --dates day or"
-        " --dates month"
-    )
-
-
-def _time(found: re.Match[str], order: DateOrder, zone: tzinfo) -> datetime | None:
-    a, b, c = int(found["a"]), int(found["b"]), int(found["c"])
-    year, month, day = {"year": (a, b, c), "day": (c, b, a), "month": (c, a, b)}[order]
-    hour = int(found["hour"])
-    if found["half"]:
-        hour = hour % 12 + (12 if found["half"] in "Pp" else 0)
-    try:
-        return datetime(
-            year + 2000 if year < 100 else year,
-            month,
-            day,
-            hour,
-            int(found["minute"]),
-            int(found["second"] or 0),
-            tzinfo=zone,
-        )
-    except ValueError:
-        return None
+def _writer(rest: str) -> tuple[str, str] | None:
+    """The name before the colon and what follows it; None in a notice."""
+    for colon in islice(_COLON.finditer(rest, 0, _LONGEST_NAME + 8), 3):
+        name, said = rest[: colon.start()], rest[colon.end() :]
+        of_a_link = said.startswith("//")
+        of_a_time = name[-1:].isdigit() and said[:1].isdigit()
+        if of_a_link or of_a_time:
+            continue
+        name = name.strip(" \u200e\u200f\u202a\u202c\u2068\u2069")
+        # A colon inside quotation marks stands in the name of a group, say.
+        quoted = any(name.count(left) != name.count(right) for left, right in _QUOTES)
+        if quoted or name.count('"') % 2 or not 0 < len(name) <= _LONGEST_NAME:
+            return None
+        return name, said.strip(" ")
+    return None

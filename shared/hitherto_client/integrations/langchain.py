@@ -37,6 +37,7 @@ except ImportError as error:
     raise missing_package("langchain", error) from error
 
 _KIND = "langchain"
+_RESULTS = frozenset({"tool", "function"})
 _ROLES: dict[str, Role] = {"human": "user", "ai": "assistant"}
 
 
@@ -57,7 +58,8 @@ class HithertoChatMessageHistory(BaseChatMessageHistory):
             conversation: Your id for the chat.
             memory: The client.
             user: Whom the model talks with.
-            limit: How many of the last messages `messages` has. Unset: all.
+            limit: How many of the last messages `messages` has. Unset: all. There are fewer where
+                these would begin with the result of a tool: models refuse one without its call.
         """
         super().__init__()
         self._conversation = conversation
@@ -80,6 +82,9 @@ class HithertoChatMessageHistory(BaseChatMessageHistory):
             item = reader.take(message)
             if item is not None:
                 found.append(_message_of(item))
+        # Without the call that it answers, the result of a tool at the beginning is refused.
+        while self._limit is not None and found and found[-1].type in _RESULTS:
+            found.pop()
         return found[::-1]
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:

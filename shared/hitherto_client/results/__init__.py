@@ -24,6 +24,7 @@ from hitherto_client.results.jobs import (
     Job,
     JobProgress,
     JobResult,
+    Refusal,
     Usage,
 )
 from hitherto_client.results.memories import (
@@ -97,6 +98,7 @@ __all__ = [
     "Preview",
     "Profile",
     "Reembedding",
+    "Refusal",
     "SavedMemory",
     "Schedule",
     "SearchResult",

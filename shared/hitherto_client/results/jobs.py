@@ -23,6 +23,20 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class Refusal:
+    """A change that the model proposed and that was not made."""
+
+    item: str
+    """The item of its reply, such as `contradicted_memories[0]`."""
+    reason: str
+    """Why, as a key of `JobResult.counts`."""
+    subject: str
+    """Why, and what became of it, in words."""
+    memory_id: str
+    """The memory that it would have changed; empty if there is none."""
+
+
+@dataclass(frozen=True, slots=True)
 class JobResult:
     """What a job did."""
 
@@ -40,6 +54,8 @@ class JobResult:
     extractor: str
     """`openai`, or `offline` for the built-in rules."""
     prompt_version: str
+    refusals: tuple[Refusal, ...]
+    """The changes that were not made, with the reason of each."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,6 +77,8 @@ class Context:
     """True if something that should have been searched was not; `legs` says what."""
     reason: str
     """Why the context is empty, such as `MEMORY_DISABLED`; empty otherwise."""
+    nothing_relevant: bool
+    """True if the query found nothing that is relevant; the block says so."""
 
 
 @dataclass(frozen=True, slots=True)

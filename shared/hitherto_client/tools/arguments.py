@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
+
+from hitherto_client.days import first_moment, read_day
 
 LONGEST_ARGUMENTS = 256 * 1024
 """Characters of arguments that come as JSON text."""
@@ -72,9 +74,9 @@ def check(schema: Mapping[str, Any], value: Any, path: str = "") -> None:
 
 
 def _check_object(schema: Mapping[str, Any], value: Mapping[str, Any], path: str) -> None:
-    known = schema.get("properties")
-    if known is None:
+    if schema["additionalProperties"]:
         return
+    known = schema["properties"]
     for name in schema["required"]:
         if name not in value:
             raise ToolArgumentError(f"{_inner(path, name)} is required")
@@ -101,14 +103,13 @@ def _check_text(schema: Mapping[str, Any], value: str, where: str) -> None:
 
 
 def moment(value: str, where: str) -> datetime:
-    """A day or a time, in UTC unless it says otherwise.
+    """When a day of the user begins, or a time.
 
     Raises:
         ToolArgumentError: It is neither.
     """
     try:
-        read = datetime.fromisoformat(value.strip())
-        return (read if read.tzinfo else read.replace(tzinfo=UTC)).astimezone(UTC)
+        return first_moment(read_day(value))
     except (ValueError, OverflowError):
         raise ToolArgumentError(
             f"{where} must be a day as 2026-08-21 or a time as 2026-08-21T14:30:00Z"

@@ -69,6 +69,17 @@ def _text(description: str, longest: int = 2_000) -> dict[str, Any]:
     return {"type": "string", "description": description, "minLength": 1, "maxLength": longest}
 
 
+def _free(description: str) -> dict[str, Any]:
+    """An object of any keys. It names one, since some model APIs refuse an object without any."""
+    return {
+        "type": "object",
+        "description": description,
+        "properties": {"text": {"type": "string", "description": "The text, if it has one."}},
+        "required": [],
+        "additionalProperties": True,
+    }
+
+
 def _count(description: str, default: int, most: int = MOST_RESULTS) -> dict[str, Any]:
     return {
         "type": "integer",
@@ -88,7 +99,7 @@ def _choice(description: str, values: Sequence[str]) -> dict[str, Any]:
 
 _QUERY = _text("What to look for: a question or keywords, in any language.")
 _LIMIT = _count("The number of results.", DEFAULT_RESULTS)
-_DAY = "A day as 2026-08-21, or a time as 2026-08-21T14:30:00Z."
+_DAY = "A day of the user's time zone as 2026-08-21, or a time as 2026-08-21T14:30:00Z."
 
 TOOLS: tuple[Tool, ...] = (
     Tool(
@@ -145,7 +156,14 @@ TOOLS: tuple[Tool, ...] = (
             ("query",),
             query=_QUERY,
             sources=_list("What to search. Default: all.", _choice("A kind of item.", SOURCES)),
-            time_filter=_object(after=_text(_DAY, 40), before=_text(_DAY, 40)),
+            time_filter=_object(
+                after=_text(f"From then on, a day included. {_DAY}", 40),
+                before=_text(
+                    "Until then: the day itself is not included, so for 21 August say after"
+                    f" 2026-08-21 and before 2026-08-22. {_DAY}",
+                    40,
+                ),
+            ),
             entity_filter=_text("Only items that mention this person, project or thing.", 256),
             limit=_LIMIT,
         ),
@@ -184,7 +202,7 @@ TOOLS: tuple[Tool, ...] = (
         _object(
             ("action_type", "params", "description"),
             action_type=_text("The kind of action, such as 'send_email'.", 64),
-            params={"type": "object", "description": "The parameters of the action."},
+            params=_free("The parameters of the action, by name."),
             description=_text("What will happen, in a sentence that the user can confirm."),
         ),
         side_effect="queued",

@@ -1,12 +1,14 @@
 """What tools return: short JSON for a model instead of whole messages of the contract.
 
-Every item says when it is from and, unless the user said it, who did.
+Every item says when it is from and, unless the user said it, who did. Days and times are those of
+where the user lives.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from datetime import UTC
 from typing import Any
 
 from google.protobuf import json_format
@@ -21,6 +23,7 @@ from hitherto.v1 import (
     search_pb2,
     session_pb2,
 )
+from hitherto_client.days import iso_day, local
 from hitherto_client.wire import word
 
 _HIDDEN = re.compile(
@@ -47,11 +50,11 @@ _SHOWN: Mapping[type[Message], str] = {
     profile_pb2.Profile: (
         "summary department current_projects preferences frequent_intents facts updated=updated_at"
     ),
-    session_pb2.PendingAction: "id type description status",
+    session_pb2.PendingAction: "id type description params status",
 }
 """What is told of each message, and of which field where that has another name."""
 _TO_THE_MINUTE = "when"
-"""Of other times, the day is told."""
+"""The name of times that are told to the minute; of others, the day is told."""
 
 
 def visible(value: Any) -> Any:
@@ -111,8 +114,10 @@ def _value(one: Message, name: str, *, minute: bool) -> Any:
         return json_format.MessageToDict(value)
     if not one.HasField(name):
         return ""
-    text: str = value.ToJsonString()
-    return f"{text[:16]}Z" if minute else text[:10]
+    at = value.ToDatetime(tzinfo=UTC)
+    if not minute:
+        return iso_day(at)
+    return local(at).isoformat(timespec="minutes").replace("+00:00", "Z")
 
 
 def _present(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
+import time
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, tzinfo
 from typing import Any
 
 import grpc
@@ -13,12 +16,15 @@ import grpc
 from hitherto.v1 import memory_service_pb2, session_service_pb2
 from hitherto.v1 import retrieval_service_pb2 as retrieval
 from hitherto_client._sync.client import Hitherto
+from hitherto_client.days import days_in, zone_or_utc
 from hitherto_client.errors import HithertoCallError
 from hitherto_client.tools import results
 from hitherto_client.tools.arguments import ToolArgumentError, check, moment, read_arguments
 from hitherto_client.tools.definitions import ALIASES, DEFAULT_RESULTS, SOURCES, TOOLS
 from hitherto_client.wire import build
 
+_ZONE_SECONDS = 600.0
+"""After which the user's time zone is asked for again."""
 _TOOLS = {tool.name: tool for tool in TOOLS}
 
 
@@ -82,6 +88,7 @@ class Toolbox:
         # Without a credential the services ask for none: there is nothing to bind.
         self._checked = allow_unbound or not client.has_credential
         self._token = ""
+        self._zone: tuple[float, tzinfo] = (-math.inf, UTC)
         self.session_id = session_id
 
     def call(self, name: str, arguments: str | Mapping[str, Any] | None = None) -> ToolResult:
@@ -107,7 +114,8 @@ class Toolbox:
             self._require_bound()
             stated = {key: value for key, value in given.items() if value is not None}
             # Each tool has a method of its name below.
-            return ToolResult(results.visible(getattr(self, f"_{tool.name}")(stated)))
+            with days_in(self._known_zone()):
+                return ToolResult(results.visible(getattr(self, f"_{tool.name}")(stated)))
         except ToolArgumentError as error:
             return _failed(str(error))
         except HithertoCallError as error:
@@ -152,6 +160,14 @@ class Toolbox:
             "this credential may act for every user, so a misled model could reach everybody: make"
             f" one that is bound to {self._user_id!r} with `hitherto keys create --user`"
         )
+
+    def _known_zone(self) -> tzinfo:
+        """The user's time zone, asked for now and then; UTC while it cannot be read."""
+        asked, zone = self._zone
+        if time.monotonic() - asked > _ZONE_SECONDS:
+            zone = zone_or_utc(self._client, self._user_id)
+            self._zone = (time.monotonic(), zone)
+        return zone
 
     def _search(self, arguments: Mapping[str, Any], **fields: Any) -> dict[str, Any]:
         request = build(
@@ -206,6 +222,11 @@ class Toolbox:
             for edge in ("after", "before")
             if times.get(edge)
         }
+        if len(bounds) == 2 and bounds["created_after"] >= bounds["created_before"]:
+            raise ToolArgumentError(
+                "time_filter.before must be later than time_filter.after, and is not included: for"
+                " one day, give the next one as before"
+            )
         return self._search(
             arguments,
             scopes=arguments.get("sources") or SOURCES,

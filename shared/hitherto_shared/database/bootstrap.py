@@ -17,12 +17,36 @@ import psycopg
 from psycopg import errors, sql
 from psycopg.conninfo import conninfo_to_dict
 
-from hitherto_shared.database.connect import LOGINS, OWNER, Role, connected, service_passwords
+from hitherto_shared.database.connect import (
+    LOGINS,
+    OWNER,
+    VECTOR_SCHEMA,
+    VECTOR_SCHEMAS,
+    Role,
+    connected,
+    service_passwords,
+)
+from hitherto_shared.database.logins import PASSWORD_VARIABLES
 
 _OLDEST_POSTGRES = 15
 _OLDEST_PGVECTOR = (0, 7)  # the first with halfvec
 _ATTEMPTS = 10
-_NEW_LOGIN: LiteralString = "CREATE ROLE {} LOGIN NOSUPERUSER NOINHERIT PASSWORD {}"
+_PATIENCE = 3
+"""Attempts after which an internal error at a password is no concurrent change of the role."""
+_CONCURRENT = (errors.DuplicateObject, errors.UniqueViolation, errors.InternalError_)
+_HASH_REFUSED = (
+    errors.InternalError_,
+    errors.InvalidAuthorizationSpecification,
+    errors.InvalidPassword,
+    errors.InvalidParameterValue,
+    errors.FeatureNotSupported,
+)
+"""How servers refuse a password that is hashed already."""
+_NO_HASHES = (
+    "refuses passwords that are hashed already, and over a connection without TLS they are not sent"
+    " in clear. Connect with TLS (sslmode=require), or"
+)
+_NEW_LOGIN: LiteralString = "CREATE ROLE {} LOGIN NOINHERIT PASSWORD {}"
 
 
 class BootstrapError(PermissionError):
@@ -31,10 +55,11 @@ class BootstrapError(PermissionError):
 
 @dataclass(frozen=True, slots=True)
 class _BootstrapStep:
-    """One statement, and its form for an administrator (without a password)."""
+    """One statement, its form for an administrator (without a password), and with it in clear."""
 
     statement: sql.Composed
     shown: sql.Composed
+    in_clear: sql.Composed | None = None
 
 
 def bootstrap(
@@ -69,7 +94,9 @@ def bootstrap(
                 " the database: name a login in DATABASE_URL that is a member of"
                 f" {OWNER}, or an administrator's"
             )
+        in_clear = False
         for attempt in range(_ATTEMPTS):
+            step: _BootstrapStep | None = None
             steps = _missing(connection, given, migrator, migrator_password)
             if set_passwords:
                 steps += [
@@ -82,16 +109,30 @@ def bootstrap(
             try:
                 with connection.transaction():
                     for step in steps:
-                        connection.execute(step.statement)
+                        clear = step.in_clear if in_clear else None
+                        connection.execute(clear or step.statement)
             except errors.InsufficientPrivilege as error:
                 raise _refusal(connection, conninfo, steps) from error
-            except (errors.DuplicateObject, errors.UniqueViolation, errors.InternalError_):
+            except (errors.DuplicateObject, errors.UniqueViolation, *_HASH_REFUSED) as error:
                 # A concurrent process does the same: roles belong to the whole server, so a lock in
                 # this database would not prevent that.
-                if attempt == _ATTEMPTS - 1:
+                concurrent = isinstance(error, _CONCURRENT)
+                if isinstance(error, _HASH_REFUSED) and _is_hashed(step, in_clear):
+                    # Or the server takes no hash: it checks passwords, or keeps them elsewhere.
+                    if concurrent and attempt < _PATIENCE:
+                        time.sleep(0.1)
+                        continue
+                    if not _is_private(connection):
+                        raise _refusal(connection, conninfo, steps, _NO_HASHES) from error
+                    in_clear = True
+                    continue
+                if not concurrent or attempt == _ATTEMPTS - 1:
                     raise
                 time.sleep(0.1)
                 continue
+            # A grant by somebody who may not pass the right on is only a warning.
+            if ungranted := _ungranted_usage(connection):
+                raise _refusal(connection, conninfo, ungranted)
             return
 
 
@@ -128,7 +169,7 @@ def _missing(
         ).fetchall()
     )
     if OWNER not in known:
-        steps.append(_plain("CREATE ROLE {} NOLOGIN NOSUPERUSER", OWNER))
+        steps.append(_plain("CREATE ROLE {} NOLOGIN", OWNER))
     for role in LOGINS:
         if role not in known:
             steps.append(_login(connection, _NEW_LOGIN, role, passwords[role]))
@@ -138,6 +179,7 @@ def _missing(
             )
         if role not in known or not _may_in_database(connection, role, "CONNECT"):
             steps.append(_plain("GRANT CONNECT ON DATABASE {} TO {}", connection.info.dbname, role))
+    steps += _ungranted_usage(connection)
     if migrator is not None and migrator not in known:
         steps.append(_login(connection, _NEW_LOGIN, migrator, migrator_password))
     member = migrator or connection.info.user
@@ -151,8 +193,8 @@ def _missing(
 
 def _missing_extension(connection: psycopg.Connection) -> list[_BootstrapStep]:
     found = connection.execute(
-        "SELECT extversion, extnamespace::regnamespace::text"
-        " FROM pg_extension WHERE extname = 'vector'"
+        "SELECT e.extversion, n.nspname FROM pg_extension AS e"
+        " JOIN pg_namespace AS n ON n.oid = e.extnamespace WHERE e.extname = 'vector'"
     ).fetchone()
     if found is None:
         if not _flag(
@@ -169,28 +211,60 @@ def _missing_extension(connection: psycopg.Connection) -> list[_BootstrapStep]:
             f"the database has pgvector {version}, too old for halfvec: install a newer one on the"
             " server and run ALTER EXTENSION vector UPDATE"
         )
-    if schema != "public":
+    if schema not in VECTOR_SCHEMAS:
         raise BootstrapError(
-            f"pgvector is in the schema {schema}, where its types are not found; an"
-            " administrator must run: ALTER EXTENSION vector SET SCHEMA public"
+            f"pgvector is in the schema {schema}, where its types are not found: set"
+            f" {VECTOR_SCHEMA}={schema} for this command and for both services, or an administrator"
+            " must run: ALTER EXTENSION vector SET SCHEMA public"
         )
     return []
+
+
+def _schema_of_vectors(connection: psycopg.Connection) -> str:
+    """The schema of pgvector's types; `public` if it is still to be created."""
+    row = connection.execute(
+        "SELECT n.nspname FROM pg_extension AS e JOIN pg_namespace AS n ON n.oid = e.extnamespace"
+        " WHERE e.extname = 'vector'"
+    ).fetchone()
+    return str(row[0]) if row else "public"
+
+
+def _ungranted_usage(connection: psycopg.Connection) -> list[_BootstrapStep]:
+    """What lets our roles use the types of pgvector, where everybody may not."""
+    schema = _schema_of_vectors(connection)
+    held = dict(
+        connection.execute(
+            "SELECT rolname, has_schema_privilege(rolname, %s, 'USAGE') FROM pg_roles"
+            " WHERE rolname = ANY (%s)",
+            [schema, [OWNER, *LOGINS]],
+        ).fetchall()
+    )
+    # A new role has what everybody has.
+    everybody = _flag(connection, "SELECT has_schema_privilege('public', %s, 'USAGE')", [schema])
+    return [
+        _plain("GRANT USAGE ON SCHEMA {} TO {}", schema, role)
+        for role in (OWNER, *LOGINS)
+        if not held.get(role, everybody)
+    ]
 
 
 def _login(
     connection: psycopg.Connection, text: LiteralString, role: str, password: str | None
 ) -> _BootstrapStep:
     secret: sql.Composable = sql.SQL("NULL")
+    clear = None
+    name = sql.Identifier(role)
     if password is not None:
+        clear = sql.SQL(text).format(name, sql.Literal(password))
         # Hashed here, so that the password itself is in no statement and no log of the server.
         hashed = connection.pgconn.encrypt_password(
             password.encode(), role.encode(), b"scram-sha-256"
         )
         secret = sql.Literal(hashed.decode())
-    name = sql.Identifier(role)
     return _BootstrapStep(
         sql.SQL(text).format(name, secret),
         sql.SQL(text).format(name, sql.Literal("choose a password")),
+        clear,
     )
 
 
@@ -215,12 +289,30 @@ def _plain(text: LiteralString, *names: str) -> _BootstrapStep:
     return _BootstrapStep(statement, statement)
 
 
+def _is_hashed(step: _BootstrapStep | None, in_clear: bool) -> bool:
+    """Whether a step that failed carried a hash."""
+    return step is not None and step.in_clear is not None and not in_clear
+
+
+def _is_private(connection: psycopg.Connection) -> bool:
+    """Whether nobody can read along: TLS, or a socket of this machine."""
+    return bool(connection.pgconn.ssl_in_use) or connection.info.host.startswith("/")
+
+
 def _refusal(
-    connection: psycopg.Connection, conninfo: str, steps: Sequence[_BootstrapStep]
+    connection: psycopg.Connection,
+    conninfo: str,
+    steps: Sequence[_BootstrapStep],
+    why: str = "",
 ) -> BootstrapError:
     database = conninfo_to_dict(conninfo).get("dbname") or connection.info.dbname
     script = "\n".join(f"    {step.shown.as_string(connection)};" for step in steps)
-    return BootstrapError(
-        f"the role {connection.info.user} may not prepare the database {database}. Have an"
-        f" administrator run there, then try again:\n{script}"
+    names = " and ".join(PASSWORD_VARIABLES)
+    about = (
+        f"the server of the database {database} {why} have an administrator run there, with"
+        f" passwords of your own, which {names} then name"
+        if why
+        else f"the role {connection.info.user} may not prepare the database {database}. Have an"
+        " administrator run there, then try again"
     )
+    return BootstrapError(f"{about}:\n{script}")

@@ -22,6 +22,11 @@ from psycopg.rows import TupleRow
 
 from hitherto_shared.database.unreachable import why_unreachable
 
+
+def _quoted(schema: str) -> str:
+    return schema if schema.isidentifier() and schema.islower() else f'"{schema}"'
+
+
 Role = Literal[
     "hitherto_read",
     "hitherto_write",
@@ -31,6 +36,8 @@ Role = Literal[
 ]
 
 SCHEMA = "hitherto"
+VECTOR_SCHEMA = "HITHERTO_VECTOR_SCHEMA"
+"""The variable that names the schema of pgvector where it has another one than most."""
 OWNER: Role = "hitherto_owner"
 """Owns all objects. Nobody logs in as it: the login that migrates is a member."""
 RETRIEVAL_LOGINS: tuple[Role, ...] = ("hitherto_read",)
@@ -41,8 +48,13 @@ EXTRACTION_LOGINS: tuple[Role, ...] = (
 )
 LOGINS = RETRIEVAL_LOGINS + EXTRACTION_LOGINS
 """The roles that services log in as."""
+VECTOR_SCHEMAS = tuple(
+    dict.fromkeys(["public", "extensions", *filter(None, [os.environ.get(VECTOR_SCHEMA)])])
+)
+"""Where pgvector is looked for; Supabase has it in `extensions`."""
+SEARCH_PATH = ",".join([SCHEMA, *map(_quoted, VECTOR_SCHEMAS)])
 SESSION_SETTINGS: Mapping[str, str] = {
-    "search_path": f"{SCHEMA},public",
+    "search_path": SEARCH_PATH,
     "timezone": "UTC",
     "statement_timeout": "30000",
     "lock_timeout": "5000",
@@ -115,6 +127,7 @@ def with_role(
     options = str(_parts(conninfo).get("options") or "")
     if pooler == "none":
         settings = {**SESSION_SETTINGS, **_OF_A_SESSION}
+        settings["search_path"] = SEARCH_PATH.replace(" ", r"\ ")
         settings["statement_timeout"] = str(statement_timeout_ms)
         if role == OWNER:
             settings = {"role": role, **settings}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import LiteralString
 
 import psycopg
 
@@ -44,6 +45,12 @@ LIMIT 3
 """
 
 
+_TAKEN = ("SUPERUSER", "CREATEROLE", "BYPASSRLS")
+_ATTRIBUTES: LiteralString = (
+    "SELECT rolsuper, rolcreaterole, rolbypassrls FROM pg_roles WHERE rolname = %s"
+)
+
+
 class LoginTooStrong(PermissionError):
     """A service's login could bypass its restrictions.
 
@@ -76,12 +83,26 @@ def require_no_more(connection: psycopg.Connection, role: Role) -> None:
     if names[0] == role:
         raise LoginTooStrong(
             f"the database login {role} has more rights than a service may have; an administrator"
-            f" must run: ALTER ROLE {role} NOSUPERUSER NOCREATEROLE NOBYPASSRLS (and must not let"
-            " it own the database or its schema)"
+            f" must run: {_remedy(connection, role)}"
         )
     raise LoginTooStrong(
         f"the database login {role} can become {names[0]}, and a service's login must not be able "
         f'to become another role; an administrator must run: REVOKE "{names[0]}" FROM {role}'
+    )
+
+
+def _remedy(connection: psycopg.Connection, role: Role) -> str:
+    """What takes a login's rights; it names only those that it has.
+
+    Since Postgres 16, an administrator without SUPERUSER may not even take that away.
+    """
+    row = connection.execute(_ATTRIBUTES, [role]).fetchone()
+    held = [f"NO{name}" for name, has in zip(_TAKEN, row or (), strict=False) if has]
+    if held:
+        return f"ALTER ROLE {role} {' '.join(held)}"
+    return (
+        f"ALTER DATABASE {connection.info.dbname} OWNER TO somebody else, and likewise"
+        f" ALTER SCHEMA {SCHEMA} if {role} owns it"
     )
 
 

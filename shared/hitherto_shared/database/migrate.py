@@ -31,6 +31,7 @@ from hitherto_shared.database.bootstrap import bootstrap, missing_statements
 from hitherto_shared.database.connect import (
     OWNER,
     SCHEMA,
+    SEARCH_PATH,
     DatabaseUnreachable,
     connected,
     settings_since,
@@ -185,7 +186,7 @@ def script(conninfo: str) -> str:
     if missing:
         parts.append(
             f"-- As {OWNER}\nSET ROLE {OWNER};\nCREATE SCHEMA IF NOT EXISTS {SCHEMA};\n"
-            f"SET search_path = {SCHEMA}, public;{_CREATE_LEDGER}"
+            f"SET search_path = {SEARCH_PATH};{_CREATE_LEDGER}"
         )
     for one in missing:
         record = sql.SQL(_RECORD.replace("%s", "{}")).format(
@@ -276,11 +277,11 @@ def main() -> None:
     given = [os.environ.get(name) or None for name in PASSWORD_VARIABLES]
     try:
         if arguments.dry_run:
-            print(script(conninfo) or "-- the database is up to date")
+            _write(script(conninfo) or "-- the database is up to date")
             return
         if arguments.check:
             state = schema_state(with_role(conninfo, OWNER, application=COMMAND))
-            print("\n".join(state.pending) or _up_to_date(state.newer))
+            _write("\n".join(state.pending) or _up_to_date(state.newer))
             sys.exit(1 if state.pending else 0)
         passwords = passwords_for(conninfo, retrieval=given[0], extraction=given[1])
         bootstrap(conninfo, passwords=passwords, set_passwords=arguments.set_passwords)
@@ -302,6 +303,15 @@ def main() -> None:
         )
         # Without a variable, an administrator may have created the logins with other passwords.
         sys.exit(1 if any(given) else 0)
+
+
+def _write(text: str) -> None:
+    """Print; whoever reads may stop before the end, as `head` does."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        # What is left in the buffer would be written again at the exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _up_to_date(newer: Sequence[str]) -> str:

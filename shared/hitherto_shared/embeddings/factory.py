@@ -20,10 +20,11 @@ def configured_embedder(settings: SharedSettings) -> Embedder:
     """
     dimensions = settings.embedding_dimensions
     if settings.chosen_embedder == "openai":
-        if not (settings.openai_base_url or "").strip() and not (settings.api_key or "").strip():
+        if not settings.embeddings_available:
             raise ValueError(
-                "HITHERTO_EMBEDDER=openai needs OPENAI_API_KEY, or OPENAI_BASE_URL for a local "
-                "server; set HITHERTO_EMBEDDER=offline to work without either"
+                "HITHERTO_EMBEDDER=openai needs OPENAI_API_KEY, or OPENAI_BASE_URL or "
+                "EMBEDDING_BASE_URL for another server; set HITHERTO_EMBEDDER=offline to work "
+                "without any"
             )
         return _of_the_api(settings, settings.embedding_model, dimensions)
     embedder: Embedder = OfflineEmbedder()
@@ -49,7 +50,7 @@ def embedders_for(settings: SharedSettings) -> Embedders:
     Raises:
         ValueError: As `configured_embedder`.
     """
-    build = partial(_of_the_api, settings) if settings.model_available else None
+    build = partial(_of_the_api, settings) if settings.embeddings_available else None
     return Embedders(configured_embedder(settings), build)
 
 
@@ -57,7 +58,6 @@ def _of_the_api(settings: SharedSettings, model: str, dimensions: int | None) ->
     return OpenAIEmbedder(
         model,
         dimensions,
-        base_url=settings.openai_base_url,
-        api_key=settings.api_key,
+        server=settings.embedding_server,
         timeout=settings.model_timeout_seconds,
     )

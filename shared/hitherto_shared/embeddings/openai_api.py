@@ -1,9 +1,15 @@
-"""Embeddings from the OpenAI API or a server that speaks it."""
+"""Embeddings from the OpenAI API or a server that speaks it.
+
+Servers differ in what they accept; what was learnt of this one is remembered until the process
+ends: whether it sends base64 and shortens vectors, how many texts it takes in one call and how long
+they may be, and whether its replies say which vector belongs to which text.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import isfinite, sqrt
 from time import monotonic
 from typing import Any
@@ -12,10 +18,10 @@ import numpy as np
 from pydantic import ConfigDict, TypeAdapter
 
 from hitherto_shared import metrics
+from hitherto_shared.embeddings.http_client import ModelHttp
 from hitherto_shared.embeddings.protocol import EmbeddingBatch, Vector
-from hitherto_shared.model_api import ModelMisbehaved, used_tokens
-from hitherto_shared.model_server import RequestRejected
-from hitherto_shared.openai_client import CallRules, OpenAIServer
+from hitherto_shared.model_api import ModelError, ModelMisbehaved, ModelUnavailable, used_tokens
+from hitherto_shared.model_server import ModelServer, RequestRejected
 
 DEFAULT_TIMEOUT = 30.0
 
@@ -43,22 +49,72 @@ _SHORTENABLE = "text-embedding-3"
 # JSON of one number takes at most 26 bytes; a reply beyond the expected size is cut off.
 _BYTES_PER_NUMBER = 26
 _BYTES_PER_REPLY = 1024 * 1024
-# Texts have the same vectors however often they are sent.
-_RULES = CallRules(model_setting="EMBEDDING_MODEL", resends=True, gzip=False)
+_LONG_VECTOR = 4096
+"""Numbers that a vector may have before it is known that the server shortens it."""
 # Reads base64 in a quarter of the time of the standard library, and refuses what is none.
 _BASE64 = TypeAdapter(bytes, config=ConfigDict(val_json_bytes="base64"))
+_UNPROVEN_FAILURES = 2
+"""Errors 500 in a row after which numbers are requested instead of base64, if none ever came."""
+_SHORTEST_CUT = 256
+"""Characters to which a text that is refused is cut at the least."""
+_LONG_TEXTS = 1_000
+"""Bytes of a text from which on a refused call of several texts is too long, not too many."""
+_ABOUT_LENGTH = ("too large", "too long", "exceed", "maximum", "context", "token", "length")
 
 logger = logging.getLogger(__name__)
 
 
+@dataclass(slots=True)
+class _Learnt:
+    """What this server accepts."""
+
+    base64: bool = True
+    proven: bool = False  # whether vectors have come back in the requested encoding
+    failures: int = 0
+    numbers_failed: bool = False  # whether numbers were refused like base64
+    dimensions: bool = False  # whether the length of the vectors is sent along
+    shortens: bool = True  # False: it does not shorten vectors
+    proven_texts: int = 1
+    most_texts: int = 2048
+    most_tokens: int = 300_000
+    most_bytes: int = 8192
+    by_position: bool = False
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What one `embed` has cost so far, and when it must end."""
+
+    deadline: float
+    calls: int = 0
+    tokens: int = 0
+    vectors: list[Vector] = field(default_factory=list)
+
+
+class WrongSize(ModelMisbehaved):
+    """A vector has another length than it should have.
+
+    Attributes:
+        size: Its length.
+        longer: Whether it is longer.
+    """
+
+    def __init__(self, size: int, wanted: int) -> None:
+        super().__init__(
+            f"an embedding has {size} numbers instead of {wanted}; "
+            "EMBEDDING_DIMENSIONS must be what EMBEDDING_MODEL gives"
+        )
+        self.size = size
+        self.longer = size > wanted
+
+
 class OpenAIEmbedder:
-    """Embeds over HTTP: one call for all texts, unless the API's own limits forbid it.
+    """Embeds over HTTP: one call for all texts, unless the server's limits forbid it.
 
     Args:
         name: The model's name, such as `text-embedding-3-small`.
         dimensions: Length of the vectors; unset: known for OpenAI's models only.
-        base_url: Root of the API; empty means OpenAI.
-        api_key: The key; a local server may need none.
+        server: The server.
         timeout: Seconds for one `embed`, to the last byte.
 
     Raises:
@@ -72,71 +128,162 @@ class OpenAIEmbedder:
         name: str,
         dimensions: int | None = None,
         *,
-        base_url: str | None = None,
-        api_key: str | None = None,
+        server: ModelServer,
         timeout: float = DEFAULT_TIMEOUT,
     ) -> None:
         if not name.strip():
             raise ValueError("EMBEDDING_MODEL is empty: set it to the name of an embedding model")
-        size = dimensions or _NATIVE_DIMENSIONS.get(name)
+        # OpenRouter and others name OpenAI's models with the vendor.
+        known = name.rpartition("/")[2]
+        size = dimensions or _NATIVE_DIMENSIONS.get(known)
         if size is None or size < 1:
             raise ValueError(f"the dimensions of {name} are unknown: set EMBEDDING_DIMENSIONS")
         self.name = name
         self.dimensions = size
-        self.dedupe_threshold = _THRESHOLDS.get(name, DEFAULT_THRESHOLD)
+        self.dedupe_threshold = _THRESHOLDS.get(known, DEFAULT_THRESHOLD)
         self._timeout = timeout
-        self._server = OpenAIServer(_RULES, base_url=base_url, api_key=api_key, timeout=timeout)
-        self._encoding = "base64"  # four times smaller than JSON numbers, and far cheaper to read
+        self._server = ModelHttp(replace(server, model_setting="EMBEDDING_MODEL"), timeout=timeout)
+        self._learnt = _Learnt(
+            dimensions=name.startswith(_SHORTENABLE),
+            most_texts=MAX_INPUTS,
+            most_tokens=MAX_TOKENS,
+            most_bytes=MAX_TEXT_BYTES,
+        )
 
     async def embed(self, texts: Sequence[str], *, timeout: float | None = None) -> EmbeddingBatch:
         """Embed all texts or none; see `Embedder.embed` for the errors.
 
-        A blank text gets the vector of the word `(empty)`; of a text above `MAX_TEXT_BYTES` only
-        the beginning counts.
+        A blank text gets the vector of the word `(empty)`; of a text that is too long for the
+        server only the beginning counts.
         """
-        vectors: list[Vector] = []
-        calls = tokens = 0
-        deadline = monotonic() + (self._timeout if timeout is None else timeout)
-        for part in _parts([_input(text) for text in texts]):
-            reply, sent, read = await self._call(part, deadline)
-            vectors += self._vectors(reply, len(part))
-            calls += sent
-            tokens += read
-        return EmbeddingBatch(vectors, calls, tokens)
+        tally = _Tally(monotonic() + (self._timeout if timeout is None else timeout))
+        for part in self._parts([_input(text, self._learnt.most_bytes) for text in texts]):
+            tally.vectors += await self._part(part, tally)
+        return EmbeddingBatch(tally.vectors, tally.calls, tally.tokens)
 
     async def close(self) -> None:
         """Release connections."""
         await self._server.close()
 
-    async def _call(self, inputs: list[str], deadline: float) -> tuple[dict[str, Any], int, int]:
-        """Send one request and return the reply, how many calls it took, and its tokens."""
+    def _parts(self, inputs: list[str]) -> Iterator[list[str]]:
+        """Split what would be refused as one call."""
+        part: list[str] = []
+        tokens = 0
+        for text in inputs:
+            estimate = _estimate(text)
+            full = len(part) == self._learnt.most_texts
+            if part and (full or tokens + estimate > self._learnt.most_tokens):
+                yield part
+                part, tokens = [], 0
+            part.append(text)
+            tokens += estimate
+        if part:
+            yield part
+
+    async def _part(self, texts: list[str], tally: _Tally) -> list[Vector]:
+        """The vectors of a part; in halves if it is refused and larger than any before it."""
+        learnt = self._learnt
+        try:
+            vectors = await self._call(texts, tally)
+        except RequestRejected as refusal:
+            if len(texts) == 1:
+                return [await self._of_beginning(texts[0], refusal, tally)]
+            if len(texts) <= learnt.proven_texts or not refusal.of_the_size:
+                raise
+        else:
+            learnt.proven_texts = max(learnt.proven_texts, len(texts))
+            return vectors
+        middle = len(texts) // 2
+        vectors = await self._part(texts[:middle], tally)
+        vectors += await self._part(texts[middle:], tally)
+        if sum(len(text.encode("utf-8", "replace")) for text in texts) > _LONG_TEXTS * len(texts):
+            learnt.most_tokens = min(learnt.most_tokens, sum(map(_estimate, texts[middle:])))
+        elif learnt.most_texts > learnt.proven_texts:
+            learnt.most_texts = learnt.proven_texts
+            logger.info("the embedding server takes about %d texts a call", learnt.most_texts)
+        return vectors
+
+    async def _of_beginning(self, text: str, refusal: RequestRejected, tally: _Tally) -> Vector:
+        """The vector of the beginning of a text that is refused: a half of it, a quarter, and less.
+
+        Raises:
+            RequestRejected: The refusal of the whole, if a short beginning is refused too.
+        """
+        while refusal.of_the_size and len(text) > _SHORTEST_CUT:
+            text = text[: len(text) // 2]
+            try:
+                (vector,) = await self._call([text], tally)
+            except RequestRejected:
+                continue
+            if refusal.status == 413 or refusal.names(*_ABOUT_LENGTH):
+                self._learnt.most_bytes = len(text.encode("utf-8", "replace"))
+                logger.warning(
+                    "the embedding server takes texts of at most about %d bytes; of longer ones "
+                    "only the beginning is found by meaning", self._learnt.most_bytes
+                )  # fmt: skip
+            return vector
+        raise refusal
+
+    async def _call(self, texts: list[str], tally: _Tally) -> list[Vector]:
+        """One request; a second one if the first shows that the server needs another form."""
+        learnt = self._learnt
+        doubt: ModelError
+        try:
+            return await self._once(texts, tally)
+        except WrongSize as error:
+            if learnt.dimensions or not learnt.shortens or not error.longer:
+                raise
+            other, doubt = "dimensions", error
+        except (RequestRejected, ModelUnavailable) as error:
+            if not learnt.base64 or not self._suspects_base64(error):
+                raise
+            other, doubt = "base64", error
+        setattr(learnt, other, not getattr(learnt, other))
+        try:
+            vectors = await self._once(texts, tally)
+        except ModelError:
+            setattr(learnt, other, not getattr(learnt, other))
+            learnt.shortens = learnt.shortens and other != "dimensions"
+            learnt.numbers_failed = learnt.numbers_failed or other == "base64"
+            raise doubt from None
+        logger.info(
+            "the embedding server shortens vectors on request"
+            if other == "dimensions"
+            else "the embedding server does not offer base64; asking for numbers from now on"
+        )
+        return vectors
+
+    def _suspects_base64(self, error: RequestRejected | ModelUnavailable) -> bool:
+        """Whether base64 may be the reason for an error."""
+        if isinstance(error, RequestRejected):
+            doubtful = not (self._learnt.proven or self._learnt.numbers_failed)
+            return doubtful or error.names("encoding_format", "base64")
+        if self._learnt.proven or error.status != 500:
+            return False
+        self._learnt.failures += 1
+        return self._learnt.failures >= _UNPROVEN_FAILURES
+
+    async def _once(self, texts: list[str], tally: _Tally) -> list[Vector]:
+        learnt = self._learnt
         body: dict[str, Any] = {
             "model": self.name,
-            "input": inputs,
-            "encoding_format": self._encoding,
+            "input": texts,
+            # Four times smaller than JSON numbers, and far cheaper to read.
+            "encoding_format": "base64" if learnt.base64 else "float",
         }
-        if self.name.startswith(_SHORTENABLE):
+        if learnt.dimensions:
             body["dimensions"] = self.dimensions
-        limit = _BYTES_PER_REPLY + len(inputs) * self.dimensions * _BYTES_PER_NUMBER
-        try:
-            reply, tokens = await self._post(body, deadline, limit)
-            return reply, 1, tokens
-        except RequestRejected as refusal:
-            if self._encoding == "float" or not refusal.names("encoding_format", "base64"):
-                raise
-        logger.info("the embedding server does not offer base64; asking for numbers from now on")
-        self._encoding = body["encoding_format"] = "float"
-        reply, tokens = await self._post(body, deadline, limit)
-        return reply, 2, tokens
-
-    async def _post(
-        self, body: dict[str, Any], deadline: float, limit: int
-    ) -> tuple[dict[str, Any], int]:
-        seconds = max(deadline - monotonic(), 0.0)
+        size = self.dimensions if learnt.proven else max(self.dimensions, _LONG_VECTOR)
+        limit = _BYTES_PER_REPLY + len(texts) * size * _BYTES_PER_NUMBER
+        tally.calls += 1
+        seconds = max(tally.deadline - monotonic(), 0.0)
         with metrics.measured_model_call("embedding", self.name) as call:
             reply = await self._server.post("/embeddings", body, timeout=seconds, max_bytes=limit)
-            counted = used_tokens(reply.get("usage"), "prompt_tokens", body["input"])
-            return reply, call.used("input", *counted)
+            counted = used_tokens(reply.get("usage"), "prompt_tokens", texts)
+            tally.tokens += call.used("input", *counted)
+        vectors = self._vectors(reply, len(texts))
+        learnt.proven = True
+        return vectors
 
     def _vectors(self, reply: Mapping[str, Any], count: int) -> list[Vector]:
         """Check the reply as a whole and return its vectors in the order of the texts."""
@@ -144,24 +291,37 @@ class OpenAIEmbedder:
         if not isinstance(data, list) or len(data) != count:
             got = len(data) if isinstance(data, list) else "no"
             raise ModelMisbehaved(f"{got} embeddings came back for {count} texts")
-        ordered: list[Vector | None] = [None] * count
-        for item in data:
-            index = item.get("index") if isinstance(item, dict) else None
-            if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < count:
-                raise ModelMisbehaved("an embedding came back without the index of its text")
-            ordered[index] = self._vector(item.get("embedding"))
-        vectors = [vector for vector in ordered if vector is not None]
-        if len(vectors) != count:
+        items = [item if isinstance(item, dict) else {} for item in data]
+        vectors = [self._vector(item.get("embedding")) for item in items]
+        order = self._order([item.get("index") for item in items])
+        return [vectors[place] for place in order]
+
+    def _order(self, indexes: list[Any]) -> list[int]:
+        """Where the vector of each text stands in a reply.
+
+        A missing index is the position. So is each if all of them are 0, which some servers send.
+        """
+        positions = range(len(indexes))
+        told = [index for index in indexes if index is not None]
+        if any(isinstance(index, bool) or not isinstance(index, int) for index in told):
+            raise ModelMisbehaved("an embedding came back without the index of its text")
+        if all(index in (None, place) for place, index in zip(positions, indexes, strict=True)):
+            return list(positions)
+        if len(told) == len(indexes) and not any(told):
+            if not self._learnt.by_position:
+                self._learnt.by_position = True
+                logger.warning(
+                    "the embedding server numbers all vectors 0; they are taken in their order"
+                )
+            return list(positions)
+        if sorted(told) != list(positions):
             raise ModelMisbehaved("two embeddings came back for one text, and none for another")
-        return vectors
+        return sorted(positions, key=indexes.__getitem__)
 
     def _vector(self, value: object) -> Vector:
         numbers = _numbers(value)
         if numbers.shape != (self.dimensions,):
-            raise ModelMisbehaved(
-                f"an embedding has {numbers.size} numbers instead of {self.dimensions}; "
-                "EMBEDDING_DIMENSIONS must be what EMBEDDING_MODEL gives"
-            )
+            raise WrongSize(numbers.size, self.dimensions)
         # In double precision the square of a finite single cannot overflow; JSON holds more.
         with np.errstate(over="ignore", invalid="ignore"):
             norm = sqrt(float(numbers.dot(numbers)))
@@ -187,24 +347,14 @@ def _numbers(value: object) -> np.ndarray[Any, np.dtype[np.float64]]:
     raise ModelMisbehaved("an embedding is neither numbers nor base64 of them")
 
 
-def _input(text: str) -> str:
+def _input(text: str, most_bytes: int) -> str:
     """The text as it is sent: never blank, never above what one input may have."""
     raw = text.encode("utf-8", "replace")
-    if len(raw) > MAX_TEXT_BYTES:
-        text = raw[:MAX_TEXT_BYTES].decode("utf-8", "ignore")
+    if len(raw) > most_bytes:
+        text = raw[:most_bytes].decode("utf-8", "ignore")
     return text if text.strip() else _BLANK
 
 
-def _parts(inputs: list[str]) -> Iterator[list[str]]:
-    """Split what the API would refuse as one call; two bytes a token is a cautious estimate."""
-    part: list[str] = []
-    tokens = 0
-    for text in inputs:
-        estimate = len(text.encode("utf-8", "replace")) // 2 + 1
-        if part and (len(part) == MAX_INPUTS or tokens + estimate > MAX_TOKENS):
-            yield part
-            part, tokens = [], 0
-        part.append(text)
-        tokens += estimate
-    if part:
-        yield part
+def _estimate(text: str) -> int:
+    """Tokens of a text: two bytes a token is a cautious estimate."""
+    return len(text.encode("utf-8", "replace")) // 2 + 1

@@ -92,6 +92,7 @@ PROFILE = SealedRow(
         "facts": {},
         "metadata": {},
         "said_at": {},
+        "sources": {},
     },
 )
 PROFILE_VERSION = SealedRow("profile", ("version",), {"profile": {}}, whole=True)

@@ -173,6 +173,23 @@ def score(
     return Scores(found, sums.astype(np.float64))
 
 
+def weights(
+    postings: Iterable[TermPostings], terms: Iterable[str], documents: int
+) -> dict[str, float]:
+    """The weight of each of a question's words, also of those that no document has.
+
+    Args:
+        postings: the segments of its terms.
+        terms: the terms; forms of a word count as one word, under its first form.
+        documents: how many documents the user has.
+    """
+    having: dict[str, int] = dict.fromkeys((forms(term)[0] for term in terms), 0)
+    for segment in postings:
+        word = forms(segment.term)[0]
+        having[word] = having.get(word, 0) + len(segment.lexical_nos)
+    return {word: _idf(number, documents) for word, number in having.items()}
+
+
 def _by_word(segments: Iterable[TermPostings]) -> list[TermPostings]:
     """The segments, those of several forms of a word as one under its headword."""
     words: dict[str, list[TermPostings]] = {}

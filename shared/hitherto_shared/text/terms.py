@@ -1,10 +1,12 @@
 """The terms of the keyword index, the same for writer and reader.
 
-Words are casefolded and stemmed by their script: plain Latin letters as English, Cyrillic as
-Russian, Arabic letters as Arabic, article included (Snowball). The same rule applies on both sides,
-so for other languages in those letters it only costs precision. Cyrillic and Arabic were not
-stemmed at first: `former_terms` finds what was indexed then. A word with diacritics is kept as it
-is and again without them, so that "Ha Noi" finds "Hà Nội" while "Hà Nội" prefers itself. Scripts
+Letters and digits are compared in one form (`normalise.compatible`), words are casefolded and
+stemmed by their script: plain Latin letters as English, Cyrillic as Russian, Arabic letters as
+Arabic, article included (Snowball). The same rule applies on both sides, so for other languages in
+those letters it only costs precision. Of words at an apostrophe, short ones that only lead or end a
+longer one are left out: "l'université", "İstanbul'da". The rules were others at first:
+`former_terms` finds what was indexed then. A word with diacritics is kept as it is and again
+without them, so that "Ha Noi" finds "Hà Nội" while "Hà Nội" prefers itself. Scripts
 written without spaces become overlapping pairs of characters (Han, Kana, Hangul, Thai, Lao, Khmer,
 Burmese); a question of one such character is looked up in the pairs, see `lone_characters`. Nothing
 depends on a database extension.
@@ -13,12 +15,13 @@ depends on a database extension.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 
-from hitherto_shared.text.normalise import fold, nfc, normalized
+from hitherto_shared.text.first_terms import first_terms
+from hitherto_shared.text.normalise import compatible, nfc, plain_letters
+from hitherto_shared.text.tokens import TOKEN, UNSPACED
 from hitherto_shared.text.word_forms import forms, stem
 
 MAX_TERM = 64
@@ -26,32 +29,13 @@ _MAX_WORD = 4 * MAX_TERM
 MAX_TERMS = 4_000
 """Maximum terms per text: frequencies are 16-bit, and the end of a long text adds nothing."""
 
-_UNSPACED = (
-    "\u0e00-\u0eff"  # Thai, Lao
-    "\u1000-\u109f"  # Burmese
-    "\u1780-\u17ff"  # Khmer
-    "\u3040-\u30ff\u31f0-\u31ff"  # Kana
-    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"  # Han
-    "\uac00-\ud7af"  # Hangul
-    "\U00020000-\U0003ffff"  # rarer Han
-)
-# Vowel points and marks belong to their word, but are not word characters to `re`.
-_MARKS = "".join(
-    chr(code)
-    for code in (*range(0x0300, 0x2000), *range(0xFE20, 0xFE30))
-    if unicodedata.category(chr(code))[0] == "M" and not re.match(f"[{_UNSPACED}]", chr(code))
-)
-_LETTER = rf"[^\W_{_UNSPACED}]"
-_LETTERS = rf"{_LETTER}+(?:[{_MARKS}]+{_LETTER}*)*"
-_TOKEN = re.compile(
-    rf"(?P<run>[{_UNSPACED}]+)"
-    rf"|(?P<word>{_LETTERS}(?:['’]{_LETTERS})*)"
-    r"|(?P<sign>[\U0001f1e6-\U0001f1ff]{2}"  # flags
-    # Skin tones are left out: a plain thumb finds every thumb.
-    r"|[\U0001f300-\U0001f3fa\U0001f400-\U0001faff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff])"
-)
-# What `_TOKEN` finds in ASCII, in a third of the time.
+# What `TOKEN` finds in ASCII, in a third of the time.
 _ASCII_WORD = re.compile("[0-9A-Za-z]+(?:'[0-9A-Za-z]+)*")
+_APOSTROPHE = re.compile("['`\u00b4\u02b9\u02bb\u02bc\u0374\u1fef\u1ffd\u2018\u2019\u2032\uff07]")
+_ENDINGS = frozenset("d em ll m re s t ve".split())
+"""What follows an English apostrophe."""
+_LONGEST_SHORT = 4
+"""Letters of what leads or ends another word at an apostrophe: "dell'arte", "Ankara'dan"."""
 _STOP_WORDS = frozenset(
     "a about an and are as at be been but by can could did do does for from had has have he her "
     "him his how i if in into is it its me my of on or our she so than that the their them then "
@@ -63,7 +47,7 @@ _NOT_ASKED = _STOP_WORDS.union(
     "over some such through too under until up very while".split()
 )
 """Words that a question does not look up; the questions that a memory answers may add some."""
-_LONE = re.compile(f"[{_UNSPACED}]")
+_LONE = re.compile(f"[{UNSPACED}]")
 
 
 def _language(word: str) -> str | None:
@@ -80,32 +64,41 @@ def _without_joined(word: str) -> str:
     return word[2:] if len(word) > 4 and word.startswith("لل") else word
 
 
+def _told_apart(word: str) -> list[str]:
+    """The parts of a word at its apostrophes, without those that only lead or end a longer one.
+
+    In Cyrillic the apostrophe is a letter, and an English ending belongs to its word.
+    """
+    *_, last = parts = [part for part in word.split("'") if part]
+    if len(parts) < 2 or last in _ENDINGS or _language(word) == "russian":
+        return [word]
+    longest = max(map(len, parts))
+    return [part for part in parts if len(part) > _LONGEST_SHORT or len(part) == longest]
+
+
 @lru_cache(maxsize=16_384)
 def _word_terms(word: str) -> tuple[str, ...]:
     # Casefolding decomposes some letters ("ǰ"), and a term has one spelling.
-    lowered = nfc(word.casefold()).replace("’", "'")
+    lowered = nfc(word.casefold())
     if lowered.endswith("'s"):
         lowered = lowered[:-2]
+    if "'" not in lowered:
+        return _part_terms(lowered)
+    return tuple(term for part in _told_apart(lowered) for term in _part_terms(part))
+
+
+def _part_terms(lowered: str) -> tuple[str, ...]:
     if lowered.isascii():
         return (stem(lowered)[:MAX_TERM],)
     if language := _language(lowered):
         # Points of an Arabic word are removed first, the breve of a Russian one last, because
         # endings have it.
-        lowered = _without_joined(fold(lowered)) if language == "arabic" else lowered
+        lowered = _without_joined(plain_letters(lowered)) if language == "arabic" else lowered
         lowered = stem(lowered, language) or lowered
-    plain = fold(lowered)
+    plain = plain_letters(lowered)
     if plain == lowered:
         return (lowered[:MAX_TERM],)
     return (lowered[:MAX_TERM], stem(plain)[:MAX_TERM] if plain.isascii() else plain[:MAX_TERM])
-
-
-@lru_cache(maxsize=16_384)
-def _former_terms(word: str) -> tuple[str, ...]:
-    """A word of a script that was not stemmed at first, in its form of that time."""
-    lowered = nfc(word.casefold()).replace("’", "'")
-    if lowered.isascii() or _language(lowered) is None:
-        return ()
-    return (lowered[:MAX_TERM], fold(lowered)[:MAX_TERM])
 
 
 @lru_cache(maxsize=16_384)
@@ -120,6 +113,14 @@ def _asked_terms(word: str) -> tuple[str, ...]:
     return () if word.casefold() in _NOT_ASKED else _word_terms(word)
 
 
+def _in_one_form(text: str) -> str:
+    """The text with one form of each letter, digit and apostrophe."""
+    if text.isascii():
+        return text.replace("`", "'")
+    # Before the other forms: an acute of its own becomes a space with an accent there.
+    return _APOSTROPHE.sub("'", compatible(_APOSTROPHE.sub("'", text)))
+
+
 def _run_terms(run: str) -> list[str]:
     pairs = min(len(run) - 1, MAX_TERMS)
     return [run[i : i + 2] for i in range(pairs)] or [run]
@@ -127,13 +128,14 @@ def _run_terms(run: str) -> list[str]:
 
 def _sequence(text: str, of_word: Callable[[str], Sequence[str]] = _word_terms) -> list[str]:
     found: list[str] = []
+    text = _in_one_form(text)
     if text.isascii():
         for word in _ASCII_WORD.findall(text):
             if len(found) >= MAX_TERMS:
                 break
             found += of_word(word[:_MAX_WORD])
         return found
-    for match in _TOKEN.finditer(normalized("NFC", text)):
+    for match in TOKEN.finditer(text):
         if len(found) >= MAX_TERMS:
             break
         kind, token = match.lastgroup, match.group()
@@ -160,11 +162,10 @@ def content_terms(text: str) -> list[str]:
 
 
 def former_terms(text: str) -> set[str]:
-    """The terms of a text's words of Cyrillic and Arabic script from before these were stemmed."""
-    if text.isascii():
+    """The terms that a text had by earlier rules and has no longer."""
+    if text.isascii() and not _APOSTROPHE.search(text):
         return set()
-    words = (match["word"] for match in _TOKEN.finditer(unicodedata.normalize("NFC", text)))
-    return {term for word in words if word for term in _former_terms(word[:_MAX_WORD])}
+    return first_terms(text).difference(_sequence(text))
 
 
 def every_term(text: str) -> set[str]:
@@ -179,10 +180,7 @@ def query_terms(query: str) -> list[str]:
 
 
 def looked_up_terms(query: str) -> list[str]:
-    """`query_terms`, then their other forms ("went" for "go") and their terms of earlier versions.
-
-    Earlier versions did not stem Cyrillic and Arabic words.
-    """
+    """`query_terms`, then their other forms ("went" for "go") and their terms by earlier rules."""
     asked = query_terms(query)
     others = [form for term in asked for form in forms(term)]
     return list(dict.fromkeys([*asked, *others, *sorted(former_terms(query))]))

@@ -1,27 +1,18 @@
-"""Relative dates, resolved against the day on which they were written.
-
-`resolve_dates` takes them out of English and Vietnamese clauses; `meant_dates` also reads the
-common ones of other languages.
-"""
+"""Relative dates in English and Vietnamese clauses, resolved against the day they were written."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, timedelta
 
 from hitherto_shared.vocabulary import times
-from hitherto_shared.vocabulary.spans import shift_days, unit_of, week_of
-from hitherto_shared.vocabulary.world_times import named_times
+from hitherto_shared.vocabulary.spans import unit_of, week_of
 
 _COUNTED = {word: times.NUMBERS[word] for word in ("zero", *times.TO_TWELVE)}
 _COUNTED |= {"a": 1, "an": 1, "couple of": 2, "a couple of": 2}
 _WORD = re.compile(r"\w+")
-_WRITTEN = {"month": "%Y-%m", "year": "%Y"}
-_MEANT_IN = 20_000
-"""Characters of a text that `meant_dates` reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,28 +153,6 @@ def resolve_dates(clause: str, language: str, today: date) -> tuple[str, list[Re
                 clause = f"{before.rstrip()} {after.lstrip()}".strip(" ,")
                 position = 0
     return re.sub(r"(?<!\s)\s+,", ",", clause), taken
-
-
-def meant_dates(text: str, today: date) -> list[str]:
-    """The dates that a text's relative dates mean, in the form of `resolve_dates`.
-
-    In any of the languages, and only in the beginning of a long text. A week is its Monday, or the
-    day that many weeks away.
-    """
-    found: dict[str, None] = {}
-    text = text[:_MEANT_IN]
-    for expression, resolver in (*_ENGLISH, *_VIETNAMESE):
-        for match in expression.finditer(text):
-            with suppress(OverflowError, ValueError):
-                found.setdefault(resolver(match, today).text)
-    lower = text.lower()
-    words = [(match.start(), match[0]) for match in _WORD.finditer(lower)]
-    for named in named_times(lower, words, today):
-        first = named.span.first
-        found.setdefault(f"{first:{_WRITTEN.get(named.unit, '%Y-%m-%d')}}")
-        if named.unit == "week" and named.shift:
-            found.setdefault(shift_days(today, 7 * named.shift).isoformat())
-    return list(found)
 
 
 def since_year(clause: str) -> date | None:

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from hitherto_shared.embeddings.openai_api import OpenAIEmbedder
+from hitherto_shared.model_server import ModelServer
 from tests.listening import Listener
 from tests.scripted_model import http, text_vector
 
@@ -84,7 +85,7 @@ async def answer(
 
 @asynccontextmanager
 async def embedding(url: str, *, timeout: float = BOUND) -> AsyncIterator[OpenAIEmbedder]:
-    embedder = OpenAIEmbedder("m", DIMENSIONS, base_url=url, api_key=KEY, timeout=timeout)
+    embedder = OpenAIEmbedder("m", DIMENSIONS, server=ModelServer(url, KEY), timeout=timeout)
     try:
         yield embedder
     finally:

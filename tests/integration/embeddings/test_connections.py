@@ -10,7 +10,6 @@ import asyncio
 import numpy as np
 import pytest
 
-from hitherto_shared.embeddings.http_link import HttpConnection
 from hitherto_shared.embeddings.openai_api import OpenAIEmbedder
 from hitherto_shared.model_api import ModelUnavailable
 from tests.integration.embeddings.raw_server import (
@@ -125,15 +124,13 @@ async def test_a_lost_request_is_sent_again_once_only() -> None:
         assert len(server.requests) == 3
 
 
-@pytest.mark.parametrize("part", [b"HTTP/1.1 200 OK\r\nContent-", "head", "half"])
-async def test_what_was_answered_in_part_is_not_sent_again(part: bytes | str) -> None:
+@pytest.mark.parametrize("part", ["head", "half"])
+async def test_what_was_answered_in_part_is_not_sent_again(part: str) -> None:
     async def half(
         request: http.Request, _: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int
     ) -> None:
         whole = right(request)
-        if number > 1 and isinstance(part, bytes):
-            whole = part
-        elif number > 1:
+        if number > 1:
             end = whole.index(b"\r\n\r\n") + 4
             whole = whole[:end] if part == "head" else whole[: (end + len(whole)) // 2]
         writer.write(whole)
@@ -204,25 +201,6 @@ async def test_a_call_cancelled_in_its_body_does_not_spoil_the_next() -> None:
 
         batch = await embedder.embed(["b"])
     assert np.allclose(batch.vectors[0], text_vector("b", DIMENSIONS), atol=1e-6)
-
-
-async def test_a_reply_that_comes_as_its_asker_is_cut_off_leaves_no_connection() -> None:
-    class CutOff(HttpConnection):
-        def data_received(self, data: bytes) -> None:
-            super().data_received(data)
-            call.cancel()
-
-    async with RawServer(answer) as server, asyncio.timeout(BOUND):
-        loop = asyncio.get_running_loop()
-        _, link = await loop.create_connection(CutOff, "127.0.0.1", server.port)
-        body = b'{"input": ["a"]}'
-        head = b"POST /v1/embeddings HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n" % len(body)
-        call = asyncio.create_task(link.ask(head + body, lambda _: 2**20))
-        with pytest.raises(asyncio.CancelledError):
-            await call
-
-        assert not link.usable
-        await link.gone
 
 
 async def test_a_deadline_passed_before_the_call_asks_nobody(

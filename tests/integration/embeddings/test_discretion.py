@@ -123,7 +123,8 @@ def test_the_openai_client_is_not_loaded_for_embeddings() -> None:
     program = (
         "import sys\n"
         "from hitherto_shared.embeddings.openai_api import OpenAIEmbedder\n"
-        "OpenAIEmbedder('m', 8, base_url='http://127.0.0.1:1/v1')\n"
+        "from hitherto_shared.model_server import ModelServer\n"
+        "OpenAIEmbedder('m', 8, server=ModelServer('http://127.0.0.1:1/v1'))\n"
         "print('openai' in sys.modules)\n"
     )
 

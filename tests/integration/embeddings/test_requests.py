@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from hitherto_shared.embeddings.openai_api import OpenAIEmbedder
+from hitherto_shared.model_server import ModelServer
 from tests.integration.embeddings.raw_server import (
     DIMENSIONS,
     KEY,
@@ -78,7 +79,7 @@ async def test_the_address_may_end_in_a_slash(tail: str) -> None:
 @pytest.mark.parametrize("url", ["http://[::1", "http://h:99999/v1", "http://:80/v1", "http://@/"])
 def test_an_address_that_is_none_names_the_variable(url: str) -> None:
     with pytest.raises(ValueError, match="OPENAI_BASE_URL"):
-        OpenAIEmbedder("m", DIMENSIONS, base_url=url)
+        OpenAIEmbedder("m", DIMENSIONS, server=ModelServer(url))
 
 
 async def test_cookies_are_not_kept() -> None:

@@ -9,13 +9,10 @@ from typing import Any, cast
 
 import pytest
 
-from hitherto_extraction.consolidation.runner import Consolidation
 from hitherto_extraction.curation.user_settings import Sealing, UserSettings, change_settings
-from hitherto_extraction.handlers.upkeep import UpkeepOnDemand
 from hitherto_extraction.pipeline.failed_attempts import UnusableReplies
-from hitherto_extraction.queue.enqueueing import JobQueue
 from hitherto_extraction.sealing.sweep import SealedVectors, SealingSweep
-from hitherto_extraction.storage import consolidation, conversations, profiles, users
+from hitherto_extraction.storage import conversations, profiles, users
 from hitherto_extraction.storage.conversations import IncomingMessage
 from hitherto_shared.database.pool import Database
 from hitherto_shared.database.tenancy import acting_for
@@ -164,37 +161,3 @@ class Asked:
     async def open(self, _tenant_id: str, user_id: str) -> UserKey:
         self.of.append(user_id)
         raise KeyGone
-
-
-@pytest.mark.parametrize("user_id", ["ana", None])
-async def test_h3_counting_for_a_merge_asks_for_no_key_inside_its_transaction(
-    database: Database, user_id: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A key-management service that hangs must not hold a connection and the user's row."""
-
-    async def crowded(*_: object, **__: object) -> tuple[list[str], None]:
-        return ["ana"], None
-
-    monkeypatch.setattr(consolidation, "find_crowded_users", crowded)
-    asked = Asked()
-    nothing = cast(Any, None)
-    merging = Consolidation(
-        database,
-        database,
-        nothing,
-        nothing,
-        keys=cast(UserKeys, asked),
-        above=3,
-        memory_enabled=True,
-    )
-    calls = UpkeepOnDemand({}, merging, JobQueue(1))
-    work = await calls.consolidate(SCOPE.tenant_id, user_id=user_id, tag=None, dry_run=True)
-    before = list(asked.of)
-    assert before == ([] if user_id is None else ["ana"])
-
-    async def change(connection: Any) -> dict[str, int]:
-        async with connection.transaction():
-            return dict((await work.change(connection)).params["counts"])
-
-    assert (await database.run(change, timeout=120))["groups"] == 0
-    assert asked.of == before

@@ -8,6 +8,7 @@ import pytest
 from benchmarks.locomo.measure import available, model_for
 from hitherto_shared.embeddings.openai_api import OpenAIEmbedder
 from hitherto_shared.model_api import ModelUnavailable
+from hitherto_shared.model_server import ModelServer
 from tests.scripted_model import ScriptedModel, StatusFault, text_vector
 
 
@@ -31,7 +32,7 @@ async def test_texts_reach_the_api_and_prompts_the_scripted_model(
         async with model_for("openai", []) as chosen:
             assert chosen["openai_base_url"] != api.base_url
             embedder = OpenAIEmbedder(
-                "some-model", 64, base_url=chosen["openai_base_url"], timeout=10
+                "some-model", 64, server=ModelServer(chosen["openai_base_url"]), timeout=10
             )
             try:
                 (vector,) = (await embedder.embed(["trà đá"])).vectors

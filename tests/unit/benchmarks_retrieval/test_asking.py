@@ -15,6 +15,7 @@ from benchmarks.retrieval.recall import share_of_nearest
 from benchmarks.retrieval.wording import Questions, vector
 from hitherto.v1 import memory_pb2, retrieval_service_pb2, search_pb2
 from hitherto_shared.embeddings.openai_api import OpenAIEmbedder
+from hitherto_shared.model_server import ModelServer
 
 USERS = ("p200-0", "p200-1")
 
@@ -100,7 +101,7 @@ def test_a_context_without_what_was_asked_for_is_a_fault() -> None:
 
 async def test_the_embedder_counts_calls_and_is_as_late_as_it_is_told() -> None:
     async with instant_model(vector) as model:
-        embedder = OpenAIEmbedder("m", 1536, base_url=model.base_url)
+        embedder = OpenAIEmbedder("m", 1536, server=ModelServer(model.base_url))
         try:
             given = (await embedder.embed(["one", "two"])).vectors
         finally:

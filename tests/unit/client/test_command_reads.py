@@ -63,7 +63,7 @@ class TestContext:
         assert asked.HasField("max_relevant")
         assert (asked.max_relevant, asked.max_conversations, asked.max_entities) == (0, 3, 4)
         assert asked.memory_order == search_pb2.MEMORY_ORDER_RECENT
-        assert asked.as_of.ToJsonString() == "2024-05-01T00:00:00Z"
+        assert asked.as_of.ToJsonString() == "2024-05-01T23:59:59.999999Z"
         assert asked.known_at.ToJsonString() == "2024-06-01T10:00:00Z"
         assert asked.reference_time.ToJsonString() == "2024-07-01T00:00:00Z"
         assert asked.consistency_token == "abc"
@@ -153,8 +153,8 @@ class TestMemories:
         token = ["--consistency-token", "abc"]
         assert main(["memories", "sarah", *times.split(), *more, *token]) == 0
         asked = fakes.calls("ListMemories")[0].request
-        assert asked.as_of.ToJsonString() == "2024-05-01T00:00:00Z"
-        assert asked.known_at.ToJsonString() == "2024-06-01T00:00:00Z"
+        assert asked.as_of.ToJsonString() == "2024-05-01T23:59:59.999999Z"
+        assert asked.known_at.ToJsonString() == "2024-06-01T23:59:59.999999Z"
         assert asked.created_after.ToJsonString() == "2024-01-01T00:00:00Z"
         assert asked.created_before.ToJsonString() == "2025-01-01T00:00:00Z"
         assert asked.metadata_filter["team"] == "data"

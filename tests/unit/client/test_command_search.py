@@ -66,7 +66,7 @@ class TestRequest:
         made = "--created-after 2024-01-01 --created-before 2025-01-01 --consistency-token abc"
         metadata = ["--metadata", '{"team": "data"}']
         asked = asked_with(fakes, *times.split(), *made.split(), *metadata)
-        assert asked.as_of.ToJsonString() == "2024-05-01T00:00:00Z"
+        assert asked.as_of.ToJsonString() == "2024-05-01T23:59:59.999999Z"
         assert asked.known_at.ToJsonString() == "2024-06-01T10:00:00Z"
         assert asked.reference_time.ToJsonString() == "2024-07-01T00:00:00Z"
         assert asked.created_after.ToJsonString() == "2024-01-01T00:00:00Z"

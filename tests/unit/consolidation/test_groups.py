@@ -1,84 +1,52 @@
-"""Which memories are put before the model together (C1: never across subjects)."""
+"""Which memories are put before the model together (C1)."""
 
 from __future__ import annotations
 
+import math
 from uuid import UUID
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pgvector import HalfVector
 
 from hitherto_extraction.consolidation.groups import (
     MAX_ORIGINALS,
     fingerprint,
     mark_of,
     plan_groups,
-    subject_of,
 )
 from hitherto_extraction.storage.consolidation import Member
 from tests.unit.consolidation.rows import member
 
-USER = ("user",)
-
 
 def shown(
-    members: list[Member], *, names: tuple[str, ...] = (), taken: frozenset[UUID] = frozenset()
+    members: list[Member],
+    *,
+    nearness: float | None = None,
+    taken: frozenset[UUID] = frozenset(),
 ) -> list[list[int]]:
-    found = plan_groups(members, taken=taken, names=names)
+    found = plan_groups(members, taken=taken, nearness=nearness)
     return [[each.memory_id.int for each in group.members] for group in found]
 
 
-@pytest.mark.parametrize(
-    ("content", "type_"),
-    [
-        ("I prefer casual tone", "preference"),
-        ("I don't like formal language", "preference"),
-        ("keep it conversational", "preference"),
-        ("too stiff last time", "feedback"),
-        ("The user lives in Porto", "fact"),
-        ("Prefers short answers", "preference"),
-        ("Answers should be short", "preference"),
-        ("Short answers are preferred", "preference"),
-        ("User's tone is casual", "preference"),
-        ("Người dùng thích trả lời ngắn", "preference"),
-        ("用户喜欢简短的回答", "preference"),
-        ("ユーザーは短い回答を好む", "preference"),
-    ],
-)
-def test_what_is_about_the_user(content: str, type_: str) -> None:
-    assert subject_of(content, type_) == USER
+def near(degrees: float) -> HalfVector:
+    return HalfVector([math.cos(math.radians(degrees)), math.sin(math.radians(degrees))])
 
 
-@pytest.mark.parametrize(
-    ("content", "type_"),
-    [
-        ("Lan likes coffee", "fact"),
-        ("Anna prefers short answers", "preference"),
-        ("The user's sister lives in Berlin", "fact"),
-        ("Mother has 2 cats", "fact"),
-        ("Em gái của người dùng sống ở Huế", "fact"),
-        ("小明喜欢咖啡", "fact"),
-        ("Caroline's kids", "fact"),
-    ],
-)
-def test_what_is_about_somebody_else(content: str, type_: str) -> None:
-    assert subject_of(content, type_) != USER
-
-
-def test_a_user_is_also_who_has_their_name() -> None:
-    assert subject_of("Lan likes coffee", "fact", ["Lan Nguyễn"]) == USER
-    assert subject_of("Minh likes coffee", "fact", ["Lan Nguyễn"]) != USER
-
-
-def test_memories_of_one_subject_are_a_group_and_a_single_one_is_none() -> None:
+def test_memories_near_each_other_are_a_group_and_a_single_one_is_none() -> None:
+    at = [0.0, 90.0, 10.0, 20.0, 200.0, 95.0]
     members = [
-        member(1, "The user likes tea", type="fact"),
-        member(2, "Lan likes tea", type="fact"),
-        member(3, "The user likes green tea", type="fact"),
-        member(4, "Minh likes tea", type="fact"),
-        member(5, "Lan likes green tea", type="fact"),
+        member(n, "The user likes tea", vector=near(degrees)) for n, degrees in enumerate(at, 1)
     ]
-    assert shown(members) == [[1, 3], [2, 5]]
+    assert shown(members, nearness=0.97) == [[1, 3, 4], [2, 6]]
+    assert shown(members) == [[1, 2, 3, 4, 5, 6]]
+
+
+def test_memories_without_vectors_are_a_group_of_their_own() -> None:
+    """During an outage of the embedder, nothing is left out for want of a vector."""
+    vectors = [near(0), None, near(1), None]
+    members = [member(n, "The user likes tea", vector=each) for n, each in enumerate(vectors, 1)]
+    assert shown(members, nearness=0.9) == [[1, 3], [2, 4]]
 
 
 def test_types_with_rules_of_their_own_stay_among_themselves() -> None:

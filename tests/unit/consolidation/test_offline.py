@@ -73,13 +73,13 @@ def test_other_statements_stay_as_they_are() -> None:
 async def test_its_answer_passes_every_check_a_models_answer_has_to_pass() -> None:
     said = ["The user prefers short answers", "The user prefers bullet points",
             "The user prefers short answers."]  # fmt: skip
-    group = Group(tuple(member(n, each) for n, each in enumerate(said, 1)), ("user",))
+    group = Group(tuple(member(n, each) for n, each in enumerate(said, 1)))
     prompt = build_prompt(group, temperature=0.3, max_tokens=500)
     completion = await OfflineExtractor().complete(prompt)
     again = await OfflineExtractor().complete(prompt)
     assert completion == again
     found, dropped, refused = accept(
-        read_reply(completion.text, ["e1", "e2", "e3"]), group, names=[], apart={}
+        read_reply(completion.text, ["e1", "e2", "e3"]), group, apart={}
     )
     assert [each.content for each in found] == ["The user prefers short answers"]
     assert (dropped, refused) == (0, 0)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hitherto_extraction.consolidation.reply import Merges, read_reply
-from hitherto_extraction.pipeline.answer import UnusableAnswer
+from hitherto_extraction.provider.reply_text import UnusableAnswer
 from tests.scripted_model import CONTENT_FAULTS
 from tests.scripted_model.answers import merged
 

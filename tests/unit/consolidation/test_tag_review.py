@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from uuid import UUID
 
 from hitherto_extraction.consolidation.tag_review import TagReview
-from hitherto_extraction.storage.consolidation import CrowdedTag, Member
+from hitherto_extraction.storage.consolidation import ConsolidationMark, CrowdedTag, Member
 
 AT = datetime(2026, 5, 1, tzinfo=UTC)
 
@@ -17,9 +16,9 @@ def member(number: int, *tags: str, content: str = "The user likes tea") -> Memb
     return Member(UUID(int=number), 1, "fact", content, "user", tags, AT, AT)
 
 
-def review(*members: Member, names: Sequence[str] = ()) -> TagReview:
+def review(*members: Member) -> TagReview:
     tags = sorted({tag for each in members for tag in each.tags})
-    return TagReview([CrowdedTag(tag, None, None) for tag in tags], members, names)
+    return TagReview([CrowdedTag(tag, None, None) for tag in tags], members, None)
 
 
 async def test_a_merge_leaves_every_tag_of_its_originals() -> None:
@@ -45,25 +44,21 @@ async def test_only_what_changed_is_marked_again() -> None:
     assert [mark.tag for mark in await board.marks()] == ["y"]
 
 
-async def test_the_loop_runs_while_a_crowd_is_grouped() -> None:
-    """In another thread."""
-    members = [
-        member(n, "x", content=f"Ana {n} tells about the colour of tram number {n}")
-        for n in range(1, 401)
-    ]
-    threads: set[int] = set()
+async def test_a_group_that_was_answered_counts_no_more_until_it_changes() -> None:
+    board = review(member(1, "x"), member(2, "x"))
+    (group,) = await board.groups("x")
+    board.answer("x", group)
+    (mark,) = await marks_of(board, "x")
+    again = TagReview([CrowdedTag("x", b"other", None, mark.answered)], group.members, 0.5)
+    assert (await again.counts(again=False))["groups"] == 0
+    changed = [*group.members, member(3, "x")]
+    grown = TagReview([CrowdedTag("x", b"other", None, mark.answered)], changed, 0.5)
+    assert (await grown.counts(again=False))["groups"] == 1
 
-    class Names(list[str]):
-        """Looked at for each memory."""
 
-        def __iter__(self) -> Iterator[str]:
-            threads.add(threading.get_ident())
-            return super().__iter__()
-
-    assert (await review(*members, names=Names()).counts(again=False))["groups"] > 0
-    assert await review(*members, names=Names()).groups("x")
-    assert threads
-    assert threading.get_ident() not in threads
+async def marks_of(board: TagReview, tag: str) -> list[ConsolidationMark]:
+    board.settle(tag)
+    return await board.marks()
 
 
 async def test_the_loop_runs_while_tags_are_compared_with_their_marks() -> None:

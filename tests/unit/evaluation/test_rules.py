@@ -53,7 +53,7 @@ def test_b7_the_language_of_a_statement(text: str, language: str | None) -> None
         ("The user has 2 cats.", ""),
         ("The user has 3 cats.", "number 3"),
         ("The user has lived in Porto since 1987.", "number 1987"),
-        ("The user lives in Porto near Contoso.", "name contoso"),
+        ("The user lives in Porto and calls it “the best of towns”.", "quote the best of towns"),
         ("The user collects antique typewriters and stamps.", "words 0 of 4"),
     ],
 )

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.extraction.matching import Nearness
 from benchmarks.extraction.rows import Existing, MemoryOutcome
 from benchmarks.extraction.scores import Opinion, Verdict, add, as_wanted, judge_row, ratio
 from tests.unit.evaluation.observations import observed, row, seen
@@ -124,17 +123,14 @@ def test_an_expectation_may_be_met_by_rewording_a_known_memory() -> None:
     assert counted(verdict, "precision") == [0, 0]
 
 
-def test_b11_duplicates_by_the_services_own_guards() -> None:
-    vector = np.array([1.0, 0.0], dtype=np.float32)
-    texts = ["The user lives in Porto.", "The user is living in Porto.", "The user lives in Faro."]
-    near = Nearness(dict.fromkeys(texts, vector), 0.85)
-    one, two, three = (seen(text) for text in texts)
-    assert counted(judge_row(observed(HOME, one, two), near), "duplicates") == [1, 2]
-    # A name keeps apart what an embedder finds near.
-    assert counted(judge_row(observed(HOME, one, three), near), "duplicates") == [0, 2]
-    # Without vectors only the same words are the same, whatever the type.
-    assert counted(judge_row(observed(HOME, one, two)), "duplicates") == [0, 2]
-    again = seen("the user lives in porto", type="personal", id="again")
+def test_b11_duplicates_by_the_services_own_rule() -> None:
+    one, near, again = (
+        seen("The user lives in Porto."),
+        seen("The user is living in Porto."),
+        seen("the user lives in porto", type="personal", id="again"),
+    )
+    assert counted(judge_row(observed(HOME, one, near)), "duplicates") == [0, 2]
+    # Only the same words are the same, whatever the type.
     assert counted(judge_row(observed(HOME, one, again)), "duplicates") == [1, 2]
 
 

@@ -12,19 +12,19 @@ import pytest
 
 from hitherto_client.command import output
 from hitherto_client.transcripts import Defaults, TranscriptError, read_transcripts
-from hitherto_extraction.consolidation.faithfulness import objections
-from hitherto_extraction.consolidation.groups import subject_of
 from hitherto_extraction.documents.chunking import chunks
 from hitherto_extraction.documents.entities import mentioned
-from hitherto_extraction.pipeline.answer import UnusableAnswer
 from hitherto_extraction.pipeline.answer_parsing import read_answer
 from hitherto_extraction.pipeline.behaviour import count_words
-from hitherto_extraction.pipeline.guards.statement import differences, same_statement
-from hitherto_extraction.pipeline.guards.subjects import speaks_of_another
+from hitherto_extraction.pipeline.dedupe import same_words
+from hitherto_extraction.pipeline.digits import strange
 from hitherto_extraction.pipeline.prompt import one_line
+from hitherto_extraction.pipeline.quotes import stands_in
+from hitherto_extraction.pipeline.told_blocks import without_blocks
 from hitherto_extraction.pipeline.trust import without_overrides
 from hitherto_extraction.provider.offline.extractor import extract
 from hitherto_extraction.provider.protocol import Batch, PromptMessage
+from hitherto_extraction.provider.reply_text import UnusableAnswer
 from hitherto_retrieval.render import values
 from hitherto_retrieval.render.custom import check_custom_template
 from hitherto_retrieval.search.dates.find import find_window
@@ -36,6 +36,7 @@ from hitherto_shared.text import normalise, terms
 from tests.growth import LONG, filled, more_than_linear
 
 NOW = datetime(2026, 5, 4, tzinfo=UTC)
+FENCE = "<<<hitherto:memory 0123456789abcdef>>>"
 
 
 def _reply(text: str) -> object:
@@ -72,12 +73,10 @@ WORK: dict[str, Callable[[str], object]] = {
     "query terms": terms.query_terms,
     "model reply": _reply,
     "profile": lambda text: without_overrides({"facts": {"k": text, text: [text]}}),
-    "same statement": partial(_with_a_word_more, same_statement),
-    "differences": partial(_with_a_word_more, differences),
-    "people": partial(_with_a_word_more, speaks_of_another),
-    "merged": lambda text: objections(text, "fact", [text[: len(text) // 2], f"tea {text}"]),
-    "unfaithful merge": lambda text: objections(text, "fact", ["Ana has 3 teas", "Ana has 2 cats"]),
-    "subject": lambda text: subject_of(text, "fact"),
+    "same words": partial(_with_a_word_more, same_words),
+    "quotes": lambda text: (stands_in(text[:900], text), stands_in(f"{text[:900]} tea", text)),
+    "digits": lambda text: strange(text, [text[: len(text) // 2], f"tea {text}"], [NOW.date()]),
+    "told blocks": lambda text: without_blocks(f"{FENCE}{text}{FENCE}"),
     "prompt line": one_line,
     "word count": count_words,
     "offline extraction": _extracted,
@@ -125,6 +124,8 @@ SHAPES = (
         "tôi ",
         "a;",
         "3 teas and ",
+        f"{FENCE}\n",
+        "<<<hitherto:memory ",
     ),
 )
 

@@ -50,3 +50,7 @@ async def answer(
 
 def contents(found: Mapping[str, Any]) -> list[str]:
     return [memory["content"] for memory in found["new_memories"]]
+
+
+def profile_of(found: Mapping[str, Any]) -> dict[str, Any]:
+    return {change["path"]: change["value"] for change in found["profile_changes"]}

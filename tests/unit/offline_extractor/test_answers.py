@@ -18,7 +18,14 @@ from hitherto_extraction.provider.protocol import (
     PromptMemory,
     PromptMessage,
 )
-from tests.unit.offline_extractor.talk import SATURDAY, answer, assistant, contents, user
+from tests.unit.offline_extractor.talk import (
+    SATURDAY,
+    answer,
+    assistant,
+    contents,
+    profile_of,
+    user,
+)
 
 
 async def test_it_is_a_chat_model_that_costs_nothing() -> None:
@@ -41,8 +48,10 @@ async def test_an_introduction_with_a_technology_makes_facts_and_no_events() -> 
         user("Tôi tên Thanh, đang làm việc với Docker"),
         assistant("Chào Thanh! Bạn cần giúp gì về Docker?"),
     )
-    assert found["profile"]["facts"]["personal"] == {"name": "Thanh"}
-    assert found["profile"]["facts"]["technical_context"] == {"frameworks": ["Docker"]}
+    assert profile_of(found) == {
+        "facts.personal.name": "Thanh",
+        "facts.technical_context.frameworks": ["Docker"],
+    }
     types = {memory["type"] for memory in found["new_memories"]}
     assert not types & {"question", "problem", "learning"}
     assert found["conversation_summary"]["outcome"] == "ongoing"
@@ -51,17 +60,17 @@ async def test_an_introduction_with_a_technology_makes_facts_and_no_events() -> 
 
 async def test_occupation_and_town_in_one_clause() -> None:
     found = await answer(user("Tôi tên là Thanh, đang làm developer tại Hà Nội"))
-    assert found["profile"]["facts"]["personal"] == {
-        "name": "Thanh",
-        "occupation": "developer",
-        "location": "Hà Nội",
+    assert profile_of(found) == {
+        "facts.personal.name": "Thanh",
+        "facts.personal.occupation": "developer",
+        "facts.personal.location": "Hà Nội",
     }
 
 
 async def test_a_workplace_does_not_move_a_known_home() -> None:
     profile = {"facts": {"personal": {"location": "Trier"}}}
     found = await answer(user("I'm a nurse in Luxembourg."), profile=profile)
-    assert found["profile"]["facts"]["personal"] == {"occupation": "nurse"}
+    assert profile_of(found) == {"facts.personal.occupation": "nurse"}
 
 
 async def test_every_memory_names_its_source_and_its_entities() -> None:
@@ -72,7 +81,11 @@ async def test_every_memory_names_its_source_and_its_entities() -> None:
     assert memory["valid_from"] == "2026-03-02"
     assert "week of 2026-03-02" in memory["content"]
     assert all(tag == tag.lower() and " " not in tag for tag in memory["tags"])
-    assert found["profile"]["source_message_ids"] == ["m3"]
+    (change,) = found["profile_changes"]
+    assert (change["source_message_ids"], change["quote"]) == (
+        ["m3"],
+        "I moved to Ghent last week.",
+    )
 
 
 async def test_the_name_of_the_speaker_is_used() -> None:
@@ -103,7 +116,7 @@ async def test_a_date_behind_a_preposition_stays_in_place() -> None:
 async def test_composed_and_decomposed_text_read_alike(form: str) -> None:
     text = unicodedata.normalize(form, "Tôi tên là Đặng Thị Mỹ Duyên 🌸")  # type: ignore[arg-type]
     found = await answer(user(text))
-    assert found["profile"]["facts"]["personal"]["name"] == "Đặng Thị Mỹ Duyên"
+    assert profile_of(found) == {"facts.personal.name": "Đặng Thị Mỹ Duyên"}
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.offline_extractor.talk import answer, contents, user
+from tests.unit.offline_extractor.talk import answer, contents, profile_of, user
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,12 @@ async def test_a_restated_preference_confirms_the_known_one() -> None:
     found = await answer(user("I love figs"), known=[("preference", "User likes figs.")])
     assert found["new_memories"] == []
     assert found["updated_memories"] == [
-        {"id": "e1", "content": "User likes figs.", "source_message_ids": ["m1"]}
+        {
+            "id": "e1",
+            "content": "User likes figs.",
+            "source_message_ids": ["m1"],
+            "quote": "I love figs",
+        }
     ]
 
 
@@ -89,7 +94,7 @@ async def test_the_later_of_two_statements_counts() -> None:
     found = await answer(user("I live in Lisbon."), user("I just moved to Ghent!"))
     assert contents(found) == ["User moved to Ghent and lives in Ghent."]
     assert found["new_memories"][0]["source_message_ids"] == ["m2"]
-    assert found["profile"]["facts"]["personal"] == {"location": "Ghent"}
+    assert profile_of(found) == {"facts.personal.location": "Ghent"}
 
 
 async def test_one_thing_said_twice_is_one_memory() -> None:

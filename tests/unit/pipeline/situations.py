@@ -9,7 +9,14 @@ from uuid import UUID
 
 import numpy as np
 
-from hitherto_extraction.pipeline.answer import Answer, ClosedItem, NewItem, UpdatedItem
+from hitherto_extraction.pipeline.answer import (
+    Answer,
+    Cited,
+    ClosedItem,
+    ForgottenItem,
+    NewItem,
+    UpdatedItem,
+)
 from hitherto_extraction.pipeline.caps import ChangeAllowance, Changes
 from hitherto_extraction.pipeline.dedupe import Neighbour
 from hitherto_extraction.pipeline.evidence import Witnesses
@@ -21,6 +28,8 @@ from hitherto_extraction.storage.known_memories import CurrentMemory
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 EARLIER, LATER = NOON - timedelta(days=1), NOON + timedelta(days=1)
 LISBON, BERLIN = "Ana lives in Lisbon", "Ana lives in Berlin"
+SAID = "I left Lisbon for Berlin"
+"""What every message of a situation says, and every change quotes."""
 
 
 def new(index: int = 0, content: str = BERLIN, **changes: Any) -> NewItem:
@@ -42,16 +51,30 @@ def known(number: int = 1, content: str = LISBON, **changes: Any) -> CurrentMemo
     return CurrentMemory(**fields)
 
 
-def closed(number: int = 1, by: int | None = 0, **changes: Any) -> ClosedItem:
-    fields: dict[str, Any] = {"reason": "", "source_ids": None, **changes}
-    return ClosedItem(f"e{number}", by, **fields)
+def cited(item: str, *, source_ids: Sequence[str] | None = None, quote: str = SAID) -> Cited:
+    return Cited(item, None if source_ids is None else tuple(source_ids), quote)
 
 
-def update(number: int = 1, content: str | None = None, **changes: Any) -> UpdatedItem:
-    fields: dict[str, Any] = {
-        "importance": None, "confidence": None, "tags": (), "source_ids": None, **changes
-    }  # fmt: skip
-    return UpdatedItem(f"e{number}", content, **fields)
+def closed(number: int = 1, by: int | None = 0, reason: str = "", **evidence: Any) -> ClosedItem:
+    item = cited(f"contradicted_memories[{number - 1}]", **evidence)
+    return ClosedItem(item, f"e{number}", by, reason)
+
+
+def forgotten(number: int = 1, **evidence: Any) -> ForgottenItem:
+    return ForgottenItem(cited(f"forgotten_memories[{number - 1}]", **evidence), f"e{number}")
+
+
+def update(
+    number: int = 1,
+    content: str | None = None,
+    *,
+    source_ids: Sequence[str] | None = None,
+    quote: str = SAID,
+    **changes: Any,
+) -> UpdatedItem:
+    fields: dict[str, Any] = {"importance": None, "confidence": None, "tags": (), **changes}
+    item = cited(f"updated_memories[{number - 1}]", source_ids=source_ids, quote=quote)
+    return UpdatedItem(item, f"e{number}", content, **fields)
 
 
 def planned(
@@ -63,26 +86,22 @@ def planned(
     vectors: Sequence[Sequence[float]] = (),
     active_count: int = 100,
     status_changes: int = 0,
-    words: str = "I left Lisbon for Berlin",
-    ended: Sequence[CurrentMemory] = (),
+    words: str = "",
     **answer: Any,
 ) -> Plan:
-    """Plan a reply: `memories` are e1, e2… of the prompt, `near` what the first statement meets.
-
-    `ended` are those that e1 has replaced.
-    """
+    """Plan a reply: `memories` are e1, e2… of the prompt, `near` what the first statement meets."""
     return make_plan(
         Situation(
             answer=Answer(**answer),
             witnesses=Witnesses(
                 "talk",
                 {
-                    f"m{n}": StoredMessage(n, f"c{n}", role, "", f"{words} {n}", said_at)
+                    f"m{n}": StoredMessage(n, f"c{n}", role, "", f"{SAID}. {words} #{n}", said_at)
                     for n, role in enumerate(roles, 1)
                 },
             ),
             local_memories={f"e{m.memory_id.int}": m.memory_id for m in memories},
-            known={m.memory_id: m for m in [*memories, *near, *ended]},
+            known={m.memory_id: m for m in [*memories, *near]},
             neighbours={
                 0: [
                     Neighbour(
@@ -99,10 +118,14 @@ def planned(
             vectors={i: np.array(v, dtype=np.float32) for i, v in enumerate(vectors)},
             threshold=0.85,
             room=ChangeAllowance(active_count, job=Changes(closed=status_changes), daily=100),
-            ended_by={UUID(int=1): {m.memory_id: UUID(int=1) for m in ended}},
         )
     )
 
 
 def untouched(plan: Plan) -> bool:
     return not (plan.rewrites or plan.closures or plan.sources or plan.confirmed)
+
+
+def reasons(plan: Plan) -> list[str]:
+    """Why changes of the reply are not made."""
+    return [each.reason for each in plan.refusals]

@@ -6,14 +6,16 @@ faults.md rows 26, 28, 30, 31, 45.
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
-from hitherto_extraction.pipeline.answer import Answer, UnusableAnswer
+from hitherto_extraction.pipeline.answer import Answer, Cited
 from hitherto_extraction.pipeline.answer_parsing import KEYS, MAX_ITEMS, read_answer
 from hitherto_extraction.pipeline.free_json import fits_struct
+from hitherto_extraction.provider.reply_text import UnusableAnswer
 from tests.scripted_model import CONTENT_FAULTS
 
 
@@ -56,7 +58,7 @@ def test_row_26_other_shapes_that_say_nothing(text: str) -> None:
 
 def test_row_26_a_list_that_is_empty_is_an_answer() -> None:
     assert answered(new_memories=[]) == Answer(
-        new=[], updated=[], contradicted=[], achieved=[], dropped=0
+        new=[], updated=[], contradicted=[], achieved=[], forgotten=[], profile=[]
     )
 
 
@@ -86,6 +88,9 @@ UNUSABLE: list[dict[str, Any]] = [
     {"profile": {"preferences": ["tea"], "source_message_ids": ["m1"]}},
     {"profile": {"summary": " ", "facts": {}, "source_message_ids": ["m1"]}},
     {"profile": {"facts": {"personal": {"name": None}}}},
+    {"profile_changes": [{"path": "shoe_size", "value": 40}, {"path": "summary"}, "tea"]},
+    {"profile_changes": {"path": "summary", "value": "Likes tea"}},
+    {"forgotten_memories": ["e1", {"memory": "e1"}]},
     {"new_memories": [], "conversation_summary": {"title": 7, "key_topics": {"a": 1}}},
     {"conversation_summary": {"title": "", "key_topics": []}},
     {"new_memories": [{"entities": [{"name": "Anna", "type": "person"}]}]},
@@ -133,7 +138,7 @@ def test_one_wrong_key_does_not_cost_the_others() -> None:
         conversation_summary="it went well",
     )
     assert len(found.new) == 1
-    assert (found.profile, found.summary, found.dropped) == (None, None, 3)
+    assert (found.profile, found.summary, found.dropped) == ([], None, 3)
 
 
 @pytest.mark.parametrize(
@@ -288,7 +293,7 @@ def test_row_45_nul_and_lone_surrogates_are_stripped_everywhere() -> None:
     assert found.new[0].content == "Anna likes tea 😀"
     assert found.new[0].tags == ("tea",)
     assert found.new[0].context == {"k": "v"}
-    assert found.profile == {"summary": "ab"}
+    assert [(each.path, each.value) for each in found.profile] == [(("summary",), "ab")]
     assert found.summary == {"title": "t"}
 
 
@@ -316,7 +321,7 @@ def test_row_31_deep_nesting_is_cut_and_size_is_bounded() -> None:
     )
     assert [fits_struct(new.context) for new in found.new] == [True, True]
     assert found.new[1].context == {}
-    assert json.dumps(found.profile).count("{") <= 18
+    assert len(found.profile) <= 1
 
 
 @pytest.mark.parametrize("kind", ["question", "problem", "learning"])
@@ -415,12 +420,131 @@ def test_sources_that_are_absent_differ_from_sources_that_do_not_exist(
     found = answered(
         contradicted_memories=[{"id": "e1", **given}], profile={"summary": "a", **given}
     )
-    assert found.contradicted[0].source_ids == kept
-    assert found.profile_source_ids == kept
+    assert found.contradicted[0].cited.source_ids == kept
+    assert [each.cited.source_ids for each in found.profile] == [kept]
     assert found.dropped == 2 * dropped
+
+
+def test_every_change_keeps_what_it_cites_and_its_place_in_the_reply() -> None:
+    cited = {"source_message_ids": ["[M2]"], "quote": " as I said "}
+    found = answered(
+        updated_memories=[{"id": "e999", "content": "x"}, {"id": "[e1]", "content": "x", **cited}],
+        contradicted_memories=[{"id": "E2", **cited}],
+        achieved_goals=[{"id": "e3", **cited}],
+        forgotten_memories=[{"id": "e3", **cited}],
+        profile_changes=[{"path": "summary", "value": "x", **cited}],
+    )
+    changes: list[Any] = [
+        *found.updated, *found.contradicted, *found.achieved, *found.forgotten, *found.profile
+    ]  # fmt: skip
+    assert [each.cited for each in changes] == [
+        Cited(item, ("m2",), "as I said")
+        for item in (
+            "updated_memories[1]",
+            "contradicted_memories[0]",
+            "achieved_goals[0]",
+            "forgotten_memories[0]",
+            "profile_changes[0]",
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "read_as"),
+    [
+        ("summary", "Likes tea", ("summary",)),
+        ("current_projects", ["boat"], ("current_projects",)),
+        ("preferences.tone", "dry", ("preferences", "tone")),
+        ("preferences.units.of.length", "m", ("preferences", "units.of.length")),
+        ("facts.personal.name", "Ana", ("facts", "personal", "name")),
+        ("facts.personal.e.mail", "a@b.c", ("facts", "personal", "e.mail")),
+        ("metadata.height", 1.7, ("metadata", "height")),
+        ("metadata.vip", True, ("metadata", "vip")),
+    ],
+)
+def test_a_profile_change_names_a_path(path: str, value: Any, read_as: tuple[str, ...]) -> None:
+    (change,) = answered(profile_changes=[{"path": path, "value": value}]).profile
+    assert (change.path, change.value, change.ended) == (read_as, value, False)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("preferences", "dry"),
+        ("facts", {"a": 1}),
+        ("summary.title", "x"),
+        ("access_level", "board"),
+        ("department.name", "board"),
+        ("facts.personal.", "x"),
+        ("facts.personal.name", ""),
+        ("facts.personal.name", {"first": "Ana"}),
+        (7, "x"),
+    ],
+)
+def test_row_31_a_change_of_another_form_is_dropped(path: Any, value: Any) -> None:
+    odd = {"path": path, "value": value}
+    found = answered(new_memories=[item()], profile_changes=[odd])
+    assert (found.profile, found.dropped) == ([], 1)
+
+
+def test_what_ended_needs_no_value() -> None:
+    (change,) = answered(profile_changes=[{"path": "preferences.tone", "ended": True}]).profile
+    assert (change.path, change.value, change.ended) == (("preferences", "tone"), None, True)
+
+
+def test_row_85_a_profile_of_earlier_prompts_is_read_value_by_value() -> None:
+    pairs = [{"key": "units", "value": "metric"}, {"key": "clock", "value": "24 hours"}]
+    found = answered(new_memories=[], profile={"preferences": pairs, "current_projects": ["boat"]})
+    assert {each.path: each.value for each in found.profile} == {
+        ("current_projects",): ["boat"],
+        ("preferences", "units"): "metric",
+        ("preferences", "clock"): "24 hours",
+    }
+    assert all(each.in_own_words for each in found.profile)
+    assert found.dropped == 0
+
+
+@pytest.mark.parametrize(("given", "kept"), [("[e2]", "e2"), ("E2", "e2"), ("e9", None), (7, None)])
+def test_a_statement_may_be_the_same_as_a_memory_shown(given: Any, kept: str | None) -> None:
+    (new,) = answered(new_memories=[item(same_as=given)]).new
+    assert new.same_as == kept
+
+
+@pytest.mark.parametrize("zone", ["Asia/Tokyo", "America/Los_Angeles", "UTC"])
+@pytest.mark.parametrize(
+    ("said", "first", "after"),
+    [
+        ("2026", (2026, 1, 1), (2027, 1, 1)),
+        ("2026-12", (2026, 12, 1), (2027, 1, 1)),
+        ("2026-02", (2026, 2, 1), (2026, 3, 1)),
+        ("2026-02-28", (2026, 2, 28), (2026, 3, 1)),
+    ],
+)
+def test_a_year_a_month_or_a_day_is_one_of_the_persons_zone(
+    zone: str, said: str, first: tuple[int, int, int], after: tuple[int, int, int]
+) -> None:
+    """It begins with its first moment there, and what expires with it does so at its end."""
+    reply = json.dumps({"new_memories": [item(valid_from=said, expires_at=said)]})
+    (new,) = read_answer(reply, messages=["m1"], memories=[], zone=ZoneInfo(zone)).new
+    assert new.valid_from == datetime(*first, tzinfo=ZoneInfo(zone))
+    assert new.expires_at == datetime(*after, tzinfo=ZoneInfo(zone))
+    assert new.valid_from.utcoffset() == timedelta(0)
 
 
 def test_an_update_that_says_nothing_is_dropped() -> None:
     found = answered(updated_memories=[{"id": "e1"}, {"id": "e2", "importance": 3}])
     assert [(update.memory, update.importance) for update in found.updated] == [("e2", 1.0)]
     assert found.dropped == 2
+
+
+@pytest.mark.parametrize(
+    "preferences",
+    [[{"key": "tea", "value": "green"}], {"tea": "green"}],
+    ids=["pairs", "object"],
+)
+def test_row_85_a_profile_that_has_only_preferences_is_read(preferences: Any) -> None:
+    answer = answered(profile={"preferences": preferences, "source_message_ids": ["m1"]})
+
+    assert [(item.path, item.value) for item in answer.profile] == [
+        (("preferences", "tea"), "green")
+    ]

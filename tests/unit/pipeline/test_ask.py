@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 
 import pytest
@@ -16,7 +17,12 @@ from hitherto_extraction.provider.protocol import (
     PromptMessage,
 )
 from hitherto_extraction.storage.conversations import StoredMessage
-from hitherto_shared.model_api import ModelMisbehaved
+from hitherto_shared.model_api import (
+    ContentRefused,
+    ModelMisbehaved,
+    ModelRefused,
+    PromptTooLong,
+)
 from tests.scripted_model import CONTENT_FAULTS
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -26,9 +32,9 @@ NOTHING = '{"new_memories": []}'
 class Answers(ChatModel):
     """Gives one prepared text after another."""
 
-    def __init__(self, *texts: str, truncated: bool = False) -> None:
+    def __init__(self, *texts: str, **flags: bool) -> None:
         self._texts = list(texts)
-        self._truncated = truncated
+        self._flags = flags
         self.prompts: list[Prompt] = []
 
     @property
@@ -41,7 +47,7 @@ class Answers(ChatModel):
 
     async def complete(self, prompt: Prompt) -> Completion:
         self.prompts.append(prompt)
-        return Completion(self._texts.pop(0), "prepared", 1, 100, 20, self._truncated)
+        return Completion(self._texts.pop(0), "prepared", 1, 100, 20, **self._flags)
 
     async def close(self) -> None:
         pass
@@ -58,7 +64,10 @@ async def test_an_answer_at_once_is_one_call() -> None:
     assert (reply.calls, reply.input_tokens, reply.output_tokens) == (1, 100, 20)
 
 
-@pytest.mark.parametrize("garbage", CONTENT_FAULTS.values(), ids=CONTENT_FAULTS)
+GARBAGE = {name: text for name, text in CONTENT_FAULTS.items() if name != "truncated_json"}
+
+
+@pytest.mark.parametrize("garbage", GARBAGE.values(), ids=GARBAGE)
 async def test_row_26_garbage_is_asked_for_once_more_and_paid_twice(garbage: str) -> None:
     chat = Answers(garbage, NOTHING)
     reply = await ask(chat, prompt())
@@ -74,7 +83,7 @@ async def test_row_26_garbage_is_asked_for_once_more_and_paid_twice(garbage: str
 async def test_row_26_garbage_twice_is_a_failed_attempt(garbage: str) -> None:
     chat = Answers(*[garbage] * ASKS)
     with pytest.raises(ModelMisbehaved):
-        await ask(chat, prompt())
+        await ask(chat, prompt(1))
     assert len(chat.prompts) == ASKS
 
 
@@ -89,6 +98,58 @@ async def test_row_27_a_cut_off_reply_is_too_much_and_says_what_it_cost(text: st
     with pytest.raises(TooMuch) as raised:
         await ask(Answers(text, truncated=True), prompt())
     assert [c.input_tokens for c in raised.value.spent] == [100]
+
+
+async def test_row_80_json_that_ends_inside_is_too_much_whatever_the_server_says() -> None:
+    with pytest.raises(TooMuch):
+        await ask(Answers(CONTENT_FAULTS["truncated_json"]), prompt())
+    with pytest.raises(ModelMisbehaved, match="MEMORY_EXTRACTION_MAX_TOKENS"):
+        await ask(Answers(*[CONTENT_FAULTS["truncated_json"]] * 2), prompt(1))
+
+
+@pytest.mark.parametrize("flag", ["filtered", "unread"])
+async def test_a_prompt_that_was_declined_or_cut_is_divided(flag: str) -> None:
+    with pytest.raises(TooMuch) as raised:
+        await ask(Answers(NOTHING, **{flag: True}), prompt())
+    assert [c.input_tokens for c in raised.value.spent] == [100]
+
+
+async def test_a_single_message_that_is_declined_is_skipped_and_counted() -> None:
+    reply = await ask(Answers("", filtered=True), prompt(1))
+    assert (reply.answer.new, reply.answer.dropped, reply.calls) == ((), 1, 1)
+
+
+async def test_a_single_message_that_was_cut_is_used_as_far_as_it_goes() -> None:
+    assert (await ask(Answers(NOTHING, unread=True), prompt(1))).answer.new == []
+
+
+@pytest.mark.parametrize("refusal", [ModelRefused, PromptTooLong, ContentRefused])
+async def test_a_prompt_that_is_refused_while_others_pass_is_divided(
+    refusal: type[ModelRefused],
+) -> None:
+    class Refusing(Answers):
+        async def complete(self, prompt: Prompt) -> Completion:
+            error = refusal("no")
+            error.spent = [await super().complete(prompt)]
+            raise error
+
+    with pytest.raises(TooMuch) as raised:
+        await ask(Refusing(NOTHING), prompt())
+    assert [c.input_tokens for c in raised.value.spent] == [100]
+    if refusal is ContentRefused:
+        assert (await ask(Refusing(NOTHING), prompt(1))).answer.dropped == 1
+    else:
+        with pytest.raises(refusal):
+            await ask(Refusing(NOTHING), prompt(1))
+
+
+async def test_a_placeholder_is_no_memory() -> None:
+    junk = [{"type": "fact", "content": text} for text in ("string", "...", "<statement>")]
+    told = {"type": "fact", "content": "The user says hi"}
+    said = json.dumps({"new_memories": [*junk, told]})
+    reply = await ask(Answers(said), prompt())
+    assert [item.content for item in reply.answer.new] == ["The user says hi"]
+    assert reply.answer.dropped == 3
 
 
 async def test_row_27_one_message_cannot_be_halved_and_what_is_usable_counts() -> None:

@@ -1,15 +1,46 @@
-"""How much one job may change (faults 29)."""
+"""How much one job and one day may change (faults.md row 29)."""
 
 from __future__ import annotations
 
 import pytest
 
-from hitherto_extraction.pipeline.caps import allowed_changes
+from hitherto_extraction.pipeline.caps import ChangeAllowance, Changes, allowed_changes
 
 
 @pytest.mark.parametrize(
-    ("active", "allowed"),
-    [(0, 3), (14, 3), (15, 3), (19, 3), (20, 4), (24, 4), (49, 9), (50, 10), (1_000, 10)],
+    ("active", "allowed"), [(0, 5), (23, 5), (24, 6), (79, 19), (80, 20), (1_000, 20)]
 )
-def test_a_fifth_of_the_active_between_three_and_ten(active: int, allowed: int) -> None:
+def test_a_quarter_of_the_active_between_five_and_twenty(active: int, allowed: int) -> None:
     assert allowed_changes(active) == allowed
+
+
+@pytest.mark.parametrize(
+    ("wanted", "job", "day", "why"),
+    [
+        (0, 99, 99, None),
+        (5, 0, 0, None),
+        (6, 0, 0, "refused_over_cap"),
+        (3, 2, 2, None),
+        (4, 2, 2, "refused_over_cap"),
+        (5, 0, 15, None),
+        (5, 0, 16, "refused_over_daily_cap"),
+    ],
+)
+def test_what_a_job_and_a_day_may_change(wanted: int, job: int, day: int, why: str | None) -> None:
+    room = ChangeAllowance(10, job=Changes(closed=job), day=Changes(updated=day))
+    assert room.refuses(wanted) == why
+
+
+def test_endings_and_updates_have_a_limit_each() -> None:
+    """A move with a new job and a goal reached is many true changes at once."""
+    room = ChangeAllowance(10)
+    assert room.refuses(5, 5) is None
+    assert room.refuses(6, 0) == room.refuses(0, 6) == "refused_over_cap"
+    assert ChangeAllowance(10, job=Changes(updated=3)).refuses(5, 2) is None
+    assert ChangeAllowance(10, job=Changes(updated=3)).refuses(5, 3) == "refused_over_cap"
+
+
+def test_many_memories_allow_more_a_day() -> None:
+    room = ChangeAllowance(400, day=Changes(closed=60, updated=40))
+    assert room.refuses(15) is None
+    assert room.refuses(16) == "refused_over_daily_cap"

@@ -1,4 +1,4 @@
-"""Who said it and when (contract "Trust"; faults.md row 67)."""
+"""Who said it and when, and which words bear a change (contract "Trust"; rows 67 and 71)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from hitherto_extraction.pipeline.evidence import MAX_SOURCE_TEXT, Witnesses
+from hitherto_extraction.pipeline.answer import Cited
+from hitherto_extraction.pipeline.evidence import MAX_SOURCE_TEXT, Evidence, Witnesses
 from hitherto_extraction.storage.conversations import StoredMessage
 from hitherto_shared.models import SourceRef
 
@@ -57,27 +58,57 @@ def test_origin_of_a_new_memory(
     assert found.trusted == (origin == "user")
 
 
+def changed(roles: list[str], named: list[str] | None, quote: str) -> Evidence | str:
+    return heard(*roles).for_change(Cited("x", None if named is None else tuple(named), quote))
+
+
 @pytest.mark.parametrize(
     ("roles", "named", "origin"),
     [
         (["assistant", "user"], None, "user"),
         (["assistant", "user"], ["m1"], "assistant"),
         (["assistant", "user"], ["m2"], "user"),
-        (["assistant", "tool"], None, "tool"),
-        (["system"], None, "tool"),
+        # Of several with the same words, the user's.
+        (["assistant", "user"], ["m1", "m2"], "user"),
+        (["assistant", "tool"], None, "assistant"),
     ],
 )
-def test_origin_of_a_change(roles: list[str], named: list[str] | None, origin: str) -> None:
-    found = heard(*roles).for_change(named)
-    assert found is not None
-    assert found.origin == origin
-
-
-@pytest.mark.parametrize("named", [[], ["m3"], ["m9"]])
-def test_row_71_whoever_names_no_message_that_may_speak_has_no_evidence_of_a_change(
-    named: list[str],
+def test_origin_of_a_change_is_that_of_the_message_quoted(
+    roles: list[str], named: list[str] | None, origin: str
 ) -> None:
-    assert heard("assistant", "user", "system").for_change(named) is None
+    found = changed(roles, named, "wor")
+    assert isinstance(found, Evidence)
+    assert found.origin == origin
+    assert found.quoted == SourceRef("talk", f"c{roles.index(origin) + 1}")
+    assert found.quote == "wor"
+
+
+def test_row_71_an_assistants_words_bear_nothing_for_a_user_who_is_cited_too() -> None:
+    found = changed(["user", "assistant"], ["m1", "m2"], "words 2")
+    assert isinstance(found, Evidence)
+    assert (found.origin, found.trusted) == ("assistant", False)
+
+
+@pytest.mark.parametrize(
+    ("named", "quote", "why"),
+    [
+        ([], "words 2", "refused_without_source"),
+        (["m3"], "words 3", "refused_without_source"),
+        (["m9"], "words 2", "refused_without_source"),
+        (["m2"], "", "refused_without_quote"),
+        (None, "", "refused_without_quote"),
+        (["m2"], "words 1", "refused_quote"),
+        (["m2"], "other words entirely", "refused_quote"),
+        (["m2"], "wo", "refused_quote"),
+        # Nobody is cited: only the user's words are searched.
+        (None, "words 1", "refused_quote"),
+        (None, "words 3", "refused_quote"),
+    ],
+)
+def test_row_71_without_a_genuine_quote_there_is_no_evidence(
+    named: list[str] | None, quote: str, why: str
+) -> None:
+    assert changed(["assistant", "user", "system"], named, quote) == why
 
 
 def test_sources_are_the_callers_ids_of_what_was_named() -> None:
@@ -96,3 +127,15 @@ def test_unnamed_evidence_has_a_time_and_no_source() -> None:
 def test_source_text_is_bounded() -> None:
     long = StoredMessage(1, "c1", "user", "", "x" * 10_000, NOON)
     assert len(Witnesses("talk", {"m1": long}).for_new(["m1"], None).text) == MAX_SOURCE_TEXT
+
+
+def test_a_message_means_yesterday_in_the_persons_zone() -> None:
+    late = StoredMessage(1, "c1", "user", "", "words", datetime(2026, 3, 2, 23, 30, tzinfo=UTC))
+    for zone, day in (("UTC", 2), ("Asia/Tokyo", 3), ("Not/AZone", 2)):
+        (said,) = Witnesses("talk", {"m1": late}, zone).for_new(["m1"], None).days
+        assert said.day == day
+
+
+def test_a_day_at_the_end_of_the_calendar_is_no_fault() -> None:
+    end = StoredMessage(1, "c1", "user", "", "words", datetime(9999, 12, 31, 23, tzinfo=UTC))
+    assert Witnesses("talk", {"m1": end}, "Asia/Tokyo").for_new(["m1"], None).days

@@ -25,10 +25,13 @@ from tests.unit.pipeline.situations import (
     LATER,
     LISBON,
     NOON,
+    SAID,
     closed,
+    forgotten,
     known,
     new,
     planned,
+    reasons,
     untouched,
     update,
 )
@@ -58,20 +61,19 @@ def test_validity_begins_when_it_was_said_or_before(
 
 
 @pytest.mark.parametrize(
-    ("second", "vectors", "count"),
+    ("second", "kind", "count"),
     [
-        ("ana lives in Berlin!", [], 1),  # the same words need no vector
-        ("Ana currently lives in Berlin", [[1, 0], [1, 0]], 1),
-        ("Ana currently lives in Berlin", [], 2),
-        ("Ana currently lives in Berlin", [[1, 0], [0, 1]], 2),
-        ("Ana lives in Munich", [[1, 0], [1, 0]], 2),
+        ("ana lives in Berlin!", "fact", 1),
+        (BERLIN, "context", 1),
+        (BERLIN, "personal", 2),
+        ("Ana currently lives in Berlin", "fact", 2),
+        ("Ana lives in Munich", "fact", 2),
     ],
 )
-def test_b11_a_statement_twice_in_one_reply_is_one_memory(
-    second: str, vectors: list[list[float]], count: int
-) -> None:
-    plan = planned(new=[new(0, BERLIN), new(1, second, source_ids=("m2",))], vectors=vectors)
-    assert len(plan.creations) == count
+def test_b11_equal_words_in_one_reply_are_one_memory(second: str, kind: str, count: int) -> None:
+    other = new(1, second, type=kind, source_ids=("m2",))
+    plan = planned(new=[new(0, BERLIN), other], vectors=[[1, 0], [1, 0]])
+    assert (len(plan.creations), plan.repeated) == (count, 2 - count)
     assert {source.message_id for _, source in plan.sources} == {"c1", "c2"}
 
 
@@ -87,16 +89,41 @@ def test_row_67_in_one_reply_the_users_words_take_over_the_assistants() -> None:
     }
 
 
-def test_identity_a_repeated_statement_updates_what_is_known() -> None:
-    before = known(content="Ana lives in Berlin now", importance=0.4)
+def test_identity_a_repetition_confirms_and_never_rewords() -> None:
+    before = known(content=f"{BERLIN}.", importance=0.4)
     plan = planned(near=[before], new=[new(importance=0.7, tags=("home",))])
     (change,) = plan.rewrites
     assert not plan.creations
-    assert change.before == before
     assert (change.after.memory_id, change.after.version) == (before.memory_id, 2)
-    assert (change.after.content, change.after.importance) == (BERLIN, 0.7)
-    assert (change.action, change.vector_of) == ("merged", ("new", 0))
+    assert (change.after.content, change.after.importance) == (f"{BERLIN}.", 0.7)
+    assert (change.action, change.vector_of) == ("merged", None)
+    assert plan.confirmed == {before.memory_id: LATER}
     assert plan.sources == [(before.memory_id, SourceRef("talk", "c1"))]
+
+
+def test_a_text_with_diacritics_wins_over_one_without() -> None:
+    plain, marked = "Linh bi di ung tom", "Linh bị dị ứng tôm"
+    (change,) = planned(near=[known(content=plain)], new=[new(content=marked)]).rewrites
+    assert (change.after.content, change.vector_of) == (marked, ("new", 0))
+    assert planned(near=[known(content=marked)], new=[new(content=plain)]).rewrites == []
+
+
+def test_row_75_the_model_may_say_that_it_is_the_same() -> None:
+    before = known(content="Ana is allergic to aubergine")
+    said = new(content="Ana cannot eat eggplant", same_as="e1")
+    plan = planned(before, near=[before], new=[said])
+    assert (plan.creations, plan.rewrites) == ([], [])
+    assert plan.confirmed == {before.memory_id: LATER}
+    assert plan.sources == [(before.memory_id, SourceRef("talk", "c1"))]
+    # Roll-back of the first source leaves the words of this one.
+    (stated,) = plan.said
+    assert (stated.said["content"], stated.said["repeats"]) == (said.content, True)
+
+
+@pytest.mark.parametrize("status", ["forgotten", "contradicted"])
+def test_the_same_as_what_is_not_current_is_a_memory_of_its_own(status: str) -> None:
+    plan = planned(known(status=status), new=[new(content="Ana has a cat", same_as="e1")])
+    assert [made.item.content for made in plan.creations] == ["Ana has a cat"]
 
 
 def test_identity_the_same_words_add_a_source_and_no_version() -> None:
@@ -107,19 +134,10 @@ def test_identity_the_same_words_add_a_source_and_no_version() -> None:
     assert plan.sources == [(before.memory_id, SourceRef("talk", "c1"))]
 
 
-def test_row_38_older_words_never_replace_newer_ones() -> None:
-    before = known(content="Ana lives in Berlin now")
-    plan = planned(near=[before], new=[new(tags=("home",))], said_at=EARLIER)
-    (change,) = plan.rewrites
-    assert (change.after.content, change.after.said_at) == (before.content, NOON)
-    assert change.vector_of is None
-    assert plan.sources
-
-
 def test_row_67_an_assistant_only_adds_its_source_to_what_the_user_said() -> None:
-    before = known(content="Ana lives in Berlin now")
+    before = known(content=BERLIN)
     plan = planned(near=[before], new=[new(importance=1.0, source_ids=("m2",))])
-    assert (plan.creations, plan.rewrites) == ([], [])
+    assert (plan.creations, plan.rewrites, plan.confirmed) == ([], [], {})
     assert plan.sources == [(before.memory_id, SourceRef("talk", "c2"))]
 
 
@@ -156,8 +174,27 @@ def test_forgotten_stays_forgotten(said_at: datetime, source: str) -> None:
     assert plan.forgotten_again == 1
 
 
+@pytest.mark.parametrize(
+    ("said_at", "source", "cosine", "kept"),
+    [
+        (EARLIER, "m1", 0.95, True),
+        (LATER, "m2", 0.95, True),
+        (LATER, "m1", 0.95, False),
+        (EARLIER, "m1", 0.5, False),
+    ],
+)
+def test_row_34_the_same_in_other_words_stays_forgotten_too(
+    said_at: datetime, source: str, cosine: float, kept: bool
+) -> None:
+    gone = known(content="Ana has her home in Berlin", status="forgotten")
+    said = new(source_ids=(source,))
+    plan = planned(near=[gone], new=[said], said_at=said_at, cosine=cosine)
+    assert (plan.forgotten_again, len(plan.creations)) == (kept, not kept)
+    assert reasons(plan) == ["kept_forgotten"] * kept
+
+
 def test_what_the_user_says_again_later_returns_under_its_id() -> None:
-    gone = known(content="Ana lives in Berlin now", status="forgotten", importance=0.9)
+    gone = known(content="ana lives in berlin.", status="forgotten", importance=0.9)
     plan = planned(near=[gone], new=[new()])
     (change,) = plan.rewrites
     assert (change.action, change.after.status) == ("restored", "active")
@@ -166,55 +203,93 @@ def test_what_the_user_says_again_later_returns_under_its_id() -> None:
     assert plan.creations == []
 
 
-def test_a_contradiction_by_what_stays_forgotten_is_dropped() -> None:
+def test_what_stays_forgotten_replaces_nothing() -> None:
     gone = known(2, content=BERLIN, status="forgotten")
     plan = planned(known(1), near=[gone], new=[new(source_ids=("m2",))], contradicted=[closed()])
-    assert untouched(plan)
-    assert plan.dropped == 1
+    (closure,) = plan.closures
+    assert (closure.before.content, closure.superseded_by) == (LISBON, None)
+    assert (plan.creations, plan.forgotten_again) == ([], 1)
 
 
 # --- updates -------------------------------------------------------------------------------------
 
+ALFAMA = "Ana lives in Lisbon, in the Alfama quarter"
 
-def test_an_update_makes_the_next_version() -> None:
+
+def test_an_update_is_the_next_version() -> None:
     before = known(tags=["home"])
-    plan = planned(
-        before,
-        updated=[
-            update(content="Ana lives in Lisbon, Alfama", tags=("alfama",), source_ids=("m1",))
-        ],
-        words="Alfama",
-    )
+    wanted = update(content=ALFAMA, tags=("alfama",), source_ids=("m1",))
+    plan = planned(before, updated=[wanted])
     (change,) = plan.rewrites
-    assert (change.after.version, change.after.content) == (2, "Ana lives in Lisbon, Alfama")
+    assert (change.after.version, change.after.content) == (2, ALFAMA)
     assert change.after.tags == ("home", "alfama")
     assert (change.action, change.vector_of) == ("updated", ("updated", 0))
-    assert plan.sources == [(before.memory_id, SourceRef("talk", "c1"))]
+    said = SourceRef("talk", "c1")
+    assert set(plan.sources) == {(before.memory_id, said)}
+    assert plan.quotes == {(before.memory_id, said): SAID}
 
 
 def test_row_38_an_update_by_older_evidence_only_adds_sources() -> None:
     before = known()
-    plan = planned(
-        before,
-        updated=[update(content="Ana lives in Alfama, Lisbon", source_ids=("m1",))],
-        said_at=EARLIER,
-        words="Alfama",
-    )
+    plan = planned(before, updated=[update(content=ALFAMA)], said_at=EARLIER)
     assert plan.rewrites == []
-    assert plan.sources == [(before.memory_id, SourceRef("talk", "c1"))]
-
-
-@pytest.mark.parametrize("words", ["first", "hijacked", "Ben is an admin", "用户喜欢茶"])
-def test_row_28_an_update_to_another_statement_is_dropped(words: str) -> None:
-    plan = planned(known(), updated=[update(content=words, source_ids=("m1",))])
-    assert untouched(plan)
-    assert plan.dropped == 1
+    assert {memory_id for memory_id, _ in plan.sources} == {before.memory_id}
 
 
 def test_an_update_that_changes_nothing_confirms() -> None:
-    plan = planned(known(), updated=[update(content=LISBON, importance=0.5)])
-    assert plan.rewrites == []
+    plan = planned(known(), updated=[update(content=f"{LISBON}.", importance=0.5)])
+    assert (plan.rewrites, plan.refusals) == ([], [])
     assert plan.confirmed == {UUID(int=1): LATER}
+
+
+@pytest.mark.parametrize(
+    ("quote", "sources", "why"),
+    [
+        ("", ("m1",), "refused_without_quote"),
+        ("I never said this", ("m1",), "refused_quote"),
+        ("I", ("m1",), "refused_quote"),
+        (SAID, (), "refused_without_source"),
+    ],
+)
+def test_row_71_without_a_genuine_quote_both_wordings_stand(
+    quote: str, sources: tuple[str, ...], why: str
+) -> None:
+    before = known()
+    plan = planned(before, updated=[update(content=ALFAMA, source_ids=sources, quote=quote)])
+    assert (plan.rewrites, plan.closures, reasons(plan)) == ([], [], [why])
+    (refusal,) = plan.refusals
+    assert (refusal.item, refusal.memory_id) == ("updated_memories[0]", before.memory_id)
+    assert ALFAMA not in refusal.subject
+
+
+def test_row_71_the_words_of_a_refused_update_stand_beside_what_they_may_replace() -> None:
+    before = known(tags=["home"])
+    plan = planned(before, updated=[update(content=ALFAMA, source_ids=("m1",), quote="no such")])
+    (made,) = plan.creations
+    assert (made.item.content, made.item.type, made.item.tags) == (ALFAMA, "fact", ("home",))
+    assert (made.status, made.item.confidence) == ("active", "low")
+    assert made.may_replace == (before.memory_id,)
+    assert made.challenges == ()
+
+
+def test_row_71_a_number_that_nobody_said_makes_no_version() -> None:
+    plan = planned(known(), updated=[update(content=f"{LISBON}, at number 87")])
+    assert (plan.rewrites, reasons(plan)) == ([], ["refused_digits"])
+    assert [made.may_replace for made in plan.creations] == [(UUID(int=1),)]
+
+
+@pytest.mark.parametrize(("wanted", "becomes"), [(1.0, 0.7), (0.6, 0.6), (0.0, 0.3), (0.4, 0.4)])
+def test_row_71_importance_moves_by_steps(wanted: float, becomes: float) -> None:
+    (change,) = planned(known(importance=0.5), updated=[update(importance=wanted)]).rewrites
+    assert change.after.importance == pytest.approx(becomes)
+
+
+def test_updates_over_the_cap_stand_beside() -> None:
+    memories = [known(n, f"Ana owns boat {n}") for n in range(1, 7)]
+    changes = [update(n, f"Ana owns the fast boat {n}") for n in range(1, 7)]
+    plan = planned(*memories, updated=changes, active_count=6)
+    assert (plan.rewrites, reasons(plan)) == ([], ["refused_over_cap"] * 6)
+    assert [made.may_replace for made in plan.creations] == [(m.memory_id,) for m in memories]
 
 
 @pytest.mark.parametrize(
@@ -223,24 +298,44 @@ def test_an_update_that_changes_nothing_confirms() -> None:
         (None, "user", True),
         (("m1",), "user", True),
         (("m2",), "user", False),
-        (("m1", "m2"), "user", False),
+        # Of two messages with the words, the user's counts.
+        (("m1", "m2"), "user", True),
         ((), "user", False),
         (("m2",), "assistant", True),
         (("m2",), "operator", False),
     ],
 )
-@pytest.mark.parametrize("how", ["updated", "contradicted", "achieved"])
+@pytest.mark.parametrize("how", ["updated", "contradicted", "achieved", "forgotten"])
 def test_row_67_trust_decides_what_may_change(
     how: str, sources: tuple[str, ...] | None, origin: str, allowed: bool
 ) -> None:
     before = known(type="goal", origin=origin)
-    item: Any = (
-        update(content="Ana lives in Lisbon, Alfama", source_ids=sources)
-        if how == "updated"
-        else closed(by=None, source_ids=sources)
-    )
-    answer: dict[str, Any] = {how: [item]}
-    words = "Alfama" if how == "updated" else "I left Lisbon"
-    plan = planned(before, words=words, **answer)
+    item: Any
+    if how == "updated":
+        item = update(content=ALFAMA, source_ids=sources)
+    elif how == "forgotten":
+        item = forgotten(source_ids=sources)
+        # Only a user asks to forget, even what the assistant said.
+        allowed = allowed and sources != ("m2",)
+    else:
+        item = closed(by=None, source_ids=sources)
+    plan = planned(before, **{how: [item]})
     assert bool(plan.rewrites or plan.closures) == allowed
-    assert plan.dropped == (not allowed)
+    assert len(plan.refusals) == (not allowed)
+
+
+def test_what_the_user_asks_to_forget_is_forgotten() -> None:
+    before = known()
+    plan = planned(before, forgotten=[forgotten()])
+    (change,) = plan.rewrites
+    assert (change.action, change.after.status, change.after.version) == (
+        "forgotten",
+        "forgotten",
+        2,
+    )
+    assert change.after.content == LISBON
+
+
+def test_row_38_a_request_to_forget_from_before_it_was_said_again_is_late() -> None:
+    plan = planned(known(), forgotten=[forgotten()], said_at=EARLIER)
+    assert (plan.rewrites, reasons(plan)) == ([], ["refused_late"])

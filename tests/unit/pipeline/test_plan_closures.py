@@ -19,7 +19,6 @@ from hitherto_extraction.pipeline.dedupe import Neighbour
 from hitherto_extraction.pipeline.evidence import Witnesses
 from hitherto_extraction.pipeline.operations import Situation
 from hitherto_extraction.pipeline.plan import make_plan
-from hitherto_extraction.pipeline.result import Result
 from hitherto_extraction.storage.conversations import StoredMessage
 from tests.unit.pipeline.situations import (
     BERLIN,
@@ -27,10 +26,13 @@ from tests.unit.pipeline.situations import (
     LATER,
     LISBON,
     NOON,
+    SAID,
     closed,
+    forgotten,
     known,
     new,
     planned,
+    reasons,
     untouched,
     update,
 )
@@ -80,87 +82,6 @@ def test_row_38_late_evidence_closes_itself() -> None:
     assert (made.valid_from, made.valid_to) == (EARLIER, NOON)
 
 
-@pytest.mark.parametrize(("origin", "shortened"), [("assistant", [EARLIER]), ("user", [])])
-def test_row_67_late_words_of_the_assistant_shorten_nothing_that_the_user_said(
-    origin: str, shortened: list[datetime]
-) -> None:
-    began = EARLIER - timedelta(days=1)
-    oldest = known(2, status="contradicted", origin=origin, valid_from=began, valid_to=NOON)
-    plan = planned(
-        known(content=BERLIN, origin="assistant"),
-        ended=[oldest],
-        new=[new(content="Ana lives in Porto", source_ids=("m2",))],
-        contradicted=[closed(source_ids=("m2",))],
-        said_at=EARLIER,
-        words="You left Lisbon for Porto",
-    )
-    assert [(made.valid_from, made.valid_to) for made in plan.creations] == [(EARLIER, NOON)]
-    assert [closure.valid_to for closure in plan.closures] == shortened
-
-
-def test_row_29_a_late_statement_shortens_only_the_one_before_it() -> None:
-    began = [EARLIER - timedelta(days=days) for days in range(8, 0, -1)]
-    past = [
-        known(n, status="contradicted", valid_from=at, valid_to=NOON)
-        for n, at in enumerate(began, 2)
-    ]
-    plan = planned(
-        known(content=BERLIN),
-        ended=past,
-        new=[new(content="Ana lives in Porto")],
-        contradicted=[closed()],
-        said_at=EARLIER,
-        words="I left Lisbon for Porto",
-        active_count=3,
-    )
-    (closure,), (made,) = plan.closures, plan.creations
-    assert (closure.before, closure.valid_to) == (past[-1], EARLIER)
-    assert (closure.superseded_by, closure.instead_of) == (made.memory_id, UUID(int=1))
-    result = Result().with_plan(plan, 0)
-    assert (result.memories_contradicted, result.memories_updated) == (1, 1)
-
-
-@pytest.mark.parametrize(
-    ("said_before", "ended", "shortened"), [(-1, EARLIER, []), (0, NOON, []), (1, NOON, [EARLIER])]
-)
-def test_row_38_of_late_statements_that_begin_together_the_one_said_last_holds(
-    said_before: int, ended: datetime, shortened: list[datetime]
-) -> None:
-    """Those said together stand side by side: nothing says which of them was first."""
-    other = known(
-        2,
-        status="contradicted",
-        valid_from=EARLIER,
-        valid_to=NOON,
-        said_at=EARLIER - timedelta(hours=said_before),
-    )
-    plan = planned(
-        known(content=BERLIN),
-        ended=[other],
-        new=[new(content="Ana lives in Porto")],
-        contradicted=[closed()],
-        said_at=EARLIER,
-        words="I left Lisbon for Porto",
-    )
-    assert [(made.valid_from, made.valid_to) for made in plan.creations] == [(EARLIER, ended)]
-    assert [closure.valid_to for closure in plan.closures] == shortened
-
-
-def test_row_38_late_statements_of_one_reply_end_where_the_next_one_begins() -> None:
-    began = EARLIER - timedelta(hours=2)
-    plan = planned(
-        known(content=BERLIN),
-        new=[new(0, LISBON, valid_from=began), new(1, "Ana lives in Porto")],
-        contradicted=[closed(), closed(by=1)],
-        said_at=EARLIER,
-        words="I lived in Lisbon, and moved to Porto",
-    )
-    assert [(made.valid_from, made.valid_to) for made in plan.creations] == [
-        (began, EARLIER),
-        (EARLIER, NOON),
-    ]
-
-
 def test_row_38_a_late_statement_names_every_statement_that_contradicts_it() -> None:
     """It ended when the first of them began, and when the other did if that one is rolled back."""
     moved, soon = NOON + timedelta(days=2), NOON + timedelta(days=1)
@@ -170,44 +91,44 @@ def test_row_38_a_late_statement_names_every_statement_that_contradicts_it() -> 
         new=[new(content="Ana lives and works in Porto")],
         contradicted=[closed(), closed(2)],
         said_at=EARLIER,
-        words="I live and work in Porto",
     )
     (made,) = plan.creations
     assert made.ended_by == ((UUID(int=1), moved), (UUID(int=2), soon))
     assert (made.valid_to, made.superseded_by) == (soon, UUID(int=2))
-    assert not plan.dropped
+    assert not plan.refusals
 
 
 def test_row_38_late_evidence_without_a_statement_closes_nothing() -> None:
     plan = planned(known(), contradicted=[closed(by=None)], said_at=EARLIER)
     assert untouched(plan)
-    assert plan.dropped == 1
+    assert len(plan.refusals) == 1
 
 
 def test_row_67_a_newer_word_of_the_assistant_does_not_close_the_users_late_one() -> None:
     before = known(origin="assistant")
     plan = planned(before, new=[new()], contradicted=[closed()], said_at=EARLIER)
     assert [made.status for made in plan.creations] == ["active"]
-    assert (plan.rewrites, plan.closures, plan.dropped) == ([], [], 1)
+    assert (plan.rewrites, plan.closures) == ([], [])
+    assert reasons(plan) == ["refused_by_trust"]
 
 
 def test_row_67_an_assistants_statement_does_not_close_the_users() -> None:
     # The contradiction cites nobody, which counts as the user; its successor is the assistant's.
     plan = planned(known(), new=[new(source_ids=("m2",))], contradicted=[closed()])
-    assert (plan.closures, plan.dropped) == ([], 0)
+    assert (plan.closures, len(plan.refusals)) == ([], 0)
     assert [(c.status, c.challenges) for c in plan.creations] == [("quarantined", (UUID(int=1),))]
 
 
 def test_a_statement_does_not_contradict_itself() -> None:
     before = known(1, content=BERLIN)
     plan = planned(before, near=[before], new=[new()], contradicted=[closed()])
-    assert (plan.closures, plan.dropped) == ([], 1)
+    assert (plan.closures, len(plan.refusals)) == ([], 1)
 
 
 def test_row_39_two_memories_never_replace_each_other() -> None:
     one, two = known(1, content=LISBON), known(2, content=BERLIN)
     near = [Neighbour(m.memory_id, "fact", m.content, "active", 0.99, NOON) for m in (one, two)]
-    said = StoredMessage(1, "c1", "user", "", "I left Lisbon for Berlin", LATER)
+    said = StoredMessage(1, "c1", "user", "", SAID, LATER)
     plan = make_plan(
         Situation(
             answer=Answer(
@@ -221,12 +142,70 @@ def test_row_39_two_memories_never_replace_each_other() -> None:
         )
     )  # fmt: skip
     assert [closure.before.memory_id for closure in plan.closures] == [one.memory_id]
-    assert plan.dropped == 1
+    assert len(plan.refusals) == 1
 
 
-def test_row_28_a_successor_that_was_dropped_closes_nothing() -> None:
-    plan = planned(known(), new=[new(3)], contradicted=[closed(by=0)])
-    assert (plan.closures, plan.dropped) == ([], 1)
+def test_a_statement_that_was_dropped_ends_nothing_by_itself() -> None:
+    """The quote bears the ending; without one it falls with its statement."""
+    (closure,) = planned(known(), new=[new(3)], contradicted=[closed(by=0)]).closures
+    assert closure.superseded_by is None
+    plan = planned(known(), new=[new(3)], contradicted=[closed(by=0, quote="gone")])
+    assert (plan.closures, reasons(plan)) == ([], ["refused_quote"])
+
+
+@pytest.mark.parametrize(
+    ("evidence", "why"),
+    [
+        ({"quote": ""}, "refused_without_quote"),
+        ({"quote": "Ana left for good"}, "refused_quote"),
+        ({"source_ids": ()}, "refused_without_source"),
+    ],
+)
+def test_row_71_without_evidence_both_stand_linked(evidence: dict[str, Any], why: str) -> None:
+    evidence = {"source_ids": ("m1",), **evidence}
+    plan = planned(known(), new=[new()], contradicted=[closed(**evidence)])
+    assert (plan.closures, plan.rewrites, reasons(plan)) == ([], [], [why])
+    (made,) = plan.creations
+    assert (made.status, made.may_replace) == ("active", (UUID(int=1),))
+    there = known(2, content=BERLIN)
+    plan = planned(known(), near=[there], new=[new()], contradicted=[closed(**evidence)])
+    assert plan.may_replace == [(there.memory_id, UUID(int=1))]
+
+
+def test_row_29_endings_over_the_cap_leave_linked_statements() -> None:
+    memories = [known(n, f"Ana owns boat {n}") for n in range(1, 7)]
+    plan = planned(
+        *memories, new=[new()], contradicted=[closed(n) for n in range(1, 7)], active_count=6
+    )
+    assert plan.creations[0].may_replace == tuple(each.memory_id for each in memories)
+    assert reasons(plan) == ["refused_over_cap"] * 6
+
+
+def test_row_29_only_what_would_be_made_counts() -> None:
+    """Endings without evidence, and goals achieved already, take no room from the others."""
+    memories = [known(n, f"Ana owns boat {n}", type="goal") for n in range(1, 6)]
+    done = [known(n, f"Ana owned boat {n}", type="goal", status="achieved") for n in range(6, 9)]
+    lies = [known(n, f"Ana sold boat {n}") for n in range(9, 12)]
+    plan = planned(
+        *memories,
+        *done,
+        *lies,
+        contradicted=[
+            *(closed(n, by=None) for n in range(1, 6)),
+            *(closed(n, by=None, quote="no such words") for n in range(9, 12)),
+        ],
+        achieved=[closed(n, by=None) for n in range(6, 9)],
+        active_count=8,
+    )
+    assert [each.before for each in plan.closures] == memories
+    assert reasons(plan) == ["refused_quote"] * 3
+
+
+def test_row_29_requests_to_forget_count_too() -> None:
+    memories = [known(n, f"Ana owns boat {n}") for n in range(1, 7)]
+    asked = [forgotten(n) for n in range(1, 7)]
+    assert reasons(planned(*memories, forgotten=asked, active_count=6)) == ["refused_over_cap"] * 6
+    assert len(planned(*memories, forgotten=asked[:5], active_count=6).rewrites) == 5
 
 
 @pytest.mark.parametrize("status", ["forgotten", "contradicted", "superseded", "archived"])
@@ -236,14 +215,14 @@ def test_what_is_not_current_is_not_changed(how: str, status: str) -> None:
     answer: dict[str, Any] = {how: [item]}
     plan = planned(known(status=status, type="goal"), **answer)
     assert untouched(plan)
-    assert plan.dropped == 1
+    assert len(plan.refusals) == 1
 
 
 def test_a_memory_is_closed_once() -> None:
     goal = known(type="goal")
     plan = planned(goal, contradicted=[closed(by=None)], achieved=[closed(by=None)])
     assert [closure.status for closure in plan.closures] == ["contradicted"]
-    assert plan.dropped == 1
+    assert len(plan.refusals) == 1
 
 
 # --- the cap of row 29 ---------------------------------------------------------------------------
@@ -252,16 +231,16 @@ def test_a_memory_is_closed_once() -> None:
 @pytest.mark.parametrize(
     ("wanted", "active", "before", "applied"),
     [
-        (3, 3, 0, 3),
-        (4, 3, 0, 0),
-        (4, 20, 0, 4),
-        (5, 20, 0, 0),
-        (10, 1000, 0, 10),
-        (11, 1000, 0, 0),
+        (5, 3, 0, 5),
+        (6, 3, 0, 0),
+        (6, 24, 0, 6),
+        (7, 24, 0, 0),
+        (20, 1000, 0, 20),
+        (21, 1000, 0, 0),
         # The cap is the job's: earlier replies count.
-        (2, 3, 2, 0),
-        (5, 1000, 5, 5),
-        (6, 1000, 5, 0),
+        (2, 3, 4, 0),
+        (5, 1000, 15, 5),
+        (6, 1000, 15, 0),
     ],
 )
 def test_row_29_a_reply_that_closes_too_much_closes_nothing(
@@ -276,10 +255,9 @@ def test_row_29_a_reply_that_closes_too_much_closes_nothing(
         achieved=[closed(n) for n in range(half + 1, wanted + 1)],
         active_count=active,
         status_changes=before,
-        words="That fact is done",
     )
     assert len(plan.closures) == applied
-    assert plan.dropped == wanted - applied
+    assert len(plan.refusals) == wanted - applied
     assert len(plan.creations) == 1
 
 
@@ -289,25 +267,25 @@ def test_row_29_a_reply_that_closes_too_much_closes_nothing(
 def test_b13_an_achieved_goal_keeps_half_its_importance() -> None:
     goal = known(type="goal", content="Ana wants to run a marathon", importance=0.8)
     made = new(content="Ana ran a marathon")
-    plan = planned(goal, new=[made], achieved=[closed()], words="I ran the marathon")
+    plan = planned(goal, new=[made], achieved=[closed()])
     (closure,) = plan.closures
     assert (closure.status, closure.importance) == ("achieved", 0.4)
     assert closure.superseded_by == plan.creations[0].memory_id
     assert closure.valid_to == LATER
 
 
-def test_b13_a_goal_is_achieved_once_and_only_goals_are() -> None:
+def test_b13_only_goals_are_achieved_and_those_that_were_are_no_mistake() -> None:
     plan = planned(
         known(1, type="goal", status="achieved"),
         known(2, type="fact"),
         achieved=[closed(1, by=None), closed(2, by=None)],
     )
-    assert (plan.closures, plan.dropped) == ([], 2)
+    assert (plan.closures, reasons(plan)) == ([], ["refused_no_goal"])
 
 
 def test_row_38_a_goal_stated_again_later_is_not_achieved_by_older_words() -> None:
     plan = planned(known(type="goal"), achieved=[closed(by=None)], said_at=EARLIER)
-    assert (plan.closures, plan.dropped) == ([], 1)
+    assert (plan.closures, len(plan.refusals)) == ([], 1)
 
 
 # --- what is not named ---------------------------------------------------------------------------

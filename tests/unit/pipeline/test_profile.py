@@ -170,7 +170,8 @@ def test_an_unreadable_time_bars_nothing() -> None:
         (["a"], "b", ["a", "b"], 0),
         (["a"], " a ", ["a"], 0),
         (["a"], {"k": 1}, ["a"], 1),
-        ("a", ["b"], "a", 1),
+        # A value that has become several.
+        ("a", ["b"], ["b"], 0),
         ("a", {"k": 1}, "a", 1),
         ({"k": 1}, "b", {"k": 1}, 1),
         ({"k": 1}, ["b"], {"k": 1}, 1),
@@ -336,7 +337,9 @@ def test_merging_twice_changes_nothing_more(steps: list[tuple[dict[str, Any], da
 
 
 @given(st.lists(st.tuples(_patches, _times), max_size=4))
-def test_nothing_held_is_ever_removed(steps: list[tuple[dict[str, Any], datetime]]) -> None:
+def test_no_item_of_a_list_and_no_key_is_ever_removed(
+    steps: list[tuple[dict[str, Any], datetime]],
+) -> None:
     change = ProfileChange(EMPTY, {}, [], 0)
     for patch, at in steps:
         after = merge(patch, at, change)
@@ -351,7 +354,8 @@ def _paths(value: Any, path: tuple[Any, ...] = ()) -> set[tuple[Any, ...]]:
     if isinstance(value, dict):
         return {found for key, inner in value.items() for found in _paths(inner, (*path, key))}
     if isinstance(value, list | tuple):
-        return {(*path, json.dumps(item, sort_keys=True)) for item in value}
+        items = {(*path, json.dumps(item, sort_keys=True)) for item in value}
+        return {path, *items} if items else set()
     return set() if value in ("", None) else {path}
 
 

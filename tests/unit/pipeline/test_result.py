@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from decimal import Decimal
+from uuid import UUID
 
-from hitherto_extraction.pipeline.operations import Plan
-from hitherto_extraction.pipeline.result import Result
+from hitherto_extraction.pipeline.operations import Plan, Refused
+from hitherto_extraction.pipeline.result import MAX_REFUSALS, Result
 from hitherto_extraction.prices import Charge
+
+REFUSED = Refused.of("achieved_goals[1]", "refused_unknown")
 
 
 def chat(calls: int = 1) -> Charge:
@@ -32,13 +36,26 @@ def test_usage_is_summed_over_charges_and_calls() -> None:
 
 
 def test_a_result_survives_being_stored() -> None:
+    refused = Refused.of("updated_memories[0]", "refused_quote", memory_id=UUID(int=7))
     result = Result(memories_created=2, model="m").with_charges([chat()])
-    assert Result.of(json.loads(json.dumps(result.stored()))) == result
+    result = result.with_plan(Plan(refusals=[refused, REFUSED]), 0)
+    restored = Result.of(json.loads(json.dumps(result.stored())))
+    assert [each["memory_id"] for each in restored.refusals] == [str(UUID(int=7)), ""]
+    assert replace(restored, refusals=()) == replace(result, refusals=())
     assert Result.of({}) == Result()
 
 
-def test_dropped_items_of_the_reply_and_of_the_plan_are_one_number() -> None:
-    result = Result(dropped_items=1).with_plan(Plan(dropped=2, forgotten_again=4), dropped=3)
+def test_dropped_items_of_the_reply_and_refusals_are_one_number() -> None:
+    plan = Plan(forgotten_again=4, refusals=[REFUSED, REFUSED])
+    result = Result(dropped_items=1).with_plan(plan, dropped=3)
     assert result.dropped_items == 6
-    assert +Counter(result.counts) == {"kept_forgotten": 4}
+    assert +Counter(result.counts) == {"kept_forgotten": 4, "refused_unknown": 2}
     assert result.with_plan(Plan(forgotten_again=1), dropped=0).counts["kept_forgotten"] == 5
+
+
+def test_refusals_of_all_calls_are_named_up_to_a_limit_and_all_counted() -> None:
+    plan = Plan(refusals=[REFUSED] * 60)
+    result = Result().with_plan(plan, 0).with_plan(plan, 0).refusing_profile([REFUSED], 2)
+    assert len(result.refusals) == MAX_REFUSALS
+    assert result.counts["refused_unknown"] == 121
+    assert (result.counts["refused_profile"], result.dropped_items) == (3, 123)

@@ -15,9 +15,9 @@ import pytest
 from hitherto_extraction.consolidation import merge_model as consolidation
 from hitherto_extraction.pipeline import prompt as extraction
 from hitherto_extraction.pipeline.answer import LABEL_CHARACTERS, MAX_CONTENT_BYTES
-from hitherto_extraction.pipeline.answer_parsing import read_answer
-from hitherto_extraction.pipeline.guards.questions import MAX_CHARACTERS, MAX_QUESTIONS
-from hitherto_extraction.pipeline.profile import MAX_KEY_CHARACTERS
+from hitherto_extraction.pipeline.answer_parsing import KEYS
+from hitherto_extraction.pipeline.questions import MAX_CHARACTERS, MAX_QUESTIONS
+from hitherto_extraction.pipeline.quotes import MAX_QUOTE
 
 SCHEMAS = {each.VERSION: each._SCHEMA for each in (extraction, consolidation)}
 KNOWN = frozenset(
@@ -53,7 +53,7 @@ def test_every_text_list_and_object_has_an_end(version: str) -> None:
             assert part["properties"]
             assert set(part.get("required", ())) <= part["properties"].keys()
         else:
-            assert kind in ("number", ["integer", "null"]) or "anyOf" in part
+            assert kind in ("number", "boolean", ["integer", "null"]) or "anyOf" in part
 
 
 def test_what_the_schema_allows_the_parser_takes() -> None:
@@ -65,36 +65,22 @@ def test_what_the_schema_allows_the_parser_takes() -> None:
     assert (asked["maxItems"], asked["items"]["maxLength"]) == (MAX_QUESTIONS, MAX_CHARACTERS)
 
 
-def test_pairs_are_free_keys() -> None:
-    """The schema asks for pairs, since nothing bounds the keys of an object."""
-    pair = SCHEMAS[extraction.VERSION]["properties"]["profile"]["properties"]["preferences"][
-        "items"
-    ]
-    assert pair["properties"]["key"]["maxLength"] <= MAX_KEY_CHARACTERS
+def test_a_quote_that_the_schema_allows_is_short_enough_to_be_one() -> None:
+    keys = SCHEMAS[extraction.VERSION]["properties"]
+    for name in (
+        "updated_memories",
+        "contradicted_memories",
+        "achieved_goals",
+        "forgotten_memories",
+        "profile_changes",
+    ):
+        change = keys[name]["items"]
+        assert change["properties"]["quote"]["maxLength"] <= MAX_QUOTE
+        assert "source_message_ids" in change["properties"]
+    assert set(keys) == set(KEYS) - {"profile"}
 
-    def profile(value: Any) -> Any:
-        reply = json.dumps({"profile": value})
-        return read_answer(reply, messages=[], memories=[]).profile
 
-    said = {
-        "preferences": [{"key": "coffee", "value": "black"}, {"key": "coffee", "value": "white"}],
-        "facts": {
-            "personal": [
-                {"key": "name", "value": "Maren"},
-                {"key": "contacts", "value": ["Tom", "Ida"]},
-                {"key": 7, "value": "odd"},
-                {"value": "no key"},
-                "odd",
-            ],
-            "technical_context": {"frameworks": ["gRPC"]},
-        },
-    }
-    assert profile(said) == {
-        "preferences": {"coffee": "black"},
-        "facts": {
-            "personal": {"name": "Maren", "contacts": ["Tom", "Ida"]},
-            "technical_context": {"frameworks": ["gRPC"]},
-        },
-    }
-    plain = {"preferences": {"coffee": "black"}, "facts": {"personal": {"name": "Maren"}}}
-    assert profile(plain) == plain
+def test_the_prompt_and_its_schema_stay_short() -> None:
+    """4 characters a token, the usual estimate for English and JSON."""
+    schema = json.dumps(SCHEMAS[extraction.VERSION], separators=(",", ":"))
+    assert (len(extraction._SYSTEM) + len(schema)) / 4 <= 2_600

@@ -20,6 +20,7 @@ from tests.unit.pipeline.situations import (
     known,
     new,
     planned,
+    reasons,
     untouched,
     update,
 )
@@ -54,7 +55,7 @@ def test_row_67_a_lower_statement_that_contradicts_a_higher_is_quarantined(origi
     )
     (made,) = plan.creations
     assert (made.status, made.challenges) == ("quarantined", (E1,))
-    assert (plan.closures, plan.rewrites, plan.mentions, plan.dropped) == ([], [], [], 0)
+    assert (plan.closures, plan.rewrites, plan.mentions, plan.refusals) == ([], [], [], [])
 
 
 def test_row_67_a_lower_statement_beside_a_higher_is_simply_known() -> None:
@@ -162,7 +163,7 @@ def test_row_67_twice_in_one_reply_is_one_quarantined_memory() -> None:
 
 @pytest.mark.parametrize("said_at", [EARLIER, NOON])
 def test_what_the_user_says_leaves_quarantine_under_its_id(said_at: Any) -> None:
-    waiting = known(content="Ana now lives in Berlin", origin="assistant", status="quarantined")
+    waiting = known(content="ana lives in Berlin.", origin="assistant", status="quarantined")
     plan = planned(near=[waiting], new=[new()], said_at=said_at)
     (change,) = plan.rewrites
     assert (change.after.memory_id, change.after.status) == (waiting.memory_id, "active")
@@ -199,7 +200,8 @@ def test_h5_an_instruction_that_was_rejected_stays_forgotten() -> None:
 def test_h5_an_update_to_an_instruction_is_dropped(source: str, words: str) -> None:
     before = known(origin="assistant")
     plan = planned(before, updated=[update(content=f"{LISBON}. {words}", source_ids=(source,))])
-    assert (plan.rewrites, plan.dropped) == ([], 1)
+    assert (plan.rewrites, reasons(plan)) == ([], ["refused_instruction"])
+    assert [made.status for made in plan.creations] == ["quarantined"]
 
 
 def test_a_goal_that_the_user_reached_is_not_followed_by_a_lower_word() -> None:
@@ -208,7 +210,6 @@ def test_a_goal_that_the_user_reached_is_not_followed_by_a_lower_word() -> None:
         goal,
         new=[new(content="Ana ran the marathon", source_ids=("m2",))],
         achieved=[closed(source_ids=("m1",))],
-        words="I ran the marathon",
     )
     (closure,) = plan.closures
     assert (closure.status, closure.superseded_by, closure.importance) == ("achieved", None, 0.4)

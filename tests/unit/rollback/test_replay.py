@@ -12,8 +12,9 @@ from uuid import UUID
 import pytest
 
 from hitherto_extraction.pipeline.profile import MAX_BYTES
+from hitherto_extraction.pipeline.profile_changes import ValueChange
 from hitherto_extraction.rollback import profile as of_profile
-from hitherto_extraction.rollback.replay import Replacement, rebased, replay
+from hitherto_extraction.rollback.replay import replay
 from hitherto_extraction.storage.rollback import StoredVersion
 from hitherto_extraction.storage.statements import StoredStatement
 from hitherto_shared.models import Profile
@@ -75,7 +76,7 @@ def said(
     )
 
 
-def test_the_newest_words_of_those_that_are_left_stand() -> None:
+def test_row_72_the_newest_words_of_those_that_are_left_stand() -> None:
     """The words that came late and lost are back when those that won are taken."""
     spoken = [
         said(1, "The user likes jazz", hours=5, tags=["a"], importance=0.9),
@@ -125,46 +126,6 @@ def test_nothing_is_closed_by_what_is_gone(gone: tuple[UUID, ...], status: str) 
     held = replay([version(1), version(2)], [said(1), closed], gone=gone)
     assert held is not None
     assert held["status"] == status
-
-
-@pytest.mark.parametrize("taken", [False, True])
-@pytest.mark.parametrize(
-    ("status", "ended"), [("contradicted", ("contradicted", LATE)), ("achieved", ("active", None))]
-)
-def test_what_is_gone_leaves_what_contradicted_it_in_its_place(
-    taken: bool, status: str, ended: tuple[str, UUID | None]
-) -> None:
-    words = {"status": status, "valid_to": NOON.isoformat(), "superseded_by": str(OTHER)}
-    closed = StoredStatement(
-        UUID(int=2), None, None, None, "closed", 2, True, "user", NOON, words, taken
-    )
-    then = Replacement(LATE, NOON + timedelta(days=1))
-    held = replay([version(1), version(2)], [said(1), closed], gone=[OTHER], instead={OTHER: then})
-    assert held is not None
-    assert (held["status"], held["superseded_by"]) == ended
-    assert held["valid_to"] == (then.at if ended[1] else None)
-
-
-@pytest.mark.parametrize(("gone", "ended"), [((), 1), ((LATE,), 0), ((OTHER,), 1)])
-def test_what_ended_earlier_because_of_late_words_still_does_when_another_source_goes(
-    gone: tuple[UUID, ...], ended: int
-) -> None:
-    ends = [NOON + timedelta(days=days) for days in (2, 1)]
-    by = [OTHER, LATE]
-    closings = [
-        StoredStatement(
-            UUID(int=number), None, None, None, "closed", number, True, "user", at,
-            {
-                "status": "contradicted", "valid_to": at.isoformat(), "superseded_by": str(other),
-            },
-            False,
-        )
-        for number, (at, other) in enumerate(zip(ends, by, strict=True), 2)
-    ]  # fmt: skip
-    held = replay([version(1), version(2), version(3)], [said(1), *closings], gone=gone)
-    assert held is not None
-    assert (held["status"], held["valid_to"]) == ("contradicted", ends[ended])
-    assert held["superseded_by"] == by[ended]
 
 
 @pytest.mark.parametrize(
@@ -300,42 +261,84 @@ def test_words_of_a_hand_hold_from_its_version_on_when_their_source_is_taken() -
     assert held["valid_from"] == NOON
 
 
-def test_words_of_others_go_from_what_was_made_of_them() -> None:
-    """An update says the whole memory; what another source added to it goes with that source."""
-    shown = "The user grows roses with Lan"
-    told = "The user grows roses with Lan in Huế"
-    assert rebased(told, shown, shown) == told
-    assert rebased(told, shown, "The user grows roses") == "The user grows roses in Huế"
-    assert rebased(shown, shown, "The user grows roses") == "The user grows roses"
-    assert rebased("用户种玫瑰和茶在院子里", "用户种玫瑰和茶", "用户种玫瑰") == "用户种玫瑰在院子里"
-    # Of which hardly anything is left, there is nothing to say more of.
-    assert rebased(told, shown, "Lan sings") == "Lan sings"
-
-
-def test_an_update_that_leant_on_another_source_keeps_its_own_words() -> None:
+def test_an_update_stands_word_for_word_when_what_it_leant_on_goes() -> None:
+    """Nothing is cut out of sentences: the newest entry of the sources that are left stands."""
     first, second = "The user grows roses", "The user grows roses with Lan"
     third = f"{second} in Huế"
     versions = [version(n, content=text) for n, text in enumerate((first, second, third), 1)]
+    more: dict[str, Any] = {"action": "updated", "importance": None, "confidence": None, "tags": []}
 
-    def told(*taken: int, whole: bool = False) -> str | None:
-        more: dict[str, Any] = {
-            "action": "updated",
-            "importance": None,
-            "confidence": None,
-            "tags": [],
-        }
+    def told(*taken: int) -> str | None:
         spoken = [
             said(1, first, taken=1 in taken),
-            said(2, second, hours=1, taken=2 in taken, whole=False, **more),
-            said(3, third, hours=2, taken=3 in taken, whole=whole, **more),
+            said(2, second, hours=1, taken=2 in taken, **more),
+            said(3, third, hours=2, taken=3 in taken, **more),
         ]
         held = replay(versions, spoken)
         return held["content"] if held is not None else None
 
-    assert told() == third
-    assert told(2) == "The user grows roses in Huế"
-    assert told(3) == second
+    assert told() == told(2) == told(1) == told(1, 2) == third
+    assert told(3) == told(1, 3) == second
     assert told(2, 3) == first
-    # Alone it says nothing that could stand, unless its messages say all of it.
-    assert told(1, 2) is None
-    assert told(1, 2, whole=True) == told(2, whole=True) == third
+    assert told(1, 2, 3) is None
+
+
+def test_row_72_a_repetition_in_other_words_states_it_alone_once_the_first_is_gone() -> None:
+    other = "The user is fond of jazz"
+    repeated = said(2, other, hours=1, made=False, repeats=True)
+    held = replay([version(1)], [said(1), replace(repeated, version=1)])
+    assert held is not None
+    assert held["content"] == "The user likes jazz"
+    held = replay([version(1)], [said(1, taken=True), replace(repeated, version=1)])
+    assert held is not None
+    assert held["content"] == other
+
+
+@pytest.mark.parametrize(("taken", "status"), [(False, "forgotten"), (True, "active")])
+def test_a_request_to_forget_is_taken_back_too(taken: bool, status: str) -> None:
+    words = {"status": "forgotten", "valid_to": NOON.isoformat(), "superseded_by": None}
+    asked = StoredStatement(
+        UUID(int=2), None, None, None, "closed", 2, True, "user", NOON, words, taken
+    )
+    held = replay([version(1), version(2, status="forgotten")], [said(1), asked])
+    assert held is not None
+    assert (held["status"], held["content"]) == (status, "The user likes jazz")
+
+
+@pytest.mark.parametrize("hours", [-1, 30])
+def test_what_was_forgotten_comes_back_only_by_what_was_said_later(hours: int) -> None:
+    words = {"status": "forgotten", "valid_to": NOON.isoformat(), "superseded_by": None}
+    asked = StoredStatement(
+        UUID(int=2), None, None, None, "closed", 2, True, "user", NOON, words, False
+    )
+    held = replay(
+        [version(1), version(2, status="forgotten"), version(3)],
+        [said(1), asked, said(3, hours=hours)],
+    )
+    assert held is not None
+    assert held["status"] == ("active" if hours > 0 else "forgotten")
+
+
+def changed(number: int, path: str, value: Any, *, ended: bool = False, **more: Any) -> Any:
+    at = NOON + timedelta(hours=number)
+    one = ValueChange(tuple(path.split(".")), value, ended, at)
+    return patched(number, hours=number, changes=[one.as_json()], **more)
+
+
+def test_values_are_told_anew_one_by_one() -> None:
+    home = "facts.personal.location"
+    versions = [
+        of(1, facts={"personal": {"location": "Lisbon"}}),
+        of(2, facts={"personal": {"location": "Berlin"}}),
+        of(3, facts={}),
+    ]
+    said_so = [changed(1, home, "Lisbon"), changed(2, home, "Berlin")]
+    ended = changed(3, home, "Berlin", ended=True)
+    for taken, facts in (
+        ((), {}),
+        ((3,), {"personal": {"location": "Berlin"}}),
+        ((2, 3), {"personal": {"location": "Lisbon"}}),
+        ((1, 2, 3), {}),
+    ):
+        spoken = [replace(each, taken=each.version in taken) for each in [*said_so, ended]]
+        assert rebuilt(versions, spoken).facts == facts

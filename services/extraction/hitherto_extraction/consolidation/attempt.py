@@ -52,7 +52,7 @@ def result_after(
         "created": len(written),
         "superseded": sum(len(merge.originals) for merge, _ in written),
         "dropped": answered.dropped,
-        **({"refused_by_guard": answered.refused} if answered.refused else {}),
+        **({"refused_unfaithful": answered.refused} if answered.refused else {}),
         **({"skipped_changed": late} if late else {}),
     }
     result = run.result.with_counts(counts).with_charges(list(answered.charges))

@@ -13,6 +13,7 @@ from hitherto_extraction.consolidation.groups import Group
 from hitherto_extraction.consolidation.merging import Merge, accept
 from hitherto_extraction.consolidation.reply import read_reply
 from hitherto_extraction.consolidation.writing import source_words
+from hitherto_extraction.pipeline.embedding_loop import EmbeddedBatch, embed
 from hitherto_extraction.pipeline.model_call import ask_for
 from hitherto_extraction.pipeline.prompt import load_prompt, memory_line
 from hitherto_extraction.prices import Charge, Prices
@@ -24,7 +25,7 @@ from hitherto_extraction.provider.protocol import (
     Prompt,
     PromptMemory,
 )
-from hitherto_shared.embeddings.protocol import Embedder, EmbeddingBatch
+from hitherto_shared.embeddings.protocol import Embedder
 from hitherto_shared.model_api import ModelError
 
 logger = logging.getLogger("hitherto.consolidation")
@@ -41,12 +42,10 @@ class Background:
     """What is known about a group besides what the model is shown.
 
     Attributes:
-        names: The user's names.
         apart: For each memory, the merges that a person has taken it out of.
         words: For each memory the messages behind it, the newest first.
     """
 
-    names: Collection[str]
     apart: Mapping[UUID, Collection[UUID]]
     words: Mapping[UUID, Sequence[str]]
 
@@ -99,7 +98,7 @@ class MergeModel:
         )
         # Checking a merge against its originals reads every word of them.
         accepted, dropped, refused = await asyncio.to_thread(
-            accept, reply.answer, group, names=background.names, apart=background.apart
+            accept, reply.answer, group, apart=background.apart
         )
         merges = [
             replace(each, words=source_words(background.words, each.originals)) for each in accepted
@@ -114,22 +113,23 @@ class MergeModel:
             charges.append(self.prices.embedding_charge(model, embedding.calls, embedding.tokens))
         return MergeProposals(merges, dropped, refused, charges, reply.model, model)
 
-    async def _embed(self, merges: list[Merge]) -> tuple[list[Merge], EmbeddingBatch | None]:
+    async def _embed(self, merges: list[Merge]) -> tuple[list[Merge], EmbeddedBatch[int] | None]:
         """The merges with their vectors, computed in one call; without them during an outage."""
         spoken = [each for each in merges if each.words]
         texts = [*(each.content for each in merges), *(each.words for each in spoken)]
         if not texts:
             return [], None
         try:
-            embedding = await self.embedder.embed(texts)
+            embedding = await embed(self.embedder, {at: (text,) for at, text in enumerate(texts)})
         except ModelError as error:
             # Memories are stored without vectors, found by their words, and back-filled.
             logger.warning("the embedder is unreachable: %s", error)
             return merges, None
-        contents, behind = embedding.vectors[: len(merges)], iter(embedding.vectors[len(merges) :])
+        vectors = [embedding.vectors.get(at, (None,))[0] for at in range(len(texts))]
+        behind = iter(vectors[len(merges) :])
         return [
             replace(each, content_vector=vector, words_vector=next(behind) if each.words else None)
-            for each, vector in zip(merges, contents, strict=True)
+            for each, vector in zip(merges, vectors, strict=False)
         ], embedding
 
 

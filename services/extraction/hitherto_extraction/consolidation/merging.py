@@ -11,13 +11,13 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from hitherto_extraction.consolidation.faithfulness import objections
-from hitherto_extraction.consolidation.groups import Group, fit_together, subject_of
+from hitherto_extraction.consolidation.groups import Group, fit_together
 from hitherto_extraction.consolidation.reply import MergedItem, Merges
 from hitherto_extraction.pipeline import trust
 from hitherto_extraction.pipeline.answer import MAX_LABELS
+from hitherto_extraction.pipeline.digits import strange
 from hitherto_extraction.pipeline.free_json import fits_struct
-from hitherto_extraction.pipeline.guards.questions import kept
+from hitherto_extraction.pipeline.questions import kept
 from hitherto_extraction.pipeline.updates import IMPORTANCE_STEP
 from hitherto_extraction.storage.consolidation import Member
 from hitherto_extraction.storage.editing import EditableMemory
@@ -46,17 +46,16 @@ class Merge:
 
 
 def accept(
-    merges: Merges, group: Group, *, names: Collection[str], apart: Mapping[UUID, Collection[UUID]]
+    merges: Merges, group: Group, *, apart: Mapping[UUID, Collection[UUID]]
 ) -> tuple[list[Merge], int, int]:
     """The permitted merges of a reply, and how many of its items were dropped.
 
-    The last number counts the dropped items that a guard refused, because the merged statement
-    differs in meaning from its originals, has another subject, or reads as an instruction.
+    The last number counts the dropped items whose statement holds a number that its originals lack,
+    is longer than all of them together, or reads as an instruction.
 
     Args:
         merges: The reply.
         group: The group in question.
-        names: The user's names.
         apart: For each memory, the merges that a person has taken it out of; two memories with one
             of them in common are not merged again.
     """
@@ -66,7 +65,7 @@ def accept(
     for item in merges.items:
         originals = tuple(local[each] for each in item.merged)
         merge = Merge(_type(item, originals), item.content, item.importance, originals)
-        if not _together(merge, group, names):
+        if not _faithful(merge):
             refused += 1
         elif _undone(originals, apart):
             dropped += 1
@@ -83,11 +82,12 @@ def _type(item: MergedItem, originals: Sequence[Member]) -> str:
     return max(types, key=lambda type_: (types.count(type_), -types.index(type_)))
 
 
-def _together(merge: Merge, group: Group, names: Collection[str]) -> bool:
+def _faithful(merge: Merge) -> bool:
+    contents = [each.content for each in merge.originals]
     trusted = all(trust.is_higher(each.origin) for each in merge.originals)
     return (
-        not objections(merge.content, merge.type, [each.content for each in merge.originals])
-        and subject_of(merge.content, merge.type, names) == group.subject
+        len(merge.content) <= sum(map(len, contents))
+        and not strange(merge.content, contents, ())
         and not trust.is_suspect((merge.content,), trusted=trusted)
     )
 
@@ -112,12 +112,12 @@ def merged_row(
 ) -> dict[str, Any]:
     """The columns of the merged memory, without its index entries.
 
-    It holds since the last of its originals began to hold, when all of them did. Its newest
+    It holds since the first of its originals began to hold. Its newest
     evidence is the newest of theirs. The model may lower their importance by a step at most, or a
     merge could make them decay.
     """
     held = [each.memory for each in originals]
-    conversations = {each.conversation_id for each in held}
+    first = min(held, key=lambda each: (each.valid_from, each.created_at))
     highest = max(each.importance for each in held)
     return {
         "memory_id": memory_id,
@@ -137,14 +137,15 @@ def merged_row(
         "context": _agreed([each.context for each in held]),
         "metadata": _agreed([each.metadata for each in held]),
         "sensitive": any(each.sensitive for each in held),
-        "conversation_id": conversations.pop() if len(conversations) == 1 else None,
-        "valid_from": max(each.valid_from for each in held),
+        "conversation_id": first.conversation_id,
+        "valid_from": min(each.valid_from for each in held),
         "valid_to": None,
         "expires_at": None,
         "said_at": max(each.said_at for each in originals),
         "superseded_by": None,
         "supersedes": [each.memory_id for each in held],
         "challenges": [],
+        "may_replace": [],
         "at": at,
         "job_id": job_id,
     }

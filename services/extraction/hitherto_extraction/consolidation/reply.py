@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hitherto_extraction.pipeline.answer import EVENT_TYPES, MAX_EVENT_CHARACTERS, UnusableAnswer
-from hitherto_extraction.pipeline.answer_parsing import load_object, read_answer
+from hitherto_extraction.pipeline.answer import EVENT_TYPES, MAX_EVENT_CHARACTERS
+from hitherto_extraction.pipeline.answer_parsing import read_answer
+from hitherto_extraction.provider.reply_text import UnusableAnswer, read_object
 from hitherto_shared.text.normalise import nfc
 
 
@@ -58,10 +59,10 @@ def read_reply(text: str, memories: Sequence[str]) -> Merges:
 
 
 def _load(text: str) -> list[Any]:
-    reply, fenced = load_object(text)
+    reply, wrapped = read_object(text, ("memories",))
     if not isinstance(reply.get("memories"), list):
         raise UnusableAnswer("the reply is not a JSON object with a list of memories")
-    if fenced and not reply["memories"]:
+    if wrapped and not reply["memories"]:
         # A reply of the wrong form is read for what it found, rather than taken to say that there
         # is nothing.
         raise UnusableAnswer("the reply is not bare JSON and says nothing")

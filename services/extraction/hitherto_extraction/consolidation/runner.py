@@ -7,8 +7,7 @@ the job, so that the next attempt continues and counts nothing twice.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 
 from hitherto_extraction.budget import Budget
@@ -44,10 +43,6 @@ from hitherto_extraction.storage.users import UserWriteState
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.embeddings.active_embedder import active_model
-from hitherto_shared.encryption.at_hand import keys_at_hand
-from hitherto_shared.encryption.failures import KeyServiceUnavailable, KeyUnavailable
-from hitherto_shared.encryption.user_key import UserKey
-from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.model_api import ModelError, ModelMisbehaved, ModelRefused
 from hitherto_shared.models import Scope
 
@@ -68,11 +63,11 @@ class Consolidation:
     Its counts are: `groups` that went to the model, `merged` groups with a merge, `created`
     memories that replaced `superseded` ones, `skipped_unchanged` tags without changes since the
     last consolidation, `dropped` items of replies that were unusable or unfaithful,
-    `refused_by_guard` the unfaithful ones among them, and `skipped_changed` merges that came too
+    `refused_unfaithful` the latter among them, and `skipped_changed` merges that came too
     late, because an original had changed meanwhile.
 
-    A tag is crowded if more than `above` memories share it; `memory_enabled` applies to users who
-    did not choose.
+    `threshold` is the embedder's cosine for the same statement. A tag is crowded if more than
+    `above` memories share it; `memory_enabled` applies to users who did not choose.
     """
 
     maintenance: Database
@@ -80,8 +75,8 @@ class Consolidation:
     asking: MergeModel
     account: FailedAttempts
     budget: Budget = field(default_factory=Budget)
-    keys: UserKeys | None = None
     _: KW_ONLY
+    threshold: Callable[[], float]
     above: int
     memory_enabled: bool
 
@@ -107,8 +102,7 @@ class Consolidation:
             connection: The caller's, in a transaction: no key is requested here.
             tenant_id: The tenant.
             user_id: Only this user; None: all users of the tenant.
-            wanted: The target of the run. In a count over all users, those with a sealed profile
-                are counted without their names, so a run may group slightly more.
+            wanted: The target of the run.
         """
         counts = {"groups": 0, "memories": 0, "skipped_unchanged": 0}
         page, after = [user_id] if user_id is not None else [], None if user_id is not None else ""
@@ -117,7 +111,8 @@ class Consolidation:
                 page, after = await self._page(connection, tenant_id, wanted, after)
             for each in page:
                 scope = Scope(tenant_id, each)
-                board = await read_board(connection.of(scope), wanted)
+                user = connection.of(scope)
+                board = await read_board(user, wanted, threshold=self.threshold())
                 for name, number in (await board.counts(again=wanted.again)).items():
                     counts[name] += number
             if after is None:
@@ -198,26 +193,14 @@ class Consolidation:
     def _why_not(self, state: UserWriteState | None) -> str | None:
         return users.why_not_learning(state, self.memory_enabled)
 
-    async def key_of_names(self, scope: Scope) -> UserKey | None:
-        """The key that opens the user's name in a sealed profile, if available.
-
-        A key-management service may be slow: call it outside transactions.
-        """
-        if self.keys is not None and self.keys.configured:
-            with suppress(KeyUnavailable, KeyServiceUnavailable):
-                return await self.keys.open(scope.tenant_id, scope.user_id)
-        return None
-
     async def _user(self, run: ConsolidationAttempt, scope: Scope) -> None:
         async def look(connection: Connection) -> TagReview:
             user = connection.of(scope)
             if self._why_not(await users.read_user(user)) is not None:
                 raise _NotWanted
-            return await read_board(user, run.wanted)
+            return await read_board(user, run.wanted, threshold=self.threshold())
 
-        # Only for the name: a memory that was sealed since must not open, and is not merged.
-        with keys_at_hand(await self.key_of_names(scope)):
-            board = await self.write.run(look, timeout=_SECONDS, repeatable=True)
+        board = await self.write.run(look, timeout=_SECONDS, repeatable=True)
         for crowded in board.tags:
             ours = crowded.job_id == run.held.job_id
             if await board.unchanged(crowded) and (ours or not run.wanted.again):
@@ -227,8 +210,11 @@ class Consolidation:
                 continue
             failed = run.failed
             for group in await board.groups(crowded.tag):
+                if board.is_answered(crowded.tag, group) and not run.wanted.again:
+                    continue
                 try:
                     await self._group(run, scope, board, group, ())
+                    board.answer(crowded.tag, group)
                 except (ModelMisbehaved, ModelRefused) as error:
                     logger.warning("no usable answer for a group: %s", error)
                     run.not_answered(error)
@@ -255,7 +241,7 @@ class Consolidation:
             answered = await self.asking.ask(group, background, wasted)
         except TooMuch as error:
             logger.info("the reply was cut off; splitting the group in two")
-            first, second = (Group(tuple(part), group.subject) for part in halves(group.members))
+            first, second = (Group(tuple(part)) for part in halves(group.members))
             await self._group(run, scope, board, first, [*wasted, *error.spent])
             await self._group(run, scope, board, second, ())
             return
@@ -361,7 +347,7 @@ async def _read(
         # newer than the merge exists.
         newest = max(each.int for each in ids)
         apart = {m: {by for by in merges if by.int > newest} for m, merges in apart.items()}
-    return Background(board.names, apart, await read_words(user, ids))
+    return Background(apart, await read_words(user, ids))
 
 
 def _gone(held: Claim) -> Exception:

@@ -6,16 +6,23 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from hitherto_extraction.consolidation.groups import Group, mark_of, plan_groups
-from hitherto_extraction.storage import consolidation, profiles
+from hitherto_extraction.consolidation.groups import (
+    Group,
+    group_fingerprint,
+    mark_of,
+    plan_groups,
+)
+from hitherto_extraction.storage import consolidation
 from hitherto_extraction.storage.consolidation import ConsolidationMark, CrowdedTag, Member
 from hitherto_shared.database.user_rows import UserRows
-from hitherto_shared.encryption.failures import KeyUnavailable
-from hitherto_shared.models import Profile
+from hitherto_shared.embeddings.active_embedder import active_model
 from hitherto_shared.offloading import beside_loop, end_if_given_up
 
+_FURTHER = 0.3
+"""How much further apart than the same statement two may be that one sentence can say."""
+_MOST_ANSWERED = 200
 _WORK_OF_A_CHARACTER = 16
-"""The work of telling whom a memory is about, in characters read."""
+"""The work of comparing a memory with others, in characters read."""
 _WORK_OF_A_MEMBER = 64
 """The work of including a memory in the mark of a tag."""
 
@@ -54,14 +61,18 @@ class TagReview:
     Args:
         tags: The crowded tags, the largest first.
         members: The memories with these tags, the oldest first.
-        names: The user's names.
+        nearness: The cosine from which two memories of a tag that was processed before may be about
+            the same. The first time, all may: what a tag holds is looked at once as a whole.
     """
 
     def __init__(
-        self, tags: Sequence[CrowdedTag], members: Iterable[Member], names: Sequence[str]
+        self, tags: Sequence[CrowdedTag], members: Iterable[Member], nearness: float | None
     ) -> None:
         self.tags = tags
-        self.names = names
+        self._nearness = dict.fromkeys(
+            (each.tag for each in tags if each.fingerprint is not None), nearness
+        )
+        self._answered = {each.tag: dict.fromkeys(each.answered) for each in tags}
         self._by_tag: dict[str, dict[UUID, Member]] = {each.tag: {} for each in tags}
         self._taken: set[UUID] = set()
         self._settled: set[str] = set()
@@ -74,6 +85,14 @@ class TagReview:
     async def groups(self, tag: str) -> list[Group]:
         """The groups of a tag to ask about; their members count as taken from now on."""
         return await beside_loop(self._work(tag), self._groups, tag)
+
+    def is_answered(self, tag: str, group: Group) -> bool:
+        """Whether a model has looked at a group of a tag since it changed."""
+        return group_fingerprint(group) in self._answered[tag]
+
+    def answer(self, tag: str, group: Group) -> None:
+        """Record that a model has looked at a group."""
+        self._answered[tag][group_fingerprint(group)] = None
 
     async def unchanged(self, crowded: CrowdedTag) -> bool:
         """Whether a tag is unchanged since the last consolidation."""
@@ -137,14 +156,16 @@ class TagReview:
 
     def _mark(self, tag: str) -> ConsolidationMark:
         if tag not in self._marks:
-            self._marks[tag] = mark_of(tag, self._by_tag[tag].values())
+            recent = list(self._answered[tag])[-_MOST_ANSWERED:]
+            self._marks[tag] = mark_of(tag, self._by_tag[tag].values(), recent)
         return self._marks[tag]
 
     def _is_unchanged(self, crowded: CrowdedTag) -> bool:
         return crowded.fingerprint == self._mark(crowded.tag).fingerprint
 
     def _groups(self, tag: str) -> list[Group]:
-        found = plan_groups(list(self._by_tag[tag].values()), taken=self._taken, names=self.names)
+        members = list(self._by_tag[tag].values())
+        found = plan_groups(members, taken=self._taken, nearness=self._nearness.get(tag))
         self._taken.update(each.memory_id for group in found for each in group.members)
         return found
 
@@ -155,27 +176,27 @@ class TagReview:
             if self._is_unchanged(crowded) and not again:
                 counts["skipped_unchanged"] += 1
                 continue
-            groups = self._groups(crowded.tag)
+            groups = [
+                group
+                for group in self._groups(crowded.tag)
+                if again or not self.is_answered(crowded.tag, group)
+            ]
             counts["groups"] += len(groups)
             counts["memories"] += sum(len(group.members) for group in groups)
         return counts
 
 
-async def read_board(user: UserRows, wanted: ConsolidationTarget) -> TagReview:
+async def read_board(user: UserRows, wanted: ConsolidationTarget, *, threshold: float) -> TagReview:
     """The crowded tags of a user and their memories.
 
-    Without the key to a sealed profile, the user's name is unknown, and memories that use it
-    count as being about somebody else: they are then not merged with the user's.
+    `threshold` is the embedder's cosine for the same statement. What somebody asks for by its tag
+    is compared however far apart it is.
     """
+    nearness = None if wanted.again else threshold - _FURTHER
     tags = await consolidation.read_crowded(user, tag=wanted.tag, above=wanted.crowded_above)
     if not tags:
-        return TagReview([], [], [])
-    members = await consolidation.read_members(user, [each.tag for each in tags])
-    try:
-        profile, _ = await profiles.read_profile(user)
-    except KeyUnavailable:
-        profile = Profile(user.scope.user_id)
-    personal = profile.facts.get("personal")
-    name = personal.get("name") if isinstance(personal, dict) else None
-    names = [name] if isinstance(name, str) and name.strip() else []
-    return TagReview(tags, members, names)
+        return TagReview([], [], nearness)
+    active = await active_model(user.connection)
+    model = active[0] if active is not None else ""
+    members = await consolidation.read_members(user, [each.tag for each in tags], model=model)
+    return TagReview(tags, members, nearness)

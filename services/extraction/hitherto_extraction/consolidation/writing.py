@@ -259,5 +259,5 @@ async def _end_too(
 async def _mark(user: UserRows, originals: Sequence[EditableMemory]) -> None:
     # A record holds the tag in clear, and sealed memories are never merged by it.
     tags = sorted({tag for each in originals if not each.sealed for tag in each.memory.tags})
-    members = await consolidation.read_members(user, tags)
+    members = await consolidation.read_members(user, tags, model="")
     await consolidation.mark(user, [mark_of(tag, members) for tag in tags], job_id=None)

@@ -10,7 +10,7 @@ replacement is current; nor can a forgotten one.
 from __future__ import annotations
 
 import copy
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -26,11 +26,13 @@ from hitherto_extraction.pipeline.free_json import (
     new_value_at,
     put_at,
 )
-from hitherto_extraction.pipeline.guards.questions import kept
 from hitherto_extraction.pipeline.message_removal import reindex
+from hitherto_extraction.pipeline.questions import kept
+from hitherto_extraction.pipeline.resting_values import drop_resting_on
 from hitherto_extraction.pipeline.sealed_memories import is_sensitive
 from hitherto_extraction.pipeline.selection import names_in
 from hitherto_extraction.pipeline.versions import check_version, write_next
+from hitherto_extraction.reconciliation.trigger import Reconciling
 from hitherto_extraction.storage import (
     editing,
     ledger,
@@ -118,13 +120,13 @@ async def correct(
     vector: NewVector | None,
     *,
     actor: str,
-    check: Callable[[UserRows, UUID], Awaitable[None]],
+    reconciling: Reconciling,
 ) -> Memory:
     """Correct a memory in the caller's transaction.
 
     For a user with encryption on, a memory that becomes sensitive is sealed, and one that no longer
     is sensitive is opened. `vector` is None if the content stays, or its vector could not be
-    computed. If the new content is trusted, `check` queues a job that looks for contradictions.
+    computed. What new words leave open, `reconciling` settles.
 
     Raises:
         NotFound: The user has no such memory.
@@ -146,6 +148,8 @@ async def correct(
     after = await in_thread(corrected, before, correction)
     if after.content != before.content and ("entities",) not in correction.paths:
         after = replace(after, entities=await _entities(user, held, after, encrypts))
+    # Whoever corrects a memory has looked at it.
+    after = replace(after, doubt=None)
     if after == before:
         return before
     at = await users.database_now(user.connection)
@@ -166,8 +170,10 @@ async def correct(
             after={**(event.after or {}), "entities": list(after.entities)},
         )
     await ledger.record(user, None, [event], actor=actor)
+    if after.content != before.content or after.status != before.status:
+        await drop_resting_on(user, [memory_id], actor=actor)
     if after.content != before.content and after.status == "active" and after.valid_from <= at:
-        await check(user, memory_id)
+        await reconciling.look(user, [memory_id])
     return stored.memory
 
 

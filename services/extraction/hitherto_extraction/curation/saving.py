@@ -4,9 +4,9 @@ It passes the same rules as a learnt statement: duplicates, forgotten memories, 
 only a caller can provide (metadata, context, expiry) are joined to a known memory: given keys win,
 others stay, and nothing is joined to a more trusted memory.
 
-If the new words are trusted, a check for contradictions is queued. It runs even if learning is
-switched off, because the statement was saved on purpose. A statement that holds only in the future
-contradicts nothing yet, and is not checked.
+What the new words leave open is settled by the reconciliation. It runs even if learning is switched
+off, because the statement was saved on purpose. A statement that holds only in the future replaces
+nothing yet.
 """
 
 from __future__ import annotations
@@ -27,12 +27,13 @@ from hitherto_extraction.pipeline.nearby_memories import look_around
 from hitherto_extraction.pipeline.operations import Occasion, Plan, Situation
 from hitherto_extraction.pipeline.plan import make_plan
 from hitherto_extraction.pipeline.reply_vectors import Vectors
+from hitherto_extraction.pipeline.sealed_memories import is_sensitive
 from hitherto_extraction.pipeline.selection import names_in
 from hitherto_extraction.pipeline.source_statements import document_of
 from hitherto_extraction.pipeline.trust import outranks
 from hitherto_extraction.pipeline.versions import write_next
 from hitherto_extraction.pipeline.write import write_plan
-from hitherto_extraction.queue.enqueueing import EXTRACTION, JobQueue
+from hitherto_extraction.reconciliation.trigger import Reconciling
 from hitherto_extraction.storage import editing, ledger, statements, users
 from hitherto_extraction.storage.conversations import StoredMessage
 from hitherto_extraction.storage.statements import NewStatement
@@ -101,13 +102,13 @@ class Saving:
     Attributes:
         threshold: The cosine from which two statements may be duplicates.
         memory_enabled: Whether memory is on for users who did not choose.
-        queue: Takes the check for contradictions.
+        reconciling: Settles what stands near.
         crowding: Detects crowded tags.
     """
 
     threshold: Callable[[], float]
     memory_enabled: bool
-    queue: JobQueue
+    reconciling: Reconciling
     crowding: Crowding
 
     async def save(
@@ -153,12 +154,8 @@ class Saving:
         found = (await editing.read_one(user, memory_id)).memory
         await self.crowding.look(user, tags_touched(plan))
         if found.status == "active" and found.valid_from <= at and _says_something_new(plan):
-            await self.enqueue_check(user, memory_id)
+            await self.reconciling.look(user, [memory_id])
         return Saved(found, deduplicated=not created)
-
-    async def enqueue_check(self, user: UserRows, memory_id: UUID) -> None:
-        """Queue a job that looks for contradictions with a memory's new words."""
-        await self.queue.enqueue_of(user, EXTRACTION, {"memory_id": str(memory_id)})
 
     async def _plan(
         self, user: UserRows, statement: StatementToSave, vectors: Vectors, at: datetime
@@ -214,7 +211,7 @@ class Saving:
             item.type,
             item.content,
             near,
-            self.threshold(),
+            sensitive=is_sensitive(item.type, statement.sensitive),
         )
         return plan, duplicate.memory_id if duplicate is not None else None
 

@@ -16,6 +16,7 @@ from uuid import UUID
 from hitherto_extraction.budget import Budget
 from hitherto_extraction.documents import chunking
 from hitherto_extraction.documents.entities import Mention, mentioned, settle
+from hitherto_extraction.pipeline.embedding_loop import embed
 from hitherto_extraction.pipeline.result import Result
 from hitherto_extraction.prices import Charge, Prices
 from hitherto_extraction.queue import attempts, claims, jobs
@@ -163,13 +164,15 @@ class Ingestion:
             some = places[start : start + _TEXTS_AT_ONCE]
             texts = [indexed_text(group[i].heading, group[i].chunks[at]) for i, at in some]
             try:
-                batch = await self.embedder.embed(texts)
+                batch = await embed(
+                    self.embedder, {place: (text,) for place, text in zip(some, texts, strict=True)}
+                )
             except ModelError as error:
                 logger.warning("documents can be found by their words only for now: %s", error)
                 if isinstance(error, ModelUnavailable):
                     break
                 continue
-            for (i, at), vector in zip(some, batch.vectors, strict=True):
+            for (i, at), (vector,) in batch.vectors.items():
                 vectors[i][at] = vector
             charges.append(self.prices.embedding_charge(model, batch.calls, batch.tokens))
         found = [

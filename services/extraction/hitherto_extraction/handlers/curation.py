@@ -167,7 +167,7 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
                 correction,
                 vector,
                 actor=call.principal.subject,
-                check=self.saving.enqueue_check,
+                reconciling=self.saving.reconciling,
             )
 
         try:

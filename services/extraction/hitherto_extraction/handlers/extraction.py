@@ -49,6 +49,7 @@ KINDS = (
     "memory-extraction",
     "document-ingestion",
     "consolidation",
+    "reconciliation",
     "decay",
     "retention",
     "reembedding",

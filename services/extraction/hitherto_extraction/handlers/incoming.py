@@ -12,11 +12,19 @@ from hitherto.v1 import conversation_pb2, extraction_service_pb2
 from hitherto_extraction.storage.conversations import IncomingMessage
 from hitherto_extraction.transcripts import IncomingTranscript
 from hitherto_shared.convert import ROLE
+from hitherto_shared.metrics import MESSAGES_CUT
+from hitherto_shared.text.graphemes import is_border
+from hitherto_shared.text.normalise import nfc
 from hitherto_shared.validation import Checks
 
 MAX_TRANSCRIPTS = 100
 MAX_MESSAGES = 2_000
 MAX_MESSAGE_BYTES = 64 * 1024
+"""The content of a longer message is stored cut."""
+_MARK_BYTES = 64
+"""Room for the mark at the end of a text that was cut."""
+_MOST_SHRUNK = 12
+"""More than the factor between the lengths of a text and its normal form, characters or bytes."""
 _MAX_NAME = 256
 _WithTranscript = extraction_service_pb2.PreviewExtractionRequest | (
     extraction_service_pb2.StreamTranscriptsRequest
@@ -109,7 +117,7 @@ def _read_message(
     if role is None and message.role == 0:
         checks.add(f"{field}.role", "is required")
     content = checks.text(
-        f"{field}.content", message.content, max_bytes=MAX_MESSAGE_BYTES, required=True
+        f"{field}.content", _fitting(message.content), max_bytes=MAX_MESSAGE_BYTES, required=True
     )
     name = checks.identifier(f"{field}.name", message.name, required=False)
     message_id = checks.identifier(f"{field}.id", message.id, required=False)
@@ -128,6 +136,25 @@ def _read_message(
         ),
         metadata=checks.struct(f"{field}.metadata", message.metadata),
     )
+
+
+def _fitting(text: str) -> str:
+    """A text, or the beginning of one that is too long and how many characters are left out.
+
+    A pasted file thus does not cost the conversation in which it stands.
+    """
+    if len(text) <= MAX_MESSAGE_BYTES // _MOST_SHRUNK:
+        return text
+    normal = nfc(text[: _MOST_SHRUNK * MAX_MESSAGE_BYTES])
+    size = len(normal.encode("utf-8", "replace"))
+    if size <= MAX_MESSAGE_BYTES and len(text) <= _MOST_SHRUNK * MAX_MESSAGE_BYTES:
+        return text
+    room = MAX_MESSAGE_BYTES - _MARK_BYTES
+    end = len(normal.encode("utf-8", "replace")[:room].decode("utf-8", "ignore"))
+    while not is_border(normal, end):
+        end -= 1
+    MESSAGES_CUT.inc()
+    return f"{normal[:end]}… [+{len(text) - end:,}]"
 
 
 def _context_items(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 from uuid import UUID
 
@@ -83,7 +83,7 @@ class MaintenanceHandlers(maintenance_service_pb2_grpc.MaintenanceServiceService
         checks = Checks()
         named = checks.identifier("tag", request.tag, required=False)
         user_id, identity = self._admit(checks, request)
-        work = await self.upkeep.consolidate(
+        work = self.upkeep.consolidate(
             current_call().principal.tenant_id,
             user_id=user_id,
             tag=tag_key(named) or named or None,
@@ -293,10 +293,25 @@ class MaintenanceHandlers(maintenance_service_pb2_grpc.MaintenanceServiceService
     async def RollbackSource(
         self, request: pb.RollbackSourceRequest, context: Context
     ) -> pb.RollbackSourceResponse:
-        """Roll back everything that one conversation, document or job taught."""
+        """Roll back everything that one source, one model or the models of some time taught."""
         checks, user_id = checks_of(request)
-        source = RollbackTarget()
-        match request.WhichOneof("source"):
+        source = RollbackTarget(
+            since=checks.moment("since", request, "since"),
+            until=checks.moment("until", request, "until"),
+        )
+        timed = source.since is not None or source.until is not None
+        kind = request.WhichOneof("source")
+        if timed and kind in ("conversation_id", "document_id", "job_id"):
+            checks.add("since" if source.since else "until", f"cannot be combined with {kind}")
+        match kind:
+            case "model":
+                model = checks.text("model", request.model, max_bytes=800, required=True)
+                source = replace(source, model=model)
+            case "prompt_version":
+                version = checks.text(
+                    "prompt_version", request.prompt_version, max_bytes=64, required=True
+                )
+                source = replace(source, prompt_version=version)
             case "conversation_id":
                 source = RollbackTarget(
                     conversation_id=checks.identifier("conversation_id", request.conversation_id)
@@ -305,8 +320,12 @@ class MaintenanceHandlers(maintenance_service_pb2_grpc.MaintenanceServiceService
                 source = RollbackTarget(document_id=checks.uuid("document_id", request.document_id))
             case "job_id":
                 source = RollbackTarget(job_id=checks.uuid("job_id", request.job_id))
-            case _:
-                checks.add("source", "is required: set conversation_id, document_id or job_id")
+            case _ if not timed:
+                checks.add(
+                    "source",
+                    "is required: set conversation_id, document_id, job_id, model or "
+                    "prompt_version, or since or until",
+                )
         call = self.answering.admit(checks, user_id, request)
 
         async def change(user: UserRows) -> dict[str, int]:

@@ -14,7 +14,6 @@ from hitherto_extraction.queue import jobs
 from hitherto_extraction.queue.enqueueing import JobQueue, enqueue_done
 from hitherto_extraction.storage import users
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.encryption.at_hand import keys_at_hand
 from hitherto_shared.models import Job, Scope
 
 Count = Callable[[Connection], Awaitable[Mapping[str, int]]]
@@ -53,21 +52,16 @@ class UpkeepOnDemand:
 
         return self._starting(kind, tenant_id, user_id, count, {"dry_run": dry_run})
 
-    async def consolidate(
+    def consolidate(
         self, tenant_id: str, *, user_id: str | None, tag: str | None, dry_run: bool
     ) -> IdempotentOperation[Job]:
         """A call of Consolidate. Counting calls no model."""
-        key = None
-        if user_id is not None:
-            # Before the transaction, because a key-management service may be slow.
-            key = await self.consolidation.key_of_names(Scope(tenant_id, user_id))
         asked = {"asked": True, **({} if tag is None else {"tag": tag}), "dry_run": dry_run}
 
         async def count(connection: Connection) -> Mapping[str, int]:
-            with keys_at_hand(key):
-                return await self.consolidation.count(
-                    connection, tenant_id, user_id, self.consolidation.wanted(asked)
-                )
+            return await self.consolidation.count(
+                connection, tenant_id, user_id, self.consolidation.wanted(asked)
+            )
 
         return self._starting(CONSOLIDATION, tenant_id, user_id, count, asked)
 

@@ -5,9 +5,10 @@ Contents, labels, entities and times are within their bounds.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from typing import Any
 
 from hitherto_extraction.pipeline.free_json import text_of
@@ -20,12 +21,9 @@ MAX_LABELS = 32
 """Maximum number of tags, keywords or entities of a memory; existing ones keep their positions."""
 LABEL_CHARACTERS = 64
 """Maximum length of a tag or keyword; longer ones are dropped."""
+_PERIOD = re.compile(r"(\d{4})(?:-(\d{2}))?(?:-(\d{2}))?")
 EVENT_TYPES = ("question", "problem", "learning")
 """Types with a content limit of `MAX_EVENT_CHARACTERS`; `detail` holds the full text."""
-
-
-class UnusableAnswer(Exception):
-    """The reply is unusable: prose, an empty object, broken JSON, or no item of a known form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +38,8 @@ class EntityName:
 class NewItem:
     """One new memory. `source_ids` are local message ids; `index` is its position in the reply.
 
-    `questions` are those that its words answer.
+    `questions` are those that its words answer; `same_as` is the local id of the known memory that
+    says the same.
     """
 
     index: int
@@ -57,6 +56,23 @@ class NewItem:
     valid_from: datetime | None
     origin: str | None
     questions: tuple[str, ...] = ()
+    same_as: str | None = None
+    expires_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cited:
+    """What a model cites for a change: local message ids and words copied from one of them.
+
+    Attributes:
+        item: The position of the change in the reply, such as `updated_memories[0]`.
+        source_ids: None if it names none; empty if it names some, none of which was in the prompt.
+        quote: The copied words; empty if there are none.
+    """
+
+    item: str
+    source_ids: tuple[str, ...] | None
+    quote: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +82,12 @@ class UpdatedItem:
     `detail` holds the full text if the content had to be cut.
     """
 
+    cited: Cited
     memory: str
     content: str | None
     importance: float | None
     confidence: str | None
     tags: tuple[str, ...]
-    source_ids: tuple[str, ...] | None
     detail: str = ""
     questions: tuple[str, ...] = ()
 
@@ -80,26 +96,45 @@ class UpdatedItem:
 class ClosedItem:
     """A known memory that is contradicted, or an achieved goal, and the new item responsible."""
 
+    cited: Cited
     memory: str
-    by: int | None
-    reason: str
-    source_ids: tuple[str, ...] | None
+    by: int | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ForgottenItem:
+    """A known memory that the user asks not to remember."""
+
+    cited: Cited
+    memory: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileItem:
+    """A value of the profile that was said, or that `ended`.
+
+    `in_own_words` marks one in the form of earlier prompts, which cites no words: the user must
+    have said the value itself.
+    """
+
+    cited: Cited
+    path: tuple[str, ...]
+    value: Any
+    ended: bool = False
+    in_own_words: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A whole checked reply.
-
-    The source ids of a change are None if the reply names none; an empty tuple means that it names
-    some, none of which was in the prompt.
-    """
+    """A whole checked reply."""
 
     new: Sequence[NewItem] = ()
     updated: Sequence[UpdatedItem] = ()
     contradicted: Sequence[ClosedItem] = ()
     achieved: Sequence[ClosedItem] = ()
-    profile: Mapping[str, Any] | None = None
-    profile_source_ids: tuple[str, ...] | None = None
+    forgotten: Sequence[ForgottenItem] = ()
+    profile: Sequence[ProfileItem] = ()
     summary: Mapping[str, Any] | None = None
     dropped: int = 0
 
@@ -147,17 +182,34 @@ def entities_of(value: Any) -> tuple[EntityName, ...]:
     return tuple(found.values())[:MAX_LABELS]
 
 
-def moment_of(value: Any) -> datetime | None:
-    """A date or time in ISO 8601, from 1900 to 2200; None otherwise."""
+def moment_of(value: Any, zone: tzinfo = UTC, *, end: bool = False) -> datetime | None:
+    """A date or time in ISO 8601, from 1900 to 2200; None otherwise.
+
+    A year, a month or a day is one of the person's zone, and means its first moment; with `end`,
+    the first moment after it.
+    """
     if not isinstance(value, str):
         return None
     try:
-        if len(value) == len("2026-01-01"):
-            found = datetime.combine(date.fromisoformat(value), time(), UTC)
+        if period := _PERIOD.fullmatch(value.strip()):
+            year, month, day = (int(part) if part else 0 for part in period.groups())
+            first = date(year, month or 1, day or 1)
+            if end:
+                first = _after(first, month=bool(month), day=bool(day))
+            found = datetime.combine(first, time(), zone)
         else:
-            found = datetime.fromisoformat(value)
-            found = found if found.tzinfo else found.replace(tzinfo=UTC)
-            found = found.astimezone(UTC)
+            found = datetime.fromisoformat(value.strip())
+            found = found if found.tzinfo else found.replace(tzinfo=zone)
+        found = found.astimezone(UTC)
     except (ValueError, OverflowError):
         return None
-    return found if 1900 <= found.year <= 2200 else None
+    return found if 1900 <= found.astimezone(zone).year <= 2200 else None
+
+
+def _after(first: date, *, month: bool, day: bool) -> date:
+    """The first day after a day, a month or a year."""
+    if day:
+        return first + timedelta(days=1)
+    if month and first.month < 12:
+        return first.replace(month=first.month + 1)
+    return date(first.year + 1, 1, 1)

@@ -7,19 +7,22 @@ of a reply are local to the call and resolve only to what the prompt contained.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime, tzinfo
 from functools import partial
 from typing import Any
 
+from hitherto_extraction.pipeline import questions
 from hitherto_extraction.pipeline.answer import (
     EVENT_TYPES,
     MAX_CONTENT_BYTES,
     Answer,
+    Cited,
     ClosedItem,
+    ForgottenItem,
     NewItem,
-    UnusableAnswer,
+    ProfileItem,
     UpdatedItem,
     content_of,
     entities_of,
@@ -34,8 +37,7 @@ from hitherto_extraction.pipeline.free_json import (
     text_of,
     without_pairs,
 )
-from hitherto_extraction.pipeline.guards import questions
-from hitherto_shared import long_json
+from hitherto_extraction.provider.reply_text import UnusableAnswer, read_object
 from hitherto_shared.models import CONFIDENCES, MEMORY_TYPES, ORIGINS
 
 KEYS = (
@@ -43,6 +45,8 @@ KEYS = (
     "updated_memories",
     "contradicted_memories",
     "achieved_goals",
+    "forgotten_memories",
+    "profile_changes",
     "profile",
     "conversation_summary",
 )
@@ -51,10 +55,10 @@ _FIELDS: Mapping[str, Mapping[str, tuple[type, ...]]] = {
     "profile": {
         "summary": (str,),
         "current_projects": (list, str),
-        "preferences": (dict,),
+        "preferences": (dict, list),
         "frequent_intents": (list, str),
-        "facts": (dict,),
-        "metadata": (dict,),
+        "facts": (dict, list),
+        "metadata": (dict, list),
     },
     "conversation_summary": {
         "title": (str,),
@@ -67,10 +71,12 @@ _FIELDS: Mapping[str, Mapping[str, tuple[type, ...]]] = {
 }
 """The objects of a reply: their fields, and the types that each field accepts."""
 _SOURCES = "source_message_ids"
+_WITHOUT_KEYS = ("summary", "current_projects", "frequent_intents")
 
 MAX_ITEMS = 200
 """Maximum number of new memories from one reply; further ones are dropped and counted."""
-_FENCE = "```"
+_MAX_VALUES = 50
+"""Maximum number of values of the profile, at any depth, that a model may report at once."""
 
 
 @dataclass(slots=True)
@@ -85,6 +91,7 @@ class _Check:
     messages: frozenset[str]
     memories: frozenset[str]
     events: frozenset[str]
+    zone: tzinfo = UTC
     dropped: int = 0
     formed: int = 0
     shapeless: int = 0
@@ -137,20 +144,22 @@ class _Check:
         return found
 
     def new_item(self, index: int, raw: Any) -> NewItem | None:
-        if not isinstance(raw, dict) or raw.get("type") not in MEMORY_TYPES:
+        kind = _name(raw.get("type")) if isinstance(raw, dict) else ""
+        if kind not in MEMORY_TYPES:
             return None
         content = content_of(raw.get("content"))
         if content is None:
             return None
         detail = text_of(raw.get("detail"))
-        if raw["type"] in EVENT_TYPES:
+        if kind in EVENT_TYPES:
             content, detail = shortened(content, detail)
         detail = detail if len(detail.encode()) <= MAX_CONTENT_BYTES else ""
-        confidence = raw.get("confidence", "medium")
+        confidence, origin = _name(raw.get("confidence")), _name(raw.get("origin"))
+        same_as = _local_id(raw.get("same_as"))
         context = clean(raw.get("context") or {})
         return NewItem(
             index=index,
-            type=raw["type"],
+            type=kind,
             content=content,
             detail=detail,
             importance=self._importance(raw.get("importance"), 0.5),
@@ -161,11 +170,13 @@ class _Check:
             context=context if isinstance(context, dict) and fits_struct(context) else {},
             source_ids=self.source_ids(raw) or (),
             valid_from=self._moment(raw.get("valid_from")),
-            origin=raw.get("origin") if raw.get("origin") in ORIGINS else None,
+            origin=origin if origin in ORIGINS else None,
             questions=self._questions(raw, content, detail),
+            same_as=same_as if same_as in self.memories else None,
+            expires_at=self._moment(raw.get("expires_at"), end=True),
         )
 
-    def updated_item(self, raw: Any) -> UpdatedItem | None:
+    def updated_item(self, number: int, raw: Any) -> UpdatedItem | None:
         if not isinstance(raw, dict):
             return None
         content, detail = content_of(raw.get("content")), ""
@@ -178,38 +189,74 @@ class _Check:
             return None
         if content is not None and memory in self.events:
             content, detail = shortened(content, "")
-        confidence = raw.get("confidence")
+        confidence = _name(raw.get("confidence"))
         return UpdatedItem(
+            cited=self.cited(f"updated_memories[{number}]", raw),
             memory=memory,
             content=content,
             detail=detail,
             importance=importance,
             confidence=confidence if confidence in CONFIDENCES else None,
             tags=tags,
-            source_ids=self.source_ids(raw),
             questions=self._questions(raw, content or "", detail),
         )
 
-    def closed_item(self, how: str, new_count: int | None, raw: Any) -> ClosedItem | None:
+    def closed_item(self, how: str, new_count: int, number: int, raw: Any) -> ClosedItem | None:
         memory = self._known(raw, how)
         if memory is None:
             return None
-        by = None if new_count is None else raw.get("by")
+        by = raw.get("by")
         if by is not None and (
-            new_count is None
-            or not isinstance(by, int)
-            or isinstance(by, bool)
-            or not 0 <= by < new_count
+            not isinstance(by, int) or isinstance(by, bool) or not 0 <= by < new_count
         ):
             return None
-        return ClosedItem(memory, by, text_of(raw.get("reason"))[:500], self.source_ids(raw))
+        cited = self.cited(f"{how}[{number}]", raw)
+        return ClosedItem(cited, memory, by, text_of(raw.get("reason"))[:500])
+
+    def forgotten_item(self, number: int, raw: Any) -> ForgottenItem | None:
+        memory = self._known(raw, "forgotten_memories")
+        if memory is None:
+            return None
+        return ForgottenItem(self.cited(f"forgotten_memories[{number}]", raw), memory)
+
+    def profile_item(self, number: int, raw: Any) -> ProfileItem | None:
+        if not isinstance(raw, dict) or not isinstance(raw.get("path"), str):
+            return None
+        value, ended = clean(raw.get("value")), raw.get("ended") is True
+        field, _, rest = text_of(raw["path"]).partition(".")
+        keys = [] if not rest else rest.split(".", 1) if field == "facts" else [rest]
+        if field not in _FIELDS["profile"] or not all(keys) or not (ended or _says(value)):
+            return None
+        self.formed += 1
+        if (field in _WITHOUT_KEYS) == bool(keys) or isinstance(value, dict):
+            return None
+        cited = self.cited(f"profile_changes[{number}]", raw)
+        return ProfileItem(cited, (field, *keys), value, ended)
+
+    def profile_of_earlier_prompts(self, value: Mapping[str, Any] | None) -> list[ProfileItem]:
+        """The values of an object `profile`, which earlier prompts asked for."""
+        given = without_pairs(clean(value)) if value else {}
+        cited = self.cited("profile", value or {})
+        found = [
+            ProfileItem(cited, path, leaf, in_own_words=not cited.quote)
+            for field in _FIELDS["profile"]
+            for path, leaf in _leaves(given.get(field), (field,))
+            if (field in _WITHOUT_KEYS) == (len(path) == 1)
+        ]
+        if value and not found:
+            self.dropped += 1
+            self.odd += 1
+        return found
+
+    def cited(self, item: str, raw: Mapping[str, Any]) -> Cited:
+        return Cited(item, self.source_ids(raw), text_of(raw.get("quote")))
 
     def _known(self, raw: Any, how: str) -> str | None:
         """The local id of a memory that was in the prompt and is not yet named in this way."""
         if not isinstance(raw, dict):
             return None
-        memory = raw.get("id")
-        if not isinstance(memory, str):
+        memory = _local_id(raw.get("id"))
+        if not memory:
             return None
         self.formed += 1
         if memory not in self.memories or (how, memory) in self.seen_memories:
@@ -225,7 +272,7 @@ class _Check:
         if not isinstance(given, list):
             self.dropped += 1
             return ()
-        known = [item for item in given if isinstance(item, str) and item in self.messages]
+        known = [each for each in map(_local_id, given) if each in self.messages]
         self.dropped += len(given) - len(known)
         return tuple(dict.fromkeys(known))
 
@@ -255,11 +302,11 @@ class _Check:
             self.dropped += 1
         return clamped
 
-    def _moment(self, value: Any) -> datetime | None:
+    def _moment(self, value: Any, *, end: bool = False) -> datetime | None:
         """A date or time in the model's notation; one outside the years 1900 to 2200 is dropped."""
         if value is None or value == "":
             return None
-        found = moment_of(value)
+        found = moment_of(value, self.zone, end=end)
         if found is None:
             self.dropped += 1
         return found
@@ -271,7 +318,7 @@ def read_answer(
     messages: Sequence[str],
     memories: Sequence[str],
     events: Sequence[str] = (),
-    closing_only: bool = False,
+    zone: tzinfo = UTC,
 ) -> Answer:
     """Turn a reply into an `Answer`.
 
@@ -280,8 +327,7 @@ def read_answer(
         messages: Local ids of the messages that were in the prompt.
         memories: Local ids of the memories that were in the prompt.
         events: Those of them with one of `EVENT_TYPES`, whose content is short.
-        closing_only: Read only the endings, whatever they say about successors, and skip everything
-            else.
+        zone: The person's time zone, in which a day begins.
 
     Raises:
         UnusableAnswer: There is no JSON object with a known key, or it has contents but no item of
@@ -289,25 +335,28 @@ def read_answer(
             still make an answer.
     """
     reply = _load(text)
-    if closing_only:
-        reply = {key: reply.get(key) for key in ("contradicted_memories", "achieved_goals")}
-    check = _Check(frozenset(messages), frozenset(memories), frozenset(events))
+    check = _Check(frozenset(messages), frozenset(memories), frozenset(events), zone)
     items = check.list_of(reply, "new_memories")
     if len(items) > MAX_ITEMS:
         check.dropped += len(items) - MAX_ITEMS
-    new_count = None if closing_only else len(items)
+
+    def numbered(key: str, read: Callable[[int, Any], Any]) -> list[Any]:
+        return check.each(enumerate(check.list_of(reply, key)), lambda pair: read(*pair))
 
     def closed(key: str) -> list[ClosedItem]:
-        return check.each(check.list_of(reply, key), partial(check.closed_item, key, new_count))
+        return numbered(key, partial(check.closed_item, key, len(items)))
 
     profile, summary = (check.object_of(reply, key) for key in _FIELDS)
+    values = numbered("profile_changes", check.profile_item)
+    values += check.profile_of_earlier_prompts(profile)
+    check.dropped += max(0, len(values) - _MAX_VALUES)
     answer = Answer(
         new=check.each(enumerate(items[:MAX_ITEMS]), lambda pair: check.new_item(*pair)),
-        updated=check.each(check.list_of(reply, "updated_memories"), check.updated_item),
+        updated=numbered("updated_memories", check.updated_item),
         contradicted=closed("contradicted_memories"),
         achieved=closed("achieved_goals"),
-        profile=without_pairs(clean(profile)) if profile else None,
-        profile_source_ids=check.source_ids(profile or {}),
+        forgotten=numbered("forgotten_memories", check.forgotten_item),
+        profile=values[:_MAX_VALUES],
         summary=clean(summary) if summary else None,
     )
     nothing_else = not (answer.profile or answer.summary)
@@ -319,61 +368,34 @@ def read_answer(
     return replace(answer, dropped=check.dropped)
 
 
-def unfenced(text: str) -> str | None:
-    """The contents of the Markdown fence around a reply; None without such a fence."""
-    bare = text.strip()
-    if not (bare.startswith(_FENCE) and bare.endswith(_FENCE)):
-        return None
-    language, line_break, inner = bare[len(_FENCE) :].removesuffix(_FENCE).partition("\n")
-    language = language.rstrip()
-    labelled = not language or (language.isascii() and language.isalpha())
-    return inner if line_break and labelled else None
+def _name(value: Any) -> str:
+    """A lower-case name such as `fact`, which models also write as `Fact`."""
+    return value.strip().lower() if isinstance(value, str) else ""
 
 
-def load_object(text: str) -> tuple[dict[str, Any], bool]:
-    """The JSON object of a reply, and whether a Markdown fence surrounds it.
-
-    Raises:
-        UnusableAnswer: There is none.
-    """
-    inner = unfenced(text)
-    try:
-        reply = long_json.loads(text if inner is None else inner, object_pairs_hook=_read_object)
-    except long_json.TooManyValues as error:
-        raise UnusableAnswer(f"the reply holds {error}") from None
-    except (ValueError, RecursionError):
-        raise UnusableAnswer("the reply is not JSON") from None
-    if not isinstance(reply, dict):
-        raise UnusableAnswer("the reply is not a JSON object")
-    return reply, inner is not None
+def _local_id(value: Any) -> str:
+    """A local id such as `m1`, with or without brackets; empty for anything else."""
+    return value.strip().strip("[]").lower() if isinstance(value, str) else ""
 
 
-def _read_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object with all values of each key, of which JSON would keep the last.
-
-    Raises:
-        UnusableAnswer: They are different, and no lists.
-    """
-    found: dict[str, Any] = {}
-    for name, value in pairs:
-        held = found.setdefault(name, value)
-        if held is value or held == value:
-            continue
-        if not (isinstance(held, list) and isinstance(value, list)):
-            raise UnusableAnswer(f"the reply has the key {name[:40]!r} more than once")
-        held.extend(value)
-    return found
+def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """The values of nested objects, each with its path; a list is one value."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _leaves(inner, (*path, key))
+    elif _says(value):
+        yield path, value
 
 
 def _load(text: str) -> dict[str, Any]:
-    reply, fenced = load_object(text)
+    reply, wrapped = read_object(text, KEYS)
     if not any(key in reply for key in KEYS):
         raise UnusableAnswer("the reply has none of the required keys")
     if not any(isinstance(reply.get(key), dict if key in _FIELDS else list) for key in KEYS):
         raise UnusableAnswer("every key of the reply holds the wrong kind of value")
     if not any(isinstance(reply.get(key), list) or _says(reply.get(key)) for key in KEYS):
         raise UnusableAnswer("the reply says nothing, not even that there is nothing to remember")
-    if fenced and not any(_says(reply.get(key)) for key in KEYS):
+    if wrapped and not any(_says(reply.get(key)) for key in KEYS):
         # A reply of the wrong form is read for what it found, rather than taken to say that there
         # is nothing.
         raise UnusableAnswer("the reply is not bare JSON and says nothing")

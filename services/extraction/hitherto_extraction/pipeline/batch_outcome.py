@@ -8,16 +8,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID
 
-from hitherto_extraction.pipeline import behaviour, conversation_summary, trust
+from hitherto_extraction.pipeline import behaviour, conversation_summary
 from hitherto_extraction.pipeline.answer import Answer
 from hitherto_extraction.pipeline.evidence import Witnesses
-from hitherto_extraction.pipeline.profile import (
-    FIELDS,
-    MAX_VALUES,
-    count_values,
-    merge_profile,
-)
-from hitherto_extraction.pipeline.profile_support import supported
+from hitherto_extraction.pipeline.operations import Plan
+from hitherto_extraction.pipeline.profile_changes import learn
 from hitherto_extraction.pipeline.reply_vectors import Vectors
 from hitherto_extraction.pipeline.result import Result
 from hitherto_extraction.pipeline.source_statements import of_profile, of_summary
@@ -65,52 +60,52 @@ class OutcomeWriting:
     outcome: BatchOutcome
     encrypts: bool
 
-    async def write_profile(self, result: Result, known: tuple[Profile, dict[str, str]]) -> Result:
-        """Merge the user's statements about themselves; nobody else's words change a profile."""
-        outcome = self.outcome
+    async def write_profile(
+        self, result: Result, known: tuple[Profile, dict[str, str]], plan: Plan
+    ) -> Result:
+        """Merge the user's statements about themselves; nobody else's words change a profile.
+
+        What rested on memories that `plan` ends goes with them.
+        """
         profile, said_at = known
-        evidence = outcome.witnesses.for_change(outcome.answer.profile_source_ids)
-        patch = outcome.answer.profile or {}
-        given = {name: patch.get(name) for name in FIELDS}
-        values = count_values(given)
-        if evidence is None or not evidence.trusted or not 0 < values <= MAX_VALUES:
+        items, witnesses = self.outcome.answer.profile, self.outcome.witnesses
+        if not (items or profile.sources):
             await self._mark_extracted(profile)
-            return result.refusing_profile(1 if values else 0)
-        heard = outcome.witnesses.heard(evidence)
-        kept, suspect = await asyncio.to_thread(trust.without_overrides, given)
-        said, unsupported = await asyncio.to_thread(supported, kept, profile, heard)
-        result = result.refusing_profile(suspect + unsupported)
-        change = await asyncio.to_thread(merge_profile, profile, said_at, said, evidence.said_at)
-        version = change.profile.version
-        stated = of_profile(said, evidence, version, made_version=bool(change.changed))
-        await statements.record(self.user, [self._placed(stated, sealed=self.encrypts)])
-        if not change.changed:
+            return result
+        learnt = await asyncio.to_thread(learn, profile, said_at, items, witnesses, plan)
+        state, changed = learnt.state, list(learnt.state.changed)
+        after = replace(state.profile, version=profile.version + bool(changed))
+        if learnt.said:
+            stated = of_profile(learnt.said, after.version, made_version=bool(changed))
+            await statements.record(self.user, [self._placed(stated, sealed=self.encrypts)])
+        if changed:
+            await profiles.write_profile(
+                self.user,
+                profile,
+                after,
+                state.said_at,
+                actor=ledger.ACTOR,
+                job_id=self.held.job_id,
+                changed=changed,
+            )
+            result = replace(result, profile_version=after.version)
+        else:
             await self._mark_extracted(profile)
-            return result.refusing_profile(change.dropped)
-        await profiles.write_profile(
-            self.user,
-            profile,
-            change.profile,
-            change.said_at,
-            actor=ledger.ACTOR,
-            job_id=self.held.job_id,
-            changed=change.changed,
-        )
-        return replace(result, profile_version=version).refusing_profile(change.dropped)
+        return result.refusing_profile(learnt.refused, state.dropped)
 
     async def _mark_extracted(self, profile: Profile) -> None:
         """Record that the profile, if there is one, was processed and is unchanged."""
         if profile.version:
             await profiles.mark_extracted(self.user)
 
-    async def write_behaviour(self, at: datetime, *, placed: bool) -> None:
-        """Learn from how the user wrote; `placed` if the time zone is known."""
+    async def write_behaviour(self, at: datetime) -> None:
+        """Learn from how the user wrote."""
         said = self.outcome.witnesses.messages
         seen = await beside_loop(
             sum(len(message.content) for message in said),
             behaviour.observe,
             said,
-            self.outcome.time_zone if placed else None,
+            self.outcome.time_zone,
         )
         if seen:
             known = await preferences.read_preferences(self.user)

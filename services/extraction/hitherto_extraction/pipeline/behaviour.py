@@ -35,6 +35,9 @@ TOPICS: Mapping[str, frozenset[str]] = {
     "documents": frozenset({"document", "doc", "file", "drive"}),
 }
 
+_NOT_ALONE = frozenset({"drive"})
+"""Words that have too many other meanings to teach a topic by themselves."""
+
 Key = tuple[str, str]
 """Type and key of a preference."""
 
@@ -45,9 +48,9 @@ _UNSPACED = re.compile(
 )
 
 
-def observe(messages: Iterable[StoredMessage], time_zone: str | None) -> list[tuple[Key, Any]]:
+def observe(messages: Iterable[StoredMessage], time_zone: str) -> list[tuple[Key, Any]]:
     """What each message of the user shows, in order: (type, key) and value."""
-    zone = None if time_zone is None else zone_of(time_zone)
+    zone = zone_of(time_zone)
     seen: list[tuple[Key, Any]] = []
     for message in messages:
         if message.role != "user":
@@ -55,10 +58,12 @@ def observe(messages: Iterable[StoredMessage], time_zone: str | None) -> list[tu
         if (style := _style(message.content)) is not None:
             seen.append((("interaction", "message_style"), style))
         words = set(_WORD.findall(fold(message.content)))
-        seen.extend((("topics", topic), True) for topic, named in TOPICS.items() if words & named)
-        # Without a time zone, the user's time of day is unknown.
-        if zone is not None:
-            seen.append((("usage", "active_time"), _time_of_day(message.said_at.astimezone(zone))))
+        seen.extend(
+            (("topics", topic), True)
+            for topic, named in TOPICS.items()
+            if (words & named) - _NOT_ALONE
+        )
+        seen.append((("usage", "active_time"), _time_of_day(message.said_at.astimezone(zone))))
     return seen
 
 

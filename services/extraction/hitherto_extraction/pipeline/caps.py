@@ -1,24 +1,25 @@
 """Limits how much models may change of what is known, whatever their confidence.
 
-Contradictions, achieved goals and updates that change a memory count together: those of one job,
-and those of one user within 24 hours. A job that exceeds a limit changes nothing at all, because a
-reply that changes half of what is known is wrong as a whole, and a selection from it would be
-random.
+Two limits hold for each job: one for what ends (contradictions, achieved goals, requests to forget)
+and one for updates, which end nothing. A third holds for all changes of one user within 24 hours.
+Only those count that would be made, whose evidence was found. A job that exceeds a limit changes
+nothing at all, because a reply that changes half of what is known is wrong as a whole, and a
+selection from it would be random.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-_AT_LEAST = 3
-_AT_MOST = 10
-_ONE_IN = 5
-DAILY_CHANGES = 10
+_AT_LEAST = 5
+_AT_MOST = 20
+_ONE_IN = 4
+DAILY_CHANGES = 20
 """Default minimum of changes per day."""
 
 
 def allowed_changes(active_count: int) -> int:
-    """The limit on changes of one job: a fifth of the active memories, from 3 to 10.
+    """The limit on the endings of a job, and on its updates: a quarter of the active, from 5 to 20.
 
     Args:
         active_count: The user's active memories before the job.
@@ -47,7 +48,7 @@ class ChangeAllowance:
         active_count: The user's active memories now.
         job: Changes by earlier calls of the same job.
         day: Changes by all jobs for this user in the last 24 hours, this one included.
-        daily: Minimum of changes per day; a fifth of the active memories is allowed in any case.
+        daily: Minimum of changes per day; a quarter of the active memories is allowed in any case.
     """
 
     active_count: int
@@ -55,13 +56,14 @@ class ChangeAllowance:
     day: Changes = Changes()
     daily: int = DAILY_CHANGES
 
-    def refuses(self, wanted: int) -> str | None:
+    def refuses(self, endings: int, updates: int = 0) -> str | None:
         """Why a reply may not make this many changes, as the key of a count; None if it may."""
-        if not wanted:
+        if not endings + updates:
             return None
-        if self.job.total + wanted > allowed_changes(self.active_count + self.job.closed):
+        most = allowed_changes(self.active_count + self.job.closed)
+        if self.job.closed + endings > most or self.job.updated + updates > most:
             return "refused_over_cap"
         by_share = (self.active_count + self.day.closed) // _ONE_IN
-        if self.day.total + wanted > max(self.daily, by_share):
+        if self.day.total + endings + updates > max(self.daily, by_share):
             return "refused_over_daily_cap"
         return None

@@ -1,122 +1,223 @@
-"""Contradictions and achieved goals of a reply: which memories end, when, and by what.
+"""Endings of a reply: which memories end, when, and by what.
 
-- What one person says or does contradicts nothing known about another.
+- Each needs a genuine quote from a message of somebody trusted enough (`evidence`).
 - A contradiction ends the validity of the older statement when the newer one begins to hold.
   Evidence that arrives late never ends a later statement: then the late statement is the one that
-  ended, when the next one began. The one before it, if it was thought to hold longer, ends
-  earlier, when the late statement begins; no limit counts that.
+  ended, when the later one began.
 - A less trusted statement never ends a more trusted one: it goes into quarantine and names the
   memory it challenges, and nothing ends. The same applies to statements that read as instructions.
-- The messages behind it must concern the memory: they deny, end or oppose what it says, or replace
-  it (`guards.relevance`). Otherwise nothing ends, and both memories stand.
-- An achieved goal keeps half its importance.
+- Without evidence nothing ends, and the new statement names the one that it may replace.
+- An achieved goal keeps half its importance. A memory that the user asks to forget is forgotten.
 - If a reply exceeds the limit of its job or its day, it makes no change at all (`caps`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import datetime
 from uuid import UUID
 
-from hitherto_extraction.pipeline.answer import ClosedItem
+from hitherto_extraction.pipeline.answer import Cited, ClosedItem, ForgottenItem
 from hitherto_extraction.pipeline.evidence import Evidence
-from hitherto_extraction.pipeline.guards import relevance
-from hitherto_extraction.pipeline.guards.subjects import speaks_of_another
-from hitherto_extraction.pipeline.operations import Closure, Creation, Draft, may_change, whole
+from hitherto_extraction.pipeline.operations import Closure, Creation, Draft, may_change
 from hitherto_extraction.pipeline.trust import is_higher, outranks
 from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_shared.models import CURRENT_STATUSES
-from hitherto_shared.offloading import end_if_given_up
 
 ACHIEVED_IMPORTANCE = 0.5
 """The share of its importance that an achieved goal keeps."""
 
 CHALLENGES = "contradicts what somebody more trusted said"
 
+_BESIDE = "both stand"
+
 
 @dataclass(frozen=True, slots=True)
-class ReportedEnd:
-    """The reported end of a known memory: contradicted, or an achieved goal."""
+class Ending:
+    """A permitted ending: the memory, the words for it, and what carries it out."""
 
-    item: ClosedItem
-    achieved: bool
-    evidence: Evidence
-
-
-def permitted(draft: Draft) -> list[ReportedEnd]:
-    """The endings of a reply, without those that have no support or only challenge."""
-    answer = draft.situation.answer
-    open_items = [item for item in answer.contradicted if _same_person(draft, item)]
-    draft.plan.refuse("refused_by_guard", len(answer.contradicted) - len(open_items))
-    open_items = [item for item in open_items if not _challenges(draft, item)]
-    # Repeated, so that an item sent into quarantine for one ending causes no other.
-    open_items = [item for item in open_items if not _challenges(draft, item)]
-    endings = [
-        *_witnessed(draft, open_items, achieved=False),
-        *_witnessed(draft, answer.achieved, achieved=True),
-    ]
-    draft.plan.refuse(
-        "refused_without_source", len(open_items) + len(answer.achieved) - len(endings)
-    )
-    return endings
+    cited: Cited
+    known: CurrentMemory
+    successor: UUID | None
+    carry_out: Callable[[Draft], str | None]
 
 
-def close(draft: Draft, ending: ReportedEnd) -> None:
-    """Close one memory, as far as permitted."""
-    if not _borne_out(draft, ending):
-        draft.plan.refuse("refused_without_support")
-        return
-    closed = _achieve if ending.achieved else _contradict
-    if not closed(draft, ending.item, ending.evidence):
-        draft.plan.refuse("refused_by_trust_or_time")
+def permitted(draft: Draft) -> list[Ending]:
+    """The endings of a reply that have evidence and concern what is current.
 
-
-def _witnessed(draft: Draft, items: Sequence[ClosedItem], *, achieved: bool) -> list[ReportedEnd]:
-    """The endings that existing messages support."""
-    found = ((item, draft.situation.witnesses.for_change(item.source_ids)) for item in items)
-    return [
-        ReportedEnd(item, achieved, evidence) for item, evidence in found if evidence is not None
-    ]
-
-
-def _borne_out(draft: Draft, ending: ReportedEnd) -> bool:
-    """Whether the messages behind an ending concern it.
-
-    Messages that are gone are judged elsewhere.
+    The others are refused.
     """
-    known = draft.current(ending.item.memory)
+    answer = draft.situation.answer
+    contradicted = [item for item in answer.contradicted if not _challenges(draft, item)]
+    # Repeated, so that an item sent into quarantine for one ending causes no other.
+    contradicted = [item for item in contradicted if not _challenges(draft, item)]
+    found = [
+        *(_contradiction(draft, item) for item in contradicted),
+        *(_achievement(draft, item) for item in answer.achieved),
+        *(_forgetting(draft, item) for item in answer.forgotten),
+    ]
+    return [each for each in found if each is not None]
+
+
+def close(draft: Draft, ending: Ending) -> None:
+    """Carry out one ending, unless an earlier one of the reply has changed its subject."""
+    if (why := ending.carry_out(draft)) is not None:
+        draft.refuse(ending.cited.item, why, ending.known)
+
+
+def set_aside(draft: Draft, ending: Ending, why: str) -> None:
+    """Refuse an ending that exceeds the limit on changes."""
+    linked = draft.link(ending.successor, ending.known)
+    draft.refuse(ending.cited.item, why, ending.known, _BESIDE if linked else "nothing changes")
+
+
+def _borne(
+    draft: Draft, cited: Cited, memory: str, successor: UUID | None
+) -> tuple[CurrentMemory, Evidence] | None:
+    """The current memory behind a local id and the evidence for its end; None if it is refused."""
+    known = draft.current(memory)
     if known is None:
-        return True
-    words = _words_of(draft, _successor(draft, ending.item))
-    bears = relevance.reaches if ending.achieved else relevance.ends
-    return _concern(draft, bears, whole(known), ending.evidence, words)
+        draft.refuse(cited.item, "refused_unknown", None)
+        return None
+    evidence = draft.situation.witnesses.for_change(cited)
+    why = evidence if isinstance(evidence, str) else None
+    if not isinstance(evidence, str) and not may_change(evidence, known):
+        why = "refused_by_trust"
+    if why is None:
+        assert not isinstance(evidence, str)
+        return known, evidence
+    linked = why != "refused_by_trust" and draft.link(successor, known)
+    draft.refuse(cited.item, why, known, _BESIDE if linked else "nothing changes")
+    return None
 
 
-def _concern(
-    draft: Draft,
-    bears: Callable[..., bool],
-    old: str,
-    evidence: Evidence,
-    successor: str | None,
-) -> bool:
-    witnesses = draft.situation.witnesses
-    around = [each.content for each in witnesses.messages]
-    return bears(old, evidence.words, witnesses.heard(evidence), successor, around)
+def _contradiction(draft: Draft, item: ClosedItem) -> Ending | None:
+    successor = _successor(draft, item)
+    borne = _borne(draft, item.cited, item.memory, successor)
+    if borne is None:
+        return None
+    known, evidence = borne
+
+    def carry_out(draft: Draft) -> str | None:
+        return _contradict(draft, item, _successor(draft, item), evidence)
+
+    if successor == known.memory_id:
+        draft.refuse(item.cited.item, "refused_same", known)
+        return None
+    return Ending(item.cited, known, successor, carry_out)
 
 
-def _words_of(draft: Draft, memory_id: UUID | None) -> str | None:
-    """The words of a successor, new or known."""
-    made = draft.creation_of(memory_id)
-    older = draft.now.get(memory_id) if memory_id is not None else None
-    return made.item.content if made is not None else older.content if older is not None else None
+def _contradict(
+    draft: Draft, item: ClosedItem, successor: UUID | None, evidence: Evidence
+) -> str | None:
+    known = draft.current(item.memory)
+    if known is None or not _holds(draft, successor):
+        return "refused_unknown"
+    if successor is not None and not _worthy(draft, successor, known):
+        return "refused_by_trust"
+    made = draft.creation_of(successor)
+    said_at = made.evidence.said_at if made is not None else evidence.said_at
+    if said_at < known.said_at:
+        return _end_late(draft, made, known)
+    begins = made.valid_from if made is not None else said_at
+    _note(draft, known, successor, evidence)
+    draft.close(
+        Closure(
+            before=known,
+            status="contradicted",
+            importance=known.importance,
+            valid_to=max(begins, known.valid_from),
+            superseded_by=successor,
+            reason=item.reason or "contradicted",
+        )
+    )
+    return None
 
 
-def _same_person(draft: Draft, item: ClosedItem) -> bool:
-    """Whether a contradiction is not between statements about two people."""
-    known, words = draft.current(item.memory), _words_of(draft, _successor(draft, item))
-    return known is None or words is None or not speaks_of_another(known.content, words)
+def _end_late(draft: Draft, made: Creation | None, known: CurrentMemory) -> str | None:
+    """Close a statement older than the one it contradicts: it held until that one began."""
+    if made is None or made.status == "quarantined":
+        return "refused_late"
+    if outranks(made.evidence.origin, known.origin):
+        return "refused_by_trust"
+    ended_by = [*made.ended_by, (known.memory_id, max(known.valid_from, made.valid_from))]
+    ended = replace(made, status="contradicted", ended_by=tuple(dict.fromkeys(ended_by)))
+    draft.replace_creation(made, ended)
+    return None
+
+
+def _achievement(draft: Draft, item: ClosedItem) -> Ending | None:
+    known = draft.current(item.memory)
+    if known is not None and known.status == "achieved":
+        # It was known: that costs nothing, and is no mistake.
+        return None
+    borne = _borne(draft, item.cited, item.memory, None)
+    if borne is None:
+        return None
+    known, evidence = borne
+    if known.type != "goal":
+        draft.refuse(item.cited.item, "refused_no_goal", known)
+        return None
+
+    def carry_out(draft: Draft) -> str | None:
+        return _achieve(draft, item, _successor(draft, item), evidence)
+
+    return Ending(item.cited, known, None, carry_out)
+
+
+def _achieve(
+    draft: Draft, item: ClosedItem, successor: UUID | None, evidence: Evidence
+) -> str | None:
+    known = draft.current(item.memory)
+    if known is None or known.status != "active" or successor == known.memory_id:
+        return "refused_unknown"
+    if evidence.said_at < known.said_at:
+        return "refused_late"
+    _note(draft, known, successor, evidence)
+    draft.close(
+        Closure(
+            before=known,
+            status="achieved",
+            importance=known.importance * ACHIEVED_IMPORTANCE,
+            valid_to=max(evidence.said_at, known.valid_from),
+            superseded_by=successor
+            if _holds(draft, successor) and _worthy(draft, successor, known)
+            else None,
+            reason=item.reason or "achieved",
+        )
+    )
+    return None
+
+
+def _forgetting(draft: Draft, item: ForgottenItem) -> Ending | None:
+    borne = _borne(draft, item.cited, item.memory, None)
+    if borne is None:
+        return None
+    known, evidence = borne
+    if not evidence.trusted:
+        # Only the user may ask for it, whatever it is about.
+        draft.refuse(item.cited.item, "refused_by_trust", known)
+        return None
+
+    def carry_out(draft: Draft) -> str | None:
+        held = draft.current(item.memory)
+        if held is None:
+            return "refused_unknown"
+        if evidence.said_at < held.said_at:
+            return "refused_late"
+        # The request names the matter: what hides messages behind forgotten memories hides it too.
+        draft.note_sources(held.memory_id, evidence)
+        after = replace(held, version=held.version + 1, status="forgotten")
+        draft.rewrite(held, after, "forgotten", "the user asked to forget it")
+        return None
+
+    return Ending(item.cited, known, None, carry_out)
+
+
+def _note(draft: Draft, known: CurrentMemory, successor: UUID | None, evidence: Evidence) -> None:
+    """Keep the words that ended a memory with what replaces it."""
+    if successor is not None:
+        draft.note_sources(successor, evidence)
 
 
 def _challenges(draft: Draft, item: ClosedItem) -> bool:
@@ -153,167 +254,11 @@ def _new_one_challenges(draft: Draft, made: Creation, known: CurrentMemory) -> b
             made,
             status="quarantined",
             challenges=tuple(dict.fromkeys([*made.challenges, known.memory_id])),
+            may_replace=(),
         ),
     )
     # Entities are not taken from a statement that is not trusted yet.
     draft.plan.mentions = [pair for pair in draft.plan.mentions if pair[0] != made.memory_id]
-    return True
-
-
-def _contradict(draft: Draft, item: ClosedItem, evidence: Evidence) -> bool:
-    known = draft.current(item.memory)
-    successor = _successor(draft, item)
-    if (
-        known is None
-        or (item.by is not None and successor is None)
-        or successor == known.memory_id
-        or not _holds(draft, successor)
-        or not may_change(evidence, known)
-        or (successor is not None and not _worthy(draft, successor, known))
-    ):
-        return False
-    made = draft.creation_of(successor)
-    said_at = made.evidence.said_at if made is not None else evidence.said_at
-    if said_at < known.said_at:
-        return made is not None and _close_late(draft, made, known, evidence)
-    begins = made.valid_from if made is not None else said_at
-    draft.close(
-        Closure(
-            before=known,
-            status="contradicted",
-            importance=known.importance,
-            valid_to=max(begins, known.valid_from),
-            superseded_by=successor,
-            reason=item.reason or "contradicted",
-        )
-    )
-    return True
-
-
-def _close_late(draft: Draft, made: Creation, known: CurrentMemory, evidence: Evidence) -> bool:
-    """Close a statement older than the one it contradicts: it held until the next one began.
-
-    It may contradict several, all of which end it.
-    """
-    if made.status == "quarantined" or outranks(made.evidence.origin, known.origin):
-        return False
-    ended_by = [*made.ended_by, (known.memory_id, max(known.valid_from, made.valid_from))]
-    previous: CurrentMemory | Creation | None = None
-    for other in _replaced_by(draft, known, beside=made):
-        end_if_given_up()
-        if not _excludes(draft, made, other, evidence):
-            continue
-        if _began(made) < _began(other):
-            if not outranks(made.evidence.origin, _origin(other)):
-                ended_by.append((other.memory_id, other.valid_from))
-        elif (
-            _began(other) < _began(made)
-            and not outranks(_origin(other), made.evidence.origin)
-            and (previous is None or _began(previous) < _began(other))
-        ):
-            previous = other
-    if previous is not None:
-        # Those before it ended when the next one began.
-        _end_earlier(draft, previous, known, made)
-    ended_by = list(dict.fromkeys(ended_by))
-    draft.replace_creation(made, replace(made, status="contradicted", ended_by=tuple(ended_by)))
-    return True
-
-
-def _replaced_by(
-    draft: Draft, known: CurrentMemory, *, beside: Creation
-) -> list[CurrentMemory | Creation]:
-    """The statements that a memory has replaced, those of the reply included."""
-    ended = draft.situation.ended_by.get(known.memory_id, {})
-    return [
-        *(draft.now[memory_id] for memory_id in ended if memory_id in draft.now),
-        *(
-            each
-            for each in draft.plan.creations
-            if each is not beside and any(by == known.memory_id for by, _ in each.ended_by)
-        ),
-    ]
-
-
-def _excludes(
-    draft: Draft, made: Creation, other: CurrentMemory | Creation, evidence: Evidence
-) -> bool:
-    """Whether a late statement and one that ended cannot have held at the same time."""
-    said = whole(other) if isinstance(other, CurrentMemory) else other.item.content
-    words = made.item.content
-    return not speaks_of_another(said, words) and _concern(
-        draft, relevance.ends, said, evidence, words
-    )
-
-
-def _began(said: CurrentMemory | Creation) -> tuple[datetime, datetime]:
-    """When it began to hold. Of two that began together, the one said last replaced the other."""
-    said_at = said.said_at if isinstance(said, CurrentMemory) else said.evidence.said_at
-    return said.valid_from, said_at
-
-
-def _origin(said: CurrentMemory | Creation) -> str:
-    return said.origin if isinstance(said, CurrentMemory) else said.evidence.origin
-
-
-def _end_earlier(
-    draft: Draft, ended: CurrentMemory | Creation, known: CurrentMemory, late: Creation
-) -> None:
-    """Let a statement that a known memory has replaced end when a late statement began.
-
-    It names the late statement, whose source is then the only one on which this depends.
-    """
-    at = late.valid_from
-    if ended.valid_to is not None and ended.valid_to <= at:
-        return
-    if isinstance(ended, Creation):
-        ended_by = (*ended.ended_by, (late.memory_id, at))
-        draft.replace_creation(ended, replace(ended, ended_by=ended_by))
-        return
-    draft.close(
-        Closure(
-            before=ended,
-            status="contradicted",
-            importance=ended.importance,
-            valid_to=at,
-            superseded_by=late.memory_id,
-            reason="something else held afterwards",
-            instead_of=_named_by(draft, ended, known),
-        )
-    )
-
-
-def _named_by(draft: Draft, ended: CurrentMemory, known: CurrentMemory) -> UUID | None:
-    """The successor that a memory names so far."""
-    for closure in reversed(draft.plan.closures):
-        if closure.before.memory_id == ended.memory_id:
-            return closure.superseded_by
-    return draft.situation.ended_by[known.memory_id][ended.memory_id]
-
-
-def _achieve(draft: Draft, item: ClosedItem, evidence: Evidence) -> bool:
-    known = draft.current(item.memory)
-    successor = _successor(draft, item)
-    if (
-        known is None
-        or known.type != "goal"
-        or known.status != "active"
-        or successor == known.memory_id
-        or not _holds(draft, successor)
-        or not may_change(evidence, known)
-        or evidence.said_at < known.said_at
-    ):
-        return False
-    draft.close(
-        Closure(
-            before=known,
-            status="achieved",
-            importance=known.importance * ACHIEVED_IMPORTANCE,
-            valid_to=max(evidence.said_at, known.valid_from),
-            superseded_by=successor if _worthy(draft, successor, known) else None,
-            reason=item.reason or "achieved",
-        )
-    )
     return True
 
 

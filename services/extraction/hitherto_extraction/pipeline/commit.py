@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from uuid import UUID
@@ -27,6 +27,7 @@ from hitherto_extraction.pipeline.write import write_plan
 from hitherto_extraction.queue import attempts, claims, jobs
 from hitherto_extraction.queue.claims import Claim, ClaimLost
 from hitherto_extraction.queue.commit_retry import patiently
+from hitherto_extraction.reconciliation.trigger import Reconciling
 from hitherto_extraction.storage import (
     conversations,
     known_memories,
@@ -35,7 +36,6 @@ from hitherto_extraction.storage import (
     summaries,
     users,
 )
-from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_extraction.storage.summaries import HeldSummary
 from hitherto_extraction.storage.users import UserWriteState
 from hitherto_shared.database.pool import Connection, Database
@@ -43,7 +43,7 @@ from hitherto_shared.database.together import kept, together
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.encryption.at_hand import KeyNeeded
 from hitherto_shared.errors import WorkTooLong
-from hitherto_shared.models import Profile
+from hitherto_shared.models import CURRENT_STATUSES, Profile
 from hitherto_shared.offloading import beside_loop
 
 _SECONDS = 30.0
@@ -82,6 +82,7 @@ class Commit:
     memory_enabled: bool
     dedupe_threshold: Callable[[], float]
     crowding: Crowding | None = None
+    reconciling: Reconciling | None = None
     daily_changes: int = DAILY_CHANGES
     planning_seconds: float = PLANNING_SECONDS
 
@@ -184,10 +185,6 @@ class Commit:
             profiles.read_profile(user),
             summaries.read(user, held.conversation),
         )
-        ended_by = await _ended_by(user, outcome, known)
-        known |= await known_memories.read_known(
-            user, [each for ended in ended_by.values() for each in ended]
-        )
         situation = Situation(
             answer=answer,
             witnesses=outcome.witnesses,
@@ -198,8 +195,7 @@ class Commit:
             threshold=self.dedupe_threshold(),
             room=room,
             importance_before=importance_before,
-            reviewed=await _reviewed(user, outcome, known),
-            ended_by=ended_by,
+            reviewed=await _reviewed(user, outcome),
         )
         return _Surroundings(situation, at, profile, summary)
 
@@ -225,7 +221,7 @@ class Commit:
                 _work_of(situation), check, plan, outcome.witnesses, situation.neighbours
             )
             result = result.with_counts(checked)
-        result = await learning.write_profile(result, around.profile)
+        result = await learning.write_profile(result, around.profile, plan)
 
         # They write different tables, and each waits for numbers and versions of its own.
         writing = [
@@ -238,11 +234,13 @@ class Commit:
                 crowding=self.crowding if for_job else None,
             ),
             learning.write_summary(around.summary),
-            learning.write_behaviour(around.at, placed=around.summary.knows_time_zone),
+            learning.write_behaviour(around.at),
         ]
         if for_job:
             writing.append(_finish(user, held, outcome, result))
         await together(user.connection, *writing)
+        if for_job and self.reconciling is not None:
+            await self.reconciling.look(user, open_questions(plan, situation))
         return result, plan
 
     async def _planned(self, situation: Situation) -> Plan:
@@ -268,6 +266,24 @@ async def _finish(user: UserRows, held: Claim, outcome: BatchOutcome, result: Re
     )
 
 
+def open_questions(plan: Plan, situation: Situation) -> set[UUID]:
+    """The memories of a plan that changed something, or that stand near another one."""
+    by_index = {made.position: made for made in plan.creations if made.list_name == "new"}
+    near = {
+        by_index[index].memory_id
+        for index, found in situation.neighbours.items()
+        if index in by_index
+        and any(
+            each.status in CURRENT_STATUSES and each.is_near(situation.threshold) for each in found
+        )
+    }
+    changed = {each.superseded_by or each.before.memory_id for each in plan.closures} | {
+        each.after.memory_id for each in plan.rewrites if each.action == "updated"
+    }
+    unsettled = {each.memory_id for each in plan.creations if each.may_replace}
+    return near | changed | unsettled | {newer for newer, _ in plan.may_replace}
+
+
 def _work_of(situation: Situation) -> int:
     """The work of comparing statements with their neighbours, in characters read."""
     items = len(situation.answer.new) + len(situation.answer.updated)
@@ -290,32 +306,15 @@ async def room_of(user: UserRows, job: Changes, *, daily: int) -> ChangeAllowanc
     )
 
 
-async def _reviewed(
-    user: UserRows, outcome: BatchOutcome, known: Mapping[UUID, CurrentMemory]
-) -> set[int]:
-    """Positions of updates whose words already wait for review, or were rejected or forgotten."""
+async def _reviewed(user: UserRows, outcome: BatchOutcome) -> set[int]:
+    """Positions of updates whose words a memory has already, whatever its status."""
     wanted = {
-        position: (row.type, update.content)
+        position: update.content
         for position, update in enumerate(outcome.answer.updated)
         if update.content is not None
-        and (row := known.get(outcome.local_memories[update.memory])) is not None
     }
     found = await known_memories.find_same_words(user, wanted)
     return {position for position, _ in found}
-
-
-async def _ended_by(
-    user: UserRows, outcome: BatchOutcome, known: Mapping[UUID, CurrentMemory]
-) -> Mapping[UUID, Mapping[UUID, UUID]]:
-    """What those memories replaced that the reply contradicts by something said before them."""
-    contradicted = [outcome.local_memories[each.memory] for each in outcome.answer.contradicted]
-    later = [
-        each
-        for each in contradicted
-        if each in known
-        and any(said.said_at < known[each].said_at for said in outcome.witnesses.messages)
-    ]
-    return await known_memories.ended_by(user, later)
 
 
 async def _sealed_since(user: UserRows, conversation_id: str, witnesses: Witnesses) -> bool:

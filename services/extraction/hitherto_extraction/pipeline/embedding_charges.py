@@ -16,12 +16,12 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from hitherto_extraction.budget import Budget, BudgetSpent
-from hitherto_extraction.pipeline.embedding_loop import EmbeddedBatch
+from hitherto_extraction.pipeline.embedding_loop import EmbeddedBatch, embed
 from hitherto_extraction.prices import Charge, Prices
 from hitherto_extraction.storage import ledger, usage
 from hitherto_shared.database import faults
 from hitherto_shared.database.pool import Connection, Database
-from hitherto_shared.embeddings.protocol import Embedder, EmbeddingBatch, Vector
+from hitherto_shared.embeddings.protocol import Embedder, Vector
 from hitherto_shared.model_api import ModelError
 from hitherto_shared.models import Scope
 
@@ -42,7 +42,7 @@ Payer = TypeVar("Payer", bound=Hashable)
 
 
 def shared_out(
-    batch: EmbeddingBatch | EmbeddedBatch[Any], sizes: Counter[Payer], model: str, prices: Prices
+    batch: EmbeddedBatch[Any], sizes: Counter[Payer], model: str, prices: Prices
 ) -> dict[Payer, Charge]:
     """The cost of a call divided among the users of its texts, in proportion.
 
@@ -123,7 +123,11 @@ class ChargedEmbedder:
         ):
             return without
         try:
-            batch = await self.embedder.embed([text for _, text in texts], timeout=seconds)
+            batch = await embed(
+                self.embedder,
+                {place: (text,) for place, (_, text) in enumerate(texts)},
+                timeout=seconds,
+            )
         except ModelError as error:
             logger.warning(
                 "stored without a vector, because the embedder is unreachable: %s", error
@@ -132,7 +136,9 @@ class ChargedEmbedder:
         sizes: Counter[Scope] = Counter()
         for scope, text in texts:
             sizes[scope] += len(text)
-        return Embedded(model, batch.vectors, shared_out(batch, sizes, model, self.prices))
+        found = {place: vectors[0] for place, vectors in batch.vectors.items()}
+        vectors = [found.get(place) for place in range(len(texts))]
+        return Embedded(model, vectors, shared_out(batch, sizes, model, self.prices))
 
     async def settle(self, kind: str, charges: Mapping[Scope, Charge]) -> None:
         """Charge what was spent; does not wait for an unreachable database."""

@@ -6,13 +6,14 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import Generic, TypeVar
 
 from hitherto_extraction.storage import users
 from hitherto_extraction.storage.corpora import vectors
 from hitherto_extraction.storage.corpora.corpus import EmbeddableText, EmbeddedCorpus
 from hitherto_shared.database.pool import Connection, Database
-from hitherto_shared.embeddings.protocol import Embedder, Vector
+from hitherto_shared.embeddings.protocol import Embedder, EmbeddingBatch, Vector
 from hitherto_shared.model_api import ModelError, ModelUnavailable
 
 logger = logging.getLogger("hitherto.backfill")
@@ -23,6 +24,12 @@ SECONDS = 30.0
 _PATIENCE = 3
 """Number of refused texts, without an accepted one, after which a harmless text is tried."""
 _HARMLESS_TEXT = "Hello"
+_TRIES = 3
+"""Attempts at a text that the embedder fails on while it answers a harmless one."""
+_SLOW_SECONDS = 5.0
+"""Duration of a failed attempt from which on there is no further one: the embedder hangs on it."""
+_SHORTEST_CUT = 256
+"""Characters to which a text that is refused is cut at the least."""
 
 Item = TypeVar("Item", bound=Hashable)
 
@@ -51,22 +58,28 @@ class EmbeddedBatch(Generic[Item]):
 Keep = Callable[[Connection, EmbeddedBatch[EmbeddableText]], Awaitable[None]]
 
 
-async def embed(embedder: Embedder, texts: Mapping[Item, Sequence[str]]) -> EmbeddedBatch[Item]:
+async def embed(
+    embedder: Embedder, texts: Mapping[Item, Sequence[str]], *, timeout: float | None = None
+) -> EmbeddedBatch[Item]:
     """Embed texts, in one call if the embedder accepts all of them.
 
-    A batch that is refused is halved, until each text that is refused stands alone. If it accepts
-    no text, a harmless one tells whether the embedder is at fault. After an outage the batch holds
-    what was embedded before it.
+    A batch that is refused is halved, until each text that is refused stands alone; so is one on
+    which the embedder fails or hangs while it answers a harmless text. What is refused alone is
+    embedded content by content, and of a long content the beginning. If the embedder accepts no
+    text, a harmless one tells whether it is at fault. After an outage the batch holds what was
+    embedded before it.
 
     Args:
         embedder: The embedder.
         texts: The contents of each text.
+        timeout: Seconds for all calls; None: the embedder's own limit for each call.
 
     Raises:
         ModelUnavailable: The embedder is unreachable; nothing was embedded.
         ModelError: It does not embed a harmless text either.
     """
     made = EmbeddedBatch[Item](embedder.name)
+    asked = _Patient(embedder, None if timeout is None else monotonic() + timeout)
     parts = deque([list(texts)])
     from_the_end = True
     while parts:
@@ -74,29 +87,98 @@ async def embed(embedder: Embedder, texts: Mapping[Item, Sequence[str]]) -> Embe
         part = parts.pop() if from_the_end else parts.popleft()
         from_the_end = not from_the_end
         try:
-            batch = await embedder.embed([content for item in part for content in texts[item]])
+            vectors = await asked.vectors([content for item in part for content in texts[item]])
+            if vectors is None and len(part) == 1:
+                vectors = await asked.one_by_one(texts[part[0]])
         except ModelUnavailable as error:
             if not made.vectors:
                 raise
             made.outage = error
             break
-        except ModelError as error:
-            middle = len(part) // 2
-            if middle:
-                parts.appendleft(part[:middle])
-                parts.append(part[middle:])
-                continue
-            logger.warning("the embedder refuses a text: %s", error)
+        if vectors is not None:
+            found = iter(vectors)
+            made.vectors |= {item: [next(found) for _ in texts[item]] for item in part}
+        elif middle := len(part) // 2:
+            parts.appendleft(part[:middle])
+            parts.append(part[middle:])
+        else:
+            logger.warning("the embedder refuses a text: %s", asked.refusal)
             made.refused += part
             count = len(made.refused)
-            if not made.vectors and (count == _PATIENCE or (count < _PATIENCE and not parts)):
+            doubtful = count == _PATIENCE or (count < _PATIENCE and not parts)
+            if doubtful and not made.vectors and not asked.harmless:
                 await embedder.embed([_HARMLESS_TEXT])
-        else:
-            found = iter(batch.vectors)
-            made.vectors |= {item: [next(found) for _ in texts[item]] for item in part}
-            made.calls += batch.calls
-            made.tokens += batch.tokens
+    made.calls, made.tokens = asked.calls, asked.tokens
     return made
+
+
+class _Patient:
+    """Asks an embedder, and tells a text that it fails on from an outage.
+
+    Attributes:
+        calls: Number of calls that were answered.
+        tokens: Their tokens.
+        refusal: The last refusal.
+        harmless: Whether a harmless text was answered.
+    """
+
+    def __init__(self, embedder: Embedder, deadline: float | None) -> None:
+        self.calls = 0
+        self.tokens = 0
+        self.refusal: ModelError | None = None
+        self.harmless = False
+        self._embedder = embedder
+        self._deadline = deadline
+
+    async def vectors(self, contents: Sequence[str]) -> Sequence[Vector] | None:
+        """The vectors of contents in one call; None if they are refused while others pass.
+
+        Raises:
+            ModelUnavailable: The embedder is unreachable.
+        """
+        single = len(contents) == 1
+        for attempt in range(1, _TRIES + 1):
+            began = monotonic()
+            try:
+                batch = await self._embed(contents)
+            except ModelUnavailable as error:
+                self.refusal = error
+                if not error.may_be_of_the_request:
+                    raise
+                # Raises if it is an outage. Otherwise this text is at fault, and the answer keeps
+                # the circuit breaker closed.
+                await self._embed([_HARMLESS_TEXT])
+                self.harmless = True
+                slow = monotonic() - began > _SLOW_SECONDS
+                if not single or slow or attempt == _TRIES:
+                    return None
+            except ModelError as error:
+                self.refusal = error
+                return None
+            else:
+                self.calls += batch.calls
+                self.tokens += batch.tokens
+                return batch.vectors
+        return None
+
+    async def one_by_one(self, contents: Sequence[str]) -> Sequence[Vector] | None:
+        """The vectors of contents that are refused together, of their beginnings if need be."""
+        found: list[Vector] = []
+        for content in contents:
+            text = content
+            # A single content was refused as a whole.
+            vectors = await self.vectors([text]) if len(contents) > 1 else None
+            while vectors is None and len(text) > _SHORTEST_CUT:
+                text = text[: len(text) // 2]
+                vectors = await self.vectors([text])
+            if vectors is None:
+                return None
+            found += vectors
+        return found
+
+    async def _embed(self, contents: Sequence[str]) -> EmbeddingBatch:
+        left = None if self._deadline is None else max(self._deadline - monotonic(), 0.0)
+        return await self._embedder.embed(contents, timeout=left)
 
 
 async def embed_next(

@@ -1,6 +1,7 @@
 """Derives the origin and event time of an item from the messages behind it.
 
-The origin is bound here, from the roles of real messages; the model can only lower it.
+The origin is bound here, from the roles of real messages; the model can only lower it. A change of
+something known needs a quote that stands in one of the messages it cites: that message bears it.
 """
 
 from __future__ import annotations
@@ -8,16 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from functools import partial
-from itertools import zip_longest
 from zoneinfo import ZoneInfo
 
-from hitherto_extraction.pipeline.guards.support import JoinedWords, TextWords
+from hitherto_extraction.pipeline.answer import Cited
 from hitherto_extraction.pipeline.prompt import zone_of
+from hitherto_extraction.pipeline.quotes import stands_in
 from hitherto_extraction.pipeline.trust import is_higher, least_trusted
 from hitherto_extraction.storage.conversations import StoredMessage
 from hitherto_shared.models import SourceRef
-from hitherto_shared.vocabulary.relative_dates import meant_dates
 
 MAX_SOURCE_TEXT = 4_000
 """Maximum characters of source words in the index and the vector of a memory."""
@@ -27,9 +26,15 @@ MAX_SOURCE_TEXT = 4_000
 class Evidence:
     """The evidence for one item of a reply.
 
-    `text` is the part of the named messages that may be indexed; `words` are the complete messages
-    that count, for comparisons only, and `days` the days on which each was said, in the user's time
-    zone.
+    Attributes:
+        origin: The level of trust of what it says.
+        said_at: When it was said.
+        sources: The messages that the item names.
+        text: The part of the named messages that may be indexed.
+        words: The complete messages that count, for comparisons only.
+        days: The days on which each was said, in the person's time zone.
+        quote: The words that the model copied; empty for a new statement.
+        quoted: The message in which they stand.
     """
 
     origin: str
@@ -38,6 +43,8 @@ class Evidence:
     text: str
     words: tuple[str, ...] = ()
     days: tuple[date, ...] = ()
+    quote: str = ""
+    quoted: SourceRef | None = None
 
     @property
     def trusted(self) -> bool:
@@ -50,8 +57,8 @@ class Witnesses:
 
     Args:
         conversation_id: Their conversation.
-        messages: The messages.
-        time_zone: The user's time zone, in which a message means "yesterday".
+        messages: The messages, as the model was shown them.
+        time_zone: The person's time zone, in which a message means "yesterday".
     """
 
     def __init__(
@@ -62,7 +69,6 @@ class Witnesses:
         self._zone = zone_of(time_zone)
         # System text is an instruction, not evidence.
         self._speaking = {k: m for k, m in messages.items() if m.role != "system"}
-        self._read: dict[tuple[str, date | None], TextWords] = {}
 
     @property
     def messages(self) -> list[StoredMessage]:
@@ -75,30 +81,57 @@ class Witnesses:
         heard = named or list(self._speaking.values())
         return self._evidence(heard, named, declared)
 
-    def for_change(self, source_ids: Sequence[str] | None) -> Evidence | None:
-        """Evidence of a change to a known memory: the messages named, else the user's messages.
+    def for_change(self, cited: Cited) -> Evidence | str:
+        """Evidence of a change: the message in which its quote stands.
 
-        An item that names messages of which none exists (an empty list here, not None) has no
-        evidence: a change requires more than a new memory.
+        It is sought in the messages that the change names, or in the user's if it names none. Of
+        several with the same words, the user's counts.
+
+        Returns:
+            The evidence, or the reason why there is none, as the key of a count.
         """
-        if source_ids is not None:
-            named = self._named(source_ids)
-            return self._evidence(named, named, None) if named else None
-        by_user = [m for m in self._speaking.values() if m.role == "user"]
-        return self._evidence(by_user or list(self._speaking.values()), [], None)
+        named = self._named(cited.source_ids or ())
+        if cited.source_ids is not None and not named:
+            return "refused_without_source"
+        heard = named or [m for m in self._speaking.values() if m.role == "user"]
+        heard = heard or list(self._speaking.values())
+        if not cited.quote:
+            return "refused_without_quote"
+        for message in sorted(heard, key=lambda each: not is_higher(each.role)):
+            if stands_in(cited.quote, message.content):
+                return self._quoted(cited, message, heard, named)
+        return "refused_quote"
 
-    def heard(self, evidence: Evidence) -> JoinedWords:
-        """The words behind some evidence; each message is parsed once.
+    def for_own_words(self, cited: Cited, text: str) -> Evidence | str:
+        """Evidence of a value that cites no words: a user's message, or name, that contains it."""
+        named = self._named(cited.source_ids or ())
+        if cited.source_ids is not None and not named:
+            return "refused_without_source"
+        for message in named or self._speaking.values():
+            if is_higher(message.role) and (
+                stands_in(text, message.content) or stands_in(text, message.name)
+            ):
+                return self._quoted(cited, message, [message], [message])
+        return "refused_without_quote"
 
-        A message also contributes the day on which it was said and those that its relative dates
-        mean.
-        """
-        found = []
-        for text, day in zip_longest(evidence.words, evidence.days):
-            if (text, day) not in self._read:
-                self._read[text, day] = TextWords(text, partial(_dates, text, day))
-            found.append(self._read[text, day])
-        return JoinedWords(found)
+    def _quoted(
+        self,
+        cited: Cited,
+        message: StoredMessage,
+        heard: list[StoredMessage],
+        named: list[StoredMessage],
+    ) -> Evidence:
+        found = self._evidence(heard, named or [message], None)
+        return Evidence(
+            origin=least_trusted([message.role]),
+            said_at=message.said_at,
+            sources=found.sources,
+            text=found.text,
+            words=found.words,
+            days=found.days,
+            quote=cited.quote,
+            quoted=SourceRef(self._conversation_id, message.message_id),
+        )
 
     def _named(self, source_ids: Sequence[str]) -> list[StoredMessage]:
         return [self._speaking[i] for i in source_ids if i in self._speaking]
@@ -119,10 +152,6 @@ class Witnesses:
             words=tuple(message.content for message in heard),
             days=tuple(_day(message.said_at, self._zone) for message in heard),
         )
-
-
-def _dates(text: str, day: date | None) -> list[str]:
-    return [] if day is None else [day.isoformat(), *meant_dates(text, day)]
 
 
 def _day(moment: datetime, zone: ZoneInfo) -> date:

@@ -16,6 +16,7 @@ from hitherto_extraction.pipeline import conversation_summary, quality_sample
 from hitherto_extraction.pipeline.answer import Answer
 from hitherto_extraction.pipeline.batch_outcome import BatchOutcome
 from hitherto_extraction.pipeline.commit import Commit
+from hitherto_extraction.pipeline.embedding_loop import EmbeddedBatch, embed
 from hitherto_extraction.pipeline.evidence import Witnesses
 from hitherto_extraction.pipeline.extraction_prompt import (
     ExtractionPrompt,
@@ -43,7 +44,7 @@ from hitherto_extraction.transcripts import has_vector
 from hitherto_extraction.user_key import key_of, standing_key
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.together import kept, together
-from hitherto_shared.embeddings.protocol import Embedder, EmbeddingBatch, Vector
+from hitherto_shared.embeddings.protocol import Embedder, Vector
 from hitherto_shared.encryption.at_hand import KeyNeeded, keys_at_hand
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.model_api import ModelError
@@ -224,7 +225,6 @@ class Extraction:
         result: Result,
         wasted: Sequence[Charge] = (),
         *,
-        closing_only: bool = False,
         findable: bool = False,
     ) -> BatchOutcome:
         """Send a prompt to the model and embed its answer; writes nothing.
@@ -234,14 +234,13 @@ class Extraction:
             conversation_id: The conversation of its messages.
             result: The job's result so far, without this call.
             wasted: The cost of calls that were cut off, charged with this one.
-            closing_only: Use only the endings in the answer.
             findable: Embed the messages and the summary too, in the same call.
 
         Raises:
             TooMuch: The reply was cut off.
             ModelError: The model gave no usable answer.
         """
-        reply = await ask(self.chat, asked.prompt, closing_only=closing_only)
+        reply = await ask(self.chat, asked.prompt)
         witnesses = Witnesses(conversation_id, asked.messages, asked.prompt.batch.time_zone)
         done_to = max(message.message_no for message in asked.messages.values())
         # Its present name: the active model may change during the call.
@@ -291,20 +290,21 @@ class Extraction:
 
     async def _embed(
         self, texts: Mapping[VectorKey, str]
-    ) -> tuple[dict[VectorKey, Vector], EmbeddingBatch | None]:
+    ) -> tuple[dict[VectorKey, Vector], EmbeddedBatch[str] | None]:
         """The vectors of everything a reply may write, in one call; none during an outage."""
         # A message that is the only source of a memory is embedded once for both.
         distinct = list(dict.fromkeys(texts.values()))
         if not distinct:
             return {}, None
         try:
-            embedding = await self.embedder.embed(distinct)
+            embedding = await embed(self.embedder, {text: (text,) for text in distinct})
         except ModelError as error:
             # Everything is stored without vectors, found by its words, and back-filled.
             logger.warning("the embedder is unreachable: %s", error)
             return {}, None
-        by_text = dict(zip(distinct, embedding.vectors, strict=True))
-        return {key: by_text[text] for key, text in texts.items()}, embedding
+        # A text that is refused has none; the others do not wait for it.
+        by_text = {text: vectors[0] for text, vectors in embedding.vectors.items()}
+        return {key: by_text[text] for key, text in texts.items() if text in by_text}, embedding
 
     def batches(self, messages: Sequence[StoredMessage]) -> deque[list[StoredMessage]]:
         """The messages as they go to the model, call by call."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from hitherto_extraction.pipeline import sealed_memories
 from hitherto_extraction.pipeline.prompt import build_prompt
 from hitherto_extraction.pipeline.selection import MAX_TAGS, select_memories
+from hitherto_extraction.pipeline.told_blocks import without_blocks
+from hitherto_extraction.pipeline.trust import is_higher
 from hitherto_extraction.provider.protocol import Batch, Prompt, PromptMemory, PromptMessage
 from hitherto_extraction.storage import known_memories, profiles, summaries, users
 from hitherto_extraction.storage.conversations import StoredMessage
@@ -87,31 +89,30 @@ async def read_prompt(
     batch: Sequence[StoredMessage],
     rules: ExtractionRules,
     *,
-    without: Collection[UUID] = (),
     background: PromptBackground | None = None,
 ) -> ExtractionPrompt:
-    """The prompt about some messages; memories in `without` are not shown to the model.
+    """The prompt about some messages.
 
     A `background` that was read with the messages is not read again.
     """
-    messages = {f"m{i}": message for i, message in enumerate(batch, 1)}
+    messages = {f"m{i}": _as_said(message) for i, message in enumerate(batch, 1)}
     if background is None:
         background = await read_background(user, conversation_id)
     profile, known_summary, tags = background.profile, background.summary, background.tags
     chosen = await select_memories(
-        user, batch, limit=rules.prompt_memories, tags_in_use=tags, sealed=background.sealed
+        user,
+        list(messages.values()),
+        limit=rules.prompt_memories,
+        tags_in_use=tags,
+        sealed=background.sealed,
     )
-    shown = [known for known in chosen if known.memory_id not in without]
-    local_memories = {f"e{i}": known for i, known in enumerate(shown, 1)}
+    local_memories = {f"e{i}": known for i, known in enumerate(chosen, 1)}
     data = Batch(
         profile=profiles.profile_content(profile) if profile.version else {},
         summary=(
             summaries.summary_content(known_summary.summary) if known_summary.summary else None
         ),
-        memories=[
-            PromptMemory(key, known.type, known.content, known.valid_from, known.tags)
-            for key, known in local_memories.items()
-        ],
+        memories=[memory_in_prompt(key, known) for key, known in local_memories.items()],
         messages=[
             PromptMessage(key, message.role, message.name, message.content, message.said_at)
             for key, message in messages.items()
@@ -131,3 +132,23 @@ async def read_prompt(
         known_summary,
         encrypts=background.encrypts,
     )
+
+
+def memory_in_prompt(local_id: str, known: CurrentMemory) -> PromptMemory:
+    """A known memory as a prompt shows it."""
+    marks = [
+        mark
+        for mark, holds in (
+            ("achieved", known.status == "achieved"),
+            ("uncertain", known.doubtful),
+            ("said by the assistant", not is_higher(known.origin)),
+        )
+        if holds
+    ]
+    return PromptMemory(local_id, known.type, known.content, known.valid_from, known.tags, marks)
+
+
+def _as_said(message: StoredMessage) -> StoredMessage:
+    """A message without the blocks of memory that were told before."""
+    content = without_blocks(message.content)
+    return message if content == message.content else replace(message, content=content)

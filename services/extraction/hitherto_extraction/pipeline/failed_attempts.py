@@ -39,6 +39,8 @@ logger = logging.getLogger("hitherto.account")
 
 MAX_REPLY_BYTES = 64 * 1024
 _SECONDS = 10.0
+_STAGES = ("consolidation", "reconciliation")
+"""Kinds of jobs whose calls are a stage of their own in the ledger."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +153,7 @@ class FailedAttempts:
         """
         about = scope or held.scope
         reply = error.reply if isinstance(error, ModelMisbehaved) else ""
-        stage = "consolidation" if held.kind == "consolidation" else "extraction"
+        stage = held.kind if held.kind in _STAGES else "extraction"
         spent = error.spent if isinstance(error, ModelError) else ()
         charges = [*charges, *self.prices.wasted(stage, spent)]
         fault = error if isinstance(error, HithertoError) else faults.translate(error)

@@ -1,9 +1,8 @@
 """Merges a repeated statement into a known memory.
 
-- The wording of the newer evidence wins. Older evidence, from a late batch, adds its sources and
-  labels but never its words.
+- Repetition confirms: it adds sources and never words. Only a text with diacritics replaces the
+  same one without.
 - Repetition never weakens a memory: importance and confidence are the higher of the two.
-- Questions of both are kept if the words answer them, those of the newer evidence first.
 - Trust has two levels (the user and the operator above assistant, tool and document). A less
   trusted statement only adds its source to a more trusted one. A more trusted statement takes over
   a less trusted one entirely, with words, weight and labels, so that whatever carries the user's
@@ -17,8 +16,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from hitherto_extraction.pipeline.answer import MAX_LABELS
-from hitherto_extraction.pipeline.guards import same_wording
-from hitherto_extraction.pipeline.guards.questions import kept
+from hitherto_extraction.pipeline.dedupe import is_marked, same_words
+from hitherto_extraction.pipeline.questions import kept
 from hitherto_extraction.pipeline.trust import outranks
 from hitherto_shared.models import CONFIDENCES
 from hitherto_shared.text.normalise import nfc
@@ -82,19 +81,21 @@ def _plain(value: object) -> object:
 
 
 def _joined(known: MergeableMemory, new: MergeableMemory) -> MergeableMemory:
-    newer = new.said_at > known.said_at
-    # An additional full stop is not a new wording, and no reason for a version.
-    reworded = newer and not same_wording(known.content, new.content)
+    fuller = (
+        is_marked(new.content)
+        and not is_marked(known.content)
+        and same_words(known.content, new.content)
+    )
     return replace(
         known,
-        content=new.content if reworded else known.content,
-        detail=new.detail if new.detail and (newer or not known.detail) else known.detail,
+        content=new.content if fuller else known.content,
+        detail=known.detail or new.detail,
         importance=max(known.importance, new.importance),
         confidence=max(known.confidence, new.confidence, key=CONFIDENCES.index),
         said_at=max(known.said_at, new.said_at),
         tags=_united(known.tags, new.tags),
         keywords=_united(known.keywords, new.keywords),
-        questions=(*new.questions, *known.questions) if newer else known.questions,
+        questions=(*known.questions, *new.questions),
     )
 
 

@@ -1,8 +1,9 @@
 """One request to the model, with a second try or a division into two halves.
 
-An unusable reply is requested once more. If a reply was cut off at the token limit, or the model
-refuses a prompt for its length, the batch was too large and is cut in two. An unusable reply is
-never taken for "nothing to remember".
+An unusable reply is requested once more. If a reply was cut off, or the prompt was not read to its
+end, the batch was too large and is cut in two; so is one that the server refuses while it accepts
+others, because of its length or of what one message says. A single message that a content filter
+refuses is skipped and counted. An unusable reply is never taken for "nothing to remember".
 """
 
 from __future__ import annotations
@@ -12,11 +13,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
-from hitherto_extraction.pipeline.answer import EVENT_TYPES, Answer, UnusableAnswer
+from hitherto_extraction.pipeline.answer import EVENT_TYPES, Answer
 from hitherto_extraction.pipeline.answer_parsing import read_answer
+from hitherto_extraction.pipeline.prompt import zone_of
+from hitherto_extraction.provider.placeholders import is_placeholder
 from hitherto_extraction.provider.protocol import ChatModel, Completion, Prompt
+from hitherto_extraction.provider.reply_text import CutOffAnswer, UnusableAnswer
 from hitherto_extraction.storage.conversations import StoredMessage
-from hitherto_shared.model_api import ModelError, ModelMisbehaved, PromptTooLong, estimate_tokens
+from hitherto_shared.model_api import (
+    ContentRefused,
+    ModelError,
+    ModelMisbehaved,
+    ModelRefused,
+    estimate_tokens,
+)
 from hitherto_shared.offloading import beside_loop
 
 logger = logging.getLogger("hitherto.extraction")
@@ -57,20 +67,36 @@ class ModelReply(Generic[Read]):
     output_tokens: int
 
 
-async def ask(chat: ChatModel, prompt: Prompt, *, closing_only: bool = False) -> ModelReply[Answer]:
-    """Ask what a conversation teaches, as in `ask_for`; `closing_only` as in `read_answer`."""
-    return await ask_for(
-        chat,
-        prompt,
-        lambda text: read_answer(
+async def ask(chat: ChatModel, prompt: Prompt) -> ModelReply[Answer]:
+    """Ask what a conversation teaches, as in `ask_for`.
+
+    A single message that a content filter refuses teaches nothing, and counts as dropped.
+    """
+    batch = prompt.batch
+
+    def read(text: str) -> Answer:
+        answer = read_answer(
             text,
-            messages=[message.local_id for message in prompt.batch.messages],
-            memories=[memory.local_id for memory in prompt.batch.memories],
-            events=[m.local_id for m in prompt.batch.memories if m.type in EVENT_TYPES],
-            closing_only=closing_only,
-        ),
-        divisible=len(prompt.batch.messages) > 1,
-    )
+            messages=[message.local_id for message in batch.messages],
+            memories=[memory.local_id for memory in batch.memories],
+            events=[m.local_id for m in batch.memories if m.type in EVENT_TYPES],
+            zone=zone_of(batch.time_zone),
+        )
+        return _without_placeholders(answer, prompt)
+
+    try:
+        return await ask_for(chat, prompt, read, divisible=len(batch.messages) > 1)
+    except ContentRefused as error:
+        logger.warning("a message was skipped, because %s", error)
+        spent = _completions(error)
+        return _reply(Answer(dropped=1), spent, spent[-1].model if spent else chat.model)
+
+
+def _without_placeholders(answer: Answer, prompt: Prompt) -> Answer:
+    """The answer without memories that only fill in the form of the request."""
+    said = "\n".join(message.content for message in prompt.batch.messages)
+    new = [item for item in answer.new if not is_placeholder(item.content, prompt.system, said)]
+    return replace(answer, new=new, dropped=answer.dropped + len(answer.new) - len(new))
 
 
 async def ask_for(
@@ -82,13 +108,13 @@ async def ask_for(
         chat: The model.
         prompt: The prompt.
         read: Converts the reply's text to an answer, or raises `UnusableAnswer`.
-        divisible: Whether the batch can be divided if the reply is cut off.
+        divisible: Whether the batch can be divided if it is too large or refused.
 
     Raises:
-        TooMuch: The reply was cut off, or the prompt is too long for the model.
+        TooMuch: The reply was cut off, or the server refuses this prompt: try with less.
         ModelMisbehaved: No reply was usable; the error holds the last one.
         ModelUnavailable: The model is unreachable.
-        ModelRefused: The model refuses the request.
+        ModelRefused: The model refuses the request, which cannot be divided.
     """
     spent: list[Completion] = []
     why = ""
@@ -96,37 +122,52 @@ async def ask_for(
         try:
             completion = await chat.complete(_again(prompt, why) if why else prompt)
         except ModelError as error:
-            if isinstance(error, PromptTooLong) and divisible:
-                raise TooMuch(spent) from None
             error.spent = [*spent, *error.spent]
+            if isinstance(error, ModelRefused) and divisible:
+                raise TooMuch(_completions(error)) from None
             raise
         spent.append(completion)
+        if divisible and (completion.filtered or completion.unread):
+            raise TooMuch(spent)
+        if completion.filtered:
+            declined = ContentRefused("the model declined to answer")
+            declined.spent = spent
+            raise declined
         try:
             # A reply may have megabytes.
             work = _WORK_OF_A_LETTER * len(completion.text)
             answer = await beside_loop(work, read, completion.text)
         except UnusableAnswer as error:
             why = str(error)
-            if completion.truncated and divisible:
+            cut_off = completion.truncated or isinstance(error, CutOffAnswer)
+            if cut_off and divisible:
                 raise TooMuch(spent) from None
-            if completion.truncated:
+            if cut_off:
                 why = "it was cut off; raise MEMORY_EXTRACTION_MAX_TOKENS if this lasts"
             logger.warning("unusable reply: %s", why)
             continue
         if completion.truncated and divisible:
             raise TooMuch(spent)
-        return ModelReply(
-            answer=answer,
-            model=completion.model,
-            calls=sum(c.calls for c in spent),
-            input_tokens=sum(c.input_tokens for c in spent),
-            output_tokens=sum(c.output_tokens for c in spent),
-        )
+        return _reply(answer, spent, completion.model)
     failure = ModelMisbehaved(
         f"{ASKS} replies in a row were unusable; the last one: {why}", reply=spent[-1].text
     )
     failure.spent = spent
     raise failure
+
+
+def _reply(answer: Read, spent: Sequence[Completion], model: str) -> ModelReply[Read]:
+    return ModelReply(
+        answer=answer,
+        model=model,
+        calls=sum(c.calls for c in spent),
+        input_tokens=sum(c.input_tokens for c in spent),
+        output_tokens=sum(c.output_tokens for c in spent),
+    )
+
+
+def _completions(error: ModelError) -> list[Completion]:
+    return [each for each in error.spent if isinstance(each, Completion)]
 
 
 def _again(prompt: Prompt, why: str) -> Prompt:

@@ -40,9 +40,7 @@ async def look_around(
     limit = max(_NEIGHBOURS, _PAIRS // max(1, len(items)))
     same, close, sealed, known = await together(
         user.connection,
-        known_memories.find_same_words(
-            user, {item.index: (item.type, item.content) for item in items}
-        ),
+        known_memories.find_same_words(user, {item.index: item.content for item in items}),
         known_memories.find_neighbours(
             user,
             {item.index: (item.type, wanted[item.index]) for item in items if item.index in wanted},
@@ -76,6 +74,7 @@ async def look_around(
                 cosine=found,
                 updated_at=row.updated_at,
                 original=memory_id if row is not said else None,
+                sensitive=row.sealed or sealed_memories.is_sensitive(row.type, row.sensitive),
             )
         )
     return known, neighbours

@@ -33,7 +33,8 @@ class Creation:
     `position` is its item's position in the reply, where its vectors are found; `list_name` is
     "new", or "updated" for a refused update that waits for review. `ended_by` are the memories that
     end one that came late, each with the moment; the first moment counts. `challenges` are the
-    memories that a quarantined one would contradict if it were approved.
+    memories that a quarantined one would contradict if it were approved; `may_replace` those that
+    an active one probably replaces, although nothing confirms it.
     """
 
     memory_id: UUID
@@ -44,6 +45,7 @@ class Creation:
     status: str = "active"
     ended_by: tuple[tuple[UUID, datetime], ...] = ()
     challenges: tuple[UUID, ...] = ()
+    may_replace: tuple[UUID, ...] = ()
     list_name: str = "new"
 
     @property
@@ -73,7 +75,7 @@ class Rewrite:
 
     before: CurrentMemory
     after: CurrentMemory
-    action: str  # "merged", "updated", "restored" or "quarantined"
+    action: str  # "merged", "updated", "restored", "quarantined" or "forgotten"
     reason: str
     vector_of: tuple[str, int] | None
     source_text: str
@@ -81,11 +83,7 @@ class Rewrite:
 
 @dataclass(frozen=True, slots=True)
 class Closure:
-    """A known memory that ends, or a goal that is achieved.
-
-    One that had ended already ends earlier: `instead_of` is the successor that it named before. No
-    limit counts it, because nothing that holds is changed.
-    """
+    """A known memory that ends, or a goal that is achieved."""
 
     before: CurrentMemory
     status: str  # "contradicted" or "achieved"
@@ -93,41 +91,111 @@ class Closure:
     valid_to: datetime
     superseded_by: UUID | None
     reason: str
-    instead_of: UUID | None = None
+
+
+_WHY: Mapping[str, str] = {
+    "refused_unknown": "the memory is not current any more",
+    "refused_without_source": "none of the cited messages was in the conversation",
+    "refused_without_quote": "no words were copied that say so",
+    "refused_quote": "the copied words stand in none of the cited messages",
+    "refused_digits": "it holds a number that nobody said",
+    "refused_by_trust": "somebody more trusted said the opposite",
+    "refused_instruction": "it reads as an instruction to the assistant",
+    "refused_late": "something later is known",
+    "refused_same": "what replaces it says the same",
+    "refused_no_goal": "it is no open goal",
+    "refused_over_cap": "too many changes at once",
+    "refused_over_daily_cap": "too many changes within a day",
+    "kept_forgotten": "it was to be forgotten",
+    "refused_sensitive": "one of the two is to be kept secret, and the other is not",
+    "refused_undone": "somebody has undone it before",
+    "refused_past": "it is told as past, and stays true",
+    "refused_unchanged": "it is so already",
+    "refused_form": "a profile does not take such a value there",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A change of a reply that is not made.
+
+    Attributes:
+        item: Its position in the reply, such as `contradicted_memories[0]`.
+        reason: Why, as the key of a count.
+        subject: Why, and what became of it, in words for people. Without contents: a job's result
+            outlives what it speaks of.
+        memory_id: The memory that it would have changed.
+    """
+
+    item: str
+    reason: str
+    subject: str
+    memory_id: UUID | None = None
+
+    @classmethod
+    def of(
+        cls, item: str, reason: str, became: str = "nothing changes", memory_id: UUID | None = None
+    ) -> Refused:
+        """A refusal for one of the known reasons."""
+        return cls(item, reason, f"{_WHY[reason]}; {became}", memory_id)
 
 
 @dataclass(slots=True)
 class Plan:
     """Operations in the order in which they must be written.
 
-    `challenges` are pairs of a known memory in quarantine and one that it would contradict. `said`
-    is what items of the reply say about known memories, whether or not that changes them. `sealed`
-    are known memories that are stored sealed, to which `write_plan` adds those that it seals, and
-    `sensitive` those that a user with encryption on wants sealed. `refused` counts, by reason,
-    well-formed changes that were not made, and `repeated` the statements that another statement of
-    the same reply already makes.
+    Attributes:
+        challenges: Pairs of a known memory in quarantine and one that it would contradict.
+        may_replace: Pairs of a known memory and an older one that it probably replaces.
+        quotes: The words by which a source changed a memory.
+        after: The status and the words that each known or new memory then has.
+        said: What items of the reply say about known memories, whether or not that changes them.
+        sealed: Known memories that are stored sealed, to which `write_plan` adds those it seals.
+        sensitive: Those that a user with encryption on wants sealed.
+        refusals: Well-formed changes that are not made.
+        repeated: The number of statements that another statement of the same reply already makes.
     """
 
     creations: list[Creation] = field(default_factory=list)
     rewrites: list[Rewrite] = field(default_factory=list)
     closures: list[Closure] = field(default_factory=list)
     sources: list[tuple[UUID, SourceRef]] = field(default_factory=list)
+    quotes: dict[tuple[UUID, SourceRef], str] = field(default_factory=dict)
     confirmed: dict[UUID, datetime] = field(default_factory=dict)
     mentions: list[tuple[UUID, NewItem]] = field(default_factory=list)
     challenges: list[tuple[UUID, UUID]] = field(default_factory=list)
+    may_replace: list[tuple[UUID, UUID]] = field(default_factory=list)
     said: list[NewStatement] = field(default_factory=list)
     stated: dict[int, UUID] = field(default_factory=dict)
     sealed: frozenset[UUID] = frozenset()
     sensitive: frozenset[UUID] = frozenset()
-    refused: Counter[str] = field(default_factory=Counter)
-    dropped: int = 0
+    refusals: list[Refused] = field(default_factory=list)
+    bounded: int = 0
+    after: dict[UUID, tuple[str, str]] = field(default_factory=dict)
     forgotten_again: int = 0
     repeated: int = 0
 
-    def refuse(self, reason: str, items: int = 1) -> None:
-        """Drop items of the reply, and count the reason."""
-        self.dropped += items
-        self.refused[reason] += items
+    def says(self, memory_id: UUID) -> str | None:
+        """What a memory says once the plan is carried out; None if it is not current then.
+
+        Raises:
+            KeyError: The plan does not know the memory.
+        """
+        status, words = self.after[memory_id]
+        return words if status in CURRENT_STATUSES else None
+
+    def successor_of(self, memory_id: UUID) -> UUID | None:
+        """The memory by which the plan replaces one."""
+        found = (each.superseded_by for each in self.closures if each.before.memory_id == memory_id)
+        return next(found, None)
+
+    @property
+    def refused(self) -> Counter[str]:
+        """The number of changes that are not made, by reason."""
+        found = Counter(each.reason for each in self.refusals)
+        if self.bounded:
+            found["importance_bounded"] = self.bounded
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +246,8 @@ class Occasion:
             "at": self.at,
             "job_id": self.job_id,
             "metadata": dict(self.metadata),
-            "expires_at": self.expires_at,
+            "expires_at": item.expires_at or self.expires_at,
+            "may_replace": list(made.may_replace),
             "sensitive": is_sensitive(item.type, self.marked),
         }
 
@@ -201,11 +270,9 @@ class Situation:
         threshold: The embedder's cosine for duplicates.
         room: How much the reply may change.
         importance_before: The importance before the job of memories that it has already changed.
-        reviewed: Positions of updates whose exact words wait for review or were rejected.
+        reviewed: Positions of updates whose exact words a memory has already, whatever its status.
         stated: Known memories that an item of the reply repeats, by the item's index, if that was
             determined before the reply.
-        ended_by: For a memory that the reply contradicts by something said earlier, the known
-            memories that it has replaced, each with the one that it names as its replacement.
     """
 
     answer: Answer
@@ -219,7 +286,6 @@ class Situation:
     importance_before: Mapping[UUID, float] = field(default_factory=dict)
     reviewed: Collection[int] = ()
     stated: Mapping[int, UUID] = field(default_factory=dict)
-    ended_by: Mapping[UUID, Mapping[UUID, UUID]] = field(default_factory=dict)
 
 
 class Draft:
@@ -278,8 +344,32 @@ class Draft:
         )
 
     def note_sources(self, memory_id: UUID, evidence: Evidence) -> None:
-        """Record the source messages of a memory."""
+        """Record the source messages of a memory, and the words by which one changed it."""
         self.plan.sources.extend((memory_id, source) for source in evidence.sources)
+        if evidence.quoted is not None:
+            self.plan.sources.append((memory_id, evidence.quoted))
+            self.plan.quotes[memory_id, evidence.quoted] = evidence.quote
+
+    def refuse(
+        self, item: str, reason: str, known: CurrentMemory | None, became: str = "nothing changes"
+    ) -> None:
+        """Record that a change of the reply is not made."""
+        memory_id = known.memory_id if known is not None else None
+        self.plan.refusals.append(Refused.of(item, reason, became, memory_id))
+
+    def link(self, newer: UUID | None, older: CurrentMemory) -> bool:
+        """Let a memory name an older one that it probably replaces; whether it could."""
+        if newer is None or newer == older.memory_id:
+            return False
+        made = self.creation_of(newer)
+        if made is None:
+            self.plan.may_replace.append((newer, older.memory_id))
+            return True
+        if made.status == "quarantined":
+            return False
+        names = tuple(dict.fromkeys([*made.may_replace, older.memory_id]))
+        self.replace_creation(made, replace(made, may_replace=names))
+        return True
 
     def note_said(
         self, before: CurrentMemory, action: str, evidence: Evidence, words: Mapping[str, Any]
@@ -297,6 +387,11 @@ class Draft:
                 before.memory_id,
             )
         )
+
+
+def hides(known: CurrentMemory) -> bool:
+    """Whether the words of a memory must not stand outside of it."""
+    return known.sealed or is_sensitive(known.type, known.sensitive)
 
 
 def may_change(evidence: Evidence, known: CurrentMemory) -> bool:

@@ -2,16 +2,17 @@
 
 The rules apply in this order:
 
-- A new statement that is known already updates the known memory (`dedupe`, `merge`). A forgotten
-  one stays forgotten unless the user states it again later.
+- A new statement that is known already confirms the known memory: if its words are equal
+  (`dedupe`, `merge`), or if the model says so. A forgotten one stays forgotten unless the user
+  states it again later.
 - A statement that reads as an instruction is stored in quarantine (`trust`); repeating it only adds
   its source. A statement in the user's own words is the user's, and leaves quarantine.
-- Updates (`updates`), then contradictions and achieved goals (`closures`) come last, all under one
-  limit (`caps`).
+- Updates (`updates`), then endings (`closures`) come last, all under one limit (`caps`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
 from uuid import UUID
@@ -20,12 +21,23 @@ import numpy as np
 
 from hitherto_extraction.pipeline import closures, trust, updates
 from hitherto_extraction.pipeline.answer import NewItem
-from hitherto_extraction.pipeline.dedupe import Neighbour, Reading, find_duplicate
+from hitherto_extraction.pipeline.dedupe import (
+    Neighbour,
+    find_duplicate,
+    find_forgotten,
+    same_words,
+)
 from hitherto_extraction.pipeline.evidence import Evidence
-from hitherto_extraction.pipeline.guards import same_wording
-from hitherto_extraction.pipeline.guards.refinement import unsupported
 from hitherto_extraction.pipeline.merge import WORDS, MergeableMemory, merge_update
-from hitherto_extraction.pipeline.operations import Creation, Draft, Plan, Situation, may_change
+from hitherto_extraction.pipeline.operations import (
+    Creation,
+    Draft,
+    Plan,
+    Refused,
+    Situation,
+    may_change,
+    whole,
+)
 from hitherto_extraction.pipeline.sealed_memories import is_sensitive
 from hitherto_extraction.pipeline.source_statements import begins, words_of
 from hitherto_extraction.storage.known_memories import CurrentMemory
@@ -47,6 +59,13 @@ def make_plan(situation: Situation) -> Plan:
         statements.add(item)
     _change(draft)
     draft.plan.stated = draft.stated_by
+    draft.plan.after = {
+        **{each.memory_id: (each.status, whole(each)) for each in draft.now.values()},
+        **{
+            each.memory_id: (each.status, f"{each.item.content}\n{each.item.detail}")
+            for each in draft.plan.creations
+        },
+    }
     known = situation.known.values()
     draft.plan.sealed = frozenset(each.memory_id for each in known if each.sealed)
     draft.plan.sensitive = frozenset(
@@ -56,19 +75,20 @@ def make_plan(situation: Situation) -> Plan:
 
 
 def _change(draft: Draft) -> None:
-    """Apply updates, contradictions and achieved goals: all of them, or none above the limit."""
+    """Apply updates and endings: all of them, or none above the limit."""
     changes, endings = updates.permitted(draft), closures.permitted(draft)
-    why = draft.situation.room.refuses(len(changes) + len(endings))
+    why = draft.situation.room.refuses(len(endings), len(changes))
     if why is not None:
-        draft.plan.refuse(why, len(changes) + len(endings))
         for change in changes:
-            updates.set_aside(draft, change)
+            updates.set_aside(draft, change, why)
+        for ending in endings:
+            closures.set_aside(draft, ending, why)
         return
     for change in changes:
         end_if_given_up()
         updates.refine(draft, change)
-    for item in endings:
-        closures.close(draft, item)
+    for ending in endings:
+        closures.close(draft, ending)
 
 
 class _Statements:
@@ -76,22 +96,17 @@ class _Statements:
 
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
-        self._reading = Reading()
 
     def add(self, item: NewItem) -> None:
         """Create a memory from a statement, or add it to the memory that says the same."""
         draft = self._draft
         evidence = draft.situation.witnesses.for_new(item.source_ids, item.origin)
         suspect = trust.is_suspect((item.content, item.detail), trusted=evidence.trusted)
-        duplicate = find_duplicate(
-            item.type,
-            item.content,
-            self._near(item, suspect),
-            draft.situation.threshold,
-            self._reading,
-        )
+        near = self._near(item, suspect)
+        sensitive = is_sensitive(item.type, marked=False)
+        duplicate = find_duplicate(item.type, item.content, near, sensitive=sensitive)
         if duplicate is None:
-            self._create(uuid7(), item, evidence, suspect)
+            self._add_other(item, evidence, suspect, near)
         elif (twin := draft.creation_of(duplicate.memory_id)) is not None:
             self._join_twin(twin, item, evidence, suspect)
         elif duplicate.status == "forgotten":
@@ -106,6 +121,29 @@ class _Statements:
             self._repeat(item, evidence, draft.now[duplicate.memory_id], duplicate.original)
         else:
             self._merge(item, evidence, draft.now[duplicate.memory_id])
+
+    def _add_other(
+        self, item: NewItem, evidence: Evidence, suspect: bool, near: Sequence[Neighbour]
+    ) -> None:
+        """Add a statement in words that no known memory has."""
+        draft = self._draft
+        known = draft.current(item.same_as) if item.same_as is not None else None
+        if known is not None and not suspect:
+            self._merge(replace(item, content=known.content, detail=""), evidence, known, item)
+            return
+        hidden = find_forgotten(near, draft.situation.threshold)
+        if hidden is not None:
+            forgotten = draft.now[hidden.memory_id]
+            if suspect or not evidence.trusted or evidence.said_at <= forgotten.updated_at:
+                # The same in other words: what was said before the forgetting stays forgotten.
+                self._keep_forgotten(item)
+                return
+        self._create(uuid7(), item, evidence, suspect)
+
+    def _keep_forgotten(self, item: NewItem) -> None:
+        plan = self._draft.plan
+        plan.forgotten_again += 1
+        plan.refusals.append(Refused.of(f"new_memories[{item.index}]", "kept_forgotten"))
 
     def _near(self, item: NewItem, suspect: bool) -> list[Neighbour]:
         """Known memories near an item, and those this reply has just created.
@@ -127,6 +165,7 @@ class _Statements:
                     status=made.status,
                     cosine=float(np.dot(vector, other)) if both else None,  # type: ignore[arg-type]
                     updated_at=made.evidence.said_at,
+                    sensitive=is_sensitive(made.item.type, marked=False),
                 )
             )
         if not suspect:
@@ -134,7 +173,7 @@ class _Statements:
         return [
             near
             for near in found
-            if near.status not in CURRENT_STATUSES or same_wording(near.content, item.content)
+            if near.status not in CURRENT_STATUSES or same_words(near.content, item.content)
         ]
 
     def _create(
@@ -168,7 +207,7 @@ class _Statements:
         self, item: NewItem, evidence: Evidence, known: CurrentMemory, suspect: bool
     ) -> None:
         if suspect or not evidence.trusted or evidence.said_at <= known.updated_at:
-            self._draft.plan.forgotten_again += 1
+            self._keep_forgotten(item)
             return
         self._restate(item, evidence, known, "the user said it again")
 
@@ -207,22 +246,24 @@ class _Statements:
             said_at = max(known.said_at, evidence.said_at)
             confirmed[known.memory_id] = max(said_at, confirmed.get(known.memory_id, said_at))
 
-    def _merge(self, item: NewItem, evidence: Evidence, known: CurrentMemory) -> None:
-        heard = self._draft.situation.witnesses.heard(evidence)
-        repeats = heard.invents(item.content, known.content)
-        if repeats:
-            # Repetition adds no words of the model's own to a memory.
-            item = replace(item, content=known.content, detail="")
+    def _merge(
+        self,
+        item: NewItem,
+        evidence: Evidence,
+        known: CurrentMemory,
+        said: NewItem | None = None,
+    ) -> None:
+        """Confirm a memory; `said` is the item in its own words, if they differ from these."""
         merged = merge_update(
             _mergeable(known, known.origin, known.said_at),
             _mergeable(item, evidence.origin, evidence.said_at),
         )
         self._note(known.memory_id, item, evidence, mentions=True)
-        words = words_of(item, evidence)
-        words["repeats"] = repeats
-        words["whole"] = not unsupported(item.detail or item.content, "", heard)
-        if not merged.changed:
+        words = words_of(said or item, evidence)
+        words["repeats"] = said is not None
+        if may_change(evidence, known):
             self._draft.plan.confirmed[known.memory_id] = merged.after.said_at
+        if not merged.changed:
             self._draft.note_said(known, "said", evidence, words)
             return
         after = replace(known, version=known.version + 1, **asdict(merged.after))

@@ -319,16 +319,8 @@ async def _picture(
         closure.before.memory_id: closure.status
         for plan in scene.plans
         for closure in plan.closures
-        if closure.instead_of is None
     }
-    changed = (
-        before
-        for plan in scene.plans
-        for before in (
-            *(change.before for change in plan.rewrites),
-            *(each.before for each in plan.closures if each.instead_of is not None),
-        )
-    )
+    changed = (change.before for plan in scene.plans for change in plan.rewrites)
     updated = _ids(before.memory_id for before in changed if before.memory_id not in closed)
     user = connection.of(scope)
     rows = await editing.read(user, [*created, *updated, *closed])

@@ -1,16 +1,18 @@
 """Merges what was learnt about the user into the profile.
 
-- Objects merge key by key at every depth. Nothing is ever removed here.
+- Objects merge key by key at every depth.
 - Lists are joined: old order first, equal items once (after trimming and in normal form C).
 - A single value is replaced only by one that was said at the same time or later, whatever the order
   in which batches arrive. A map beside the profile records when each value was said: path of the
   value to RFC 3339. An entry for a containing path applies to everything below it, so that a branch
   set or removed by hand changes only by what the user says afterwards.
 - null, blank text, {} and [] count as absent.
-- If the types conflict, the existing type stays: a single value joins a list, everything else is
-  dropped and counted. So is anything that is not JSON, cannot be stored, or does not fit any more.
+- A single value joins a list, and a list said later replaces a single value. Between objects and
+  anything else the existing type stays, and the value is dropped and counted. So is anything that
+  is not JSON, cannot be stored, or does not fit any more.
 - `facts.technical_context.current_projects` is an alias of `current_projects`.
-- Whether the messages behind a patch support it is decided before (`profile_support`).
+- Whether the messages support a value is decided before (`profile_changes`), and values that have
+  ended are removed there.
 - `department` and `access_level` are not part of a patch: no statement can set them.
 """
 
@@ -32,8 +34,6 @@ MAX_ITEM_CHARACTERS = 500
 MAX_KEY_CHARACTERS = 200
 MAX_BYTES = 64 * 1024
 """Maximum size of the six merged fields together, as JSON in UTF-8, in bytes."""
-MAX_VALUES = 50
-"""Maximum number of values, at any depth, that a model may report at once."""
 MAX_DEPTH = 16
 """Maximum nesting of objects and lists, the field itself being the first level."""
 
@@ -73,15 +73,6 @@ class ProfileChange:
 def said_path(*keys: str) -> str:
     r"""The path of a value in `said_at`: keys joined by dots, with `\.` and `\\` inside a key."""
     return ".".join(key.replace("\\", "\\\\").replace(".", "\\.") for key in keys)
-
-
-def count_values(value: Any) -> int:
-    """The number of single values, at every depth."""
-    if isinstance(value, Mapping):
-        return sum(map(count_values, value.values()))
-    if isinstance(value, list | tuple):
-        return sum(map(count_values, value))
-    return 0 if _says_nothing(value) else 1
 
 
 def merge_profile(
@@ -149,17 +140,26 @@ class _Merge:
                     self.dropped += 1
                 else:
                     self._value((*path, key), inner)
-        elif isinstance(value, list | tuple):
-            if len(path) > MAX_DEPTH or not (held is ABSENT or isinstance(held, list)):
-                self.dropped += 1
-                return
-            self._append(path, value)
-        elif isinstance(held, list):
-            self._append(path, [value])
         elif isinstance(held, dict):
             self.dropped += 1
+        elif isinstance(value, list | tuple):
+            self._list(path, held, value)
+        elif isinstance(held, list):
+            self._append(path, [value])
         else:
             self._replace(path, held, value)
+
+    def _list(self, path: Path, held: Any, value: list[Any] | tuple[Any, ...]) -> None:
+        if len(path) > MAX_DEPTH:
+            self.dropped += 1
+            return
+        if not (held is ABSENT or isinstance(held, list)):
+            if self._is_late(path):
+                return
+            put_at(self.held, path, ABSENT)
+            self._size -= _size(held)
+            self._note(path)
+        self._append(path, value)
 
     def _append(self, path: Path, items: list[Any] | tuple[Any, ...]) -> None:
         if self._is_late(path):
@@ -215,12 +215,7 @@ class _Merge:
             self.changed.append(name)
 
     def _is_late(self, path: Path) -> bool:
-        """Whether a later statement exists about the value or about an object that contains it."""
-        for length in range(1, len(path) + 1):
-            said = _moment(self.said_at.get(said_path(*path[:length])))
-            if said is not None and said > self._now:
-                return True
-        return False
+        return is_later_known(self.said_at, path, self._now)
 
     def _at(self, path: Path) -> Any:
         """The value at a path whose containers are all objects; `ABSENT` if it is blank."""
@@ -234,6 +229,15 @@ class _Merge:
     def _missing(self, path: Path) -> int:
         """Bytes of the keys and braces of a new value's path, never too few."""
         return sum(_size(key) + _AROUND for key in path)
+
+
+def is_later_known(said_at: Mapping[str, str], path: Path, at: datetime) -> bool:
+    """Whether a later statement exists about a value or about an object that contains it."""
+    for length in range(1, len(path) + 1):
+        said = _moment(said_at.get(said_path(*path[:length])))
+        if said is not None and said > at:
+            return True
+    return False
 
 
 def _moment(text: str | None) -> datetime | None:

@@ -16,9 +16,11 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from hitherto_extraction.provider.protocol import Batch, Prompt, PromptMemory, PromptMessage
 
-VERSION = "extraction_3"
+VERSION = "extraction_4"
 
 _LINE_BREAK = re.compile("\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+
+_WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 HARMLESS = Batch(
     profile={},
@@ -68,12 +70,13 @@ def _user_message(batch: Batch) -> str:
 def memory_line(memory: PromptMemory, zone: tzinfo) -> str:
     """A known memory in the prompt."""
     day = memory.date.astimezone(zone).date().isoformat()
-    return f"[{memory.local_id}] ({memory.type}, {day}) {one_line(memory.content)}"
+    marks = ", ".join([memory.type, day, *memory.marks])
+    return f"[{memory.local_id}] ({marks}) {one_line(memory.content)}"
 
 
 def _message(message: PromptMessage, zone: ZoneInfo) -> str:
     name = f" {one_line(message.name)}" if message.name else ""
-    time = rfc3339(message.created_at, zone)
+    time = _with_weekday(message.created_at, zone)
     return f"[{message.local_id}] {message.role}{name} {time}: {one_line(message.content)}"
 
 
@@ -94,6 +97,12 @@ def rfc3339(moment: datetime, zone: ZoneInfo) -> str:
     if (local.utcoffset() or timedelta()).seconds % 60:
         local = moment.astimezone(UTC)
     return local.isoformat(timespec="seconds")
+
+
+def _with_weekday(moment: datetime, zone: ZoneInfo) -> str:
+    """A time with its weekday, from which "last Friday" is counted."""
+    time = rfc3339(moment, zone)
+    return f"{_WEEKDAYS[datetime.fromisoformat(time).weekday()]} {time}"
 
 
 def zone_of(name: str) -> ZoneInfo:

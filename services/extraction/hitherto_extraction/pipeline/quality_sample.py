@@ -1,22 +1,18 @@
 """Checks what is learnt from the first conversations after an installation or a new prompt version.
 
-Two checks without a model: is a new memory grounded in the messages, and does it say anything that
-the user's memories do not say already? They change nothing. Their counts are kept with the job and
+Two checks without a model: does a new memory hold a number that nobody said, and is it the same as
+a known one? They change nothing. Their counts are kept with the job and
 summed in the metrics, so that operators notice a model that invents or repeats.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import chain
 from uuid import UUID
 
-from hitherto_extraction.pipeline.dedupe import Neighbour
+from hitherto_extraction.pipeline.dedupe import Neighbour, same_words
+from hitherto_extraction.pipeline.digits import strange
 from hitherto_extraction.pipeline.evidence import Witnesses
-from hitherto_extraction.pipeline.guards.refinement import unsupported
-from hitherto_extraction.pipeline.guards.subjects import names, small_words
-from hitherto_extraction.pipeline.guards.support import JoinedWords
-from hitherto_extraction.pipeline.guards.tokens import tokenise
 from hitherto_extraction.pipeline.operations import Plan
 from hitherto_extraction.pipeline.prompt import VERSION
 from hitherto_extraction.pipeline.result import Result
@@ -80,7 +76,8 @@ def check(
         witnesses: The messages that it was made from.
         neighbours: The known memories near each new statement, by its position.
     """
-    said = witnesses.heard(witnesses.for_new((), None))
+    said = witnesses.for_new((), None)
+    names = [each.name for each in witnesses.messages]
     ended: set[UUID] = {closure.before.memory_id for closure in plan.closures}
     made = [each for each in plan.creations if each.list_name == "new"][:_MOST_CHECKED]
     ungrounded = duplicates = 0
@@ -92,8 +89,8 @@ def check(
             for each in neighbours.get(creation.position, ())
             if each.status in CURRENT_STATUSES and each.memory_id not in ended
         ]
-        ungrounded += not _is_grounded(content, said)
-        duplicates += any(_repeats(content, each) for each in [*known, *earlier][:_MOST_COMPARED])
+        ungrounded += bool(strange(content, [*said.words, *names], said.days))
+        duplicates += any(same_words(content, each) for each in [*known, *earlier][:_MOST_COMPARED])
         earlier.append(content)
     return {CHECKED: len(made), UNGROUNDED: ungrounded, DUPLICATE: duplicates}
 
@@ -107,20 +104,3 @@ def count(before: Result, after: Result) -> None:
     for name, failed in (("grounding", ungrounded), ("duplicate", duplicates)):
         QUALITY_CHECKS.labels(name, "passed").inc(checked - failed)
         QUALITY_CHECKS.labels(name, "failed").inc(failed)
-
-
-def _is_grounded(content: str, said: JoinedWords) -> bool:
-    """Whether the messages contain the numbers and names of a statement, and half of its words."""
-    tokens = tokenise(content)
-    named = " ".join(chain.from_iterable(names(tokens, small_words(tokens), loose=False)))
-    return (
-        not said.lacking_numbers(tokens)
-        and not unsupported(named, "", said)
-        and said.bears_out(content, "")
-    )
-
-
-def _repeats(content: str, known: str) -> bool:
-    """Whether a statement has no word, number or name beyond a known one, which denies none."""
-    said = JoinedWords.of(known)
-    return not unsupported(content, "", said) and not said.only_denied(tokenise(content))

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from hitherto_extraction.pipeline.caps import Changes
-from hitherto_extraction.pipeline.operations import Plan
+from hitherto_extraction.pipeline.operations import Plan, Refused
 from hitherto_extraction.prices import Charge
 
 REFINED = "refined"
 """The count of updates made by a model."""
+FORGOTTEN = "forgotten"
+"""The count of memories that the user asked to forget; also the action that does."""
+MAX_REFUSALS = 100
+"""Maximum number of refusals that are kept with a job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +34,7 @@ class Result:
     prompt_version: str = ""
     counts: Mapping[str, int] = field(default_factory=dict)
     usage: Mapping[str, float] = field(default_factory=dict)
+    refusals: Sequence[Mapping[str, Any]] = ()
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> Result:
@@ -37,27 +43,29 @@ class Result:
 
     def stored(self) -> dict[str, Any]:
         """The result in the form stored with the job."""
-        return asdict(self)
+        return asdict(self) | {"refusals": [_as_json(each) for each in self.refusals]}
 
     def with_plan(self, plan: Plan, dropped: int) -> Result:
         """Add what a plan writes and what had to be dropped."""
         late = sum(made.status == "contradicted" for made in plan.creations)
-        shortened = sum(closure.instead_of is not None for closure in plan.closures)
         contradicted = sum(closure.status == "contradicted" for closure in plan.closures)
+        refused = [asdict(each) for each in plan.refusals]
         return replace(
             self,
             memories_created=self.memories_created + len(plan.creations),
-            memories_updated=self.memories_updated + len(plan.rewrites) + shortened,
-            memories_contradicted=self.memories_contradicted + contradicted - shortened + late,
+            memories_updated=self.memories_updated
+            + sum(change.action != FORGOTTEN for change in plan.rewrites),
+            memories_contradicted=self.memories_contradicted + contradicted + late,
             goals_achieved=self.goals_achieved
             + sum(closure.status == "achieved" for closure in plan.closures),
-            dropped_items=self.dropped_items + dropped + plan.dropped,
+            dropped_items=self.dropped_items + dropped + len(plan.refusals),
             counts=_added(
                 self.counts,
                 {
                     "confirmed": len(plan.confirmed),
                     "merged": sum(change.action == "merged" for change in plan.rewrites),
                     REFINED: sum(change.action == "updated" for change in plan.rewrites),
+                    FORGOTTEN: sum(change.action == FORGOTTEN for change in plan.rewrites),
                     "repeated_in_reply": plan.repeated,
                     "kept_forgotten": plan.forgotten_again,
                     "quarantined": sum(made.status == "quarantined" for made in plan.creations)
@@ -65,21 +73,37 @@ class Result:
                     **+plan.refused,
                 },
             ),
+            refusals=[*self.refusals, *refused][:MAX_REFUSALS],
         )
 
     @property
     def changes(self) -> Changes:
         """The model's changes of known memories in this job."""
         return Changes(
-            closed=self.memories_contradicted + self.goals_achieved,
+            closed=self.memories_contradicted + self.goals_achieved + self.counts.get(FORGOTTEN, 0),
             updated=self.counts.get(REFINED, 0),
         )
 
-    def refusing_profile(self, values: int) -> Result:
-        """Add refused values of a profile."""
-        refused = {"refused_profile": values} if values else {}
+    def refusing_profile(self, refused: Sequence[Refused], dropped: int = 0) -> Result:
+        """Add refused values of a profile, and the number of those that did not fit."""
+        counts = Counter(each.reason for each in refused)
+        values = len(refused) + dropped
+        if values:
+            counts["refused_profile"] = values
         return replace(
-            self, dropped_items=self.dropped_items + values, counts=_added(self.counts, refused)
+            self,
+            dropped_items=self.dropped_items + values,
+            counts=_added(self.counts, counts),
+            refusals=[*self.refusals, *map(asdict, refused)][:MAX_REFUSALS],
+        )
+
+    def refusing(self, refused: Sequence[Refused]) -> Result:
+        """Add changes that are not made."""
+        return replace(
+            self,
+            dropped_items=self.dropped_items + len(refused),
+            counts=_added(self.counts, Counter(each.reason for each in refused)),
+            refusals=[*self.refusals, *map(asdict, refused)][:MAX_REFUSALS],
         )
 
     def with_counts(self, counts: Mapping[str, int]) -> Result:
@@ -100,6 +124,10 @@ class Result:
                 }
             usage = _added(usage, {**new, "cost_usd": float(item.cost_usd)})
         return replace(self, usage=_added(self.usage, usage))
+
+
+def _as_json(refusal: Mapping[str, Any]) -> dict[str, Any]:
+    return {**refusal, "memory_id": str(refusal["memory_id"] or "")}
 
 
 def _added(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,8 +1,10 @@
 """Selects the known memories for the prompt: the relevant ones, not just the newest.
 
-A memory is relevant if it shares words with the new messages (BM25 over the user's own index, no
-second embedding call), mentions an entity that they name, or has a tag whose words they contain.
-The three lists are fused by rank; the most important memories fill the remaining room.
+A memory is relevant if it shares words with one of the new messages (BM25 over the user's own
+index, no second embedding call), mentions an entity that they name, or has a tag whose words they
+contain. Each message is compared by itself and the best of each comes first: in the words of a
+whole batch, a memory that only one message is about would be lost. The three lists are fused by
+rank; the most important memories fill the remaining room.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import zip_longest
 from uuid import UUID
 
 from hitherto_extraction.pipeline.answer import EntityName
@@ -22,7 +25,7 @@ from hitherto_shared.database.together import together
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.model_api import estimate_tokens
 from hitherto_shared.offloading import beside_loop
-from hitherto_shared.text.bm25 import score
+from hitherto_shared.text.bm25 import Statistics, TermPostings, score
 from hitherto_shared.text.normalise import fold
 from hitherto_shared.text.terms import looked_up_terms, query_terms
 
@@ -64,12 +67,13 @@ async def select_memories(
     if limit == 0:
         return []
     texts = [message.content for message in messages if message.role != "system"]
-    terms = await beside_loop(sum(map(len, texts)), _terms_of, texts)
+    by_message = await beside_loop(sum(map(len, texts)), _terms_of, texts)
+    terms = list(dict.fromkeys(term for each in by_message for term in each))
     hidden = sealed or {}
     named_tags = tags_named(terms, tags_in_use)
     by_words, by_entities, by_tags, top = await together(
         user.connection,
-        _by_words(user, terms, limit, hidden),
+        _by_words(user, by_message, terms, limit, hidden),
         _by_entities(user, "\n".join(texts), limit),
         _by_tags(user, named_tags, limit),
         known_memories.read_top(user, limit),
@@ -88,29 +92,52 @@ async def select_memories(
     return within(list(chosen.values()), MAX_TOKENS)
 
 
-def _terms_of(texts: Sequence[str]) -> list[str]:
-    """The distinct terms of texts, as for a question."""
-    return list(dict.fromkeys(term for text in texts for term in looked_up_terms(text)))
+def _terms_of(texts: Sequence[str]) -> list[list[str]]:
+    """The distinct terms of each text, as for a question."""
+    return [list(dict.fromkeys(looked_up_terms(text))) for text in texts]
 
 
 async def _by_words(
-    user: UserRows, terms: Sequence[str], limit: int, sealed: Mapping[UUID, CurrentMemory]
+    user: UserRows,
+    by_message: Sequence[Sequence[str]],
+    terms: Sequence[str],
+    limit: int,
+    sealed: Mapping[UUID, CurrentMemory],
 ) -> list[CurrentMemory]:
-    """The current memories that match the terms best, the best first."""
+    """The current memories that match a message best: the best of each, then the next best."""
     postings, statistics = await keyword_index.read_postings(user, terms, most=MAX_TERMS)
     if sealed:
         more, statistics = postings_of(list(sealed.values()), terms, statistics)
         postings += more
-    scores = score(postings, statistics.documents, statistics.terms)
-    best = sorted(scores, key=lambda number: (-scores[number], number))
-    found: list[CurrentMemory] = []
+    work = sum(len(each.lexical_nos) for each in postings) * len(by_message)
+    best = await beside_loop(work, _best_of_each, postings, by_message, statistics, 4 * limit)
+    found: dict[int, CurrentMemory] = {}
     # Numbers of earlier wordings and of closed memories have no row to show.
     for start in range(0, min(len(best), _LOOKS * 4 * limit), 4 * limit):
-        found += await known_memories.read_by_lexical_no(user, best[start : start + 4 * limit])
+        rows = await known_memories.read_by_lexical_no(user, best[start : start + 4 * limit])
+        found |= {known.lexical_no: known for known in rows}
         if len(found) >= limit:
             break
-    found.sort(key=lambda known: -scores[known.lexical_no])
-    return found[:limit]
+    return [found[number] for number in best if number in found][:limit]
+
+
+def _best_of_each(
+    postings: Sequence[TermPostings],
+    by_message: Sequence[Sequence[str]],
+    statistics: Statistics,
+    most: int,
+) -> list[int]:
+    """The numbers of the texts that match one message best, in turns."""
+    by_term = defaultdict[str, list[TermPostings]](list)
+    for each in postings:
+        by_term[each.term].append(each)
+    ranked = []
+    for terms in by_message:
+        found = [each for term in terms for each in by_term.get(term, ())]
+        if found:
+            ranked.append(score(found, statistics.documents, statistics.terms).best(most))
+    turns = (number for turn in zip_longest(*ranked) for number in turn if number is not None)
+    return list(dict.fromkeys(turns))
 
 
 async def _by_tags(user: UserRows, tags: Sequence[str], limit: int) -> list[UUID]:

@@ -15,13 +15,13 @@ from uuid import UUID
 from hitherto_extraction.pipeline.answer import NewItem
 from hitherto_extraction.pipeline.evidence import Evidence, Witnesses
 from hitherto_extraction.pipeline.operations import Creation, Occasion, Plan
-from hitherto_extraction.pipeline.profile import FIELDS as PROFILE_FIELDS
-from hitherto_extraction.pipeline.profile import merge_profile
+from hitherto_extraction.pipeline.profile_changes import ValueChange
 from hitherto_extraction.pipeline.summarise import FIELDS as SUMMARY_FIELDS
 from hitherto_extraction.pipeline.summarise import merge_summary
+from hitherto_extraction.pipeline.trust import least_trusted
 from hitherto_extraction.storage.statements import NewStatement
 from hitherto_shared.identifiers import parse_uuid
-from hitherto_shared.models import NEUTRAL_TITLE, OUTCOMES, Profile
+from hitherto_shared.models import NEUTRAL_TITLE, OUTCOMES
 
 
 def begins(item: NewItem, evidence: Evidence) -> datetime:
@@ -86,6 +86,19 @@ def statements_of(plan: Plan, occasion: Occasion) -> list[NewStatement]:
         for change in plan.rewrites
         if change.action == "quarantined"
     ]
+    forgotten = [
+        NewStatement(
+            "closed",
+            change.after.version,
+            True,
+            "user",
+            occasion.at,
+            {"status": "forgotten", "valid_to": occasion.at.isoformat(), "superseded_by": None},
+            change.after.memory_id,
+        )
+        for change in plan.rewrites
+        if change.action == "forgotten"
+    ]
     closed = [
         NewStatement(
             "closed",
@@ -110,18 +123,19 @@ def statements_of(plan: Plan, occasion: Occasion) -> list[NewStatement]:
             job_id=occasion.job_id,
             sealed=each.memory_id in plan.sealed,
         )
-        for each in (*created, *plan.said, *challenged, *closed)
+        for each in (*created, *plan.said, *challenged, *forgotten, *closed)
     ]
 
 
 def _words_of_creation(made: Creation, occasion: Occasion) -> dict[str, Any]:
-    expires_at = occasion.expires_at
+    expires_at = made.item.expires_at or occasion.expires_at
     return {
         **words_of(made.item, made.evidence),
         "valid_from": made.valid_from.isoformat(),
         "status": made.status,
         "suspect": made.status == "quarantined" and not made.challenges,
         "challenges": [str(each) for each in made.challenges],
+        "may_replace": [str(each) for each in made.may_replace],
         "ended_by": [[str(by), at.isoformat()] for by, at in made.ended_by],
         "metadata": dict(occasion.metadata),
         "expires_at": expires_at.isoformat() if expires_at else None,
@@ -130,18 +144,16 @@ def _words_of_creation(made: Creation, occasion: Occasion) -> dict[str, Any]:
 
 
 def of_profile(
-    patch: Mapping[str, Any], evidence: Evidence, version: int, *, made_version: bool
+    said: Sequence[tuple[ValueChange, Evidence]], version: int, *, made_version: bool
 ) -> NewStatement:
-    """What a reply says about the profile: the profile that it alone would make."""
-    alone = merge_profile(Profile(""), {}, patch, evidence.said_at).profile
-    words = _filled(alone, PROFILE_FIELDS)
+    """What a reply says about the profile, value by value."""
     return NewStatement(
         "patched",
         version,
         made_version,
-        evidence.origin,
-        evidence.said_at,
-        words,
+        least_trusted(evidence.origin for _, evidence in said),
+        max(evidence.said_at for _, evidence in said),
+        {"changes": [change.as_json() for change, _ in said]},
         subject="profile",
     )
 

@@ -1,11 +1,13 @@
-"""Updates of a reply: known memories made more precise.
+"""Updates of a reply: known memories made more precise or brought up to date.
 
-A model's update is content and must pass the same checks: trust, the guards of de-duplication,
-support by its messages (`guards.refinement`), and the limit on changes (`caps`). A job changes
-importance by at most `IMPORTANCE_STEP`, and not below `IMPORTANCE_FLOOR`.
+An update is a new version: the earlier wording stays in the history, and one call restores it. It
+needs a genuine quote (`evidence`), holds no number that nobody said (`digits`), and stays under the
+limit on changes (`caps`). A job changes importance by at most `IMPORTANCE_STEP`, and not below
+`IMPORTANCE_FLOOR`.
 
-Refused updates are counted. If the messages support one, the new wording waits for review as a
-quarantined memory that challenges the one it would have changed; on approval it replaces it.
+The new words of an update that is refused become a memory of their own beside the known one, which
+they may replace: nothing that was said is lost. Words of somebody less trusted, and such as read as
+an instruction, wait for review.
 """
 
 from __future__ import annotations
@@ -16,12 +18,11 @@ from typing import Any
 
 from hitherto_extraction.pipeline import trust
 from hitherto_extraction.pipeline.answer import MAX_LABELS, NewItem, UpdatedItem
+from hitherto_extraction.pipeline.dedupe import same_words
+from hitherto_extraction.pipeline.digits import strange
 from hitherto_extraction.pipeline.evidence import Evidence
-from hitherto_extraction.pipeline.guards import same_wording
-from hitherto_extraction.pipeline.guards.questions import kept
-from hitherto_extraction.pipeline.guards.refinement import refinement, unsupported
-from hitherto_extraction.pipeline.operations import Creation, Draft, may_change, whole
-from hitherto_extraction.pipeline.sealed_memories import is_sensitive
+from hitherto_extraction.pipeline.operations import Creation, Draft, hides, may_change, whole
+from hitherto_extraction.pipeline.questions import kept
 from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_shared.identifiers import uuid7
 from hitherto_shared.models import CURRENT_STATUSES
@@ -43,7 +44,7 @@ class Change:
 
 
 def permitted(draft: Draft) -> list[Change]:
-    """The updates of the reply that pass every guard and change something.
+    """The updates of the reply that have evidence and change something.
 
     Updates that change nothing confirm what is known; the rest is refused.
     """
@@ -55,7 +56,7 @@ def refine(draft: Draft, change: Change) -> None:
     """Write the next version of a memory."""
     known = draft.now[change.after.memory_id]
     if known.status not in CURRENT_STATUSES:
-        draft.plan.refuse("refused_unknown")
+        draft.refuse(change.update.cited.item, "refused_unknown", known)
         return
     draft.note_sources(known.memory_id, change.evidence)
     content, detail = change.after.content, change.after.detail
@@ -68,56 +69,48 @@ def refine(draft: Draft, change: Change) -> None:
             questions=kept([*change.update.questions, *known.questions], content, detail),
         ),
         "updated",
-        "made more precise",
+        "brought up to date",
         vector_of,
         change.evidence.text,
     )
-    draft.note_said(
-        known,
-        "updated",
-        change.evidence,
-        _words(draft, change.update, change.evidence, change.after),
-    )
+    words = _words(change.update, change.evidence, change.after)
+    draft.note_said(known, "updated", change.evidence, words)
 
 
-def set_aside(draft: Draft, change: Change) -> None:
-    """Store for review an update that exceeds the limit on changes."""
+def set_aside(draft: Draft, change: Change, why: str) -> None:
+    """Refuse an update that exceeds the limit on changes."""
     known = draft.now[change.after.memory_id]
-    _quarantine(draft, change.position, change.update, known, change.evidence)
+    _stand_beside(draft, change.position, change.update, known, why, change.evidence)
 
 
 def _check(draft: Draft, position: int, update: UpdatedItem) -> Change | None:
-    plan = draft.plan
-    known = draft.current(update.memory)
-    evidence = draft.situation.witnesses.for_change(update.source_ids)
-    if evidence is None:
-        plan.refuse("refused_without_source")
-        return None
+    item, known = update.cited.item, draft.current(update.memory)
     if known is None:
-        plan.refuse("refused_unknown")
+        draft.refuse(item, "refused_unknown", None)
         return None
-    if not may_change(evidence, known) or trust.is_suspect(
-        (update.content or "", update.detail), trusted=evidence.trusted
-    ):
-        plan.refuse("refused_by_trust")
+    evidence = draft.situation.witnesses.for_change(update.cited)
+    if isinstance(evidence, str):
+        _stand_beside(draft, position, update, known, evidence)
         return None
-    reworded = update.content is not None and not same_wording(known.content, update.content)
-    if reworded:
-        said = draft.situation.witnesses.heard(evidence)
-        found = refinement(whole(known), update.detail or update.content or "", said)
-        if found.objections:
-            plan.refuse("refused_by_guard")
-            if found.supported:
-                _quarantine(draft, position, update, known, evidence)
-            return None
+    if trust.is_suspect((update.content or "", update.detail), trusted=evidence.trusted):
+        _wait(draft, position, update, known, evidence, "refused_instruction")
+        return None
+    if not may_change(evidence, known):
+        _wait(draft, position, update, known, evidence, "refused_by_trust")
+        return None
+    reworded = update.content is not None and not same_words(known.content, update.content)
+    wording = update.detail or update.content or ""
+    if reworded and strange(wording, [whole(known), *evidence.words], evidence.days):
+        _stand_beside(draft, position, update, known, "refused_digits", evidence)
+        return None
     if evidence.said_at < known.said_at:
         draft.note_sources(known.memory_id, evidence)
-        draft.note_said(known, "updated", evidence, _words(draft, update, evidence))
+        draft.note_said(known, "updated", evidence, _words(update, evidence))
         return None
     after = replace(
         known,
         content=(update.content if reworded else None) or known.content,
-        detail=(update.detail if reworded else "") or known.detail,
+        detail=update.detail if reworded else known.detail,
         importance=_importance(draft, known, update.importance),
         confidence=update.confidence or known.confidence,
         tags=_tags(known.tags, update.tags),
@@ -125,8 +118,8 @@ def _check(draft: Draft, position: int, update: UpdatedItem) -> Change | None:
     )
     if replace(after, said_at=known.said_at) == replace(known, tags=tuple(known.tags)):
         draft.note_sources(known.memory_id, evidence)
-        plan.confirmed[known.memory_id] = evidence.said_at
-        draft.note_said(known, "updated", evidence, _words(draft, update, evidence))
+        draft.plan.confirmed[known.memory_id] = evidence.said_at
+        draft.note_said(known, "updated", evidence, _words(update, evidence))
         return None
     return Change(position, update, after, evidence)
 
@@ -138,64 +131,98 @@ def _importance(draft: Draft, known: CurrentMemory, wanted: float | None) -> flo
     before = draft.situation.importance_before.get(known.memory_id, known.importance)
     lowest = max(before - IMPORTANCE_STEP, min(before, IMPORTANCE_FLOOR))
     bounded = max(lowest, min(before + IMPORTANCE_STEP, wanted))
-    if bounded != wanted:
-        draft.plan.refused["importance_bounded"] += 1
+    draft.plan.bounded += bounded != wanted
     return bounded
 
 
-def _quarantine(
-    draft: Draft, position: int, update: UpdatedItem, known: CurrentMemory, evidence: Evidence
+def _stand_beside(
+    draft: Draft,
+    position: int,
+    update: UpdatedItem,
+    known: CurrentMemory,
+    why: str,
+    evidence: Evidence | None = None,
 ) -> None:
-    """Store a refused wording as a quarantined memory that challenges the known one."""
-    # A new memory is sealed by its type; one that was marked by hand stays the only copy.
-    hidden = known.sealed or (known.sensitive and not is_sensitive(known.type, marked=False))
-    if update.content is None or hidden or position in draft.situation.reviewed:
+    """Store the new words of a refused update as a memory that may replace the known one.
+
+    Without evidence for the change, its origin is that of the messages it cites.
+    """
+    if evidence is None:
+        evidence = draft.situation.witnesses.for_new(update.cited.source_ids or (), None)
+    if trust.is_suspect((update.content or "", update.detail), trusted=evidence.trusted):
+        why = "refused_instruction"
+    elif may_change(evidence, known):
+        made = _made(draft, position, update, known, evidence)
+        became = "it stands beside the known one, which it may replace" if made else None
+        if made is not None:
+            draft.plan.creations.append(replace(made, may_replace=(known.memory_id,)))
+        draft.refuse(update.cited.item, why, known, became or "nothing changes")
         return
+    _wait(draft, position, update, known, evidence, why)
+
+
+def _wait(
+    draft: Draft,
+    position: int,
+    update: UpdatedItem,
+    known: CurrentMemory,
+    evidence: Evidence,
+    why: str,
+) -> None:
+    """Store the new words of a refused update for review: they challenge the known memory."""
+    made = _made(draft, position, update, known, evidence)
+    if made is not None:
+        challenges = (known.memory_id,)
+        draft.plan.creations.append(replace(made, status="quarantined", challenges=challenges))
+    became = "it waits for review" if made is not None else "nothing changes"
+    draft.refuse(update.cited.item, why, known, became)
+
+
+def _made(
+    draft: Draft, position: int, update: UpdatedItem, known: CurrentMemory, evidence: Evidence
+) -> Creation | None:
+    """The memory of its own that a refused update becomes; None if its words are known already."""
+    # A new memory is sealed by its type; one that was marked by hand stays the only copy.
+    hidden = known.sealed or (known.sensitive and not hides(replace(known, sensitive=False)))
+    if (
+        update.content is None
+        or hidden
+        or position in draft.situation.reviewed
+        or same_words(update.content, known.content)
+    ):
+        return None
     item = NewItem(
         index=position,
         type=known.type,
         content=update.content,
         detail=update.detail,
         importance=known.importance,
-        confidence=known.confidence,
+        confidence="low",
         tags=_tags(known.tags, update.tags),
         keywords=tuple(known.keywords),
         entities=(),
         context={},
-        source_ids=update.source_ids or (),
+        source_ids=update.cited.source_ids or (),
         valid_from=None,
         origin=None,
     )
-    made = Creation(
-        uuid7(),
-        position,
-        item,
-        evidence,
-        evidence.said_at,
-        status="quarantined",
-        challenges=(known.memory_id,),
-        list_name="updated",
-    )
-    draft.plan.creations.append(made)
+    made = Creation(uuid7(), position, item, evidence, evidence.said_at, list_name="updated")
     draft.note_sources(made.memory_id, evidence)
+    return made
 
 
 def _words(
-    draft: Draft, update: UpdatedItem, evidence: Evidence, after: CurrentMemory | None = None
+    update: UpdatedItem, evidence: Evidence, after: CurrentMemory | None = None
 ) -> dict[str, Any]:
-    """The words of an update, and its importance as far as it was permitted.
-
-    `whole` says whether its messages contain all of it, or some of it was said before.
-    """
-    content = update.detail or update.content or ""
+    """The words of an update, and its importance as far as it was permitted."""
     return {
-        "whole": not unsupported(content, "", draft.situation.witnesses.heard(evidence)),
         "content": update.content,
         "detail": update.detail,
         "importance": after.importance if after and update.importance is not None else None,
-        "confidence": update.confidence,
+        "confidence": update.confidence or None,
         "tags": list(update.tags),
         "questions": list(update.questions),
+        "quote": evidence.quote,
     }
 
 

@@ -36,7 +36,7 @@ from hitherto_shared.database.together import together
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.embeddings.active_embedder import active_model
 from hitherto_shared.embeddings.protocol import Vector
-from hitherto_shared.models import Memory
+from hitherto_shared.models import Memory, SourceRef
 
 _REWRITTEN = (
     "content", "detail", "importance", "confidence", "origin", "status", "tags", "keywords",
@@ -86,7 +86,9 @@ async def write_plan(
         await memories.confirm(user, memory_id, said_at)
     for memory_id, challenged in plan.challenges:
         await memories.add_challenge(user, memory_id, challenged)
-    await memories.add_sources(user, list(dict.fromkeys(plan.sources)))
+    for memory_id, older in plan.may_replace:
+        await memories.add_may_replace(user, memory_id, older)
+    await memories.add_sources(user, list(dict.fromkeys(plan.sources)), _quotes(plan, occasion))
     after_memories: list[Coroutine[Any, Any, object]] = [
         mentions.mention(
             user,
@@ -104,6 +106,13 @@ async def write_plan(
     await statements.record(user, [*also_said, *statements_of(plan, occasion)])
     events = events_of(plan, occasion)
     await ledger.record(user, occasion.job_id, events, actor=occasion.actor)
+
+
+def _quotes(plan: Plan, occasion: Occasion) -> Mapping[tuple[UUID, SourceRef], str]:
+    """The words of messages that may stand in clear."""
+    if occasion.encrypts:
+        return {}
+    return {key: quote for key, quote in plan.quotes.items() if key[0] not in plan.sealed}
 
 
 def _to_seal(plan: Plan, occasion: Occasion) -> frozenset[UUID]:
@@ -237,12 +246,6 @@ class _Writing:
 
     async def close(self, closure: Closure) -> None:
         """Write the end of a memory."""
-        if closure.instead_of is not None:
-            await memories.remove_superseded(
-                self.user,
-                closure.before.memory_id,
-                by=closure.instead_of,
-            )
         await memories.close(
             self.user,
             {

@@ -7,9 +7,11 @@ fails too, the installation is at fault (`ModelMisconfigured`), and not the job.
 
 from __future__ import annotations
 
+import logging
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from hitherto_extraction.provider.protocol import ChatModel, Completion, Prompt
 from hitherto_shared.circuit_breaker import CircuitBreaker
@@ -25,38 +27,124 @@ from hitherto_shared.model_api import (
 Asked = TypeVar("Asked")
 
 _HARMLESS_TEXT = "Hello"
+_OF_THE_FORM = (400, 422)
+"""Statuses of refusals that a simpler form of request may avoid."""
+_IN_A_ROW = 2
+"""Errors 500 in a row from which on a harmless prompt tells whether all requests fail."""
+_FAILURES_OF_A_PROMPT = 3
+"""Errors 500 to one prompt, while a harmless one is answered, from which on it is refused."""
+_MOST_FAILURES_KEPT = 256
+
+logger = logging.getLogger("hitherto.models")
+
+
+class AdaptableChatModel(ChatModel, Protocol):
+    """A language model whose requests can take simpler forms."""
+
+    async def simplify(self, harmless: Prompt) -> bool:
+        """Look for a simpler form in which a harmless prompt passes, keep it, and say whether.
+
+        Raises:
+            ModelUnavailable: The server became unreachable meanwhile.
+        """
+        ...
 
 
 class GuardedChatModel:
     """A language model that is not called while it is known to be unreachable.
 
+    If a prompt and a harmless one are both refused, simpler forms of the request are tried, before
+    the installation counts as misconfigured. If the server fails on one prompt again and again and
+    answers a harmless one each time, it refuses that prompt.
+
     Args:
         inner: The model.
         breaker: Its circuit breaker.
         harmless: A prompt that any working model answers, to classify a refusal.
+        url_setting: The variable that holds the server's address, for messages.
     """
 
-    def __init__(self, inner: ChatModel, breaker: CircuitBreaker, harmless: Prompt) -> None:
+    def __init__(
+        self,
+        inner: AdaptableChatModel,
+        breaker: CircuitBreaker,
+        harmless: Prompt,
+        *,
+        url_setting: str = "OPENAI_BASE_URL",
+    ) -> None:
         self.extractor = inner.extractor
         self.model = inner.model
         self._inner = inner
         self._breaker = breaker
         self._harmless = harmless
+        self._advice = f"check {url_setting} and MEMORY_EXTRACTION_MODEL"
+        self._searched = False
+        self._failed_in_a_row = 0
+        self._failures: OrderedDict[int, int] = OrderedDict()
 
     async def complete(self, prompt: Prompt) -> Completion:
         """Request once, unless the circuit breaker is open.
 
         Raises:
-            ModelError: As raised by the model; ModelUnavailable also without a call, and
-                ModelMisconfigured if it refuses a harmless prompt as well.
+            ModelError: As raised by the model; ModelUnavailable also without a call,
+                ModelMisconfigured if it refuses a harmless prompt as well, and ModelRefused if it
+                fails on this prompt alone.
         """
-        return await self._breaker.call(
-            lambda: _classify_rejection(
-                lambda: self._inner.complete(prompt),
-                self._try_harmless,
-                "check OPENAI_BASE_URL and MEMORY_EXTRACTION_MODEL",
+        return await self._breaker.call(lambda: self._complete(prompt))
+
+    async def _complete(self, prompt: Prompt) -> Completion:
+        try:
+            answer = await _classify_rejection(
+                lambda: self._inner.complete(prompt), self._try_harmless, self._advice
             )
-        )
+        except ModelMisconfigured as error:
+            formal = error.asked_harmless and error.status in _OF_THE_FORM
+            if formal and await self._simplified():
+                return await self._inner.complete(prompt)
+            raise
+        except ModelUnavailable as error:
+            if error.status != 500:
+                raise
+            self._failed_in_a_row += 1
+            if self._failed_in_a_row < _IN_A_ROW:
+                raise
+            return await self._after_failures(prompt, error)
+        self._failed_in_a_row = 0
+        self._searched = False
+        self._failures.pop(hash(prompt.user), None)
+        return answer
+
+    async def _after_failures(self, prompt: Prompt, error: ModelUnavailable) -> Completion:
+        """Tell an outage from a form of request, and from a prompt, that the server fails on."""
+        try:
+            await self._try_harmless()
+        except ModelUnavailable as same:
+            if same.status == 500 and await self._simplified():
+                return await self._inner.complete(prompt)
+            raise error from None
+        except ModelError:
+            raise error from None
+        key = hash(prompt.user)
+        self._failures[key] = self._failures.pop(key, 0) + 1
+        if len(self._failures) > _MOST_FAILURES_KEPT:
+            self._failures.popitem(last=False)
+        if self._failures[key] < _FAILURES_OF_A_PROMPT:
+            raise error
+        refused = ModelRefused(f"{error}, again and again, and answers other prompts")
+        refused.status = error.status
+        raise refused from None
+
+    async def _simplified(self) -> bool:
+        """Look once for a simpler form, and again only after the model has answered."""
+        if self._searched:
+            return False
+        self._searched = True
+        found = await self._inner.simplify(self._harmless)
+        if found:
+            logger.warning(
+                "the model server refuses the usual form of request; using a simpler one"
+            )
+        return found
 
     async def _try_harmless(self) -> Sequence[ModelUsage]:
         return [await self._inner.complete(self._harmless)]
@@ -67,11 +155,20 @@ class GuardedChatModel:
 
 
 class GuardedEmbedder(Embedder):
-    """An embedder that is not called while it is known to be unreachable."""
+    """An embedder that is not called while it is known to be unreachable.
 
-    def __init__(self, inner: Embedder, breaker: CircuitBreaker) -> None:
+    Args:
+        inner: The embedder.
+        breaker: Its circuit breaker.
+        url_setting: The variable that holds the server's address, for messages.
+    """
+
+    def __init__(
+        self, inner: Embedder, breaker: CircuitBreaker, *, url_setting: str = "OPENAI_BASE_URL"
+    ) -> None:
         self._inner = inner
         self._breaker = breaker
+        self._advice = f"check {url_setting}, EMBEDDING_MODEL and EMBEDDING_DIMENSIONS"
 
     @property
     def name(self) -> str:
@@ -104,7 +201,7 @@ class GuardedEmbedder(Embedder):
             lambda: _classify_rejection(
                 lambda: self._inner.embed(texts, timeout=timeout),
                 lambda: self._try_harmless(timeout),
-                "check OPENAI_BASE_URL, EMBEDDING_MODEL and EMBEDDING_DIMENSIONS",
+                self._advice,
             )
         )
 
@@ -151,6 +248,7 @@ async def _classify_rejection(
             status=doubt.status if isinstance(doubt, ModelRefused) else 0,
         )
         # The calls are counted, but no model has read their texts.
+        found.asked_harmless = True
         found.spent = [
             replace(each, input_tokens=0, output_tokens=0)
             for each in doubt.spent

@@ -1,81 +1,54 @@
-"""A chat model behind the OpenAI API or a server that speaks it."""
+"""A chat model behind the OpenAI API or a server that speaks it.
+
+What this server accepts is learnt from its refusals (`dialect`); how its replies say what they say
+differs from vendor to vendor as well, and is read here.
+"""
 
 from __future__ import annotations
 
 import json
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from hitherto_extraction.provider.dialect import Dialect
 from hitherto_extraction.provider.protocol import Completion, Prompt
-from hitherto_shared import long_json, metrics
-from hitherto_shared.model_api import ModelMisbehaved, PromptTooLong, used_tokens
-from hitherto_shared.model_server import RequestRejected, beginning
-from hitherto_shared.openai_client import CallRules, OpenAIServer
+from hitherto_extraction.provider.reply_text import only_reasons
+from hitherto_shared import metrics
+from hitherto_shared.model_api import (
+    ContentRefused,
+    ModelError,
+    ModelMisbehaved,
+    ModelRefused,
+    ModelUnavailable,
+    PromptTooLong,
+    used_tokens,
+)
+from hitherto_shared.model_server import OF_THE_CONTENT, ModelServer, RequestRejected, beginning
 
 DEFAULT_TIMEOUT = 60.0
-# A call may take a minute and is paid for: the caller's queue decides when to try again.
-CHAT_RULES = CallRules(
-    model_setting="MEMORY_EXTRACTION_MODEL", resends=False, gzip=True, load=long_json.loads
-)
-_BOUNDS = ("maxLength", "maxItems")
-# What servers report that cannot constrain a model to these: by name, or because the grammar of the
-# schema becomes too large.
-_ABOUT_BOUNDS = ("maxlength", "maxitems", "grammar", "repetition")
+_MORE_ROOM = 4
+"""How many times the tokens are asked for where thinking leaves none for the answer."""
+_OF_THE_LENGTH = ("context_length_exceeded", "maximum context length", "exceed_context_size")
+_FEWEST_CUT = 512
+"""Tokens below which no server cuts a prompt: a smaller count is a wrong one."""
+_BYTES_OF_A_TOKEN = 8
+"""Twice what a token of any language has on average."""
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class _Dialect:
-    """The request format that one server accepts.
-
-    Learnt from its refusals, starting with the richest.
-    """
-
-    response_format: str = "json_schema"  # then "json_object", then ""
-    schema: bool = True  # whether the schema goes along; for "json_object" beside the type
-    bounds: bool = True  # whether the schema says how long texts and lists may be
-    token_limit: str = "max_tokens"  # then "max_completion_tokens"
-    temperature: bool = True
-
-    def after(self, refusal: RequestRejected) -> _Dialect | None:
-        """The next simpler format to try, or None if the refusal has another cause."""
-        if refusal.status not in (400, 422):
-            return None
-        if self.token_limit == "max_tokens" and refusal.names("max_completion_tokens"):
-            return replace(self, token_limit="max_completion_tokens")
-        if self.temperature and refusal.names("'temperature'", '"temperature"'):
-            return replace(self, temperature=False)
-        if self.schema and refusal.names(*_ABOUT_BOUNDS):
-            if self.bounds:
-                return replace(self, bounds=False)
-            return replace(self, response_format="json_object", schema=False)
-        # A 422 comes from servers that validate the body and do not know the field's new form.
-        about_format = refusal.names("response_format", "json_schema", "json_object")
-        if not self.response_format or not (about_format or refusal.status == 422):
-            return None
-        if self.response_format == "json_schema":
-            return replace(self, response_format="json_object")
-        if self.schema and not refusal.names("json_object"):
-            return replace(self, schema=False)
-        return replace(self, response_format="", schema=False)
 
 
 class OpenAIChatModel:
     """Calls an OpenAI-compatible server, once per prompt.
 
-    `response_format` is a JSON schema, which limits every text and list so that a server with
-    constrained decoding cannot run on. If a server refuses the limits, the schema is sent without
-    them. If it refuses this form, the older one is sent: the type `json_object` with the schema
-    beside it, then `json_object` alone, then only the prompt. What a server refuses is remembered
-    until the process ends. Such a refusal costs a further call, counted in `Completion.calls`.
+    A refusal that names a part of the form costs a further call, counted in `Completion.calls`; the
+    simpler form is remembered until the process ends. So is a higher limit of tokens, if a model
+    has spent the whole limit on thinking.
 
     Args:
         model: Name of the model, such as `gpt-4o-mini`.
-        base_url: Root of the API; empty means OpenAI.
-        api_key: The key; a local server may need none.
+        server: The server.
         timeout: Seconds for one call, to the last byte.
 
     Raises:
@@ -85,38 +58,87 @@ class OpenAIChatModel:
     extractor = "openai"
 
     def __init__(
-        self,
-        *,
-        model: str,
-        base_url: str | None = None,
-        api_key: str | None = None,
-        timeout: float = DEFAULT_TIMEOUT,
+        self, *, model: str, server: ModelServer, timeout: float = DEFAULT_TIMEOUT
     ) -> None:
+        from hitherto_extraction.provider.openai_client import ChatServer  # noqa: PLC0415
+
         if not model.strip():
             raise ValueError("MEMORY_EXTRACTION_MODEL is empty: set it to the name of a chat model")
         self.model = model
-        self._server = OpenAIServer(CHAT_RULES, base_url=base_url, api_key=api_key, timeout=timeout)
-        self._dialect = _Dialect()
+        self.server = server
+        self._http = ChatServer(server, timeout=timeout)
+        self._dialect = Dialect()
+        self._room = 1
+        self._warned = False
 
     async def complete(self, prompt: Prompt) -> Completion:
         """Request once; see `ChatModel.complete` for the errors.
 
-        An answer without text, or a refusal by the model, is a `Completion` with empty text.
+        An answer without text is a `Completion` with empty text.
         """
-        with metrics.measured_model_call("chat", self.model) as call:
-            return await self._complete(prompt, call)
+        return await self._with_room(prompt)
 
-    async def _complete(self, prompt: Prompt, call: metrics.ModelCall) -> Completion:
+    async def simplify(self, harmless: Prompt) -> bool:
+        """Look for a simpler form in which a harmless prompt passes, and keep it.
+
+        Returns:
+            Whether there is one.
+
+        Raises:
+            ModelUnavailable: The server became unreachable meanwhile.
+        """
+        for dialect in self._dialect.simpler():
+            try:
+                await self._asked(harmless, dialect)
+            except ModelUnavailable as error:
+                if error.status != 500:
+                    raise
+            except ModelError:
+                continue
+            else:
+                return True
+        return False
+
+    async def close(self) -> None:
+        """Release connections."""
+        await self._http.close()
+
+    async def _with_room(self, prompt: Prompt) -> Completion:
+        """Ask again with a higher limit of tokens if the model has only thought."""
+        first = await self._asked(_enlarged(prompt, self._room), self._dialect)
+        if self._room > 1 or not (first.truncated and only_reasons(first.text)):
+            return first
+        try:
+            second = await self._asked(_enlarged(prompt, _MORE_ROOM), self._dialect)
+        except ModelRefused:
+            return first
+        if not (second.truncated and only_reasons(second.text)):
+            self._room = _MORE_ROOM
+            logger.warning(
+                "the model spends its tokens on thinking; replies may have %d times "
+                "MEMORY_EXTRACTION_MAX_TOKENS from now on", _MORE_ROOM
+            )  # fmt: skip
+        return replace(
+            second,
+            calls=first.calls + second.calls,
+            input_tokens=first.input_tokens + second.input_tokens,
+            output_tokens=first.output_tokens + second.output_tokens,
+        )
+
+    async def _asked(self, prompt: Prompt, dialect: Dialect) -> Completion:
+        with metrics.measured_model_call("chat", self.model) as call:
+            return await self._ask(prompt, dialect, call)
+
+    async def _ask(self, prompt: Prompt, dialect: Dialect, call: metrics.ModelCall) -> Completion:
         calls = 0
-        dialect = self._dialect
         while True:
             calls += 1
             try:
-                reply = await self._server.post("/chat/completions", self._body(prompt, dialect))
+                reply = await self._http.post(dialect.body(self.model, prompt))
             except RequestRejected as refusal:
                 simpler = dialect.after(refusal)
                 if simpler is None:
-                    raise (_too_long(refusal) or refusal) from None
+                    raise (_of_the_text(refusal) or refusal) from None
                 dialect = simpler
                 continue
             except ModelMisbehaved as error:
@@ -125,37 +147,13 @@ class OpenAIChatModel:
                     call.used("input", *used_tokens(None, "prompt_tokens", sent)),
                     call.used("output", *used_tokens(None, "completion_tokens", [error.reply])),
                 )
-                error.spent = [Completion("", self.model, calls, *spent)]
-                raise
+                found = error if error.doubtful else ContentRefused(str(error))
+                found.spent = [Completion("", self.model, calls, *spent)]
+                raise found from None
             if dialect != self._dialect:
                 logger.info("the model server accepts only %s; using that from now on", dialect)
                 self._dialect = dialect
             return self._completion(prompt, reply, calls, call)
-
-    async def close(self) -> None:
-        """Release connections."""
-        await self._server.close()
-
-    def _body(self, prompt: Prompt, dialect: _Dialect) -> dict[str, Any]:
-        body: dict[str, Any] = {
-            "model": self.model,
-            "messages": [
-                {"role": "system", "content": prompt.system},
-                {"role": "user", "content": prompt.user},
-            ],
-            dialect.token_limit: prompt.max_tokens,
-        }
-        if dialect.temperature:
-            body["temperature"] = prompt.temperature
-        schema = dict(prompt.schema) if dialect.bounds else _without_bounds(prompt.schema)
-        if dialect.response_format == "json_schema":
-            named = {"name": prompt.task, "strict": False, "schema": schema}
-            body["response_format"] = {"type": "json_schema", "json_schema": named}
-        elif dialect.response_format:
-            body["response_format"] = {"type": dialect.response_format}
-            if dialect.schema:
-                body["response_format"]["schema"] = schema
-        return body
 
     def _completion(
         self, prompt: Prompt, reply: Mapping[str, Any], calls: int, call: metrics.ModelCall
@@ -163,10 +161,15 @@ class OpenAIChatModel:
         choices = reply.get("choices")
         choice = choices[0] if isinstance(choices, list) and choices else None
         message = choice.get("message") if isinstance(choice, dict) else None
+        reason = choice.get("finish_reason") if isinstance(choice, dict) else None
+        reason = reason.casefold() if isinstance(reason, str) else ""
+        # `length`, `max_tokens`, `MAX_TOKENS`, `model_length`, by the vendor.
+        truncated = "length" in reason or "token" in reason
         usage = reply.get("usage")
         name = reply.get("model")
-        text = _text(message) if isinstance(message, dict) else ""
+        text = _text(message, stopped=not truncated) if isinstance(message, dict) else ""
         sent = (prompt.system, prompt.user)
+        read, estimated = used_tokens(usage, "prompt_tokens", sent)
         found = Completion(
             text=text,
             # It is stored with the job, so it must be a plain name.
@@ -174,9 +177,13 @@ class OpenAIChatModel:
             if isinstance(name, str) and name and name.isprintable()
             else self.model,
             calls=calls,
-            input_tokens=call.used("input", *used_tokens(usage, "prompt_tokens", sent)),
+            input_tokens=call.used("input", read, estimated),
             output_tokens=call.used("output", *used_tokens(usage, "completion_tokens", [text])),
-            truncated=isinstance(choice, dict) and choice.get("finish_reason") == "length",
+            truncated=truncated,
+            filtered=not text
+            and isinstance(message, dict)
+            and ("filter" in reason or bool(message.get("refusal"))),
+            unread=not estimated and self._was_cut(sent, read),
         )
         if not isinstance(message, dict):
             error = ModelMisbehaved(
@@ -187,35 +194,81 @@ class OpenAIChatModel:
             raise error
         return found
 
+    def _was_cut(self, sent: tuple[str, ...], read: int) -> bool:
+        """Whether the server has read less than was sent, by its own count of tokens.
 
-def _without_bounds(schema: Any) -> Any:
-    """A JSON schema, or a part of one, without the limits on texts and lists."""
-    if isinstance(schema, Mapping):
-        return {key: _without_bounds(part) for key, part in schema.items() if key not in _BOUNDS}
-    return [_without_bounds(part) for part in schema] if isinstance(schema, list) else schema
+        Some servers cut a prompt at their context, a power of two, without a word.
+        """
+        size = sum(len(text.encode("utf-8", "replace")) for text in sent)
+        if read < _FEWEST_CUT:
+            return False
+        whole_context = read.bit_count() == 1 and read < size // (_BYTES_OF_A_TOKEN // 2)
+        if not whole_context and read >= size // _BYTES_OF_A_TOKEN:
+            return False
+        if not self._warned:
+            self._warned = True
+            logger.warning(
+                "the model server has read %d tokens of a prompt of about %d: it cuts long prompts "
+                "silently. Raise its context (OLLAMA_CONTEXT_LENGTH for Ollama, -c for llama.cpp, "
+                "the context length in LM Studio), or lower HITHERTO_BATCH_TOKENS and "
+                "HITHERTO_PROMPT_MEMORIES", read, size // (_BYTES_OF_A_TOKEN // 2)
+            )  # fmt: skip
+        return True
 
 
-def _too_long(refusal: RequestRejected) -> PromptTooLong | None:
-    """The error for a request that was refused for its length, in the words of known servers."""
-    words = ("context_length_exceeded", "maximum context length", "exceed_context_size")
-    if refusal.status != 413 and not (refusal.status in (400, 422) and refusal.names(*words)):
+def _enlarged(prompt: Prompt, room: int) -> Prompt:
+    return prompt if room == 1 else replace(prompt, max_tokens=room * prompt.max_tokens)
+
+
+def _of_the_text(refusal: RequestRejected) -> ModelRefused | None:
+    """The error for a request that was refused for its length or its content, by known words."""
+    if refusal.names(*OF_THE_CONTENT):
+        found: ModelRefused = ContentRefused(str(refusal))
+    elif refusal.status in (413, 429, 500) or (
+        refusal.status in (400, 422) and refusal.names(*_OF_THE_LENGTH)
+    ):
+        found = PromptTooLong(
+            f"{refusal}; the model cannot take so much text at once: lower HITHERTO_BATCH_TOKENS "
+            "or use a model with a larger context"
+        )
+    else:
         return None
-    error = PromptTooLong(
-        f"{refusal}; the model cannot take so much text at once: lower HITHERTO_BATCH_TOKENS or "
-        "use a model with a larger context"
-    )
-    error.status = refusal.status
-    return error
+    found.status = refusal.status
+    return found
 
 
-def _text(message: Mapping[str, Any]) -> str:
-    """The message's text; empty for a refusal, missing content, and content of an unknown form."""
-    content = message.get("content")
+def _text(message: Mapping[str, Any], *, stopped: bool) -> str:
+    """The answer in a message; empty for a refusal, and for content of an unknown form.
+
+    Some servers put it into the call of a tool, or, if the model did not mark its end, all of it
+    into the reasoning. That counts only if the model has `stopped` by itself, and the reasoning is
+    the bare object: otherwise it is a draft.
+    """
     if message.get("refusal"):
         return ""
-    if isinstance(content, str):
+    content = _joined(message.get("content"))
+    if content.strip():
         return content
+    calls = message.get("tool_calls")
+    first = calls[0] if isinstance(calls, list) and calls else message
+    function = first.get("function") if isinstance(first, dict) else None
+    for call in (function, message.get("function_call")):
+        arguments = call.get("arguments") if isinstance(call, dict) else None
+        if isinstance(arguments, str) and arguments.strip():
+            return arguments
+        if isinstance(arguments, dict) and arguments:
+            return json.dumps(arguments)
+    for name in ("reasoning_content", "reasoning"):
+        reasoning = message.get(name)
+        bare = reasoning.strip() if isinstance(reasoning, str) else ""
+        if stopped and bare.startswith("{") and bare.endswith("}"):
+            return bare
+    return content
+
+
+def _joined(content: object) -> str:
+    """The text of a content that is a text, or a list of parts."""
     if isinstance(content, list):
         parts = [part.get("text") for part in content if isinstance(part, dict)]
         return "".join(part for part in parts if isinstance(part, str))
-    return ""
+    return content if isinstance(content, str) else ""

@@ -21,13 +21,17 @@ class PromptMessage:
 
 @dataclass(frozen=True, slots=True)
 class PromptMemory:
-    """One known memory in the prompt. `local_id` is `e1`, `e2`… and is valid for one call."""
+    """One known memory in the prompt. `local_id` is `e1`, `e2`… and is valid for one call.
+
+    `marks` say what is special about it, such as `achieved`.
+    """
 
     local_id: str
     type: str  # lower-case name of the MemoryType, such as "preference"
     content: str
     date: datetime
     tags: Sequence[str] = ()
+    marks: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,7 @@ class Batch:
 
 EXTRACTION = "extraction"
 CONSOLIDATION = "consolidation"
+RECONCILIATION = "reconciliation"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +57,8 @@ class Prompt:
 
     A language model reads `system` and `user`; the offline extractor reads `batch`. Both answer
     with the JSON object described in docs/extraction.md. `task` selects the request: what is worth
-    remembering of a conversation, or which memories say the same; the batch of a consolidation
-    holds memories and no messages.
+    remembering of a conversation, which memories say the same, or what a change means for others;
+    the batches of the last two hold memories and no messages.
     """
 
     system: str
@@ -61,13 +66,24 @@ class Prompt:
     batch: Batch
     schema: Mapping[str, Any]
     temperature: float = 0.3
-    max_tokens: int = 1000
+    max_tokens: int = 4000
     task: str = EXTRACTION
 
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """The raw answer. `text` is untrusted; `truncated` is finish_reason `length`."""
+    """The raw answer.
+
+    Attributes:
+        text: Untrusted.
+        model: The model's name by its own account.
+        calls: Number of calls of the server.
+        input_tokens: Tokens of the prompts.
+        output_tokens: Tokens of the replies.
+        truncated: The model stopped at the limit of tokens.
+        filtered: A content filter, or the model, declined to answer.
+        unread: The server has cut the prompt: the model has read only a part of it.
+    """
 
     text: str
     model: str
@@ -75,6 +91,8 @@ class Completion:
     input_tokens: int
     output_tokens: int
     truncated: bool = False
+    filtered: bool = False
+    unread: bool = False
 
 
 class ChatModel(Protocol):

@@ -68,6 +68,11 @@ async def release(connection: Connection, held: Claim) -> None:
     await _end(connection, held, "queued", given_back=1)
 
 
+async def step_back(connection: Connection, held: Claim, *, delay_seconds: float) -> None:
+    """Hand a job back for a while, because other work of its user goes first."""
+    await _end(connection, held, "queued", given_back=1, delay_seconds=delay_seconds)
+
+
 async def fail(
     connection: Connection, held: Claim, *, error: str, reason: str, delay_seconds: float
 ) -> None:

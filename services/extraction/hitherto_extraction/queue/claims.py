@@ -132,6 +132,14 @@ WHERE job_id = %(job_id)s AND claim_no = %(claim_no)s AND state = 'running'
 """
 
 
+class OthersFirst(Exception):
+    """Other work of the job's user goes first: hand the job back for `seconds`."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"other work of the user goes first; again in {seconds:g} s")
+        self.seconds = seconds
+
+
 class ClaimLost(Exception):
     """The job was claimed again, cancelled or erased: this worker may write nothing."""
 

@@ -95,6 +95,7 @@ class JobQueue:
         *,
         user_id: str | None = None,
         params: Mapping[str, Any] | None = None,
+        debounce_seconds: float = 0.0,
     ) -> Job:
         """Queue work on one user's data, or, without `user_id`, on the whole tenant's.
 
@@ -104,6 +105,7 @@ class JobQueue:
             kind: One of the kinds of `Job.kind`.
             user_id: The user; jobs of one user run one after another.
             params: Parameters for this kind: ids and settings, never a user's text.
+            debounce_seconds: How long it waits at least.
         """
         return await self._queue(
             connection,
@@ -111,13 +113,26 @@ class JobQueue:
             user_id=user_id,
             kind=kind,
             params=Jsonb(dict(params or {})),
+            debounce=debounce_seconds,
         )
 
-    async def enqueue_of(self, user: UserRows, kind: str, params: Mapping[str, Any]) -> Job:
+    async def enqueue_of(
+        self,
+        user: UserRows,
+        kind: str,
+        params: Mapping[str, Any],
+        *,
+        debounce_seconds: float = 0.0,
+    ) -> Job:
         """Queue work on one user's data; see `enqueue`."""
         scope = user.scope
         return await self.enqueue(
-            user.connection, scope.tenant_id, kind, user_id=scope.user_id, params=params
+            user.connection,
+            scope.tenant_id,
+            kind,
+            user_id=scope.user_id,
+            params=params,
+            debounce_seconds=debounce_seconds,
         )
 
     async def enqueue_range(

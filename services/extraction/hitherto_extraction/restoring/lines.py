@@ -105,8 +105,10 @@ class EndOfExport:
             self._counts[record.table] += 1
             return True
         self._ended = True
-        told = record.raw.get("counts")
-        told = {table: count for table, count in told.items() if count} if _counts(told) else None
+        counts = record.raw.get("counts")
+        told = None
+        if isinstance(counts, dict) and _counts(counts):
+            told = {table: count for table, count in counts.items() if count}
         if told != self._counts:
             raise record.refused(
                 "is the manifest of other records than came before it: the export is not whole, or "

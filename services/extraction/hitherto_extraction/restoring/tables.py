@@ -337,6 +337,7 @@ IMPORTED: Mapping[str, ImportedTable] = {
             "members": _COUNT,
             "job_id": _UID_OR_NONE,
             "examined_at": moment,
+            "answered": MayBeAbsent(several(digest, 1_000), []),
         }
     ),
     "session_contexts": ImportedTable(

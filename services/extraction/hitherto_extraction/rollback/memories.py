@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
-from hitherto_extraction.pipeline.guards.exclusion import exclude
+from hitherto_extraction.pipeline.doubts import clear_because_of
 from hitherto_extraction.pipeline.message_removal import reindex
-from hitherto_extraction.pipeline.trust import outranks
 from hitherto_extraction.pipeline.versions import write_next
-from hitherto_extraction.rollback.replay import FIELDS, Replacement, replacements, replay
-from hitherto_extraction.storage import editing, ledger, memories, mentions, statements, users
+from hitherto_extraction.rollback.replay import FIELDS, replacements, replay
+from hitherto_extraction.storage import (
+    editing,
+    ledger,
+    memories,
+    mentions,
+    reconciliation,
+    statements,
+    users,
+)
 from hitherto_extraction.storage import rollback as storage
 from hitherto_extraction.storage.editing import EditableMemory
 from hitherto_extraction.storage.rollback import StoredVersion
 from hitherto_extraction.storage.statements import NewStatement, StoredStatement
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.models import CURRENT_STATUSES
-from hitherto_shared.offloading import beside_loop, end_if_given_up
-
-_WORK_OF_A_STATEMENT = 50
-"""The work of following one statement, in characters read (`beside_loop`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +49,9 @@ class Rebuilding:
         named: Memories that name the source as their document, and about which it said nothing.
         actor: The actor, and
         reason: the reason, for the history.
-        gone: After the run, the memories that nothing states any more, as far as they matter here.
-        words: During it, the words of memories without those of the source, as far as known.
-        around: During it, the memories that end or hold back a rebuilt one, and what ends those.
+        gone: After the run, the memories that nothing states any more, as far as they matter here,
+            and
+        changed: all that are not as before.
     """
 
     user: UserRows
@@ -59,88 +61,62 @@ class Rebuilding:
     actor: str
     reason: str
     gone: set[UUID] = field(default_factory=set)
-    words: dict[UUID, str] = field(default_factory=dict)
-    around: dict[UUID, _MemoryHistory] = field(default_factory=dict)
+    changed: set[UUID] = field(default_factory=set)
 
     async def run(self, touched: Collection[UUID]) -> dict[str, int]:
         """Rebuild memories, and those that were closed or held back by removed ones."""
         histories = await self._read(touched)
         for memory_id, each in histories.items():
-            if (alone := self._rebuilt(each)) is None:
+            if self._rebuilt(each) is None:
                 self.gone.add(memory_id)
-            else:
-                self.words[memory_id] = alone["content"]
         depending = await storage.depending_on(self.user, sorted(self.gone))
         histories |= await self._read(set(depending) - histories.keys())
-        await self._look_around(histories)
+        await self._find_gone(histories)
         counts = {"memories_forgotten": 0, "memories_restored": 0}
         reworded = []
         unmentioned: list[UUID] = []
         rebuilt: dict[UUID, EditableMemory] = {}
-        work = sum(map(_work_of, self.around.values()))
         for memory_id, each in histories.items():
-            lost = _named_by([each]) & self.gone | _ended_by_removed(each)
-            instead = await beside_loop(work, self._instead, each, lost) if lost else {}
-            after = rebuilt[memory_id] = self._after(each, instead)
+            after = rebuilt[memory_id] = self._after(each)
             if await self._write(each, after):
                 if memory_id in self.gone:
                     counts["memories_forgotten"] += 1
                 elif after.memory.status in CURRENT_STATUSES:
-                    # What has only another replacement, or waits for review, is not back.
+                    # What something else ended too, or what waits for review, is not back.
                     counts["memories_restored"] += 1
                 if after.indexed_text != each.held.indexed_text:
                     reworded.append(memory_id)
             unmentioned += await self._unmention(each)
         for memory_id, each in histories.items():
             await self._link(memory_id, each.held, rebuilt[memory_id])
+        await self._part(histories, rebuilt)
         # Even if its own words stay: the index also has those of the source.
         await reindex(self.user, sorted({*reworded, *touched}))
         await storage.embed_anew(self.user, sorted(touched))
         await mentions.recount(self.user, sorted(histories), also=unmentioned)
         return counts
 
-    async def _look_around(self, histories: Mapping[UUID, _MemoryHistory]) -> None:
-        """Read what closes or holds back these, and what closes those that are gone."""
-        self.around = dict(histories)
-        looked_at: Mapping[UUID, _MemoryHistory] = histories
-        while named := _named_by(looked_at.values()) - self.around.keys():
-            found = await self._read(named)
-            self.around |= found
-            # Others were removed by earlier roll-backs.
-            looked_at = {
-                memory_id: each
-                for memory_id, each in found.items()
-                if each.held.memory.status == "forgotten" and self._rebuilt(each) is None
-            }
-            self.gone |= looked_at.keys()
+    async def _find_gone(self, histories: Mapping[UUID, _MemoryHistory]) -> None:
+        """Find what closes or holds back these memories and was removed by an earlier roll-back."""
+        named = _named_by(histories.values()) - histories.keys()
+        for memory_id, each in (await self._read(named)).items():
+            if each.held.memory.status == "forgotten" and self._rebuilt(each) is None:
+                self.gone.add(memory_id)
 
-    def _rebuilt(
-        self, history: _MemoryHistory, instead: Mapping[UUID, Replacement] = MappingProxyType({})
-    ) -> dict[str, Any] | None:
-        """The fields of a memory. Whether it is gone does not depend on `instead`."""
-        return replay(
-            history.versions,
-            history.statements,
-            skipped=history.skipped,
-            gone=self.gone,
-            instead=instead,
-        )
+    def _rebuilt(self, history: _MemoryHistory) -> dict[str, Any] | None:
+        """The fields of a memory."""
+        return replay(history.versions, history.statements, skipped=history.skipped, gone=self.gone)
 
-    def _after(
-        self, history: _MemoryHistory, instead: Mapping[UUID, Replacement]
-    ) -> EditableMemory:
+    def _after(self, history: _MemoryHistory) -> EditableMemory:
         """A memory as it is without the source."""
-        fields = self._rebuilt(history, instead)
+        fields = self._rebuilt(history)
         if fields is None:
             return _forgotten(history.held)
         waits = fields["status"] == "quarantined"
-        return _as_rebuilt(
-            history.held, fields, self._challenged(history, instead) if waits else ()
-        )
+        challenged = self._challenged(history) if waits else ()
+        return _as_rebuilt(history.held, fields, challenged, self.gone)
 
-    def _challenged(
-        self, history: _MemoryHistory, instead: Mapping[UUID, Replacement]
-    ) -> list[UUID]:
+    def _challenged(self, history: _MemoryHistory) -> list[UUID]:
         """What a memory in quarantine still challenges."""
         named = [
             UUID(each)
@@ -148,69 +124,8 @@ class Rebuilding:
             if not statement.taken
             for each in statement.said.get("challenges", ())
         ]
-        standing = [instead[each].by if each in instead else each for each in named]
-        every = dict.fromkeys([*standing, *history.held.challenges])
+        every = dict.fromkeys([*named, *history.held.challenges])
         return [each for each in every if each not in self.gone]
-
-    def _instead(self, history: _MemoryHistory, lost: Collection[UUID]) -> dict[UUID, Replacement]:
-        """What stands in the place of those that closed or held back a memory.
-
-        `lost` are those that are gone, or that only a removed statement named.
-        """
-        found = {
-            each: self._behind(each, history)
-            if each in self.gone
-            else self._still_stated(each, history)
-            for each in lost
-        }
-        return {each: after for each, after in found.items() if after is not None}
-
-    def _behind(self, gone: UUID, ended: _MemoryHistory) -> Replacement | None:
-        """What a memory gave way to in the end if one between the two is gone.
-
-        In "Oslo", "Rome", "Bern" without "Rome", "Oslo" ends where "Bern" begins.
-        """
-        found: list[Replacement] = []
-        left, seen = [gone], {gone}
-        while left:
-            end_if_given_up()
-            history = self.around.get(left.pop())
-            for after in _contradictions_of(history, self.gone) if history else ():
-                if after.by in self.gone:
-                    left += {after.by} - seen
-                    seen.add(after.by)
-                elif (successor := self.around.get(after.by)) is not None and self._gives_way(
-                    ended, successor
-                ):
-                    found.append(after)
-        return min(found, key=lambda each: each.at, default=None)
-
-    def _still_stated(self, memory_id: UUID, ended: _MemoryHistory) -> Replacement | None:
-        """A memory that another source states, as what ends one because of that source.
-
-        The other source has never contradicted that one, which had ended before.
-        """
-        history = self.around.get(memory_id)
-        if history is None or not self._gives_way(ended, history):
-            return None
-        old, new = self._rebuilt(ended), self._rebuilt(history)
-        if (
-            old is None
-            or new is None
-            or new["status"] == "quarantined"
-            or new["valid_from"] < old["valid_from"]
-            or outranks(old["origin"], new["origin"])
-        ):
-            return None
-        return Replacement(memory_id, new["valid_from"])
-
-    def _gives_way(self, ended: _MemoryHistory, successor: _MemoryHistory) -> bool:
-        """Whether a memory ends if another one holds."""
-        old, new = ended.held.memory, successor.held.memory
-        # What the source added to either of them is no longer said.
-        return old.type == new.type and exclude(
-            self.words.get(old.memory_id, old.content), self.words.get(new.memory_id, new.content)
-        )
 
     async def _read(self, memory_ids: Collection[UUID]) -> dict[UUID, _MemoryHistory]:
         wanted = sorted(memory_ids)
@@ -315,6 +230,23 @@ class Rebuilding:
         if new is not None:
             await memories.add_superseded(self.user, memory_id, by=new)
 
+    async def _part(
+        self, histories: Mapping[UUID, _MemoryHistory], rebuilt: Mapping[UUID, EditableMemory]
+    ) -> None:
+        """Take back what others took over from memories that stand for themselves again.
+
+        What was uncertain because of a memory that is gone, or current again, is certain.
+        """
+        before = {memory_id: each.held.memory.status for memory_id, each in histories.items()}
+        after = {memory_id: each.memory.status for memory_id, each in rebuilt.items()}
+        parted = [m for m, was in before.items() if was == "superseded" != after[m]]
+        if parted:
+            await reconciliation.part_sources(self.user, parted)
+        back = [m for m, was in before.items() if was not in CURRENT_STATUSES]
+        caused = [*self.gone, *(m for m in back if after[m] in CURRENT_STATUSES)]
+        await clear_because_of(self.user, caused, actor=self.actor)
+        self.changed = {m for m, each in histories.items() if rebuilt[m] != each.held}
+
     async def _unmention(self, history: _MemoryHistory) -> list[UUID]:
         """Remove mentions that come only from statements that no longer count.
 
@@ -335,33 +267,9 @@ def _named_by(histories: Iterable[_MemoryHistory]) -> set[UUID]:
     named = set[UUID]()
     for each in histories:
         for statement in each.statements:
-            named.update(after.by for after in replacements(statement.said))
+            named.update(by for by, _ in replacements(statement.said))
             named.update(map(UUID, statement.said.get("challenges", ())))
     return named
-
-
-def _ended_by_removed(history: _MemoryHistory) -> set[UUID]:
-    """The memories that end one by statements that are rolled back."""
-    return {
-        after.by
-        for each in history.statements
-        if each.taken and each.action == "closed" and each.said["status"] == "contradicted"
-        for after in replacements(each.said)
-    }
-
-
-def _contradictions_of(history: _MemoryHistory, gone: Collection[UUID]) -> Iterator[Replacement]:
-    """The replacements of a memory by what contradicts it and stands, or is gone itself."""
-    for each in history.statements:
-        if each.action == "closed" and each.said["status"] == "contradicted":
-            for after in replacements(each.said):
-                if not each.taken or after.by in gone:
-                    yield after
-
-
-def _work_of(history: _MemoryHistory) -> int:
-    """The work of comparing a memory, in characters read."""
-    return len(history.held.memory.content) + _WORK_OF_A_STATEMENT * len(history.statements)
 
 
 def _forgotten(held: EditableMemory) -> EditableMemory:
@@ -373,10 +281,16 @@ def _forgotten(held: EditableMemory) -> EditableMemory:
 
 
 def _as_rebuilt(
-    held: EditableMemory, fields: Mapping[str, Any], challenges: Sequence[UUID]
+    held: EditableMemory,
+    fields: Mapping[str, Any],
+    challenges: Sequence[UUID],
+    gone: Collection[UUID],
 ) -> EditableMemory:
     said_at = fields["said_at"]
     memory = replace(held.memory, **{name: fields[name] for name in FIELDS if name != "said_at"})
+    # A pair may have been named without a version of its own.
+    pairs = dict.fromkeys([*held.memory.may_replace, *fields["may_replace"]])
+    memory = replace(memory, may_replace=[each for each in pairs if each not in gone])
     # A memory that was sensitive at any time is not restored in clear.
     memory = replace(
         memory,

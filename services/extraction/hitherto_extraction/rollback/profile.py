@@ -24,6 +24,7 @@ from hitherto_extraction.pipeline.profile import (
     said_path,
     with_values,
 )
+from hitherto_extraction.pipeline.profile_changes import ProfileState, ValueChange
 from hitherto_extraction.storage import profiles, statements
 from hitherto_extraction.storage import rollback as storage
 from hitherto_extraction.storage.rollback import StoredVersion
@@ -63,9 +64,17 @@ def replay(
             learnt = said_at if version.job_id is not None else {}
             profile, marks = _changed(profile, marks, before, version, learnt)
         for each in said[version.version]:
-            if not each.taken:
-                change = merge_profile(profile, marks, each.said, each.said_at)
-                profile, marks = change.profile, change.said_at
+            if each.taken:
+                continue
+            if "changes" not in each.said:
+                # A statement from before values had sources: a patch.
+                merged = merge_profile(profile, marks, each.said, each.said_at)
+                profile, marks = merged.profile, merged.said_at
+                continue
+            state = ProfileState(profile, marks)
+            for change in each.said["changes"]:
+                state.apply(ValueChange.of(change))
+            profile, marks = state.profile, state.said_at
         before = version.fields
     return replace(
         profile,

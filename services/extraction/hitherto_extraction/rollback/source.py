@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
 from uuid import UUID
 
 from hitherto_extraction.consolidation.writing import undo_merge
@@ -11,6 +12,7 @@ from hitherto_extraction.pipeline import conversation_summary
 from hitherto_extraction.pipeline.conversation_summary import drop_summary
 from hitherto_extraction.pipeline.message_removal import require_named
 from hitherto_extraction.pipeline.reply_vectors import Vectors
+from hitherto_extraction.pipeline.resting_values import drop_resting_on
 from hitherto_extraction.pipeline.summarise import merge_summary
 from hitherto_extraction.queue import jobs
 from hitherto_extraction.rollback.memories import Rebuilding
@@ -27,11 +29,18 @@ REASON = "its source was taken back"
 
 @dataclass(frozen=True, slots=True)
 class RollbackTarget:
-    """What to roll back; one of the three is set."""
+    """What to roll back: a conversation, a document or a job, or else what models taught.
+
+    Of the latter, everything by a `model`, with a `prompt_version`, from `since` until `until`.
+    """
 
     conversation_id: str = ""
     document_id: UUID | None = None
     job_id: UUID | None = None
+    model: str | None = None
+    prompt_version: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +49,14 @@ class _SourceEffects:
 
     Attributes:
         job_ids: The jobs that read it.
-        messages: Its messages, if it has any.
+        messages: Its messages.
         statements: What it said.
         stated: Memories that it supports by its messages, and whether nothing else does.
         named: Memories that name it as their document.
     """
 
     job_ids: Sequence[UUID] = ()
-    messages: MessageRange | None = None
+    messages: Sequence[MessageRange] = ()
     statements: Sequence[StatementReference] = ()
     stated: dict[UUID, bool] = field(default_factory=dict)
     named: Collection[UUID] = ()
@@ -83,12 +92,12 @@ async def roll_back(user: UserRows, source: RollbackTarget, *, actor: str) -> di
         **await rebuilding.run(touched),
         "sources_removed": 0,
     }
-    if taught.messages is not None:
-        stay = [each for each in taught.stated if each not in rebuilding.gone]
-        counts["sources_removed"] = await storage.drop_sources(user, sorted(stay), taught.messages)
+    stay = sorted(each for each in taught.stated if each not in rebuilding.gone)
+    for messages in taught.messages:
+        counts["sources_removed"] += await storage.drop_sources(user, stay, messages)
     counts["profile_fields"] = await rebuild_profile(
         user, taught.job_ids, actor=actor, reason=REASON
-    )
+    ) + await drop_resting_on(user, rebuilding.changed, actor=actor)
     counts["summaries_removed"] = counts["summaries_restored"] = 0
     if source.conversation_id:
         counts["summaries_removed"] = await drop_summary(user, source.conversation_id)
@@ -115,28 +124,45 @@ async def _taught(user: UserRows, source: RollbackTarget) -> _SourceEffects:
         job = await jobs.get_job(
             user.connection, user.scope.tenant_id, source.job_id, only_user=user.scope.user_id
         )
-        messages = None
+        messages = []
         if job.conversation_id is not None and job.range_from is not None:
-            messages = MessageRange(job.conversation_id, job.range_from, job.range_to)
+            messages = [MessageRange(job.conversation_id, job.range_from, job.range_to)]
         return await _of_jobs(user, [job.job_id], messages)
+    if not source.conversation_id:
+        found = await storage.jobs_of_model(
+            user,
+            model=source.model,
+            prompt_version=source.prompt_version,
+            since=source.since,
+            until=source.until,
+        )
+        ranges = [messages for _, messages in found if messages is not None]
+        return await _of_jobs(user, [job_id for job_id, _ in found], ranges)
     await require_named(user, source.conversation_id)
     job_ids = await storage.jobs_of_conversation(user, source.conversation_id)
     return await _of_jobs(
-        user, job_ids, MessageRange(source.conversation_id), conversation_id=source.conversation_id
+        user,
+        job_ids,
+        [MessageRange(source.conversation_id)],
+        conversation_id=source.conversation_id,
     )
 
 
 async def _of_jobs(
     user: UserRows,
     job_ids: Sequence[UUID],
-    messages: MessageRange | None,
+    messages: Sequence[MessageRange],
     conversation_id: str | None = None,
 ) -> _SourceEffects:
+    stated: dict[UUID, bool] = {}
+    for each in messages:
+        for memory_id, alone in (await storage.stated_by(user, each)).items():
+            stated[memory_id] = stated.get(memory_id, False) or alone
     return _SourceEffects(
         job_ids=job_ids,
         messages=messages,
         statements=await statements.find(user, job_ids=job_ids, conversation_id=conversation_id),
-        stated=await storage.stated_by(user, messages) if messages else {},
+        stated=stated,
     )
 
 

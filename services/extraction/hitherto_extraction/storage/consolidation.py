@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
+
+from pgvector import HalfVector
 
 from hitherto_shared.database.arrays import Texts
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.database.user_rows import UserRows
 
 _CROWDED = """
-SELECT crowded.tag, g.fingerprint, g.job_id
+SELECT crowded.tag, g.fingerprint, g.job_id, coalesce(g.answered, '{}')
 FROM (
     SELECT tag, count(DISTINCT m.memory_id) AS members
     FROM memories AS m CROSS JOIN LATERAL unnest(m.tags) AS tag
@@ -33,8 +35,11 @@ ORDER BY crowded.members DESC, crowded.tag
 """
 
 _MEMBERS = """
-SELECT m.memory_id, m.version, m.type, m.content, m.origin, m.tags, m.valid_from, m.said_at
+SELECT m.memory_id, m.version, m.type, m.content, m.origin, m.tags, m.valid_from, m.said_at,
+       e.embedding
 FROM memories AS m
+LEFT JOIN memory_embeddings AS e ON e.tenant_id = m.tenant_id AND e.user_id = m.user_id
+     AND e.memory_id = m.memory_id AND e.text_version = m.text_version AND e.model = %(model)s
 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.status = 'active'
   AND NOT m.sensitive AND m.expires_at IS NULL AND m.valid_to IS NULL
   AND m.tags && %(tags)s
@@ -97,11 +102,13 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(
 """
 
 _MARK = """
-INSERT INTO consolidation_groups (tenant_id, user_id, tag, fingerprint, members, job_id)
-VALUES (%(tenant_id)s, %(user_id)s, %(tag)s, %(fingerprint)s, %(members)s, %(job_id)s)
+INSERT INTO consolidation_groups (
+    tenant_id, user_id, tag, fingerprint, members, job_id, answered)
+VALUES (%(tenant_id)s, %(user_id)s, %(tag)s, %(fingerprint)s, %(members)s, %(job_id)s,
+        %(answered)s)
 ON CONFLICT (tenant_id, user_id, tag) DO UPDATE
 SET fingerprint = EXCLUDED.fingerprint, members = EXCLUDED.members, job_id = EXCLUDED.job_id,
-    examined_at = clock_timestamp()
+    answered = EXCLUDED.answered, examined_at = clock_timestamp()
 """
 
 _COPY_SOURCES = """
@@ -143,22 +150,29 @@ SELECT f.start, f.memory_id
 FROM followed AS f
 JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
      AND m.memory_id = f.memory_id
-WHERE m.status <> 'superseded' AND m.source = 'consolidation'
+WHERE m.status <> 'superseded'
 """
 
 
 @dataclass(frozen=True, slots=True)
 class CrowdedTag:
-    """A tag that many memories share, with the result and job of its last consolidation."""
+    """A tag that many memories share, with the result and job of its last consolidation.
+
+    `answered` are the fingerprints of groups that a model has looked at.
+    """
 
     tag: str
     fingerprint: bytes | None
     job_id: UUID | None
+    answered: Sequence[bytes] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A memory that may be merged, with the fields that the rules of consolidation use."""
+    """A memory that may be merged, with the fields that the rules of consolidation use.
+
+    `vector` is that of its words, if there is one by the active model.
+    """
 
     memory_id: UUID
     version: int
@@ -168,6 +182,7 @@ class Member:
     tags: Sequence[str]
     valid_from: datetime
     said_at: datetime
+    vector: HalfVector | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +192,7 @@ class ConsolidationMark:
     tag: str
     fingerprint: bytes
     members: int
+    answered: Sequence[bytes] = ()
 
 
 async def read_crowded(user: UserRows, *, tag: str | None, above: int) -> list[CrowdedTag]:
@@ -184,9 +200,9 @@ async def read_crowded(user: UserRows, *, tag: str | None, above: int) -> list[C
     return await user.fetch(CrowdedTag, _CROWDED, tag=tag, above=above)
 
 
-async def read_members(user: UserRows, tags: Sequence[str]) -> list[Member]:
+async def read_members(user: UserRows, tags: Sequence[str], *, model: str) -> list[Member]:
     """Every memory with one of these tags that may be merged, the oldest first."""
-    return await user.fetch(Member, _MEMBERS, tags=list(tags))
+    return await user.fetch(Member, _MEMBERS, tags=list(tags), model=model)
 
 
 async def newly_crowded(user: UserRows, tags: Sequence[str], *, above: int) -> list[str]:
@@ -223,7 +239,11 @@ async def mark(user: UserRows, marks: Sequence[ConsolidationMark], *, job_id: UU
             _MARK,
             [
                 user.scope.bind(
-                    tag=each.tag, fingerprint=each.fingerprint, members=each.members, job_id=job_id
+                    tag=each.tag,
+                    fingerprint=each.fingerprint,
+                    members=each.members,
+                    answered=list(each.answered),
+                    job_id=job_id,
                 )
                 for each in marks
             ],

@@ -12,6 +12,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from psycopg.types.json import Jsonb
+
 from hitherto_extraction.storage import memories
 from hitherto_extraction.storage.sealed_rows import WORDS, opened, stored_memory
 from hitherto_shared.database.arrays import fields_of
@@ -42,7 +44,7 @@ SELECT m.memory_id, m.user_id, m.type, m.content, m.importance, m.confidence, m.
        CASE WHEN m.sealed IS NOT NULL
             THEN sealed_of_memory(m.tenant_id, m.user_id, m.memory_id, m.version, m.text_version,
                                   m.sealed) END,
-       m.questions
+       m.questions, m.doubt, m.may_replace, m.last_confirmed_at
 FROM memories AS m
 LEFT JOIN memory_access AS a ON a.tenant_id = m.tenant_id AND a.user_id = m.user_id
      AND a.memory_id = m.memory_id
@@ -63,7 +65,8 @@ SET version = version + 1,
     valid_to = %(valid_to)s, expires_at = %(expires_at)s, superseded_by = %(superseded_by)s,
     supersedes = %(supersedes)s, challenges = %(challenges)s, said_at = %(said_at)s,
     lexical_no = %(lexical_no)s, lexical_length = %(lexical_length)s,
-    embedding_state = %(embedding_state)s, sealed = %(sealed)s,
+    embedding_state = %(embedding_state)s, sealed = %(sealed)s, doubt = %(doubt)s,
+    may_replace = %(may_replace)s,
     updated_at = greatest(updated_at, %(at)s), job_id = %(job_id)s
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
 """
@@ -169,7 +172,8 @@ async def write_version(
     memory = after.memory
     version = await memories.keep_version(user, memory.memory_id, at=at)
     values = {**fields_of(memory), **fields_of(after), **_stored(user.scope, after, version + 1)}
-    values |= {"at": at, "job_id": job_id, "reworded": reworded}
+    doubt = None if memory.doubt is None else Jsonb(dict(memory.doubt))
+    values |= {"at": at, "job_id": job_id, "reworded": reworded, "doubt": doubt}
     await user.execute(_WRITE, **values)
     await memories.mirror_status(user, memory.memory_id, memory.status)
 
@@ -210,6 +214,8 @@ def shown(memory: Memory) -> dict[str, Any]:
         "superseded_by": str(memory.superseded_by) if memory.superseded_by else None,
         "supersedes": [str(each) for each in memory.supersedes],
         "sensitive": memory.sensitive,
+        "doubt": dict(memory.doubt) if memory.doubt else None,
+        "may_replace": [str(each) for each in memory.may_replace],
     }
 
 
@@ -230,8 +236,15 @@ def difference(before: Memory, after: Memory) -> tuple[dict[str, Any], dict[str,
 
 
 def _edited(scope: Scope, row: tuple[Any, ...]) -> EditableMemory:
-    *columns, sources, entities, said_at, challenges, number, length, state, sealed, questions = row
-    memory = Memory(*(*columns, None, [SourceRef(*pair) for pair in sources], entities))
+    *columns, sources, entities, said_at, challenges, number, length, state, sealed, questions = (
+        row[:-3]
+    )
+    memory = replace(
+        Memory(*(*columns, None, [SourceRef(*pair) for pair in sources], entities)),
+        doubt=row[-3],
+        may_replace=row[-2],
+        last_confirmed_at=row[-1],
+    )
     if sealed is not None:
         words = opened(scope, MEMORY, sealed, memory.memory_id)
         # The mentions from before it was sealed are about to be swept.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -26,6 +26,7 @@ _READ = """
 SELECT m.memory_id, m.version, m.type, m.content, m.importance, m.confidence, m.origin,
        m.status, m.tags, m.keywords, m.valid_from, m.valid_to, m.updated_at, m.lexical_no,
        m.lexical_length, m.said_at, m.detail, m.sensitive, m.questions,
+       m.doubt IS NOT NULL,
        CASE WHEN m.sealed IS NOT NULL
             THEN sealed_of_memory(m.tenant_id, m.user_id, m.memory_id, m.version, m.text_version,
                                   m.sealed) END
@@ -37,6 +38,7 @@ _TOP = """
 SELECT m.memory_id, m.version, m.type, m.content, m.importance, m.confidence, m.origin,
        m.status, m.tags, m.keywords, m.valid_from, m.valid_to, m.updated_at, m.lexical_no,
        m.lexical_length, m.said_at, m.detail, m.sensitive, m.questions,
+       m.doubt IS NOT NULL,
        CASE WHEN m.sealed IS NOT NULL
             THEN sealed_of_memory(m.tenant_id, m.user_id, m.memory_id, m.version, m.text_version,
                                   m.sealed) END
@@ -50,37 +52,13 @@ _BY_LEXICAL_NO = """
 SELECT m.memory_id, m.version, m.type, m.content, m.importance, m.confidence, m.origin,
        m.status, m.tags, m.keywords, m.valid_from, m.valid_to, m.updated_at, m.lexical_no,
        m.lexical_length, m.said_at, m.detail, m.sensitive, m.questions,
+       m.doubt IS NOT NULL,
        CASE WHEN m.sealed IS NOT NULL
             THEN sealed_of_memory(m.tenant_id, m.user_id, m.memory_id, m.version, m.text_version,
                                   m.sealed) END
 FROM memories AS m
 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
   AND lexical_no = ANY(%(lexical_nos)s) AND status IN ('active', 'achieved')
-"""
-
-# Contradicted memories, with what each names as its replacement.
-_CONTRADICTED = """
-SELECT memory_id, superseded_by
-FROM memories
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND status = 'contradicted'
-  AND superseded_by IS NOT NULL
-"""
-
-# A forgotten memory names no replacement: its last version before that does.
-_CONTRADICTED_BEFORE = """
-SELECT f.memory_id, v.superseded_by
-FROM memories AS f
-CROSS JOIN LATERAL (
-    SELECT o.status, o.superseded_by
-    FROM memory_versions AS o
-    WHERE o.tenant_id = %(tenant_id)s AND o.user_id = %(user_id)s
-      AND o.memory_id = f.memory_id AND o.status NOT IN ('forgotten', 'archived')
-    ORDER BY o.version DESC
-    LIMIT 1
-) AS v
-WHERE f.tenant_id = %(tenant_id)s AND f.user_id = %(user_id)s
-  AND f.memory_id = ANY(%(memory_ids)s) AND f.status = 'forgotten'
-  AND v.status = 'contradicted' AND v.superseded_by IS NOT NULL
 """
 
 _TAGS_IN_USE = """
@@ -137,18 +115,17 @@ SELECT position, memory_id, cosine FROM ranked WHERE place <= %(limit)s
 # Without vectors to compare: exactly the same words. Combined as above.
 _SAME_WORDS = """
 WITH described AS (
-    SELECT memory_id, type, lower(content) AS words
+    SELECT memory_id, lower(content) AS words
     FROM memories
     WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
       AND status IN ('active', 'achieved', 'quarantined', 'forgotten', 'superseded')
 ), wanted AS (
-    SELECT position, type, lower(content) AS words
-    FROM unnest(%(positions)s::int[], %(types)s::text[], %(contents)s::text[])
-         AS wanted (position, type, content)
+    SELECT position, lower(content) AS words
+    FROM unnest(%(positions)s::int[], %(contents)s::text[]) AS wanted (position, content)
 ), same AS (
     SELECT wanted.position, described.memory_id
     FROM wanted
-    FULL JOIN described ON described.type = wanted.type AND described.words = wanted.words
+    FULL JOIN described ON described.words = wanted.words
     OFFSET 0
 )
 SELECT position, memory_id FROM same WHERE position IS NOT NULL AND memory_id IS NOT NULL
@@ -190,8 +167,8 @@ ORDER BY memory_id, place
 class CurrentMemory:
     """A memory in the form that the rules use: its current version without other fields.
 
-    For a `sealed` one, the words are the opened ones. `questions` are those that its words answer;
-    a sealed one has none.
+    A `doubtful` one may no longer hold because something else has changed. For a `sealed` one, the
+    words are the opened ones. `questions` are those that its words answer; a sealed one has none.
     """
 
     memory_id: UUID
@@ -213,6 +190,7 @@ class CurrentMemory:
     detail: str
     sensitive: bool = False
     questions: Sequence[str] = ()
+    doubtful: bool = False
     sealed: bool = False
 
 
@@ -232,55 +210,6 @@ async def read_known(user: UserRows, memory_ids: Sequence[UUID]) -> dict[UUID, C
         return {}
     cursor = await user.execute(_READ, memory_ids=Uuids(memory_ids))
     return {row[0]: known_of(user.scope, row) for row in await cursor.fetchall()}
-
-
-async def ended_by(user: UserRows, memory_ids: Sequence[UUID]) -> dict[UUID, dict[UUID, UUID]]:
-    """The contradicted memories that each of these replaced, directly or through others.
-
-    With each of them, the memory that it names as its replacement. Those between may be forgotten.
-    """
-    if not memory_ids:
-        return {}
-    named: dict[UUID, UUID] = dict(await user.fetch_rows(_CONTRADICTED))
-    through = dict(named)
-    beyond = set(named.values()) - through.keys()
-    for _ in range(_LONGEST_CHAIN):
-        if not beyond:
-            break
-        forgotten: dict[UUID, UUID] = dict(
-            await user.fetch_rows(_CONTRADICTED_BEFORE, memory_ids=Uuids(sorted(beyond)))
-        )
-        through |= forgotten
-        beyond = set(forgotten.values()) - through.keys()
-    replaced = defaultdict[UUID, list[UUID]](list)
-    for memory_id, by in through.items():
-        replaced[by].append(memory_id)
-    wanted = set(memory_ids)
-    found = {each: _ended_through(each, replaced, named, until=wanted) for each in wanted}
-    return {each: ended for each, ended in found.items() if ended}
-
-
-def _ended_through(
-    last: UUID,
-    replaced: Mapping[UUID, Sequence[UUID]],
-    named: Mapping[UUID, UUID],
-    *,
-    until: Collection[UUID],
-) -> dict[UUID, UUID]:
-    """The contradicted memories behind one, up to others of which the same is asked.
-
-    The walk begins at the last one, so its time grows with what it finds.
-    """
-    found: dict[UUID, UUID] = {}
-    step = [last]
-    # An import may bring a circle.
-    for _ in range(_LONGEST_CHAIN):
-        before = [each for by in step for each in replaced.get(by, ())]
-        found |= {each: named[each] for each in before if each in named}
-        step = [each for each in before if each not in until]
-        if not step:
-            break
-    return found
 
 
 async def read_top(user: UserRows, limit: int) -> list[CurrentMemory]:
@@ -343,18 +272,15 @@ async def find_neighbours(
     )
 
 
-async def find_same_words(
-    user: UserRows, contents: Mapping[int, tuple[str, str]]
-) -> list[tuple[int, UUID]]:
-    """Memories equal to one of these (type, content) except for case: (position, memory)."""
+async def find_same_words(user: UserRows, contents: Mapping[int, str]) -> list[tuple[int, UUID]]:
+    """Memories of any type equal to one of these texts except for case: (position, memory)."""
     if not contents:
         return []
     return list(
         await user.fetch_rows(
             _SAME_WORDS,
             positions=Integers(contents),
-            types=Texts(kind for kind, _ in contents.values()),
-            contents=Texts(content for _, content in contents.values()),
+            contents=Texts(contents.values()),
         )
     )
 

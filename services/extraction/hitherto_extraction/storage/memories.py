@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
@@ -19,31 +20,33 @@ _INSERT = """
 INSERT INTO memories (tenant_id, user_id, memory_id, type, content, detail, importance, confidence,
     source, origin, status, tags, keywords, context, conversation_id, valid_from, valid_to, said_at,
     superseded_by, supersedes, challenges, created_at, updated_at, job_id, lexical_no,
-    lexical_length, embedding_state, metadata, expires_at, sensitive, questions, sealed)
+    lexical_length, embedding_state, metadata, expires_at, sensitive, questions, may_replace,
+    sealed)
 SELECT %(tenant_id)s, %(user_id)s, new.memory_id, new.type, new.content, new.detail, new.importance,
     new.confidence, new.source, new.origin, new.status, new.tags, new.keywords, new.context,
     new.conversation_id, new.valid_from, new.valid_to, new.said_at, new.superseded_by,
     new.supersedes, new.challenges, new.at, new.at, new.job_id, new.lexical_no, new.lexical_length,
-    new.embedding_state, new.metadata, new.expires_at, new.sensitive, new.questions, new.sealed
+    new.embedding_state, new.metadata, new.expires_at, new.sensitive, new.questions,
+    new.may_replace, new.sealed
 FROM json_to_recordset(%(rows)s) AS new (memory_id uuid, type text, content text, detail text,
     importance float8, confidence text, source text, origin text, status text, tags text[],
     keywords text[], context jsonb, conversation_id text, valid_from timestamptz,
     valid_to timestamptz, said_at timestamptz, superseded_by uuid, supersedes uuid[],
     challenges uuid[], at timestamptz, job_id uuid, lexical_no integer, lexical_length integer,
     embedding_state text, metadata jsonb, expires_at timestamptz, sensitive boolean,
-    questions text[], sealed bytea)
+    questions text[], may_replace uuid[], sealed bytea)
 """
 
 # The version that is about to be replaced, stored with the period in which it was current.
 _KEEP_VERSION = """
 INSERT INTO memory_versions (tenant_id, user_id, memory_id, version, type, content, detail,
     importance, confidence, origin, status, tags, keywords, context, metadata, valid_from,
-    valid_to, expires_at, superseded_by, sensitive, said_at, supersedes, job_id, sealed, known_from,
-    known_to)
+    valid_to, expires_at, superseded_by, sensitive, said_at, supersedes, job_id, sealed,
+    may_replace, doubt, known_from, known_to)
 SELECT tenant_id, user_id, memory_id, version, type, content, detail, importance, confidence,
        origin, status, tags, keywords, context, metadata, valid_from, valid_to, expires_at,
-       superseded_by, sensitive, said_at, supersedes, job_id, sealed, updated_at,
-       greatest(updated_at, %(at)s)
+       superseded_by, sensitive, said_at, supersedes, job_id, sealed, may_replace, doubt,
+       updated_at, greatest(updated_at, %(at)s)
 FROM memories
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
 RETURNING version
@@ -61,13 +64,16 @@ SET version = version + 1,
     lexical_no = coalesce(%(lexical_no)s, lexical_no),
     lexical_length = coalesce(%(lexical_length)s, lexical_length),
     embedding_state = coalesce(%(embedding_state)s, embedding_state),
-    updated_at = greatest(updated_at, %(at)s), job_id = %(job_id)s
+    updated_at = greatest(updated_at, %(at)s), job_id = %(job_id)s, doubt = NULL
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
 """
 
-# More evidence for the same words: no new version.
+# More evidence for the same words: no new version. What is said again is in doubt no longer.
 _CONFIRM = """
-UPDATE memories SET said_at = greatest(said_at, %(said_at)s)
+UPDATE memories
+SET said_at = greatest(said_at, %(said_at)s),
+    last_confirmed_at = greatest(last_confirmed_at, %(said_at)s),
+    doubt = CASE WHEN (doubt ->> 'since')::timestamptz > %(said_at)s THEN doubt END
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
 """
 
@@ -101,12 +107,21 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memo
   AND NOT %(challenged)s = ANY(challenges)
 """
 
+_ADD_MAY_REPLACE = """
+UPDATE memories SET may_replace = may_replace || %(older)s
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
+  AND NOT %(older)s = ANY(may_replace)
+"""
+
+# The words of a message are the user's: none where messages are sealed, or the memory is.
 _ADD_SOURCE = """
-INSERT INTO memory_sources (tenant_id, user_id, memory_id, conversation_id, message_id)
-SELECT %(tenant_id)s, %(user_id)s, source.memory_id, source.conversation_id, source.message_id
-FROM unnest(%(memory_ids)s::uuid[], %(conversation_ids)s::text[], %(message_ids)s::text[])
-     AS source (memory_id, conversation_id, message_id)
-ON CONFLICT DO NOTHING
+INSERT INTO memory_sources (tenant_id, user_id, memory_id, conversation_id, message_id, quote)
+SELECT %(tenant_id)s, %(user_id)s, source.memory_id, source.conversation_id, source.message_id,
+       nullif(source.quote, '')
+FROM unnest(%(memory_ids)s::uuid[], %(conversation_ids)s::text[], %(message_ids)s::text[],
+            %(quotes)s::text[]) AS source (memory_id, conversation_id, message_id, quote)
+ON CONFLICT (tenant_id, user_id, memory_id, source_key) DO UPDATE SET quote = EXCLUDED.quote
+WHERE EXCLUDED.quote IS NOT NULL
 """
 
 _WRITE_VECTOR = """
@@ -212,14 +227,24 @@ async def add_challenge(user: UserRows, memory_id: UUID, challenged: UUID) -> No
     await user.later(_ADD_CHALLENGE, memory_id=memory_id, challenged=challenged)
 
 
-async def add_sources(user: UserRows, sources: Sequence[tuple[UUID, SourceRef]]) -> None:
-    """Record the messages that memories came from; known ones stay."""
+async def add_may_replace(user: UserRows, memory_id: UUID, older: UUID) -> None:
+    """Let a memory name an older one that it probably replaces."""
+    await user.later(_ADD_MAY_REPLACE, memory_id=memory_id, older=older)
+
+
+async def add_sources(
+    user: UserRows,
+    sources: Sequence[tuple[UUID, SourceRef]],
+    quotes: Mapping[tuple[UUID, SourceRef], str] = MappingProxyType({}),
+) -> None:
+    """Record the messages that memories came from, with the words that were quoted of them."""
     if sources:
         await user.later(
             _ADD_SOURCE,
             memory_ids=Uuids(memory_id for memory_id, _ in sources),
             conversation_ids=Texts(source.conversation_id for _, source in sources),
             message_ids=Texts(source.message_id for _, source in sources),
+            quotes=Texts(quotes.get(each, "") for each in sources),
         )
 
 

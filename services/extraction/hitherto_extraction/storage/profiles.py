@@ -22,23 +22,25 @@ LEARNT = tuple(PROFILE.columns)
 
 _READ = """
 SELECT department, summary, current_projects, preferences, frequent_intents, access_level, facts,
-       metadata, version, last_extracted_at, updated_at, said_at, sealed
+       metadata, version, last_extracted_at, updated_at, said_at, sealed, sources
 FROM profiles
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
 
 _WRITE = """
 INSERT INTO profiles (tenant_id, user_id, department, summary, current_projects, preferences,
-    frequent_intents, access_level, facts, metadata, said_at, sealed, version, last_extracted_at)
+    frequent_intents, access_level, facts, metadata, said_at, sources, sealed, version,
+    last_extracted_at)
 VALUES (%(tenant_id)s, %(user_id)s, %(department)s, %(summary)s, %(current_projects)s,
     %(preferences)s, %(frequent_intents)s, %(access_level)s, %(facts)s, %(metadata)s, %(said_at)s,
-    %(sealed)s, %(version)s, CASE WHEN %(extracted)s THEN now() END)
+    %(sources)s, %(sealed)s, %(version)s, CASE WHEN %(extracted)s THEN now() END)
 ON CONFLICT (tenant_id, user_id) DO UPDATE
 SET department = EXCLUDED.department, summary = EXCLUDED.summary,
     current_projects = EXCLUDED.current_projects, preferences = EXCLUDED.preferences,
     frequent_intents = EXCLUDED.frequent_intents, access_level = EXCLUDED.access_level,
     facts = EXCLUDED.facts, metadata = EXCLUDED.metadata, said_at = EXCLUDED.said_at,
-    sealed = EXCLUDED.sealed, version = EXCLUDED.version, updated_at = clock_timestamp(),
+    sources = EXCLUDED.sources, sealed = EXCLUDED.sealed, version = EXCLUDED.version,
+    updated_at = clock_timestamp(),
     last_extracted_at = coalesce(EXCLUDED.last_extracted_at, profiles.last_extracted_at)
 """
 
@@ -62,6 +64,7 @@ async def read_profile(user: UserRows) -> tuple[Profile, dict[str, str]]:
     if row is None:
         return Profile(user.scope.user_id), {}
     profile, said_at, sealed = Profile(user.scope.user_id, *row[:11]), row[11], row[12]
+    profile = replace(profile, sources=row[13])
     if sealed is not None:
         learnt = opened(user.scope, PROFILE, sealed, profile.version)
         said_at = learnt.pop("said_at")
@@ -100,7 +103,12 @@ async def write_profile(
     """
     sealed = users.must_seal(await users.read_user(user), user.scope)
     content = profile_content(after)
-    row = {**content, "said_at": dict(said_at), "version": after.version}
+    row = {
+        **content,
+        "said_at": dict(said_at),
+        "sources": dict(after.sources),
+        "version": after.version,
+    }
     version = {"version": after.version, "profile": content}
     await user.later(
         _WRITE,

@@ -27,6 +27,18 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
   AND conversation_id = %(conversation_id)s
 """
 
+# Jobs whose model learnt something for the user; NULL: any.
+_JOBS_OF_MODEL = """
+SELECT job_id, conversation_id, range_from, range_to
+FROM jobs
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND result ->> 'model' <> ''
+  AND (%(model)s::text IS NULL OR result ->> 'model' = %(model)s)
+  AND (%(prompt_version)s::text IS NULL OR result ->> 'prompt_version' = %(prompt_version)s)
+  AND (%(since)s::timestamptz IS NULL OR coalesce(finished_at, started_at) >= %(since)s)
+  AND (%(until)s::timestamptz IS NULL OR coalesce(finished_at, started_at) < %(until)s)
+ORDER BY job_id
+"""
+
 # Every memory that the conversation supports, and whether nothing else does. A job owns a range of
 # its conversation's messages; without one (NULL) the whole conversation is meant.
 _STATED = """
@@ -72,7 +84,7 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND job_id = ANY(%(job
 _VERSIONS = """
 SELECT memory_id, version, job_id, known_from AS at, type, content, detail, importance, confidence,
        origin, status, tags, keywords, context, metadata, valid_from, valid_to, expires_at,
-       superseded_by, sensitive, coalesce(said_at, valid_from) AS said_at,
+       superseded_by, sensitive, may_replace, doubt, coalesce(said_at, valid_from) AS said_at,
        CASE WHEN sealed IS NOT NULL
             THEN sealed_of_memory(tenant_id, user_id, memory_id, version, 0, sealed) END AS sealed
 FROM memory_versions
@@ -80,7 +92,7 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(
 UNION ALL
 SELECT memory_id, version, job_id, updated_at, type, content, detail, importance, confidence,
        origin, status, tags, keywords, context, metadata, valid_from, valid_to, expires_at,
-       superseded_by, sensitive, said_at,
+       superseded_by, sensitive, may_replace, doubt, said_at,
        CASE WHEN sealed IS NOT NULL
             THEN sealed_of_memory(tenant_id, user_id, memory_id, version, text_version, sealed) END
 FROM memories
@@ -127,7 +139,8 @@ _DEPENDING = """
 SELECT memory_id
 FROM memories
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id <> ALL(%(memory_ids)s)
-  AND ((superseded_by = ANY(%(memory_ids)s) AND status IN ('contradicted', 'achieved'))
+  AND ((superseded_by = ANY(%(memory_ids)s)
+        AND status IN ('contradicted', 'achieved', 'superseded'))
        OR challenges && %(memory_ids)s)
 """
 
@@ -211,6 +224,24 @@ class StoredVersion:
     job_id: UUID | None
     at: datetime
     fields: Mapping[str, Any]
+
+
+async def jobs_of_model(
+    user: UserRows,
+    *,
+    model: str | None,
+    prompt_version: str | None,
+    since: datetime | None,
+    until: datetime | None,
+) -> list[tuple[UUID, MessageRange | None]]:
+    """The jobs of a model, a version of the prompt or a time, each with the messages it read."""
+    rows = await user.fetch_rows(
+        _JOBS_OF_MODEL, model=model, prompt_version=prompt_version, since=since, until=until
+    )
+    return [
+        (job_id, MessageRange(conversation_id, first, last) if conversation_id and first else None)
+        for job_id, conversation_id, first, last in rows
+    ]
 
 
 async def jobs_of_conversation(user: UserRows, conversation_id: str) -> list[UUID]:

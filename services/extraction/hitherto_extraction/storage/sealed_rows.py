@@ -24,7 +24,7 @@ SEALED = "sealed"
 """The embedding state of sealed memories only."""
 WORDS = tuple(MEMORY.columns)
 """The columns that a sealed memory seals."""
-WORDS_OF_HISTORY = (*WORDS, "entities")
+WORDS_OF_HISTORY = (*WORDS, "entities", "doubt")
 """The fields of a history entry in the user's words."""
 
 Rows = list[dict[str, Any]]

@@ -18,11 +18,7 @@ from hitherto_shared.models import Summary
 
 # A conversation has UTC even if no zone was named.
 _READ = """
-SELECT c.time_zone, c.time_zone <> 'UTC' OR EXISTS (
-           SELECT FROM users AS u
-           WHERE u.tenant_id = %(tenant_id)s AND u.user_id = %(user_id)s
-             AND u.time_zone IS NOT NULL),
-       coalesce(s.covers_to, 0), s.lexical_no, coalesce(s.lexical_length, 0),
+SELECT c.time_zone, coalesce(s.covers_to, 0), s.lexical_no, coalesce(s.lexical_length, 0),
        s.title, s.summary, s.outcome, s.key_topics, s.technical_topics,
        s.followup_suggestions, s.created_at, s.updated_at,
        sealed_at(s.sealed, s.sealed_version),
@@ -105,7 +101,6 @@ class HeldSummary:
 
     Attributes:
         time_zone: Its time zone.
-        knows_time_zone: Whether the user has named a zone, or a transcript one other than UTC.
         covers_to: The highest message that the summary covers; 0 if there is none.
         lexical_no: Its number in the keyword index; None if it is not indexed.
         lexical_length: Its length there, in terms.
@@ -116,7 +111,6 @@ class HeldSummary:
     """
 
     time_zone: str = "UTC"
-    knows_time_zone: bool = False
     covers_to: int = 0
     lexical_no: int | None = None
     lexical_length: int = 0
@@ -130,7 +124,7 @@ async def read(user: UserRows, conversation_id: str) -> HeldSummary:
     row = await user.fetch_row(_READ, conversation_id=conversation_id)
     if row is None:
         return HeldSummary()
-    time_zone, knows_time_zone, covers_to, lexical_no, lexical_length, *columns = row
+    time_zone, covers_to, lexical_no, lexical_length, *columns = row
     first_words, message_id, sealed_message = columns[9:]
     if sealed_message is not None:
         message = opened(user.scope, MESSAGE, sealed_message, conversation_id, message_id)
@@ -152,7 +146,6 @@ async def read(user: UserRows, conversation_id: str) -> HeldSummary:
     of_sealed = sealed_message if summary is None else sealed
     return HeldSummary(
         time_zone,
-        knows_time_zone,
         covers_to,
         lexical_no,
         lexical_length,

@@ -80,11 +80,11 @@ WITH fading AS MATERIALIZED (
     INSERT INTO memory_versions (tenant_id, user_id, memory_id, version, type, content, detail,
         importance, confidence, origin, status, tags, keywords, context, metadata, valid_from,
         valid_to, expires_at, superseded_by, sensitive, said_at, supersedes, job_id, sealed,
-        known_from, known_to)
+        may_replace, doubt, known_from, known_to)
     SELECT tenant_id, user_id, memory_id, version, type, content, detail, importance, confidence,
            origin, status, tags, keywords, context, metadata, valid_from, valid_to, expires_at,
-           superseded_by, sensitive, said_at, supersedes, job_id, sealed, updated_at,
-           greatest(updated_at, %(at)s)
+           superseded_by, sensitive, said_at, supersedes, job_id, sealed, may_replace, doubt,
+           updated_at, greatest(updated_at, %(at)s)
     FROM fading
 ), archived AS (
     UPDATE memories AS m

@@ -98,12 +98,14 @@ async def open_base(stack: AsyncExitStack, settings: ExtractionSettings, conninf
     """Open it on a database with a current schema; leaving `stack` closes it.
 
     Raises:
-        ValueError: The settings name another hash key than the installation has.
+        ValueError: The settings name another hash key than the installation has, or a budget and a
+            model without a price.
     """
     breakers = {
         name: CircuitBreaker(f"the {what}", first_seconds=settings.job_backoff_seconds)
         for name, what in ((LANGUAGE_MODEL, "language model"), (EMBEDDER, "embedder"))
     }
+    prices = _prices(settings)
     chat = _chat(settings, breakers[LANGUAGE_MODEL])
     stack.push_async_callback(chat.close)
     embedders = embedders_for(settings)
@@ -127,13 +129,14 @@ async def open_base(stack: AsyncExitStack, settings: ExtractionSettings, conninf
     stack.push_async_callback(reads.stop)
     await reads.start()
     keys = load_user_keys(settings, databases.hash_key)
-    prices = load_prices(settings.prices_file)
     return Base(
         settings,
         databases,
         chat,
         embedders,
-        GuardedEmbedder(in_force, breakers[EMBEDDER]),
+        GuardedEmbedder(
+            in_force, breakers[EMBEDDER], url_setting=settings.embedding_server.url_setting
+        ),
         secret,
         trail,
         reads,
@@ -148,6 +151,22 @@ async def open_base(stack: AsyncExitStack, settings: ExtractionSettings, conninf
     )
 
 
+def _prices(settings: ExtractionSettings) -> Prices:
+    """The prices of tokens.
+
+    Raises:
+        ValueError: There is a budget, and a model without a price.
+    """
+    asks = settings.chosen_extractor == "openai"
+    prices = load_prices(settings.prices_file, settings.extraction_model if asks else "")
+    if settings.daily_budget_usd > 0:
+        if asks:
+            prices.require(settings.extraction_model, "MEMORY_EXTRACTION_MODEL")
+        if settings.chosen_embedder == "openai":
+            prices.require(settings.embedding_model, "EMBEDDING_MODEL")
+    return prices
+
+
 def _chat(settings: ExtractionSettings, breaker: CircuitBreaker) -> ChatModel:
     """The language model, or the offline rules, which is logged."""
     if settings.chosen_extractor == "offline":
@@ -158,8 +177,7 @@ def _chat(settings: ExtractionSettings, breaker: CircuitBreaker) -> ChatModel:
     return GuardedChatModel(
         OpenAIChatModel(
             model=settings.extraction_model,
-            base_url=settings.openai_base_url,
-            api_key=settings.api_key,
+            server=settings.chat_server,
             timeout=settings.model_timeout_seconds,
         ),
         breaker,
@@ -168,6 +186,7 @@ def _chat(settings: ExtractionSettings, breaker: CircuitBreaker) -> ChatModel:
             temperature=settings.extraction_temperature,
             max_tokens=settings.extraction_max_tokens,
         ),
+        url_setting=settings.chat_server.url_setting,
     )
 
 

@@ -33,7 +33,7 @@ from hitherto_extraction.restoring.importing import Importing
 from hitherto_extraction.sessions import SessionRules
 from hitherto_extraction.upkeep.schedules import DECAY, RETENTION
 from hitherto_extraction.wiring.base import Base
-from hitherto_extraction.wiring.work import BackgroundWork, crowding
+from hitherto_extraction.wiring.work import BackgroundWork, crowding, reconciling
 from hitherto_shared.consistency import ConsistencyTokens
 from hitherto_shared.paging import PageTokens
 from hitherto_shared.rpc.server import Servicer
@@ -107,7 +107,7 @@ def _memory(base: Base, answering: Answering) -> MemoryHandlers:
     saving = Saving(
         base.dedupe_threshold,
         memory_enabled=settings.memory_enabled,
-        queue=base.queue,
+        reconciling=reconciling(base),
         crowding=crowding(base),
     )
     vectors = ChargedEmbedder(write, base.embedder, base.prices, base.budget)

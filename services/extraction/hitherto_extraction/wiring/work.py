@@ -8,7 +8,6 @@ from functools import partial
 from hitherto_extraction.budget import measure_budgets
 from hitherto_extraction.consolidation.merge_model import MergeModel
 from hitherto_extraction.consolidation.runner import Consolidation
-from hitherto_extraction.curation.check import Check
 from hitherto_extraction.documents.ingest import KIND as DOCUMENTS
 from hitherto_extraction.documents.runner import Ingestion
 from hitherto_extraction.intake import Intake
@@ -22,6 +21,9 @@ from hitherto_extraction.pipeline.failed_attempts import UnusableReplies
 from hitherto_extraction.pipeline.quality_sample import QualitySample
 from hitherto_extraction.queue.depth import QueueDepth
 from hitherto_extraction.queue.enqueueing import EXTRACTION
+from hitherto_extraction.reconciliation.runner import Reconciliation
+from hitherto_extraction.reconciliation.trigger import KIND as RECONCILIATION
+from hitherto_extraction.reconciliation.trigger import Reconciling
 from hitherto_extraction.reembedding.fill import Fill
 from hitherto_extraction.reembedding.phases import KIND as REEMBEDDING
 from hitherto_extraction.sealing.sweep import SealedVectors, SealingSweep
@@ -40,6 +42,9 @@ from hitherto_extraction.upkeep.schedules import (
 )
 from hitherto_extraction.wiring.base import Base
 from hitherto_extraction.worker import Worker
+
+_DELAY = 5
+"""A reconciliation waits this many times as long as an extraction for more to change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +81,7 @@ def build_work(base: Base) -> BackgroundWork:
         memory_enabled=settings.memory_enabled,
         dedupe_threshold=base.dedupe_threshold,
         crowding=crowding(base),
+        reconciling=reconciling(base),
         daily_changes=settings.daily_changes,
         planning_seconds=settings.planning_seconds,
     )
@@ -115,9 +121,37 @@ def build_work(base: Base) -> BackgroundWork:
     )
 
 
+def _reconciliation(base: Base) -> Reconciliation:
+    """The runner of `reconciliation` jobs."""
+    settings = base.settings
+    return Reconciliation(
+        base.databases.write,
+        base.chat,
+        base.prices,
+        base.account,
+        base.budget,
+        base.keys,
+        memory_enabled=settings.memory_enabled,
+        threshold=base.dedupe_threshold,
+        temperature=settings.extraction_temperature,
+        max_tokens=settings.extraction_max_tokens,
+        daily_changes=settings.daily_changes,
+    )
+
+
 def crowding(base: Base) -> Crowding:
     """Queues a consolidation if a user has many memories with one tag."""
     return Crowding(base.queue, above=base.settings.consolidate_above)
+
+
+def reconciling(base: Base) -> Reconciling:
+    """Queues the reconciliation of what changed; the offline rules cannot do it."""
+    settings = base.settings
+    return Reconciling(
+        base.queue,
+        enabled=settings.reconcile and base.chat.extractor != "offline",
+        delay_seconds=_DELAY * settings.extract_debounce_seconds,
+    )
 
 
 def _worker(
@@ -129,13 +163,6 @@ def _worker(
 ) -> Worker:
     """The worker of the queue, with the runner of each kind of job."""
     settings, databases = base.settings, base.databases
-    check = Check(
-        databases.write,
-        extraction,
-        memory_enabled=settings.memory_enabled,
-        keys=base.keys,
-        daily_changes=settings.daily_changes,
-    )
     ingestion = Ingestion(
         databases.write,
         base.embedder,
@@ -148,11 +175,10 @@ def _worker(
         databases.maintenance,
         base.signals,
         {
-            EXTRACTION: lambda held: (
-                check.run(held) if "memory_id" in held.params else extraction.run(held)
-            ),
+            EXTRACTION: extraction.run,
             DOCUMENTS: ingestion.run,
             CONSOLIDATION: consolidation.run,
+            RECONCILIATION: _reconciliation(base).run,
             DECAY: decay.run,
             RETENTION: retention.run,
             REEMBEDDING: fill.run,
@@ -203,7 +229,7 @@ def _consolidation(base: Base) -> Consolidation:
         ),
         base.account,
         base.budget,
-        base.keys,
+        threshold=base.dedupe_threshold,
         above=settings.consolidate_above,
         memory_enabled=settings.memory_enabled,
     )

@@ -64,6 +64,7 @@ def read_question(checks: Checks, request: pb.SearchMemoriesRequest) -> Question
         vector=_vector(checks, request),
         weights=_weights(checks, request.weights, ranking),
         min_score=_min_score(checks, request),
+        min_relevance=min_relevance(checks, request, ranking),
         excerpt=checks.limit(
             "excerpt_messages", request.excerpt_messages, default=0, maximum=MAX_EXCERPT
         ),
@@ -106,7 +107,13 @@ def read_filters(checks: Checks, request: Any) -> Filters:
         created_before=checks.moment("created_before", request, "created_before"),
         entity=entity or None,
         metadata=checks.struct("metadata_filter", request.metadata_filter),
+        doubtful=with_doubtful(request),
     )
+
+
+def with_doubtful(request: Any) -> bool:
+    """Whether memories that are in doubt are wanted; they are unless the request says otherwise."""
+    return bool(request.include_doubtful) or not request.HasField("include_doubtful")
 
 
 def reference_time(checks: Checks, request: Any) -> datetime:
@@ -196,6 +203,15 @@ def _weights(checks: Checks, weights: Mapping[str, float], ranking: Ranking) -> 
     if sum(weight for name, weight in counting if name not in ranking.lifts) <= 0:
         checks.add("weights", "must not all be 0, those that only lift others apart")
     return dict(weights)
+
+
+def min_relevance(checks: Checks, request: Any, ranking: Ranking = BALANCED) -> float | None:
+    """The least relevance of a result; None for the floor. Other rankings have none by default."""
+    if not request.HasField("min_relevance"):
+        return None if ranking is BALANCED else 0.0
+    if not 0 <= request.min_relevance <= 1:
+        checks.add("min_relevance", "must lie between 0 and 1")
+    return float(request.min_relevance)
 
 
 def _min_score(checks: Checks, request: pb.SearchMemoriesRequest) -> float | None:

@@ -85,6 +85,7 @@ def context_reply(found: UserContext, legs: Legs) -> bytes:
         "prompt_tokens": found.block.tokens,
         "legs": _legs(legs),
         "degraded": legs.degraded,
+        "nothing_relevant": found.nothing_relevant,
     }
     return b"".join(
         [

@@ -18,12 +18,14 @@ from hitherto_retrieval.handlers.incoming import (
     MAX_QUERY_BYTES,
     ORDERS,
     check_size,
+    min_relevance,
     read_filters,
     read_kinds,
     read_moment,
     read_question,
     reference_time,
     until,
+    with_doubtful,
 )
 from hitherto_retrieval.handlers.people import PeopleCalls
 from hitherto_retrieval.handlers.reading import UserChecks
@@ -63,10 +65,11 @@ _TEMPLATES = EnumWords(search_pb2.PromptTemplate.DESCRIPTOR)
 _BYTES_OF_AN_ITEM = 128
 _BYTES_OF_JSON = 4 * 1024
 _ALL_MEMORIES, _ALL_PASSAGES = Filters(), PassageFilters()
+_CERTAIN_MEMORIES = Filters(doubtful=False)
 _CONTEXT_KINDS: Sequence[Kind] = ("memory", "message", "summary", "document")
-_LINE_TOKENS = 24
+_LINE_TOKENS = 20
 """Approximate minimum tokens of a line: a budget is divided by it to limit further results."""
-_MOST_FURTHER = 150
+_MOST_FURTHER = 190
 _ORDERS: dict[int, str] = {
     search_pb2.MEMORY_ORDER_IMPORTANCE: "importance",
     search_pb2.MEMORY_ORDER_RECENT: "recent",
@@ -230,7 +233,7 @@ class RetrievalHandlers(
         question = Question(
             text=checks.text("query", request.query, max_bytes=MAX_QUERY_BYTES),
             limit=relevant,
-            filters=_ALL_MEMORIES,
+            filters=_ALL_MEMORIES if with_doubtful(request) else _CERTAIN_MEMORIES,
             reference_time=reference_time(checks, request),
             ranking=BALANCED,
             kinds=_searched(kinds, relevant, conversations),
@@ -241,6 +244,7 @@ class RetrievalHandlers(
             conversations=conversations,
             further=0 if request.HasField("max_relevant") else _further(max_tokens),
             for_a_prompt=True,
+            min_relevance=min_relevance(checks, request),
         )
         return ContextRequest(
             question=question,

@@ -122,7 +122,7 @@ def render(
         # Parts of a line can have more tokens together than separately.
         allowed -= tokens - max_tokens
         for section in layout.sections:
-            section.kept.clear()
+            section.clear()
 
 
 def fenced_again(

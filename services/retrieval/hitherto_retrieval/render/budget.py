@@ -1,8 +1,8 @@
 """Decides how the tokens of a block are spent.
 
-A plan is a sequence of steps. A `Step` offers one section's entries in their order; `Best` offers
-the scored entries of several sections, the best first, so that all candidates for a question
-compete on one scale. What does not fit is left out by whole lines.
+A plan is a sequence of steps. A `Step` offers one section's entries in their order; a section that
+fills itself, as that of the answers to a question, is a step of its own. What does not fit is left
+out by whole lines.
 
 Sizes are in tokens (`tokens`), counted line by line, including the line break.
 """
@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from operator import itemgetter
-from typing import Self
+from typing import Protocol, Self
 from uuid import UUID
 
 from hitherto_retrieval.render.tokens import CountTokens
@@ -25,11 +24,8 @@ is."""
 _CUTTABLE_VALUE = 70
 _LEAST_REST = 35
 """A line of more than 70 tokens may be cut once to the remaining budget, to at least 35 tokens."""
-_LEAST_LINE = 12
+LEAST_LINE = 12
 """With fewer tokens left, no more candidates are offered."""
-_BREVITY = 0.1
-"""The exponent of a line's length by which its score is divided: of two equal matches the shorter
-one goes first, and a clearly better match goes first however long it is."""
 
 
 # Immutable by convention, but not frozen: a block has dozens, and frozen ones take four times as
@@ -48,7 +44,6 @@ class Entry:
     conversation_id: str | None = None
     entity_id: UUID | None = None
     _counted: tuple[CountTokens, int] | None = field(default=None, init=False, compare=False)
-    _brevity: float = field(default=0.0, init=False, compare=False)
 
     @property
     def text(self) -> str:
@@ -62,16 +57,6 @@ class Entry:
             counted = self._counted = (count, count(f"{self.text}\n"))
         return counted[1]
 
-    def worth(self, score: float) -> float:
-        """The order of entries with these scores."""
-        if not self._brevity:
-            self._brevity = max(1, len(self.value)) ** _BREVITY
-        return score / self._brevity
-
-
-ScoredEntry = tuple[Entry, float | None]
-"""An entry, and how well it matches the question; None without regard to it."""
-
 
 @dataclass(slots=True)
 class Section:
@@ -79,25 +64,23 @@ class Section:
 
     Adjacent sections with an equal heading share it. `copies` is how often the section is printed.
     `kept` holds what fits by the entry's position, except that values may be shortened. `numbered`
-    sections are printed as `1. …`, `2. …`. `scores` are those of the entries; none have any if it
-    is empty.
+    sections are printed as `1. …`, `2. …`.
     """
 
     entries: Sequence[Entry]
     heading: str = ""
     copies: int = 1
     numbered: bool = False
-    scores: Sequence[float | None] = ()
     kept: dict[int, Entry] = field(default_factory=dict)
 
     @classmethod
-    def of(
-        cls, scored: Sequence[ScoredEntry], heading: str = "", *, numbered: bool = False
-    ) -> Self:
-        """A section of entries with their scores; what has no words has no line."""
-        scored = [(entry, score) for entry, score in scored if entry.value]
-        entries, scores = [entry for entry, _ in scored], [score for _, score in scored]
-        return cls(entries, heading, numbered=numbered, scores=scores)
+    def of(cls, entries: Iterable[Entry], heading: str = "", *, numbered: bool = False) -> Self:
+        """A section of entries; what has no words has no line."""
+        return cls([entry for entry in entries if entry.value], heading, numbered=numbered)
+
+    def clear(self) -> None:
+        """Keep nothing."""
+        self.kept.clear()
 
     @property
     def lines(self) -> list[str]:
@@ -116,37 +99,32 @@ class Step:
         section: The section to fill.
         count: Stop at this number of entries; None: no limit.
         share: Maximum share of the budget in this step.
+        most: Maximum number of tokens in this step; None: no other limit.
         skips: Whether an entry that does not fit leaves room for those after it. Otherwise the
             section ends there.
-        general: Whether to skip scored entries.
     """
 
     section: Section
     count: int | None = None
     share: float = 1.0
+    most: int | None = None
     skips: bool = False
-    general: bool = False
 
     @property
     def offered(self) -> list[tuple[int, Entry]]:
         """The entries and their positions."""
-        scores = self.section.scores
-        found = (
-            (place, entry)
-            for place, entry in enumerate(self.section.entries)
-            if not (self.general and scores and scores[place] is not None)
-        )
-        return list(islice(found, self.count))
+        return list(islice(enumerate(self.section.entries), self.count))
 
 
-@dataclass(frozen=True, slots=True)
-class Best:
-    """Fill several sections with their scored entries, in order of value."""
+class FillsItself(Protocol):
+    """A section that decides by itself which of its entries are printed."""
 
-    sections: Sequence[Section]
+    def fill(self, purse: RemainingBudget) -> None:
+        """Keep what fits and belongs."""
+        ...
 
 
-Plan = Sequence[Step | Best]
+Plan = Sequence[Step | FillsItself]
 
 
 def fill(plan: Plan, max_tokens: int, count: CountTokens, *, frame: int, gap: int) -> int | None:
@@ -162,18 +140,19 @@ def fill(plan: Plan, max_tokens: int, count: CountTokens, *, frame: int, gap: in
     Returns:
         The tokens of all entries with their headings; None if the budget was too small for some.
     """
-    purse = _RemainingBudget(max_tokens, count, frame=frame, gap=gap)
+    purse = RemainingBudget(max_tokens, count, frame=frame, gap=gap)
     full: set[int] = set()
     for step in plan:
-        if isinstance(step, Best):
-            _fill_with_best(step.sections, purse)
+        if not isinstance(step, Step):
+            step.fill(purse)
             continue
         section = step.section
         if not section.copies or id(section) in full:
             continue
         limit = max_tokens
         if step.share < 1:
-            limit = min(limit, purse.used + int((max_tokens - frame) * step.share))
+            part = int((max_tokens - frame) * step.share)
+            limit = min(limit, purse.used + min(part, step.most or part))
         for place, entry in step.offered:
             if place in section.kept or purse.take(section, place, entry, limit):
                 continue
@@ -188,23 +167,7 @@ def fill(plan: Plan, max_tokens: int, count: CountTokens, *, frame: int, gap: in
     return purse.used - frame if whole else None
 
 
-def _fill_with_best(sections: Iterable[Section], purse: _RemainingBudget) -> None:
-    offered = [
-        (entry.worth(score), section, place, entry)
-        for section in sections
-        if section.copies
-        for place, (entry, score) in enumerate(zip(section.entries, section.scores, strict=False))
-        if score is not None and place not in section.kept
-    ]
-    offered.sort(key=itemgetter(0), reverse=True)
-    for number, (_, section, place, entry) in enumerate(offered):
-        if purse.left < _LEAST_LINE:
-            break
-        if not purse.take(section, place, entry) and number == 0:
-            purse.cut(section, place, entry)
-
-
-class _RemainingBudget:
+class RemainingBudget:
     """The remaining budget."""
 
     def __init__(self, max_tokens: int, count: CountTokens, *, frame: int, gap: int) -> None:
@@ -221,13 +184,32 @@ class _RemainingBudget:
         """What can still be spent."""
         return self._max_tokens - self.used
 
-    def take(self, section: Section, place: int, entry: Entry, limit: int | None = None) -> bool:
-        """Keep the entry if it fits within `limit`; returns whether it did."""
+    def tokens_of(self, line: str) -> int:
+        """The size of a line."""
+        return self._count(f"{line}\n")
+
+    def give_back(self, tokens: int) -> None:
+        """Note that a line is not printed after all."""
+        self.used -= tokens
+
+    def take(
+        self,
+        section: Section,
+        place: int,
+        entry: Entry,
+        limit: int | None = None,
+        *,
+        extra: int = 0,
+    ) -> bool:
+        """Keep the entry if it fits within `limit`; returns whether it did.
+
+        `extra` are the tokens of the lines that it needs above it.
+        """
         # Written out for the most frequent case, because this runs for every line of every block.
         fitting, size = entry, entry.tokens(self._count)
         if section.numbered or size > self._longest:
             fitting, size = self._within(section, entry, self._longest)
-        cost = size * section.copies
+        cost = (size + extra) * section.copies
         if section.heading not in self._headings:
             cost += self._overhead(section)
         if self.used + cost > (self._max_tokens if limit is None else limit):
@@ -235,9 +217,9 @@ class _RemainingBudget:
         self._keep(section, place, fitting, cost)
         return True
 
-    def cut(self, section: Section, place: int, entry: Entry) -> None:
+    def cut(self, section: Section, place: int, entry: Entry, *, extra: int = 0) -> None:
         """Keep part of a long entry that does not fit, once per block."""
-        overhead = self._overhead(section)
+        overhead = self._overhead(section) + extra * section.copies
         rest = (self.left - overhead) // section.copies
         fitting, size = self._within(section, entry, self._longest)
         if not self.uncut or size <= _CUTTABLE_VALUE or rest < _LEAST_REST:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, tzinfo
 from typing import Any
 from uuid import UUID
 
+from hitherto_retrieval.repetition import Source
 from hitherto_shared.models import Entity, Kept, Memory, Message, Profile, Summary
 
 
@@ -45,6 +46,8 @@ class RelevantItem:
         kept: What is derived from the message or summary, if that outlives the call.
         partly_until: For a message or summary: until when something that was learnt from it holds,
             or held.
+        sources: The messages that it is, or was learnt from.
+        first: Whether it precedes all candidates, as one that the last answer was based on.
     """
 
     source: str
@@ -59,12 +62,17 @@ class RelevantItem:
     score: float = 0.0
     kept: Kept | None = None
     partly_until: datetime | None = None
+    sources: Sequence[Source] = ()
+    first: bool = False
 
     @classmethod
     def of_memory(cls, memory: Memory, score: float = 0.0) -> RelevantItem:
         """The item for a memory that matches the current message."""
         kind, text = memory.type, memory.content
-        return cls("memory", kind, text, "", memory, None, "", None, None, score)
+        sources = [(each.conversation_id, each.message_id) for each in memory.sources]
+        return cls(
+            "memory", kind, text, "", memory, None, "", None, None, score, None, None, sources
+        )
 
     @classmethod
     def of_summary(
@@ -104,6 +112,7 @@ class RelevantItem:
             score,
             message.kept,
             partly_until,
+            [(message.conversation_id, message.message_id)],
         )
 
     @property
@@ -120,6 +129,11 @@ class PromptContext:
         asked: Whether there is a question, whose answers precede general knowledge.
         ongoing: The ongoing conversation; the first of `conversations` is it, or the one before it.
         named: How many of `entities`, from the first on, the question names.
+        titled: Further summaries, for the titles of conversations.
+        terms: The question's words, with their weights.
+        broad: Whether the question asks for many things.
+        nothing: Whether nothing that was searched is relevant to the question.
+        stops: Whether answers stop where relevance ends, and not only where the budget does.
         today: The current day; None for lines without dates.
         zone: The user's time zone, for dates.
     """
@@ -133,6 +147,11 @@ class PromptContext:
     asked: bool = False
     ongoing: str | None = None
     named: int = 0
+    titled: Sequence[Summary] = ()
+    terms: Mapping[str, float] = field(default_factory=dict)
+    stops: bool = True
+    broad: bool = False
+    nothing: bool = False
     today: date | None = None
     zone: tzinfo = UTC
 

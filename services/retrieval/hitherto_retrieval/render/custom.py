@@ -11,14 +11,17 @@ from hitherto_retrieval.render.context import PromptContext
 from hitherto_retrieval.render.layouts import (
     PromptLayout,
     SectionsOfBlock,
+    answering,
+    answers,
+    asked_material,
     conversation_entries,
     item_entries,
     material,
     memory_entries,
-    planned,
     usefulness,
+    without,
 )
-from hitherto_retrieval.render.lines import Lines, entity_entries, profile_entries
+from hitherto_retrieval.render.lines import Lines, entity_entries, profile_entries, type_tag
 
 PLACEHOLDERS = ("profile", "memories", "relevant", "conversations", "entities")
 MAX_TEMPLATE_CHARACTERS = 16_384
@@ -57,23 +60,41 @@ def custom_layout(
     if problem := check_custom_template(text):
         raise ValueError(f"The custom template {problem}.")
     copies = Counter(_PLACEHOLDER.findall(text))
-    shown = len(context.relevant) if copies["relevant"] else 0
-    known = material(context, lines, memory_items=shown)
-    sections = {
-        "profile": Section(profile_entries(known.lines)),
-        "memories": Section.of(memory_entries(known, lines)),
-        "relevant": Section.of(item_entries(known.items, lines)),
-        "conversations": Section.of(conversation_entries(known, lines)),
-        "entities": Section(entity_entries(known.entities)),
-    }
+    if context.asked:
+        sections = _asked(context, lines, copies)
+    else:
+        shown = len(context.relevant) if copies["relevant"] else 0
+        known = material(context, lines, memory_items=shown)
+        sections = {
+            "profile": Section(profile_entries(known.lines)),
+            "memories": Section.of(memory_entries(known, lines)),
+            "relevant": Section.of(item_entries(known.items, lines)),
+            "conversations": Section.of(conversation_entries(known, lines)),
+            "entities": Section(entity_entries(known.entities)),
+        }
     for name, section in sections.items():
         section.copies = copies[name]
     of = SectionsOfBlock(*sections.values())
     if context.asked:
-        plan = planned(context, of)
+        plan = answering(of if copies["relevant"] else replace(of, items=of.memories))
     else:
         plan = usefulness(replace(of, memories=of.items, items=of.memories))
     return PromptLayout(tuple(sections.values()), plan), sections
+
+
+def _asked(context: PromptContext, lines: Lines, copies: Counter[str]) -> dict[str, Section]:
+    """The sections for a question; its answers are in that of memories without one for them."""
+    known = asked_material(context, lines)
+    answer = answers(context, known.items, lines, "", "", lambda memory: f"- {type_tag(memory)}")
+    known = without(known, answer)
+    pinned = Section.of(memory_entries(known, lines))
+    return {
+        "profile": Section(profile_entries(known.lines)),
+        "memories": pinned if copies["relevant"] else answer,
+        "relevant": answer if copies["relevant"] else pinned,
+        "conversations": Section.of(conversation_entries(known, lines)),
+        "entities": Section(entity_entries(known.entities)),
+    }
 
 
 def fixed_text(text: str) -> str:

@@ -2,17 +2,19 @@
 
 `about_the_user` follows document 004, `what_you_know` document 002, `markdown` document 001 and
 `relevant_context` document 003. All print the profile before the memories, memories that match the
-current message before general ones, and no memory, conversation or entity twice.
+current message before general ones, and no memory, conversation or entity twice. With a question,
+they print what answers it (`evidence`), and of the rest what affects any answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 from uuid import UUID
 
-from hitherto_retrieval.render.budget import Best, Entry, Plan, ScoredEntry, Section, Step
+from hitherto_retrieval.render.budget import Entry, Plan, Section, Step
 from hitherto_retrieval.render.context import PromptContext, RelevantItem
+from hitherto_retrieval.render.evidence import Evidence
 from hitherto_retrieval.render.lines import (
     Lines,
     achieved_tag,
@@ -40,11 +42,16 @@ _FIRST_MEMORIES = 5
 _FIRST_ITEMS = 3
 
 _PROFILE_FLOOR = 0.12
+_PROFILE_TOKENS = 200
 _ONGOING_FLOOR = 0.25
 _NAMED_FLOOR = 0.05
-_GENERAL_FLOOR = 0.06
-"""With a question: the share of the budget that is reserved for the most important memories, before
-relevance decides."""
+_PINNED = 0.06
+_MOST_PINNED = 8
+_CRITICAL = 0.9
+"""With a question: the share of the budget that is reserved before relevance decides, for who the
+user is (at most so many tokens), the ongoing conversation, the entities that the question names,
+and standing wishes and memories of at least this importance (at most so many lines)."""
+NOTHING = "Nothing that is known answers the current message."
 
 _TRUSTED = frozenset({"user", "operator"})
 
@@ -77,15 +84,12 @@ class SectionsOfBlock:
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """A context prepared for printing: each item once, without items that must not be shown.
-
-    Memories and conversations come with their scores, None if they do not answer a question.
-    """
+    """A context prepared for printing: each item once, without items that must not be shown."""
 
     lines: Sequence[ProfileLine]
-    memories: Sequence[tuple[Memory, float | None]]
+    memories: Sequence[Memory]
     items: Sequence[RelevantItem]
-    conversations: Sequence[tuple[Summary, float | None]]
+    conversations: Sequence[Summary]
     entities: Sequence[Entity]
 
 
@@ -101,8 +105,7 @@ def material(context: PromptContext, lines: Lines, *, memory_items: int = 0) -> 
     conversations = {
         one.conversation_id: one for one in context.conversations if _tells(one, opened)
     }
-    scores: dict[str, float] = {}
-    memories: dict[UUID, tuple[Memory, float | None]] = {}
+    memories: dict[UUID, Memory] = {}
     shown: set[UUID] = set()
     items: list[RelevantItem] = []
     for item in context.relevant:
@@ -111,27 +114,60 @@ def material(context: PromptContext, lines: Lines, *, memory_items: int = 0) -> 
                 continue
             if item.conversation_id is None or item.conversation_id not in conversations:
                 items.append(item)
-            elif context.asked:
-                scores.setdefault(item.conversation_id, item.score)
         elif item.memory.status in _HIDDEN_STATUSES or (shown and item.memory.memory_id in shown):
             continue
         elif len(items) < memory_items:
             items.append(item)
             shown.add(item.memory.memory_id)
         else:
-            score = item.score if context.asked else None
-            memories.setdefault(item.memory.memory_id, (item.memory, score))
+            memories.setdefault(item.memory.memory_id, item.memory)
     # A less trusted origin never ranks above the user's own statements, whatever importance it
     # claims.
     for memory in sorted(context.memories, key=lambda each: each.origin not in _TRUSTED):
         if memory.status not in _HIDDEN_STATUSES and not (shown and memory.memory_id in shown):
-            memories.setdefault(memory.memory_id, (memory, None))
+            memories.setdefault(memory.memory_id, memory)
     return Material(
         lines=profile_lines(context.profile, context.preferences),
         memories=list(memories.values()),
         items=items,
-        conversations=[(one, scores.get(key)) for key, one in conversations.items()],
+        conversations=list(conversations.values()),
         entities=list({one.entity_id: one for one in context.entities}.values()),
+    )
+
+
+def asked_material(context: PromptContext, lines: Lines) -> Material:
+    """The same for a question: its answers as items, and the rest as far as it affects any answer.
+
+    That is who the user is, standing wishes and what is most important, the conversation that a
+    follow-up question continues, and the entities that the question names.
+    """
+    ongoing = [one for one in context.conversations[:1] if context.ongoing is not None]
+    told = {one.conversation_id for one in ongoing}
+    taken: set[UUID] = set()
+    items = []
+    for item in context.relevant:
+        if item.memory is not None:
+            if item.memory.status in _HIDDEN_STATUSES or item.memory.memory_id in taken:
+                continue
+            taken.add(item.memory.memory_id)
+        elif item.summary_of is not None and (
+            item.summary_of.conversation_id in told or not _tells(item.summary_of, lines.opened)
+        ):
+            continue
+        items.append(item)
+    standing = {
+        one.memory_id: one
+        for one in context.memories
+        if one.origin in _TRUSTED
+        and one.status not in _HIDDEN_STATUSES
+        and (one.type == "preference" or one.importance >= _CRITICAL or not items)
+    }
+    return Material(
+        lines=profile_lines(context.profile, context.preferences),
+        memories=list(standing.values())[:_MOST_PINNED],
+        items=items,
+        conversations=[one for one in ongoing if _tells(one, lines.opened)],
+        entities=list({one.entity_id: one for one in context.entities[: context.named]}.values()),
     )
 
 
@@ -141,79 +177,171 @@ def _tells(summary: Summary, opened: Collection[str | None]) -> bool:
     return bool(summary.summary) or not told
 
 
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How a template prints the sections.
+
+    Attributes:
+        profile: A line of the profile.
+        memory: What precedes a memory among general ones.
+        answer: What precedes a memory that answers a question.
+        headings: Above the profile, memories, answers, further answers, conversations, entities.
+        numbered: Whether general memories are numbered.
+    """
+
+    profile: Callable[[Sequence[ProfileLine]], list[Entry]]
+    memory: Callable[[Memory], str]
+    answer: Callable[[Memory], str]
+    headings: tuple[str, str, str, str, str, str]
+    numbered: bool = False
+
+    def sections(self, context: PromptContext, lines: Lines) -> SectionsOfBlock:
+        """The sections of a context."""
+        about, remembered, related, further, recent, entities = self.headings
+        known = asked_material(context, lines) if context.asked else material(context, lines)
+        if context.asked:
+            items = answers(context, known.items, lines, related, further, self.answer)
+            known = without(known, items)
+        else:
+            items = Section.of(item_entries(known.items, lines), related)
+        memories = [lines.memory(one, self.memory(one)) for one in known.memories]
+        return SectionsOfBlock(
+            Section(self.profile(known.lines), about),
+            Section.of(memories, remembered, numbered=self.numbered),
+            items,
+            Section.of(conversation_entries(known, lines), recent),
+            Section(entity_entries(known.entities), entities),
+        )
+
+
+def answers(
+    context: PromptContext,
+    items: Sequence[RelevantItem],
+    lines: Lines,
+    heading: str,
+    further: str,
+    tag: Callable[[Memory], str],
+) -> Section:
+    """The section of what answers the question, or a line that says that nothing does."""
+    if not items:
+        return Section([Entry("- ", NOTHING)] if context.nothing else [], heading)
+    return Evidence(items, lines, heading, further=further, tag=tag, context=context)
+
+
+def without(known: Material, answers: Section) -> Material:
+    """The material without general memories that stand among the answers."""
+    if not isinstance(answers, Evidence):
+        return known
+    return replace(
+        known, memories=[one for one in known.memories if one.memory_id not in answers.expected]
+    )
+
+
+def _tag_of_goals(memory: Memory) -> str:
+    return f"- {achieved_tag(memory)}"
+
+
+def _tag_of_all(memory: Memory) -> str:
+    return f"- {type_tag(memory)}"
+
+
+def _what_you_know_profile(known: Sequence[ProfileLine]) -> list[Entry]:
+    labels = {PREFERENCE: "[PREFERENCE]", LEARNT: "[PREFERENCE, learnt]"}
+    return [
+        Entry(f"- {labels[line.label]} ", line.value)
+        if line.label in labels
+        else Entry(f"- [PROFILE] {line.label}: ", line.value)
+        for line in known
+    ]
+
+
+_ABOUT_THE_USER = Shape(
+    profile=lambda known: [Entry(f"{line.label}: ", line.value) for line in known],
+    memory=_tag_of_goals,
+    answer=_tag_of_goals,
+    headings=(
+        "",
+        "Things to remember:",
+        "Related to the current message:",
+        "Also related:",
+        "Recent conversations:",
+        "Known entities:",
+    ),
+)
+_WHAT_YOU_KNOW = Shape(
+    profile=_what_you_know_profile,
+    memory=_tag_of_all,
+    answer=_tag_of_all,
+    headings=(
+        "--- WHAT YOU KNOW ABOUT THIS USER ---",
+        "--- WHAT YOU KNOW ABOUT THIS USER ---",
+        "--- RELATED TO THE CURRENT MESSAGE ---",
+        "--- ALSO RELATED ---",
+        "--- RECENT CONVERSATIONS ---",
+        "--- KNOWN ENTITIES ---",
+    ),
+)
+_MARKDOWN = Shape(
+    profile=profile_entries,
+    memory=lambda memory: achieved_tag(memory) or f"[{memory.type}] ",
+    answer=lambda memory: f"- {achieved_tag(memory) or f'[{memory.type}] '}",
+    headings=(
+        "## About the User:",
+        "## Relevant Past Interactions:",
+        "## Related to the Current Message:",
+        "## Also Related:",
+        "## Recent Conversations:",
+        "## Known Entities:",
+    ),
+    numbered=True,
+)
+_RELEVANT_CONTEXT = Shape(
+    profile=profile_entries,
+    memory=_tag_of_all,
+    answer=_tag_of_all,
+    headings=(
+        "## About the User:",
+        "## Things to Remember:",
+        "## Relevant Context:",
+        "## Also Related:",
+        "## Recent Conversations:",
+        "## Known Entities:",
+    ),
+)
+
+
 def about_the_user(context: PromptContext, lines: Lines) -> PromptLayout:
     """`[ABOUT THE USER]` … `[END ABOUT THE USER]` of document 004."""
-    known = material(context, lines)
-    memories = [
-        (lines.memory(one, f"- {achieved_tag(one)}"), score) for one, score in known.memories
-    ]
-    sections = SectionsOfBlock(
-        Section([Entry(f"{line.label}: ", line.value) for line in known.lines]),
-        Section.of(memories, "Things to remember:"),
-        Section.of(item_entries(known.items, lines), "Related to the current message:"),
-        Section.of(conversation_entries(known, lines), "Recent conversations:"),
-        Section(entity_entries(known.entities), "Known entities:"),
-    )
+    sections = _ABOUT_THE_USER.sections(context, lines)
     return _planned(context, sections, opening="[ABOUT THE USER]", closing="[END ABOUT THE USER]")
 
 
 def what_you_know(context: PromptContext, lines: Lines) -> PromptLayout:
     """`--- WHAT YOU KNOW ABOUT THIS USER ---` with `- [TYPE] …` lines, of document 002."""
-    known = material(context, lines)
-    heading = "--- WHAT YOU KNOW ABOUT THIS USER ---"
-    labels = {PREFERENCE: "[PREFERENCE]", LEARNT: "[PREFERENCE, learnt]"}
-    profile = [
-        Entry(f"- {labels[line.label]} ", line.value)
-        if line.label in labels
-        else Entry(f"- [PROFILE] {line.label}: ", line.value)
-        for line in known.lines
-    ]
-    sections = SectionsOfBlock(
-        Section(profile, heading),
-        Section.of(memory_entries(known, lines), heading),
-        Section.of(item_entries(known.items, lines), "--- RELATED TO THE CURRENT MESSAGE ---"),
-        Section.of(conversation_entries(known, lines), "--- RECENT CONVERSATIONS ---"),
-        Section(entity_entries(known.entities), "--- KNOWN ENTITIES ---"),
-    )
-    return _planned(context, sections, gap=True)
+    return _planned(context, _WHAT_YOU_KNOW.sections(context, lines), gap=True)
 
 
 def markdown(context: PromptContext, lines: Lines) -> PromptLayout:
     """`## About the User:` and numbered past interactions of document 001."""
-    known = material(context, lines)
-    memories = [
-        (lines.memory(one, achieved_tag(one) or f"[{one.type}] "), score)
-        for one, score in known.memories
-    ]
-    sections = SectionsOfBlock(
-        Section(profile_entries(known.lines), "## About the User:"),
-        Section.of(memories, "## Relevant Past Interactions:", numbered=True),
-        Section.of(item_entries(known.items, lines), "## Related to the Current Message:"),
-        Section.of(conversation_entries(known, lines), "## Recent Conversations:"),
-        Section(entity_entries(known.entities), "## Known Entities:"),
-    )
     instructions = Section([Entry(_INSTRUCTIONS, "")], INSTRUCTIONS_HEADING)
+    sections = _MARKDOWN.sections(context, lines)
     return _planned(context, sections, instructions=instructions, gap=True)
 
 
 def relevant_context(context: PromptContext, lines: Lines) -> PromptLayout:
     """`## Relevant Context:` with 5 items and `## Known Entities:` with 10, of document 003.
 
-    Further candidates for a question follow, one line each.
+    With a question, the items are what answers it, as in the other templates.
     """
+    if context.asked:
+        return _planned(context, _RELEVANT_CONTEXT.sections(context, lines), gap=True)
     known = material(context, lines, memory_items=MAX_CONTEXT_ITEMS)
-    first, others = known.items[:MAX_CONTEXT_ITEMS], known.items[MAX_CONTEXT_ITEMS:]
-    profile = Section(profile_entries(known.lines), "## About the User:")
-    grouped = [(lines.group(one), one.score) for one in first]
-    relevant = Section.of(grouped, "## Relevant Context:")
-    memories = Section.of(memory_entries(known, lines), "## Things to Remember:")
-    further = Section.of(
-        item_entries(others, lines) if context.asked else [],
-        "## Related to the Current Message:",
-    )
-    conversations = Section.of(conversation_entries(known, lines), "## Recent Conversations:")
-    entities = Section(entity_entries(known.entities[:MAX_CONTEXT_ENTITIES]), "## Known Entities:")
-    of = SectionsOfBlock(profile, memories, relevant, conversations, entities)
+    about, remembered, related, _, recent, entities = _RELEVANT_CONTEXT.headings
+    profile = Section(profile_entries(known.lines), about)
+    relevant = Section.of([lines.group(one) for one in known.items[:MAX_CONTEXT_ITEMS]], related)
+    memories = Section.of(memory_entries(known, lines), remembered)
+    conversations = Section.of(conversation_entries(known, lines), recent)
+    named = Section(entity_entries(known.entities[:MAX_CONTEXT_ENTITIES]), entities)
     plan: Plan = (
         Step(profile, share=_PROFILE_SHARE),
         Step(relevant, _FIRST_ITEMS),
@@ -222,33 +350,14 @@ def relevant_context(context: PromptContext, lines: Lines) -> PromptLayout:
         Step(relevant),
         Step(memories),
         Step(conversations),
-        Step(entities),
+        Step(named),
         Step(profile),
     )
-    if context.asked:
-        best = Best((relevant, memories, further, conversations))
-        plan = (*floor(context, of), best, *plan)
-    sections = (profile, relevant, memories, further, conversations, entities)
-    return PromptLayout(sections, plan, gap=True)
+    return PromptLayout((profile, relevant, memories, conversations, named), plan, gap=True)
 
 
-def floor(context: PromptContext, of: SectionsOfBlock) -> tuple[Step, ...]:
-    """With a question, the steps before relevance: what affects any answer.
-
-    The profile, the conversation that a follow-up question continues, the entities that the
-    question names, and the most important memories.
-    """
-    ongoing = context.ongoing is not None
-    return (
-        Step(of.profile, share=_PROFILE_FLOOR, skips=True),
-        *([Step(of.conversations, 1, share=_ONGOING_FLOOR)] if ongoing else []),
-        Step(of.entities, context.named, share=_NAMED_FLOOR, skips=True),
-        Step(of.memories, _FIRST_MEMORIES, share=_GENERAL_FLOOR, skips=True, general=True),
-    )
-
-
-def usefulness(of: SectionsOfBlock) -> tuple[Step, ...]:
-    """The order in which a budget is spent.
+def usefulness(of: SectionsOfBlock) -> Plan:
+    """The order in which a budget is spent without a question.
 
     The profile comes first, but takes at most half before the others have had their share; one past
     conversation is worth more than the sixth memory, because a follow-up question needs it.
@@ -266,27 +375,31 @@ def usefulness(of: SectionsOfBlock) -> tuple[Step, ...]:
     )
 
 
-def planned(context: PromptContext, of: SectionsOfBlock) -> tuple[Step | Best, ...]:
-    """The order in which a budget is spent, with or without a question."""
-    general = usefulness(of)
-    if not context.asked:
-        return general
-    return (*floor(context, of), Best((of.memories, of.items, of.conversations)), *general)
+def answering(of: SectionsOfBlock) -> Plan:
+    """The order with a question: what affects any answer has its part, then relevance decides."""
+    evidence = of.items if isinstance(of.items, Evidence) else Step(of.items)
+    return (
+        Step(of.profile, share=_PROFILE_FLOOR, most=_PROFILE_TOKENS, skips=True),
+        Step(of.conversations, 1, share=_ONGOING_FLOOR),
+        Step(of.entities, share=_NAMED_FLOOR, skips=True),
+        Step(of.memories, share=_PINNED, skips=True),
+        evidence,
+    )
 
 
-def memory_entries(known: Material, lines: Lines) -> list[ScoredEntry]:
+def memory_entries(known: Material, lines: Lines) -> list[Entry]:
     """`- [TYPE] content` lines."""
-    return [(lines.memory(one, f"- {type_tag(one)}"), score) for one, score in known.memories]
+    return [lines.memory(one, _tag_of_all(one)) for one in known.memories]
 
 
-def item_entries(items: Sequence[RelevantItem], lines: Lines) -> list[ScoredEntry]:
+def item_entries(items: Sequence[RelevantItem], lines: Lines) -> list[Entry]:
     """`- [SOURCE] title: text` lines."""
-    return [(lines.item(one), one.score) for one in items]
+    return [lines.item(one) for one in items]
 
 
-def conversation_entries(known: Material, lines: Lines) -> list[ScoredEntry]:
+def conversation_entries(known: Material, lines: Lines) -> list[Entry]:
     """`- title: summary` lines."""
-    return [(lines.conversation(one), score) for one, score in known.conversations]
+    return [lines.conversation(one) for one in known.conversations]
 
 
 def _planned(
@@ -298,11 +411,15 @@ def _planned(
     gap: bool = False,
     instructions: Section | None = None,
 ) -> PromptLayout:
-    sections = [of.profile, of.memories, of.items, of.conversations, of.entities]
-    plan = list(planned(context, of))
+    if context.asked:
+        # Best first: what answers precedes what affects any answer.
+        sections = [of.profile, of.items, of.memories, of.conversations, of.entities]
+        plan = list(answering(of))
+    else:
+        sections = [of.profile, of.memories, of.items, of.conversations, of.entities]
+        plan = list(usefulness(of))
     if instructions is not None:
         sections.append(instructions)
         # They explain how to use the lines above them: useless at first, cheap after many.
-        after = next((at for at, step in enumerate(plan) if isinstance(step, Best)), 3)
-        plan.insert(after + 1, Step(instructions))
+        plan.insert(len(plan) if context.asked else 4, Step(instructions))
     return PromptLayout(sections, plan, opening, closing, gap, instructions)

@@ -5,12 +5,14 @@ Dates are ISO days in the user's time zone, and present only if the context is `
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
+from functools import cached_property
 
 from hitherto_retrieval.render.budget import Entry
 from hitherto_retrieval.render.context import PromptContext, RelevantItem
+from hitherto_retrieval.render.passage import passage
 from hitherto_retrieval.render.profile_lines import ProfileLine
 from hitherto_retrieval.render.values import (
     ELLIPSIS,
@@ -20,6 +22,7 @@ from hitherto_retrieval.render.values import (
     shortened,
     source_word,
 )
+from hitherto_retrieval.repetition import Source
 from hitherto_shared.models import NEUTRAL_TITLE, Entity, Kept, Memory, Message, Summary
 
 _EXCERPT_CHARACTERS = 500
@@ -28,7 +31,7 @@ _EXCERPT_SOURCE = 4_000
 _TITLE_BYTES = 300
 _PLACE_BYTES = 40
 """Maximum bytes of a conversation's name in the line of one of its messages."""
-_LINE, _OUTLINE, _PLACE = "line", "outline", "place"
+_LINE, _OUTLINE, _PLACE, _SAID = "line", "outline", "place", "said"
 _STYLES = 2
 """How many lines of an item are kept: a message names its conversation by the title if the context
 has its summary, and otherwise by the id."""
@@ -40,7 +43,7 @@ _NOT_THE_USER = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Lines:
     """Formats the lines of one context.
 
@@ -56,12 +59,12 @@ class Lines:
     summaries: Mapping[str, Summary]
     _style: str
     opened: set[str | None] = field(default_factory=set)
-    _places: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, context: PromptContext, template: str, *, annotate: bool) -> Lines:
         """The lines of `context` in a template."""
-        known = [*context.conversations, *(i.summary_of for i in context.relevant if i.summary_of)]
+        found = [item.summary_of for item in context.relevant if item.summary_of]
+        known = [*context.titled, *context.conversations, *found]
         named = (one for one in known if one.title and one.title != NEUTRAL_TITLE)
         summaries = {one.conversation_id: one for one in named}
         style = style_of(template, annotate=annotate, dated=context.dated, zone=context.zone)
@@ -98,6 +101,51 @@ class Lines:
             )
             _keep(item.kept, _LINE, of, entry)
         return entry
+
+    @cached_property
+    def learnt_from(self) -> frozenset[Source]:
+        """The messages that relevant memories were learnt from."""
+        return frozenset(
+            source
+            for item in self.context.relevant
+            if item.memory is not None
+            for source in item.sources
+        )
+
+    def found(self, item: RelevantItem, tag: Callable[[Memory], str]) -> Entry:
+        """The line of an answer to a question; of a message the words under its conversation.
+
+        Args:
+            item: The answer.
+            tag: What precedes a memory.
+        """
+        if item.memory is not None:
+            return self.memory(item.memory, tag(item.memory))
+        if not item.role:
+            return self.item(item)
+        of = f"{self._style}{item.partly_until}"
+        entry = _known(item.kept, _SAID, of)
+        if entry is None:
+            text, whole = _part(item, self.context.terms)
+            # A role is our own word; a name is the caller's.
+            speaker = f"{item.role}: " if item.title == item.role else ""
+            words = text if speaker or not text else labelled(_title(item), text)
+            entry = Entry(f"- {self._partly(item.partly_until)}{speaker}", words)
+            if whole:
+                _keep(item.kept, _SAID, of, entry)
+        return entry
+
+    def group_of(self, item: RelevantItem) -> str:
+        """The line above what was said on one day of a conversation; empty for other items."""
+        if not item.role:
+            return ""
+        day = f", {self._iso(item.at)}" if self.context.dated and item.at is not None else ""
+        if item.said_in is not None and item.said_in == self.context.ongoing:
+            return f"In this conversation{day}:"
+        title = ""
+        if item.said_in not in self.opened:
+            title = self._placed(item.said_in or "")
+        return f"In “{title}”{day}:" if title else f"In a conversation{day}:"
 
     def group(self, item: RelevantItem) -> Entry:
         """`[SOURCE] title`, the text, and a rule: the three lines of document 003.
@@ -142,47 +190,59 @@ class Lines:
         """The note in brackets after a memory: who said it if not the user, and since when."""
         day = self._iso(memory.valid_from)
         if self.annotate:
-            return f" ({memory.origin}, {day}, id {memory.memory_id})"
+            about = f" ({memory.origin}, {day}, id {memory.memory_id})"
+            return about + self._doubt(memory)
         notes = [_NOT_THE_USER[memory.origin]] if memory.origin in _NOT_THE_USER else []
         if self.context.dated:
             end = memory.valid_to or memory.expires_at
             notes.append(f"{day} until {self._iso(end)}" if end is not None else day)
-        return f" ({', '.join(notes)})" if notes else ""
+        about = f" ({', '.join(notes)})" if notes else ""
+        return about + self._doubt(memory)
+
+    def _doubt(self, memory: Memory) -> str:
+        """Since when a memory is uncertain, and why."""
+        if memory.doubt is None:
+            return ""
+        since = self._iso(datetime.fromisoformat(memory.doubt["since"]))
+        reason = clean(memory.doubt["reason"])
+        return f" (uncertain since {since}: {reason})" if reason else f" (uncertain since {since})"
 
     def _place(self, item: RelevantItem) -> str:
         """Where a message was said; a title that only repeats the message is left out."""
         said_in = item.said_in
         if said_in is None or not self.context.dated:
             return ""
-        if said_in in self.opened and said_in != self.context.ongoing and self._opens(item):
-            return ""
-        place = self._places.get(said_in)
-        if place is None:
-            place = self._places[said_in] = self._placed(said_in)
-        return place
-
-    def _placed(self, said_in: str) -> str:
         if said_in == self.context.ongoing:
             return " in this conversation"
+        if said_in in self.opened and self._opens(item):
+            return ""
+        title = self._placed(said_in)
+        return f" in “{title}”" if title else ""
+
+    def _placed(self, said_in: str) -> str:
+        """The title of a conversation, cut to a few words; empty if it has none."""
         summary = self.summaries.get(said_in)
         kept = None if summary is None else summary.kept
         if kept is not None and _PLACE in kept:
             place: str = kept[_PLACE]
             return place
         title = "" if summary is None else shortened(clean(summary.title), _PLACE_BYTES)
-        place = f" in “{title}”" if title else f" in {shortened(clean(said_in), _PLACE_BYTES)}"
         if kept is not None:
-            kept[_PLACE] = place
-        return place
+            kept[_PLACE] = title
+        return title
 
     def _when(self, at: datetime | None, partly_until: datetime | None) -> str:
         """The day of an item, and until when what it says was true if a part no longer is."""
         if not self.context.dated:
             return ""
         day = f"{self._iso(at)} " if at is not None else ""
-        if partly_until is None:
-            return day
-        return f"{day}(partly true until {self._iso(partly_until)}) "
+        return day + self._partly(partly_until)
+
+    def _partly(self, until: datetime | None) -> str:
+        """Until when something that was learnt from a text holds, or held."""
+        if until is None or not self.context.dated:
+            return ""
+        return f"(partly true until {self._iso(until)}) "
 
     def _iso(self, at: datetime) -> str:
         return at.astimezone(self.context.zone).date().isoformat()
@@ -224,7 +284,7 @@ def written(item: Memory | Message | Summary, style: str) -> bool:
     """Whether a line of the item is kept in this style, so that it need not be read again."""
     kept = item.kept
     if kept is not None:
-        for name in (_LINE, _OUTLINE):
+        for name in (_LINE, _OUTLINE, _SAID):
             # A thread may be adding a line.
             for of in tuple(kept.get(name, ())):
                 if of.startswith(style):
@@ -278,3 +338,12 @@ def _excerpt(item: RelevantItem, *, line_start: bool = False) -> str:
         return summary
     text = clean(item.text[:_EXCERPT_SOURCE], line_start=line_start)
     return beginning(text, _EXCERPT_CHARACTERS)
+
+
+def _part(item: RelevantItem, terms: Mapping[str, float]) -> tuple[str, bool]:
+    """What is printed of a message, and whether that does not depend on the question."""
+    if len(item.text) <= _EXCERPT_CHARACTERS:
+        return clean(item.text), True
+    begins, text = passage(item.text, terms, _EXCERPT_CHARACTERS)
+    shown = beginning(clean(text[:_EXCERPT_SOURCE]), _EXCERPT_CHARACTERS)
+    return (f"{ELLIPSIS}{shown}" if begins else shown), False

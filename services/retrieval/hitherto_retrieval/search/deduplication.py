@@ -1,20 +1,17 @@
-"""Removes repetitions: a memory and its messages become one result, echoes none."""
+"""Removes repetitions: what other results say, and what only echoes the question."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from hashlib import blake2b
 
+from hitherto_retrieval.repetition import Source, Words, is_kept, is_said, words_of
 from hitherto_retrieval.search.corpora.corpus import Item
 from hitherto_retrieval.search.question import Hit
 from hitherto_retrieval.search.words import distinct_words, first_word, same_words
-from hitherto_retrieval.storage.candidate import Kind
+from hitherto_retrieval.storage.candidate import Key, Kind
 from hitherto_shared.models import Memory, Message
 from hitherto_shared.text.instructions import overrides_instructions
-
-Source = tuple[str, str]
-"""A message by conversation id and message id."""
 
 
 def repeats(kinds: Iterable[Kind]) -> bool:
@@ -22,36 +19,46 @@ def repeats(kinds: Iterable[Kind]) -> bool:
     return {"memory", "message"}.issubset(kinds)
 
 
-def each_once(hits: Sequence[Hit]) -> list[Hit]:
-    """The hits without those whose sources are all shown by better hits.
+def to_be_compared(hits: Iterable[Hit]) -> int:
+    """Approximate number of characters that `each_once` reads."""
+    return sum(
+        min(len(hit.item.content), 4_000) for hit in hits if isinstance(hit.item, Memory | Message)
+    )
 
-    A message shows itself, a memory the messages it came from. An item without sources stays. If a
-    memory raised the score of its message, because it matches the question better, the memory takes
-    the message's place.
+
+def each_once(hits: Sequence[Hit]) -> list[Hit]:
+    """The hits without those whose words stand in a better hit that they are connected with.
+
+    A memory gives way to a message that it was learnt from, a message to a memory that was learnt
+    from it, and either only to one that holds its words. Memories of one message stay beside each
+    other: they say different things about it.
     """
-    all_sources = [sources_of(hit.item) for hit in hits]
-    made_of: dict[Source, Hit] = {}
-    for hit, sources in zip(hits, all_sources, strict=True):
-        if isinstance(hit.item, Memory):
-            for source in sources:
-                made_of.setdefault(source, hit)
-    shown: set[Source] = set()
+    made_of: dict[Source, list[Words]] = {}
+    said: dict[Source, Words] = {}
+    related = _in_memories(hits)
     kept: list[Hit] = []
-    for hit, sources in zip(hits, all_sources, strict=True):
-        if sources and shown.issuperset(sources):
-            continue
-        standing, shows = hit, sources
-        better = made_of.get(sources[0]) if isinstance(hit.item, Message) else None
-        if better is not None and hit.ranked and hit.ranked.lifted_by_facts:
-            standing, shows = _in_place(better, hit.score), sources_of(better.item)
-        shown.update(shows)
-        kept.append(standing)
+    for hit in hits:
+        sources = sources_of(hit.item)
+        if isinstance(hit.item, Message) and sources[0] in related:
+            words = words_of(hit.item.content)
+            if any(is_kept(words, memory) for memory in made_of.get(sources[0], ())):
+                continue
+            said[sources[0]] = words
+        elif isinstance(hit.item, Memory) and sources:
+            words = words_of(hit.item.content)
+            if any(is_said(words, said[source]) for source in sources if source in said):
+                continue
+            for source in sources:
+                made_of.setdefault(source, []).append(words)
+        kept.append(hit)
     return kept
 
 
-def _in_place(hit: Hit, score: float) -> Hit:
-    """A memory in the place of a message, with the message's score; the difference is `facts`."""
-    return replace(hit, score=score, lift=score - hit.score)
+def _in_memories(hits: Iterable[Hit]) -> frozenset[Source]:
+    """The messages that memories among the hits were learnt from."""
+    return frozenset(
+        source for hit in hits if isinstance(hit.item, Memory) for source in sources_of(hit.item)
+    )
 
 
 def to_be_read(hits: Iterable[Hit]) -> int:
@@ -73,12 +80,16 @@ def to_be_read(hits: Iterable[Hit]) -> int:
 def for_a_prompt(hits: Iterable[Hit], question: str | None = None) -> list[Hit]:
     """The hits without messages that do not belong in a prompt.
 
-    Left out are messages that only repeat the question, if there is one, and those that ask to
-    ignore instructions: messages are not reviewed, and a memory of such a message would be in
-    quarantine.
+    Left out are messages that ask to ignore instructions: messages are not reviewed, and a memory
+    of such a message would be in quarantine. If there is a question, also left out are messages
+    that only repeat it, what the assistant answered to these (it may not have known, or what it
+    said may hold no longer), and what an assistant said that adds hardly a word to the question.
     """
+    given = list(hits)
     asked = None if question is None else distinct_words(question)
     first = first_word(question or "")
+    echoes: set[Key] = set()
+    known = frozenset() if question is None else words_of(question)
 
     def belongs(message: Message) -> bool:
         commands, begins = _read(message)
@@ -86,9 +97,45 @@ def for_a_prompt(hits: Iterable[Hit], question: str | None = None) -> list[Hit]:
             return not commands
         return begins != first or not same_words(message.content, asked)
 
-    return [hit for hit in hits if not isinstance(hit.item, Message) or belongs(hit.item)]
+    kept = []
+    for hit in given:
+        if not isinstance(hit.item, Message) or belongs(hit.item):
+            kept.append(hit)
+        elif hit.ranked is not None and isinstance(hit.ranked.candidate.key, tuple):
+            conversation, number = hit.ranked.candidate.key
+            echoes.add((conversation, number + 1))
+    if asked is None:
+        return kept
+    return [
+        hit
+        for hit in kept
+        if not isinstance(hit.item, Message)
+        or not _is_assistant(hit.item)
+        or not (_key(hit) in echoes or _adds_nothing(hit.item, known))
+    ]
 
 
+def _is_assistant(message: Message) -> bool:
+    return message.role == "assistant" and not message.name
+
+
+def _key(hit: Hit) -> Key | None:
+    return None if hit.ranked is None else hit.ranked.candidate.key
+
+
+def _adds_nothing(message: Message, question: Words) -> bool:
+    """Whether a short text has hardly a word that the question lacks: "I do not know where"."""
+    if len(message.content) > _SHORT:
+        return False
+    own = words_of(message.content) - question
+    if any(any(map(str.isdigit, word)) for word in own):
+        return False
+    return sum(2 if len(word) > 2 or word.isascii() else 1 for word in own) < 2 * _FEW
+
+
+_SHORT, _FEW = 200, 4
+"""An assistant's text of at most so many characters needs so many words of its own; two pairs of
+characters count as one."""
 _READ = "read for a prompt"
 
 

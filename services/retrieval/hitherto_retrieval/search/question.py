@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from hitherto_retrieval.search.corpora.corpus import Item
-from hitherto_retrieval.search.ranking.ranking import LEARNT, RankedCandidate, Ranking
+from hitherto_retrieval.search.ranking.ranking import RankedCandidate, Ranking
 from hitherto_retrieval.storage.candidate import Kind
 from hitherto_retrieval.storage.filters import Filters
 from hitherto_retrieval.storage.moment import Moment
@@ -32,6 +32,7 @@ class Question:
         vector: The caller's own vector for the text, of unit length.
         weights: Weights that replace the ranking's own.
         min_score: Minimum score of a result.
+        min_relevance: Minimum relevance of a result; None for the floor of the installation.
         conversations: Number of past conversations about the question to return beside the results.
         excerpt: Number of messages before and after its sources to return with a result.
         further: Number of further candidates to return after the results.
@@ -50,6 +51,7 @@ class Question:
     vector: Vector | None = None
     weights: Mapping[str, float] = field(default_factory=dict)
     min_score: float | None = None
+    min_relevance: float | None = None
     conversations: int = 0
     excerpt: int = 0
     further: int = 0
@@ -92,7 +94,6 @@ class Hit:
         score: Its score.
         ranked: How it was ranked; None in a list without a question.
         excerpt: The messages around its sources, in the order in which they were said.
-        lift: What it gained by taking the place of a message that was made of the same words.
         unscored: The components of an item that was not ranked.
         partly_until: Of a message or summary in a prompt: until when something that was learnt from
             it holds, or held, according to a newer memory.
@@ -102,7 +103,6 @@ class Hit:
     score: float
     ranked: RankedCandidate | None = None
     excerpt: Sequence[Message] = ()
-    lift: float = 0.0
     unscored: Mapping[str, float] = field(default_factory=dict)
     partly_until: datetime | None = None
 
@@ -111,10 +111,7 @@ class Hit:
         """What each component adds to the score, by name."""
         if self.ranked is None:
             return self.unscored
-        parts = self.ranked.breakdown
-        if self.lift:
-            parts[LEARNT] = parts.get(LEARNT, 0.0) + self.lift
-        return parts
+        return self.ranked.breakdown
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,11 +120,15 @@ class SearchOutcome:
 
     Attributes:
         hits: The results, best first.
-        further: The next best candidates after them.
         entities: The entities that the question names.
         scored: Number of scored candidates.
         conversations: Past conversations about the question, best first, including those that are
             not results.
+        further: The next best candidates after the results; in a prompt also those whose words
+            stand in a result.
+        said_in: The summaries of the conversations in which messages of a prompt were said.
+        terms: The question's words, with their weights among messages.
+        broad: Whether the question asks for many things.
     """
 
     hits: Sequence[Hit] = ()
@@ -135,3 +136,6 @@ class SearchOutcome:
     scored: int = 0
     conversations: Sequence[Summary] = ()
     further: Sequence[Hit] = ()
+    said_in: Sequence[Summary] = ()
+    terms: Mapping[str, float] = field(default_factory=dict)
+    broad: bool = False

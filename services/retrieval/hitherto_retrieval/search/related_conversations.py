@@ -1,4 +1,4 @@
-"""Finds the past conversations about a question, beside its results."""
+"""Finds the past conversations about a question, and those in which its results were said."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from hitherto_retrieval.search.corpora.corpus import Item
 from hitherto_retrieval.search.corpora.held import AtHand
-from hitherto_retrieval.search.question import Hit
+from hitherto_retrieval.search.question import Hit, Question
 from hitherto_retrieval.search.ranking.ranking import RankedCandidate
 from hitherto_retrieval.search.whole_results import whole
 from hitherto_retrieval.storage.candidate import Key
@@ -28,7 +28,8 @@ class RelatedConversations:
     Args:
         scope: The user.
         ranked: All scored candidates, best first.
-        best: The results to return.
+        best: The results to read.
+        question: The search.
         limit: Maximum number of conversations.
         held: The snapshot.
     """
@@ -38,13 +39,21 @@ class RelatedConversations:
         scope: Scope,
         ranked: Sequence[RankedCandidate],
         best: Sequence[RankedCandidate],
+        question: Question,
         *,
         limit: int,
         held: AtHand | None = None,
     ) -> None:
         self._keys = [item.candidate.key for item in ranked if _is_about(item)][:limit]
-        included = [item.candidate.key for item in best if item.candidate.kind == "summary"]
-        missing = [key for key in self._keys if key not in included]
+        included = {item.candidate.key for item in best if item.candidate.kind == "summary"}
+        said_in = [
+            item.candidate.conversation_id
+            for item in (best if question.for_a_prompt else ())
+            if item.candidate.kind == "message"
+        ]
+        self._said_in = list(dict.fromkeys(each for each in said_in if each is not None))
+        wanted = dict.fromkeys((*self._keys, *self._said_in))
+        missing = [key for key in wanted if key not in included]
         self._beside: Statement[Mapping[Key, Item]] | Answered[Mapping[Key, Item]] | None = None
         if missing:
             known = held.whole("summary", missing) if held is not None else None
@@ -60,11 +69,19 @@ class RelatedConversations:
 
         Call it after `statements` have run and the results are read.
         """
+        found = self._read(hits)
+        return [found[key] for key in self._keys if isinstance(key, str) and key in found]
+
+    def said_in(self, hits: Sequence[Hit]) -> list[Summary]:
+        """The summaries of the conversations in which messages of a prompt were said."""
+        found = self._read(hits)
+        return [found[key] for key in self._said_in if key in found]
+
+    def _read(self, hits: Sequence[Hit]) -> Mapping[str, Summary]:
         items: list[Item] = [hit.item for hit in hits]
         if self._beside is not None:
             items += self._beside.answer.values()
-        found = {item.conversation_id: item for item in items if isinstance(item, Summary)}
-        return [found[key] for key in self._keys if isinstance(key, str) and key in found]
+        return {item.conversation_id: item for item in items if isinstance(item, Summary)}
 
 
 def _is_about(item: RankedCandidate) -> bool:

@@ -96,11 +96,13 @@ class SealedLeg:
         watch = Stopwatch()
         opener = self._opener
         conversations: Sequence[Any] = await opener.whole(found.conversations)
+        said_in: Sequence[Any] = await opener.whole(found.said_in)
         whole = replace(
             found,
             hits=await _opened(found.hits, opener),
             further=await _opened(found.further, opener),
             conversations=conversations,
+            said_in=said_in,
         )
         report_sealed(opener, legs, watch.seconds)
         return whole
@@ -157,7 +159,7 @@ async def for_a_list(
 
 def _holds_sealed(found: SearchOutcome) -> bool:
     """Whether part of an answer must be opened before it can be shown."""
-    return any_sealed(found.conversations) or any(
+    return any_sealed((*found.conversations, *found.said_in)) or any(
         is_sealed(hit.item) or (hit.excerpt and any_sealed(hit.excerpt))
         for hit in (*found.hits, *found.further)
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -25,7 +25,13 @@ from hitherto_retrieval.search.corpora.passages import (
     SummaryCorpus,
 )
 from hitherto_retrieval.search.corpora.past import PastMemoryCorpus
-from hitherto_retrieval.search.deduplication import each_once, for_a_prompt, repeats, to_be_read
+from hitherto_retrieval.search.deduplication import (
+    each_once,
+    for_a_prompt,
+    repeats,
+    to_be_compared,
+    to_be_read,
+)
 from hitherto_retrieval.search.intent.question import (
     Wording,
     looked_up,
@@ -35,10 +41,14 @@ from hitherto_retrieval.search.intent.question import (
 from hitherto_retrieval.search.legs import Leg, Legs, Stopwatch
 from hitherto_retrieval.search.listing import list_items
 from hitherto_retrieval.search.names import names_in
+from hitherto_retrieval.search.newest_of_each import with_each_kind
 from hitherto_retrieval.search.own_name import about_the_user, is_called, terms_about_the_user
 from hitherto_retrieval.search.query import Embedding, QueryEmbedders, QueryVector
-from hitherto_retrieval.search.question import Question, SearchOutcome
+from hitherto_retrieval.search.question import Hit, Question, SearchOutcome
 from hitherto_retrieval.search.ranking.ranking import QueryIntent
+from hitherto_retrieval.search.ranking.relevance import Relevance
+from hitherto_retrieval.search.ranking.seed003 import Seed003
+from hitherto_retrieval.search.ranking.standing import as_they_stand
 from hitherto_retrieval.search.related_conversations import RelatedConversations
 from hitherto_retrieval.search.reporting import EPISODIC, NO_WEIGHT, report
 from hitherto_retrieval.search.sealed_leg import SealedLeg
@@ -46,18 +56,22 @@ from hitherto_retrieval.search.term_index import TermIndex
 from hitherto_retrieval.search.whole_results import read_results
 from hitherto_retrieval.snapshots import Believed, Snapshots
 from hitherto_retrieval.storage.candidate import Kind
+from hitherto_retrieval.storage.memories import standing as standing_of_user
 from hitherto_retrieval.storage.passages import Corpus as PassageIndex
 from hitherto_retrieval.storage.passages import Index
 from hitherto_retrieval.storage.people import UserReadState
+from hitherto_retrieval.storage.standing import Standing
 from hitherto_retrieval.storage.statement import Asking, Statement, ask, asking_at
 from hitherto_shared.database.pool import Reads
 from hitherto_shared.embeddings import offline
 from hitherto_shared.models import Entity, Scope
 from hitherto_shared.offloading import beside_loop
-from hitherto_shared.text.bm25 import NO_SCORES, Scores, score
+from hitherto_shared.text.bm25 import NO_SCORES, Scores, score, weights
 
 CANDIDATES = 30
 """Minimum number of candidates of each leg."""
+BLOCK_CANDIDATES = 80
+"""The same for a block, which holds more than a list."""
 _ANSWER_SECONDS = 0.05
 """Part of the deadline reserved for ranking and the reply; a quarter of a shorter one."""
 _READERS_KEPT = 10_000
@@ -197,6 +211,13 @@ class Searching:
         query = await self._vector(user)
         if query.vector is None:
             legs.add(Leg("semantic", query.state, watch.seconds, reason=query.reason))
+        relevance = Relevance(
+            intent,
+            user.active_model[0]
+            if user.active_model is not None and query.vector is not None
+            else "",
+            {kind: sum(self._weights(kind).values()) for kind in ("memory", *self._question.kinds)},
+        )
         looking = CandidateQuery(
             scope=self._scope,
             text=self._question.text,
@@ -206,7 +227,9 @@ class Searching:
             if self._question.weighs("entity")
             else [],
             intent=intent,
-            wanted=max(CANDIDATES, self._question.limit),
+            wanted=max(
+                BLOCK_CANDIDATES if self._question.further else CANDIDATES, self._question.limit
+            ),
             newest=self._question.limit if intent.most_recent else 0,
             learnt=scores.get("memory", NO_SCORES),
             with_source=self._question.weighs("source"),
@@ -215,7 +238,7 @@ class Searching:
         corpora = self._corpora(user, intent, legs, held)
 
         async def answer(asking: Asking) -> SearchOutcome:
-            return await self._answer(asking, corpora, scores, looking, legs, held)
+            return await self._answer(asking, corpora, scores, looking, relevance, legs, held)
 
         passages = self._question.passages
         if held is not None and all(held.answers(corpus, passages) for corpus in corpora):
@@ -235,12 +258,19 @@ class Searching:
     async def _prepared(self, found: SearchOutcome, legs: Legs) -> SearchOutcome:
         """The answer in the form that is returned."""
         found = await self._sealed.opened(found, legs)
-        if not self._question.for_a_prompt:
-            return found
-        hits = (*found.hits, *found.further)
-        kept = await beside_loop(to_be_read(hits), for_a_prompt, hits, self._question.text)
-        limit = self._question.limit
-        return replace(found, hits=kept[:limit], further=kept[limit:])
+        question, hits = self._question, found.hits
+        if question.for_a_prompt:
+            hits = await beside_loop(to_be_read(hits), for_a_prompt, hits, question.text)
+        shown = hits
+        if repeats(question.kinds) and not question.empty:
+            shown = await beside_loop(to_be_compared(hits), each_once, hits)
+        shown = shown[: question.limit]
+        further: Sequence[Hit] = ()
+        if question.further:
+            # The block decides by its own lines what repeats another one.
+            those = {id(hit) for hit in shown}
+            further = [hit for hit in hits if id(hit) not in those][: question.further]
+        return replace(found, hits=shown, further=further)
 
     def _embed(self, model: tuple[str, int], own_name: str) -> None:
         """Start embedding the question, unless that is already running."""
@@ -293,6 +323,13 @@ class Searching:
         beginning = self._beginning
         return score(beginning.postings(index, self._terms), *beginning.statistics(index))
 
+    def _weights(self, kind: Kind) -> Mapping[str, float]:
+        """The weights of the question's words among the texts of a kind."""
+        index: Index = "memories" if kind == "memory" else _INDEXES[kind]
+        beginning = self._beginning
+        found = beginning.postings(index, self._terms)
+        return weights(found, self._terms, beginning.statistics(index).documents)
+
     def _corpora(
         self, user: UserReadState, intent: QueryIntent, legs: Legs, held: AtHand | None
     ) -> list[Corpus]:
@@ -328,6 +365,18 @@ class Searching:
         postings = self._beginning.postings(index, self._terms)
         return TermIndex(self._terms, postings, self._beginning.statistics(index))
 
+    def _standing(
+        self, first: list[Statement[Any]], held: AtHand | None
+    ) -> Callable[[], Standing] | None:
+        """Which memories are uncertain, once `first` is asked; None for another time."""
+        if self._question.moment is not None or "memory" not in self._question.kinds:
+            return None
+        if held is not None:
+            return lambda: held.memories.standing
+        asked = standing_of_user(self._scope)
+        first.append(asked)
+        return lambda: asked.answer
+
     def _holds(self, kind: Kind) -> bool:
         """Whether a kind has any items: an empty index is not queried."""
         if kind not in self._question.kinds:
@@ -340,24 +389,31 @@ class Searching:
         corpora: Sequence[Corpus],
         scores: Mapping[Kind, Scores],
         looking: CandidateQuery,
+        relevance: Relevance,
         legs: Legs,
         held: AtHand | None,
     ) -> SearchOutcome:
         """Fetch candidates with their features, rank them, and read the best ones whole."""
         question = self._question
         watch = Stopwatch()
-        await asking(*(s for c in corpora for s in c.first(looking, scores.get(c.kind, NO_SCORES))))
+        first = [s for c in corpora for s in c.first(looking, scores.get(c.kind, NO_SCORES))]
+        standing = self._standing(first, held)
+        await asking(*first)
         await self._sealed.compare()
         await asking(*(s for c in corpora for s in c.second()))
         found = {corpus.kind: corpus.candidates() for corpus in corpora}
         candidates = [candidate for kind in found.values() for candidate in kind]
         ranked = question.ranking.rank(candidates, looking.intent, question.weights)
+        if looking.intent.most_recent and question.ranking.name == Seed003.name:
+            ranked = with_each_kind(ranked, question.kinds, question.limit)
+        if standing is not None:
+            ranked = as_they_stand(ranked, standing())
         report(question, found, ranked, looking, watch.seconds, legs)
-        best = ranked[: _read(question)]
+        best = relevance.enough(ranked, question.min_relevance)[: _read(question)]
         if question.min_score is not None:
             best = [item for item in best if item.score >= question.min_score]
         about = RelatedConversations(
-            self._scope, ranked, best[: question.limit], limit=question.conversations, held=held
+            self._scope, ranked, best, question, limit=question.conversations, held=held
         )
         hits = await read_results(
             asking,
@@ -370,14 +426,14 @@ class Searching:
             for_a_prompt=question.for_a_prompt,
             held=held,
         )
-        if repeats(question.kinds):
-            hits = each_once(hits)
         return SearchOutcome(
-            hits=hits[: question.limit],
-            further=hits[question.limit :][: question.further],
+            hits=hits,
             entities=self._entities,
             scored=len(candidates),
             conversations=about.summaries(hits),
+            said_in=about.said_in(hits),
+            terms=self._weights("message") if question.for_a_prompt else {},
+            broad=looking.intent.broad,
         )
 
 

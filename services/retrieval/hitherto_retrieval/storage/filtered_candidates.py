@@ -62,6 +62,9 @@ WITH passing AS (
                         AND em.memory_id = m.memory_id AND em.entity_id = ANY(%(entity_ids)s))
                 ELSE 0 END AS entities
     FROM passing AS m
+    WHERE %(doubtful)s OR m.memory_id NOT IN (
+        SELECT memory_id FROM memories
+        WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND doubt IS NOT NULL)
 ), pool AS (
     (SELECT * FROM allowed
      ORDER BY cosine DESC NULLS LAST, CASE WHEN cosine IS NULL THEN importance END DESC,

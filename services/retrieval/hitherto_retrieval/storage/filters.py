@@ -20,7 +20,8 @@ class Filters:
 
     `entity` is a name, a word of a name, an alias or an address. Tags and metadata of a sealed
     memory are not visible here: `sealed_ids` lists the sealed memories that have them, or that may
-    be read at all. Without it a sealed memory has no tags and no metadata.
+    be read at all. Without it a sealed memory has no tags and no metadata. Without `doubtful`,
+    those that are in doubt now do not count.
     """
 
     statuses: Sequence[str] = CURRENT_STATUSES
@@ -35,6 +36,7 @@ class Filters:
     entity: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
     sealed_ids: Sequence[UUID] | None = None
+    doubtful: bool = True
 
     def parameters(self) -> dict[str, Any]:
         """The filters as statement parameters."""
@@ -50,6 +52,7 @@ class Filters:
             "created_before": self.created_before,
             "entity_names": forms(self.entity) if self.entity else None,
             "metadata": Jsonb(dict(self.metadata)) if self.metadata else None,
+            "doubtful": self.doubtful,
             "sealed_ids": None if self.sealed_ids is None else list(self.sealed_ids),
         }
 

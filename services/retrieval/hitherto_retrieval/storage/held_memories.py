@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 from uuid import UUID
 
@@ -30,6 +31,7 @@ from hitherto_retrieval.storage.held_vectors import (
     since_epoch,
 )
 from hitherto_retrieval.storage.memory_candidates import Sought, candidates_of
+from hitherto_retrieval.storage.standing import Standing, standing_of
 from hitherto_retrieval.storage.statement import Rows
 from hitherto_retrieval.storage.uses import PlacesOfUses, UseOf, Uses
 from hitherto_shared.models import CURRENT_STATUSES, Memory
@@ -39,6 +41,8 @@ _BYTES_OF_A_MEMORY = 5_500
 _BYTES_OF_A_BYTE = 7
 """What a byte of text may take; free JSON becomes many small objects, and what is derived from a
 text repeats it."""
+_DOUBT = 27
+"""The column of the doubt; two more about how a memory stands follow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +63,8 @@ class HeldMemories:
     Args:
         stamps: What tells each of them from other versions of it, in the order of their keys.
         rows: The memories: the fields of `Memory` up to the job, the number in the keyword index,
-            and the size of the text.
+            the size of the text, why it is in doubt, what it may replace, and when it was
+            confirmed.
         vectors: Their vectors.
         source_vectors: The vectors of the words that they came from.
         made_from: Which messages all memories of the user came from, current or not, in order.
@@ -104,11 +109,12 @@ class HeldMemories:
             (row[0], row[4], row[10], row[9], row[18], row[25]) for row in rows
         ]
         self._made_from, self._mentions, self._entities = made_from, mentions, entities
-        self._sources: list[list[tuple[str, str]]] = [[] for _ in rows]
-        for memory_id, conversation_id, message_id in made_from:
+        self._sources: list[list[tuple[str, str, str | None]]] = [[] for _ in rows]
+        for memory_id, *source in made_from:
             place = self._places.get(memory_id)
             if place is not None:
-                self._sources[place].append((conversation_id, message_id))
+                self._sources[place].append(tuple(source))
+        self._doubtful = np.fromiter((row[_DOUBT] is not None for row in rows), bool, len(rows))
         self._mentioning: dict[UUID, list[int]] = {}
         for entity_id, memory_id in mentions:
             place = self._places.get(memory_id)
@@ -156,13 +162,30 @@ class HeldMemories:
             unused = shown.get(place)
             if unused is None:
                 unused = shown[place] = memories_of.UnusedMemory(
-                    self.rows[place], self._sources[place], self._called_by[place]
+                    self.rows[place],
+                    self._sources[place],
+                    self._called_by[place],
+                    self._standing(place),
                 )
             used = use(place)
             made.append(
                 unused.used(0, None) if used is None else unused.used(used[0], moment_at(used[1]))
             )
         return made
+
+    def _standing(self, place: int) -> tuple[Any, ...]:
+        """Why a memory is in doubt, which current ones it may replace, when it was confirmed."""
+        doubt, may_replace, confirmed_at = self.rows[place][_DOUBT : _DOUBT + 3]
+        return doubt, sorted(each for each in may_replace if each in self._places), confirmed_at
+
+    @cached_property
+    def standing(self) -> Standing:
+        """As `standing.of_user` finds it."""
+        return standing_of(
+            (row[0], row[_DOUBT] is not None, row[_DOUBT + 1])
+            for row in self.rows
+            if row[_DOUBT] is not None or row[_DOUBT + 1]
+        )
 
     def top(self, uses: Uses, at: datetime, *, limit: int, fresh: int) -> Sequence[Memory]:
         """As `memories.top`, by the database's clock `at`."""
@@ -193,8 +216,8 @@ class HeldMemories:
         """The places of the memories made of each message, by its conversation and its id."""
         found: dict[tuple[str, str], list[int]] = {}
         for place, sources in enumerate(self._sources):
-            for source in sources:
-                found.setdefault(source, []).append(place)
+            for conversation_id, message_id, _ in sources:
+                found.setdefault((conversation_id, message_id), []).append(place)
         return found
 
     def said_of(self, name: str) -> set[tuple[str, str]]:
@@ -282,6 +305,8 @@ class HeldMemories:
         if filters.tags:
             tags = filters.tags
             allowed &= np.asarray([not each.isdisjoint(tags) for each in columns.tags], dtype=bool)
+        if not filters.doubtful:
+            allowed &= ~self._doubtful
         if filters.created_after is not None:
             allowed &= self._created >= since_epoch(filters.created_after)
         if filters.created_before is not None:

@@ -41,7 +41,7 @@ WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
   AND m.status IN ('active', 'achieved')
 """
 
-# The fields of `Memory` up to the job, then what a search looks at besides.
+# The fields of `Memory` up to the job, then what a search looks at besides, then whether it stands.
 _ROWS = """
 SELECT m.memory_id, m.user_id, m.type, m.content, m.importance, m.confidence, m.source, m.origin,
        m.status, m.valid_from, m.created_at, m.updated_at, m.detail, m.tags, m.keywords,
@@ -49,6 +49,7 @@ SELECT m.memory_id, m.user_id, m.type, m.content, m.importance, m.confidence, m.
        m.superseded_by, m.supersedes, m.version, m.job_id, m.lexical_no,
        octet_length(m.content) + octet_length(m.detail) + octet_length(m.context::text)
            + octet_length(m.metadata::text),
+       m.doubt, m.may_replace, m.last_confirmed_at,
        (SELECT halfvec_send(e.embedding) FROM memory_embeddings AS e
         WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
           AND e.memory_id = m.memory_id AND e.model = %(model)s
@@ -64,7 +65,7 @@ ORDER BY wanted.place
 
 # Of all memories, whatever their status.
 _SOURCES = """
-SELECT memory_id, conversation_id, message_id
+SELECT memory_id, conversation_id, message_id, quote
 FROM memory_sources
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 ORDER BY conversation_id, message_id, memory_id

@@ -303,6 +303,22 @@ class HeldSummaries:
     def find(self, query: PassageQuery, filters: PassageFilters) -> list[Candidate]:
         """See `summary_candidates.find`."""
         numbers = query.wanted if filters.all_that_was_said else len(query.bm25)
+        passing = self._passing(filters)
+        return self._candidates(query, sorted(self._passages.pool(query, passing, numbers)))
+
+    def most_recent(
+        self, query: PassageQuery, filters: PassageFilters, *, limit: int
+    ) -> list[Candidate]:
+        """See `most_recent.summaries`."""
+        these = np.flatnonzero(self._passing(filters))
+        order = np.lexsort((-these, -self._passages.happened[these]))
+        found = self._candidates(query, these[order][:limit].tolist())
+        for candidate in found:
+            candidate.most_recent = True
+        return found
+
+    def _passing(self, filters: PassageFilters) -> Mask:
+        """The summaries that pass the filters."""
         passing = self._passages.passing(filters)
         if filters.metadata:
             # A summary has none.
@@ -310,7 +326,9 @@ class HeldSummaries:
         if filters.entity:
             said_in = {source[0] for source in self._memories.said_of(filters.entity)}
             passing &= np.fromiter((row[0] in said_in for row in self.rows), bool)
-        places = sorted(self._passages.pool(query, passing, numbers))
+        return passing
+
+    def _candidates(self, query: PassageQuery, places: Sequence[int]) -> list[Candidate]:
         cosines = self.vectors.cosines(places, query.vector)
         scores = query.bm25.of_each([self.rows[place][1] for place in places])
         return [

@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from hitherto_retrieval.storage.filters import Filters
+from hitherto_retrieval.storage.standing import Standing, standing_of
 from hitherto_retrieval.storage.statement import Rows, Statement
 from hitherto_shared.database.arrays import Uuids
 from hitherto_shared.models import Kept, Memory, Scope, SourceRef
@@ -18,7 +19,8 @@ SELECT m.memory_id, m.user_id, m.type, m.content, m.importance, m.confidence, m.
        m.status, m.valid_from, m.created_at, m.updated_at, m.detail, m.tags, m.keywords,
        m.context, m.metadata, m.sensitive, m.conversation_id, m.valid_to, m.expires_at,
        m.superseded_by, m.supersedes, m.version, m.job_id, m.access_count, m.last_accessed_at,
-       m.sealed_words, m.sources, m.entity_names
+       m.sealed_words, m.sources, m.entity_names, m.doubt, m.may_replace, m.last_confirmed_at,
+       m.evidence
 FROM unnest(%(memory_ids)s::uuid[]) WITH ORDINALITY AS wanted (memory_id, place)
 JOIN whole_memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
      AND m.memory_id = wanted.memory_id
@@ -72,7 +74,8 @@ SELECT m.memory_id, m.user_id, m.type, m.content, m.importance, m.confidence, m.
        m.status, m.valid_from, m.created_at, m.updated_at, m.detail, m.tags, m.keywords,
        m.context, m.metadata, m.sensitive, m.conversation_id, m.valid_to, m.expires_at,
        m.superseded_by, m.supersedes, m.version, m.job_id, m.access_count, m.last_accessed_at,
-       m.sealed_words, m.sources, m.entity_names
+       m.sealed_words, m.sources, m.entity_names, m.doubt, m.may_replace, m.last_confirmed_at,
+       m.evidence
 FROM placed
 JOIN whole_memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
      AND m.memory_id = placed.memory_id
@@ -84,7 +87,8 @@ SELECT m.memory_id, m.user_id, m.type, m.content, m.importance, m.confidence, m.
        m.status, m.valid_from, m.created_at, m.updated_at, m.detail, m.tags, m.keywords,
        m.context, m.metadata, m.sensitive, m.conversation_id, m.valid_to, m.expires_at,
        m.superseded_by, m.supersedes, m.version, m.job_id, m.access_count, m.last_accessed_at,
-       m.sealed_words, m.sources, m.entity_names
+       m.sealed_words, m.sources, m.entity_names, m.doubt, m.may_replace, m.last_confirmed_at,
+       m.evidence
 FROM (SELECT memory_id, created_at
       FROM memories
       WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
@@ -96,29 +100,67 @@ JOIN whole_memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_i
 ORDER BY newest.created_at DESC, newest.memory_id DESC
 """
 
-# A page of memories in one of four orders; `after` is the last row of the previous page.
+_STANDING = """
+SELECT memory_id, true, '{}'::uuid[]
+FROM memories
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND doubt IS NOT NULL
+UNION ALL
+SELECT memory_id, false, may_replace
+FROM memories
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND may_replace <> '{}'
+"""
+
+# A page of memories in one of four orders; `after` is the last row of the previous page. Importance
+# and use change while somebody reads page by page. What was changed since the first page (`since`)
+# and has its place on pages that were read comes at the end, in the order of its changes.
 _PAGE = """
 WITH listed AS MATERIALIZED (
     SELECT m.memory_id,
            sort_key_of_memory(
-               %(order_by)s, m.importance, m.created_at, a.last_accessed_at) AS sort_key
+               %(order_by)s, m.importance, m.created_at, a.last_accessed_at) AS sort_key,
+           greatest(
+               w.updated_at,
+               CASE WHEN %(order_by)s = 'last_accessed_at' AND a.last_accessed_at <= now()
+                    THEN a.last_accessed_at END) AS changed_at
     FROM filtered_memories(
         %(tenant_id)s, %(user_id)s, %(statuses)s, %(only_current)s, %(types)s, %(tags)s,
         %(sources)s, %(confidences)s, %(conversation_id)s, %(created_after)s, %(created_before)s,
         %(entity_names)s, %(metadata)s, %(sealed_ids)s) AS m
     LEFT JOIN memory_access AS a ON a.tenant_id = %(tenant_id)s AND a.user_id = %(user_id)s
          AND a.memory_id = m.memory_id
+    LEFT JOIN memories AS w ON %(since)s::timestamptz IS NOT NULL
+         AND w.tenant_id = %(tenant_id)s AND w.user_id = %(user_id)s AND w.memory_id = m.memory_id
+    WHERE %(doubtful)s OR m.memory_id NOT IN (
+        SELECT memory_id FROM memories
+        WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND doubt IS NOT NULL)
+), told AS (
+    SELECT memory_id, sort_key, NULL::timestamptz AS changed_at
+    FROM listed
+    WHERE %(after_change)s::timestamptz IS NULL
+      AND (%(after_key)s::text IS NULL
+           OR (sort_key, memory_id) < (%(after_key)s, %(after_id)s::uuid))
+    UNION ALL
+    SELECT memory_id, sort_key, changed_at
+    FROM listed
+    WHERE changed_at > %(since)s::timestamptz
+      AND CASE WHEN %(after_change)s::timestamptz IS NULL
+               THEN (sort_key, memory_id) >= (%(after_key)s, %(after_id)s::uuid)
+               ELSE (changed_at, memory_id) > (%(after_change)s, %(after_id)s::uuid) END
 )
-SELECT memory_id, sort_key, (SELECT count(*) FROM listed)
-FROM listed
-WHERE %(after_key)s::text IS NULL OR (sort_key, memory_id) < (%(after_key)s, %(after_id)s::uuid)
-ORDER BY sort_key DESC, memory_id DESC
+SELECT memory_id, sort_key, (SELECT count(*) FROM listed), changed_at::text, now()::text
+FROM told
+ORDER BY changed_at NULLS FIRST,
+         CASE WHEN changed_at IS NULL THEN sort_key END DESC,
+         CASE WHEN changed_at IS NULL THEN memory_id END DESC,
+         memory_id
 LIMIT %(limit)s
 """
 
 
 _USE = [each.name for each in fields(Memory)].index("access_count")
 """The first of the two columns that tell how a memory was used."""
+_SOURCES = _USE + 3
+"""The column of its sources."""
 
 
 def by_ids(scope: Scope, memory_ids: Sequence[UUID]) -> Statement[list[Memory]]:
@@ -131,18 +173,30 @@ class UnusedMemory:
 
     Args:
         row: A row whose first columns are those of a whole one, up to the usage.
-        sources: The messages from which it came.
+        sources: The messages from which it came, with the words that were quoted of each.
         called: The names of the entities that it mentions.
+        standing: Why it is in doubt, what it may replace, and when it was confirmed.
     """
 
     __slots__ = ("_after", "_before", "_last")
 
     def __init__(
-        self, row: tuple[Any, ...], sources: Sequence[tuple[str, str]], called: list[str]
+        self,
+        row: tuple[Any, ...],
+        sources: Sequence[tuple[str, str, str | None]],
+        called: list[str],
+        standing: tuple[Any, ...],
     ) -> None:
         kept: Kept = {}
         self._before = row[:_USE]
-        self._after = (None, [SourceRef(*pair) for pair in sources], called, kept)
+        self._after = (
+            None,
+            [SourceRef(*pair[:2]) for pair in sources],
+            called,
+            kept,
+            *standing,
+            evidence_of([each for each in sources if each[2] is not None]),
+        )
         self._last: Memory | None = None
 
     def used(self, count: int, last: datetime | None) -> Memory:
@@ -161,6 +215,11 @@ def exists(scope: Scope, memory_id: UUID) -> Statement[bool]:
     return Statement(_EXISTS, scope.bind(memory_id=memory_id), lambda rows: bool(rows[0][0]))
 
 
+def standing(scope: Scope) -> Statement[Standing]:
+    """Which of the user's memories are in doubt, and which may replace others."""
+    return Statement(_STANDING, scope.parameters, standing_of)
+
+
 def top(scope: Scope, *, limit: int, fresh: int) -> Statement[list[Memory]]:
     """The top list (D1); `fresh` of its places go to the newest memories of the last week."""
     return Statement(_TOP, scope.bind(limit=limit, fresh=fresh), whole_memories)
@@ -172,12 +231,22 @@ def newest(scope: Scope, *, limit: int) -> Statement[list[Memory]]:
 
 
 class MemoryPage:
-    """A page of a list: its ids, the start of the next page, and the total number."""
+    """A page of a list: its ids, the start of the next page, and the total number.
 
-    def __init__(self, rows: Rows, limit: int) -> None:
+    Args:
+        rows: At least one more than `limit` if another page follows.
+        limit: How many the page has.
+        since: When the first page was read; empty for this one.
+    """
+
+    def __init__(self, rows: Rows, limit: int, since: str = "") -> None:
         self.ids: list[UUID] = [row[0] for row in rows[:limit]]
         last = rows[limit - 1] if len(rows) > limit else None
-        self.following: tuple[str, str] | None = (last[1], str(last[0])) if last else None
+        self.following: tuple[str, ...] | None = None
+        if last is not None:
+            # The past does not change: its pages have no more columns.
+            changed, now = last[3:5] or ("", "")
+            self.following = (last[1], str(last[0]), since or now, changed or "")
         self.total = int(rows[0][2]) if rows else 0
 
 
@@ -186,20 +255,49 @@ def page(
     filters: Filters,
     *,
     order_by: str,
-    after: tuple[str, str] | None,
+    after: tuple[str, ...] | None,
     limit: int,
 ) -> Statement[MemoryPage]:
-    """A page of memories that pass `filters`; `by_ids` reads them whole."""
+    """A page of memories that pass `filters`; `by_ids` reads them whole.
+
+    `after` is `MemoryPage.following` of the page before.
+    """
+    key, memory_id, since, change = (*(after or ()), *[""] * 4)[:4]
     parameters = scope.bind(
         **filters.parameters(),
         order_by=order_by,
-        after_key=after[0] if after else None,
-        after_id=after[1] if after else None,
+        after_key=key if after else None,
+        after_id=memory_id or None,
+        after_change=change or None,
+        # When a memory was made does not change.
+        since=since if since and order_by != "created_at" else None,
         limit=limit + 1,
     )
-    return Statement(_PAGE, parameters, lambda rows: MemoryPage(rows, limit), planned_anew=True)
+    return Statement(
+        _PAGE, parameters, lambda rows: MemoryPage(rows, limit, since), planned_anew=True
+    )
 
 
 def whole_memories(rows: Rows) -> list[Memory]:
     """Converts rows of whole memories, whose columns are the fields of `Memory` in order."""
-    return [Memory(*(*row[:-2], [SourceRef(*pair) for pair in row[-2]], row[-1])) for row in rows]
+    return [
+        Memory(
+            *(
+                *row[:_SOURCES],
+                [SourceRef(*pair) for pair in row[_SOURCES]],
+                row[_SOURCES + 1],
+                None,
+                *row[_SOURCES + 2 : -1],
+                evidence_of(row[-1]),
+            )
+        )
+        for row in rows
+    ]
+
+
+def evidence_of(quoted: Sequence[Sequence[Any]]) -> list[tuple[SourceRef, str]]:
+    """The words that were quoted of messages, from rows of conversation, message and words."""
+    return [
+        (SourceRef(conversation_id, message_id), quote)
+        for conversation_id, message_id, quote in quoted
+    ]

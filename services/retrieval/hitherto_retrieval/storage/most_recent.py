@@ -5,7 +5,11 @@ For memories, `Sought.newest` does this.
 
 from __future__ import annotations
 
-from hitherto_retrieval.storage import chunk_candidates, message_candidates
+from hitherto_retrieval.storage import (
+    chunk_candidates,
+    message_candidates,
+    summary_candidates,
+)
 from hitherto_retrieval.storage.candidate import Candidate
 from hitherto_retrieval.storage.passage_filters import PassageFilters
 from hitherto_retrieval.storage.passage_search import PassageQuery
@@ -53,6 +57,24 @@ ORDER BY m.said_at DESC, m.conversation_id DESC, m.message_no DESC
 """
 
 
+_SUMMARIES = """
+WITH pool AS (
+    SELECT s.conversation_id
+    FROM filtered_summaries(
+        %(tenant_id)s, %(user_id)s, %(conversation_id)s, %(created_after)s, %(created_before)s,
+        %(stored_by)s, %(entity_names)s, %(metadata)s) AS s
+    ORDER BY s.happened_at DESC, s.conversation_id DESC
+    LIMIT %(limit)s
+)
+SELECT s.*
+FROM pool AS p
+JOIN compared_summaries(
+    %(tenant_id)s, %(user_id)s, %(model)s, %(vector)s::halfvec, %(with_words)s) AS s
+    ON s.conversation_id = p.conversation_id
+ORDER BY s.happened_at DESC, s.conversation_id DESC
+"""
+
+
 def documents(
     query: PassageQuery, filters: PassageFilters, *, per_source: int
 ) -> Statement[list[Candidate]]:
@@ -77,5 +99,17 @@ def messages(
         _MESSAGES,
         {**query.parameters(), **filters.parameters(), "limit": limit},
         lambda rows: message_candidates.candidates(rows, query.bm25, most_recent=True),
+        planned_anew=True,
+    )
+
+
+def summaries(
+    query: PassageQuery, filters: PassageFilters, *, limit: int
+) -> Statement[list[Candidate]]:
+    """The summaries of the latest conversations, newest first."""
+    return Statement(
+        _SUMMARIES,
+        {**query.parameters(), **filters.parameters(), "limit": limit},
+        lambda rows: summary_candidates.candidates(rows, query.bm25, most_recent=True),
         planned_anew=True,
     )

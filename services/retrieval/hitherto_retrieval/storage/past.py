@@ -53,19 +53,22 @@ SELECT w.memory_id, %(user_id)s::text, t.type, t.content, w.importance, t.confid
        CASE WHEN t.sealed IS NOT NULL
             THEN sealed_of_memory(m.tenant_id, m.user_id, m.memory_id, w.version, t.text_version,
                                   t.sealed) END,
-       h.sources, h.entity_names
+       h.sources, h.entity_names,
+       CASE WHEN %(as_of)s::timestamptz < (t.doubt ->> 'since')::timestamptz THEN NULL
+            ELSE t.doubt END,
+       t.may_replace, h.last_confirmed_at, h.evidence
 FROM wanted AS w
 JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
      AND m.memory_id = w.memory_id
 CROSS JOIN LATERAL (
     SELECT m.type, m.content, m.detail, m.confidence, m.origin, m.tags, m.keywords, m.context,
            m.metadata, m.sensitive, m.valid_from, m.valid_to, m.superseded_by, m.supersedes,
-           m.job_id, m.updated_at AS known_from, m.sealed, m.text_version
+           m.job_id, m.updated_at AS known_from, m.sealed, m.text_version, m.doubt, m.may_replace
     WHERE m.version = w.version
     UNION ALL
     SELECT v.type, v.content, v.detail, v.confidence, v.origin, v.tags, v.keywords, v.context,
            v.metadata, v.sensitive, v.valid_from, v.valid_to, v.superseded_by, v.supersedes,
-           v.job_id, v.known_from, v.sealed, 0
+           v.job_id, v.known_from, v.sealed, 0, v.doubt, v.may_replace
     FROM memory_versions AS v
     WHERE v.tenant_id = m.tenant_id AND v.user_id = m.user_id AND v.memory_id = m.memory_id
       AND v.version = w.version
@@ -87,6 +90,9 @@ WITH listed AS MATERIALIZED (
         %(entity_names)s, %(metadata)s, %(sealed_ids)s, %(known_at)s, %(as_of)s) AS m
     LEFT JOIN memory_access AS a ON a.tenant_id = %(tenant_id)s AND a.user_id = %(user_id)s
          AND a.memory_id = m.memory_id
+    WHERE %(doubtful)s OR m.memory_id NOT IN (
+        SELECT memory_id FROM memories
+        WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND doubt IS NOT NULL)
 )
 SELECT memory_id, sort_key, (SELECT count(*) FROM listed)
 FROM listed

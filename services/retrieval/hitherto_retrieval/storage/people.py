@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -60,7 +60,7 @@ LEFT JOIN postings AS p ON p.tenant_id = %(tenant_id)s AND p.user_id = %(user_id
 
 _PROFILE = """
 SELECT department, summary, current_projects, preferences, frequent_intents, access_level, facts,
-       metadata, version, last_extracted_at, updated_at, sealed
+       metadata, version, last_extracted_at, updated_at, sealed, sources
 FROM profiles
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
@@ -115,7 +115,7 @@ WITH listed AS MATERIALIZED (
 SELECT (SELECT count(*) FROM listed),
        p.user_id, p.department, p.summary, p.current_projects, p.preferences, p.frequent_intents,
        p.access_level, p.facts, p.metadata, p.version, p.last_extracted_at, p.updated_at,
-       p.sealed
+       p.sealed, p.sources
 FROM (SELECT) AS always
 LEFT JOIN placed ON true
 LEFT JOIN profiles AS p ON p.tenant_id = %(tenant_id)s AND p.user_id = placed.user_id
@@ -186,7 +186,7 @@ def preferences(scope: Scope) -> Statement[list[Preference]]:
 def profile(scope: Scope) -> Statement[Profile | None]:
     """The user's profile, or None."""
     return Statement(
-        _PROFILE, scope.parameters, lambda rows: Profile(scope.user_id, *rows[0]) if rows else None
+        _PROFILE, scope.parameters, lambda rows: _profile(scope.user_id, *rows[0]) if rows else None
     )
 
 
@@ -208,7 +208,7 @@ def profile_page(
     """
 
     def read(rows: Rows) -> tuple[list[Profile], str | None, int]:
-        found = [Profile(*row[1:]) for row in rows if row[1] is not None]
+        found = [_profile(*row[1:]) for row in rows if row[1] is not None]
         following = found[limit - 1].user_id if len(found) > limit else None
         return found[:limit], following, rows[0][0]
 
@@ -250,6 +250,10 @@ def known_entities(
         _entities,
         planned_anew=known_at is not None,
     )
+
+
+def _profile(*row: Any) -> Profile:
+    return replace(Profile(*row[:-1]), sources=row[-1])
 
 
 def _lookup(rows: Rows) -> Lookup:

@@ -38,6 +38,9 @@ FROM filtered_memories(
     %(sources)s, %(confidences)s, %(conversation_id)s, %(created_after)s, %(created_before)s,
     %(entity_names)s, %(metadata)s, %(sealed_ids)s) AS m
 WHERE m.sealed IS NOT NULL
+  AND (%(doubtful)s OR m.memory_id NOT IN (
+      SELECT memory_id FROM memories
+      WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND doubt IS NOT NULL))
 ORDER BY m.created_at DESC, m.memory_id DESC
 LIMIT %(limit)s
 """
@@ -53,6 +56,9 @@ FROM filtered_memories_at(
     %(sources)s, %(confidences)s, %(conversation_id)s, %(created_after)s, %(created_before)s,
     %(entity_names)s, %(metadata)s, %(sealed_ids)s, %(known_at)s, %(as_of)s) AS m
 WHERE m.sealed IS NOT NULL
+  AND (%(doubtful)s OR m.memory_id NOT IN (
+      SELECT memory_id FROM memories
+      WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND doubt IS NOT NULL))
 ORDER BY m.created_at DESC, m.memory_id DESC
 LIMIT %(limit)s
 """

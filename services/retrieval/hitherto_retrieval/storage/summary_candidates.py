@@ -67,7 +67,8 @@ JOIN compared_summaries(
 """
 
 
-def _candidates(rows: Rows, bm25: Scores) -> list[Candidate]:
+def candidates(rows: Rows, bm25: Scores, *, most_recent: bool = False) -> list[Candidate]:
+    """Converts rows with the columns of `_ALL`."""
     return [
         Candidate(
             kind="summary",
@@ -78,6 +79,7 @@ def _candidates(rows: Rows, bm25: Scores) -> list[Candidate]:
             bm25=score,
             cosine=cosine,
             words=words,
+            most_recent=most_recent,
         )
         for score, (_, conversation_id, happened_at, created_at, cosine, words) in zip(
             bm25.of_each([row[0] for row in rows]), rows, strict=True
@@ -85,4 +87,4 @@ def _candidates(rows: Rows, bm25: Scores) -> list[Candidate]:
     ]
 
 
-find = PassageSearch(_ALL, _FILTERED, lambda filters: filters.all_that_was_said, _candidates).find
+find = PassageSearch(_ALL, _FILTERED, lambda filters: filters.all_that_was_said, candidates).find

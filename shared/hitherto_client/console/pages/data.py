@@ -132,11 +132,13 @@ async def _save_settings(visit: Visit) -> Response:
     if not changes:
         return visit.go("/settings", "Nothing was changed.")
     await visit.client.update_user_settings(visit.user, **changes)
+    visit.session.zones.pop(visit.user, None)
     return visit.go("/settings", "Saved.")
 
 
 async def _reset(visit: Visit) -> Response:
     await visit.client.update_user_settings(visit.user, clear=(*_SWITCHES, *_DAYS, "time_zone"))
+    visit.session.zones.pop(visit.user, None)
     return visit.go("/settings", "The values of the installation apply again.")
 
 

@@ -129,8 +129,8 @@ async def _told(visit: Visit) -> Response:
         conversation=given.text("conversation"),
         template=template,
         max_tokens=max_tokens,
-        as_of=given.day("as_of"),
-        known_at=given.day("known_at"),
+        as_of=given.day_at_its_end("as_of"),
+        known_at=given.day_at_its_end("known_at"),
         # Looking at what would be told must not change it.
         count_access=False,
     )

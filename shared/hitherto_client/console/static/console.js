@@ -1,26 +1,26 @@
 // What pages do better with a script, and do without one too.
 "use strict";
 
-const DAY = { day: "numeric", month: "short", year: "numeric" };
-const MINUTE = { ...DAY, hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZoneName: "short" };
+const MINUTE = {
+  ...{ day: "numeric", month: "short", year: "numeric" },
+  ...{ hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZoneName: "short" },
+};
 
-function shown(moment, format) {
+function shown(moment) {
   const parts = {};
-  for (const { type, value } of new Intl.DateTimeFormat("en-US", format).formatToParts(moment)) {
+  for (const { type, value } of new Intl.DateTimeFormat("en-US", MINUTE).formatToParts(moment)) {
     parts[type] = value;
   }
   const day = `${parts.day} ${parts.month} ${parts.year}`;
-  return parts.hour ? `${day}, ${parts.hour}:${parts.minute} ${parts.timeZoneName}` : day;
+  return `${day}, ${parts.hour}:${parts.minute} ${parts.timeZoneName}`;
 }
 
-// Times in the zone of whoever looks; their titles keep UTC.
+// Times in the zone of whoever looks; their titles keep UTC. Days are those of the person whose data it is.
 function localise(root) {
   for (const time of root.querySelectorAll("time[datetime]")) {
     const moment = new Date(time.dateTime);
-    const isDay = time.dataset.shows === "day";
-    // A day that was given without a time is that day everywhere.
-    if (!time.dateTime || Number.isNaN(moment.getTime()) || (isDay && time.dateTime.includes("T00:00:00"))) continue;
-    time.textContent = shown(moment, isDay ? DAY : MINUTE);
+    if (!time.dateTime || Number.isNaN(moment.getTime()) || time.dataset.shows === "day") continue;
+    time.textContent = shown(moment);
   }
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -29,6 +30,7 @@ from hitherto_extraction.provider.protocol import (
 )
 
 MODEL = "offline-rules-2"
+_LONGEST_QUOTE = 200
 LIMITS = (
     "The offline extractor reads first-person statements in English and in Vietnamese written with "
     "its accents, by fixed patterns; it understands nothing else, misses whatever is said in "
@@ -75,9 +77,9 @@ def extract(batch: Batch) -> dict[str, Any]:
     names = _names(batch)
     known = [recognise(memory, names) for memory in batch.memories]
     outcome = settle([turn.reading for turn in talk.turns], known)
-    answer = _memories(outcome)
-    if profile := _profile(outcome.statements, batch.profile):
-        answer["profile"] = profile
+    cited = _Citing({message.local_id: message.content for message in batch.messages})
+    answer = _memories(outcome, cited)
+    answer["profile_changes"] = _profile(outcome.statements, batch.profile, cited)
     if batch.messages:
         answer["conversation_summary"] = summarise(talk, outcome.statements, batch.summary)
     return answer
@@ -115,7 +117,19 @@ def _names(batch: Batch) -> list[str]:
     return sorted(names - {""})
 
 
-def _memories(outcome: Weighing) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class _Citing:
+    """Cites messages: their ids, and the beginning of the first one."""
+
+    contents: Mapping[str, str]
+
+    def of(self, message_ids: Sequence[str]) -> dict[str, Any]:
+        """The evidence of a change."""
+        quote = self.contents.get(message_ids[0], "")[:_LONGEST_QUOTE] if message_ids else ""
+        return {"source_message_ids": list(message_ids), "quote": quote}
+
+
+def _memories(outcome: Weighing, cited: _Citing) -> dict[str, Any]:
     index = {id(statement): number for number, statement in enumerate(outcome.statements)}
 
     def by(statement: UserStatement | None) -> int | None:
@@ -124,15 +138,15 @@ def _memories(outcome: Weighing) -> dict[str, Any]:
     return {
         "new_memories": [_memory(statement) for statement in outcome.statements],
         "updated_memories": [
-            {"id": memory.local_id, "content": memory.content, "source_message_ids": messages}
+            {"id": memory.local_id, "content": memory.content, **cited.of(messages)}
             for memory, messages in outcome.confirmed
         ],
         "contradicted_memories": [
-            {"id": name, "by": by(statement), "reason": reason, "source_message_ids": messages}
+            {"id": name, "by": by(statement), "reason": reason, **cited.of(messages)}
             for name, statement, reason, messages in outcome.contradicted
         ],
         "achieved_goals": [
-            {"id": name, "by": by(statement), "source_message_ids": statement.message_ids}
+            {"id": name, "by": by(statement), **cited.of(statement.message_ids)}
             for name, statement in outcome.achieved
         ],
     }
@@ -155,27 +169,22 @@ def _memory(statement: UserStatement) -> dict[str, Any]:
     return memory
 
 
-def _profile(statements: Sequence[UserStatement], known: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge the profile fields of all statements; a later value of a field wins."""
-    profile: dict[str, Any] = {}
-    sources: dict[str, None] = {}
+def _profile(
+    statements: Sequence[UserStatement], known: Mapping[str, Any], cited: _Citing
+) -> list[dict[str, Any]]:
+    """The profile values of all statements; a later value of a field wins."""
+    found: dict[tuple[str, Any], dict[str, Any]] = {}
     said = {path for statement in statements for path, _ in statement.profile}
     for statement in statements:
         for path, value in statement.profile:
             if path.endswith("?") and (path[:-1] in said or value_at(known, path[:-1])):
                 continue
-            *parents, last = path.rstrip("[]?").split(".")
-            place = profile
-            for parent in parents:
-                place = place.setdefault(parent, {})
-            if not path.endswith("[]"):
-                place[last] = value
-            elif value not in place.setdefault(last, []):
-                place[last].append(value)
-            sources.update(dict.fromkeys(statement.message_ids))
-    if profile:
-        profile["source_message_ids"] = list(sources)
-    return profile
+            is_list = path.endswith("[]")
+            name = path.rstrip("[]?")
+            given = [value] if is_list else value
+            evidence = cited.of(statement.message_ids)
+            found[name, value if is_list else None] = {"path": name, "value": given, **evidence}
+    return list(found.values())
 
 
 def value_at(profile: Mapping[str, Any], path: str) -> Any:

@@ -155,6 +155,14 @@ class Passages:
             return summary_candidates.find(query, filters)
         return Answered(self._held.summaries.find(query, filters))
 
+    def latest_summaries(
+        self, query: PassageQuery, filters: PassageFilters, *, limit: int
+    ) -> FoundCandidates:
+        """Summaries of the latest conversations."""
+        if self._held is None or not can_filter(filters):
+            return most_recent.summaries(query, filters, limit=limit)
+        return Answered(self._held.summaries.most_recent(query, filters, limit=limit))
+
     def _held_messages(self, filters: PassageFilters | None = None) -> HeldMessages | None:
         """The messages of the snapshot, if it has some and the fields that the filters use."""
         if self._held is None or not (filters is None or can_filter(filters)):

@@ -116,6 +116,9 @@ class SummaryCorpus:
             self._source.summaries(query, filters)
             for filters in _also_of_the_time(self._filters, looking)
         ]
+        if looking.newest:
+            latest = self._source.latest_summaries(query, self._filters, limit=looking.newest)
+            self._found.append(latest)
         return _to_ask(self._found)
 
     def second(self) -> Sequence[Statement[Any]]:

@@ -7,7 +7,8 @@
 those of a memory learnt from it (`facts` is the difference). `source` is the cosine with the words
 a memory came from, and `date` is 1 inside the time window the question names, decaying outside.
 `entity`, `speaker` and `source_priority` are 1 if the question names an entity that the item
-mentions, its speaker, or its kind of content.
+mentions, its speaker, or its kind of content. What an assistant without a name said counts 0.7 of
+all this, unless the question asks for it: it is rarely evidence about the user.
 
 If the question asks for the most recent, `date` is 1 for the newest item, falls to a half over all
 items of the temporal leg, source by source, and is below 0.4 for others. If the question has no
@@ -152,6 +153,7 @@ def _all_parts(
     dated = intent.window is not None or bool(recent)
     called: dict[str, bool] = {"": False}
     found: list[tuple[float, ...]] = []
+    said: tuple[float, ...]
     for candidate in candidates:
         # Written out, because this runs for every candidate of every search.
         cosine, bm25 = candidate.cosine, candidate.bm25
@@ -171,18 +173,19 @@ def _all_parts(
         named = called.get(name)
         if named is None:
             named = called[name] = _is_named(name, intent.names)
-        found.append(
-            (
-                semantic * cosine,
-                learnt,
-                source * of_source,
-                keyword * words,
-                date * _timeliness(candidate, intent, recent) if dated else 0.0,
-                entity if candidate.entities else 0.0,
-                speaker if named else 0.0,
-                priority if candidate.source_type in sources else 0.0,
-            )
+        said = (
+            semantic * cosine,
+            learnt,
+            source * of_source,
+            keyword * words,
+            date * _timeliness(candidate, intent, recent) if dated else 0.0,
+            entity if candidate.entities else 0.0,
+            speaker if named else 0.0,
+            priority if candidate.source_type in sources else 0.0,
         )
+        if candidate.role == "assistant" and (trust := intent.trust_in(candidate)) < 1.0:
+            said = tuple([trust * part for part in said])
+        found.append(said)
     return found
 
 

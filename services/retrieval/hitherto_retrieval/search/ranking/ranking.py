@@ -10,8 +10,8 @@ from typing import Protocol
 from hitherto_retrieval.search.dates.window import Window
 from hitherto_retrieval.storage.candidate import Candidate
 
-LEARNT = "facts"
-"""The component that memories learnt from a message add to its score."""
+ASSISTANT = 0.7
+"""What an assistant said counts less than what people said, unless the question asks for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,8 @@ class QueryIntent:
         source_types: Sources of the kind of content that it names (`gmail` for "email"), else
             empty.
         by_spelling: Cosines compare spelling rather than meaning.
+        assistant: It asks what the assistant said.
+        broad: It asks for many things, such as a list or a summary.
     """
 
     now: datetime
@@ -40,6 +42,13 @@ class QueryIntent:
     topic: bool = True
     source_types: frozenset[str] = frozenset()
     by_spelling: bool = False
+    assistant: bool = False
+    broad: bool = False
+
+    def trust_in(self, candidate: Candidate) -> float:
+        """The factor for who says it: named assistants are people, such as in a group."""
+        told = candidate.role == "assistant" and not candidate.speaker
+        return ASSISTANT if told and not self.assistant else 1.0
 
 
 # Not frozen, for the same reason as candidates.
@@ -67,11 +76,6 @@ class RankedCandidate:
     def breakdown(self) -> dict[str, float]:
         """What each component adds to the score, by name."""
         return {name: part / self.scale for name, part in zip(self.names, self.parts, strict=True)}
-
-    @property
-    def lifted_by_facts(self) -> bool:
-        """Whether memories learnt from a message raised its score."""
-        return LEARNT in self.names and self.parts[self.names.index(LEARNT)] > 0
 
 
 class Ranking(Protocol):

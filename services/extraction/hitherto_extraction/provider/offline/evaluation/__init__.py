@@ -15,7 +15,7 @@ from datetime import datetime
 from importlib.resources import files
 from typing import Any
 
-from hitherto_extraction.provider.offline.extractor import extract, value_at
+from hitherto_extraction.provider.offline.extractor import extract
 from hitherto_extraction.provider.protocol import Batch, PromptMessage
 from hitherto_shared.text.normalise import normalized
 
@@ -94,8 +94,8 @@ def score(data: Mapping[str, Any]) -> EvaluationCounts:
         result.wrong += [
             f"{item['text']} -> {memory['content']}" for memory in answer["new_memories"]
         ]
-        if answer.get("profile"):
-            result.profile_from_negative.append(f"{item['text']} -> {answer['profile']}")
+        if profile := _profile(answer):
+            result.profile_from_negative.append(f"{item['text']} -> {profile}")
     return result
 
 
@@ -108,12 +108,10 @@ def _score_positive(
     item: Mapping[str, Any], answer: Mapping[str, Any], result: EvaluationCounts
 ) -> None:
     memories = list(answer["new_memories"])
-    profile = answer.get("profile", {})
+    profile = _profile(answer)
     wanted = [{"type": item["type"], "contains": item["contains"]}, *item.get("also", [])]
     expected_fields = item.get("profile", {})
-    fields_fit = all(
-        _fits(value_at(profile, path), value) for path, value in expected_fields.items()
-    )
+    fields_fit = all(_fits(profile.get(path), value) for path, value in expected_fields.items())
     for number, expectation in enumerate(wanted):
         hit = next((memory for memory in memories if _meets(memory, expectation)), None)
         if hit is not None:
@@ -123,12 +121,20 @@ def _score_positive(
         else:
             result.right += 1
     result.wrong += [f"{item['text']} -> {memory['content']}" for memory in memories]
-    personal = profile.get("facts", {}).get("personal", {})
     result.wrong += [
-        f"{item['text']} -> profile {key}={value}"
-        for key, value in personal.items()
-        if not _fits(value, expected_fields.get(f"facts.personal.{key}", ""))
+        f"{item['text']} -> {path}={value}"
+        for path, value in profile.items()
+        if path.startswith("facts.personal.") and not _fits(value, expected_fields.get(path, ""))
     ]
+
+
+def _profile(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of an answer's profile by path; those of a list together."""
+    found: dict[str, Any] = {}
+    for change in answer["profile_changes"]:
+        path, value = change["path"], change["value"]
+        found[path] = [*found.get(path, []), *value] if isinstance(value, list) else value
+    return found
 
 
 def _meets(memory: Mapping[str, Any], expectation: Mapping[str, Any]) -> bool:

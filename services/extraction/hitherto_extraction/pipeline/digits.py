@@ -1,0 +1,77 @@
+"""Checks that a new wording holds no number that nobody said.
+
+Each run of digits of the wording must stand in what it came from. A model also computes: days from
+"next Friday", and hours of a clock with 24 from one with 12. These are recognised by arithmetic, so
+that no language needs a list of words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from datetime import date, timedelta
+
+from hitherto_shared.text.normalise import normalized
+
+_RUN = re.compile(r"\d+")
+_GROUPED = re.compile(r"\d{1,3}(?:[.,'’\u00a0\u202f ]\d{3})+(?!\d)")
+_DATE = re.compile(r"(?<![\d-])(\d{4})-(\d{2})(?:-(\d{2}))?(?![\d-])")
+_YEAR = re.compile(r"(?<!\d)(?:19|20)\d{2}(?!\d)")
+_COMPUTED = timedelta(days=400)
+"""How far from its message a day may lie that a message means without naming it."""
+
+
+def strange(wording: str, sources: Iterable[str], days: Sequence[date]) -> list[str]:
+    """The runs of digits in a wording that neither its sources nor a date explain.
+
+    Args:
+        wording: The new text.
+        sources: The texts it may have its numbers from: the old wording and the cited messages.
+        days: The days on which the cited messages were said.
+    """
+    text = _ascii(wording)
+    known: set[str] = set()
+    for source in sources:
+        said = _ascii(source)
+        known.update(map(_plain, _RUN.findall(said)))
+        known.update(_plain(re.sub(r"\D", "", each)) for each in _GROUPED.findall(said))
+    text = _GROUPED.sub(lambda found: "" if _is_known(found[0], known) else found[0], text)
+    text = _DATE.sub(lambda found: "" if _is_near(found, days) else found[0], text)
+    if days:
+        text = _YEAR.sub("", text)
+    return [run for run in _RUN.findall(text) if not _stands(_plain(run), known)]
+
+
+def _stands(run: str, known: set[str]) -> bool:
+    if run in known or run == "0":
+        return True
+    # 14:00 for "2 pm".
+    return len(run) == 2 and 13 <= int(run) <= 23 and str(int(run) - 12) in known
+
+
+def _is_known(grouped: str, known: set[str]) -> bool:
+    return _plain(re.sub(r"\D", "", grouped)) in known
+
+
+def _is_near(found: re.Match[str], days: Sequence[date]) -> bool:
+    """Whether a day or month lies near one of the messages."""
+    year, month, day = int(found[1]), int(found[2]), int(found[3] or 1)
+    try:
+        meant = date(year, month, day)
+    except ValueError:
+        return False
+    return any(abs(meant - said) <= _COMPUTED for said in days)
+
+
+def _plain(run: str) -> str:
+    return run.lstrip("0") or "0"
+
+
+def _ascii(text: str) -> str:
+    """The text with the digits of every script as ASCII digits."""
+    if text.isascii():
+        return text
+    return "".join(
+        str(int(ch)) if ch.isdecimal() and not ch.isascii() else ch
+        for ch in normalized("NFKC", text)
+    )

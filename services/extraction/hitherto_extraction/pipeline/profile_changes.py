@@ -1,0 +1,325 @@
+"""Decides what a reply changes in the profile, and which values no longer rest on anything.
+
+Every value keeps the message and the day it comes from, and the memories that were learnt from the
+same words and hold it. A later statement replaces a value; one that has ended is taken out; and a
+value goes with the last of its memories. The evidence is that of every change: a genuine quote from
+a user's message, and no number that nobody said. A summary is the model's own words, and needs the
+quote alone.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from hitherto_extraction.pipeline import trust
+from hitherto_extraction.pipeline.answer import ProfileItem
+from hitherto_extraction.pipeline.dedupe import same_words
+from hitherto_extraction.pipeline.digits import strange
+from hitherto_extraction.pipeline.evidence import Evidence, Witnesses
+from hitherto_extraction.pipeline.free_json import ABSENT, Path, put_at, value_at
+from hitherto_extraction.pipeline.operations import Plan, Refused
+from hitherto_extraction.pipeline.profile import (
+    FIELDS,
+    LISTS,
+    OTHER_NAMES,
+    is_later_known,
+    merge_profile,
+    said_path,
+    with_values,
+)
+from hitherto_extraction.pipeline.quotes import contains
+from hitherto_shared.identifiers import parse_uuid
+from hitherto_shared.models import Profile
+
+_ITEM = "#"
+"""Stands between the path of a list and one of its items, in the path of a source."""
+
+Supports = Callable[[UUID], str | None]
+"""What a memory says now; None if it is not current. Raises KeyError for one that is unaffected."""
+Successors = Callable[[UUID], UUID | None]
+"""The memory that replaced one, if there is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ValueChange:
+    """A value that somebody said, or that ended, at an event time."""
+
+    path: Path
+    value: Any
+    ended: bool
+    said_at: datetime
+    source: Mapping[str, Any] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        """The change as a statement stores it."""
+        return {
+            "path": list(self.path),
+            "value": self.value,
+            "ended": self.ended,
+            "said_at": self.said_at.isoformat(),
+            "source": dict(self.source),
+        }
+
+    @classmethod
+    def of(cls, said: Mapping[str, Any]) -> ValueChange:
+        """The change that a statement stores."""
+        at = datetime.fromisoformat(said["said_at"])
+        return cls(tuple(said["path"]), said["value"], said["ended"], at, said["source"])
+
+
+@dataclass(slots=True)
+class ProfileState:
+    """A profile being changed, and when each of its values was said.
+
+    `changed` holds the paths of the values that differ from the beginning, and `dropped` the number
+    of values that do not fit.
+    """
+
+    profile: Profile
+    said_at: dict[str, str]
+    changed: dict[str, None] = field(default_factory=dict)
+    dropped: int = 0
+
+    def apply(self, change: ValueChange) -> None:
+        """Apply a change, unless something later is known about its value."""
+        path = (OTHER_NAMES[change.path],) if change.path in OTHER_NAMES else change.path
+        if change.ended:
+            self._end(path, change.value, change.said_at)
+            return
+        patch: dict[str, Any] = {}
+        put_at(patch, path, change.value)
+        merged = merge_profile(self.profile, self.said_at, patch, change.said_at)
+        self.profile = replace(merged.profile, version=self.profile.version)
+        self.said_at = merged.said_at
+        self.dropped += merged.dropped
+        self.changed |= dict.fromkeys(merged.changed)
+        now = self.value_at(path)
+        if isinstance(now, list | tuple):
+            given = change.value if isinstance(change.value, list) else [change.value]
+            self._place({_item_path(path, each): change.source for each in given if each in now})
+        elif now == change.value:
+            self._place({said_path(*path): change.source})
+
+    def value_at(self, path: Path) -> Any:
+        """The value at a path; `ABSENT` without one."""
+        return value_at({name: getattr(self.profile, name) for name in FIELDS}, path)
+
+    def remove(self, path: Path, item: Any = None) -> None:
+        """Take a value out, or an item out of a list."""
+        held = self.value_at(path)
+        if held is ABSENT or held in ("", [], ()):
+            return
+        left: Any = ABSENT
+        if item is not None and isinstance(held, list | tuple):
+            left = [each for each in held if not _same(each, item)] or ABSENT
+            if left is not ABSENT and len(left) == len(held):
+                return
+        values = {name: _copied(getattr(self.profile, name)) for name in FIELDS}
+        if len(path) == 1:
+            values[path[0]] = [] if path[0] in LISTS else ""
+            if left is not ABSENT:
+                values[path[0]] = left
+        else:
+            put_at(values, path, left, prune=True)
+        self.profile = with_values(self.profile, values, changed=False)
+        name = said_path(*path)
+        self.changed[name] = None
+        gone = [
+            each
+            for each in self.profile.sources
+            if each == name or each.startswith((f"{name}.", f"{name}{_ITEM}"))
+        ]
+        if item is not None and left is not ABSENT:
+            gone = [each for each in gone if _same(each.partition(_ITEM)[2], item)]
+        kept = {key: value for key, value in self.profile.sources.items() if key not in gone}
+        self.profile = replace(self.profile, sources=kept)
+
+    def drop_unsupported(self, says: Supports, successor: Successors = lambda _: None) -> None:
+        """Take out the values whose memories have all ended.
+
+        What replaced such a memory takes its place if it holds the value too. A memory in new words
+        still bears the value, unless they lack a number of it ("20 mg" after "10 mg").
+        """
+        for key, source in list(self.profile.sources.items()):
+            memory_ids = [
+                each for name in source.get("memory_ids", ()) if (each := parse_uuid(name))
+            ]
+            if not memory_ids:
+                continue
+            item = key.partition(_ITEM)[2]
+            value = item or self.value_at(tuple(source["path"]))
+            left = [each for each in memory_ids if _bears(says, each, value)]
+            if not left:
+                heirs = [heir for each in memory_ids if (heir := successor(each)) is not None]
+                left = [each for each in heirs if _holds(says, each, value)]
+                if not left:
+                    self.remove(tuple(source["path"]), item or None)
+                    continue
+                named = {**source, "memory_ids": [str(each) for each in left]}
+                sources = {**self.profile.sources, key: named}
+                self.profile = replace(self.profile, sources=sources)
+
+    def _end(self, path: Path, value: Any, said_at: datetime) -> None:
+        if is_later_known(self.said_at, path, said_at):
+            return
+        held = self.value_at(path)
+        if isinstance(held, list | tuple) and value not in (None, "", []):
+            for each in value if isinstance(value, list) else [value]:
+                self.remove(path, each)
+            return
+        before = len(self.changed)
+        self.remove(path)
+        if len(self.changed) > before:
+            self.said_at[said_path(*path)] = said_at.isoformat()
+
+    def _place(self, sources: Mapping[str, Mapping[str, Any]]) -> None:
+        given = {key: dict(source) for key, source in sources.items() if source}
+        self.profile = replace(self.profile, sources={**self.profile.sources, **given})
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileLearning:
+    """What a reply teaches about the profile.
+
+    `said` are its changes with their evidence, whether or not they change anything now.
+    """
+
+    state: ProfileState
+    said: Sequence[tuple[ValueChange, Evidence]]
+    refused: Sequence[Refused]
+
+
+def learn(
+    profile: Profile,
+    said_at: Mapping[str, str],
+    items: Sequence[ProfileItem],
+    witnesses: Witnesses,
+    plan: Plan,
+) -> ProfileLearning:
+    """The profile after a reply, with the values that its changes of memories leave unsupported."""
+    state = ProfileState(profile, dict(said_at))
+    # What falls first: a value that the reply gives anew rests on its new words.
+    state.drop_unsupported(plan.says, plan.successor_of)
+    stating = _Stating(plan)
+    said: list[tuple[ValueChange, Evidence]] = []
+    refused: list[Refused] = []
+    for item in items:
+        evidence = _evidence(state, item, witnesses)
+        if isinstance(evidence, str):
+            refused.append(Refused.of(item.cited.item, evidence))
+            continue
+        source = _source(item, evidence, stating)
+        change = ValueChange(item.path, item.value, item.ended, evidence.said_at, source)
+        said.append((change, evidence))
+    for change, _ in sorted(said, key=lambda pair: pair[0].said_at):
+        state.apply(change)
+    return ProfileLearning(state, said, refused)
+
+
+def _evidence(state: ProfileState, item: ProfileItem, witnesses: Witnesses) -> Evidence | str:
+    """The evidence for a value, or why there is none."""
+    found: Evidence | str
+    held = state.value_at(item.path)
+    if item.in_own_words:
+        each = [witnesses.for_own_words(item.cited, text) for text in _texts(item.value)]
+        found = next(
+            (one for one in each if isinstance(one, str)), each[0] if each else "refused_form"
+        )
+    else:
+        found = witnesses.for_change(item.cited)
+    if isinstance(found, str):
+        return found
+    if not found.trusted:
+        return "refused_by_trust"
+    if any(trust.is_suspect([text], trusted=True) for text in _texts([*item.path, item.value])):
+        return "refused_instruction"
+    if not item.ended and item.path[0] != "summary":
+        known = [*_texts(held), *found.words]
+        if any(strange(text, known, found.days) for text in _texts(item.value)):
+            return "refused_digits"
+    return found
+
+
+def _source(item: ProfileItem, evidence: Evidence, stating: _Stating) -> dict[str, Any]:
+    """Where a value comes from, as the profile stores it."""
+    quoted = evidence.quoted
+    assert quoted is not None
+    texts = list(_texts(item.value))
+    path = (OTHER_NAMES[item.path],) if item.path in OTHER_NAMES else item.path
+    rests = stating.memories_of(quoted, texts) if item.path[0] != "summary" else []
+    return {
+        "path": list(path),
+        "conversation_id": quoted.conversation_id,
+        "message_id": quoted.message_id,
+        "said_at": evidence.said_at.isoformat(),
+        "memory_ids": [str(each) for each in rests],
+        "quote": evidence.quote,
+    }
+
+
+class _Stating:
+    """The memories that the messages of a reply state."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._says = plan.says
+        self._by_source = defaultdict[Any, dict[UUID, None]](dict)
+        for memory_id, source in plan.sources:
+            self._by_source[source][memory_id] = None
+
+    def memories_of(self, source: Any, values: Iterable[str]) -> list[UUID]:
+        """Those of a message that hold one of the values."""
+        wanted = list(values)
+        return [
+            memory_id
+            for memory_id in self._by_source[source]
+            if any(_holds(self._says, memory_id, value) for value in wanted)
+        ]
+
+
+def _bears(says: Supports, memory_id: UUID, value: Any) -> bool:
+    """Whether a memory is current, and lacks no number of a value."""
+    try:
+        words = says(memory_id)
+    except KeyError:
+        return True
+    return words is not None and not any(strange(text, [words], ()) for text in _texts(value))
+
+
+def _holds(says: Supports, memory_id: UUID, value: Any) -> bool:
+    try:
+        words = says(memory_id)
+    except KeyError:
+        return True
+    return words is not None and any(contains(words, text) for text in _texts(value))
+
+
+def _texts(value: Any) -> Iterable[str]:
+    if isinstance(value, list | tuple):
+        for each in value:
+            yield from _texts(each)
+    elif isinstance(value, str):
+        if value:
+            yield value
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield f"{value:.15g}"
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, str) and isinstance(other, str):
+        return same_words(one, other)
+    return bool(one == other)
+
+
+def _item_path(path: Path, item: Any) -> str:
+    return f"{said_path(*path)}{_ITEM}{item}"
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _copied(inner) for key, inner in value.items()}
+    return [*value] if isinstance(value, list | tuple) else value

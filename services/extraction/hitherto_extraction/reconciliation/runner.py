@@ -1,0 +1,246 @@
+"""The job of kind `reconciliation`: settles what changed memories of one user leave open.
+
+Each call of the model shows some of what changed with what it may concern, and is written in one
+transaction with the job's progress, so that the next attempt continues after it. The user's own
+messages and documents go first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
+from uuid import UUID
+
+from hitherto_extraction.budget import Budget
+from hitherto_extraction.pipeline.caps import DAILY_CHANGES, Changes
+from hitherto_extraction.pipeline.commit import room_of
+from hitherto_extraction.pipeline.failed_attempts import FailedAttempts
+from hitherto_extraction.pipeline.model_call import ModelReply, TooMuch, ask_for
+from hitherto_extraction.pipeline.result import Result
+from hitherto_extraction.prices import Charge, Prices
+from hitherto_extraction.provider.protocol import ChatModel
+from hitherto_extraction.queue import attempts, claims, collecting, jobs
+from hitherto_extraction.queue.claims import Claim, ClaimLost, OthersFirst
+from hitherto_extraction.queue.commit_retry import patiently
+from hitherto_extraction.reconciliation.reply import Proposals, read_reply
+from hitherto_extraction.reconciliation.selecting import (
+    MAX_CHANGED,
+    VERSION,
+    Shown,
+    build_prompt,
+    select,
+)
+from hitherto_extraction.reconciliation.settling import ReconciliationRows, Settlement, settle
+from hitherto_extraction.reconciliation.trigger import KIND
+from hitherto_extraction.reconciliation.writing import write_settlement
+from hitherto_extraction.storage import known_memories, ledger, reconciliation, users
+from hitherto_extraction.user_key import key_of, standing_key
+from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.database.user_rows import UserRows
+from hitherto_shared.encryption.at_hand import KeyNeeded, keys_at_hand
+from hitherto_shared.encryption.user_keys import UserKeys
+from hitherto_shared.identifiers import parse_uuid
+
+logger = logging.getLogger("hitherto.reconciliation")
+
+_SECONDS = 30.0
+_FEWEST_TO_HALVE = 2
+OTHERS_FIRST_SECONDS = 2.0
+"""How long a job stands back for messages and documents of its user."""
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """The progress of an attempt: what is left of what changed, and the result so far."""
+
+    held: Claim
+    changed: Sequence[UUID]
+    done: int
+    result: Result
+    most: int = MAX_CHANGED
+    charges: list[Charge] = field(default_factory=list)
+    calls: int = 0
+
+
+@dataclass(eq=False)
+class Reconciliation:
+    """Runs `reconciliation` jobs. The database role is hitherto_write.
+
+    Its counts are: `calls` of the model, memories `joined` to one that says the same, those in
+    doubt (`doubted`) and those that are `certain` again; what was replaced counts as contradicted.
+    """
+
+    database: Database
+    chat: ChatModel
+    prices: Prices
+    account: FailedAttempts
+    budget: Budget
+    keys: UserKeys | None = None
+    _: KW_ONLY
+    memory_enabled: bool
+    threshold: Callable[[], float]
+    temperature: float
+    max_tokens: int
+    daily_changes: int = DAILY_CHANGES
+
+    async def run(self, held: Claim) -> None:
+        """Look at everything that changed, call by call.
+
+        Raises:
+            OthersFirst: Messages or documents of the user wait to be read.
+            ClaimLost: The claim was lost; nothing was written after that.
+            ModelError: The model gave no usable answer.
+            BudgetSpent: The tenant's budget does not allow for the next call.
+            KeyUnavailable: Something is sealed, and the user's key is unavailable.
+        """
+        with keys_at_hand(await standing_key(self.keys, held.scope)):
+            try:
+                await self._run(held)
+            except KeyNeeded:
+                # Raises why there is no key; one made since is at hand in the next attempt.
+                await key_of(self.database, self.keys, held.scope)
+                raise
+
+    async def _run(self, held: Claim) -> None:
+        given = held.params.get("changed")
+        named = [parse_uuid(each) for each in given] if isinstance(given, list) else []
+        changed = list(dict.fromkeys(each for each in named if each is not None))
+        result = replace(
+            Result.of(held.result), extractor=self.chat.extractor, prompt_version=VERSION
+        )
+        run = _Attempt(held, changed, held.done_to or 0, result)
+        try:
+            while run.done < len(run.changed):
+                if not await self._call(run):
+                    return
+        except Exception as error:
+            await self.account.settle(held, run.result, run.charges, error)
+            raise
+        await self.database.run(
+            lambda connection: claims.finish(
+                connection, held, run.result.stored(), done_to=run.done
+            ),
+            timeout=_SECONDS,
+        )
+
+    async def _call(self, run: _Attempt) -> bool:
+        """One call and its effects; False if the job has ended, as its user is gone."""
+        if run.calls:
+            await self.budget.check(self.database, run.held.tenant_id, KIND)
+        shown = await self.database.run(
+            lambda connection: self._look(connection, run), timeout=_SECONDS
+        )
+        if shown is None:
+            return False
+        if not shown.is_worth_asking:
+            run.done += shown.looked_at
+            return True
+        run.calls += 1
+        prompt = build_prompt(shown, temperature=self.temperature, max_tokens=self.max_tokens)
+        names = list(shown.local)
+        try:
+            reply = await ask_for(
+                self.chat,
+                prompt,
+                lambda text: read_reply(text, names),
+                divisible=shown.looked_at >= _FEWEST_TO_HALVE,
+            )
+        except TooMuch as error:
+            logger.info("%s; showing fewer changes", error)
+            run.charges += self.prices.wasted(KIND, error.spent)
+            run.most = max(1, shown.looked_at // 2)
+            return True
+        run.charges.append(self.prices.charge(KIND, reply))
+        run.result = await self._commit(run, shown, reply)
+        run.charges = []
+        run.done += shown.looked_at
+        run.most = MAX_CHANGED
+        return True
+
+    async def _look(self, connection: Connection, run: _Attempt) -> Shown | None:
+        user = connection.of(run.held.scope)
+        async with connection.transaction():
+            state = await users.read_user(user)
+            why = users.why_not_storing(state, self.memory_enabled)
+            if await attempts.discard(connection, run.held, why):
+                return None
+            if await collecting.reading_waits(user):
+                raise OthersFirst(OTHERS_FIRST_SECONDS)
+            users.must_seal(state, run.held.scope)
+            return await select(
+                user, run.changed[run.done :], threshold=self.threshold(), most=run.most
+            )
+
+    async def _commit(self, run: _Attempt, shown: Shown, reply: ModelReply[Proposals]) -> Result:
+        """Write what a call yields, with its cost and the job's progress."""
+        held, done_to = run.held, run.done + shown.looked_at
+
+        async def work(connection: Connection) -> Result | None:
+            user = connection.of(held.scope)
+            async with connection.transaction():
+                state = await users.lock_user(user)
+                if await claims.hold(connection, held) >= done_to:
+                    # An earlier try succeeded, and its reply was lost.
+                    job = await jobs.get_job(connection, held.tenant_id, held.job_id)
+                    return Result.of(job.result)
+                why = users.why_not_storing(state, self.memory_enabled)
+                if await attempts.discard(connection, held, why):
+                    return None
+                encrypts = users.must_seal(state, held.scope)
+                rows = await self._rows(user, run, shown)
+                made = await asyncio.to_thread(settle, reply.answer, rows)
+                await write_settlement(
+                    user,
+                    made,
+                    at=await users.database_now(connection),
+                    job_id=held.job_id,
+                    encrypts=encrypts,
+                )
+                await ledger.charge(user, held.job_id, held.kind, run.charges)
+                result = _result_after(run, made, reply)
+                await claims.record_progress(
+                    connection, held, done_to=done_to, result=result.stored(), finished=False
+                )
+            return result
+
+        result = await patiently(self.database, work, seconds=_SECONDS)
+        if result is None:
+            raise ClaimLost
+        return result
+
+    async def _rows(self, user: UserRows, run: _Attempt, shown: Shown) -> ReconciliationRows:
+        local = {name: each.memory_id for name, each in shown.local.items()}
+        now = await known_memories.read_known(user, list(local.values()))
+        seen = {each.memory_id: each.version for each in shown.local.values()}
+        counts = run.result.counts
+        closed = run.result.memories_contradicted + counts.get("joined", 0)
+        return ReconciliationRows(
+            local,
+            # What has changed during the call is not what the model was shown.
+            {m: each for m, each in now.items() if each.version == seen[m]},
+            await reconciliation.read_links(user, list(local.values())),
+            shown.changed,
+            await reconciliation.settled_before(user, list(local.values())),
+            await room_of(user, Changes(closed=closed), daily=self.daily_changes),
+            doubts=counts.get("doubted", 0),
+        )
+
+
+def _result_after(run: _Attempt, made: Settlement, reply: ModelReply[Proposals]) -> Result:
+    result = run.result.with_counts(
+        {
+            "calls": 1,
+            "joined": len(made.joins),
+            "doubted": len(made.doubts),
+            "certain": len(made.certain),
+        }
+    )
+    result = result.refusing(made.refusals).with_charges(run.charges)
+    return replace(
+        result,
+        memories_contradicted=result.memories_contradicted + len(made.endings),
+        dropped_items=result.dropped_items + reply.answer.dropped,
+        model=reply.model,
+    )

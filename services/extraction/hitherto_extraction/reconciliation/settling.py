@@ -1,0 +1,244 @@
+"""Decides which proposals of a reconciliation are carried out. Pure: rows in, decisions out.
+
+The rules are those of learning. A less trusted statement ends no more trusted one, and casts no
+doubt on it. What was said later replaces what was said earlier, never the reverse, and nothing is
+in doubt because of what was known when it was said. Nothing is joined whose numbers the kept words
+lack, or that is sealed while the other is not. What somebody has undone is not done again. Endings
+count for the limits of the job and the day, and doubts have the limit of a job for themselves;
+above it none is carried out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from uuid import UUID
+
+from hitherto_extraction.pipeline import trust
+from hitherto_extraction.pipeline.answer import EVENT_TYPES
+from hitherto_extraction.pipeline.caps import ChangeAllowance, allowed_changes
+from hitherto_extraction.pipeline.digits import strange
+from hitherto_extraction.pipeline.operations import Refused
+from hitherto_extraction.pipeline.sealed_memories import is_sensitive
+from hitherto_extraction.reconciliation.reply import DoubtfulItem, Proposals
+from hitherto_extraction.storage.known_memories import CurrentMemory
+from hitherto_extraction.storage.reconciliation import MemoryLinks
+from hitherto_shared.models import CURRENT_STATUSES
+
+
+@dataclass(frozen=True, slots=True)
+class ReconciliationRows:
+    """What a reply is judged by, read under the user's lock.
+
+    Attributes:
+        local: The memory behind each local id.
+        known: The memories now.
+        links: How they stand to others.
+        changed: Those that were shown as changed.
+        settled: Pairs that a reconciliation wrote about before, and what it did.
+        room: The endings that are still allowed.
+        doubts: The doubts of earlier calls of the job.
+    """
+
+    local: Mapping[str, UUID]
+    known: Mapping[UUID, CurrentMemory]
+    links: Mapping[UUID, MemoryLinks]
+    changed: Collection[UUID]
+    settled: Collection[tuple[UUID, UUID, str]]
+    room: ChangeAllowance
+    doubts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Doubting:
+    """A memory that may no longer hold since another changed."""
+
+    memory_id: UUID
+    because: UUID
+    reason: str
+    since: datetime
+
+
+@dataclass(slots=True)
+class Settlement:
+    """What is to be written.
+
+    Attributes:
+        joins: Memories that say the same as another, with that one.
+        endings: Memories that another has replaced, with that one.
+        doubts: Memories that may no longer hold.
+        certain: Memories that hold after all.
+        refusals: The proposals that are not carried out.
+    """
+
+    joins: dict[UUID, UUID] = field(default_factory=dict)
+    endings: dict[UUID, UUID] = field(default_factory=dict)
+    doubts: list[Doubting] = field(default_factory=list)
+    certain: list[UUID] = field(default_factory=list)
+    refusals: list[Refused] = field(default_factory=list)
+
+
+def settle(proposals: Proposals, rows: ReconciliationRows) -> Settlement:
+    """Decide what to carry out."""
+    return _Settling(rows).run(proposals)
+
+
+class _Settling:
+    def __init__(self, rows: ReconciliationRows) -> None:
+        self._rows = rows
+        self._made = Settlement()
+
+    def run(self, proposals: Proposals) -> Settlement:
+        for replaced in proposals.replaced:
+            old, new = self._of(replaced.old), self._of(replaced.new)
+            self._take(replaced.item, old, self._why_not_replaced(old, new), new, joins=False)
+        for same in proposals.same:
+            keep = self._of(same.keep)
+            for each in same.others:
+                other = self._of(each)
+                self._take(same.item, other, self._why_not_same(keep, other), keep, joins=True)
+        self._within_limits()
+        for doubtful in proposals.doubtful:
+            self._doubt(doubtful)
+        self._within_limit_of_doubts()
+        for name in proposals.certain:
+            known = self._of(name)
+            if known is not None and self._stands(known):
+                self._made.certain.append(known.memory_id)
+        return self._made
+
+    def _of(self, name: str) -> CurrentMemory | None:
+        memory_id = self._rows.local.get(name)
+        return self._rows.known.get(memory_id) if memory_id is not None else None
+
+    def _stands(self, known: CurrentMemory | None) -> bool:
+        """Whether a memory is current, and stays so as far as decided yet."""
+        return (
+            known is not None
+            and known.status in CURRENT_STATUSES
+            and known.memory_id not in self._made.endings
+            and known.memory_id not in self._made.joins
+        )
+
+    def _take(
+        self,
+        item: str,
+        ends: CurrentMemory | None,
+        why_not: str | None,
+        by: CurrentMemory | None,
+        *,
+        joins: bool,
+    ) -> None:
+        if why_not is not None:
+            self._made.refusals.append(_refused(item, why_not, ends))
+            return
+        assert ends is not None
+        assert by is not None
+        decided = self._made.joins if joins else self._made.endings
+        decided[ends.memory_id] = by.memory_id
+
+    def _why_not_replaced(self, old: CurrentMemory | None, new: CurrentMemory | None) -> str | None:
+        if old is None or new is None or not (self._stands(old) and self._stands(new)):
+            return "refused_unknown"
+        if old.memory_id in self._ending():
+            return "refused_unknown"
+        if trust.outranks(old.origin, new.origin):
+            return "refused_by_trust"
+        named = old.memory_id in self._rows.links[new.memory_id].may_replace
+        if new.said_at < old.said_at or (new.said_at == old.said_at and not named):
+            return "refused_late"
+        if self._undone(old, new, "contradicted"):
+            return "refused_undone"
+        return None
+
+    def _why_not_same(self, keep: CurrentMemory | None, other: CurrentMemory | None) -> str | None:
+        if keep is None or other is None or not (self._stands(keep) and self._stands(other)):
+            return "refused_unknown"
+        if other.memory_id in self._ending() or other.status != keep.status:
+            return "refused_unknown"
+        if trust.outranks(other.origin, keep.origin):
+            return "refused_by_trust"
+        if _hidden(keep) != _hidden(other) or keep.sealed != other.sealed:
+            return "refused_sensitive"
+        if strange(other.content, [keep.content], ()):
+            return "refused_digits"
+        if self._undone(other, keep, "superseded"):
+            return "refused_undone"
+        return None
+
+    def _ending(self) -> set[UUID]:
+        """The memories that others are to be replaced by: these stay."""
+        return {*self._made.endings.values(), *self._made.joins.values()}
+
+    def _undone(self, known: CurrentMemory, other: CurrentMemory, action: str) -> bool:
+        """Whether a reconciliation did this before, and somebody has taken it back."""
+        return (known.memory_id, other.memory_id, action) in self._rows.settled
+
+    def _within_limits(self) -> None:
+        made = self._made
+        why = self._rows.room.refuses(len(made.endings) + len(made.joins))
+        if why is not None:
+            for memory_id in (*made.endings, *made.joins):
+                made.refusals.append(_refused("replaced, same", why, self._rows.known[memory_id]))
+            made.endings.clear()
+            made.joins.clear()
+
+    def _doubt(self, item: DoubtfulItem) -> None:
+        known, cause = self._of(item.memory), self._of(item.because)
+        why_not = self._why_not_doubtful(known, cause)
+        if why_not is not None:
+            self._made.refusals.append(_refused(item.item, why_not, known))
+            return
+        assert known is not None
+        assert cause is not None
+        told = cause.sealed or known.sealed or _is_order(item.reason, cause)
+        since = cause.valid_from if cause.status in CURRENT_STATUSES else cause.valid_to
+        self._made.doubts.append(
+            Doubting(
+                known.memory_id,
+                cause.memory_id,
+                "" if told else item.reason,
+                max(since or cause.said_at, known.valid_from),
+            )
+        )
+
+    def _why_not_doubtful(
+        self, known: CurrentMemory | None, cause: CurrentMemory | None
+    ) -> str | None:
+        if known is None or cause is None or known.status != "active" or not self._stands(known):
+            return "refused_unknown"
+        if cause.memory_id not in self._rows.changed:
+            return "refused_unknown"
+        if known.type in EVENT_TYPES or known.valid_to is not None:
+            # What happened, and what is over, stays true.
+            return "refused_past"
+        if known.doubtful or any(known.memory_id == each.memory_id for each in self._made.doubts):
+            return "refused_unchanged"
+        if trust.outranks(known.origin, cause.origin):
+            return "refused_by_trust"
+        if known.said_at >= cause.said_at:
+            return "refused_late"
+        if self._undone(known, cause, "updated"):
+            return "refused_undone"
+        return None
+
+    def _within_limit_of_doubts(self) -> None:
+        made, rows = self._made, self._rows
+        if rows.doubts + len(made.doubts) > allowed_changes(rows.room.active_count):
+            for each in made.doubts:
+                known = rows.known[each.memory_id]
+                made.refusals.append(_refused("doubtful", "refused_over_cap", known))
+            made.doubts.clear()
+
+
+def _hidden(known: CurrentMemory) -> bool:
+    return is_sensitive(known.type, known.sensitive)
+
+
+def _is_order(reason: str, cause: CurrentMemory) -> bool:
+    return trust.is_suspect([reason], trusted=trust.is_higher(cause.origin))
+
+
+def _refused(item: str, reason: str, known: CurrentMemory | None) -> Refused:
+    return Refused.of(item, reason, memory_id=known.memory_id if known is not None else None)

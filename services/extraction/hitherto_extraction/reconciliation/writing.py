@@ -1,0 +1,137 @@
+"""Writes what a reconciliation settles: versions, links and history, each undone with its job.
+
+Nothing is overwritten. A joined memory is SUPERSEDED by the one whose words stay, which takes over
+its sources; a replaced one is CONTRADICTED. The caller holds the user's row.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from hitherto_extraction.pipeline.resting_values import drop_resting_on
+from hitherto_extraction.pipeline.versions import write_next
+from hitherto_extraction.reconciliation.settling import Settlement
+from hitherto_extraction.storage import editing, ledger, memories, reconciliation
+from hitherto_extraction.storage.editing import EditableMemory
+from hitherto_extraction.storage.ledger import ChangeEvent
+from hitherto_extraction.storage.reconciliation import doubt_of
+from hitherto_shared.database.user_rows import UserRows
+
+ACTOR = "reconciliation"
+_JOINED = "another memory says the same"
+_REPLACED = "a later memory took its place"
+_DOUBTFUL = "something else has changed, and it may no longer hold"
+_CERTAIN = "it holds after all"
+_SETTLED = "what it may replace is settled"
+
+
+async def write_settlement(
+    user: UserRows, made: Settlement, *, at: datetime, job_id: UUID, encrypts: bool
+) -> None:
+    """Carry out what was decided. If the user has encryption on, no message is quoted anew."""
+    writing = _Writing(user, at, job_id)
+    unsettled = await reconciliation.unsettled_with(user, made.certain) if made.certain else []
+    named = {
+        *made.joins, *made.joins.values(), *made.endings, *made.endings.values(), *made.certain,
+        *(each.memory_id for each in made.doubts), *unsettled,
+    }  # fmt: skip
+    held = await editing.read(user, sorted(named))
+    ended: defaultdict[UUID, list[UUID]] = defaultdict(list)
+    for memory_id, by in made.endings.items():
+        await writing.end(held[memory_id], held[by])
+        ended[by].append(memory_id)
+    for memory_id, by in made.joins.items():
+        await writing.join(held[memory_id], by)
+        await reconciliation.join_sources(user, memory_id, into=by, quotes=not encrypts)
+        ended[by].append(memory_id)
+    for doubt in made.doubts:
+        before = held[doubt.memory_id]
+        reason = "" if encrypts or before.sealed else doubt.reason
+        told = doubt_of(doubt.because, reason, doubt.since)
+        await writing.change(before, before.changed(doubt=told), _DOUBTFUL, related=doubt.because)
+    await _settle(writing, held, made, ended)
+    await ledger.record(user, job_id, writing.events, actor=ACTOR)
+    gone = [*made.endings, *made.joins]
+    await drop_resting_on(user, gone, actor=ACTOR, job_id=job_id)
+
+
+async def _settle(
+    writing: _Writing,
+    held: dict[UUID, EditableMemory],
+    made: Settlement,
+    ended: dict[UUID, list[UUID]],
+) -> None:
+    """Take back doubts of what is certain, and let newer memories name what they replaced."""
+    certain = set(made.certain)
+    for memory_id, before in held.items():
+        memory, ends = before.memory, ended.get(memory_id, [])
+        settled = {*ends, *certain}
+        left = [
+            each for each in memory.may_replace if each not in settled and memory_id not in certain
+        ]
+        doubt = None if memory_id in certain else memory.doubt
+        if memory_id in made.endings or memory_id in made.joins:
+            continue
+        if left == list(memory.may_replace) and doubt == memory.doubt:
+            for each in ends:
+                await memories.add_superseded(writing.user, each, by=memory_id)
+            continue
+        if any(memory_id == each.memory_id for each in made.doubts):
+            continue
+        after = before.changed(
+            may_replace=left, doubt=doubt, supersedes=[*memory.supersedes, *ends]
+        )
+        reason = _CERTAIN if memory_id in certain else _SETTLED
+        await writing.change(before, after, reason)
+
+
+@dataclass(slots=True)
+class _Writing:
+    """Writes versions at one time by one job, and collects their history."""
+
+    user: UserRows
+    at: datetime
+    job_id: UUID
+    events: list[ChangeEvent]
+
+    def __init__(self, user: UserRows, at: datetime, job_id: UUID) -> None:
+        self.user, self.at, self.job_id, self.events = user, at, job_id, []
+
+    async def end(self, held: EditableMemory, by: EditableMemory) -> None:
+        """Let a memory end when the one that replaces it begins to hold."""
+        begins = max(by.memory.valid_from, held.memory.valid_from)
+        by_id = by.memory.memory_id
+        after = held.changed(
+            status="contradicted", valid_to=begins, superseded_by=by_id, doubt=None
+        )
+        await self.change(held, after, _REPLACED, action="contradicted", related=by_id)
+
+    async def join(self, held: EditableMemory, by: UUID) -> None:
+        """Let another memory stand for one that says the same."""
+        after = held.changed(status="superseded", superseded_by=by, doubt=None)
+        await self.change(held, after, _JOINED, action="superseded", related=by)
+
+    async def change(
+        self,
+        held: EditableMemory,
+        after: EditableMemory,
+        reason: str,
+        *,
+        action: str = "updated",
+        related: UUID | None = None,
+    ) -> None:
+        """Write the next version of a memory."""
+        event = await write_next(
+            self.user,
+            held,
+            after,
+            action,
+            reason,
+            at=self.at,
+            job_id=self.job_id,
+            related=related,
+        )
+        self.events.append(event)

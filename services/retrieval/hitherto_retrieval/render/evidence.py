@@ -1,0 +1,202 @@
+"""Prints what answers a question: one list of all kinds, the best first, until relevance ends.
+
+The lines that fit into the first few hundred tokens come first, whatever they are, and the others
+after them. In both parts, memories and documents stand first, each with its day, and then messages
+by conversation, under one line that names the conversation and the day.
+
+A message gives way only to a memory that holds its words, and a memory only to a message that does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from hitherto_retrieval.render.budget import LEAST_LINE, Entry, RemainingBudget, Section
+from hitherto_retrieval.render.context import PromptContext, RelevantItem
+from hitherto_retrieval.render.lines import Lines
+from hitherto_retrieval.repetition import Source, Words, is_kept, is_said, words_of
+from hitherto_shared.models import Memory
+
+_BREVITY = 0.1
+"""The exponent of a line's length by which its score is divided: of two equal matches the shorter
+one goes first, and a clearly better match goes first however long it is."""
+_LONG, _LENGTH = 250, 0.3
+"""A line of more characters than this also loses by this exponent of what it is longer."""
+_SHARES = {"message": 1.0, "memory": 0.83}
+_OTHERS = 0.75
+"""What scores of a kind count: a message's scale is longer, because it also has neighbours."""
+_FIRST_TOKENS = 200
+"""Tokens of the lines that come first."""
+_MOST_MISSED = 8
+"""After so many lines that did not fit, no more are tried."""
+_STOP, _STOP_OF_MANY = 0.7, 0.58
+"""The worth of the last line in terms of the best one's: what is far behind the answer is not
+evidence, however much room there is."""
+
+
+class _Printed(NamedTuple):
+    """A line that is printed: the part of the list and the conversation in which it stands."""
+
+    part: int
+    group: str
+    size: int
+
+
+class Evidence(Section):
+    """The section of what answers a question.
+
+    Args:
+        found: The candidates.
+        lines: Formats them.
+        heading: The line above all of them.
+        further: The line between the first and the others.
+        tag: What precedes a memory.
+        context: Of what it is.
+    """
+
+    __slots__ = (
+        "_found",
+        "_groups",
+        "_learnt",
+        "_lines",
+        "_printed",
+        "_said",
+        "_tag",
+        "expected",
+        "further",
+    )
+
+    def __init__(
+        self,
+        found: Sequence[RelevantItem],
+        lines: Lines,
+        heading: str,
+        *,
+        further: str,
+        tag: Callable[[Memory], str],
+        context: PromptContext,
+    ) -> None:
+        super().__init__([], heading)
+        self.further = further
+        self._lines = lines
+        self._tag = tag
+        stop = (_STOP_OF_MANY if context.broad else _STOP) if context.stops else 0.0
+        worths = sorted(((_worth(item), item) for item in found), key=_first, reverse=True)
+        best = max((worth for worth, item in worths if not item.first), default=0.0)
+        self._found = [each for each in worths if each[0] >= best * stop]
+        self.expected = frozenset(
+            item.memory.memory_id for _, item in self._found if item.memory is not None
+        )
+        """The memories that it prints if there is room."""
+        self.clear()
+
+    def clear(self) -> None:
+        """See `Section.clear`."""
+        self.kept.clear()
+        self.entries = []
+        self._printed: dict[int, _Printed] = {}
+        self._groups: set[tuple[int, str]] = set()
+        # By message, its printed words, and the lines of memories that were learnt from it.
+        self._said: dict[Source, Words] = {}
+        self._learnt: dict[Source, list[tuple[int, Words]]] = {}
+
+    def fill(self, purse: RemainingBudget) -> None:
+        """Print what fits and belongs, the best first."""
+        if not self.copies:
+            return
+        missed = 0
+        for number, (_, item) in enumerate(self._found):
+            if purse.left < LEAST_LINE or missed > _MOST_MISSED:
+                break
+            entry = self._lines.found(item, self._tag)
+            words = self._compared(item, entry)
+            if entry.value and not self._stands(item, words):
+                missed += not self._offer(item, entry, words, purse, cut=number == 0)
+
+    def _offer(
+        self,
+        item: RelevantItem,
+        entry: Entry,
+        words: Words,
+        purse: RemainingBudget,
+        *,
+        cut: bool,
+    ) -> bool:
+        """Print a line if it fits; returns whether it did."""
+        part = int(sum(each.size for each in self._printed.values()) > _FIRST_TOKENS)
+        group = self._lines.group_of(item)
+        above = []
+        if part and all(not each.part for each in self._printed.values()):
+            above.append(self.further)
+        if group and (part, group) not in self._groups:
+            above.append(group)
+        place, before = len(self.entries), purse.used
+        self.entries = [*self.entries, entry]
+        extra = sum(purse.tokens_of(line) for line in above if line)
+        if not purse.take(self, place, entry, extra=extra):
+            if cut:
+                purse.cut(self, place, entry, extra=extra)
+            if place not in self.kept:
+                return False
+        self._groups.add((part, group))
+        self._printed[place] = _Printed(part, group, purse.used - before)
+        self._note(item, place, words, purse)
+        return True
+
+    def _compared(self, item: RelevantItem, entry: Entry) -> Words:
+        """The words of a line that may say what another says."""
+        if item.memory is not None:
+            return words_of(item.memory.content) if item.sources else frozenset()
+        if self._lines.learnt_from.isdisjoint(item.sources):
+            return frozenset()
+        # A speaker's name is no part of what is said.
+        return words_of(item.text if entry.value.endswith(item.text) else entry.value)
+
+    def _stands(self, item: RelevantItem, words: Words) -> bool:
+        """Whether a printed line that the item is connected with holds its words."""
+        if item.memory is not None:
+            return any(is_said(words, self._said[s]) for s in item.sources if s in self._said)
+        learnt = [memory for s in item.sources for _, memory in self._learnt.get(s, ())]
+        return any(is_kept(words, memory) for memory in learnt)
+
+    def _note(self, item: RelevantItem, place: int, words: Words, purse: RemainingBudget) -> None:
+        """Note what a printed line says; a memory whose words it holds gives up its place."""
+        for source in item.sources:
+            if item.memory is not None:
+                self._learnt.setdefault(source, []).append((place, words))
+                continue
+            self._said[source] = words
+            for other, memory in self._learnt.get(source, ()):
+                if other in self.kept and is_said(memory, words):
+                    purse.give_back(self._printed.pop(other).size)
+                    del self.kept[other]
+
+    @property
+    def lines(self) -> list[str]:
+        """What is printed of it."""
+        printed: list[str] = []
+        for part in (0, 1):
+            groups: dict[str, list[str]] = {"": []}
+            for place, entry in self.kept.items():
+                if self._printed[place].part == part:
+                    groups.setdefault(self._printed[place].group, []).append(entry.text)
+            if part and self.further and any(groups.values()):
+                printed.append(self.further)
+            for group, texts in groups.items():
+                printed += [group, *texts] if group else texts
+        return printed
+
+
+def _worth(item: RelevantItem) -> float:
+    """The order of items: their score, by kind and length."""
+    if item.first:
+        return float("inf")
+    kind = "message" if item.role else "memory" if item.memory is not None else ""
+    length = min(max(1, len(item.summary or item.text)), 500)
+    long = (max(length, _LONG) / _LONG) ** _LENGTH
+    return float(item.score * _SHARES.get(kind, _OTHERS) / length**_BREVITY / long)
+
+
+def _first(each: tuple[float, RelevantItem]) -> float:
+    return each[0]

@@ -1,0 +1,53 @@
+"""Under which names a web server answers, and to the pages of whom.
+
+A web page may let its own name lead to a server on the visitor's machine or network. Such requests
+carry the page's name as their host, or as their origin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+class ExpectedAddress:
+    """Answers 421 to requests for another host, and 403 to those of web pages of other origins."""
+
+    def __init__(
+        self, app: ASGIApp, public_hosts: Sequence[str], allowed_origins: Sequence[str]
+    ) -> None:
+        self._app = app
+        self._hosts = {name.lower() for name in (*public_hosts, *LOOPBACK)}
+        self._origins = {origin.lower().rstrip("/") for origin in allowed_origins}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve, or refuse."""
+        refusal = self._refusal(scope) if scope["type"] == "http" else None
+        if scope["type"] == "http" and scope["path"] != "/":
+            # A redirection to the other form would name this side of a proxy, without TLS.
+            scope = {**scope, "path": scope["path"].rstrip("/")}
+        await (refusal or self._app)(scope, receive, send)
+
+    def _refusal(self, scope: Scope) -> JSONResponse | None:
+        given = Headers(scope=scope)
+        host, origin = given.get("host", "").lower(), given.get("origin", "").lower()
+        if _without_port(host) not in self._hosts and host not in self._hosts:
+            told = f"this server is not known as {host[:253]}: start it with --public-host"
+            return JSONResponse({"error": told}, 421)
+        named = _without_port(origin.partition("://")[2])
+        if origin and origin not in self._origins and named not in self._hosts:
+            told = f"pages of {origin[:253]} may not call this server: --allowed-origin lets them"
+            return JSONResponse({"error": told}, 403)
+        return None
+
+
+def _without_port(host: str) -> str:
+    """The name of `host:port`; an IPv6 address without its brackets."""
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0]

@@ -1,0 +1,109 @@
+"""Saying what changes something, and settling what that means, for the tests of reconciliation."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from hitherto.v1 import extraction_service_pb2, job_pb2, memory_pb2
+from tests.e2e.conftest import Services
+from tests.e2e.learning import ALL_STATUSES, ended, memories
+from tests.scripted_model import ChatAnswer, ChatRequest
+from tests.scripted_model.answers import memory
+
+KIND = "reconciliation"
+NOTHING: Mapping[str, Any] = {"same": [], "replaced": [], "doubtful": [], "certain": []}
+
+Settling = Callable[[ChatRequest], Mapping[str, Any]]
+
+
+def script(
+    settling: Settling, learning: Callable[[ChatRequest], Mapping[str, Any]] | None = None
+) -> Callable[[ChatRequest], ChatAnswer]:
+    """Learn every message of the user word for word, unless told otherwise; settle as told."""
+
+    def answer(request: ChatRequest) -> ChatAnswer:
+        if request.reconciliation:
+            return ChatAnswer.of(**{**NOTHING, **settling(request)})
+        if learning is not None:
+            return ChatAnswer.of(**learning(request))
+        return ChatAnswer.of(
+            new_memories=[
+                memory(said.content, [said.local_id], origin=said.role) for said in request.messages
+            ]
+        )
+
+    return answer
+
+
+def nothing(_: ChatRequest) -> Mapping[str, Any]:
+    """Settle nothing."""
+    return {}
+
+
+def named(request: ChatRequest, words: str) -> str:
+    """The local id of the memory that holds these words; of none, an id that was not shown."""
+    found = [each.local_id for each in request.memories if words in each.content]
+    return found[0] if found else "e99"
+
+
+def replacing(old: str, new: str) -> Settling:
+    """Let what holds some words replace what holds others."""
+    return lambda request: {"replaced": [{"old": named(request, old), "new": named(request, new)}]}
+
+
+def joining(keep: str, other: str) -> Settling:
+    """Let two memories say the same."""
+    return lambda request: {
+        "same": [{"keep": named(request, keep), "others": [named(request, other)]}]
+    }
+
+
+def doubting(words: str, because: str, reason: str = "moved to Kassel") -> Settling:
+    """Let a memory be in doubt because of another."""
+    return lambda request: {
+        "doubtful": [
+            {"id": named(request, words), "because": named(request, because), "reason": reason}
+        ]
+    }
+
+
+async def jobs(services: Services, user: str = "ana") -> list[job_pb2.Job]:
+    """The reconciliations of a user, the newest first."""
+    listed = await services.extraction.ListJobs(
+        extraction_service_pb2.ListJobsRequest(user_id=user, kinds=[KIND])
+    )
+    return list(listed.jobs)
+
+
+async def settled(services: Services, user: str = "ana") -> job_pb2.JobResult:
+    """The result of the newest reconciliation, once every one has ended."""
+    for each in await jobs(services, user):
+        job = await ended(services, each.id)
+        assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
+    return (await jobs(services, user))[0].result
+
+
+def reconciliations(requests: Sequence[ChatRequest]) -> list[ChatRequest]:
+    """The calls that asked what changes mean."""
+    return [request for request in requests if request.reconciliation]
+
+
+async def with_words(services: Services, words: str, user: str = "ana") -> memory_pb2.Memory:
+    """The one memory that holds some words, whatever its status."""
+    (found,) = [
+        each
+        for each in await memories(services, user=user, statuses=ALL_STATUSES)
+        if words in each.content
+    ]
+    return found
+
+
+async def until(check: Callable[[], Any], *, within: float = 20.0) -> None:
+    """Wait until something is so."""
+    async with asyncio.timeout(within):
+        while True:
+            if await check():
+                return
+            await asyncio.sleep(0.05)

@@ -1,0 +1,67 @@
+"""A day is a day of the person: tools, command line and context agree on it, east and west."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+import pytest
+
+from hitherto.v1 import privacy_service_pb2
+from hitherto_client import Hitherto
+from hitherto_client.tools import Toolbox
+from tests.e2e.conftest import Services
+from tests.e2e.learning import learn, talk
+from tests.e2e.test_command import Typed, pointed, typed  # noqa: F401 - `typed` is a fixture
+from tests.e2e.test_tools import Calling, credential
+from tests.tenants import Tenant
+
+
+@pytest.fixture
+def ana(services: Services, tenant: Tenant) -> Iterator[Calling]:
+    with Hitherto(
+        services.retrieval_address, services.extraction_address, token=credential(tenant, "ana")
+    ) as client:
+        yield Calling(Toolbox(client, "ana"))
+
+
+# The same evening or morning of 1 September is another day in UTC.
+SAID = {
+    "Asia/Ho_Chi_Minh": "2026-09-01T05:00:00+07:00",
+    "America/Los_Angeles": "2026-09-01T20:00:00-07:00",
+}
+
+
+@pytest.mark.parametrize("zone", SAID)
+async def test_a_message_is_of_the_day_on_which_it_was_written(
+    services: Services,
+    ana: Calling,
+    zone: str,
+    typed: Typed,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings = privacy_service_pb2.UpdateUserSettingsRequest(user_id="ana")
+    settings.user_settings.time_zone = zone
+    settings.update_mask.paths.append("time_zone")
+    await services.privacy.UpdateUserSettings(settings)
+    await learn(services, talk("I moved to Hue today.", at=datetime.fromisoformat(SAID[zone])))
+
+    async def found(**days: str) -> list[str]:
+        reply = await ana(
+            "retrieve_context", query="moved to Hue", sources=["messages"], time_filter=days
+        )
+        return [item["when"][:10] for item in reply["items"]]
+
+    assert await found(after="2026-09-01", before="2026-09-02") == ["2026-09-01"]
+    assert await found(before="2026-09-01") == []
+    assert await found(after="2026-09-02") == []
+    refused = await ana.result(
+        "retrieve_context", query="Hue", time_filter={"after": "2026-09-01", "before": "2026-09-01"}
+    )
+    assert "is not included" in refused.text
+    at = pointed(typed, services, monkeypatch)
+    days = ("--created-after", "2026-09-01", "--created-before", "2026-09-02")
+    told = await at("search", "ana", "moved to Hue", "--scope", "messages", *days)
+    assert "I moved to Hue today." in told
+    shown = await at("context", "ana", "moved to Hue", "--scope", "messages")
+    assert "2026-09-01" in shown

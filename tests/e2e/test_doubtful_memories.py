@@ -1,0 +1,187 @@
+"""How memories are read that are uncertain, that may replace others, and what they rest on."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from hitherto.v1 import memory_pb2, retrieval_service_pb2, search_pb2
+from tests.e2e.conftest import Services
+from tests.e2e.learning import learn, memories, talk
+from tests.e2e.reconciling import doubting, named, nothing, script, settled, with_words
+from tests.scripted_model import ChatRequest, ScriptedModel
+
+MAY = datetime(2026, 5, 4, 9, tzinfo=UTC)
+SEPTEMBER = datetime(2026, 9, 3, 9, tzinfo=UTC)
+OLD_HOME = "Ana lives in Göttingen"
+NEW_HOME = "Ana lives in Kassel"
+COMMUTE = "Ana bikes to the university in 12 minutes"
+SWIM = "Ana bikes to the swimming pool in 12 minutes"
+QUESTION = "How long does Ana bike?"
+
+
+@pytest.fixture(scope="module")
+def service_settings() -> dict[str, Any]:
+    """With reconciliation."""
+    return {"reconcile": True}
+
+
+def moving(request: ChatRequest) -> dict[str, Any]:
+    """Learn each message; the new home contradicts the old one, with its quote."""
+    said = request.messages[0]
+    learnt: dict[str, Any] = {
+        "new_memories": [
+            {
+                "type": "fact",
+                "content": each.content,
+                "source_message_ids": [each.local_id],
+            }
+            for each in request.messages
+        ]
+    }
+    if said.content == NEW_HOME:
+        learnt["contradicted_memories"] = [
+            {
+                "id": named(request, OLD_HOME),
+                "by": 0,
+                "source_message_ids": [said.local_id],
+                "quote": NEW_HOME,
+            }
+        ]
+    return learnt
+
+
+async def move(services: Services, model: ScriptedModel) -> None:
+    """Somebody moves, which makes the commute uncertain."""
+    model.script = script(doubting(COMMUTE, NEW_HOME), moving)
+    await learn(services, talk(OLD_HOME, COMMUTE, SWIM, conversation="c1", at=MAY))
+    await learn(services, talk(NEW_HOME, conversation="c2", at=SEPTEMBER))
+    await settled(services)
+
+
+async def search(services: Services, query: str, **more: Any) -> list[search_pb2.SearchResult]:
+    """What a search finds."""
+    found = await services.retrieval.SearchMemories(
+        retrieval_service_pb2.SearchMemoriesRequest(user_id="ana", query=query, **more)
+    )
+    return list(found.results)
+
+
+async def context(services: Services, **more: Any) -> retrieval_service_pb2.GetContextResponse:
+    """A context."""
+    found: retrieval_service_pb2.GetContextResponse = await services.retrieval.GetContext(
+        retrieval_service_pb2.GetContextRequest(user_id="ana", line_dates=True, **more)
+    )
+    return found
+
+
+async def test_b10_an_uncertain_memory_says_so_wherever_it_is_read(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    await move(modelled, model)
+    cause = await with_words(modelled, NEW_HOME)
+    read = await modelled.retrieval.GetMemory(
+        retrieval_service_pb2.GetMemoryRequest(
+            user_id="ana", memory_id=(await with_words(modelled, COMMUTE)).id
+        )
+    )
+    found = {each.memory.content: each.memory for each in await search(modelled, QUESTION)}
+    whole = await context(modelled)
+    listed = {each.content: each for each in whole.memories}
+    for each in (read.memory, found[COMMUTE], listed[COMMUTE]):
+        assert each.doubt.because_memory_id == cause.id
+        assert (each.doubt.reason, each.doubt.since.ToDatetime(UTC)) == (
+            "moved to Kassel",
+            SEPTEMBER,
+        )
+    assert not found[SWIM].HasField("doubt")
+    for block in (whole.prompt_block, (await context(modelled, query=QUESTION)).prompt_block):
+        (line,) = [line for line in block.splitlines() if COMMUTE in line]
+        assert line.endswith("(uncertain since 2026-09-03: moved to Kassel)")
+
+
+async def test_b10_it_ranks_below_what_is_certain_and_explains_it(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    await move(modelled, model)
+    results = await search(modelled, "Ana bikes in 12 minutes", explain=True)
+    places = {each.memory.content: each for each in results}
+    assert places[SWIM].score > places[COMMUTE].score
+    breakdown = places[COMMUTE].breakdown
+    assert breakdown["doubt"] < 0
+    assert sum(breakdown.values()) == pytest.approx(places[COMMUTE].score)
+    assert breakdown["doubt"] == pytest.approx(-places[COMMUTE].score / 4)
+    assert "doubt" not in places[SWIM].breakdown
+
+
+async def test_b10_a_filter_leaves_it_out(modelled: Services, model: ScriptedModel) -> None:
+    await move(modelled, model)
+    found = await search(modelled, QUESTION, include_doubtful=False)
+    assert {each.memory.content for each in found} == {SWIM, NEW_HOME}
+    listed = await modelled.retrieval.ListMemories(
+        retrieval_service_pb2.ListMemoriesRequest(user_id="ana", include_doubtful=False)
+    )
+    assert ({each.content for each in listed.memories}, listed.total_size) == (
+        {SWIM, NEW_HOME},
+        2,
+    )
+    for query in ("", QUESTION):
+        whole = await context(modelled, query=query, include_doubtful=False)
+        assert COMMUTE not in {each.content for each in whole.memories}
+        relevant = {each.memory.content for each in whole.relevant}
+        assert COMMUTE not in relevant
+
+
+async def test_b10_before_the_change_it_was_certain(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    await move(modelled, model)
+    june = retrieval_service_pb2.SearchMemoriesRequest(user_id="ana", query=QUESTION)
+    june.as_of.FromDatetime(datetime(2026, 6, 1, tzinfo=UTC))
+    then = await modelled.retrieval.SearchMemories(june)
+    (found,) = [each.memory for each in then.results if each.memory.content == COMMUTE]
+    assert not found.HasField("doubt")
+
+
+async def test_a1_evidence_is_told_with_the_memory(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    await move(modelled, model)
+    for each in (
+        await with_words(modelled, NEW_HOME),
+        *[one.memory for one in await search(modelled, NEW_HOME)],
+    ):
+        if each.content == NEW_HOME:
+            assert [(e.conversation_id, e.message_id, e.quote) for e in each.evidence] == [
+                ("c2", "c2-1", NEW_HOME)
+            ]
+
+
+async def test_a3_the_newer_of_an_unsettled_pair_is_told_first(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    old, new = "Ana's favourite editor is Vim", "Ana's favourite editor of all is Zed"
+
+    def learning(request: ChatRequest) -> dict[str, Any]:
+        said = request.messages[0]
+        if said.content == old:
+            return moving(request)
+        update = {"id": named(request, old), "content": new, "source_message_ids": ["m1"]}
+        return {"updated_memories": [{**update, "quote": "words that nobody said"}]}
+
+    model.script = script(nothing, learning)
+    await learn(modelled, talk(old, conversation="c1", at=MAY))
+    await learn(modelled, talk("I moved over to Zed.", conversation="c2", at=SEPTEMBER))
+    older, newer = await with_words(modelled, old), await with_words(modelled, new)
+    assert list(newer.may_replace) == [older.id]
+    assert older.status == memory_pb2.MEMORY_STATUS_ACTIVE
+    found = [each.memory for each in await search(modelled, old)]
+    assert [each.content for each in found] == [new, old]
+    assert list(found[0].may_replace) == [older.id]
+    block = (await context(modelled, query=old, max_memories=0)).prompt_block
+    assert block.index(new) < block.index(old)
+    assert "2026-05-04" in block
+    # Once one of them is gone, there is no pair.
+    assert len(await memories(modelled)) == 2

@@ -1,0 +1,437 @@
+"""B18: a background job settles what changes leave open, and its word can be taken back."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from hitherto.v1 import (
+    job_pb2,
+    maintenance_service_pb2,
+    memory_pb2,
+    memory_service_pb2,
+    retrieval_service_pb2,
+)
+from tests.e2e.conftest import Services
+from tests.e2e.learning import ALL_STATUSES, learn, memories, rows, submit, talk
+from tests.e2e.reconciling import (
+    doubting,
+    jobs,
+    joining,
+    named,
+    nothing,
+    reconciliations,
+    replacing,
+    script,
+    settled,
+    with_words,
+)
+from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel, StatusFault
+
+STATUS = memory_pb2.MemoryStatus
+MAY = datetime(2026, 5, 4, 9, tzinfo=UTC)
+SEPTEMBER = datetime(2026, 9, 3, 9, tzinfo=UTC)
+
+OLD_HOME = "Ana lives in Göttingen"
+NEW_HOME = "Ana lives in Kassel"
+COMMUTE = "Ana's commute to the university takes 12 minutes by bike"
+SISTER = "Ana's sister is called Marta"
+
+
+@pytest.fixture(scope="module")
+def service_settings() -> dict[str, Any]:
+    """With reconciliation."""
+    return {"reconcile": True}
+
+
+async def save(services: Services, content: str, **more: Any) -> memory_pb2.Memory:
+    """Save a statement of the user's own."""
+    saved = await services.memory.SaveMemory(
+        memory_service_pb2.SaveMemoryRequest(user_id="ana", content=content, **more)
+    )
+    return saved.memory
+
+
+async def say(services: Services, at: datetime, *lines: str, conversation: str = "c1") -> None:
+    """Let the user say something that is remembered word for word."""
+    await learn(services, talk(*lines, conversation=conversation, at=at))
+
+
+async def take_back(services: Services, job_id: str) -> None:
+    """Roll a reconciliation back."""
+    await services.maintenance.RollbackSource(
+        maintenance_service_pb2.RollbackSourceRequest(user_id="ana", job_id=job_id)
+    )
+
+
+def moving(request: ChatRequest) -> dict[str, Any]:
+    """Learn each message; the new home contradicts the old one, with its quote."""
+    said = request.messages[0]
+    learnt: dict[str, Any] = {
+        "new_memories": [
+            {"type": "fact", "content": each.content, "source_message_ids": [each.local_id]}
+            for each in request.messages
+        ]
+    }
+    if said.content == NEW_HOME:
+        learnt["contradicted_memories"] = [
+            {
+                "id": named(request, OLD_HOME),
+                "by": 0,
+                "reason": "moved",
+                "source_message_ids": [said.local_id],
+                "quote": NEW_HOME,
+            }
+        ]
+    return learnt
+
+
+async def test_b9_what_was_said_later_replaces_what_it_may_replace(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    model.script = script(replacing(OLD_HOME, NEW_HOME))
+    await say(modelled, MAY, OLD_HOME, SISTER)
+    await settled(modelled) if await jobs(modelled) else None
+    await save(modelled, NEW_HOME)
+    result = await settled(modelled)
+    assert (result.memories_contradicted, result.prompt_version) == (1, "reconciliation_1")
+    old, new = await with_words(modelled, OLD_HOME), await with_words(modelled, NEW_HOME)
+    assert (old.status, old.superseded_by) == (STATUS.MEMORY_STATUS_CONTRADICTED, new.id)
+    assert list(new.supersedes) == [old.id]
+    assert old.valid_to == new.valid_from
+    asked = reconciliations(list(model.chat_requests))[-1]
+    assert [each.content for each in asked.changed] == [NEW_HOME]
+    assert {OLD_HOME, SISTER} < {each.content for each in asked.memories}
+    assert asked.body["response_format"]["json_schema"]["name"] == "reconciliation"
+    # One call takes it back.
+    await take_back(modelled, (await jobs(modelled))[0].id)
+    assert {each.content for each in await memories(modelled)} == {OLD_HOME, NEW_HOME, SISTER}
+    assert (await with_words(modelled, OLD_HOME)).superseded_by == ""
+    assert not (await with_words(modelled, NEW_HOME)).supersedes
+
+
+async def test_b9_the_earlier_statement_never_replaces_the_later_one(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    model.script = script(replacing(NEW_HOME, OLD_HOME))
+    await say(modelled, MAY, OLD_HOME)
+    await save(modelled, NEW_HOME)
+    result = await settled(modelled)
+    assert result.counts["refused_late"] == 1
+    assert [each.item for each in result.refusals] == ["replaced[0]"]
+    assert {each.content for each in await memories(modelled)} == {OLD_HOME, NEW_HOME}
+
+
+async def test_b9_the_same_in_other_words_becomes_one_and_both_wordings_stay(
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
+) -> None:
+    one, other = "Ana is a vegetarian", "Ana does not eat any meat"
+    model.script = script(joining(one, other))
+    await say(modelled, MAY, one, conversation="c1")
+    await say(modelled, SEPTEMBER, other, conversation="c2")
+    await save(modelled, SISTER)
+    result = await settled(modelled)
+    assert result.counts["joined"] == 1
+    kept, gone = await with_words(modelled, one), await with_words(modelled, other)
+    assert (gone.status, gone.superseded_by) == (STATUS.MEMORY_STATUS_SUPERSEDED, kept.id)
+    assert sorted(kept.source_message_ids) == ["c1-1", "c2-1"]
+    assert kept.content == one
+    # Said again, it is still known.
+    await say(modelled, SEPTEMBER, other, conversation="c3")
+    assert {each.content for each in await memories(modelled)} == {one, SISTER}
+    joined_by = [each.id for each in await jobs(modelled) if each.result.counts["joined"]]
+    await take_back(modelled, joined_by[0])
+    kept = await with_words(modelled, one)
+    assert sorted(set(kept.source_message_ids) - {"c3-1"}) == ["c1-1"]
+    assert (await with_words(modelled, other)).status == STATUS.MEMORY_STATUS_ACTIVE
+    # What somebody has undone is not done again.
+    await save(modelled, "Ana plays chess")
+    await settled(modelled)
+    assert (await with_words(modelled, other)).status == STATUS.MEMORY_STATUS_ACTIVE
+
+
+async def test_b9_siblings_that_differ_in_a_number_are_not_joined(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    one, other = "Ana takes 5 mg of Ramipril", "Ana takes 10 mg of Ramipril"
+    model.script = script(joining(one, other))
+    await save(modelled, one)
+    await save(modelled, other)
+    result = await settled(modelled)
+    assert result.counts["refused_digits"] >= 1
+    assert {each.content for each in await memories(modelled)} == {one, other}
+
+
+async def test_b10_a_change_makes_uncertain_what_rested_on_it_until_it_is_taken_back(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    model.script = script(doubting(COMMUTE, NEW_HOME), moving)
+    await say(modelled, MAY, OLD_HOME, COMMUTE, SISTER)
+    await say(modelled, SEPTEMBER, NEW_HOME, conversation="c2")
+    result = await settled(modelled)
+    assert result.counts["doubted"] == 1
+    asked = reconciliations(list(model.chat_requests))[-1]
+    # What ended is shown, to tell what changed.
+    assert [each.date for each in asked.memories if each.content == OLD_HOME] == [
+        "2026-05-04, ended 2026-09-03"
+    ]
+    doubted, cause = await with_words(modelled, COMMUTE), await with_words(modelled, NEW_HOME)
+    assert doubted.status == STATUS.MEMORY_STATUS_ACTIVE
+    assert doubted.doubt.because_memory_id == cause.id
+    assert doubted.doubt.reason == "moved to Kassel"
+    assert doubted.doubt.since.ToDatetime(UTC) == SEPTEMBER
+    assert not (await with_words(modelled, SISTER)).HasField("doubt")
+    await take_back(modelled, (await jobs(modelled))[0].id)
+    assert not (await with_words(modelled, COMMUTE)).HasField("doubt")
+
+
+async def test_b10_a_doubt_goes_with_the_conversation_that_caused_it(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    model.script = script(doubting(COMMUTE, NEW_HOME), moving)
+    await say(modelled, MAY, OLD_HOME, COMMUTE)
+    await say(modelled, SEPTEMBER, NEW_HOME, conversation="c2")
+    await settled(modelled)
+    assert (await with_words(modelled, COMMUTE)).HasField("doubt")
+    await modelled.maintenance.RollbackSource(
+        maintenance_service_pb2.RollbackSourceRequest(user_id="ana", conversation_id="c2")
+    )
+    assert not (await with_words(modelled, COMMUTE)).HasField("doubt")
+    assert (await with_words(modelled, OLD_HOME)).status == STATUS.MEMORY_STATUS_ACTIVE
+
+
+async def test_b10_what_is_said_again_later_is_certain(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    model.script = script(doubting(COMMUTE, NEW_HOME), moving)
+    await say(modelled, MAY, OLD_HOME, COMMUTE)
+    await say(modelled, SEPTEMBER, NEW_HOME, conversation="c2")
+    await settled(modelled)
+    await say(modelled, datetime(2026, 9, 20, 9, tzinfo=UTC), COMMUTE, conversation="c3")
+    assert not (await with_words(modelled, COMMUTE)).HasField("doubt")
+
+
+async def test_b10_the_model_can_call_it_certain(modelled: Services, model: ScriptedModel) -> None:
+    model.script = script(doubting(COMMUTE, NEW_HOME), moving)
+    await say(modelled, MAY, OLD_HOME, COMMUTE)
+    await say(modelled, SEPTEMBER, NEW_HOME, conversation="c2")
+    await settled(modelled)
+    model.script = script(lambda request: {"certain": [named(request, COMMUTE)]})
+    await save(modelled, "Ana's university has a campus in Kassel")
+    assert (await settled(modelled)).counts["certain"] == 1
+    assert not (await with_words(modelled, COMMUTE)).HasField("doubt")
+    # That is taken back as well: it is as uncertain as before.
+    await take_back(modelled, (await jobs(modelled))[0].id)
+    assert (await with_words(modelled, COMMUTE)).doubt.reason == "moved to Kassel"
+
+
+async def test_b10_what_was_said_after_the_change_is_not_doubted(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    model.script = script(doubting(COMMUTE, NEW_HOME), moving)
+    await say(modelled, MAY, OLD_HOME)
+    await say(modelled, SEPTEMBER, NEW_HOME, COMMUTE, conversation="c2")
+    assert (await settled(modelled)).counts["refused_late"] == 1
+    assert not (await with_words(modelled, COMMUTE)).HasField("doubt")
+
+
+async def test_b8_an_assistants_words_end_and_doubt_nothing_of_the_users(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    def settling(request: ChatRequest) -> dict[str, Any]:
+        return {
+            **replacing(OLD_HOME, NEW_HOME)(request),
+            **doubting(COMMUTE, NEW_HOME)(request),
+        }
+
+    model.script = script(settling)
+    await say(modelled, MAY, OLD_HOME, COMMUTE)
+    await save(modelled, NEW_HOME, origin=memory_pb2.ORIGIN_ASSISTANT)
+    result = await settled(modelled)
+    assert result.counts["refused_by_trust"] == 2
+    assert {each.content for each in await memories(modelled)} == {OLD_HOME, COMMUTE, NEW_HOME}
+    assert not (await with_words(modelled, COMMUTE)).HasField("doubt")
+
+
+async def test_row_28_too_many_endings_are_all_refused(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    facts = [
+        f"Ana owns a boat called {name}" for name in "Aal Butt Dorsch Esox Felchen Hai".split()
+    ]
+    model.script = script(
+        lambda request: {
+            "replaced": [
+                {"old": each.local_id, "new": named(request, NEW_HOME)}
+                for each in request.memories
+                if "boat" in each.content
+            ]
+        }
+    )
+    await say(modelled, MAY, *facts)
+    await save(modelled, NEW_HOME)
+    result = await settled(modelled)
+    assert result.counts["refused_over_cap"] == 6
+    assert len(await memories(modelled)) == 7
+
+
+async def test_row_26_garbage_is_asked_again_and_changes_nothing(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    model.script = script(nothing)
+    await say(modelled, MAY, OLD_HOME)
+    model.queue(ChatAnswer("I could not find anything, sorry."), endpoint="chat")
+    await save(modelled, NEW_HOME)
+    result = await settled(modelled)
+    assert result.usage.llm_calls == 2
+    assert len(await memories(modelled, statuses=ALL_STATUSES)) == 2
+
+
+async def test_row_25_an_outage_is_waited_out(modelled: Services, model: ScriptedModel) -> None:
+    model.script = script(replacing(OLD_HOME, NEW_HOME))
+    await say(modelled, MAY, OLD_HOME)
+    model.queue(StatusFault(500), endpoint="chat")
+    await save(modelled, NEW_HOME)
+    assert (await settled(modelled)).memories_contradicted == 1
+
+
+async def test_b9_a_burst_of_saved_memories_is_one_job_of_few_calls(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    model.script = script(nothing)
+    started = [save(modelled, f"Ana's friend number {i} is called Friend{i}") for i in range(80)]
+    for each in started:
+        await each
+    await settled(modelled)
+    calls = reconciliations(list(model.chat_requests))
+    assert all(len(each.memories) <= 40 for each in calls)
+    found = await jobs(modelled)
+    assert {each.state for each in found} == {job_pb2.JOB_STATE_SUCCEEDED}
+    shown = {each.content for call in calls for each in call.changed}
+    # The first of all had nothing beside it.
+    assert len(shown) >= 79
+
+
+async def test_b9_the_users_own_transcripts_go_first(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    model.script = script(nothing)
+    await say(modelled, MAY, OLD_HOME)
+    await submit(
+        modelled, *(talk(f"Ana likes tea number {i}", conversation=f"t{i}") for i in range(6))
+    )
+    await save(modelled, NEW_HOME)
+    await settled(modelled)
+    asked = [request.reconciliation for request in model.chat_requests]
+    assert asked == sorted(asked)
+    assert asked.count(False) == 7
+
+
+async def test_b14_the_call_is_charged_as_a_stage_of_its_own(
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
+) -> None:
+    model.script = script(nothing)
+    await say(modelled, MAY, OLD_HOME)
+    await save(modelled, NEW_HOME)
+    await settled(modelled)
+    found = rows(
+        tenant_conninfo,
+        "SELECT DISTINCT kind FROM usage_ledger WHERE stage = 'reconciliation'",
+    )
+    assert found == [("reconciliation",)]
+
+
+async def test_without_near_or_changed_memories_nothing_is_asked(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    model.script = script(nothing)
+    await say(modelled, MAY, OLD_HOME, SISTER)
+    assert await jobs(modelled) == []
+
+
+async def test_b10_a_review_by_hand_or_a_correction_settles_a_doubt(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    model.script = script(doubting(COMMUTE, NEW_HOME), moving)
+    await say(modelled, MAY, OLD_HOME, COMMUTE)
+    await say(modelled, SEPTEMBER, NEW_HOME, conversation="c2")
+    await settled(modelled)
+    doubted = await with_words(modelled, COMMUTE)
+    reviewed = await modelled.memory.ReviewMemory(
+        memory_service_pb2.ReviewMemoryRequest(
+            user_id="ana",
+            memory_id=doubted.id,
+            decision=memory_service_pb2.REVIEW_DECISION_APPROVE,
+        )
+    )
+    assert reviewed.memory.status == STATUS.MEMORY_STATUS_ACTIVE
+    assert not reviewed.memory.HasField("doubt")
+
+
+async def test_b10_a_doubt_goes_when_its_cause_is_forgotten(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    model.script = script(doubting(COMMUTE, NEW_HOME), moving)
+    await say(modelled, MAY, OLD_HOME, COMMUTE)
+    await say(modelled, SEPTEMBER, NEW_HOME, conversation="c2")
+    await settled(modelled)
+    cause = await with_words(modelled, NEW_HOME)
+    await modelled.memory.ForgetMemory(
+        memory_service_pb2.ForgetMemoryRequest(user_id="ana", memory_id=cause.id)
+    )
+    assert not (await with_words(modelled, COMMUTE)).HasField("doubt")
+
+
+@pytest.mark.parametrize("how", ["forgotten", "corrected", "replaced"])
+async def test_a6_a_value_of_the_profile_goes_with_its_memory(
+    modelled: Services, model: ScriptedModel, how: str
+) -> None:
+    def learning(request: ChatRequest) -> dict[str, Any]:
+        learnt = moving(request)
+        if request.messages[0].content == OLD_HOME:
+            learnt["profile_changes"] = [
+                {
+                    "path": "facts.personal.location",
+                    "value": "Göttingen",
+                    "source_message_ids": ["m1"],
+                    "quote": OLD_HOME,
+                }
+            ]
+        return learnt
+
+    model.script = script(replacing(OLD_HOME, NEW_HOME) if how == "replaced" else nothing, learning)
+    await say(modelled, MAY, OLD_HOME)
+    assert (await profile(modelled)).facts["personal"]["location"] == "Göttingen"
+    home = await with_words(modelled, OLD_HOME)
+    if how == "forgotten":
+        await modelled.memory.ForgetMemory(
+            memory_service_pb2.ForgetMemoryRequest(user_id="ana", memory_id=home.id)
+        )
+    elif how == "corrected":
+        await modelled.memory.UpdateMemory(
+            memory_service_pb2.UpdateMemoryRequest(
+                user_id="ana",
+                memory_id=home.id,
+                memory=memory_pb2.Memory(content="Ana lives in Hannover"),
+                update_mask={"paths": ["content"]},
+            )
+        )
+    else:
+        await save(modelled, NEW_HOME)
+        await settled(modelled)
+    now = await profile(modelled)
+    assert "personal" not in now.facts or "location" not in now.facts["personal"]
+    assert now.version == 2
+    if how == "replaced":
+        await take_back(modelled, (await jobs(modelled))[0].id)
+        assert (await profile(modelled)).facts["personal"]["location"] == "Göttingen"
+
+
+async def profile(services: Services) -> Any:
+    """The user's profile."""
+    found = await services.retrieval.GetProfile(
+        retrieval_service_pb2.GetProfileRequest(user_id="ana")
+    )
+    return found.profile

@@ -1,0 +1,315 @@
+"""Servers that refuse a part of the usual request in words that nobody knows: faults.md row 81."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from hitherto_extraction.pipeline.prompt import HARMLESS, build_prompt
+from hitherto_extraction.provider.guarded import GuardedChatModel
+from hitherto_extraction.provider.openai_chat import OpenAIChatModel
+from hitherto_extraction.provider.protocol import Prompt
+from hitherto_shared.circuit_breaker import CircuitBreaker
+from hitherto_shared.model_api import (
+    ContentRefused,
+    ModelMisconfigured,
+    ModelRefused,
+    ModelUnavailable,
+    PromptTooLong,
+)
+from hitherto_shared.model_server import ModelServer
+from tests.scripted_model import ChatAnswer, ChatRequest, RawReply, ScriptedModel, StatusFault
+from tests.scripted_model.scripts import Outcome, empty_script
+
+Refuses = Callable[[dict[str, Any]], bool]
+
+
+def prompt() -> Prompt:
+    return build_prompt(HARMLESS, temperature=0.3, max_tokens=300)
+
+
+def has_schema(body: dict[str, Any]) -> bool:
+    return "schema" in str(body.get("response_format"))
+
+
+def has_bounds(body: dict[str, Any]) -> bool:
+    return "maxLength" in str(body.get("response_format"))
+
+
+def has_format(body: dict[str, Any]) -> bool:
+    return "response_format" in body
+
+
+def has_temperature(body: dict[str, Any]) -> bool:
+    return "temperature" in body
+
+
+def has_system(body: dict[str, Any]) -> bool:
+    return any(message["role"] == "system" for message in body["messages"])
+
+
+def has_max_tokens(body: dict[str, Any]) -> bool:
+    return "max_tokens" in body
+
+
+REFUSALS: dict[str, tuple[int, str, Refuses]] = {
+    "kimi": (400, "invalid temperature: only 1 is allowed for this model", has_temperature),
+    "litellm": (
+        400, "gpt-5 models don't support temperature=0.3. Only temperature=1 is supported",
+        has_temperature,
+    ),
+    "claude": (
+        400, "`temperature` may only be set to 1 when thinking is enabled", has_temperature
+    ),
+    "another parameter": (400, "sampling parameters are fixed for this model", has_temperature),
+    "gemini states": (
+        400, "The specified schema produces a constraint that has too many states for serving",
+        has_bounds,
+    ),
+    "gemini names": (
+        400, "Unknown name \"additionalProperties\" at 'generation_config.response_schema'",
+        has_schema,
+    ),
+    "too complex": (400, "Schema is too complex for compilation", has_schema),
+    "guided": (400, "guided decoding is not supported", has_format),
+    "system": (400, "System role not supported", has_system),
+    "tokens": (400, "unsupported parameter", has_max_tokens),
+    "several": (422, "no", lambda body: has_format(body) or has_temperature(body)),
+    "everything": (
+        400, "no",
+        lambda body: has_format(body) or has_temperature(body) or has_system(body)
+        or has_max_tokens(body),
+    ),
+    "llama.cpp": (500, "failed to build the grammar", has_bounds),
+    "sglang": (500, "Internal Server Error", has_schema),
+}  # fmt: skip
+
+
+def refusing(status: int, words: str, refuses: Refuses) -> Callable[[ChatRequest], Outcome]:
+    def script(request: ChatRequest) -> Outcome:
+        refused = refuses(dict(request.body))
+        return StatusFault(status, message=words) if refused else empty_script(request)
+
+    return script
+
+
+@asynccontextmanager
+async def guarded(server: ScriptedModel) -> AsyncIterator[GuardedChatModel]:
+    model = GuardedChatModel(
+        OpenAIChatModel(model="m", server=ModelServer(server.base_url)),
+        CircuitBreaker("the language model"),
+        prompt(),
+    )
+    try:
+        yield model
+    finally:
+        await model.close()
+
+
+@pytest.mark.parametrize("kind", REFUSALS)
+async def test_row_81_the_simplest_form_that_passes_is_found_and_kept(kind: str) -> None:
+    status, words, refuses = REFUSALS[kind]
+    async with ScriptedModel(refusing(status, words, refuses)) as server, guarded(server) as chat:
+        if status == 500:
+            with pytest.raises(ModelUnavailable):
+                await chat.complete(prompt())
+        assert "new_memories" in (await chat.complete(prompt())).text
+        before = server.calls["chat"]
+        assert before < 20
+        assert "new_memories" in (await chat.complete(prompt())).text
+
+        assert server.calls["chat"] == before + 1
+        body = dict(server.chat_requests[-1].body)
+        # Nothing was given up that the server accepts, where one change is enough.
+        if kind not in ("several", "everything"):
+            kept = [
+                part
+                for part in (has_format, has_temperature, has_system, has_max_tokens)
+                if part is not refuses
+            ]
+            assert all(part(body) for part in kept if refuses is not has_schema or part(body))
+            assert has_temperature(body) or refuses is has_temperature
+            assert has_system(body) or refuses is has_system
+        assert str(body["messages"]).count("You maintain the long-term memory") == 1
+
+
+async def test_row_81_a_server_that_refuses_every_form_is_searched_once() -> None:
+    async with (
+        ScriptedModel(refusing(400, "no", lambda _: True)) as server,
+        guarded(server) as chat,
+    ):
+        with pytest.raises(ModelMisconfigured, match="OPENAI_BASE_URL and MEMORY_EXTRACTION_MODEL"):
+            await chat.complete(prompt())
+        assert server.calls["chat"] < 15
+        server.calls.clear()
+        chat._breaker._open_until = 0.0
+        with pytest.raises(ModelMisconfigured):
+            await chat.complete(prompt())
+        assert server.calls["chat"] == 2
+
+
+async def test_a_prompt_that_the_server_fails_on_alone_is_refused() -> None:
+    poison = build_prompt(HARMLESS, temperature=0.3, max_tokens=301)
+
+    def script(request: ChatRequest) -> Outcome:
+        poisoned = request.body["max_tokens"] == 301
+        return StatusFault(500, message="panic") if poisoned else empty_script(request)
+
+    async with ScriptedModel(script) as server, guarded(server) as chat:
+        for _ in range(3):
+            with pytest.raises(ModelUnavailable):
+                await chat.complete(poison)
+        with pytest.raises(ModelRefused):
+            await chat.complete(poison)
+        assert not chat._breaker.is_open()
+        assert (await chat.complete(prompt())).calls == 1
+
+
+@pytest.mark.parametrize("status", [429, 413, 500])
+async def test_row_27_a_request_that_is_too_large_is_no_outage(status: int) -> None:
+    words = "Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 40000."
+    async with (
+        ScriptedModel(refusing(status, words, lambda _: True)) as server,
+        guarded(server) as chat,
+    ):
+        with pytest.raises(PromptTooLong, match="HITHERTO_BATCH_TOKENS"):
+            await chat.complete(prompt())
+        assert server.calls["chat"] == 1
+
+
+def reply(content: str | None, reason: str | None, **message: Any) -> RawReply:
+    said = {"role": "assistant", "content": content, **message}
+    body = {"choices": [{"index": 0, "message": said, "finish_reason": reason}]}
+    return RawReply(json.dumps(body).encode())
+
+
+ANSWER = '{"new_memories": []}'
+
+
+@pytest.mark.parametrize("reason", ["length", "max_tokens", "MAX_TOKENS", "model_length"])
+async def test_row_80_cut_off_has_many_names(reason: str) -> None:
+    async with ScriptedModel() as server, guarded(server) as chat:
+        server.queue(reply('{"new_mem', reason))
+        assert (await chat.complete(prompt())).truncated
+
+
+@pytest.mark.parametrize("reason", ["stop", "eos", None, "end_turn", "STOP"])
+async def test_row_80_and_a_reply_that_ended_by_itself_has_others(reason: str | None) -> None:
+    async with ScriptedModel() as server, guarded(server) as chat:
+        server.queue(reply(ANSWER, reason))
+        assert not (await chat.complete(prompt())).truncated
+
+
+@pytest.mark.parametrize("thought", ["", "<think>Let me think", "<think>a</think>"])
+async def test_row_80_thinking_that_leaves_no_room_gets_more_once_and_for_good(
+    thought: str,
+) -> None:
+    def script(request: ChatRequest) -> Outcome:
+        enough = request.body["max_tokens"] >= 1200
+        if not enough:
+            return reply(thought, "length", reasoning_content="Let me think")
+        return ChatAnswer(ANSWER)
+
+    async with ScriptedModel(script) as server, guarded(server) as chat:
+        first = await chat.complete(prompt())
+        second = await chat.complete(prompt())
+
+        assert (first.text, first.calls, second.calls) == (ANSWER, 2, 1)
+        sizes = [request.body["max_tokens"] for request in server.chat_requests]
+        assert sizes == [300, 1200, 1200]
+
+
+async def test_row_80_more_room_is_not_kept_where_it_does_not_help() -> None:
+    async with ScriptedModel(lambda _: reply("", "length")) as server, guarded(server) as chat:
+        assert (await chat.complete(prompt())).truncated
+        await chat.complete(prompt())
+
+        sizes = [request.body["max_tokens"] for request in server.chat_requests]
+        assert sizes == [300, 1200, 300, 1200]
+
+
+async def test_row_80_a_limit_that_is_refused_leaves_the_first_reply() -> None:
+    def script(request: ChatRequest) -> Outcome:
+        much = request.body["max_tokens"] > 1000
+        return StatusFault(400, message="max is 1000") if much else reply("", "length")
+
+    async with ScriptedModel(script) as server, guarded(server) as chat:
+        assert (await chat.complete(prompt())).truncated
+
+
+CALL = {"type": "function", "function": {"name": "extraction", "arguments": ANSWER}}
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"tool_calls": [CALL]},
+        {"tool_calls": [{"function": {"arguments": {"new_memories": []}}}]},
+        {"function_call": {"name": "extraction", "arguments": ANSWER}},
+        {"reasoning_content": f"\n{ANSWER}\n"},
+        {"reasoning": ANSWER},
+    ],
+)
+async def test_row_79_an_answer_beside_the_content_is_read(message: dict[str, Any]) -> None:
+    async with ScriptedModel() as server, guarded(server) as chat:
+        server.queue(reply(None, "stop", **message))
+        assert (await chat.complete(prompt())).text == ANSWER
+
+
+@pytest.mark.parametrize(
+    ("reason", "reasoning"), [("length", ANSWER), ("stop", f"Perhaps {ANSWER}?"), ("stop", "Hm.")]
+)
+async def test_row_79_a_draft_in_the_reasoning_is_no_answer(reason: str, reasoning: str) -> None:
+    async with ScriptedModel(lambda _: reply("", "length")) as server, guarded(server) as chat:
+        server.queue(reply("", reason, reasoning_content=reasoning))
+        assert (await chat.complete(prompt())).text == ""
+
+
+@pytest.mark.parametrize(
+    "declined",
+    [
+        reply("", "content_filter"),
+        reply(None, "stop", refusal="I will not."),
+    ],
+    ids=["filter", "refusal"],
+)
+async def test_what_a_filter_or_the_model_declines_is_told(declined: RawReply) -> None:
+    async with ScriptedModel() as server, guarded(server) as chat:
+        server.queue(declined)
+        completion = await chat.complete(prompt())
+        assert (completion.text, completion.filtered) == ("", True)
+
+
+@pytest.mark.parametrize("code", ["content_filter", "content_policy_violation"])
+async def test_a_refusal_by_a_content_filter_is_told(code: str) -> None:
+    async with ScriptedModel() as server, guarded(server) as chat:
+        server.queue(StatusFault(400, code=code))
+        with pytest.raises(ContentRefused):
+            await chat.complete(prompt())
+        assert server.calls["chat"] == 1
+
+
+def counted(tokens: int) -> Callable[[ChatRequest], Outcome]:
+    return lambda _: ChatAnswer(ANSWER, usage=(tokens, 5))
+
+
+@pytest.mark.parametrize(
+    ("tokens", "unread"),
+    [(4096, True), (2048, True), (1500, True), (4097, False), (9_000, False), (100, False)],
+)
+async def test_a_prompt_that_was_cut_silently_is_told(
+    tokens: int, unread: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    said = "I have bought a canoe. " * 1_000
+    asked = build_prompt(HARMLESS, temperature=0.3, max_tokens=300)
+    asked = replace(asked, user=said)
+    async with ScriptedModel(counted(tokens)) as server, guarded(server) as chat:
+        for _ in range(2):
+            assert (await chat.complete(asked)).unread == unread
+    warnings = [r.getMessage() for r in caplog.records if "OLLAMA_CONTEXT_LENGTH" in r.getMessage()]
+    assert len(warnings) == unread

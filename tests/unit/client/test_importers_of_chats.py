@@ -1,0 +1,268 @@
+"""Exports of chat assistants: what was said last, when it was said, and files that are none."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hitherto_client.command import main
+from hitherto_client.importers import FORMATS, ExportReport, ExportUnreadable, read_export
+from tests.unit.client.fake_services import Fakes
+
+DAY = 86_400.0
+FIRST = 1_672_531_200.0
+"""2023-01-01."""
+
+
+def written(folder: Path, *values: Any, name: str = "conversations.json") -> Path:
+    path = folder / name
+    path.write_text(json.dumps(list(values)), "utf-8")
+    return path
+
+
+def read(
+    source: str, path: Path, report: ExportReport | None = None, **options: Any
+) -> list[dict[str, Any]]:
+    return list(read_export(source, path, report or ExportReport(), **options))
+
+
+def chatgpt(*times: float | None, **more: Any) -> dict[str, Any]:
+    """A conversation with a message of each time, one after another."""
+    mapping = {
+        f"n{place}": {
+            "parent": f"n{place - 1}" if place else None,
+            "message": {
+                "id": f"m{place}",
+                "author": {"role": "user"},
+                "create_time": time,
+                "content": {"content_type": "text", "parts": [f"Said as number {place}."]},
+            },
+        }
+        for place, time in enumerate(times)
+    }
+    return {"conversation_id": "c", "mapping": mapping, **more}
+
+
+def claude(*messages: tuple[str, str | None, str], **more: Any) -> dict[str, Any]:
+    """A conversation of messages: id, parent if the export names parents, and time."""
+    return {
+        "uuid": "c",
+        "chat_messages": [
+            {"uuid": name, "sender": "human", "text": f"Said as {name}.", "created_at": time}
+            | ({} if parent is None else {"parent_message_uuid": parent})
+            for name, parent, time in messages
+        ],
+        **more,
+    }
+
+
+def letta(*times: str, **more: Any) -> dict[str, Any]:
+    messages = [
+        {"id": f"m{place}", "role": "user", "content": f"Number {place}.", "created_at": time}
+        for place, time in enumerate(times)
+    ]
+    return {"agents": [{"id": "a", "messages": messages, **more}]}
+
+
+@pytest.mark.parametrize(
+    ("source", "value", "days"),
+    [
+        ("chatgpt", chatgpt(None, FIRST, None, FIRST + DAY, None), "01 01 01 02 02"),
+        ("chatgpt", chatgpt(None, None, create_time=FIRST), "01 01"),
+        ("chatgpt", chatgpt(0, update_time=FIRST + DAY), "02"),
+        ("claude", claude(("a", None, ""), ("b", None, "2023-01-01T10:00:00Z")), "01 01"),
+        ("claude", claude(("a", None, ""), created_at="2023-01-03T09:00:00+02:00"), "03"),
+        ("letta", letta("", "2023-01-04", ""), "04 04 04"),
+        ("letta", letta("", created_at="2023-01-05"), "05"),
+    ],
+)
+def test_what_has_no_time_takes_that_of_its_neighbours_or_its_conversation(
+    tmp_path: Path, source: str, value: dict[str, Any], days: str
+) -> None:
+    (found,) = read(source, written(tmp_path, value, name="conversations.json"))
+    assert [one["created_at"][:10] for one in found["messages"]] == [
+        f"2023-01-{day}" for day in days.split()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("source", "value"),
+    [
+        ("chatgpt", chatgpt(None, None)),
+        ("claude", claude(("a", None, ""))),
+        ("letta", letta("", "")),
+    ],
+)
+class TestConversationsWithoutAnyTime:
+    def test_are_refused(self, tmp_path: Path, source: str, value: dict[str, Any]) -> None:
+        report = ExportReport()
+        assert read(source, written(tmp_path, value), report) == []
+        assert len(report.undated) == 1
+
+    def test_are_dated_by_an_option(
+        self, tmp_path: Path, fakes: Fakes, source: str, value: dict[str, Any]
+    ) -> None:
+        fakes.others.replies["StreamTranscripts"] = _take
+        path = str(written(tmp_path, value))
+        command = ["import", "--from", source, "--user", "ana", path]
+        assert main([*command, "--undated", "2023-05-06"]) == 0
+        (asked,) = fakes.calls("StreamTranscripts")
+        (sent,) = asked.request
+        times = [one.created_at.ToDatetime() for one in sent.transcript.messages]
+        assert {f"{time:%Y-%m-%d}" for time in times} == {"2023-05-06"}
+
+    def test_are_told(
+        self,
+        tmp_path: Path,
+        fakes: Fakes,
+        capsys: pytest.CaptureFixture[str],
+        source: str,
+        value: dict[str, Any],
+    ) -> None:
+        command = ["import", "--from", source, "--user", "ana", str(written(tmp_path, value))]
+        assert main([*command, "--dry-run"]) == 0
+        assert "says nowhere when it was held" in capsys.readouterr().out
+        assert main(command) == 1
+        assert "--undated" in capsys.readouterr().err
+        assert not fakes.calls("StreamTranscripts")
+
+
+def _take(requests: list[Any]) -> Any:
+    from hitherto.v1 import extraction_service_pb2
+
+    return extraction_service_pb2.StreamTranscriptsResponse(accepted_count=len(requests))
+
+
+def test_messages_without_a_time_in_lines_of_ours_are_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = {"user_id": "a", "conversation_id": "c", "messages": [{"role": "user", "content": "x"}]}
+    path = tmp_path / "lines.jsonl"
+    path.write_text(json.dumps(line))
+    assert main(["import", str(path), "--dry-run"]) == 0
+    assert "1 messages have no `created_at`" in capsys.readouterr().out
+
+
+def test_memories_without_a_time_are_counted(tmp_path: Path) -> None:
+    page = {"results": [{"memory": "Likes tea"}, {"memory": "x", "created_at": "2023-01-01"}]}
+    report = ExportReport()
+    read("mem0", written(tmp_path, page, name="mem0.json"), report)
+    assert report.timeless == 1
+
+
+ROOT = "00000000-0000-4000-8000-000000000000"
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        # The second question is the edit of the first one, with its own answer.
+        (
+            claude(
+                ("q1", ROOT, "2026-01-01T10:00:00Z"),
+                ("a1", "q1", "2026-01-01T10:00:10Z"),
+                ("q2", ROOT, "2026-01-01T10:01:00Z"),
+                ("a2", "q2", "2026-01-01T10:01:10Z"),
+            ),
+            "q2 a2",
+        ),
+        # An answer was made again; the export names the first one as the last seen.
+        (
+            claude(
+                ("q", ROOT, "2026-01-01T10:00:00Z"),
+                ("a1", "q", "2026-01-01T10:00:10Z"),
+                ("a2", "q", "2026-01-01T10:00:20Z"),
+                current_leaf_message_uuid="a1",
+            ),
+            "q a1",
+        ),
+        (
+            claude(
+                ("q", ROOT, "2026-01-01T10:00:00Z"),
+                ("a1", "q", "2026-01-01T10:00:10Z"),
+                ("a2", "q", "2026-01-01T10:00:20Z"),
+                current_leaf_message_uuid="nowhere",
+            ),
+            "q a2",
+        ),
+        # Exports of old name no parents.
+        (claude(("a", None, "2026-01-01"), ("b", None, "2026-01-02")), "a b"),
+        # A circle ends.
+        (claude(("a", "b", "2026-01-01"), ("b", "a", "2026-01-02"), ("c", "b", "")), "a b c"),
+    ],
+)
+def test_claude_brings_the_last_branch_only(
+    tmp_path: Path, value: dict[str, Any], said: str
+) -> None:
+    (found,) = read("claude", written(tmp_path, value))
+    assert [one["id"] for one in found["messages"]] == said.split()
+
+
+@pytest.mark.parametrize("current", ["", "nowhere", None, 7])
+def test_chatgpt_brings_the_last_leaf_where_no_node_is_named(
+    tmp_path: Path, current: object
+) -> None:
+    value = chatgpt(FIRST, FIRST + 1, FIRST + 2, current_node=current)
+    value["mapping"]["other"] = json.loads(json.dumps(value["mapping"]["n1"]))
+    value["mapping"]["other"]["message"]["content"]["parts"] = ["A first try."]
+    (found,) = read("chatgpt", written(tmp_path, value))
+    assert [one["content"][-2] for one in found["messages"]] == ["0", "1", "2"]
+
+
+def test_chatgpt_without_times_or_children_goes_by_the_order_of_the_file(tmp_path: Path) -> None:
+    value = chatgpt(*[None] * 12, create_time=FIRST)
+    (found,) = read("chatgpt", written(tmp_path, value))
+    assert len(found["messages"]) == 12
+
+
+OTHERS: dict[str, Any] = {
+    "chatgpt": chatgpt(FIRST),
+    "claude": claude(("a", None, "2026-01-01")),
+    "letta": letta("2026-01-01"),
+    "hitherto": {"table": "memories", "row": {"source": "explicit", "status": "active"}},
+    "a list of something": {"users": [1, 2], "next": None},
+}
+
+
+@pytest.mark.parametrize("given", OTHERS)
+@pytest.mark.parametrize("source", ["chatgpt", "claude", "mem0", "langgraph", "hindsight", "letta"])
+def test_a_file_of_which_nothing_is_known_says_what_it_looks_like(
+    tmp_path: Path, source: str, given: str
+) -> None:
+    if source == given:
+        return
+    path = written(tmp_path, OTHERS[given], OTHERS[given], name=f"{FORMATS[source].files[0]}.json")
+    with pytest.raises(ExportUnreadable) as refused:
+        read(source, path)
+    told = str(refused.value)
+    assert f"holds nothing that {source} exports: 2 records" in told
+    assert f"`{next(iter(OTHERS[given]))}`" in told
+    if given in {"chatgpt", "claude", "letta"}:
+        assert f"--from {given}" in told
+
+
+@pytest.mark.parametrize(
+    ("source", "value"),
+    [
+        ("chatgpt", {"conversations": [chatgpt(FIRST)]}),
+        ("claude", {"conversations": [claude(("a", None, "2026-01-01"))]}),
+        ("mem0", {"memories": [{"content": "Likes tea"}]}),
+        ("mem0", {"results": [{"text": "Likes tea"}, {"memory": " "}]}),
+    ],
+)
+def test_records_inside_of_a_page_are_found(
+    tmp_path: Path, source: str, value: dict[str, Any]
+) -> None:
+    report = ExportReport()
+    assert len(read(source, written(tmp_path, value), report)) == 1
+    assert report.empty == len(value.get("results", ())) // 2
+
+
+@pytest.mark.parametrize("value", [[], {"results": []}])
+def test_an_export_without_records_is_none_of_those(tmp_path: Path, value: Any) -> None:
+    path = tmp_path / "mem0.json"
+    path.write_text(json.dumps(value))
+    assert read("mem0", path) == []

@@ -1,0 +1,192 @@
+"""WhatsApp's exports in the forms that phones of different languages write them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hitherto_client.command import main
+from hitherto_client.importers import ExportReport, ExportUnreadable, read_export
+
+
+def read(folder: Path, text: str, report: ExportReport | None = None, **options: Any) -> list[Any]:
+    path = folder / "chat.txt"
+    path.write_text(text, options.pop("encoding", "utf-8"))
+    options = {"me": "Ana"} | options
+    return list(read_export("whatsapp", path, report or ExportReport(), **options))
+
+
+LOCALES = {
+    "zh on an iPhone": "[2023/12/20 下午5:46:05] Ana: 你好",
+    "zh on Android": "2023/12/20 下午5:46 - Ana: 你好",
+    "zh, dates of China": "2023年12月20日 下午5:46 - Ana: 你好",
+    "zh in the evening": "2023/12/20 晚上5:46 - Ana: 你好",
+    "ko on Android": "2023. 12. 20. 오후 5:46 - Ana: 안녕",
+    "ko on an iPhone": "[2023. 12. 20. 오후 5:46:05] Ana: 안녕",
+    "ja": "2023/12/20 午後5:46 - Ana: はい",
+    "ar": "\u200f٢٠\u200f/١٢\u200f/٢٠٢٣، ٥:٤٦ م - Ana: أهلا",
+    "fa": "۲۰۲۳/۱۲/۲۰،\u200f ۱۷:۴۶ - Ana: سلام",
+    "he": "20.12.2023, 17:46 - Ana: שלום",
+    "hi": "20/12/2023, 5:46 अपराह्न - Ana: नमस्ते",
+    "el": "20/12/2023, 5:46 μ.μ. - Ana: γεια",
+    "vi": "20/12/2023 5:46 CH - Ana: chào",
+    "vi, the time first": "17:46, 20/12/2023 - Ana: chào",
+    "fr": "20/12/2023 à 17:46 - Ana: salut",
+    "fr of Canada": "2023-12-20 17 h 46 - Ana: salut",
+    "fi": "20.12.2023 klo 17.46 - Ana: hei",
+    "hu": "2023. 12. 20. 17:46 - Ana: szia",
+    "hu of twelve hours": "2023. 12. 20. du. 5:46 - Ana: szia",
+    "bg": "20.12.2023 г., 17:46 - Ana: здравей",
+    "old iPhone": "20/12/2023, 5:46:05 PM: Ana: hi",
+    "es": "20/12/23, 5:46\u202fp.\u00a0m. - Ana: hola",
+    "de": "[20.12.23, 17:46:05] Ana: hallo",
+    "nl": "20-12-2023 17:46 - Ana: hoi",
+    "tr": "20.12.2023 17:46 - Ana: selam",
+    "pt": "20/12/2023 17:46 - Ana: oi",
+    "da": "20.12.2023 17.46 - Ana: hej",
+    "en": "12/20/23, 5:46 PM - Ana: hi",
+    "th": "20/12/2566 17:46 - Ana: สวัสดี",
+    "ms": "20/12/2023, 5:46 PTG - Ana: hai",
+    "no space after the colon": "[2023/12/20 17:46:37] Ana:hi",
+    "a wide colon": "2023/12/20 17:46 - Ana：你好",
+}
+
+
+@pytest.mark.parametrize("locale", LOCALES)
+def test_lines_of_many_phones_are_read(tmp_path: Path, locale: str) -> None:
+    report = ExportReport()
+    (found,) = read(tmp_path, LOCALES[locale], report)
+    (message,) = found["messages"]
+    assert message["name"] == "Ana"
+    assert message["created_at"].startswith("2023-12-20T17:46")
+    assert message["content"] in LOCALES[locale]
+    assert report.notices == 0
+
+
+def said(folder: Path, *lines: str, report: ExportReport | None = None) -> list[tuple[str, str]]:
+    text = "".join(f"{line}\n" for line in lines)
+    found = read(folder, text, report)
+    return [(one["name"], one["content"]) for each in found for one in each["messages"]]
+
+
+def test_nobody_is_silently_left_out_where_the_space_is_missing(tmp_path: Path) -> None:
+    assert said(
+        tmp_path,
+        "[2026/7/9 02:28:36] Ana: I moved.",
+        "[2026/7/9 02:28:37] Bo:Hi",
+        "[2026/7/9 02:28:38] Bo:See https://example.com at 10:30",
+    ) == [("Ana", "I moved."), ("Bo", "Hi"), ("Bo", "See https://example.com at 10:30")]
+
+
+def test_notices_are_nobodys_words_and_are_counted(tmp_path: Path) -> None:
+    report = ExportReport()
+    found = said(
+        tmp_path,
+        "A line before the first message",
+        "21/08/2026, 14:30 - Messages and calls are end-to-end encrypted. Learn more",
+        '21/08/2026, 14:30 - Ana created group "Trip: Lisbon"',
+        "21/08/2026, 14:30 - Ana changed the name to \u201cTrip: Porto\u201d",
+        "21/08/2026, 14:31 - Bo joined at 17:30",
+        "21/08/2026, 14:31 - More at https://example.com",
+        "21/08/2026, 14:32 - Ana: Hello",
+        "31/02/2026, 14:32 - Ana: On a day that does not exist",
+        report=report,
+    )
+    assert found == [("Ana", "Hello")]
+    assert report.notices == 7
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "\u200eMessages and calls are end-to-end encrypted.",
+        "\u200eBild weggelassen",
+        "\u200e<Anhang: 00000002-PHOTO.jpg>",
+        "Bild weggelassen",
+        "image omitted",
+        "<Media omitted>",
+        "<Archivo omitido>",
+        "<This message was edited>",
+        "This message was deleted",
+        "This message was deleted.",
+        "Tin nhắn này đã bị xóa",
+        "Missed voice call",
+        "null",
+        "IMG-20260821-WA0001.jpg (archivo adjunto)",
+        "\u200eIMG-20260821-WA0001.jpg (tệp đính kèm)",
+    ],
+)
+def test_what_stands_for_something_else_is_no_message(tmp_path: Path, line: str) -> None:
+    report = ExportReport()
+    found = said(
+        tmp_path, f"21/08/2026, 14:30 - Bo: {line}", "21/08/2026, 14:31 - Ana: Hi", report=report
+    )
+    assert found == [("Ana", "Hi")]
+    assert report.notices == 1
+
+
+@pytest.mark.parametrize(
+    ("lines", "content"),
+    [
+        (("IMG-1.jpg (file attached)", "Our new house"), "Our new house"),
+        (("Our new house \u200e<attached: 1.jpg>",), "Our new house"),
+        (("I live in Huế <This message was edited>",), "I live in Huế"),
+        (("I live in Huế \u200e<Tin nhắn này đã được chỉnh sửa>",), "I live in Huế"),
+        (("a <b> c", "", "d"), "a <b> c\nd"),
+        (("I was told: this message was deleted",), "I was told: this message was deleted"),
+        (("1/2 (half)",), "1/2 (half)"),
+    ],
+)
+def test_words_beside_what_stands_for_something_else_are_kept(
+    tmp_path: Path, lines: tuple[str, ...], content: str
+) -> None:
+    first, *further = lines
+    assert said(tmp_path, f"21/08/2026, 14:30 - Ana: {first}", *further) == [("Ana", content)]
+
+
+def test_lines_that_begin_like_a_time_go_on_with_the_message(tmp_path: Path) -> None:
+    assert said(
+        tmp_path,
+        "21/08/2026, 14:30 - Ana: My days:",
+        "1/2 a day - work: hard",
+        "12/5/2023 we met at 10:30 in a small town - nice: very",
+        "[1] first: yes",
+    ) == [
+        (
+            "Ana",
+            "My days:\n1/2 a day - work: hard\n12/5/2023 we met at 10:30 in a small town - nice:"
+            " very\n[1] first: yes",
+        )
+    ]
+
+
+def test_wide_characters_are_read(tmp_path: Path) -> None:
+    (found,) = read(tmp_path, "21/08/2026, 14:30 - Ana: Chào 🐈\n", encoding="utf-16")
+    assert found["messages"][0]["content"] == "Chào 🐈"
+
+
+def test_an_unknown_half_of_the_day_is_not_guessed(tmp_path: Path) -> None:
+    with pytest.raises(ExportUnreadable, match="`xyz`"):
+        read(tmp_path, "21/08/2026, 5:30 xyz - Ana: Hi\n")
+    # Hours beyond twelve show that the word means something else.
+    text = "21/08/2026, 5:30 xyz - Ana: Hi\n21/08/2026, 17:30 xyz - Ana: Hi\n"
+    first, second = read(tmp_path, text)
+    assert first["messages"][0]["created_at"].startswith("2026-08-21T05:30")
+    assert second["messages"][0]["created_at"].startswith("2026-08-21T17:30")
+
+
+def test_years_of_another_calendar_are_told(tmp_path: Path) -> None:
+    with pytest.raises(ExportUnreadable, match="1402"):
+        read(tmp_path, "۱۴۰۲/۹/۲۹،\u200f ۱۷:۴۶ - Ana: سلام\n", dates="year")
+
+
+def test_the_dry_run_says_how_many_lines_are_notices(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chat = tmp_path / "chat.txt"
+    chat.write_text("21/08/2026, 14:30 - Bo joined\n21/08/2026, 14:31 - Ana: Hi\n")
+    command = ["import", "--from", "whatsapp", "--me", "Ana", "--user", "ana", "--dry-run"]
+    assert main([*command, str(chat)]) == 0
+    assert "1 lines are notices or stand for pictures" in capsys.readouterr().out

@@ -1,0 +1,65 @@
+"""A new wording holds no number that nobody said (faults.md row 71)."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+
+from hitherto_extraction.pipeline.digits import strange
+
+DAY = date(2026, 3, 2)
+
+
+def found(wording: str, *sources: str, days: tuple[date, ...] = (DAY,)) -> list[str]:
+    return strange(wording, sources, days)
+
+
+@pytest.mark.parametrize(
+    ("wording", "source"),
+    [
+        ("takes 20 mg of Atorvastatin", "now 20mg"),
+        ("takes 0.5 mg", "0,5 mg at night"),
+        ("earns 1,500 euros", "I earn 1500"),
+        ("earns 1500 euros", "I earn 1.500"),
+        ("meets at 14:00", "at 2 pm"),
+        ("meets at 14:30", "2:30 in the afternoon"),
+        ("since 07:05", "at 7:05"),
+        ("runs 10 km", "chạy १० km"),
+        ("has 3 cats", "لدي ٣ قطط"),
+        ("has 42 plants", "４２個"),
+        ("moved on 2026-03-01", "I moved yesterday"),
+        ("moves on 2026-12-24", "we move on Christmas Eve"),
+        ("started in 2026-02", "last month"),
+        ("started in 2025", "a year ago"),
+        ("plays chess", "7 years"),
+        ("uses Postgres 16", "we went from 15 to 16"),
+    ],
+)
+def test_what_was_said_or_computed_is_no_stranger(wording: str, source: str) -> None:
+    assert found(wording, source) == []
+
+
+@pytest.mark.parametrize(
+    ("wording", "source", "numbers"),
+    [
+        ("takes 40 mg", "now 20mg", ["40"]),
+        ("takes 200 mg", "now 20mg", ["200"]),
+        ("earns 1,500 euros", "I earn 1,600", ["500"]),
+        ("meets at 15:00", "at 2 pm", ["15"]),
+        ("moved on 2024-03-01", "I moved yesterday", ["03", "01"]),
+        ("on 2026-02-31", "the last day", ["02", "31"]),
+        ("has 3 cats and 4 dogs", "3 cats", ["4"]),
+    ],
+)
+def test_any_other_number_is_one(wording: str, source: str, numbers: list[str]) -> None:
+    assert found(wording, source) == numbers
+
+
+def test_without_a_day_no_date_is_computed() -> None:
+    assert found("moved on 2026-03-01", days=()) == ["2026", "03", "01"]
+    assert found("moved on 2026-03-01", "on 1.3.2026", days=()) == []
+
+
+def test_the_old_wording_is_a_source_too() -> None:
+    assert found("takes 20 mg since 3 weeks", "takes 20 mg", "3 weeks now") == []

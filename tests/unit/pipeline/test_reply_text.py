@@ -1,0 +1,210 @@
+"""A complete answer in any wrapper is an answer; what is cut off or says nothing is none.
+
+faults.md rows 26, 79 and 80.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from hitherto_extraction.pipeline.answer_parsing import KEYS, read_answer
+from hitherto_extraction.provider.reply_text import (
+    CutOffAnswer,
+    UnusableAnswer,
+    only_reasons,
+    read_object,
+)
+
+ANSWER = {
+    "new_memories": [
+        {"type": "fact", "content": "Lives in “Porto” {x}", "source_message_ids": ["m1"]}
+    ]
+}
+JSON = json.dumps(ANSWER, ensure_ascii=False)
+PRETTY = json.dumps(ANSWER, indent=2)
+DRAFT = '{"new_memories": [{"type": "goal", "content": "A draft"}]}'
+NOTHING = '{"new_memories": []}'
+
+BARE = {
+    "plain": JSON,
+    "pretty": PRETTY,
+    "white space": f"\n\n  {JSON}\r\n",
+    "byte order mark": f"\ufeff{JSON}",
+    "zero width": f"\u200b{JSON}\u200b\u2060",
+    "think": f"<think>The user moved.</think>\n\n{JSON}",
+    "empty think": f"<think>\n\n</think>\n\n{JSON}",
+    "unopened think": f"The user moved.\n</think>\n{JSON}",
+    "think with a draft": f"<think>Perhaps {DRAFT}? No.</think>{JSON}",
+    "think with half a draft": f'<think>Perhaps {{"new_memories": [ "</think>{JSON}',
+    "thinking": f"<thinking>a</thinking>{JSON}",
+    "mistral": f"[THINK]Perhaps {DRAFT}[/THINK]{JSON}",
+    "kimi": f"◁think▷a◁/think▷{JSON}",
+    "gpt-oss": "<|channel|>analysis<|message|>Let me see.<|end|><|start|>assistant"
+    f"<|channel|>final<|message|>{JSON}<|return|>",
+    "gpt-oss, final alone": f"<|channel|>final<|message|>{JSON}",
+    "chatml": f"{JSON}<|im_end|>",
+    "llama": f"{JSON}<|eot_id|>",
+    "deepseek": f"{JSON}<｜end▁of▁sentence｜>",
+    "several ends": f"{JSON}</s>\n<|endoftext|> ",
+    "gemma": f"{JSON}<end_of_turn>\n",
+    "answer tag": f"<answer>{JSON}</answer>",
+}
+
+WRAPPED = {
+    "fence": f"```json\n{JSON}\n```",
+    "fence without a label": f"```\n{PRETTY}\n```",
+    "tildes": f"~~~json\n{JSON}\n~~~",
+    "fence on one line": f"```json {JSON} ```",
+    "think and fence": f"<think>a</think>\n```json\n{PRETTY}\n```",
+    "prose and fence": f"Here is the result:\n```json\n{JSON}\n```",
+    "fence and prose": f"```json\n{JSON}\n```\nI hope this helps!",
+    "prose before": f"Sure! {JSON}",
+    "prose after": f"{JSON} I hope this helps",
+    "prose with braces": f"I looked {{as asked}} and {{'found'}}: {JSON}",
+    "think and prose": f"<think>Perhaps {DRAFT}</think>Here you are: {JSON} Bye.",
+    "unopened think and prose": f"Perhaps {DRAFT}</think> The answer: {JSON}",
+    "twice the same": f"{JSON}\n{JSON}",
+    "draft and fence": f"First I thought {DRAFT}. Then:\n```json\n{JSON}\n```",
+    "JSON string": json.dumps(JSON),
+    "list of one": f"[{JSON}]",
+    "one key": json.dumps({"response": ANSWER}),
+    "schema-like": json.dumps({"properties": ANSWER, "type": "object"}),
+    "call of a tool": json.dumps({"name": "extraction", "arguments": ANSWER}),
+    "call with a string": json.dumps({"name": "extraction", "arguments": JSON}),
+    "trailing comma in prose": f"Yes: {JSON[:-2]},]}}",
+}
+
+LIBERTIES = {
+    "trailing comma": JSON[:-2] + ",\n]\n,}",
+    "comments": "{ // the answer\n" + JSON[1:-1] + "/* done */}",
+    "raw line break": JSON.replace("Porto”", "Porto”\n"),
+}
+
+
+@pytest.mark.parametrize("name", BARE)
+def test_row_79_reasoning_and_marks_around_an_answer_do_no_harm(name: str) -> None:
+    assert read_object(BARE[name], KEYS) == (ANSWER, False)
+
+
+@pytest.mark.parametrize("name", WRAPPED)
+def test_row_79_an_answer_in_a_wrapper_is_read(name: str) -> None:
+    assert read_object(WRAPPED[name], KEYS) == (ANSWER, True)
+
+
+@pytest.mark.parametrize("name", LIBERTIES)
+def test_row_79_small_liberties_with_json_are_taken(name: str) -> None:
+    found, wrapped = read_object(LIBERTIES[name], KEYS)
+
+    assert " ".join(found["new_memories"][0]["content"].split()) == "Lives in “Porto” {x}"
+    assert not wrapped
+
+
+@pytest.mark.parametrize("name", BARE)
+def test_row_26_a_thinking_model_may_say_that_there_is_nothing(name: str) -> None:
+    text = BARE[name].replace(JSON, NOTHING).replace(PRETTY, NOTHING)
+
+    assert read_answer(text, messages=[], memories=[]).new == []
+
+
+@pytest.mark.parametrize("name", WRAPPED)
+def test_row_26_nothing_in_a_wrapper_is_no_nothing(name: str) -> None:
+    text = WRAPPED[name]
+    for said, instead in (
+        (json.dumps(JSON)[1:-1], json.dumps(NOTHING)[1:-1]),
+        (JSON, NOTHING),
+        (json.dumps(ANSWER), NOTHING),
+        (PRETTY, NOTHING),
+        (json.dumps(json.dumps(JSON)), json.dumps(NOTHING)),
+        (JSON[:-2], '{"new_memories": ['),
+    ):
+        text = text.replace(said, instead)
+
+    with pytest.raises(UnusableAnswer):
+        read_answer(text, messages=[], memories=[])
+
+
+@pytest.mark.parametrize("length", range(12, len(JSON), 7))
+@pytest.mark.parametrize("before", ["", "<think>a</think>", "```json\n", "Sure: "])
+def test_row_80_json_that_ends_inside_is_cut_off(before: str, length: int) -> None:
+    with pytest.raises(CutOffAnswer):
+        read_object(before + JSON[:length], KEYS)
+
+
+@pytest.mark.parametrize("text", ["<think>Let me", f"<think>Perhaps {DRAFT} or", "[THINK] hm"])
+def test_row_80_reasoning_that_does_not_end_is_cut_off(text: str) -> None:
+    with pytest.raises(CutOffAnswer):
+        read_object(text, KEYS)
+    assert only_reasons(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "only"),
+    [("", True), (" \n", True), ("<think>a</think>\n", True), (JSON, False), ("No.", False)],
+)
+def test_row_80_a_reply_without_room_for_its_answer_is_told(text: str, only: bool) -> None:
+    assert only_reasons(text) == only
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I am sorry, I cannot help with that.",
+        "",
+        "[]",
+        "null",
+        'Use { and } as in {this} or {"that"}.',
+        f"{JSON} or perhaps {DRAFT}",
+        f"[{JSON}, {DRAFT}]",
+        json.dumps({"a": ANSWER, "b": json.loads(DRAFT)}),
+        '{"new_memories": [{"content": "a", "content": "b"}]}',
+    ],
+)
+def test_row_26_what_is_no_single_answer_stays_unusable(text: str) -> None:
+    with pytest.raises(UnusableAnswer) as caught:
+        read_answer(text, messages=[], memories=[])
+    assert not isinstance(caught.value, CutOffAnswer)
+
+
+def test_a_tag_inside_a_content_is_a_part_of_it() -> None:
+    said: dict[str, Any] = {
+        "new_memories": [{"type": "fact", "content": 'Writes <b>{"x": 1}</b> and </think>{}'}]
+    }
+    for before in ("", "<think>a</think>", "Sure: "):
+        assert read_object(before + json.dumps(said), KEYS)[0] == said
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{" * 60_000,
+        '{"a":' * 50_000,
+        '{"' * 60_000,
+        '{"\\"' * 100_000,
+        '"\\"' * 100_000,
+        "[" * 60_000,
+        "<think>" * 50_000,
+        "</a>{" * 50_000,
+        "```json\n" * 60_000,
+        '{"a": 1} ' * 30_000,
+        '{"a": /*' * 60_000,
+        "{ " + " " * 60_000,
+        '{"a"' + "," * 60_000,
+        "<" * 60_000,
+        JSON[:-1] + "{" * 60_000,
+    ],
+    ids=lambda text: text[:12],
+)
+def test_any_text_is_read_in_linear_time(text: str) -> None:
+    def seconds(part: str) -> float:
+        began = time.process_time()
+        with pytest.raises(UnusableAnswer):
+            read_object(part, KEYS)
+        return time.process_time() - began
+
+    seconds(text[:1000])
+    short = min(seconds(text[: len(text) // 8]) for _ in range(2))
+    assert seconds(text) < 8 * 3 * short + 0.5
