@@ -112,9 +112,10 @@ format: install ## Format the code and fix what ruff can fix
 	$(BIN)/python -m ruff check --fix .
 	$(BIN)/python -m ruff format .
 
-eval: install ## Measure the quality of retrieval (LoCoMo) and of extraction
+eval: install ## Measure the quality of retrieval (LoCoMo), of extraction, and of what is believed
 	$(BIN)/python -m benchmarks.locomo
 	$(BIN)/python -m benchmarks.extraction
+	$(BIN)/python -m benchmarks.state
 
 bench: install ## Measure the cost of writing and reading; takes eight minutes
 	$(BIN)/python -m benchmarks.throughput

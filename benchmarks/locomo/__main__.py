@@ -19,7 +19,8 @@ async def _measure(given: argparse.Namespace) -> BenchmarkResult:
     found = [
         load(Path(folder), source)
         for source in SOURCES
-        if (folder := os.environ.get(source.variable))
+        for folder in os.environ.get(source.variable, "").split(os.pathsep)
+        if folder
     ]
     if not found:
         raise Skipped(

@@ -15,12 +15,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.locomo.answers import AT_ONCE, REFERENCE
+from benchmarks.locomo.content import FIRST, AnsweringParts, beginning
 from benchmarks.locomo.data import BenchmarkQuestion, Data
 from benchmarks.serving import in_turns, vectors_of
 from hitherto_client import AsyncHitherto
 from hitherto_client.results import Context
 from hitherto_retrieval.render.tokens import CountTokens, counter
-from hitherto_retrieval.render.values import clean
+from hitherto_retrieval.render.values import clean, shortened
 from hitherto_shared.embeddings.protocol import Embedder
 from hitherto_shared.text.bm25 import TermPostings, score
 from hitherto_shared.text.passages import message_text
@@ -32,6 +33,8 @@ BLOCK, BM25, COSINE = "GetContext", "naive BM25", "naive cosine"
 FRAME = "fence and headings"
 _FIRST = "profile"
 _DAY = re.compile(r"\b\d{4}-\d{2}-\d{2}\b")
+_READ, _LONGEST = 4_000, 500
+"""Of a long message, a naive list has the beginning, as a block has a part."""
 _SHOWN = 200
 """Characters of a message by which it is recognised: a long one may be cut."""
 
@@ -92,7 +95,7 @@ class NaiveLists:
         said = [message for session in sessions for message in session["messages"]]
         self._texts = [message_text(each.get("name", ""), each["content"]) for each in said]
         self._lines = [
-            f"- {each['created_at'][:10]} {text}\n"
+            f"- {each['created_at'][:10]} {shortened(clean(text[:_READ]), _LONGEST)}\n"
             for each, text in zip(said, self._texts, strict=True)
         ]
         counted = [count_terms(text) for text in self._texts]
@@ -146,6 +149,15 @@ class ContextFigures:
     # By budget the share of the lines of a list that name a day.
     dated: dict[int, float] = field(default_factory=dict)
     degraded: int = 0  # answers of which a leg was missing
+    # By list and budget the share of each question's answering parts that it says.
+    says: dict[str, dict[int, Sequence[float]]] = field(default_factory=dict)
+    # The same of a block as it is told without any setting, and the tokens of each.
+    default: Sequence[float] = ()
+    default_tokens: Sequence[int] = ()
+    # By list whether an answering part of each question stands in its first tokens.
+    first: dict[str, Sequence[bool]] = field(default_factory=dict)
+    # Questions for which nothing was relevant.
+    nothing: int = 0
 
 
 async def tell_all(client: AsyncHitherto, data: Data, embedder: Embedder) -> ContextFigures:
@@ -162,12 +174,35 @@ async def tell_all(client: AsyncHitherto, data: Data, embedder: Embedder) -> Con
         pairs = zip(data.questions, texts, strict=True)
         return [evidence.covered(question, text) for question, text in pairs]
 
+    parts = AnsweringParts(data.sessions)
+
+    def saying(texts: Sequence[str]) -> list[float]:
+        return [parts.told(each, text) for each, text in zip(data.questions, texts, strict=True)]
+
+    def first_of(texts: Sequence[str]) -> list[bool]:
+        return [share > 0 for share in saying([beginning(text, FIRST, count) for text in texts])]
+
+    async def told_by_default(question: BenchmarkQuestion) -> Context:
+        # What a caller gets who sets nothing.
+        at = question.asked_at or REFERENCE
+        return await client.get_context(question.user, question.text, reference_time=at)
+
+    plain = await in_turns(data.questions, told_by_default, at_once=AT_ONCE, phase="default blocks")
+    told.default = saying([reply.prompt_block for reply in plain])
+    told.default_tokens = [reply.prompt_tokens for reply in plain]
+    told.nothing = sum(reply.nothing_relevant for reply in plain)
+    told.first[BLOCK] = first_of([reply.prompt_block for reply in plain])
     for budget in BUDGETS:
 
         async def ask(question: BenchmarkQuestion, budget: int = budget) -> Context:
-            # What is not set is what a caller gets who sets nothing.
+            # Everything that fits, so that lists of one size are compared.
+            at = question.asked_at or REFERENCE
             return await client.get_context(
-                question.user, question.text, max_tokens=budget, reference_time=REFERENCE
+                question.user,
+                question.text,
+                max_tokens=budget,
+                min_relevance=0.0,
+                reference_time=at,
             )
 
         phase = f"contexts of {budget:,} tokens"
@@ -179,8 +214,11 @@ async def tell_all(client: AsyncHitherto, data: Data, embedder: Embedder) -> Con
         lines = [line for block in blocks for line in block.splitlines() if line[:2] == "- "]
         told.dated[budget] = sum(bool(_DAY.search(line)) for line in lines) / max(1, len(lines))
         told.covered.setdefault(BLOCK, {})[budget] = judged(blocks)
+        told.says.setdefault(BLOCK, {})[budget] = saying(blocks)
     for name, printed in (await _naive(data, embedder, count)).items():
+        told.first[name] = first_of(printed.pop(FIRST))
         told.covered[name] = {budget: judged(texts) for budget, texts in printed.items()}
+        told.says[name] = {budget: saying(texts) for budget, texts in printed.items()}
     return told
 
 
@@ -201,7 +239,7 @@ async def _naive(
         one = lists[question.user]
         best = {BM25: one.by_words(question), COSINE: one.by_cosine(vector)}
         for name, numbers in best.items():
-            for budget in BUDGETS:
+            for budget in (FIRST, *BUDGETS):
                 texts = printed[name].setdefault(budget, [])
                 texts.append(one.printed(numbers, budget, count))
     return printed

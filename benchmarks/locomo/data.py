@@ -38,18 +38,24 @@ SOURCES = (
     DataSet(LOCOMO, "LOCOMO_DIR", "locomo_dev_transcripts.jsonl", "locomo_dev.json"),
     DataSet("EVAL_DIR", "EVAL_DIR", "transcripts.jsonl", "questions.json"),
 )
-"""The public data set, and one of one's own in the same format."""
+"""The public data set, and those of one's own in the same format."""
 
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkQuestion:
-    """A question to one user's memory; `gold` are the ids of the messages that hold the answer."""
+    """A question to one user's memory.
+
+    `gold` are the ids of the messages that hold the answer, `answer` is its words if the data have
+    them, `asked_at` the time of the question if it is not asked long after all.
+    """
 
     id: str
     user: str
     text: str
     category: str
     gold: frozenset[str]
+    answer: str = ""
+    asked_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +70,11 @@ class Data:
     def users(self) -> list[str]:
         """Everybody who has a session."""
         return sorted({session["user_id"] for session in self.sessions})
+
+    @property
+    def learnt(self) -> bool:
+        """Whether the data say what a language model learnt from them."""
+        return any(session["facts"] for session in self.sessions)
 
     @property
     def ceiling(self) -> float:
@@ -100,11 +111,17 @@ def load(folder: Path, source: DataSet = SOURCES[0]) -> Data:
     try:
         questions = [
             BenchmarkQuestion(
-                row["id"], row["user"], row["question"], row["category"], frozenset(row["gold"])
+                row["id"],
+                row["user"],
+                row["question"],
+                row["category"],
+                frozenset(row["gold"]),
+                row.get("answer") or "",
+                datetime.fromisoformat(at) if (at := row.get("reference_time")) else None,
             )
             for row in found["queries"]
         ]
-    except (KeyError, TypeError):
+    except (KeyError, TypeError, ValueError):
         raise ValueError(
             f"{source.questions} is not in LoCoMo's shape: see benchmarks/README.md"
         ) from None

@@ -69,7 +69,10 @@ async def measure(
     """
     started = time.monotonic()
     async with AsyncExitStack() as stack:
-        chosen = await stack.enter_async_context(model_for(kind, data.sessions))
+        chosen = dict(await stack.enter_async_context(model_for(kind, data.sessions)))
+        if not data.learnt:
+            # Without a language model, as many an installation starts.
+            chosen["extractor"] = "offline"
         client = await stack.enter_async_context(
             serving.serving(place, reads={"embedding_deadline_ms": _EMBEDDING_MS}, **chosen)
         )

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from benchmarks.comparison import difference, mean, with_interval
 from benchmarks.locomo.answers import BALANCED, BOTH, COSINE, FACTS, MESSAGES, QuestionScore
 from benchmarks.locomo.blocks import BLOCK, BUDGETS, ContextFigures
+from benchmarks.locomo.blocks import COSINE as COSINE_LIST
+from benchmarks.locomo.content import FIRST
 from benchmarks.locomo.data import LOCOMO
 from benchmarks.locomo.measure import EmbedderRun
 from benchmarks.report import FigureTable, JudgedBar, ResultPart, RowScore, sections
@@ -27,6 +29,8 @@ _WITHOUT = {f"{FACTS} R@10": (0.65, None), f"{MESSAGES} R@10": (0.79, None)}
 _BLOCK_WITH_MODEL = (0.80, 0.86, 0.91, 0.94)
 _BLOCK_WITHOUT = (0.76, 0.82, 0.88, 0.91)
 """The share of the evidence in the block, at each of `BUDGETS`."""
+_FIRST = 0.55
+"""The share of questions of which an answering part stands in the first tokens of a block."""
 _WITH_SUMMARIES = "with summaries"
 
 
@@ -46,8 +50,13 @@ def locomo_part(run: EmbedderRun) -> ResultPart:
     tables = [_quality(title, run), _rankings(title, run)] if run.scores else []
     if run.told:
         of_blocks = block_scores(run.told)
-        scores |= of_blocks
-        tables = [*_block_tables(title, run.told, of_blocks), *tables]
+        said = said_scores(run.told)
+        scores |= of_blocks | said
+        tables = [
+            *_said_tables(title, run, said),
+            *_block_tables(title, run.told, of_blocks),
+            *tables,
+        ]
     return ResultPart(
         title=title,
         figures={name: mean(score) for name, score in scores.items()} | of_rankings,
@@ -77,6 +86,65 @@ def block_scores(told: ContextFigures) -> dict[str, RowScore]:
                 summed_up = RowScore([each.summed_up for each in covered])
                 found[_block_name(f"{name} {_WITH_SUMMARIES}", budget)] = summed_up
     return found
+
+
+_DEFAULT = "default block says"
+_FIRST_OF = "first lines of"
+
+
+def said_scores(told: ContextFigures) -> dict[str, RowScore]:
+    """What each kind of list says of the answers at each budget, and first of all."""
+    found = {
+        f"says: {_block_name(name, budget)}": RowScore(list(shares))
+        for name, by_budget in told.says.items()
+        for budget, shares in by_budget.items()
+    }
+    found[_DEFAULT] = RowScore(list(told.default))
+    for name, having in told.first.items():
+        found[f"{_FIRST_OF} {name}"] = RowScore([float(each) for each in having])
+    return found
+
+
+def _said_tables(
+    title: str, run: EmbedderRun, scores: Mapping[str, RowScore]
+) -> tuple[FigureTable, FigureTable]:
+    told = run.told
+    assert told is not None
+    rows = [
+        (
+            name,
+            *(with_interval(scores[f"says: {_block_name(name, each)}"]) for each in BUDGETS),
+            with_interval(scores[f"{_FIRST_OF} {name}"]),
+        )
+        for name in told.says
+    ]
+    budgets = [f"{budget:,}" for budget in BUDGETS]
+    by_category: dict[str, list[int]] = {}
+    for number, question in enumerate(run.questions):
+        by_category.setdefault(question.category, []).append(number)
+
+    def row(name: str, numbers: Sequence[int]) -> tuple[str, ...]:
+        def share(of: Sequence[float]) -> str:
+            return f"{sum(of[number] for number in numbers) / len(numbers):.3f}"
+
+        tokens = sum(told.default_tokens[number] for number in numbers) / len(numbers)
+        filled = [share(told.says[BLOCK][budget]) for budget in BUDGETS]
+        return (name, str(len(numbers)), *filled, share(told.default), f"{tokens:,.0f}")
+
+    everything = list(range(len(run.questions)))
+    categories = [row(name, numbers) for name, numbers in sorted(by_category.items())]
+    return (
+        FigureTable(
+            f"{title}: the share of the answering parts that so many tokens say",
+            ("list", *budgets, f"some in the first {FIRST}"),
+            rows,
+        ),
+        FigureTable(
+            f"{title}: the same by category, filled and by default",
+            ("category", "questions", *budgets, "default", "its tokens"),
+            sections([[row("all", everything)], categories]),
+        ),
+    )
 
 
 def _block_name(name: str, budget: int) -> str:
@@ -160,7 +228,15 @@ def _rankings(title: str, run: EmbedderRun) -> FigureTable:
 
 
 def _bars(run: EmbedderRun, scores: Mapping[str, RowScore]) -> Iterator[JudgedBar]:
-    """All bars for an embedder of this kind, in order; they were set on LoCoMo."""
+    """All bars for an embedder of this kind, in order; most were set on LoCoMo."""
+    if run.told is not None and run.kind != "offline":
+        for budget in BUDGETS[1:]:
+            name = _block_name(BLOCK, budget)
+            naive = mean(scores[f"says: {_block_name(COSINE_LIST, budget)}"])
+            figure = f"answers told in {budget:,} tokens, above a cosine list"
+            yield _bar("Q3", figure, mean(scores[f"says: {name}"]) - naive, _GAIN)
+        first, naive = (mean(scores[f"{_FIRST_OF} {name}"]) for name in (BLOCK, COSINE_LIST))
+        yield _bar("Q3", f"an answer in the first {FIRST} tokens", first, max(_FIRST, naive))
     if run.data != LOCOMO:
         return
     offline = run.kind == "offline"
@@ -198,6 +274,8 @@ def _notes(run: EmbedderRun) -> list[str]:
         f"{run.embedder}: {held}; {took}",
         f"facts cannot come above R@10 {run.ceiling:.3f}: not every gold message led to one",
     ]
+    if run.told is not None:
+        lines.append(f"nothing was relevant for {run.told.nothing} of the questions")
     for corpus, components in run.idle.items():
         if components:
             lines.append(f"add nothing to {corpus} here: {', '.join(components)}")

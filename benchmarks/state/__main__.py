@@ -68,7 +68,12 @@ async def _talk(
 async def _services(answer: Any, **given: Any) -> AsyncIterator[AsyncHitherto]:
     """Both services; the language model is `answer`, or, without one, that of the environment."""
     async with serving.temporary_place() as place:
-        settings: dict[str, Any] = {"daily_changes": _NO_LIMIT, **given}
+        # What changes is reconciled at once: nobody waits for further sessions.
+        settings: dict[str, Any] = {
+            "daily_changes": _NO_LIMIT,
+            "extract_debounce_seconds": 0,
+            **given,
+        }
         if answer is None:
             async with serving.serving(place, **settings) as client:
                 yield client
@@ -82,8 +87,8 @@ async def _services(answer: Any, **given: Any) -> AsyncIterator[AsyncHitherto]:
 
 
 def _notes(playback: Playback, talks: int) -> list[str]:
-    share = playback.reconciled / max(1, talks)
-    spent = playback.tokens["reconciliation"] / max(1, playback.tokens["extraction"])
+    share = playback.calls["reconciliation"] / max(1, talks)
+    spent = playback.letters["reconciliation"] / max(1, playback.letters["extraction"])
     return [
         f"{share:.0%} of {talks} transcripts caused a call of the reconciliation, which read "
         f"{spent:.1%} of what extraction read; {playback.unknown} prompts had no recorded reply."
@@ -94,7 +99,8 @@ async def _record(
     chosen: Sequence[Person], folder: Path, records: dict[str, dict[str, Record]]
 ) -> BenchmarkResult:
     """Let somebody answer the prompts of people whose replies are not recorded yet."""
-    recording = Recording(Sessions(chosen), folder, VERSION, records)
+    playback = Playback(Sessions(chosen), records)
+    recording = Recording(playback, folder, VERSION, records)
     limits = {"model_timeout_seconds": 600.0, "worker_concurrency": 64}
     async with _services(recording.answer, **limits) as client:
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +15,11 @@ from benchmarks.state.replies import Record
 from tests.scripted_model import ChatAnswer, ChatRequest
 
 _POLL_SECONDS = 0.5
+_ALIKE = 0.6
+"""Share of the memories of two prompts that must be the same for one reply to answer both."""
+_NOTHING = ChatAnswer.of(
+    new_memories=[], memories=[], same=[], replaced=[], doubtful=[], certain=[]
+)
 
 Answer = Callable[[ChatRequest], Awaitable[ChatAnswer]]
 
@@ -46,65 +51,75 @@ class Sessions:
 
 @dataclass(eq=False)
 class Playback:
-    """Answers from records; `unknown` counts prompts without one, which get an empty answer."""
+    """Answers from records; `unknown` counts prompts without one, which get an empty answer.
+
+    `calls` and `letters` count the prompts of each kind and the characters in them.
+    """
 
     sessions: Sessions
     records: Mapping[str, Mapping[str, Record]]
     unknown: int = 0
-    reconciled: int = 0
-    tokens: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    calls: Counter[str] = field(default_factory=Counter)
+    letters: Counter[str] = field(default_factory=Counter)
 
     async def answer(self, request: ChatRequest) -> ChatAnswer:
         """The reply to a prompt."""
+        found = self.known(request)
+        return _NOTHING if found is None else found
+
+    def known(self, request: ChatRequest) -> ChatAnswer | None:
+        """The recorded reply to a prompt, if there is one."""
         memories = {each.local_id: each.content for each in request.memories}
+        kind = kind_of(request)
+        self.calls[kind] += 1
+        self.letters[kind] += len(request.system) + len(request.user)
         found = self.sessions.of(request)
-        kind = "extraction" if request.messages else "reconciliation"
-        self.tokens[kind] += len(request.system) + len(request.user)
         if found is not None:
             person, session = found
             record = self.records.get(person.id, {}).get(session)
         else:
-            self.reconciled += 1
-            record = self._reconciliation(list(memories.values()))
+            record = self._most_alike(kind, list(memories.values()))
         if record is None:
             self.unknown += 1
-            return ChatAnswer.of(new_memories=[], same=[], memories=[])
+            return None
         return ChatAnswer.of(**record.replayed(memories))
 
-    def _reconciliation(self, shown: Sequence[str]) -> Record | None:
-        """The record whose prompt showed most of the same memories."""
+    def _most_alike(self, kind: str, shown: Sequence[str]) -> Record | None:
+        """The record of a kind whose prompt showed most of the same memories."""
         wanted = set(map(folding, shown))
         scored = [
-            (len(wanted & set(map(folding, record.shown))) / max(1, len(wanted)), person, key)
+            (_overlap(wanted, set(map(folding, record.shown))), person, key)
             for person, records in self.records.items()
             for key, record in records.items()
-            if record.shown
+            if key.startswith(kind)
         ]
         share, person, key = max(scored, default=(0.0, "", ""))
-        return self.records[person][key] if share >= 0.5 else None
+        return self.records[person][key] if share >= _ALIKE else None
 
 
 @dataclass(eq=False)
 class Recording:
-    """Writes each prompt into a folder, waits there for the reply, and keeps the records.
+    """Writes each prompt without a record into a folder, and keeps the reply that it waits for.
 
     A prompt is `PERSON/KEY.prompt.txt`; its reply is expected as `PERSON/KEY.reply.json`.
     """
 
-    sessions: Sessions
+    playback: Playback
     folder: Path
     version: str
     records: dict[str, dict[str, Record]]
-    _numbers: dict[str, int] = field(default_factory=lambda: defaultdict(int))
 
     async def answer(self, request: ChatRequest) -> ChatAnswer:
         """The reply that somebody puts into the folder."""
+        if (known := self.playback.known(request)) is not None:
+            return known
         memories = {each.local_id: each.content for each in request.memories}
-        found = self.sessions.of(request)
+        found = self.playback.sessions.of(request)
         if found is None:
-            person, key, shown = self._whose(list(memories.values())), "", tuple(memories.values())
-            self._numbers[person] += 1
-            key = f"reconciliation-{self._numbers[person]}"
+            person, shown = self._whose(list(memories.values())), tuple(memories.values())
+            kind = kind_of(request)
+            taken = sum(key.startswith(kind) for key in self.records.get(person, {}))
+            key = f"{kind}-{taken + 1}"
         else:
             person, key, shown = found[0].id, found[1], ()
         kept = self.records.setdefault(person, {})
@@ -128,7 +143,8 @@ class Recording:
         await asyncio.to_thread(place.mkdir, parents=True, exist_ok=True)
         prompt, reply = place / f"{key}.prompt.txt", place / f"{key}.reply.json"
         await asyncio.to_thread(prompt.write_text, request.user, "utf-8")
-        await asyncio.to_thread((self.folder / "SYSTEM.txt").write_text, request.system, "utf-8")
+        system = self.folder / f"SYSTEM-{kind_of(request)}.txt"
+        await asyncio.to_thread(system.write_text, request.system, "utf-8")
         while True:
             if await asyncio.to_thread(reply.exists):
                 text = await asyncio.to_thread(reply.read_text, "utf-8")
@@ -141,6 +157,17 @@ class Recording:
                 else:
                     return found
             await asyncio.sleep(_POLL_SECONDS)
+
+
+def kind_of(request: ChatRequest) -> str:
+    """What a prompt is about: `extraction`, `reconciliation` or `consolidation`."""
+    if request.messages:
+        return "extraction"
+    return "reconciliation" if request.reconciliation else "consolidation"
+
+
+def _overlap(one: set[str], other: set[str]) -> float:
+    return len(one & other) / max(1, len(one | other))
 
 
 def _said(records: Mapping[str, Record]) -> set[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, time
 from typing import Any, cast
@@ -12,10 +12,12 @@ from benchmarks import serving
 from benchmarks.state.people import Person, Question, Session
 from hitherto_client import AsyncHitherto
 from hitherto_client.inputs import TranscriptInput
-from hitherto_client.results import Job, Memory
+from hitherto_client.results import Job, Memory, Profile
+from hitherto_client.words import JobState
 
 AT_ONCE = 8
 _PAGE = 1_000
+_WAITING: Sequence[JobState] = ("queued", "running", "failed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +41,9 @@ class Seen:
     told: Sequence[Told] = field(default_factory=list)
 
 
-async def observe(
-    client: AsyncHitherto, person: Person, settled: Callable[[str], Any] | None = None
-) -> Seen:
+async def observe(client: AsyncHitherto, person: Person) -> Seen:
     """Submit the sessions of a person one after another, and ask the questions."""
-    jobs = []
-    for session in person.sessions:
-        job = await talk(client, person, session)
-        jobs.append(job)
-        if settled is not None:
-            await settled(person.id)
+    jobs = [await talk(client, person, session) for session in person.sessions]
     memories = [
         each
         async for each in client.memories(person.id, statuses=serving.EVERY_STATUS, page_size=_PAGE)
@@ -59,9 +54,12 @@ async def observe(
 
 
 async def talk(client: AsyncHitherto, person: Person, session: Session) -> Job:
-    """Submit one session and wait until it was read."""
+    """Submit one session and wait until it was read, and what it changed was reconciled."""
     [job_id] = await serving.submit(client, [_transcript(person, session)])
-    return await serving.ended(client, job_id)
+    job = await serving.ended(client, job_id)
+    async for other in client.jobs(person.id, states=_WAITING):
+        await serving.ended(client, other.id)
+    return job
 
 
 def _transcript(person: Person, session: Session) -> TranscriptInput:
@@ -96,7 +94,9 @@ async def _ask(client: AsyncHitherto, person: Person, question: Question) -> Tol
     return Told(question, found.prompt_block, found.prompt_tokens, nothing)
 
 
-def _values(profile: Any) -> dict[str, Any]:
+def _values(profile: Profile | None) -> dict[str, Any]:
+    if profile is None:
+        return {}
     return {
         "summary": profile.summary,
         "current_projects": list(profile.current_projects),

@@ -14,6 +14,7 @@ from pydantic_settings import BaseSettings, NoDecode
 from hitherto_shared.model_server import ModelServer
 
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
+MOST_DIMENSIONS = 4000
 DEFAULT_EMBEDDING_MODEL = "text-embedding-3-small"
 
 
@@ -33,6 +34,16 @@ def _sendable(headers: dict[str, str]) -> dict[str, str]:
         if not (_HEADER.fullmatch(name) and value.isascii() and value.isprintable()):
             raise ValueError("header names and values must be printable ASCII")
     return headers
+
+
+def _fits_a_page(dimensions: int) -> int:
+    """Vectors lie in the pages of their table, of 8 KiB, with two bytes a number."""
+    if dimensions > MOST_DIMENSIONS:
+        raise ValueError(
+            f"it may be at most {MOST_DIMENSIONS}: set a shorter length that the model can be "
+            "shortened to, such as 1024, which the server is then asked for"
+        )
+    return dimensions
 
 
 JsonObject = Annotated[dict[str, Any], NoDecode, BeforeValidator(_json_object)]
@@ -62,8 +73,8 @@ class ModelSettings(BaseSettings):
     embedding_headers: Headers = Field(default_factory=dict, repr=False)
     embedding_extra: JsonObject = Field(default_factory=dict)
     embedding_model: str = Field(DEFAULT_EMBEDDING_MODEL, validation_alias="EMBEDDING_MODEL")
-    embedding_dimensions: int | None = Field(
-        None, validation_alias="EMBEDDING_DIMENSIONS", ge=8, le=4000
+    embedding_dimensions: Annotated[int, AfterValidator(_fits_a_page)] | None = Field(
+        None, validation_alias="EMBEDDING_DIMENSIONS", ge=8
     )
     onnx_model_dir: Path | None = None
 

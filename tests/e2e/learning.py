@@ -18,7 +18,7 @@ from hitherto.v1 import (
 )
 from tests.e2e.conftest import Services
 from tests.scripted_model import ChatAnswer, ChatRequest
-from tests.scripted_model.answers import memory
+from tests.scripted_model.answers import memory, quoting
 
 _ROLES = {
     "user": conversation_pb2.ROLE_USER,
@@ -94,13 +94,16 @@ def rows(conninfo: str, statement: str) -> list[tuple[Any, ...]]:
 
 
 def replies(table: Mapping[str, Answering]) -> Callable[[ChatRequest], ChatAnswer]:
-    """A script that answers by the words that stand in the conversation; else with nothing."""
+    """A script that answers by the words that stand in the conversation; else with nothing.
+
+    Changes quote what they cite, unless they have a quote.
+    """
 
     def script(request: ChatRequest) -> ChatAnswer:
         said = "\n".join(message.content for message in request.messages)
         for words, answering in table.items():
             if words in said:
-                return ChatAnswer.of(**answering(request))
+                return quoting(request, **answering(request))
         return ChatAnswer.of(new_memories=[])
 
     return script

@@ -103,5 +103,7 @@ async def with_words(services: Services, words: str, user: str = "ana") -> memor
 async def until(check: Callable[[], Any], *, within: float = 20.0) -> None:
     """Wait until something is so."""
     async with asyncio.timeout(within):
-        while not await check():
+        while True:
+            if await check():
+                return
             await asyncio.sleep(0.05)

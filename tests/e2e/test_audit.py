@@ -22,12 +22,13 @@ from hitherto.v1 import (
     session_service_pb2,
 )
 from hitherto.v1 import privacy_service_pb2 as pb
+from hitherto_shared.identifiers import uuid7
 from tests.e2e.conftest import Services, StartServices
 from tests.e2e.credentials import as_role, bearer, key
 from tests.e2e.learning import ended, rows
 from tests.e2e.methods import METHODS, OFFERED, SERVICES, call, read_refusal, refused
 from tests.e2e.requests import message, submit, transcript, valid
-from tests.tenants import SUBJECT
+from tests.tenants import SUBJECT, Tenant
 
 LIST = METHODS["PrivacyService/ListAuditEvents"]
 SAVE = METHODS["MemoryService/SaveMemory"]
@@ -290,6 +291,24 @@ async def test_h6_filters_order_and_pages(services: Services) -> None:
         assert set(refusal.fields) == {"page_token"}
     refusal = await refused(services, LIST, pb.ListAuditEventsRequest(methods=["x" * 201]))
     assert set(refusal.fields) == {"methods[0]"}
+
+
+async def test_h6_entries_of_one_moment_are_on_pages_of_their_own(
+    services: Services, tenant: Tenant, tenant_conninfo: str
+) -> None:
+    """Those of one transaction have the same time."""
+    ids = [uuid7() for _ in range(5)]
+    with psycopg.connect(tenant_conninfo) as connection:
+        for event_id in ids:
+            connection.execute(
+                "INSERT INTO audit_events (tenant_id, event_id, created_at, actor, method,"
+                " user_hash, resource_ids, count)"
+                " VALUES (%s, %s, now(), 'test', 'Together', '', '{}', 1)",
+                [tenant.tenant_id, event_id],
+            )
+    for size in (1, 2, 4):
+        found = await log(services, page_size=size, methods=["Together"])
+        assert [UUID(event.id) for event in found] == sorted(ids, reverse=True), size
 
 
 async def test_h6_a_log_is_of_one_tenant_and_for_administrators(

@@ -83,7 +83,7 @@ def custom(template: int) -> dict[str, Any]:
 async def test_the_sections_have_their_default_sizes_and_orders(
     services: Services, ana: None
 ) -> None:
-    told = await context(services, query="Where is Porto?")
+    told = await context(services, query="Where is Porto?", min_relevance=0)
     assert len(told.memories) == 20
     importances = [memory.importance for memory in told.memories]
     assert importances == sorted(importances, reverse=True)
@@ -115,6 +115,7 @@ async def test_limits_count_and_0_leaves_a_section_out(services: Services, ana: 
     told = await context(
         services,
         query="Porto",
+        min_relevance=0,
         max_memories=3,
         max_relevant=2,
         max_conversations=1,
@@ -198,7 +199,9 @@ async def test_the_budget_is_never_exceeded(services: Services, ana: None) -> No
     sizes = []
     for template in TEMPLATES:
         for budget in [*range(0, 500, 37), 500]:
-            told = await context(services, query="Porto", max_tokens=budget, **custom(template))
+            told = await context(
+                services, query="Porto", max_tokens=budget, min_relevance=0, **custom(template)
+            )
             assert told.prompt_tokens == COUNT(told.prompt_block) <= budget
             if told.prompt_block:
                 assert told.prompt_block.count("<<<end hitherto:memory ") == 1

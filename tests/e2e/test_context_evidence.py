@@ -87,10 +87,16 @@ async def test_d16_the_answer_comes_first_with_the_day_since_when_it_holds(
     today = datetime.now(UTC).date().isoformat()
     assert re.match(rf"<<<hitherto:memory \w+: .*; today is {today}>>>", told.prompt_block)
     lines = told_lines(told)
-    assert lines
-    assert all(DAY.search(line) for line in lines)
-    # What the memory was made of does not stand there a second time.
-    assert not [line for line in lines if "[MESSAGE]" in line and "Glasgow" in line]
+    days = DAY.findall(told.prompt_block)
+    headings = [line for line in told.prompt_block.splitlines() if line.startswith("In ")]
+    # One of today, one of each memory and of each conversation.
+    assert len(days) == 1 + len(headings) + sum(bool(DAY.search(line)) for line in lines)
+    assert all(DAY.search(line) or line.startswith(("- user:", "- assistant:")) for line in lines)
+    # The message says more than the memory that was made of it, which says when.
+    assert [line for line in lines if "Glasgow" in line][1:] in (
+        [],
+        ["- user: I moved: since last week I live in Glasgow"],
+    )
     assert len({line.partition(" ")[2] for line in lines}) == len(lines)
 
 
@@ -98,34 +104,35 @@ async def test_d16_messages_are_searched_and_say_who_said_them_where_and_when(
     modelled: Services, ana: None
 ) -> None:
     told = await context(modelled, "What is the cat called?")
-    # Its conversation is called by its title, which is what was said first.
-    (line,) = [line for line in told_lines(told) if "Pepper" in line]
-    assert re.fullmatch(
-        r"- \[MESSAGE\] 2026-08-21 \W?user\W? in “I moved: .*: My cat Pepper hates the rain here",
-        line,
-    )
+    lines = told.prompt_block.splitlines()
+    at = lines.index("- user: My cat Pepper hates the rain here")
+    # Its conversation is called by its title, unless that is what another line says.
+    above = [line for line in lines[:at] if line.startswith("In ")][-1]
+    assert re.fullmatch(r"In (“I moved: .*”|a conversation), 2026-08-21:", above)
     assert any(result.WhichOneof("item") == "message" for result in told.relevant)
     by_ada = await context(modelled, "Who spoke of the new home by the Clyde?")
-    line = next(line for line in told_lines(by_ada) if "Clyde" in line)
-    assert "assistant" in line.partition("Congratulations")[0]
+    assert "- assistant: Congratulations on the new home by the Clyde!" in told_lines(by_ada)
     only = await context(
         modelled, "What is the cat called?", scopes=[search_pb2.SEARCH_SCOPE_MEMORIES]
     )
     assert "Pepper" not in only.prompt_block
 
 
-async def test_d16_the_budget_is_used_with_what_fits_beyond_the_list(
+async def test_d17_without_a_floor_the_budget_is_used_with_what_fits_beyond_the_list(
     modelled: Services, ana: None
 ) -> None:
     for budget in (500, 1_000, 2_000):
         told = await context(
-            modelled, "How was the weather on the walk to work?", max_tokens=budget
+            modelled,
+            "How was the weather on the walk to work?",
+            max_tokens=budget,
+            min_relevance=0,
         )
         assert len(told.relevant) == 10
         assert budget - 60 < told.prompt_tokens <= budget
     few = await context(modelled, "How was the weather on the walk to work?", max_relevant=3)
     assert len(few.relevant) == 3
-    assert len([line for line in told_lines(few) if "[MESSAGE]" in line]) <= 3
+    assert len([line for line in told_lines(few) if line.startswith("- user:")]) <= 3
 
 
 async def test_d16_days_can_be_had_and_left_out(modelled: Services, ana: None) -> None:
@@ -134,7 +141,7 @@ async def test_d16_days_can_be_had_and_left_out(modelled: Services, ana: None) -
     assert "today is" not in undated.prompt_block
     unasked = await context(modelled, "")
     assert "- Ana lives in Glasgow" in told_lines(unasked)
-    assert "[MESSAGE]" not in unasked.prompt_block
+    assert "- user:" not in unasked.prompt_block
     dated = await context(modelled, "", line_dates=True)
     assert "- Ana lives in Glasgow (2026-08-21)" in told_lines(dated)
     assert "today is" in dated.prompt_block
@@ -149,7 +156,7 @@ async def test_d16_what_is_forgotten_does_not_come_back_as_it_was_said(
     await forget(modelled, nuts.id)
     for fields in ({}, {"max_relevant": 20}, {"scopes": [search_pb2.SEARCH_SCOPE_MESSAGES]}):
         told = await context(modelled, query, **fields)
-        assert not [line for line in told_lines(told) if "[MESSAGE]" in line and "nuts" in line]
+        assert not [line for line in told_lines(told) if "- user:" in line and "nuts" in line]
         assert "allergic" not in told.prompt_block
         assert not [r for r in told.relevant if "nuts" in r.message.content]
 
@@ -161,8 +168,9 @@ async def test_d16_a_message_says_until_when_what_was_learnt_from_it_held(
     query = "Does Ana live near the river in Lisbon?"
     for template in (search_pb2.PROMPT_TEMPLATE_UNSPECIFIED, RELEVANT_CONTEXT):
         block = (await context(modelled, query, template=template)).prompt_block
-        (note,) = re.findall("2026-03-02.*until.*", block)
-        assert note.startswith("2026-03-02 (partly true until 2026-08-21) ")
+        lines = block.splitlines()
+        at = lines.index("- (partly true until 2026-08-21) user: I live in Lisbon, near the river")
+        assert ", 2026-03-02:" in lines[at - 1]
         assert block.count("until") == 1
     assert "partly" not in (await context(modelled, query, line_dates=False)).prompt_block
     before = datetime(2026, 5, 1, tzinfo=UTC)
@@ -207,7 +215,7 @@ async def test_d16_a_summary_that_repeats_what_is_forgotten_is_left_out(
     )
     queries = ("", "What can Ana not eat, nuts?", "Which masks did Ana compare for her work?")
     for query in queries:
-        told = await context(modelled, query)
+        told = await context(modelled, query, min_relevance=0)
         assert "Food for Ana" in told.prompt_block
         assert "Masks" in told.prompt_block
     suggestions = pb.GetSuggestionsRequest(user_id="ana")
@@ -220,7 +228,7 @@ async def test_d16_a_summary_that_repeats_what_is_forgotten_is_left_out(
     assert not suggested.suggestions
     assert [one.title for one in suggested.recent_conversations] == ["Masks"]
     for query in queries * 2:
-        told = await context(modelled, query, max_conversations=1)
+        told = await context(modelled, query, max_conversations=1, min_relevance=0)
         for taken_back in ("nuts", "Food for Ana", "allergy"):
             assert taken_back not in told.prompt_block
         assert "Ana compared masks" in told.prompt_block
@@ -292,7 +300,8 @@ async def test_d16_a_summary_says_until_when_what_was_learnt_held(
     await learn(modelled, talk("My new job is in Leeds", conversation="leeds", at=AUGUST))
     for _ in range(2):
         for query in ("Is Ana an engineer in Porto?", ""):
-            block = (await context(modelled, query, line_dates=True)).prompt_block
+            told = await context(modelled, query, line_dates=True, min_relevance=0)
+            block = told.prompt_block
             (line,) = [line for line in block.splitlines() if "engineer in Porto" in line]
             assert "2026-03-02 (partly true until 2026-08-21) Ana's work" in line
             (line,) = [line for line in block.splitlines() if "office in Leeds" in line]
@@ -314,13 +323,14 @@ async def test_d16_what_the_last_answer_rested_on_is_told_with_the_same_care(
     await learn(modelled, answered)
     told = await context(modelled, "And where exactly?", conversation_id="now")
     assert [r.message.id for r in told.previous_items] == ["march-1", "food-1"]
-    (line,) = [line for line in told_lines(told) if "near the river" in line]
-    assert "2026-03-02 (partly true until 2026-08-21) " in line
+    line = "- (partly true until 2026-08-21) user: I live in Lisbon, near the river"
+    assert line in told_lines(told)
+    assert ", 2026-03-02:" in told.prompt_block
     (nuts,) = [one for one in await memories(modelled) if "nuts" in one.content]
     await forget(modelled, nuts.id)
     told = await context(modelled, "And where exactly?", conversation_id="now")
     assert [r.message.id for r in told.previous_items] == ["march-1"]
-    assert not [line for line in told_lines(told) if "[MESSAGE]" in line and "nuts" in line]
+    assert not [line for line in told_lines(told) if "- user:" in line and "nuts" in line]
 
 
 async def test_d16_the_question_itself_is_no_evidence(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -72,7 +73,7 @@ async def test_row_78_one_text_that_the_embedder_fails_on_stops_no_other(
     found = await states(tenant_conninfo, 5)
     assert {text for text, state in found.items() if state == "refused"} == {lines[0]}
     assert set(found.values()) == {"stored", "refused"}
-    stub: health_pb2_grpc.HealthStub = health_pb2_grpc.HealthStub(services.extraction_channel)
+    stub: Any = health_pb2_grpc.HealthStub(services.extraction_channel)
     health = await stub.Check(health_pb2.HealthCheckRequest(service="embedder"))
     assert health.status == health_pb2.HealthCheckResponse.SERVING
 
@@ -121,7 +122,7 @@ async def test_row_82_a_server_that_takes_ten_texts_a_call_makes_no_duplicates(
     assert model.calls["embeddings"] - calls <= 4, "the limit is remembered"
 
 
-FILTERED = {
+FILTERED: dict[str, ChatAnswer | StatusFault] = {
     "400": StatusFault(400, code="content_filter"),
     "400 of Azure": StatusFault(400, message="triggering Azure OpenAI's content management policy"),
     "empty": ChatAnswer("", finish_reason="content_filter"),

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -25,6 +26,7 @@ from hitherto_extraction.sweeps import Sweeps
 from hitherto_retrieval.__main__ import running as retrieval_running
 from hitherto_retrieval.config import RetrievalSettings
 from hitherto_shared.errors import Unavailable
+from hitherto_shared.identifiers import uuid7
 from hitherto_shared.signing import BrokenSignature, load_signer, verify
 from tests.e2e.canaries import naming, plant
 from tests.e2e.conftest import Services, StartServices
@@ -107,6 +109,30 @@ class TestNothingIsLeft:
                     " WHERE user_id = ''")[0][0] > 0  # fmt: skip
         # The offline batch of the other is theirs.
         assert await memories(modelled, user="bo")
+
+    async def test_b14_what_two_erased_users_cost_in_one_job_stays_on_the_bill(
+        self, services: Services, superuser_conninfo: str
+    ) -> None:
+        """A job of the whole tenant charges each user under its own id, with equal stages."""
+        job_id = uuid7()
+        with psycopg.connect(superuser_conninfo) as connection:
+            for user, cost in ((USER, 0.25), ("bo", 0.5), ("cleo", 2)):
+                connection.execute(
+                    "INSERT INTO hitherto.usage_ledger (tenant_id, user_id, day, job_id, stage,"
+                    " model, kind, calls, input_tokens, output_tokens, cost_usd) VALUES"
+                    " ('default', %s, current_date, %s, 'consolidation', 'm', 'consolidation',"
+                    " 1, 10, 20, %s)",
+                    [user, job_id, cost],
+                )
+        for user in (USER, "bo"):
+            await save(services, "The user plays the cello.", user=user)
+            await erase(services, user)
+        assert rows(
+            superuser_conninfo,
+            "SELECT user_id, sum(calls), sum(input_tokens), sum(output_tokens), sum(cost_usd)"
+            f" FROM hitherto.usage_ledger WHERE job_id = '{job_id}' GROUP BY user_id"
+            " ORDER BY user_id",
+        ) == [("", 2, 20, 40, Decimal("0.75")), ("cleo", 1, 10, 20, Decimal(2))]
 
     async def test_h2_reads_are_empty_and_writes_refused(
         self, services: Services, superuser_conninfo: str

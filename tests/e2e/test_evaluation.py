@@ -16,7 +16,7 @@ from benchmarks.extraction.scores import LOWER_IS_BETTER, SCORES, Verdict, add, 
 from benchmarks.report import read_result, show_result, write_result
 from benchmarks.serving import BenchmarkDatabase
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel, StatusFault
-from tests.scripted_model.answers import memory
+from tests.scripted_model.answers import memory, quoting
 
 ROWS = {row.id: row for row in load()}
 CHOSEN = [
@@ -59,7 +59,8 @@ def perfect(request: ChatRequest) -> ChatAnswer:
     (row,) = [
         row for row in ROWS.values() if row.transcript[0].content == request.messages[0].content
     ]
-    return ChatAnswer.of(
+    return quoting(
+        request,
         new_memories=[
             memory(
                 item.says,

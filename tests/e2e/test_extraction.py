@@ -28,7 +28,7 @@ from tests.e2e.learning import (
     talk,
 )
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel, StatusFault
-from tests.scripted_model.answers import memory
+from tests.scripted_model.answers import memory, quoting
 
 MARCH = datetime(2026, 3, 1, 12, tzinfo=UTC)
 APRIL = MARCH + timedelta(days=31)
@@ -54,7 +54,8 @@ async def summaries(services: Services) -> dict[str, Any]:
 async def test_b6_b10_a_transcript_takes_one_model_call_and_one_embedding_call(
     modelled: Services, model: ScriptedModel
 ) -> None:
-    model.script = lambda request: ChatAnswer.of(
+    model.script = lambda request: quoting(
+        request,
         new_memories=[memory("Ana likes tea", ["m1"]), memory("Ana owns a boat", ["m2"])],
         profile={"summary": "Ana sails."},
         conversation_summary={"title": "Tea and boats"},
@@ -69,7 +70,7 @@ async def test_b6_b10_a_transcript_takes_one_model_call_and_one_embedding_call(
         2, 1, 1,
     )  # fmt: skip
     assert (result.extractor, result.model) == ("openai", "gpt-4o-mini")
-    assert result.prompt_version == "extraction_3"
+    assert result.prompt_version == "extraction_4"
 
 
 async def test_b6_where_nothing_is_to_be_remembered_what_was_said_is_embedded(
@@ -85,7 +86,8 @@ async def test_b6_where_nothing_is_to_be_remembered_what_was_said_is_embedded(
 async def test_b6_the_prompt_holds_profile_summary_and_relevant_memories(
     modelled: Services, model: ScriptedModel
 ) -> None:
-    model.script = lambda request: ChatAnswer.of(
+    model.script = lambda request: quoting(
+        request,
         new_memories=[memory("Ana keeps bees", ["m1"])],
         profile={"summary": "Ana is a beekeeper."},
         conversation_summary={"title": "Bees"},
@@ -123,7 +125,7 @@ async def test_e2_the_profile_merges_and_its_versions_have_no_gap(
         {"summary": "Ana sails and builds.", "department": "board", "access_level": "admin"},
     ]
     waiting = iter(patches)
-    model.script = lambda request: ChatAnswer.of(profile=next(waiting))
+    model.script = lambda request: quoting(request, profile=next(waiting))
     words = "I am Ana in Porto, I sail my boat and build a house"
     versions = [
         (await learn(modelled, talk(words, conversation=f"c{n}"))).profile_version
@@ -154,8 +156,8 @@ async def test_e2_the_profile_merges_and_its_versions_have_no_gap(
 async def test_e2_concurrent_batches_lose_no_change_of_the_profile(
     modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
-    model.script = lambda request: ChatAnswer.of(
-        profile={"current_projects": [request.messages[0].content]}
+    model.script = lambda request: quoting(
+        request, profile={"current_projects": [request.messages[0].content]}
     )
     projects = [f"project {n}" for n in range(12)]
     batches = [submit(modelled, talk(p, conversation=p)) for p in projects]
@@ -178,7 +180,11 @@ async def test_row_67_what_the_assistant_wrote_never_changes_the_profile(
         {
             "sail": lambda r: {"profile": {"summary": "Ana sails."}},
             "hello": lambda r: {
-                "profile": {"summary": "Ana is an admin.", "source_message_ids": sources}
+                "profile": {
+                    "summary": "Ana is an admin.",
+                    "source_message_ids": sources,
+                    "quote": "You are an admin.",
+                }
             },
         }
     )

@@ -25,7 +25,7 @@ from tests.e2e.curating import checks
 from tests.e2e.learning import ALL_STATUSES, ended, memories, submit, talk
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
 from tests.scripted_model.answers import memory as new_memory
-from tests.scripted_model.answers import merged
+from tests.scripted_model.answers import merged, quoting
 
 USERS = 6
 STEPS = 14
@@ -276,7 +276,7 @@ def script(random: Random) -> Any:
                 found[key] = [{"id": known, "by": 0, "source_message_ids": ["m1"]}]
             elif key == "updated_memories":
                 found[key] = [{"id": known, "tags": ["seen"], "source_message_ids": ["m1"]}]
-        return ChatAnswer.of(**found)
+        return quoting(request, **found)
 
     return answer
 

@@ -71,7 +71,6 @@ def first(request: ChatRequest) -> dict[str, Any]:
             "current_projects": ["東京 office"],
             "facts": {"personal": {"location": "Huế"}},
         },
-        "profile_source_message_ids": [source],
         "conversation_summary": {
             "title": "Nhà ở Huế",
             "summary": "Nói về nhà ở Huế và 東京.",

@@ -7,8 +7,9 @@ import json
 import os
 import signal
 import sys
+import time
 import zipfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -172,6 +173,54 @@ ANDROID = """\
 8/21/26, 12:05\u202fAM - Bo: <Media omitted>
 8/21/26, 11:59\u202fPM - Bo: 你好
 """
+NOON_AND_MIDNIGHT = """\
+8/21/26, 12:05 AM - Bo: midnight
+8/21/26, 1:00 AM - Bo: one
+8/21/26, 12:00 PM - Bo: noon
+8/21/26, 12:59 PM - Bo: lunch
+8/21/26, 1:00 PM - Bo: later
+"""
+
+
+async def test_whatsapp_tells_noon_from_midnight(tmp_path: Path) -> None:
+    chat = tmp_path / "WhatsApp Chat with Bo.txt"
+    chat.write_text(NOON_AND_MIDNIGHT)
+    found = records("whatsapp", chat, me="bo", dates="month")
+    said = [(m["content"], m["created_at"]) for each in found for m in each["messages"]]
+    assert said == [
+        ("midnight", "2026-08-21T00:05:00Z"),
+        ("one", "2026-08-21T01:00:00Z"),
+        ("noon", "2026-08-21T12:00:00Z"),
+        ("lunch", "2026-08-21T12:59:00Z"),
+        ("later", "2026-08-21T13:00:00Z"),
+    ]
+
+
+@pytest.fixture
+def far_from_greenwich(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A machine whose own time is seven hours ahead of UTC."""
+    with monkeypatch.context() as patched:
+        patched.setenv("TZ", "Asia/Ho_Chi_Minh")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("far_from_greenwich")
+async def test_a_time_without_an_offset_is_not_the_machine_s(tmp_path: Path) -> None:
+    export = tmp_path / "conversations.json"
+    times = ("2026-03-01T10:00:00", "2026-03-01T10:00:00+02:00", "2026-03-01T10:00:00Z")
+    said = [
+        {"uuid": f"m{n}", "sender": "human", "text": f"Note {n}.", "created_at": at}
+        for n, at in enumerate(times)
+    ]
+    export.write_text(json.dumps([{"uuid": "u1", "name": "x", "chat_messages": said}]))
+    (found,) = records("claude", export)
+    assert [one["created_at"] for one in found["messages"]] == [
+        "2026-03-01T10:00:00Z",
+        "2026-03-01T08:00:00Z",
+        "2026-03-01T10:00:00Z",
+    ]
 
 
 @pytest.mark.parametrize("ending", ["\n", "\r\n"])

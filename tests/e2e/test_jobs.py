@@ -301,6 +301,24 @@ async def test_unusable_replies_end_dead_listed_and_replayable(
     assert await memories(modelled) == [told(n) for n in range(1, 5)]
 
 
+async def test_jobs_that_are_retried_together_have_all_of_their_attempts(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    """As one that is retried by its id: the next fault must not end them at once."""
+    fault = next(iter(CONTENT_FAULTS.values()))
+    model.queue(*[ChatAnswer(fault)] * 8)
+    (job,) = await submit(modelled, transcript())
+    assert (await watch(modelled, job.id))[-1].attempt == 4
+    # One more bad attempt, then good ones.
+    model.queue(*[ChatAnswer(fault)] * 2)
+    again = await modelled.extraction.RetryJob(
+        pb.RetryJobRequest(filter=pb.RetryFilter(states=[job_pb2.JOB_STATE_DEAD]))
+    )
+    assert again.retried == 1
+    last = (await watch(modelled, job.id))[-1]
+    assert (last.state, last.attempt) == (job_pb2.JOB_STATE_SUCCEEDED, 2)
+
+
 @pytest.mark.parametrize("status", [429, 503])
 async def test_an_outage_is_waited_out_and_burns_no_attempt(
     modelled: Services, model: ScriptedModel, status: int

@@ -25,7 +25,7 @@ from tests.scripted_model import (
     ScriptedModel,
     StatusFault,
 )
-from tests.scripted_model.answers import memory
+from tests.scripted_model.answers import memory, quoting
 
 MARCH = datetime(2026, 3, 1, 12, tzinfo=UTC)
 APRIL = MARCH + timedelta(days=31)
@@ -78,7 +78,8 @@ def everything(conninfo: str) -> dict[str, Any]:
 async def test_b15_a_preview_of_somebody_unknown_writes_nothing_not_even_the_user(
     modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
-    model.script = lambda request: ChatAnswer.of(
+    model.script = lambda request: quoting(
+        request,
         new_memories=[
             memory("Ana likes tea", ["m1"], entities=[{"name": "Porto", "type": "place"}])
         ],

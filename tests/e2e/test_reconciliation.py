@@ -12,6 +12,7 @@ from hitherto.v1 import (
     maintenance_service_pb2,
     memory_pb2,
     memory_service_pb2,
+    retrieval_service_pb2,
 )
 from tests.e2e.conftest import Services
 from tests.e2e.learning import ALL_STATUSES, learn, memories, rows, submit, talk
@@ -348,3 +349,89 @@ async def test_without_near_or_changed_memories_nothing_is_asked(
     model.script = script(nothing)
     await say(modelled, MAY, OLD_HOME, SISTER)
     assert await jobs(modelled) == []
+
+
+async def test_b10_a_review_by_hand_or_a_correction_settles_a_doubt(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    model.script = script(doubting(COMMUTE, NEW_HOME), moving)
+    await say(modelled, MAY, OLD_HOME, COMMUTE)
+    await say(modelled, SEPTEMBER, NEW_HOME, conversation="c2")
+    await settled(modelled)
+    doubted = await with_words(modelled, COMMUTE)
+    reviewed = await modelled.memory.ReviewMemory(
+        memory_service_pb2.ReviewMemoryRequest(
+            user_id="ana",
+            memory_id=doubted.id,
+            decision=memory_service_pb2.REVIEW_DECISION_APPROVE,
+        )
+    )
+    assert reviewed.memory.status == STATUS.MEMORY_STATUS_ACTIVE
+    assert not reviewed.memory.HasField("doubt")
+
+
+async def test_b10_a_doubt_goes_when_its_cause_is_forgotten(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    model.script = script(doubting(COMMUTE, NEW_HOME), moving)
+    await say(modelled, MAY, OLD_HOME, COMMUTE)
+    await say(modelled, SEPTEMBER, NEW_HOME, conversation="c2")
+    await settled(modelled)
+    cause = await with_words(modelled, NEW_HOME)
+    await modelled.memory.ForgetMemory(
+        memory_service_pb2.ForgetMemoryRequest(user_id="ana", memory_id=cause.id)
+    )
+    assert not (await with_words(modelled, COMMUTE)).HasField("doubt")
+
+
+@pytest.mark.parametrize("how", ["forgotten", "corrected", "replaced"])
+async def test_a6_a_value_of_the_profile_goes_with_its_memory(
+    modelled: Services, model: ScriptedModel, how: str
+) -> None:
+    def learning(request: ChatRequest) -> dict[str, Any]:
+        learnt = moving(request)
+        if request.messages[0].content == OLD_HOME:
+            learnt["profile_changes"] = [
+                {
+                    "path": "facts.personal.location",
+                    "value": "Göttingen",
+                    "source_message_ids": ["m1"],
+                    "quote": OLD_HOME,
+                }
+            ]
+        return learnt
+
+    model.script = script(replacing(OLD_HOME, NEW_HOME) if how == "replaced" else nothing, learning)
+    await say(modelled, MAY, OLD_HOME)
+    assert (await profile(modelled)).facts["personal"]["location"] == "Göttingen"
+    home = await with_words(modelled, OLD_HOME)
+    if how == "forgotten":
+        await modelled.memory.ForgetMemory(
+            memory_service_pb2.ForgetMemoryRequest(user_id="ana", memory_id=home.id)
+        )
+    elif how == "corrected":
+        await modelled.memory.UpdateMemory(
+            memory_service_pb2.UpdateMemoryRequest(
+                user_id="ana",
+                memory_id=home.id,
+                memory=memory_pb2.Memory(content="Ana lives in Hannover"),
+                update_mask={"paths": ["content"]},
+            )
+        )
+    else:
+        await save(modelled, NEW_HOME)
+        await settled(modelled)
+    now = await profile(modelled)
+    assert "personal" not in now.facts or "location" not in now.facts["personal"]
+    assert now.version == 2
+    if how == "replaced":
+        await take_back(modelled, (await jobs(modelled))[0].id)
+        assert (await profile(modelled)).facts["personal"]["location"] == "Göttingen"
+
+
+async def profile(services: Services) -> Any:
+    """The user's profile."""
+    found = await services.retrieval.GetProfile(
+        retrieval_service_pb2.GetProfileRequest(user_id="ana")
+    )
+    return found.profile

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -18,8 +17,6 @@ from hitherto.v1 import (
     search_pb2,
 )
 from hitherto.v1 import maintenance_service_pb2 as pb
-from hitherto_extraction.rollback import memories as rebuilding
-from hitherto_shared import offloading
 from tests.e2e.conftest import Services
 from tests.e2e.curating import restore, save
 from tests.e2e.learning import (
@@ -33,7 +30,7 @@ from tests.e2e.learning import (
     talk,
 )
 from tests.e2e.methods import read_refusal
-from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
+from tests.scripted_model import ScriptedModel
 from tests.scripted_model.answers import memory as new_memory
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
@@ -247,116 +244,6 @@ async def test_it_is_not_learnt_again_from_the_same_words(
         talk(BAD, "bad words again", conversation="bad", at=NOON + timedelta(days=1)),
     )
     assert "The user lives in Atlantis." not in {m.content for m in await memories(poisoned)}
-
-
-def contradicting(request: ChatRequest) -> ChatAnswer:
-    """A model that learns each message, which contradicts every memory that it is shown."""
-    learnt = request.messages[-1].content.split(": ")[-1]
-    return ChatAnswer.of(
-        new_memories=[new_memory(learnt, ["m1"])],
-        contradicted_memories=[{"id": each.local_id, "by": 0} for each in request.memories],
-    )
-
-
-async def test_what_a_source_contradicted_comes_back_beside_what_later_contradicted_the_source(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    peanuts, nothing, cashews = said = [
-        "Ana is allergic to peanuts",
-        "Ana is not allergic to anything",
-        "Ana is allergic to cashews",
-    ]
-    model.script = contradicting
-    for day, words in enumerate(said):
-        await learn(modelled, talk(words, conversation=words, at=NOON + timedelta(days=day)))
-    assert {m.content for m in await memories(modelled)} == {cashews}
-    told = await take_back(modelled, conversation_id=nothing, dry_run=True)
-    assert await take_back(modelled, conversation_id=nothing) == told
-    assert (told["memories_forgotten"], told["memories_restored"]) == (1, 1)
-    found = {m.content: m for m in await memories(modelled)}
-    assert set(found) == {peanuts, cashews}
-    assert not found[peanuts].HasField("valid_to")
-
-
-async def test_what_challenged_a_source_does_not_wait_for_what_it_is_compatible_with(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    pets, cat, dog = "Ana has no pets", "Ana has a cat", "Ana has a dog"
-    model.script = contradicting
-    await learn(
-        modelled,
-        talk(pets, conversation="pets", at=NOON),
-        talk(("assistant", cat), conversation="cat", at=NOON + timedelta(days=1)),
-        talk(f"I have pets now: {dog}", conversation="dog", at=NOON + timedelta(days=2)),
-    )
-    every = {m.content: m.status for m in await memories(modelled, statuses=ALL_STATUSES)}
-    assert every == {
-        pets: memory_pb2.MEMORY_STATUS_CONTRADICTED,
-        cat: memory_pb2.MEMORY_STATUS_QUARANTINED,
-        dog: memory_pb2.MEMORY_STATUS_ACTIVE,
-    }
-    await take_back(modelled, conversation_id="pets")
-    assert {m.content for m in await memories(modelled)} == {cat, dog}
-
-
-async def test_words_that_a_source_added_do_not_decide_what_comes_back(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    """Oslo stays ended because of Bern, which is near Oslo only by the source's words."""
-    near = "Ana lives in Bern near Oslo"
-    model.script = contradicting
-    for day, town in enumerate(("Oslo", "Rome", "Bern")):
-        said = f"Ana lives in {town}"
-        await learn(modelled, talk(said, conversation=town, at=NOON + timedelta(days=day)))
-    model.script = replies(
-        {
-            "near": lambda request: {
-                "updated_memories": [
-                    {"id": shown(request, "Bern"), "content": near, "source_message_ids": ["m1"]}
-                ]
-            }
-        }
-    )
-    more = talk("Ana lives in Rome", near, conversation="Rome", at=NOON + timedelta(days=3))
-    await learn(modelled, more)
-    assert {m.content for m in await memories(modelled)} == {near}
-    await take_back(modelled, conversation_id="Rome")
-    assert {m.content for m in await memories(modelled)} == {"Ana lives in Bern"}
-
-
-async def test_statements_are_compared_once_and_beside_the_event_loop(
-    modelled: Services, model: ScriptedModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    compared: list[tuple[str, str, threading.Thread]] = []
-
-    def watched(one: str, other: str) -> bool:
-        compared.append((one, other, threading.current_thread()))
-        return exclude(one, other)
-
-    model.script = contradicting
-    for day, town in enumerate(("Oslo", "Rome", "Bern")):
-        said = f"Ana lives in {town}"
-        await learn(modelled, talk(said, conversation=town, at=NOON + timedelta(days=day)))
-    monkeypatch.setattr(rebuilding, "exclude", watched)
-    monkeypatch.setattr(offloading, "SHORT", 0)
-    await take_back(modelled, conversation_id="Rome")
-    ((one, other, thread),) = compared
-    assert (one, other) == ("Ana lives in Oslo", "Ana lives in Bern")
-    assert thread is not threading.main_thread()
-
-
-async def test_what_stays_ended_is_not_counted_as_restored(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    """Oslo ended because of Rome, and afterwards because of Bern."""
-    model.script = contradicting
-    for day, town in enumerate(("Oslo", "Rome", "Bern")):
-        said = f"Ana lives in {town}"
-        await learn(modelled, talk(said, conversation=town, at=NOON + timedelta(days=day)))
-    told = await take_back(modelled, conversation_id="Rome", dry_run=True)
-    assert await take_back(modelled, conversation_id="Rome") == told
-    assert (told["memories_forgotten"], told["memories_restored"]) == (1, 0)
-    assert {m.content for m in await memories(modelled)} == {"Ana lives in Bern"}
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from tests.e2e.curating import update
 from tests.e2e.learning import ALL_STATUSES, ended, memories, talk
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
 from tests.scripted_model.answers import memory as new_memory
-from tests.scripted_model.answers import merged
+from tests.scripted_model.answers import merged, quoting
 
 USERS = 10
 TURNS = 12
@@ -63,7 +63,7 @@ def script(request: ChatRequest) -> ChatAnswer:
     roses = [each for each in request.memories if ROSES in each.content]
     if said.startswith("more") and roses:
         addition = said.rpartition(" ")[2]
-        content = f"{roses[0].content.rstrip('.')} with {addition}"
+        content = f"{ROSES} with {addition}"
         found["updated_memories"] = [
             {"id": roses[0].local_id, "content": content, "source_message_ids": [by]}
         ]
@@ -71,7 +71,7 @@ def script(request: ChatRequest) -> ChatAnswer:
         found["contradicted_memories"] = [
             {"id": roses[0].local_id, "by": 0, "source_message_ids": [by]}
         ]
-    return ChatAnswer.of(**found)
+    return quoting(request, **found)
 
 
 class Person:

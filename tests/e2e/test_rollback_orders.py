@@ -33,6 +33,7 @@ from tests.e2e.privacy import choose
 from tests.e2e.sealing import ENCRYPTING
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
 from tests.scripted_model.answers import memory as new_memory
+from tests.scripted_model.answers import quoting
 
 USERS = 12
 MARCH = datetime(2026, 3, 1, tzinfo=UTC)
@@ -110,11 +111,13 @@ class Person:
         said.entities = tuple(self.random.sample(("Lan", "Huy", f"Club {source}"), 1))
         said.profile = {
             "summary": self.random.choice(("", f"A keeper of bees, says {source}{number}.")),
-            "current_projects": self.random.sample(["bees", "mill", source], 1),
+            "current_projects": self.random.sample(["honey house", "pond", f"project {source}"], 1),
             "preferences": self.random.choice(({}, {source: {"level": number}})),
             "facts": {
-                "personal": {"location": f"{source}{number}"},
-                "preferences": {"topics": self.random.sample(["honey", "wax", source], 2)},
+                "personal": {"location": f"town {source}{number}"},
+                "preferences": {
+                    "topics": self.random.sample(["honey", "wax", f"topic {source}"], 2)
+                },
             },
         }
         if said.kind == "updated":
@@ -188,7 +191,7 @@ class Person:
                 answer["contradicted_memories"] = [
                     {"id": shown(request, "bees"), "by": 0, "source_message_ids": ["m1"]}
                 ]
-        return ChatAnswer.of(**answer)
+        return quoting(request, **answer)
 
     async def save(self, source: str) -> None:
         """A statement saved from a document."""
@@ -355,15 +358,18 @@ def expected_memory(left: list[Said]) -> dict[str, Any] | None:
             held["entities"] |= set(said.entities)
             held["document"] = held["document"] or not said.job_id
             if not new:
-                held["content"] = said.content if newer else held["content"]
-                if said.detail and (newer or not held["detail"]):
-                    held["detail"] = said.detail
+                if newer and said.content != held["content"]:
+                    held["content"] = said.content
+                    held["detail"] = said.detail or held["detail"]
+                held["detail"] = held["detail"] or said.detail
                 held["importance"] = max(held["importance"], said.importance)
                 both = (held["confidence"], said.confidence)
                 held["confidence"] = max(both, key=CONFIDENCES.index)
                 held["tags"] |= set(said.tags)
         elif newer and not new:
-            held["content"] = said.content
+            if said.content != held["content"]:
+                # What was told about the other words goes with them.
+                held["content"], held["detail"] = said.content, ""
             held["tags"] |= set(said.tags)
         latest = max(latest, said.at)
     for said in left:

@@ -120,6 +120,27 @@ async def test_a_role_sees_the_rows_of_its_tenant_and_without_one_none(
     assert filled > 50
 
 
+async def test_a_session_that_never_set_a_tenant_sees_no_row(
+    lived_in: None, conninfo: str, superuser_conninfo: str
+) -> None:
+    """What was never set is NULL, and what was reset is empty: neither may mean everything."""
+    looked = 0
+    for role in WALLED:
+        for table in tables(superuser_conninfo):
+            with psycopg.connect(superuser_conninfo, autocommit=True) as everything:
+                (may,) = everything.execute(_READABLE, [role, table]).fetchone() or (False,)
+            if not may:
+                continue
+            with psycopg.connect(
+                with_role(conninfo, role, application="test"), autocommit=True
+            ) as fresh:
+                unset = fresh.execute("SELECT current_setting('hitherto.tenant_id', true)")
+                assert unset.fetchone() == (None,)
+                assert counted(fresh, table) == 0, (role, table)
+                looked += 1
+    assert looked > 20
+
+
 async def test_nobody_writes_into_another_tenant(lived_in: None, conninfo: str) -> None:
     with psycopg.connect(
         with_role(conninfo, "hitherto_write", application="test"), autocommit=True

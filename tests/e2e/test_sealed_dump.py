@@ -36,7 +36,7 @@ from tests.e2e.sealing import (
 )
 from tests.e2e.sessions import refusal_of
 from tests.scripted_model import ChatAnswer, ChatRequest, RawReply, ScriptedModel, text_vector
-from tests.scripted_model.answers import memory
+from tests.scripted_model.answers import memory, quoting
 
 SAID = [
     "qumsguser",
@@ -71,7 +71,8 @@ def everything(request: ChatRequest) -> ChatAnswer:
     if request.consolidation:
         return ChatAnswer.of(memories=[])
     source = request.messages[0].local_id
-    return ChatAnswer.of(
+    return quoting(
+        request,
         new_memories=[
             memory(
                 "The user is treated for qulcontent.",
@@ -93,7 +94,6 @@ def everything(request: ChatRequest) -> ChatAnswer:
             "facts": {"health": {"qupfactkey": "qupfactvalue"}},
             "metadata": {"note": "qupmeta"},
         },
-        profile_source_message_ids=[source],
         conversation_summary={
             "title": "qustitle",
             "summary": "qussummary",

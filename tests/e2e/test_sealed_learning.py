@@ -32,7 +32,7 @@ from tests.e2e.sealed_memories import contents, held, in_clear
 from tests.e2e.sealing import ENCRYPTING, PERSONAL, key_of
 from tests.e2e.sessions import refusal_of
 from tests.scripted_model import ChatAnswer, ScriptedModel, StatusFault
-from tests.scripted_model.answers import memory
+from tests.scripted_model.answers import memory, quoting
 
 
 @pytest.fixture(scope="module")
@@ -303,7 +303,8 @@ async def test_h3_without_the_key_a_job_waits_and_is_done_when_it_is_back(
 async def test_row_38_a_sealed_statement_ends_earlier_when_one_comes_between(
     sealing: Services, model: ScriptedModel, services_folder: Path, tenant_conninfo: str
 ) -> None:
-    model.script = lambda r: ChatAnswer.of(
+    model.script = lambda r: quoting(
+        r,
         new_memories=[memory(r.messages[-1].content, ["m1"], type="personal")],
         contradicted_memories=[{"id": each.local_id, "by": 0} for each in r.memories],
     )

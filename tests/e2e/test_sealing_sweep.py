@@ -47,7 +47,7 @@ from tests.e2e.sealing import (
 )
 from tests.e2e.sessions import refusal_of
 from tests.scripted_model import ChatAnswer, ChatRequest, RawReply, ScriptedModel, StatusFault
-from tests.scripted_model.answers import memory
+from tests.scripted_model.answers import memory, quoting
 
 SAID = ["bệnhviệnhuế", "秘密の猫と薬", "🫀zwj👩‍⚕️", "سِرّي", "zzassistanttold", "zzname", "zzmeta"]
 SUMMED = ["zztitle", "zzsummary", "zztopic", "zztechnical", "zzfollow", "会話の題"]
@@ -73,14 +73,16 @@ def script(request: ChatRequest) -> ChatAnswer:
     source = request.messages[0].local_id
     if any("coffee" in message.content for message in request.messages):
         (tea,) = [known.local_id for known in request.memories if CLEAR in known.content]
-        return ChatAnswer.of(
+        return quoting(
+            request,
             contradicted_memories=[
                 {"id": tea, "reason": "they said zzreason", "source_message_ids": [source]}
-            ]
+            ],
         )
     if not any(SAID[0] in message.content for message in request.messages):
         return ChatAnswer.of(new_memories=[])
-    return ChatAnswer.of(
+    return quoting(
+        request,
         new_memories=[
             memory(
                 "The user gets trịliệu.",
@@ -95,7 +97,6 @@ def script(request: ChatRequest) -> ChatAnswer:
             memory(CLEAR, [source], entities=[{"name": "Teahouse", "type": "place"}]),
         ],
         profile={"summary": "zzprofile", "facts": {"zzfact": "zzfact"}},
-        profile_source_message_ids=[source],
         conversation_summary={
             "title": "zztitle 会話の題",
             "summary": "zzsummary",

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from tests.scripted_model.prompts import ChatRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,35 @@ def change(known: str, quote: str, *sources: str, **more: Any) -> dict[str, Any]
 def value(path: str, given: Any, quote: str, *sources: str, **more: Any) -> dict[str, Any]:
     """One item of `profile_changes`, with the words that say so."""
     return {"path": path, "value": given, **cited(quote, *sources), **more}
+
+
+CHANGES = (
+    "updated_memories",
+    "contradicted_memories",
+    "achieved_goals",
+    "forgotten_memories",
+    "profile_changes",
+)
+
+
+def quoting(request: ChatRequest, **answer: Any) -> ChatAnswer:
+    """The answer of a model that shows its evidence.
+
+    Each change that quotes nothing yet quotes the whole of the message it cites; of the user's
+    last message, if it cites none.
+    """
+    contents = {message.local_id: message.content for message in request.messages}
+    users = [message.local_id for message in request.messages if message.role == "user"]
+
+    def shown(item: Mapping[str, Any]) -> dict[str, Any]:
+        sources = item.get("source_message_ids") or users[-1:]
+        quote = contents.get(sources[0], "")[:900] if sources else ""
+        return {"source_message_ids": sources, "quote": quote, **item}
+
+    more: dict[str, Any] = {key: list(map(shown, answer[key])) for key in CHANGES if key in answer}
+    if answer.get("profile"):
+        more["profile"] = shown(answer["profile"])
+    return ChatAnswer.of(**{**answer, **more})
 
 
 def merged(content: str, originals: list[str], **more: Any) -> dict[str, Any]:

@@ -173,7 +173,7 @@ def message(
         happened_at=NOW,
         created_at=NOW,
         conversation_id=conversation,
-        role=role or ("user", "assistant")[number % 2],
+        role=role or ("user", "tool")[number % 2],
         **features,
     )
 
@@ -194,6 +194,20 @@ def test_a_message_is_lifted_by_those_beside_it_and_by_what_was_learnt_from_it()
     assert ranked["c1", 20].score > 0.0  # the conversation lifts it all the same
     assert ranked["c2", 30].breakdown["facts"] == pytest.approx((0.5 + 0.5) / scale)
     assert ranked["c2", 30].breakdown["semantic"] == pytest.approx(0.2 / scale)
+
+
+def test_what_an_unnamed_assistant_says_counts_less_unless_it_is_asked_for() -> None:
+    """By all components of its own; a named one is a person of a group."""
+    features: dict[str, Any] = {"cosine": 0.6, "bm25": 4.0, "fact_cosine": 0.7}
+    plain = message(1, "c1", "assistant", **features)
+    named = message(1, "c2", "assistant", speaker="Ada", **features)
+    said = message(1, "c3", "user", **features)
+    ranked = {item.candidate.key: item for item in rank([plain, named, said], None, {})}
+    assert ranked["c2", 1].score == pytest.approx(ranked["c3", 1].score)
+    assert ranked["c1", 1].score == pytest.approx(0.7 * ranked["c3", 1].score)
+    assert sum(ranked["c1", 1].breakdown.values()) == pytest.approx(ranked["c1", 1].score)
+    asked = Balanced().rank([plain, said], QueryIntent(now=NOW, assistant=True), {})
+    assert asked[0].score == pytest.approx(asked[1].score)
 
 
 def test_what_one_speaker_says_in_several_messages_is_one_turn() -> None:

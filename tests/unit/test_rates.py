@@ -147,6 +147,24 @@ async def test_items_of_a_stream_wait_instead() -> None:
     assert loop.time() - started > 0.3
 
 
+@pytest.mark.parametrize("credential", [None, "ana"])
+@pytest.mark.parametrize("limit", ["tenant_calls", "user_calls", "tenant_bytes", "user_bytes"])
+async def test_each_item_of_a_stream_counts_as_a_call_of_its_tenant_and_user(
+    limit: str, credential: str | None
+) -> None:
+    """Once they have used up the burst, the next call is refused, whoever makes it."""
+    clock = Clock()
+    names = ("tenant_calls", "tenant_bytes", "user_calls", "user_bytes")
+    of = Limits(*(Buckets(name, 2.0 if name == limit else 0, monotonic=clock) for name in names))
+    meter = Meter(of, "a", credential)
+    for _ in range(int(2 * BURST_SECONDS)):
+        await meter.item(["ana"], 1)
+    assert spend(Meter(of, "a", credential), "ana") == limit
+    assert spend(Meter(of, "b", credential), "ana") is None
+    # Others of the tenant are refused by the limits of the tenant only.
+    assert spend(Meter(of, "a", None), "bo") == (limit if limit.startswith("tenant") else None)
+
+
 async def test_limits_are_counted_by_name_and_effect() -> None:
     def counted(effect: str) -> float:
         labels = {"limit": "user_writes_per_second", "effect": effect, "tenant": ""}

@@ -138,25 +138,25 @@ def test_the_work_of_lines_is_the_length_of_the_texts_to_be_read() -> None:
     assert work_of_lines([memory(9, "fact", "Tea.")], style) == 128
 
 
-def test_a_message_keeps_its_last_two_lines() -> None:
-    """With and without the title of its conversation, which depends on the results beside it."""
+def test_a_message_keeps_the_line_of_its_words() -> None:
+    """Whatever the conversation is called, and only if its words do not depend on the question."""
     at = datetime(2026, 1, 1, tzinfo=UTC)
     said = Message("c1", "m1", "user", "Bao", "Tea, please.", at, kept={})
-    assert said.kept is not None
+    long = Message("c1", "m2", "user", "Bao", "Tea, please. " * 100, at, kept={})
     given = PromptContext(relevant=[printed(said, 0.5)], asked=True, today=date(2026, 11, 22))
     titled = replace(given, conversations=[summary("c1", "Breakfast", "Bao had tea.")])
 
     def entries(context: PromptContext) -> list[Entry]:
         render(context, "about_the_user", 900, fence_id=FENCE_ID)
         assert said.kept is not None
-        return [*said.kept["line"].values()]
+        return [*said.kept["said"].values()]
 
-    first = entries(given)
-    both = entries(titled)
-    assert both[0] is first[0]
-    assert len(both) == 2
-    assert all(now is then for now, then in zip(entries(given), both, strict=True))
-    assert len(entries(replace(given, ongoing="c1"))) == 2
+    (first,) = entries(given)
+    (again,) = entries(titled)
+    assert again is first
+    render(replace(given, relevant=[printed(long, 0.5)]), "about_the_user", 900, fence_id=FENCE_ID)
+    assert long.kept is not None
+    assert "said" not in long.kept
 
 
 @pytest.mark.parametrize("count", [estimated_tokens, counter("o200k_base")])

@@ -50,6 +50,7 @@ WRITERS = {
         "memory_sources",
         "messages",
     },
+    "reconciliation": {"memory_sources"},
     "rollback": {"entity_mentions", "memories", "memory_source_embeddings", "memory_sources"},
     "sealing": {"memories", "profiles", "summary_embeddings"},
     "summaries": {"conversation_summaries"},

@@ -17,8 +17,8 @@ Source = tuple[str, str]
 
 _READ = 4_000
 """Characters of a text whose words are compared."""
-_SAID = 0.75
-"""Share of a memory's words in a message that says it: the message names its speaker as "I"."""
+_SAID = 0.65
+"""Share of a memory's words in a message that says it: people say "I" and "yesterday"."""
 _KEPT = 0.85
 """Share of a message's words in a memory that replaces it."""
 

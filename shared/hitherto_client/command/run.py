@@ -17,6 +17,7 @@ from hitherto_client.command import (
     console,
     conversations,
     curation,
+    doctor,
     documents,
     erase,
     export,
@@ -68,7 +69,7 @@ _GROUPS: dict[str, Sequence[Command | CommandGroup]] = {
     "Upkeep": (*upkeep.COMMANDS, *reembed.COMMANDS, *upkeep.USAGE),
     "Web pages": console.COMMANDS,
     "Language models": mcp.COMMANDS,
-    "Installation": (*health.COMMANDS, *keys.COMMANDS),
+    "Installation": (*health.COMMANDS, *doctor.COMMANDS, *keys.COMMANDS),
 }
 
 

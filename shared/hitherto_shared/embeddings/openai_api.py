@@ -71,6 +71,7 @@ class _Learnt:
     base64: bool = True
     proven: bool = False  # whether vectors have come back in the requested encoding
     failures: int = 0
+    numbers_failed: bool = False  # whether numbers were refused like base64
     dimensions: bool = False  # whether the length of the vectors is sent along
     shortens: bool = True  # False: it does not shorten vectors
     proven_texts: int = 1
@@ -94,6 +95,7 @@ class WrongSize(ModelMisbehaved):
     """A vector has another length than it should have.
 
     Attributes:
+        size: Its length.
         longer: Whether it is longer.
     """
 
@@ -102,6 +104,7 @@ class WrongSize(ModelMisbehaved):
             f"an embedding has {size} numbers instead of {wanted}; "
             "EMBEDDING_DIMENSIONS must be what EMBEDDING_MODEL gives"
         )
+        self.size = size
         self.longer = size > wanted
 
 
@@ -241,6 +244,7 @@ class OpenAIEmbedder:
         except ModelError:
             setattr(learnt, other, not getattr(learnt, other))
             learnt.shortens = learnt.shortens and other != "dimensions"
+            learnt.numbers_failed = learnt.numbers_failed or other == "base64"
             raise doubt from None
         logger.info(
             "the embedding server shortens vectors on request"
@@ -252,7 +256,8 @@ class OpenAIEmbedder:
     def _suspects_base64(self, error: RequestRejected | ModelUnavailable) -> bool:
         """Whether base64 may be the reason for an error."""
         if isinstance(error, RequestRejected):
-            return not self._learnt.proven or error.names("encoding_format", "base64")
+            doubtful = not (self._learnt.proven or self._learnt.numbers_failed)
+            return doubtful or error.names("encoding_format", "base64")
         if self._learnt.proven or error.status != 500:
             return False
         self._learnt.failures += 1

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, LiteralString
 from uuid import UUID
 
 import numpy as np
+import psycopg
 import pytest
+from pgvector import HalfVector
+from pgvector.psycopg import register_vector_async
 
 from hitherto_retrieval.storage import filtered_candidates, memories, people
 from hitherto_retrieval.storage.candidate import Candidate
@@ -146,6 +149,80 @@ async def test_vectors_of_another_model_are_never_compared(
     candidates = await found(reader, "ana", query, Filters())
     assert [candidate.cosine for candidate in candidates] == [None]
     assert await found(reader, "ana", query, Filters(), quick=True) == []
+
+
+async def changed(conninfo: str, statement: LiteralString, *values: Any) -> None:
+    async with await psycopg.AsyncConnection.connect(conninfo) as connection:
+        await register_vector_async(connection)
+        cursor = await connection.execute(statement, values)
+        assert cursor.rowcount == 1
+
+
+@pytest.mark.parametrize("quick", [True, False], ids=["all", "filtered"])
+async def test_the_vector_of_an_earlier_wording_has_no_cosine(
+    reader: Database, superuser_conninfo: str, quick: bool
+) -> None:
+    """The memory was reworded, and its new words have no vector yet: only words find it."""
+    query, other = unit_vectors(2, 81)
+    facts = [Fact("reworded", vector=query), Fact("as it was", vector=other)]
+    first, second = await remember(superuser_conninfo, "ana", facts, model=MODEL)
+    await changed(
+        superuser_conninfo,
+        "UPDATE memories SET text_version = text_version + 1 WHERE memory_id = %s",
+        first,
+    )
+    candidates = await found(reader, "ana", query, Filters(), quick=quick, bm25={1: 2.0, 2: 1.0})
+    cosines = {UUID(str(each.key)): each.cosine for each in candidates}
+    assert cosines.keys() == {first, second}
+    assert cosines[first] is None
+    assert cosines[second] == pytest.approx(float(query @ other), abs=1e-3)
+
+
+async def test_the_vector_of_an_earlier_wording_has_no_cosine_where_only_words_found_it(
+    reader: Database, superuser_conninfo: str
+) -> None:
+    """Its vector is looked up then, and is not of these words."""
+    query, other = unit_vectors(2, 83)
+    facts = [Fact("reworded", vector=-query), Fact("sound", vector=other), Fact("x", vector=query)]
+    first, second, third = await remember(superuser_conninfo, "ana", facts, model=MODEL)
+    await changed(
+        superuser_conninfo,
+        "UPDATE memories SET text_version = text_version + 1 WHERE memory_id = %s",
+        first,
+    )
+    candidates = await found(
+        reader, "ana", query, Filters(), quick=True, bm25={1: 2.0, 2: 1.0}, wanted=2
+    )
+    cosines = {UUID(str(each.key)): each.cosine for each in candidates}
+    assert cosines.keys() == {first, second, third}
+    assert cosines[first] is None
+    assert cosines[second] == pytest.approx(float(query @ other), abs=1e-3)
+
+
+@pytest.mark.parametrize("quick", [True, False], ids=["all", "filtered"])
+async def test_source_words_of_another_model_are_never_compared(
+    reader: Database, superuser_conninfo: str, quick: bool
+) -> None:
+    """A former model may have as many dimensions as the active one."""
+    query, other = unit_vectors(2, 82)
+    facts = [Fact("former", vector=other), Fact("present", vector=other)]
+    former, present = await remember(superuser_conninfo, "ana", facts, model=MODEL)
+    await changed(
+        superuser_conninfo,
+        "INSERT INTO embedding_models (model, dimensions, active) VALUES ('former', 64, false)",
+    )
+    for memory_id, model in ((former, "former"), (present, MODEL[0])):
+        await changed(
+            superuser_conninfo,
+            "INSERT INTO memory_source_embeddings"
+            " (tenant_id, user_id, memory_id, model, dimensions, embedding)"
+            " VALUES (%s, 'ana', %s, %s, 64, %s)",
+            *(TENANT, memory_id, model, HalfVector(query)),
+        )
+    candidates = await found(reader, "ana", query, Filters(), quick=quick)
+    cosines = {UUID(str(each.key)): each.source_cosine for each in candidates}
+    assert cosines[former] is None
+    assert cosines[present] == pytest.approx(1.0, abs=1e-2)
 
 
 FILTERED = {

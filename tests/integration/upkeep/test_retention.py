@@ -64,6 +64,11 @@ async def test_somebody_who_still_writes_keeps_everything(
     """Inactive = the user wrote nothing AND the memory was not returned."""
     await stage.memory()
     await conversation(stage, silent=silent)
+    async with stage.maintenance.connection() as connection:
+        planned = await Retention(stage.removal, RetentionDays(30, 0)).count(
+            connection, TENANT, None
+        )
+    assert planned["memories"] == int(goes)
     assert (await stage.retention(30))["memories"] == int(goes)
 
 

@@ -27,8 +27,17 @@ def test_a_quarter_of_the_active_between_five_and_twenty(active: int, allowed: i
     ],
 )
 def test_what_a_job_and_a_day_may_change(wanted: int, job: int, day: int, why: str | None) -> None:
-    room = ChangeAllowance(10, job=Changes(updated=job), day=Changes(updated=day))
+    room = ChangeAllowance(10, job=Changes(closed=job), day=Changes(updated=day))
     assert room.refuses(wanted) == why
+
+
+def test_endings_and_updates_have_a_limit_each() -> None:
+    """A move with a new job and a goal reached is many true changes at once."""
+    room = ChangeAllowance(10)
+    assert room.refuses(5, 5) is None
+    assert room.refuses(6, 0) == room.refuses(0, 6) == "refused_over_cap"
+    assert ChangeAllowance(10, job=Changes(updated=3)).refuses(5, 2) is None
+    assert ChangeAllowance(10, job=Changes(updated=3)).refuses(5, 3) == "refused_over_cap"
 
 
 def test_many_memories_allow_more_a_day() -> None:

@@ -66,6 +66,13 @@ def test_repetition_never_weakens() -> None:
     )
     assert (update.after.importance, update.after.confidence) == (0.8, "high")
     assert update.changed == ("confidence",)
+    # Later words win, but what was known for sure stays so.
+    for said_at in (EARLIER, NOON, LATER):
+        update = merge_update(
+            known(importance=0.8, confidence="high"),
+            again(importance=0.3, confidence="low", said_at=said_at),
+        )
+        assert (update.after.importance, update.after.confidence) == (0.8, "high")
 
 
 def test_labels_unite_in_the_old_order_and_spelling() -> None:

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from hitherto_extraction.pipeline.quotes import MAX_QUOTE, stands_in
+from hitherto_extraction.pipeline.quotes import MAX_QUOTE, contains, stands_in
 
 MOVED = "By the way, I moved over to Zed — and I’m “not” looking back!"
 
@@ -116,3 +116,22 @@ def test_a_long_message_is_searched_in_time() -> None:
     began = time.thread_time()
     assert not stands_in(quote, message)
     assert time.thread_time() - began < 2
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "held"),
+    [
+        ("The user writes Go and R.", "go", True),
+        ("The user writes Go and R.", "R", True),
+        ("The user goes to Rome.", "go", False),
+        ("The user goes to Rome.", "R", False),
+        ("Argo, then Go!", "Go", True),
+        ("ユーザーは京都に住んでいる", "京都", True),
+        ("用户住在上海", "上海", True),
+        ("Người dùng sống ở Huế", "huế", True),
+        ("The user likes tea", "", False),
+        ("It is 10 mg", "1", False),
+    ],
+)
+def test_a_value_is_held_as_whole_words(text: str, value: str, held: bool) -> None:
+    assert contains(text, value) is held

@@ -76,8 +76,8 @@ def said(
     )
 
 
-def test_the_first_words_of_those_that_are_left_stand() -> None:
-    """A repetition adds no words: its own stand once those it repeated are taken."""
+def test_row_72_the_newest_words_of_those_that_are_left_stand() -> None:
+    """The words that came late and lost are back when those that won are taken."""
     spoken = [
         said(1, "The user likes jazz", hours=5, tags=["a"], importance=0.9),
         said(2, "The user likes jazz a lot", hours=9, tags=["b"]),
@@ -85,7 +85,7 @@ def test_the_first_words_of_those_that_are_left_stand() -> None:
     ]
     versions = [version(1), version(2)]
     for taken, content, importance, tags in (
-        ([], "The user likes jazz", 0.9, ["a", "b"]),
+        ([], "The user likes jazz a lot", 0.9, ["a", "b"]),
         ([1], "The user likes jazz", 0.9, ["a"]),
         ([0], "The user likes jazz a lot", 0.5, ["b"]),
         ([0, 1], "The user likes jazz music", 0.5, []),

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from uuid import UUID
-
-import pytest
 
 from hitherto_retrieval.search.deduplication import each_once, for_a_prompt, repeats, to_be_read
 from hitherto_retrieval.search.question import Hit
@@ -27,13 +24,6 @@ def learnt(number: int, *sources: int) -> Hit:
     return Hit(memory(number, "fact", f"Fact {number}.", sources=refs), 0.5)
 
 
-def ranked(hit: Hit, **parts: float) -> Hit:
-    score = sum(parts.values())
-    candidate = Candidate("message", ("c1", 1), AT, AT)
-    found = RankedCandidate(candidate, score, list(parts), list(parts.values()))
-    return replace(hit, score=score, ranked=found)
-
-
 def names(hits: list[Hit]) -> list[object]:
     return [
         hit.item.message_id
@@ -45,21 +35,55 @@ def names(hits: list[Hit]) -> list[object]:
     ]
 
 
-def test_what_is_shown_already_gives_its_place_to_the_next() -> None:
-    hits = [learnt(1, 1), said(1), said(2), learnt(2, 2), learnt(3, 2, 3), said(3), said(4)]
-    # The third has one source that was not shown yet.
-    assert names(each_once(hits)) == [UUID(int=1), "m2", UUID(int=3), "m4"]
+def fact(number: int, text: str, *sources: int) -> Hit:
+    refs = [SourceRef("c1", f"m{source}") for source in sources]
+    return Hit(memory(number, "fact", text, sources=refs), 0.5)
 
 
-def test_a_memory_takes_the_place_of_the_message_that_it_lifted() -> None:
-    lifted, by_itself = ranked(said(1), semantic=0.3, facts=0.5), ranked(said(2), semantic=0.7)
-    memories = [ranked(learnt(1, 1), semantic=0.6), ranked(learnt(2, 2), semantic=0.5)]
-    first, second = each_once([lifted, by_itself, *memories])
-    assert names([first, second]) == [UUID(int=1), "m2"]
-    assert first.score == 0.8
-    assert sum(first.breakdown.values()) == pytest.approx(first.score)
-    # Without a memory in sight the message stays what it is.
-    assert names(each_once([lifted, by_itself])) == ["m1", "m2"]
+def test_a_memory_gives_way_only_to_a_message_that_holds_its_words() -> None:
+    sprint = said(1, "We plan two-week sprints on the project, and the first ends on March 29.")
+    held = fact(1, "The first sprint ends on March 29.", 1)
+    paraphrased = fact(2, "User works agile with their team.", 1)
+    assert names(each_once([sprint, held, paraphrased])) == ["m1", UUID(int=2)]
+    # Words decide between what is connected, not between strangers.
+    stranger = fact(3, "The first sprint ends on March 29.", 9)
+    assert names(each_once([sprint, stranger])) == ["m1", UUID(int=3)]
+
+
+def test_a_message_gives_way_only_to_a_memory_that_holds_its_words() -> None:
+    general = fact(1, "User is working on a project with scheduled two-week sprints.", 1)
+    sprint = said(1, "On the project, the first sprint ends on March 29.")
+    assert names(each_once([general, sprint])) == [UUID(int=1), "m1"]
+    moved = fact(2, "Ana moved to Glasgow last week.", 2)
+    assert names(each_once([moved, said(2, "I moved to Glasgow last week")])) == [UUID(int=2)]
+
+
+def test_siblings_learnt_from_one_message_never_hide_each_other() -> None:
+    hits = [
+        fact(1, "Bao bought a new Prius.", 1),
+        fact(2, "Bao sold the old Prius.", 1),
+        fact(3, "Bao bought a new Prius.", 1),
+    ]
+    assert names(each_once(hits)) == [UUID(int=1), UUID(int=2), UUID(int=3)]
+
+
+def test_what_the_assistant_answered_to_the_same_question_is_no_answer() -> None:
+    def at(number: int, text: str, role: str = "user", name: str = "") -> Hit:
+        message = Message("c1", f"m{number}", role, name, text, AT)
+        candidate = Candidate("message", ("c1", number), AT, AT)
+        return Hit(message, 0.5, RankedCandidate(candidate, 0.5, (), ()))
+
+    hits = [
+        at(1, "Where do I live?"),
+        at(2, "You live in Lisbon, near the river and the old tram line 28.", "assistant"),
+        at(3, "I moved to Porto."),
+        at(4, "I do not know where you live.", "assistant"),
+        at(5, "The code of your door is 4711.", "assistant"),
+        at(6, "I do not know where you live.", "assistant", "Ada"),
+    ]
+    assert names(for_a_prompt(hits, "Where do I live?")) == ["m3", "m5", "m6"]
+    # What the last answer was based on is not asked for again.
+    assert len(for_a_prompt(hits)) == 6
 
 
 def test_what_has_no_source_stays() -> None:

@@ -28,6 +28,7 @@ from hitherto_extraction.pipeline.free_json import (
 )
 from hitherto_extraction.pipeline.message_removal import reindex
 from hitherto_extraction.pipeline.questions import kept
+from hitherto_extraction.pipeline.resting_values import drop_resting_on
 from hitherto_extraction.pipeline.sealed_memories import is_sensitive
 from hitherto_extraction.pipeline.selection import names_in
 from hitherto_extraction.pipeline.versions import check_version, write_next
@@ -147,6 +148,8 @@ async def correct(
     after = await in_thread(corrected, before, correction)
     if after.content != before.content and ("entities",) not in correction.paths:
         after = replace(after, entities=await _entities(user, held, after, encrypts))
+    # Whoever corrects a memory has looked at it.
+    after = replace(after, doubt=None)
     if after == before:
         return before
     at = await users.database_now(user.connection)
@@ -167,6 +170,8 @@ async def correct(
             after={**(event.after or {}), "entities": list(after.entities)},
         )
     await ledger.record(user, None, [event], actor=actor)
+    if after.content != before.content or after.status != before.status:
+        await drop_resting_on(user, [memory_id], actor=actor)
     if after.content != before.content and after.status == "active" and after.valid_from <= at:
         await reconciling.look(user, [memory_id])
     return stored.memory

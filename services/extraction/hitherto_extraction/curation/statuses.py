@@ -2,7 +2,7 @@
 
 Any memory can be forgotten, including a replaced one: its successor then no longer names it.
 Restoring reverts only forgetting and archiving: a memory that had ended, or that waited for a
-review, returns to that state.
+review, returns to that state. The profile follows: a value goes with the last memory it rests on.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from uuid import UUID
 
+from hitherto_extraction.pipeline.doubts import clear_because_of
+from hitherto_extraction.pipeline.resting_values import drop_resting_on
 from hitherto_extraction.pipeline.versions import write_next
 from hitherto_extraction.storage import editing, ledger, memories, mentions, statements, users
 from hitherto_extraction.storage.editing import EditableMemory
@@ -18,9 +20,14 @@ from hitherto_extraction.storage.ledger import ChangeEvent
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.models import CURRENT_STATUSES, Memory
 
+_TAKES_BACK = ("forgotten", "restored", "rejected")
+"""What takes a change back, with the doubts that it caused."""
+
 
 async def forget(user: UserRows, memory_id: UUID, *, reason: str, actor: str) -> Memory:
-    """Make a memory FORGOTTEN; a forgotten one stays unchanged.
+    """Make a memory FORGOTTEN, with the profile's values that rest on it alone.
+
+    A forgotten one stays unchanged.
 
     Raises:
         NotFound: The user has no such memory.
@@ -32,7 +39,9 @@ async def forget(user: UserRows, memory_id: UUID, *, reason: str, actor: str) ->
     after = held.changed(status="forgotten", superseded_by=None)
     if held.memory.superseded_by is not None:
         await memories.remove_superseded(user, memory_id, by=held.memory.superseded_by)
-    return await _write(user, held, after, "forgotten", (reason, "forgotten by hand"), actor)
+    written = await _write(user, held, after, "forgotten", (reason, "forgotten by hand"), actor)
+    await drop_resting_on(user, [memory_id], actor=actor)
+    return written
 
 
 async def restore(user: UserRows, memory_id: UUID, *, reason: str, actor: str) -> Memory:
@@ -79,13 +88,16 @@ async def review(
 ) -> Memory:
     """Decide about a QUARANTINED memory.
 
-    If approved, it becomes ACTIVE and closes the memories it challenged; if rejected, FORGOTTEN.
+    If approved, it becomes ACTIVE and closes the memories it challenged; if rejected, FORGOTTEN. An
+    active memory that is in doubt can be reviewed too: approved, it is certain.
 
     Raises:
         NotFound: The user has no such memory.
-        WrongState: The user was erased, or the memory is not quarantined.
+        WrongState: The user was erased, or the memory is neither quarantined nor in doubt.
     """
     held = await _open(user, memory_id)
+    if held.memory.status == "active" and held.memory.doubt is not None:
+        return await _decide_doubt(user, held, approve=approve, reason=reason, actor=actor)
     if held.memory.status != "quarantined":
         raise editing.status_conflict(
             held.memory,
@@ -110,6 +122,17 @@ async def review(
         )
     await _close_challenged(user, approved, held.challenges, actor)
     return (await editing.read_one(user, memory_id)).memory
+
+
+async def _decide_doubt(
+    user: UserRows, held: EditableMemory, *, approve: bool, reason: str, actor: str
+) -> Memory:
+    """Decide whether a memory still holds that is in doubt."""
+    if approve:
+        after = held.changed(doubt=None)
+        return await _write(user, held, after, "approved", (reason, "it still holds"), actor)
+    after = held.changed(doubt=None, status="forgotten")
+    return await _write(user, held, after, "rejected", (reason, "it no longer holds"), actor)
 
 
 async def _close_challenged(
@@ -140,6 +163,7 @@ async def _close_challenged(
         await memories.add_superseded(user, before.memory_id, by=approved.memory_id)
         events.append(event)
     await ledger.record(user, None, events, actor=actor)
+    await drop_resting_on(user, list(known), actor=actor)
 
 
 async def _open(user: UserRows, memory_id: UUID) -> EditableMemory:
@@ -167,4 +191,7 @@ async def _write(
     await ledger.record(user, None, [event], actor=actor)
     memory_id = held.memory.memory_id
     await mentions.recount(user, [memory_id])
+    await drop_resting_on(user, [memory_id], actor=actor)
+    if action in _TAKES_BACK:
+        await clear_because_of(user, [memory_id], actor=actor)
     return (await editing.read_one(user, memory_id)).memory

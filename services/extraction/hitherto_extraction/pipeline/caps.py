@@ -1,10 +1,10 @@
 """Limits how much models may change of what is known, whatever their confidence.
 
-Contradictions, achieved goals, requests to forget and updates that change a memory count together:
-those of one job, and those of one user within 24 hours. Only those count that would be made, whose
-evidence was found. A job that exceeds a limit changes nothing at all, because a
-reply that changes half of what is known is wrong as a whole, and a selection from it would be
-random.
+Two limits hold for each job: one for what ends (contradictions, achieved goals, requests to forget)
+and one for updates, which end nothing. A third holds for all changes of one user within 24 hours.
+Only those count that would be made, whose evidence was found. A job that exceeds a limit changes
+nothing at all, because a reply that changes half of what is known is wrong as a whole, and a
+selection from it would be random.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ DAILY_CHANGES = 20
 
 
 def allowed_changes(active_count: int) -> int:
-    """The limit on changes of one job: a quarter of the active memories, from 5 to 20.
+    """The limit on the endings of a job, and on its updates: a quarter of the active, from 5 to 20.
 
     Args:
         active_count: The user's active memories before the job.
@@ -56,13 +56,14 @@ class ChangeAllowance:
     day: Changes = Changes()
     daily: int = DAILY_CHANGES
 
-    def refuses(self, wanted: int) -> str | None:
+    def refuses(self, endings: int, updates: int = 0) -> str | None:
         """Why a reply may not make this many changes, as the key of a count; None if it may."""
-        if not wanted:
+        if not endings + updates:
             return None
-        if self.job.total + wanted > allowed_changes(self.active_count + self.job.closed):
+        most = allowed_changes(self.active_count + self.job.closed)
+        if self.job.closed + endings > most or self.job.updated + updates > most:
             return "refused_over_cap"
         by_share = (self.active_count + self.day.closed) // _ONE_IN
-        if self.day.total + wanted > max(self.daily, by_share):
+        if self.day.total + endings + updates > max(self.daily, by_share):
             return "refused_over_daily_cap"
         return None

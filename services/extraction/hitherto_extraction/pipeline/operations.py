@@ -184,6 +184,11 @@ class Plan:
         status, words = self.after[memory_id]
         return words if status in CURRENT_STATUSES else None
 
+    def successor_of(self, memory_id: UUID) -> UUID | None:
+        """The memory by which the plan replaces one."""
+        found = (each.superseded_by for each in self.closures if each.before.memory_id == memory_id)
+        return next(found, None)
+
     @property
     def refused(self) -> Counter[str]:
         """The number of changes that are not made, by reason."""

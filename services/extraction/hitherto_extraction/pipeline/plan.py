@@ -77,7 +77,7 @@ def make_plan(situation: Situation) -> Plan:
 def _change(draft: Draft) -> None:
     """Apply updates and endings: all of them, or none above the limit."""
     changes, endings = updates.permitted(draft), closures.permitted(draft)
-    why = draft.situation.room.refuses(len(changes) + len(endings))
+    why = draft.situation.room.refuses(len(endings), len(changes))
     if why is not None:
         for change in changes:
             updates.set_aside(draft, change, why)

@@ -41,6 +41,8 @@ _ITEM = "#"
 
 Supports = Callable[[UUID], str | None]
 """What a memory says now; None if it is not current. Raises KeyError for one that is unaffected."""
+Successors = Callable[[UUID], UUID | None]
+"""The memory that replaced one, if there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,17 +139,30 @@ class ProfileState:
         kept = {key: value for key, value in self.profile.sources.items() if key not in gone}
         self.profile = replace(self.profile, sources=kept)
 
-    def drop_unsupported(self, says: Supports) -> None:
-        """Take out the values whose memories have all ended, or no longer hold them."""
+    def drop_unsupported(self, says: Supports, successor: Successors = lambda _: None) -> None:
+        """Take out the values whose memories have all ended.
+
+        What replaced such a memory takes its place if it holds the value too. A memory in new words
+        still bears the value, unless they lack a number of it ("20 mg" after "10 mg").
+        """
         for key, source in list(self.profile.sources.items()):
-            memory_ids = [parse_uuid(each) for each in source.get("memory_ids", ())]
+            memory_ids = [
+                each for name in source.get("memory_ids", ()) if (each := parse_uuid(name))
+            ]
             if not memory_ids:
                 continue
             item = key.partition(_ITEM)[2]
-            path = tuple(source["path"])
-            value = item or self.value_at(path)
-            if not any(each is not None and _holds(says, each, value) for each in memory_ids):
-                self.remove(path, item or None)
+            value = item or self.value_at(tuple(source["path"]))
+            left = [each for each in memory_ids if _bears(says, each, value)]
+            if not left:
+                heirs = [heir for each in memory_ids if (heir := successor(each)) is not None]
+                left = [each for each in heirs if _holds(says, each, value)]
+                if not left:
+                    self.remove(tuple(source["path"]), item or None)
+                    continue
+                named = {**source, "memory_ids": [str(each) for each in left]}
+                sources = {**self.profile.sources, key: named}
+                self.profile = replace(self.profile, sources=sources)
 
     def _end(self, path: Path, value: Any, said_at: datetime) -> None:
         if is_later_known(self.said_at, path, said_at):
@@ -189,7 +204,7 @@ def learn(
     """The profile after a reply, with the values that its changes of memories leave unsupported."""
     state = ProfileState(profile, dict(said_at))
     # What falls first: a value that the reply gives anew rests on its new words.
-    state.drop_unsupported(plan.says)
+    state.drop_unsupported(plan.says, plan.successor_of)
     stating = _Stating(plan)
     said: list[tuple[ValueChange, Evidence]] = []
     refused: list[Refused] = []
@@ -264,6 +279,15 @@ class _Stating:
             for memory_id in self._by_source[source]
             if any(_holds(self._says, memory_id, value) for value in wanted)
         ]
+
+
+def _bears(says: Supports, memory_id: UUID, value: Any) -> bool:
+    """Whether a memory is current, and lacks no number of a value."""
+    try:
+        words = says(memory_id)
+    except KeyError:
+        return True
+    return words is not None and not any(strange(text, [words], ()) for text in _texts(value))
 
 
 def _holds(says: Supports, memory_id: UUID, value: Any) -> bool:

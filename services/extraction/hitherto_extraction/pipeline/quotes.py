@@ -49,9 +49,20 @@ def stands_in(quote: str, message: str) -> bool:
 
 
 def contains(text: str, value: str) -> bool:
-    """Whether a text holds a value, as it stands there after the same normalisation."""
-    wanted = _alike(value)
-    return bool(wanted) and wanted in _alike(text)
+    """Whether a text holds a value as whole words, after the same normalisation."""
+    wanted, said = _alike(value), _alike(text)
+    at = said.find(wanted) if wanted else -1
+    while at >= 0:
+        end = at + len(wanted)
+        if not (_runs_on(said[at - 1 : at + 1]) or _runs_on(said[end - 1 : end + 1])):
+            return True
+        at = said.find(wanted, at + 1)
+    return False
+
+
+def _runs_on(pair: str) -> bool:
+    """Whether two neighbouring signs are of one word."""
+    return len(pair) == 2 and all(_WORD.match(ch) and not _SIGN.match(ch) for ch in pair)
 
 
 def _has_run(wanted: list[str], said: str) -> bool:

@@ -21,7 +21,7 @@ from hitherto_extraction.pipeline.model_call import ModelReply, TooMuch, ask_for
 from hitherto_extraction.pipeline.result import Result
 from hitherto_extraction.prices import Charge, Prices
 from hitherto_extraction.provider.protocol import ChatModel
-from hitherto_extraction.queue import attempts, claims, jobs
+from hitherto_extraction.queue import attempts, claims, collecting, jobs
 from hitherto_extraction.queue.claims import Claim, ClaimLost, OthersFirst
 from hitherto_extraction.queue.commit_retry import patiently
 from hitherto_extraction.reconciliation.reply import Proposals, read_reply
@@ -166,7 +166,7 @@ class Reconciliation:
             why = users.why_not_storing(state, self.memory_enabled)
             if await attempts.discard(connection, run.held, why):
                 return None
-            if await reconciliation.reading_waits(user):
+            if await collecting.reading_waits(user):
                 raise OthersFirst(OTHERS_FIRST_SECONDS)
             users.must_seal(state, run.held.scope)
             return await select(

@@ -10,8 +10,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from uuid import UUID
 
+from hitherto_extraction.queue import collecting
 from hitherto_extraction.queue.enqueueing import JobQueue
-from hitherto_extraction.storage import reconciliation
 from hitherto_shared.database.user_rows import UserRows
 
 KIND = "reconciliation"
@@ -41,7 +41,7 @@ class Reconciling:
         wanted = list(changed)
         for start in range(0, len(wanted), MAX_CHANGED):
             part = wanted[start : start + MAX_CHANGED]
-            if not await reconciliation.add_to_waiting(
+            if not await collecting.add_to_waiting(
                 user, part, delay_seconds=self.delay_seconds, full=MAX_CHANGED
             ):
                 await self.queue.enqueue_of(

@@ -20,6 +20,7 @@ from uuid import UUID
 
 from hitherto_extraction.pipeline import questions
 from hitherto_extraction.pipeline.closures import ACHIEVED_IMPORTANCE
+from hitherto_extraction.pipeline.dedupe import same_words
 from hitherto_extraction.pipeline.merge import WORDS, MergeableMemory, merge_update
 from hitherto_extraction.pipeline.trust import is_higher, outranks
 from hitherto_extraction.storage.rollback import StoredVersion
@@ -167,6 +168,9 @@ class _RebuiltMemory:
             if said.get("repeats"):
                 # In other words: they count only if nothing else states the memory.
                 new = replace(new, content=present.content, detail="")
+            elif _rewords(present, new):
+                # The words that it repeated are gone from before it.
+                present = replace(present, content=new.content, detail=new.detail or present.detail)
             update = merge_update(present, new)
             for name in _MERGED:
                 held[name] = _listed(getattr(update.after, name))
@@ -210,8 +214,9 @@ class _RebuiltMemory:
             held["origin"], held["valid_from"] = statement.origin, statement.said_at
         elif outranks(held["origin"], statement.origin) or statement.said_at < held["said_at"]:
             return
-        for name in ("content", "detail", "confidence"):
-            held[name] = said[name] or held[name]
+        if said["content"] and not same_words(held["content"], said["content"]):
+            held["content"], held["detail"] = said["content"], said["detail"]
+        held["confidence"] = said["confidence"] or held["confidence"]
         if said["importance"] is not None:
             held["importance"] = said["importance"]
         held["tags"] = list(dict.fromkeys([*held["tags"], *said["tags"]]))
@@ -269,6 +274,14 @@ def _changed_keys(
 def _new(statement: StoredStatement) -> MergeableMemory:
     words = {name: statement.said[name] for name in WORDS}
     return MergeableMemory(**words, origin=statement.origin, said_at=statement.said_at)
+
+
+def _rewords(present: MergeableMemory, new: MergeableMemory) -> bool:
+    return (
+        new.said_at > present.said_at
+        and not outranks(present.origin, new.origin)
+        and not same_words(present.content, new.content)
+    )
 
 
 def _listed(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What reconciliation reads of a user's memories, and the job that collects what has changed."""
+"""What reconciliation reads of a user's memories, and how it joins their sources."""
 
 from __future__ import annotations
 
@@ -8,39 +8,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from psycopg.types.json import Jsonb
-
 from hitherto_shared.database.arrays import Uuids
 from hitherto_shared.database.user_rows import UserRows
-
-# A waiting job takes up what changes until it is full, and is delayed like an open extraction: by
-# each change, but never beyond ten times the delay. The queue is a local table.
-_ADD = """
-UPDATE jobs
-SET params = jsonb_set(params, '{changed}', (params -> 'changed') || %(changed)s),
-    run_after = CASE WHEN state = 'queued'
-        THEN least(created_at + make_interval(secs => 10 * %(delay)s),
-                   clock_timestamp() + make_interval(secs => %(delay)s))
-        ELSE run_after END
-WHERE job_id = (
-        SELECT job_id FROM jobs
-        WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-          AND state IN ('queued', 'failed') AND kind = 'reconciliation'
-          AND jsonb_array_length(params -> 'changed') < %(full)s
-        ORDER BY sequence_no
-        LIMIT 1)
-  AND state IN ('queued', 'failed')
-RETURNING job_id
-"""
-
-# Transcripts and documents of the user that could be read now.
-_READING_WAITS = """
-SELECT EXISTS (
-    SELECT FROM jobs
-    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-      AND state IN ('queued', 'failed', 'running') AND run_after <= clock_timestamp()
-      AND kind IN ('memory-extraction', 'document-ingestion'))
-"""
 
 # For each of these memories the nearest current ones, by the vectors of the active model.
 _NEAREST = """
@@ -145,21 +114,6 @@ class MemoryLinks:
     may_replace: Sequence[UUID]
     supersedes: Sequence[UUID]
     doubt: dict[str, Any] | None
-
-
-async def add_to_waiting(
-    user: UserRows, changed: Sequence[UUID], *, delay_seconds: float, full: int
-) -> bool:
-    """Let the user's waiting job look at these memories too; False if there is none with room."""
-    found = await user.fetch_value(
-        _ADD, changed=Jsonb([str(each) for each in changed]), delay=delay_seconds, full=full
-    )
-    return found is not None
-
-
-async def reading_waits(user: UserRows) -> bool:
-    """Whether messages or documents of the user are about to be read."""
-    return bool(await user.fetch_value(_READING_WAITS))
 
 
 async def nearest(

@@ -69,7 +69,7 @@ _CERTAIN_MEMORIES = Filters(doubtful=False)
 _CONTEXT_KINDS: Sequence[Kind] = ("memory", "message", "summary", "document")
 _LINE_TOKENS = 20
 """Approximate minimum tokens of a line: a budget is divided by it to limit further results."""
-_MOST_FURTHER = 150
+_MOST_FURTHER = 190
 _ORDERS: dict[int, str] = {
     search_pb2.MEMORY_ORDER_IMPORTANCE: "importance",
     search_pb2.MEMORY_ORDER_RECENT: "recent",

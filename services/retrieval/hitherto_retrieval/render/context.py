@@ -131,6 +131,8 @@ class PromptContext:
         named: How many of `entities`, from the first on, the question names.
         titled: Further summaries, for the titles of conversations.
         terms: The question's words, with their weights.
+        broad: Whether the question asks for many things.
+        nothing: Whether nothing that was searched is relevant to the question.
         stops: Whether answers stop where relevance ends, and not only where the budget does.
         today: The current day; None for lines without dates.
         zone: The user's time zone, for dates.
@@ -148,6 +150,8 @@ class PromptContext:
     titled: Sequence[Summary] = ()
     terms: Mapping[str, float] = field(default_factory=dict)
     stops: bool = True
+    broad: bool = False
+    nothing: bool = False
     today: date | None = None
     zone: tzinfo = UTC
 

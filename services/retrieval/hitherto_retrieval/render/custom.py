@@ -19,6 +19,7 @@ from hitherto_retrieval.render.layouts import (
     material,
     memory_entries,
     usefulness,
+    without,
 )
 from hitherto_retrieval.render.lines import Lines, entity_entries, profile_entries, type_tag
 
@@ -85,6 +86,7 @@ def _asked(context: PromptContext, lines: Lines, copies: Counter[str]) -> dict[s
     """The sections for a question; its answers are in that of memories without one for them."""
     known = asked_material(context, lines)
     answer = answers(context, known.items, lines, "", "", lambda memory: f"- {type_tag(memory)}")
+    known = without(known, answer)
     pinned = Section.of(memory_entries(known, lines))
     return {
         "profile": Section(profile_entries(known.lines)),

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from hitherto_retrieval.render.budget import LEAST_LINE, Entry, RemainingBudget, Section
-from hitherto_retrieval.render.context import RelevantItem
+from hitherto_retrieval.render.context import PromptContext, RelevantItem
 from hitherto_retrieval.render.lines import Lines
 from hitherto_retrieval.repetition import Source, Words, is_kept, is_said, words_of
 from hitherto_shared.models import Memory
@@ -28,7 +28,9 @@ _OTHERS = 0.75
 """What scores of a kind count: a message's scale is longer, because it also has neighbours."""
 _FIRST_TOKENS = 200
 """Tokens of the lines that come first."""
-_STOP = 0.66
+_MOST_MISSED = 8
+"""After so many lines that did not fit, no more are tried."""
+_STOP, _STOP_OF_MANY = 0.7, 0.58
 """The worth of the last line in terms of the best one's: what is far behind the answer is not
 evidence, however much room there is."""
 
@@ -50,7 +52,7 @@ class Evidence(Section):
         heading: The line above all of them.
         further: The line between the first and the others.
         tag: What precedes a memory.
-        stops: Whether it stops where relevance ends, and not only where the budget does.
+        context: Of what it is.
     """
 
     __slots__ = (
@@ -60,8 +62,8 @@ class Evidence(Section):
         "_lines",
         "_printed",
         "_said",
-        "_stops",
         "_tag",
+        "expected",
         "further",
     )
 
@@ -73,14 +75,20 @@ class Evidence(Section):
         *,
         further: str,
         tag: Callable[[Memory], str],
-        stops: bool,
+        context: PromptContext,
     ) -> None:
         super().__init__([], heading)
         self.further = further
         self._lines = lines
         self._tag = tag
-        self._stops = stops
-        self._found = sorted(((_worth(item), item) for item in found), key=_first, reverse=True)
+        stop = (_STOP_OF_MANY if context.broad else _STOP) if context.stops else 0.0
+        worths = sorted(((_worth(item), item) for item in found), key=_first, reverse=True)
+        best = max((worth for worth, item in worths if not item.first), default=0.0)
+        self._found = [each for each in worths if each[0] >= best * stop]
+        self.expected = frozenset(
+            item.memory.memory_id for _, item in self._found if item.memory is not None
+        )
+        """The memories that it prints if there is room."""
         self.clear()
 
     def clear(self) -> None:
@@ -97,15 +105,14 @@ class Evidence(Section):
         """Print what fits and belongs, the best first."""
         if not self.copies:
             return
-        best = max((worth for worth, item in self._found if not item.first), default=0.0)
-        least = best * _STOP if self._stops else 0.0
-        for number, (worth, item) in enumerate(self._found):
-            if purse.left < LEAST_LINE or worth < least:
+        missed = 0
+        for number, (_, item) in enumerate(self._found):
+            if purse.left < LEAST_LINE or missed > _MOST_MISSED:
                 break
             entry = self._lines.found(item, self._tag)
             words = self._compared(item, entry)
             if entry.value and not self._stands(item, words):
-                self._offer(item, entry, words, purse, cut=number == 0)
+                missed += not self._offer(item, entry, words, purse, cut=number == 0)
 
     def _offer(
         self,
@@ -115,7 +122,8 @@ class Evidence(Section):
         purse: RemainingBudget,
         *,
         cut: bool,
-    ) -> None:
+    ) -> bool:
+        """Print a line if it fits; returns whether it did."""
         part = int(sum(each.size for each in self._printed.values()) > _FIRST_TOKENS)
         group = self._lines.group_of(item)
         above = []
@@ -127,21 +135,23 @@ class Evidence(Section):
         self.entries = [*self.entries, entry]
         extra = sum(purse.tokens_of(line) for line in above if line)
         if not purse.take(self, place, entry, extra=extra):
-            if not cut:
-                return
-            purse.cut(self, place, entry, extra=extra)
+            if cut:
+                purse.cut(self, place, entry, extra=extra)
             if place not in self.kept:
-                return
+                return False
         self._groups.add((part, group))
         self._printed[place] = _Printed(part, group, purse.used - before)
         self._note(item, place, words, purse)
+        return True
 
     def _compared(self, item: RelevantItem, entry: Entry) -> Words:
         """The words of a line that may say what another says."""
         if item.memory is not None:
             return words_of(item.memory.content) if item.sources else frozenset()
-        related = not self._lines.learnt_from.isdisjoint(item.sources)
-        return words_of(entry.value) if related else frozenset()
+        if self._lines.learnt_from.isdisjoint(item.sources):
+            return frozenset()
+        # A speaker's name is no part of what is said.
+        return words_of(item.text if entry.value.endswith(item.text) else entry.value)
 
     def _stands(self, item: RelevantItem, words: Words) -> bool:
         """Whether a printed line that the item is connected with holds its words."""

@@ -9,7 +9,7 @@ they print what answers it (`evidence`), and of the rest what affects any answer
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from hitherto_retrieval.render.budget import Entry, Plan, Section, Step
@@ -42,14 +42,15 @@ _FIRST_MEMORIES = 5
 _FIRST_ITEMS = 3
 
 _PROFILE_FLOOR = 0.12
-_PROFILE_TOKENS = 120
+_PROFILE_TOKENS = 200
 _ONGOING_FLOOR = 0.25
 _NAMED_FLOOR = 0.05
 _PINNED = 0.06
 _MOST_PINNED = 8
+_CRITICAL = 0.9
 """With a question: the share of the budget that is reserved before relevance decides, for who the
 user is (at most so many tokens), the ongoing conversation, the entities that the question names,
-and standing wishes (at most so many lines)."""
+and standing wishes and memories of at least this importance (at most so many lines)."""
 NOTHING = "Nothing that is known answers the current message."
 
 _TRUSTED = frozenset({"user", "operator"})
@@ -137,18 +138,12 @@ def material(context: PromptContext, lines: Lines, *, memory_items: int = 0) -> 
 def asked_material(context: PromptContext, lines: Lines) -> Material:
     """The same for a question: its answers as items, and the rest as far as it affects any answer.
 
-    That is who the user is, standing wishes, the conversation that a follow-up question continues,
-    and the entities that the question names.
+    That is who the user is, standing wishes and what is most important, the conversation that a
+    follow-up question continues, and the entities that the question names.
     """
-    wishes = {
-        one.memory_id: one
-        for one in context.memories
-        if one.type == "preference" and one.origin in _TRUSTED and one.status == "active"
-    }
-    pinned = list(wishes.values())[:_MOST_PINNED]
-    taken: set[UUID] = {one.memory_id for one in pinned}
     ongoing = [one for one in context.conversations[:1] if context.ongoing is not None]
     told = {one.conversation_id for one in ongoing}
+    taken: set[UUID] = set()
     items = []
     for item in context.relevant:
         if item.memory is not None:
@@ -160,9 +155,16 @@ def asked_material(context: PromptContext, lines: Lines) -> Material:
         ):
             continue
         items.append(item)
+    standing = {
+        one.memory_id: one
+        for one in context.memories
+        if one.origin in _TRUSTED
+        and one.status not in _HIDDEN_STATUSES
+        and (one.type == "preference" or one.importance >= _CRITICAL or not items)
+    }
     return Material(
         lines=profile_lines(context.profile, context.preferences),
-        memories=pinned,
+        memories=list(standing.values())[:_MOST_PINNED],
         items=items,
         conversations=[one for one in ongoing if _tells(one, lines.opened)],
         entities=list({one.entity_id: one for one in context.entities[: context.named]}.values()),
@@ -197,12 +199,12 @@ class Shape:
         """The sections of a context."""
         about, remembered, related, further, recent, entities = self.headings
         known = asked_material(context, lines) if context.asked else material(context, lines)
+        if context.asked:
+            items = answers(context, known.items, lines, related, further, self.answer)
+            known = without(known, items)
+        else:
+            items = Section.of(item_entries(known.items, lines), related)
         memories = [lines.memory(one, self.memory(one)) for one in known.memories]
-        items = (
-            answers(context, known.items, lines, related, further, self.answer)
-            if context.asked
-            else Section.of(item_entries(known.items, lines), related)
-        )
         return SectionsOfBlock(
             Section(self.profile(known.lines), about),
             Section.of(memories, remembered, numbered=self.numbered),
@@ -222,8 +224,17 @@ def answers(
 ) -> Section:
     """The section of what answers the question, or a line that says that nothing does."""
     if not items:
-        return Section([Entry("- ", NOTHING)], heading)
-    return Evidence(items, lines, heading, further=further, tag=tag, stops=context.stops)
+        return Section([Entry("- ", NOTHING)] if context.nothing else [], heading)
+    return Evidence(items, lines, heading, further=further, tag=tag, context=context)
+
+
+def without(known: Material, answers: Section) -> Material:
+    """The material without general memories that stand among the answers."""
+    if not isinstance(answers, Evidence):
+        return known
+    return replace(
+        known, memories=[one for one in known.memories if one.memory_id not in answers.expected]
+    )
 
 
 def _tag_of_goals(memory: Memory) -> str:

@@ -127,7 +127,8 @@ class SearchOutcome:
         further: The next best candidates after the results; in a prompt also those whose words
             stand in a result.
         said_in: The summaries of the conversations in which messages of a prompt were said.
-        terms: The question's words that are in messages, with their weights.
+        terms: The question's words, with their weights among messages.
+        broad: Whether the question asks for many things.
     """
 
     hits: Sequence[Hit] = ()
@@ -137,3 +138,4 @@ class SearchOutcome:
     further: Sequence[Hit] = ()
     said_in: Sequence[Summary] = ()
     terms: Mapping[str, float] = field(default_factory=dict)
+    broad: bool = False

@@ -70,6 +70,8 @@ from hitherto_shared.text.bm25 import NO_SCORES, Scores, score, weights
 
 CANDIDATES = 30
 """Minimum number of candidates of each leg."""
+BLOCK_CANDIDATES = 80
+"""The same for a block, which holds more than a list."""
 _ANSWER_SECONDS = 0.05
 """Part of the deadline reserved for ranking and the reply; a quarter of a shorter one."""
 _READERS_KEPT = 10_000
@@ -225,7 +227,9 @@ class Searching:
             if self._question.weighs("entity")
             else [],
             intent=intent,
-            wanted=max(CANDIDATES, self._question.limit),
+            wanted=max(
+                BLOCK_CANDIDATES if self._question.further else CANDIDATES, self._question.limit
+            ),
             newest=self._question.limit if intent.most_recent else 0,
             learnt=scores.get("memory", NO_SCORES),
             with_source=self._question.weighs("source"),
@@ -429,6 +433,7 @@ class Searching:
             conversations=about.summaries(hits),
             said_in=about.said_in(hits),
             terms=self._weights("message") if question.for_a_prompt else {},
+            broad=looking.intent.broad,
         )
 
 

@@ -9,6 +9,7 @@ from typing import Self
 
 from hitherto_retrieval.search.dates.find import find_window
 from hitherto_retrieval.search.intent.addressee import asks_the_assistant
+from hitherto_retrieval.search.intent.breadth import asks_for_many
 from hitherto_retrieval.search.intent.content_types import ContentTypes
 from hitherto_retrieval.search.intent.recency import RecencyWords, words_for_the_present
 from hitherto_retrieval.search.intent.whole_words import readable
@@ -115,6 +116,7 @@ def read_question_text(
         source_types=settings.content_types.named_in(wishes),
         by_spelling=by_spelling,
         assistant=asks_the_assistant(wishes),
+        broad=asks_for_many(wishes),
     )
     return ParsedQuestion(intent, terms_of(text) if terms is None else terms)
 

@@ -30,6 +30,7 @@ class QueryIntent:
             empty.
         by_spelling: Cosines compare spelling rather than meaning.
         assistant: It asks what the assistant said.
+        broad: It asks for many things, such as a list or a summary.
     """
 
     now: datetime
@@ -42,6 +43,7 @@ class QueryIntent:
     source_types: frozenset[str] = frozenset()
     by_spelling: bool = False
     assistant: bool = False
+    broad: bool = False
 
     def trust_in(self, candidate: Candidate) -> float:
         """The factor for who says it: named assistants are people, such as in a group."""

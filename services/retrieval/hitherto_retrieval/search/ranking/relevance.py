@@ -1,6 +1,8 @@
 """How relevant an item is to a question: one scale for all kinds, rankings and embedders.
 
-    relevance = (cosine + 0.3 · share of the question's words, by their weight) / (2 · unrelated)
+    relevance = max((cosine + 0.3 words) / unrelated, words / 0.5) / 2
+
+`words` is the share of the question's words that an item has, by their weight.
 
 `unrelated` belongs to the embedder: what the best of some hundred texts that do not answer a
 question has. Such a text has 0.5, which is the floor, and nothing has more than 1. What was said
@@ -21,9 +23,13 @@ FLOOR = 0.5
 BESIDE = FLOOR / 2
 """The relevance from which an item counts that stands in the conversation of one that answers."""
 _WORDS = 0.3
+_ENOUGH_WORDS = 0.5
+"""A text with this share of the question's words answers it, whatever the vectors say: 95 in 100
+questions to another person's conversations find none."""
+_ALIKE = 0.3
+"""The cosine from which vectors of spelling count as a word."""
 _UNRELATED: Mapping[str, float] = {
-    "offline-": 0.3,
-    "text-embedding-3": 0.35,
+    "text-embedding-3": 0.3,
     "text-embedding-ada": 0.8,
     "onnx:all-MiniLM": 0.45,
 }
@@ -59,15 +65,17 @@ class Relevance:
         values = [self.of(item.candidate, timely=item.timely) for item in ranked]
         if least is not None:
             return [item for item, value in zip(ranked, values, strict=True) if value >= least]
+        # Many things are each a little of what a question for all of them asks.
+        floor = BESIDE if self.intent.broad else FLOOR
         answering = {
             item.candidate.conversation_id
             for item, value in zip(ranked, values, strict=True)
-            if value >= FLOOR
+            if value >= floor
         }
         return [
             item
             for item, value in zip(ranked, values, strict=True)
-            if value >= FLOOR
+            if value >= floor
             or (value >= BESIDE and item.candidate.conversation_id in answering - {None})
         ]
 
@@ -81,11 +89,14 @@ class Relevance:
             candidate.bm25 / whole if whole else 0.0,
             candidate.fact_bm25 / of_facts if of_facts else 0.0,
         )
+        share = min(1.0, share)
         cosines = (candidate.cosine, candidate.source_cosine, candidate.fact_cosine)
         compared = [cosine for cosine in cosines if cosine is not None]
-        if not compared or not self.model:
-            # Words alone cannot tell how much is enough: any of them is.
-            return max(least, FLOOR + (1 - FLOOR) * min(1.0, share)) if share else least
-        found = max(0.0, *compared) + _WORDS * min(1.0, share)
-        found *= self.intent.trust_in(candidate)
-        return max(least, min(1.0, found * FLOOR / unrelated(self.model)))
+        if not compared or not self.model or self.intent.by_spelling:
+            # Without meaning, words cannot tell how much is enough: any of them is.
+            alike = max(0.0, *compared, 0.0) >= _ALIKE
+            by_words = FLOOR + (1 - FLOOR) * share if share or alike else 0.0
+            return max(least, by_words)
+        meant = (max(0.0, *compared) + _WORDS * share) / unrelated(self.model)
+        found = max(meant, share / _ENOUGH_WORDS) * FLOOR * self.intent.trust_in(candidate)
+        return max(least, min(1.0, found))

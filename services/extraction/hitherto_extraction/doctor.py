@@ -1,0 +1,228 @@
+"""Examines an installation and says what to set: the work of `hitherto doctor`.
+
+It asks each model one question, and the database a few. It changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from hitherto_extraction.config import ExtractionSettings
+from hitherto_extraction.pipeline.model_call import ask_for
+from hitherto_extraction.pipeline.prompt import HARMLESS, build_prompt
+from hitherto_extraction.prices import load_prices
+from hitherto_extraction.provider.guarded import GuardedChatModel
+from hitherto_extraction.provider.openai_chat import OpenAIChatModel
+from hitherto_extraction.provider.protocol import Prompt, PromptMessage
+from hitherto_extraction.provider.reply_text import read_object
+from hitherto_shared.circuit_breaker import CircuitBreaker
+from hitherto_shared.config import SharedSettings, describe
+from hitherto_shared.database.examination import examine_database
+from hitherto_shared.embeddings.factory import configured_embedder
+from hitherto_shared.embeddings.openai_api import WrongSize
+from hitherto_shared.embeddings.protocol import Embedder
+from hitherto_shared.findings import Finding
+from hitherto_shared.model_api import ModelError, ModelMisbehaved, PromptTooLong
+from hitherto_shared.service_command import unknown_variables
+
+Reply = TypeVar("Reply")
+
+_PAGE = "docs/model-servers.md says what to set for your server"
+_TEXTS = ("The user lives in Porto.", "The user keeps bees.")
+
+
+def examine() -> list[Finding]:
+    """Everything that there is to say about the installation that the environment names."""
+    with _quiet_log():
+        return _examined()
+
+
+def _examined() -> list[Finding]:
+    try:
+        settings = ExtractionSettings()
+    except ValidationError as error:
+        return [Finding("settings", "fault", describe(error), "docs/configuration.md lists them")]
+    found = list(_settings(settings))
+    embedder, problem = _embedder(settings)
+    found += asyncio.run(_models(settings, embedder))
+    if embedder is None:
+        found.append(Finding("embedding", "fault", problem, _PAGE))
+    name = embedder.name if embedder is not None else settings.embedding_model
+    size = embedder.dimensions if embedder is not None else settings.embedding_dimensions or 0
+    found += examine_database(settings, name, size)
+    return found
+
+
+@contextmanager
+def _quiet_log() -> Iterator[None]:
+    """What is found is told once, by the findings."""
+    log = logging.getLogger("hitherto")
+    level = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
+
+
+def _settings(settings: ExtractionSettings) -> Iterator[Finding]:
+    """Misspelt variables, and a budget that nothing counts against."""
+    misspelt = unknown_variables(ExtractionSettings, os.environ)
+    for name, nearest in misspelt.items():
+        hint = f"did you mean {nearest}?" if nearest else "docs/configuration.md lists all settings"
+        yield Finding("settings", "fault", f"{name} is not a setting and has no effect", hint)
+    try:
+        asks = settings.chosen_extractor == "openai"
+        prices = load_prices(settings.prices_file)
+        if settings.daily_budget_usd > 0 and asks:
+            prices.require(settings.extraction_model, "MEMORY_EXTRACTION_MODEL")
+        if settings.daily_budget_usd > 0 and settings.chosen_embedder == "openai":
+            prices.require(settings.embedding_model, "EMBEDDING_MODEL")
+    except (ValueError, OSError) as error:
+        yield Finding("settings", "fault", str(error), "see HITHERTO_PRICES_FILE")
+        return
+    if not misspelt:
+        yield Finding("settings", "ok", "every variable is known")
+
+
+def _embedder(settings: SharedSettings) -> tuple[Embedder | None, str]:
+    try:
+        return configured_embedder(settings), ""
+    except (ValueError, OSError, ImportError) as error:
+        return None, str(error)
+
+
+async def _models(settings: ExtractionSettings, embedder: Embedder | None) -> list[Finding]:
+    found = [each async for each in _chat(settings)]
+    if embedder is not None:
+        try:
+            found += [each async for each in _embedding(settings, embedder)]
+        finally:
+            await embedder.close()
+    return found
+
+
+async def _chat(settings: ExtractionSettings) -> AsyncIterator[Finding]:
+    if settings.chosen_extractor == "offline":
+        yield Finding(
+            "chat",
+            "note",
+            "no language model: the offline rules extract",
+            "set OPENAI_API_KEY, or OPENAI_BASE_URL for another server",
+        )
+        return
+    server = settings.chat_server
+    try:
+        model = OpenAIChatModel(
+            model=settings.extraction_model, server=server, timeout=settings.model_timeout_seconds
+        )
+    except ValueError as error:
+        yield Finding("chat", "fault", str(error), _PAGE)
+        return
+    asked = _question(settings)
+    guarded = GuardedChatModel(
+        model, CircuitBreaker("the language model"), asked, url_setting=server.url_setting
+    )
+    try:
+        async for finding in _asked(settings, guarded, asked):
+            yield finding
+    finally:
+        await model.close()
+
+
+async def _asked(
+    settings: ExtractionSettings, chat: GuardedChatModel, asked: Prompt
+) -> AsyncIterator[Finding]:
+    began = time.monotonic()
+    try:
+        reply = await _twice(lambda: ask_for(chat, asked, _read, divisible=False))
+    except PromptTooLong as error:
+        yield Finding("chat", "fault", str(error), "raise the context of the model's server")
+        return
+    except ModelMisbehaved as error:
+        if not error.spent:
+            yield Finding("chat", "fault", str(error), _PAGE)
+            return
+        yield Finding("chat", "ok", f"{settings.extraction_model} answers")
+        yield Finding(
+            "schema",
+            "fault",
+            str(error),
+            "use a larger model; for one that thinks, raise MEMORY_EXTRACTION_MAX_TOKENS or switch "
+            f"thinking off by HITHERTO_MODEL_EXTRA ({_PAGE})",
+        )
+        return
+    except ModelError as error:
+        yield Finding("chat", "fault", str(error), _PAGE)
+        return
+    seconds = time.monotonic() - began
+    yield Finding("chat", "ok", f"{reply.model} answers, in {seconds:.1f} s")
+    found, wrapped = reply.answer
+    if "new_memories" not in found:
+        told = "the answer has none of the required keys"
+        yield Finding("schema", "fault", told, "use a larger model")
+    else:
+        how = " (inside other words, which are left out)" if wrapped else ""
+        yield Finding("schema", "ok", f"the answer has the required form{how}")
+
+
+def _read(text: str) -> tuple[dict[str, Any], bool]:
+    return read_object(text, ("new_memories",))
+
+
+async def _twice(ask: Callable[[], Awaitable[Reply]]) -> Reply:
+    """Ask again after a failure: a server that fails on a form of request is met with another."""
+    try:
+        return await ask()
+    except ModelError as error:
+        if getattr(error, "status", 0) != 500:
+            raise
+    return await ask()
+
+
+def _question(settings: ExtractionSettings) -> Prompt:
+    moment = datetime(2026, 1, 1, tzinfo=UTC)
+    said = PromptMessage("m1", "user", "", "I live in Porto and keep bees.", moment)
+    batch = replace(HARMLESS, messages=(said,))
+    return build_prompt(
+        batch,
+        temperature=settings.extraction_temperature,
+        max_tokens=settings.extraction_max_tokens,
+    )
+
+
+async def _embedding(settings: ExtractionSettings, embedder: Embedder) -> AsyncIterator[Finding]:
+    began = time.monotonic()
+    try:
+        batch = await embedder.embed(_TEXTS)
+    except WrongSize as error:
+        yield Finding("embedding", "ok", f"{embedder.name} answers")
+        yield Finding("dimensions", "fault", str(error), f"set EMBEDDING_DIMENSIONS={error.size}")
+        return
+    except ModelError as error:
+        remedy = f"{_PAGE}; without an embedder set HITHERTO_EMBEDDER=offline"
+        yield Finding("embedding", "fault", str(error), remedy)
+        return
+    seconds = time.monotonic() - began
+    where = "on this machine" if embedder.offline else f"in {seconds:.1f} s"
+    yield Finding("embedding", "ok", f"{embedder.name} answers, {where}")
+    first, second = batch.vectors
+    if float(first @ second) > (settings.dedupe_threshold or embedder.dedupe_threshold):
+        yield Finding(
+            "dimensions",
+            "note",
+            "two different statements have nearly the same vector",
+            "check that EMBEDDING_MODEL is a model of embeddings; set HITHERTO_DEDUPE_THRESHOLD",
+        )
+        return
+    yield Finding("dimensions", "ok", f"{embedder.dimensions} numbers")

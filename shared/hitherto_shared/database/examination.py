@@ -1,0 +1,202 @@
+"""Examines the database of an installation: schema, logins, clock, embedding model.
+
+It changes nothing. The embedded database is started if it exists, and not made if it does not.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import psycopg
+
+from hitherto_shared.config import SharedSettings
+from hitherto_shared.database.connect import (
+    EXTRACTION_LOGINS,
+    LOGINS,
+    RETRIEVAL_LOGINS,
+    DatabaseUnreachable,
+    Role,
+    connected,
+    logging_in,
+    login_of,
+    with_role,
+)
+from hitherto_shared.database.embedded import EmbeddedPostgres, EmbeddedPostgresError
+from hitherto_shared.database.embedded.layout import DataFolderLayout
+from hitherto_shared.database.faults import described
+from hitherto_shared.database.logins import LoginTooStrong, passwords_for, require_no_more
+from hitherto_shared.database.migrate import COMMAND, MigrationError, schema_state
+from hitherto_shared.findings import Finding
+
+_CLOCKS_APART = 5.0
+"""Seconds by which the clocks may differ: leases and expiries of tokens are compared with them."""
+_CLOCK = "SELECT extract(epoch FROM clock_timestamp())"
+_EXTENSION = "SELECT extversion FROM pg_extension WHERE extname = 'vector'"
+_ACTIVE = "SELECT model, dimensions FROM embedding_models WHERE active"
+
+
+def examine_database(settings: SharedSettings, model: str, dimensions: int) -> Iterator[Finding]:
+    """What there is to say about the database.
+
+    Args:
+        settings: The settings of a service.
+        model: The configured embedding model.
+        dimensions: The length of its vectors.
+    """
+    try:
+        with _conninfo(settings) as conninfo:
+            if conninfo is None:
+                yield Finding(
+                    "database",
+                    "note",
+                    f"the embedded database in {settings.data_dir} will be made by the first "
+                    "service that starts",
+                    "set DATABASE_URL to use your own Postgres",
+                )
+                return
+            yield from _examined(settings, conninfo, model, dimensions)
+    except psycopg.Error as error:
+        told = str(error) if isinstance(error, DatabaseUnreachable) else described(error)
+        yield Finding("database", "fault", told, "check DATABASE_URL")
+    except EmbeddedPostgresError as error:
+        yield Finding("database", "fault", str(error), "check HITHERTO_DATA_DIR")
+
+
+@contextmanager
+def _conninfo(settings: SharedSettings) -> Iterator[str | None]:
+    if settings.database_url is not None:
+        yield settings.database_url.get_secret_value()
+    elif not (DataFolderLayout(settings.data_dir.expanduser()).cluster / "PG_VERSION").exists():
+        yield None
+    else:
+        embedded = EmbeddedPostgres.acquire(settings.data_dir)
+        try:
+            yield embedded.conninfo()
+        finally:
+            embedded.release()
+
+
+def _examined(
+    settings: SharedSettings, conninfo: str, model: str, dimensions: int
+) -> Iterator[Finding]:
+    retrieval, extraction = settings.retrieval_password, settings.extraction_password
+    passwords = passwords_for(
+        conninfo,
+        retrieval=retrieval.get_secret_value() if retrieval else None,
+        extraction=extraction.get_secret_value() if extraction else None,
+    )
+
+    def login(role: Role) -> str:
+        named = with_role(conninfo, role, application="hitherto-doctor", pooler=settings.pooler)
+        return logging_in(named, role, passwords[role])
+
+    logins = [(role, login(role)) for role in _known_logins(settings, conninfo)]
+    roles = _roles(logins)
+    if roles.state == "fault":
+        # Whoever may connect at all can tell whether the server is there.
+        try:
+            connected(conninfo).close()
+        except DatabaseUnreachable as error:
+            yield Finding("database", "fault", str(error), "check DATABASE_URL")
+            return
+        yield Finding("database", "ok", "it answers")
+        yield roles
+        return
+    # It may read the most.
+    conninfo = dict(logins).get("hitherto_maintenance", logins[0][1])
+    schema = _schema(conninfo)
+    yield schema
+    yield roles
+    if schema.state == "fault":
+        return
+    with connected(conninfo) as connection:
+        yield _clocks(connection)
+        yield _embeddings(connection, model, dimensions)
+
+
+def _known_logins(settings: SharedSettings, conninfo: str) -> Sequence[Role]:
+    """The logins whose passwords the settings hold: those of one service, or of both."""
+    own = login_of(conninfo)
+    if own in EXTRACTION_LOGINS and settings.retrieval_password is None:
+        return EXTRACTION_LOGINS
+    if own in RETRIEVAL_LOGINS and settings.extraction_password is None:
+        return RETRIEVAL_LOGINS
+    return LOGINS
+
+
+def _schema(conninfo: str) -> Finding:
+    try:
+        state = schema_state(conninfo)
+        with connected(conninfo) as connection:
+            found = connection.execute(_EXTENSION).fetchone()
+            version = connection.info.server_version // 10_000
+    except (MigrationError, DatabaseUnreachable) as error:
+        return Finding("database", "fault", str(error), f"run `{COMMAND}`")
+    except psycopg.Error as error:
+        return Finding(
+            "database",
+            "fault",
+            f"its schema cannot be read: {described(error)}",
+            f"run `{COMMAND}`",
+        )
+    if state.pending:
+        return Finding(
+            "database",
+            "fault",
+            f"it lacks {len(state.pending)} migration(s), from {state.pending[0]} on",
+            f"run `{COMMAND}` with the same DATABASE_URL",
+        )
+    vector = f", pgvector {found[0]}" if found else ""
+    newer = ", with a schema newer than this version" if state.newer else ""
+    return Finding("database", "ok", f"Postgres {version}{vector}{newer}")
+
+
+def _roles(logins: list[tuple[Role, str]]) -> Finding:
+    for role, conninfo in logins:
+        try:
+            with connected(conninfo) as connection:
+                require_no_more(connection, role)
+        except DatabaseUnreachable as error:
+            return Finding(
+                "roles",
+                "fault",
+                f"{role} cannot log in: {error}",
+                f"run `{COMMAND}`, and set HITHERTO_RETRIEVAL_PASSWORD and "
+                "HITHERTO_EXTRACTION_PASSWORD if the logins have passwords of their own",
+            )
+        except LoginTooStrong as error:
+            return Finding("roles", "fault", str(error), "let an administrator run the SQL above")
+    return Finding("roles", "ok", f"{len(logins)} logins, none with more rights than it needs")
+
+
+def _clocks(connection: psycopg.Connection[tuple[object, ...]]) -> Finding:
+    before = time.time()
+    found = connection.execute(_CLOCK).fetchone()
+    told = float(str(found[0])) if found else before
+    apart = max(before - told, told - time.time(), 0.0)
+    if apart > _CLOCKS_APART:
+        return Finding(
+            "clocks",
+            "fault",
+            f"the clocks of this machine and of the database differ by {apart:.0f} s",
+            "synchronise both by NTP",
+        )
+    return Finding("clocks", "ok", "this machine and the database agree")
+
+
+def _embeddings(
+    connection: psycopg.Connection[tuple[object, ...]], model: str, dimensions: int
+) -> Finding:
+    found = connection.execute(_ACTIVE).fetchone()
+    if found is None or found == (model, dimensions):
+        return Finding("stored vectors", "ok", f"{model}, {dimensions} numbers")
+    return Finding(
+        "stored vectors",
+        "fault",
+        f"memories are embedded with {found[0]} ({found[1]} numbers), and {model} ({dimensions}) "
+        "is configured",
+        f"set EMBEDDING_MODEL={found[0]} and EMBEDDING_DIMENSIONS={found[1]} again, or move to the "
+        "new model with `hitherto reembed`",
+    )

@@ -1,0 +1,515 @@
+"""What a reply may change: by a genuine quote, within caps, and never without a way back.
+
+Contract "What the language model is asked"; faults.md rows 29, 34, 66, 67, 71, 75 and 83.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from google.protobuf import json_format
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from hitherto.v1 import (
+    extraction_service_pb2,
+    maintenance_service_pb2,
+    memory_pb2,
+    profile_pb2,
+    retrieval_service_pb2,
+)
+from tests.e2e.conftest import Services, StartServices, model_settings
+from tests.e2e.curating import forget, save
+from tests.e2e.learning import ALL_STATUSES, learn, memories, replies, shown, talk
+from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
+from tests.scripted_model.answers import change, cited, memory, quoting, value
+
+MARCH = datetime(2026, 3, 2, 9, tzinfo=UTC)
+STATUS = memory_pb2.MemoryStatus
+TEA, GREEN = "Ana drinks tea.", "Ana drinks green tea at four."
+
+
+async def by_content(services: Services) -> dict[str, memory_pb2.Memory]:
+    return {m.content: m for m in await memories(services, statuses=ALL_STATUSES)}
+
+
+async def roll_back(services: Services, **source: Any) -> dict[str, int]:
+    request = maintenance_service_pb2.RollbackSourceRequest(user_id="ana", **source)
+    return dict((await services.maintenance.RollbackSource(request)).counts)
+
+
+async def profile_of(services: Services) -> profile_pb2.Profile:
+    reply = await services.retrieval.GetProfile(
+        retrieval_service_pb2.GetProfileRequest(user_id="ana")
+    )
+    return reply.profile
+
+
+def facts_of(profile: profile_pb2.Profile) -> Any:
+    return json_format.MessageToDict(profile.facts)
+
+
+# --- refusals ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("quote", "sources", "content", "why"),
+    [
+        ("", ["m1"], GREEN, "refused_without_quote"),
+        ("I switched to green tea at noon", ["m1"], GREEN, "refused_quote"),
+        ("You like green tea", ["m1"], GREEN, "refused_quote"),
+        ("at 4", ["m9"], GREEN, "refused_without_source"),
+        ("green tea, at four", ["m1"], "Ana drinks 7 cups of green tea.", "refused_digits"),
+    ],
+)
+async def test_row_71_a_refused_change_is_named_and_its_words_stand_beside(
+    quote: str,
+    sources: list[str],
+    content: str,
+    why: str,
+    modelled: Services,
+    model: ScriptedModel,
+) -> None:
+    update = {"id": "e1", "content": content, "source_message_ids": sources, "quote": quote}
+    model.script = replies(
+        {
+            "green": lambda _: {"updated_memories": [update]},
+            "tea": lambda _: {"new_memories": [memory(TEA, ["m1"], confidence="high")]},
+        }
+    )
+    await learn(modelled, talk("I drink tea"))
+    later = talk(
+        "Green tea, at four, is what I have now",
+        ("assistant", "You like green tea"),
+        conversation="c2",
+    )
+    preview = await modelled.extraction.PreviewExtraction(
+        extraction_service_pb2.PreviewExtractionRequest(transcript=later)
+    )
+    result = await learn(modelled, later)
+    for each in (preview.result, result):
+        (refusal,) = each.refusals
+        assert (refusal.item, refusal.reason) == ("updated_memories[0]", why)
+        assert (each.counts[why], each.memories_updated) == (1, 0)
+        assert "tea" not in refusal.subject
+    held = await by_content(modelled)
+    assert (held[TEA].version, held[TEA].status) == (1, STATUS.MEMORY_STATUS_ACTIVE)
+    assert refusal.memory_id == held[TEA].id
+    beside = held[content]
+    if why == "refused_without_source":
+        # Of whose words it is, nothing says: it waits.
+        assert beside.status == STATUS.MEMORY_STATUS_QUARANTINED
+        return
+    assert beside.status == STATUS.MEMORY_STATUS_ACTIVE
+    assert beside.confidence == memory_pb2.CONFIDENCE_LOW
+    assert list(beside.may_replace) == [held[TEA].id]
+
+
+async def test_row_71_the_assistants_words_change_nothing_that_the_user_said(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    words = "You drink green tea, you live in Rome and your name is Bo"
+    model.script = replies(
+        {
+            "green": lambda _: {
+                "updated_memories": [change("e1", words, "m1", "m2", content=GREEN)],
+                "profile_changes": [value("facts.personal.name", "Bo", words, "m1", "m2")],
+            },
+            "tea": lambda _: {"new_memories": [memory(TEA, ["m1"])]},
+        }
+    )
+    await learn(modelled, talk("I drink tea"))
+    result = await learn(modelled, talk("hello", ("assistant", words), conversation="c2"))
+    assert {each.reason for each in result.refusals} == {"refused_by_trust"}
+    held = await by_content(modelled)
+    assert held[TEA].version == 1
+    assert held[GREEN].status == STATUS.MEMORY_STATUS_QUARANTINED
+    assert result.profile_version == 0
+
+
+@pytest.mark.parametrize(("wanted", "changed"), [(5, 5), (6, 0)])
+async def test_row_29_what_is_over_the_cap_stands_beside(
+    wanted: int, changed: int, modelled: Services, model: ScriptedModel
+) -> None:
+    boats = [f"Ana owns boat {n}" for n in range(6)]
+
+    def sold(request: ChatRequest) -> dict[str, Any]:
+        known = [shown(request, boat) for boat in boats[:wanted]]
+        return {
+            "new_memories": [memory("Ana gave her boats away", ["m1"])],
+            "contradicted_memories": [change(each, "I gave my boats away", by=0) for each in known],
+        }
+
+    model.script = replies(
+        {
+            "gave": sold,
+            "boats": lambda _: {"new_memories": [memory(boat, ["m1"]) for boat in boats]},
+        }
+    )
+    await learn(modelled, talk("my boats 0 1 2 3 4 5"))
+    result = await learn(modelled, talk("I gave my boats away", conversation="c2"))
+    assert result.memories_contradicted == changed
+    assert [each.reason for each in result.refusals] == ["refused_over_cap"] * (wanted - changed)
+    beside = (await by_content(modelled))["Ana gave her boats away"]
+    assert len(beside.may_replace) == wanted - changed
+
+
+# --- what is equal, forgotten, and passes --------------------------------------------------------
+
+
+async def test_b11_equal_words_are_one_memory_across_types(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    model.script = replies(
+        {
+            "again": lambda _: {"new_memories": [memory("linh thích trà!", ["m1"], type="fact")]},
+            "tra": lambda _: {
+                "new_memories": [memory("Linh thich tra.", ["m1"], type="preference")]
+            },
+        }
+    )
+    await learn(modelled, talk("tra"))
+    result = await learn(modelled, talk("again", conversation="c2"))
+    (only,) = await memories(modelled)
+    assert (only.content, only.version) == ("linh thích trà!", 2)
+    assert (result.counts["confirmed"], result.memories_created) == (1, 0)
+
+
+@pytest.mark.parametrize(("role", "forgets"), [("user", True), ("assistant", False)])
+async def test_what_the_user_asks_to_forget_is_forgotten(
+    role: str, forgets: bool, modelled: Services, model: ScriptedModel
+) -> None:
+    model.script = replies(
+        {
+            "forget": lambda r: {
+                "forgotten_memories": [change(shown(r, "tea"), "please forget the tea", "m1")]
+            },
+            "tea": lambda _: {"new_memories": [memory(TEA, ["m1"])]},
+        }
+    )
+    await learn(modelled, talk("tea", at=MARCH))
+    asked = talk((role, "Oh, please forget the tea"), conversation="c2", at=MARCH + timedelta(1))
+    result = await learn(modelled, asked)
+    assert result.counts["forgotten"] == forgets
+    (known,) = await memories(modelled, statuses=ALL_STATUSES)
+    assert (known.status == STATUS.MEMORY_STATUS_FORGOTTEN) == forgets
+    if not forgets:
+        assert [each.reason for each in result.refusals] == ["refused_by_trust"]
+        return
+    # Said before the request, or repeated by the assistant, it stays forgotten.
+    model.script = replies({"tea": lambda _: {"new_memories": [memory(TEA, ["m1"])]}})
+    for words in (talk("tea", conversation="c3", at=MARCH), talk(("assistant", "tea"))):
+        words.conversation_id, words.messages[0].id = "c4", f"late{words.messages[0].role}"
+        again = await learn(modelled, words)
+        assert again.counts["kept_forgotten"] == 1
+    await roll_back(modelled, conversation_id="c2")
+    assert [m.content for m in await memories(modelled)] == [TEA]
+
+
+@pytest.mark.parametrize(
+    ("zone", "ends"),
+    [("Asia/Tokyo", "2026-03-03T15:00"), ("America/Los_Angeles", "2026-03-04T08:00")],
+)
+async def test_what_passes_with_a_day_passes_at_its_end_where_the_user_is(
+    zone: str, ends: str, modelled: Services, model: ScriptedModel
+) -> None:
+    exam = memory("Ana has an exam on 2026-03-03", ["m1"], expires_at="2026-03-03")
+    model.script = lambda _: ChatAnswer.of(new_memories=[exam | {"valid_from": "2026-02"}])
+    transcript = talk("exam tomorrow, I know since February", at=MARCH)
+    transcript.time_zone = zone
+    result = await learn(modelled, transcript)
+    assert (result.memories_created, result.dropped_items) == (1, 0)
+    (known,) = await memories(modelled, statuses=ALL_STATUSES)
+    assert known.expires_at.ToDatetime().isoformat(timespec="minutes") == ends
+    first = datetime.fromisoformat("2026-02-01T00:00")
+    local = known.valid_from.ToDatetime() - first
+    assert local == (timedelta(hours=-9) if zone == "Asia/Tokyo" else timedelta(hours=8))
+
+
+# --- the profile ---------------------------------------------------------------------------------
+
+HOME, BOATS = "facts.personal.location", "current_projects"
+
+
+async def test_b12_a_value_is_replaced_ended_and_told_with_its_source(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    said = {
+        "I live in Lisbon, and build a boat and a house": [
+            value(HOME, "Lisbon", "I live in Lisbon"),
+            value(BOATS, ["boat", "house"], "build a boat and a house"),
+            value("summary", "A builder in Lisbon.", "build a boat"),
+        ],
+        "I moved to Porto; the boat is done": [
+            value(HOME, "Porto", "I moved to Porto"),
+            value(BOATS, "boat", "the boat is done", ended=True),
+        ],
+        "nowhere at home any more": [
+            value(HOME, None, "nowhere at home", ended=True),
+            value("summary", "A builder on the road.", "nowhere at home"),
+        ],
+    }
+    model.script = replies(
+        {words: lambda _, c=c: {"profile_changes": c} for words, c in said.items()}
+    )
+    found = []
+    for day, words in enumerate(said):
+        at = MARCH + timedelta(days=day)
+        result = await learn(modelled, talk(words, conversation=f"c{day}", at=at))
+        assert result.dropped_items == 0
+        found.append(await profile_of(modelled))
+    assert [(facts_of(p), list(p.current_projects), p.summary) for p in found] == [
+        ({"personal": {"location": "Lisbon"}}, ["boat", "house"], "A builder in Lisbon."),
+        ({"personal": {"location": "Porto"}}, ["house"], "A builder in Lisbon."),
+        ({}, ["house"], "A builder on the road."),
+    ]
+    porto = found[1].sources[HOME]
+    assert (porto.conversation_id, porto.message_id, porto.quote) == (
+        "c1",
+        "c1-1",
+        "I moved to Porto",
+    )
+    assert porto.said_at.ToDatetime(UTC) == MARCH + timedelta(days=1)
+    assert f"{BOATS}#boat" in found[0].sources
+    assert f"{BOATS}#boat" not in found[1].sources
+    await roll_back(modelled, conversation_id="c2")
+    assert facts_of(await profile_of(modelled)) == {"personal": {"location": "Porto"}}
+    # What was said before the latest statement changes nothing.
+    model.script = replies({"Faro": lambda _: {"profile_changes": [value(HOME, "Faro", "Faro")]}})
+    await learn(modelled, talk("Faro", conversation="late", at=MARCH - timedelta(days=1)))
+    assert facts_of(await profile_of(modelled)) == {"personal": {"location": "Porto"}}
+
+
+@pytest.mark.parametrize("how", ["contradicted", "forgotten", "by hand", "rolled back"])
+async def test_a_value_goes_with_the_memory_that_it_rests_on(
+    how: str, modelled: Services, model: ScriptedModel
+) -> None:
+    lives = "Ana lives in Lisbon."
+
+    def leaves(request: ChatRequest) -> dict[str, Any]:
+        key = "forgotten_memories" if how == "forgotten" else "contradicted_memories"
+        return {key: [change(shown(request, "Lisbon"), "I left")]}
+
+    model.script = replies(
+        {
+            "I left": leaves,
+            "Lisbon": lambda _: {
+                "new_memories": [memory(lives, ["m1"])],
+                "profile_changes": [
+                    value(HOME, "Lisbon", "I live in Lisbon"),
+                    value("facts.personal.name", "Ana", "I am Ana"),
+                ],
+            },
+        }
+    )
+    await learn(modelled, talk("I am Ana, I live in Lisbon", at=MARCH))
+    (known,) = await memories(modelled)
+    profile = await profile_of(modelled)
+    assert list(profile.sources[HOME].memory_ids) == [known.id]
+    if how == "by hand":
+        await forget(modelled, known.id)
+    elif how == "rolled back":
+        await roll_back(modelled, conversation_id="c1")
+    else:
+        later = talk("I left", conversation="c2", at=MARCH + timedelta(days=1))
+        await learn(modelled, later)
+    after = await profile_of(modelled)
+    assert "location" not in facts_of(after).get("personal", {})
+    if how != "rolled back":
+        # It says nothing of the name, which "Ana" in the memory held too.
+        assert HOME not in after.sources
+
+
+# --- what we told, and what the model is shown ---------------------------------------------------
+
+
+@pytest.mark.parametrize("role", ["user", "assistant", "tool"])
+async def test_row_83_our_own_block_teaches_nothing_whoever_sends_it(
+    role: str, modelled: Services, model: ScriptedModel
+) -> None:
+    await save(modelled, TEA)
+    context = await modelled.retrieval.GetContext(
+        retrieval_service_pb2.GetContextRequest(user_id="ana", query="tea", min_relevance=0)
+    )
+    block = context.prompt_block
+    assert TEA in block
+
+    def script(request: ChatRequest) -> ChatAnswer:
+        (mine,) = [line for line in request.messages if "BEFORE" in line.content]
+        assert "tea" not in mine.content
+        assert "hitherto" not in mine.content
+        assert "AFTER" in mine.content
+        known = [each.local_id for each in request.memories]
+        # Words of the block are no evidence, even for a model that saw them.
+        return ChatAnswer.of(
+            contradicted_memories=[change(each, TEA, mine.local_id) for each in known],
+            profile_changes=[value("facts.personal.drink", "tea", TEA, mine.local_id)],
+        )
+
+    model.script = script
+    fed = talk((role, f"BEFORE\n{block}\nAFTER"), "what about my tea?", conversation="c2")
+    result = await learn(modelled, fed)
+    assert {each.reason for each in result.refusals} == {"refused_quote"}
+    assert [m.content for m in await memories(modelled)] == [TEA]
+
+
+async def test_the_prompt_marks_what_is_special_and_names_weekdays(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    model.script = replies(
+        {
+            "I ran": lambda r: {"achieved_goals": [change(shown(r, "marathon"), "I ran")]},
+            "marathon": lambda _: {
+                "new_memories": [
+                    memory("Ana wants to run a marathon", ["m1"], type="goal"),
+                    memory("Ana may like running clubs", ["m2"]),
+                ]
+            },
+        }
+    )
+    await learn(
+        modelled,
+        talk("I want to run a marathon", ("assistant", "Try a running club"), at=MARCH),
+        talk("I ran the marathon", conversation="c2", at=MARCH + timedelta(days=1)),
+        talk("marathon running clubs?", conversation="c3", at=MARCH + timedelta(days=2)),
+    )
+    asked = model.chat_requests[-1]
+    marks = {known.content: known.marks for known in asked.memories}
+    assert marks["Ana wants to run a marathon"] == ("achieved",)
+    assert marks["Ana may like running clubs"] == ("said by the assistant",)
+    assert "[m1] user Wed 2026-03-04T09:00:00+00:00: " in asked.user
+
+
+async def test_the_memory_that_one_message_is_about_is_shown(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    """Beside a message that has words in common with dozens of others."""
+    garden = [f"Ana waters the tall garden roses of bed {n} in summer" for n in range(60)]
+    for content in ["Ana is allergic to penicillin", *garden]:
+        await save(modelled, content)
+    model.script = replies({})
+    await learn(
+        modelled,
+        talk(
+            "the tall garden roses of summer, Ana waters bed after bed",
+            "roses again, in every bed of the garden, all summer",
+            "penicillin?",
+            conversation="c2",
+        ),
+    )
+    (asked,) = model.chat_requests
+    contents = [known.content for known in asked.memories]
+    assert len(contents) <= 50
+    assert "Ana is allergic to penicillin" in contents
+
+
+# --- a thousand lies, and the way back -----------------------------------------------------------
+
+PEOPLE = [f"Ana knows person number {n}" for n in range(40)]
+LIES, EACH = 25, 40
+
+
+def lie(kind: str, request: ChatRequest) -> ChatAnswer:
+    """Everything shown is wrong, in one of the ways in which models and attackers are."""
+    said = request.messages[0].content
+    quotes = {
+        "none": "",
+        "invented": "nobody of them is a friend any more",
+        "known": "Ana knows person number",
+        "genuine": said,
+    }
+    known = [each.local_id for each in request.memories]
+    half = len(known) // 2
+    evidence = cited(quotes[kind])
+    return ChatAnswer.of(
+        updated_memories=[
+            {"id": each, "content": "Ana is alone", **evidence} for each in known[:half]
+        ],
+        contradicted_memories=[{"id": each, "by": None, **evidence} for each in known[half:]],
+        profile_changes=[value("facts.personal.friends", "none", quotes[kind])],
+    )
+
+
+@pytest.mark.parametrize("kind", ["none", "invented", "known"])
+async def test_r2_a_thousand_changes_without_a_genuine_quote_change_nothing(
+    kind: str, modelled: Services, model: ScriptedModel
+) -> None:
+    for content in PEOPLE:
+        await save(modelled, content)
+    before = await by_content(modelled)
+    model.script = lambda request: lie(kind, request)
+    proposed = 0
+    for number in range(LIES):
+        result = await learn(modelled, talk(f"what a day {number}", conversation=f"lie{number}"))
+        proposed += sum(result.counts[each] for each in ("refused_quote", "refused_without_quote"))
+        assert result.memories_contradicted == 0
+        assert result.profile_version == 0
+    assert proposed >= LIES * EACH
+    after = await by_content(modelled)
+    for content, known in before.items():
+        assert (after[content].status, after[content].version) == (known.status, known.version)
+    # The words stand beside, once, and name what they may replace.
+    assert set(after) == {*before, "Ana is alone"}
+
+
+@pytest.mark.parametrize("how", ["model", "prompt_version", "since"])
+async def test_r2_what_genuine_quotes_change_stays_within_caps_and_one_call_restores_it(
+    how: str, modelled: Services, model: ScriptedModel
+) -> None:
+    for content in PEOPLE:
+        await save(modelled, content)
+    before = await by_content(modelled)
+    since = Timestamp()
+    since.GetCurrentTime()
+
+    def script(request: ChatRequest) -> ChatAnswer:
+        """Five changes a reply, which no cap of a job refuses."""
+        known = [each.local_id for each in request.memories][:5]
+        said = request.messages[0].content
+        return quoting(
+            request,
+            updated_memories=[
+                {"id": each, "content": f"Ana fears {each} of {said}"} for each in known[:2]
+            ],
+            contradicted_memories=[{"id": each, "by": None} for each in known[2:]],
+            profile_changes=[{"path": "facts.personal.mood", "value": said}],
+        )
+
+    model.script = script
+    changed = refused = 0
+    for number in range(8):
+        said = talk(f"e1 e2 e3 e4 e5 hate {number}", conversation=f"lie{number}")
+        result = await learn(modelled, said)
+        changed += result.memories_contradicted + result.memories_updated
+        refused += result.counts["refused_over_daily_cap"]
+    assert (changed, refused) == (20, 20)
+    request: dict[str, Any] = {how: since}
+    if how == "model":
+        request = {"model": "gpt-4o-mini"}
+    elif how == "prompt_version":
+        request = {"prompt_version": "extraction_4"}
+    told = await roll_back(modelled, dry_run=True, **request)
+    assert await roll_back(modelled, **request) == told
+    after = {m.content: m for m in await memories(modelled)}
+    assert set(after) == set(before)
+    for content, known in before.items():
+        assert (after[content].id, after[content].HasField("valid_to")) == (known.id, False)
+    assert facts_of(await profile_of(modelled)) == {}
+    nothing = await roll_back(modelled, **request)
+    assert set(nothing.values()) == {0}
+
+
+async def test_r2_a_time_range_and_another_model_take_nothing_else_back(
+    start_services: StartServices, model: ScriptedModel
+) -> None:
+    async with start_services(**model_settings(model)) as services:
+        model.script = replies({"tea": lambda _: {"new_memories": [memory(TEA, ["m1"])]}})
+        await learn(services, talk("tea"))
+        until = Timestamp()
+        until.GetCurrentTime()
+        assert set((await roll_back(services, model="another")).values()) == {0}
+        assert set((await roll_back(services, since=until)).values()) == {0}
+        assert [m.content for m in await memories(services)] == [TEA]
+        assert (await roll_back(services, until=until))["memories_forgotten"] == 1
+        assert await memories(services) == []

@@ -1,0 +1,232 @@
+"""`hitherto doctor` finds what is wrong with an installation, and says what to set."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import psycopg
+import pytest
+
+from hitherto_client.command import main
+from hitherto_shared.database.embedded import EmbeddedPostgres
+from hitherto_shared.database.logins import LoginTooStrong
+from hitherto_shared.findings import Finding
+from tests.scripted_model import ChatAnswer, RawReply, ScriptedModel, StatusFault
+from tests.scripted_model.scripts import empty_script
+
+Break = Callable[["Installation"], None]
+
+
+class Installation:
+    """The environment of a service, in which a test breaks something."""
+
+    def __init__(
+        self, patch: pytest.MonkeyPatch, model: ScriptedModel, postgres: EmbeddedPostgres
+    ) -> None:
+        self.patch, self.model, self.postgres = patch, model, postgres
+
+    def set(self, **variables: str) -> None:
+        for name, value in variables.items():
+            self.patch.setenv(name, value)
+
+
+@pytest.fixture
+async def installation(
+    monkeypatch: pytest.MonkeyPatch, postgres: EmbeddedPostgres, conninfo: str
+) -> Any:
+    for name in os.environ:
+        if name.startswith(("HITHERTO_", "OPENAI_", "EMBEDDING_", "MEMORY_", "AZURE_")):
+            monkeypatch.delenv(name)
+    async with ScriptedModel(empty_script, dimensions=64) as model:
+        made = Installation(monkeypatch, model, postgres)
+        made.set(
+            DATABASE_URL=conninfo,
+            OPENAI_BASE_URL=model.base_url,
+            OPENAI_API_KEY="sk-canary",
+            EMBEDDING_MODEL="bge-m3",
+            EMBEDDING_DIMENSIONS="64",
+        )
+        yield made
+
+
+async def examined(capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, Finding], str]:
+    """The exit code, the first finding of each check that is not ok, or else ok, and all words."""
+    code = await asyncio.to_thread(main, ["doctor", "--json"])
+    told = capsys.readouterr()
+    found: dict[str, Finding] = {}
+    for each in json.loads(told.out)["findings"]:
+        finding = Finding(**each)
+        if finding.check not in found or found[finding.check].state == "ok":
+            found[finding.check] = finding
+    assert "canary" not in told.out + told.err
+    return code, found, told.err
+
+
+async def test_an_installation_in_order_is_told_so(
+    installation: Installation, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, found, _ = await examined(capsys)
+
+    assert {name: each.state for name, each in found.items()} == dict.fromkeys(
+        ("settings", "chat", "schema", "embedding", "dimensions", "database", "roles", "clocks",
+         "stored vectors"), "ok",
+    )  # fmt: skip
+    assert code == 0
+    assert installation.model.calls == {"chat": 1, "embeddings": 1}
+
+
+def _nobody(installation: Installation) -> None:
+    with closing(socket.socket()) as reserved:
+        reserved.bind(("127.0.0.1", 0))
+        port = reserved.getsockname()[1]
+    installation.set(OPENAI_BASE_URL=f"http://127.0.0.1:{port}/v1")
+
+
+def _refuse_chat(*faults: Any) -> Break:
+    def apply(installation: Installation) -> None:
+        installation.model.always(faults[0])
+
+    return apply
+
+
+def _refuse_vectors(fault: Any) -> Break:
+    return lambda installation: installation.model.always(fault, endpoint="embeddings")
+
+
+def _say(text: str) -> Break:
+    def apply(installation: Installation) -> None:
+        installation.model.script = lambda _: ChatAnswer(text)
+
+    return apply
+
+
+def _set(**variables: str) -> Break:
+    return lambda installation: installation.set(**variables)
+
+
+def _another_model(installation: Installation) -> None:
+    with psycopg.connect(
+        installation.postgres.superuser_conninfo(_database()), autocommit=True
+    ) as connection:
+        connection.execute(
+            "INSERT INTO hitherto.embedding_models (model, dimensions, active)"
+            " VALUES ('nomic', 768, true)"
+        )
+
+
+def _database() -> str:
+    return str(psycopg.conninfo.conninfo_to_dict(os.environ["DATABASE_URL"])["dbname"])
+
+
+def _unmigrated(installation: Installation) -> None:
+    with psycopg.connect(
+        installation.postgres.superuser_conninfo(_database()), autocommit=True
+    ) as connection:
+        connection.execute(
+            "DELETE FROM hitherto.schema_migrations WHERE name ="
+            " (SELECT max(name) FROM hitherto.schema_migrations)"
+        )
+
+
+def _late_clock(installation: Installation) -> None:
+    late = SimpleNamespace(time=lambda: time.time() + 1_200)
+    installation.patch.setattr("hitherto_shared.database.examination.time", late)
+
+
+def _no_host(installation: Installation) -> None:
+    installation.set(DATABASE_URL="postgresql://u:canary@127.0.0.1:1/x")
+
+
+FAULTS: dict[str, tuple[Break, str, str]] = {
+    "wrong key": (_refuse_chat(StatusFault(401)), "chat", "OPENAI_API_KEY"),
+    "no such model": (_refuse_chat(StatusFault(404)), "chat", "MEMORY_EXTRACTION_MODEL"),
+    "nobody there": (_nobody, "chat", "OPENAI_BASE_URL"),
+    "a web page": (_refuse_chat(RawReply.html()), "chat", "OPENAI_BASE_URL"),
+    "prose": (_say("I am sorry."), "schema", "MEMORY_EXTRACTION_MAX_TOKENS"),
+    "empty": (_say("{}"), "schema", "model"),
+    "no vectors": (_refuse_vectors(StatusFault(404)), "embedding", "HITHERTO_EMBEDDER=offline"),
+    "other length": (
+        _set(EMBEDDING_DIMENSIONS="128"), "dimensions", "EMBEDDING_DIMENSIONS=64",
+    ),
+    "unknown length": (_set(EMBEDDING_DIMENSIONS=""), "embedding", "EMBEDDING_DIMENSIONS"),
+    "no folder": (_set(HITHERTO_EMBEDDER="onnx"), "embedding", "HITHERTO_ONNX_MODEL_DIR"),
+    "misspelt": (_set(HITHERTO_EMBEDER="offline"), "settings", "HITHERTO_EMBEDDER"),
+    "wrong value": (_set(HITHERTO_EXTRACTOR="gpt"), "settings", "HITHERTO_EXTRACTOR"),
+    "Azure by half": (
+        _set(OPENAI_BASE_URL="", AZURE_OPENAI_ENDPOINT="https://x.openai.azure.com"),
+        "settings", "OPENAI_API_VERSION",
+    ),
+    "no price": (_set(HITHERTO_DAILY_BUDGET_USD="5"), "settings", "HITHERTO_PRICES_FILE"),
+    "no database": (_no_host, "database", "DATABASE_URL"),
+    "old schema": (_unmigrated, "database", "hitherto-migrate"),
+    "other vectors": (_another_model, "stored vectors", "EMBEDDING_MODEL=nomic"),
+    "late clock": (_late_clock, "clocks", "NTP"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+async def test_each_fault_is_named_with_what_to_set(
+    installation: Installation, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    breaking, check, remedy = FAULTS[kind]
+    breaking(installation)
+
+    code, found, told = await examined(capsys)
+
+    assert code == 1
+    assert found[check].state == "fault"
+    assert remedy in f"{found[check].told} {found[check].remedy}"
+    assert check in told
+
+
+async def test_a_login_with_too_many_rights_is_named(
+    installation: Installation, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The logins of the server belong to all tests, so that none is given more rights here."""
+
+    def require(_: object, role: str) -> None:
+        if role == "hitherto_removal":
+            raise LoginTooStrong("an administrator must run: ALTER ROLE hitherto_removal")
+
+    installation.patch.setattr("hitherto_shared.database.examination.require_no_more", require)
+    code, found, _ = await examined(capsys)
+
+    assert code == 1
+    assert "ALTER ROLE hitherto_removal" in found["roles"].told
+
+
+async def test_a_server_that_needs_a_simpler_form_is_in_order(
+    installation: Installation, capsys: pytest.CaptureFixture[str]
+) -> None:
+    installation.model.script = lambda request: (
+        StatusFault(500, message="cannot build the grammar")
+        if "json_schema" in str(request.body.get("response_format"))
+        else empty_script(request)
+    )
+    code, found, _ = await examined(capsys)
+
+    assert (code, found["chat"].state, found["schema"].state) == (0, "ok", "ok")
+
+
+async def test_nothing_configured_is_no_fault_and_nothing_is_made(
+    installation: Installation, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    installation.set(
+        OPENAI_BASE_URL="", OPENAI_API_KEY="", EMBEDDING_DIMENSIONS="", DATABASE_URL="",
+        HITHERTO_DATA_DIR=str(tmp_path / "data"),
+    )  # fmt: skip
+    code, found, told = await examined(capsys)
+
+    assert code == 0
+    assert (found["chat"].state, found["database"].state) == ("note", "note")
+    assert "OPENAI_API_KEY" in told
+    assert not (tmp_path / "data").exists()
