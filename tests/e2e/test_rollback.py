@@ -266,7 +266,12 @@ async def test_sources_that_are_none(
 
 async def test_a_job_of_another_user_is_none(modelled: Services, model: ScriptedModel) -> None:
     """Its id tells nothing, and nothing of either user is taken back."""
-    model.script = contradicting
+    model.script = replies(
+        {
+            words: lambda _, content=words: {"new_memories": [new_memory(content, ["m1"])]}
+            for words in ("Ana lives in Oslo", "Ana lives in Bern")
+        }
+    )
     said = talk("Ana lives in Oslo", conversation="Oslo", user="bo")
     (job_id,) = await submit(modelled, said)
     await ended(modelled, job_id)
