@@ -146,7 +146,9 @@ def _words(checks: Checks, memory: memory_pb2.Memory) -> dict[str, Any]:
 
 
 def _labels(checks: Checks, field: str, values: Any, *, snake: bool) -> tuple[str, ...]:
-    found = checks.texts(field, list(values), maximum=MAX_LABELS, max_chars=LABEL_CHARACTERS)
+    # Blanks around a label do not count; one that is blank altogether is refused.
+    given = [value.strip() or value for value in values]
+    found = checks.texts(field, given, maximum=MAX_LABELS, max_chars=LABEL_CHARACTERS)
     return labels(found, snake=snake)
 
 
