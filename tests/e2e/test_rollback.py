@@ -266,7 +266,14 @@ async def test_sources_that_are_none(
 
 async def test_a_job_of_another_user_is_none(modelled: Services, model: ScriptedModel) -> None:
     """Its id tells nothing, and nothing of either user is taken back."""
-    model.script = contradicting
+    model.script = replies(
+        {
+            town: lambda request, town=town: {  # type: ignore[misc]
+                "new_memories": [new_memory(f"Ana lives in {town}", [request.messages[0].local_id])]
+            }
+            for town in ("Oslo", "Bern")
+        }
+    )
     said = talk("Ana lives in Oslo", conversation="Oslo", user="bo")
     (job_id,) = await submit(modelled, said)
     await ended(modelled, job_id)

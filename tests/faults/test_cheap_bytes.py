@@ -11,6 +11,7 @@ import asyncio
 import itertools
 import os
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from typing import Any
 
 import grpc
@@ -93,11 +94,15 @@ async def test_row_69_an_import_of_anything_delays_nobody_else(
             check(waited, name)
 
 
+def _is_of(kind: str, of: Any) -> bool:
+    return bool(of.type == getattr(of, kind))
+
+
 def requests(method: Method) -> Iterator[bytes]:
     """The valid request with each text or bytes of it as long as a request may be."""
     turns = itertools.cycle(PIECES)
     for kind in ("TYPE_STRING", "TYPE_BYTES"):
-        for _, put in places(method, lambda of, kind=kind: of.type == getattr(of, kind)):
+        for _, put in places(method, partial(_is_of, kind)):
             # Each field gets some of the pieces, and all of the fields get all of them.
             for _ in range(2):
                 request = valid(method)
