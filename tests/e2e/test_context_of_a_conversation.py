@@ -101,7 +101,9 @@ async def test_d1_what_is_relevant_is_of_the_kinds_asked_for(
         [Paper("gdrive", ["Bees need water"], title="Bees", vectors=[vector])],
         model=MODEL,
     )
-    by_default = await context(services, query="Ana keeps bees, what do bees need?")
+    by_default = await context(
+        services, query="Ana keeps bees, what do bees need?", min_relevance=0
+    )
     assert {r.WhichOneof("item") for r in by_default.relevant} == {
         "memory",
         "message",

@@ -186,6 +186,7 @@ async def test_d8_what_has_no_weight_is_not_looked_for(
             scopes=EVERYWHERE,
             limit=20,
             weights={name: float(name == kept) for name in components},
+            min_relevance=0,
             explain=True,
         )
         compared = kept in ("semantic", "source")
@@ -220,7 +221,9 @@ async def test_d10_a_vector_of_the_callers_own_spares_the_call(
     model.calls.clear()
     model.always(Hang(), endpoint="embeddings")
     vector = scripted_vector("Terms of the tulip auction").tolist()
-    found = await search(modelled, query_embedding=vector, scopes=EVERYWHERE, limit=20)
+    found = await search(
+        modelled, query_embedding=vector, scopes=EVERYWHERE, limit=20, min_relevance=0
+    )
     assert found.results[0].document_chunk.content == "Terms of the tulip auction"
     assert not found.degraded
     assert len(found.results) == 8

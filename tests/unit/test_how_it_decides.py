@@ -10,7 +10,7 @@ import pytest
 
 from hitherto_extraction.pipeline import caps
 from hitherto_extraction.storage import upkeep
-from hitherto_retrieval.render import layouts
+from hitherto_retrieval.render import evidence, layouts
 from hitherto_retrieval.search import search
 from hitherto_shared.embeddings import offline, onnx, openai_api
 
@@ -45,7 +45,8 @@ def test_the_numbers_are_those_of_the_code() -> None:
         f"profile {layouts._PROFILE_FLOOR:.0%}".replace("%", " %"),
         f"this conversation {layouts._ONGOING_FLOOR:.0%}".replace("%", " %"),
         f"named entities {layouts._NAMED_FLOOR:.0%}".replace("%", " %"),
-        f"most important memories {layouts._GENERAL_FLOOR:.0%}".replace("%", " %"),
+        f"standing wishes {layouts._PINNED:.0%}".replace("%", " %"),
+        f"down to {evidence._STOP} of the best",
     ):
         assert told in words, told
     assert caps._ONE_IN == 4

@@ -277,13 +277,13 @@ type GetContextResponse struct {
 	// memories, the most important current ones, active and achieved.
 	Memories []*Memory `protobuf:"bytes,2,rep,name=memories,proto3" json:"memories,omitempty"`
 	// relevant, the results for the query, best first. Messages from which a memory was learnt that is now
-	// forgotten or quarantined are left out, as are summaries that repeat such a memory.
+	// forgotten or quarantined are left out, as are the summaries of their conversations.
 	Relevant []*SearchResult `protobuf:"bytes,3,rep,name=relevant,proto3" json:"relevant,omitempty"`
 	// previous_items, the items on which the last assistant message of the conversation was based, with the
 	// relevance stored then. Useful for follow-up questions such as "and the second one?".
 	PreviousItems []*SearchResult `protobuf:"bytes,4,rep,name=previous_items,json=previousItems,proto3" json:"previous_items,omitempty"`
 	// conversations, summaries: first that of `conversation_id`, then those relevant to the query, then the
-	// most recent. Those that repeat a forgotten or quarantined memory are left out.
+	// most recent. Those of conversations from which such a memory was learnt are left out.
 	Conversations []*ConversationSummary `protobuf:"bytes,5,rep,name=conversations,proto3" json:"conversations,omitempty"`
 	// entities, first those that the query names, then the most mentioned.
 	Entities []*Entity `protobuf:"bytes,6,rep,name=entities,proto3" json:"entities,omitempty"`

@@ -108,7 +108,7 @@ type RetrievalServiceClient interface {
 	FindEntities(ctx context.Context, in *FindEntitiesRequest, opts ...grpc.CallOption) (*FindEntitiesResponse, error)
 	// GetSuggestions returns questions that the user may want to ask next. They were prepared when
 	// conversations were read; no model is called. They come from up to 5 of the last 10 summaries: the last ones
-	// that repeat no forgotten or quarantined memory. Fails with INVALID_ARGUMENT (`INVALID_FIELD`).
+	// of whose conversations no memory is forgotten or quarantined. Fails with INVALID_ARGUMENT (`INVALID_FIELD`).
 	GetSuggestions(ctx context.Context, in *GetSuggestionsRequest, opts ...grpc.CallOption) (*GetSuggestionsResponse, error)
 	// GetSession returns the working memory of a session. An unknown or expired session reads as empty; data
 	// that belongs to the user is there in every session. Fails with INVALID_ARGUMENT (`INVALID_FIELD`).
@@ -352,7 +352,7 @@ type RetrievalServiceServer interface {
 	FindEntities(context.Context, *FindEntitiesRequest) (*FindEntitiesResponse, error)
 	// GetSuggestions returns questions that the user may want to ask next. They were prepared when
 	// conversations were read; no model is called. They come from up to 5 of the last 10 summaries: the last ones
-	// that repeat no forgotten or quarantined memory. Fails with INVALID_ARGUMENT (`INVALID_FIELD`).
+	// of whose conversations no memory is forgotten or quarantined. Fails with INVALID_ARGUMENT (`INVALID_FIELD`).
 	GetSuggestions(context.Context, *GetSuggestionsRequest) (*GetSuggestionsResponse, error)
 	// GetSession returns the working memory of a session. An unknown or expired session reads as empty; data
 	// that belongs to the user is there in every session. Fails with INVALID_ARGUMENT (`INVALID_FIELD`).

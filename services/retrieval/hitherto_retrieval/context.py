@@ -33,7 +33,6 @@ from hitherto_retrieval.storage.people import UserReadState
 from hitherto_retrieval.storage.previous_items import LastAnswer
 from hitherto_retrieval.storage.statement import Statement, asking_at
 from hitherto_retrieval.user_context import ContextRequest, UserContext
-from hitherto_retrieval.withheld import repeating, work_of
 from hitherto_shared.database.pool import Reads
 from hitherto_shared.models import (
     Memory,
@@ -167,7 +166,7 @@ class Building:
                 if block is not None:
                     return replace(known, memories=top, block=block)
         conversations = self._in_order(conversations, found.conversations)
-        found, previous, conversations = await self._shown(found, previous, conversations, profile)
+        found, previous, conversations = self._shown(found, previous, conversations)
         nothing = self._searching is not None and wanted.question.limit > 0
         nothing = nothing and not (found.hits or found.further or previous)
         named = {entity.entity_id for entity in found.entities}
@@ -251,21 +250,21 @@ class Building:
         found = {summary.conversation_id: summary for summary in (*own, *about, *recent)}
         return list(found.values())
 
-    async def _shown(
-        self,
-        found: SearchOutcome,
-        previous: list[Hit],
-        conversations: list[Summary],
-        profile: Profile | None,
+    def _shown(
+        self, found: SearchOutcome, previous: list[Hit], conversations: list[Summary]
     ) -> tuple[SearchOutcome, list[Hit], list[Summary]]:
-        """The same without summaries that repeat a withheld memory, and not too many of them."""
+        """The same without summaries that may repeat a withheld memory, and not too many of them.
+
+        A summary is not written anew when a memory learnt from its conversation is forgotten or
+        sent to review, and no program can tell whether it repeats that memory in other words.
+        """
         hits = [*found.hits, *found.further]
         summaries = [
             *conversations,
             *found.said_in,
             *(hit.item for hit in (*hits, *previous) if isinstance(hit.item, Summary)),
         ]
-        withheld = await beside_loop(work_of(summaries), repeating, summaries, profile)
+        withheld = {summary.conversation_id for summary in summaries if summary.withheld}
         if withheld:
             found = replace(
                 found,

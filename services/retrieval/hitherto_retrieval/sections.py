@@ -11,11 +11,11 @@ from hitherto_retrieval.loading import Snapshot
 from hitherto_retrieval.snapshots import Believed
 from hitherto_retrieval.storage import conversations as conversations_of
 from hitherto_retrieval.storage import memories, past, people
+from hitherto_retrieval.storage.conversations import SPARE
 from hitherto_retrieval.storage.moment import PRESENT
 from hitherto_retrieval.storage.people import UserReadState
 from hitherto_retrieval.storage.statement import Answered, Asking, Statement
 from hitherto_retrieval.user_context import ContextRequest, KeptContexts
-from hitherto_retrieval.withheld import SPARE
 from hitherto_shared.database.pool import Reads
 from hitherto_shared.models import Entity, Memory, Preference, Profile, Scope, Summary
 

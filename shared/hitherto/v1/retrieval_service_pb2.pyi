@@ -252,7 +252,7 @@ class GetContextResponse(_message.Message):
     @_builtins.property
     def relevant(self) -> _containers.RepeatedCompositeFieldContainer[_search_pb2.SearchResult]:
         """relevant, the results for the query, best first. Messages from which a memory was learnt that is now
-        forgotten or quarantined are left out, as are summaries that repeat such a memory.
+        forgotten or quarantined are left out, as are the summaries of their conversations.
         """
 
     @_builtins.property
@@ -264,7 +264,7 @@ class GetContextResponse(_message.Message):
     @_builtins.property
     def conversations(self) -> _containers.RepeatedCompositeFieldContainer[_conversation_pb2.ConversationSummary]:
         """conversations, summaries: first that of `conversation_id`, then those relevant to the query, then the
-        most recent. Those that repeat a forgotten or quarantined memory are left out.
+        most recent. Those of conversations from which such a memory was learnt are left out.
         """
 
     @_builtins.property

@@ -266,7 +266,7 @@ class RetrievalServiceServicer(object):
     def GetSuggestions(self, request, context):
         """GetSuggestions returns questions that the user may want to ask next. They were prepared when
         conversations were read; no model is called. They come from up to 5 of the last 10 summaries: the last ones
-        that repeat no forgotten or quarantined memory. Fails with INVALID_ARGUMENT (`INVALID_FIELD`).
+        of whose conversations no memory is forgotten or quarantined. Fails with INVALID_ARGUMENT (`INVALID_FIELD`).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

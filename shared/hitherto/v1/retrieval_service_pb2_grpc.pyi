@@ -110,7 +110,7 @@ class RetrievalServiceStub:
     GetSuggestions: _grpc.UnaryUnaryMultiCallable[_retrieval_service_pb2.GetSuggestionsRequest, _retrieval_service_pb2.GetSuggestionsResponse]
     """GetSuggestions returns questions that the user may want to ask next. They were prepared when
     conversations were read; no model is called. They come from up to 5 of the last 10 summaries: the last ones
-    that repeat no forgotten or quarantined memory. Fails with INVALID_ARGUMENT (`INVALID_FIELD`).
+    of whose conversations no memory is forgotten or quarantined. Fails with INVALID_ARGUMENT (`INVALID_FIELD`).
     """
     GetSession: _grpc.UnaryUnaryMultiCallable[_retrieval_service_pb2.GetSessionRequest, _retrieval_service_pb2.GetSessionResponse]
     """GetSession returns the working memory of a session. An unknown or expired session reads as empty; data
@@ -199,7 +199,7 @@ class RetrievalServiceAsyncStub(RetrievalServiceStub):
     GetSuggestions: _aio.UnaryUnaryMultiCallable[_retrieval_service_pb2.GetSuggestionsRequest, _retrieval_service_pb2.GetSuggestionsResponse]  # type: ignore[assignment]
     """GetSuggestions returns questions that the user may want to ask next. They were prepared when
     conversations were read; no model is called. They come from up to 5 of the last 10 summaries: the last ones
-    that repeat no forgotten or quarantined memory. Fails with INVALID_ARGUMENT (`INVALID_FIELD`).
+    of whose conversations no memory is forgotten or quarantined. Fails with INVALID_ARGUMENT (`INVALID_FIELD`).
     """
     GetSession: _aio.UnaryUnaryMultiCallable[_retrieval_service_pb2.GetSessionRequest, _retrieval_service_pb2.GetSessionResponse]  # type: ignore[assignment]
     """GetSession returns the working memory of a session. An unknown or expired session reads as empty; data
@@ -375,7 +375,7 @@ class RetrievalServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_retrieval_service_pb2.GetSuggestionsResponse, _abc.Awaitable[_retrieval_service_pb2.GetSuggestionsResponse]]:
         """GetSuggestions returns questions that the user may want to ask next. They were prepared when
         conversations were read; no model is called. They come from up to 5 of the last 10 summaries: the last ones
-        that repeat no forgotten or quarantined memory. Fails with INVALID_ARGUMENT (`INVALID_FIELD`).
+        of whose conversations no memory is forgotten or quarantined. Fails with INVALID_ARGUMENT (`INVALID_FIELD`).
         """
 
     @_abc_1.abstractmethod

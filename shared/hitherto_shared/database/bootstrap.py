@@ -232,7 +232,7 @@ def _schema_of_vectors(connection: psycopg.Connection) -> str:
 def _ungranted_usage(connection: psycopg.Connection) -> list[_BootstrapStep]:
     """What lets our roles use the types of pgvector, where everybody may not."""
     schema = _schema_of_vectors(connection)
-    held = dict(
+    held: dict[str, bool] = dict(
         connection.execute(
             "SELECT rolname, has_schema_privilege(rolname, %s, 'USAGE') FROM pg_roles"
             " WHERE rolname = ANY (%s)",

@@ -6,14 +6,13 @@ from hitherto.v1 import conversation_pb2
 from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto_retrieval.handlers.incoming import MAX_LIMIT
 from hitherto_retrieval.handlers.reading import ReadCalls, UserChecks
-from hitherto_retrieval.storage import conversations, people
+from hitherto_retrieval.storage import conversations
+from hitherto_retrieval.storage.conversations import SPARE
 from hitherto_retrieval.storage.statement import Statement
 from hitherto_retrieval.suggestions import CONVERSATIONS, recent_topics, suggest
-from hitherto_retrieval.withheld import SPARE, repeating, work_of
 from hitherto_shared.convert import OUTCOME, message_message, summary_message
 from hitherto_shared.errors import NotFound, not_found
 from hitherto_shared.models import Message, Scope
-from hitherto_shared.offloading import beside_loop
 from hitherto_shared.rpc.call import Context as CallContext
 from hitherto_shared.rpc.call import current_call
 
@@ -130,13 +129,9 @@ class ConversationCalls(ReadCalls):
         recent = conversations.recent(
             reading.scope, first=None, limit=CONVERSATIONS + SPARE, with_sealed=with_sealed
         )
-        named = people.profile(reading.scope)
-        await reading.ask(recent, named)
-        found = await reading.opener.whole(recent.answer)
-        profile = next(iter(await reading.opener.whole([named.answer])), None)
-        withheld = await beside_loop(work_of(found), repeating, found, profile)
-        shown = [summary for summary in found if summary.conversation_id not in withheld]
-        found = shown[:CONVERSATIONS]
+        await reading.ask(recent)
+        opened = await reading.opener.whole(recent.answer)
+        found = [summary for summary in opened if not summary.withheld][:CONVERSATIONS]
         return pb.GetSuggestionsResponse(
             suggestions=suggest(found, limit),
             recent_topics=recent_topics(found),

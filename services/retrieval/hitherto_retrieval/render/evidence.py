@@ -4,7 +4,8 @@ The lines that fit into the first few hundred tokens come first, whatever they a
 after them. In both parts, memories and documents stand first, each with its day, and then messages
 by conversation, under one line that names the conversation and the day.
 
-A message gives way only to a memory that holds its words, and a memory only to a message that does.
+A message gives way only to a memory that holds its words, and a memory only to a message that does,
+which then takes its place.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ _LONG, _LENGTH = 250, 0.3
 _SHARES = {"message": 1.0, "memory": 0.83}
 _OTHERS = 0.75
 """What scores of a kind count: a message's scale is longer, because it also has neighbours."""
+_STALE = 0.8
+"""The same for what a newer statement contradicts in part."""
 _FIRST_TOKENS = 200
 """Tokens of the lines that come first."""
 _MOST_MISSED = 8
@@ -36,9 +39,10 @@ evidence, however much room there is."""
 
 
 class _Printed(NamedTuple):
-    """A line that is printed: the part of the list and the conversation in which it stands."""
+    """A line that is printed: the part of the list, its order and its conversation there."""
 
     part: int
+    order: int
     group: str
     size: int
 
@@ -99,7 +103,7 @@ class Evidence(Section):
         self._groups: set[tuple[int, str]] = set()
         # By message, its printed words, and the lines of memories that were learnt from it.
         self._said: dict[Source, Words] = {}
-        self._learnt: dict[Source, list[tuple[int, Words]]] = {}
+        self._learnt: dict[Source, list[tuple[int, Memory, Words]]] = {}
 
     def fill(self, purse: RemainingBudget) -> None:
         """Print what fits and belongs, the best first."""
@@ -124,7 +128,9 @@ class Evidence(Section):
         cut: bool,
     ) -> bool:
         """Print a line if it fits; returns whether it did."""
+        instead = self._given_up_for(item, words)
         part = int(sum(each.size for each in self._printed.values()) > _FIRST_TOKENS)
+        part = min([part, *(self._printed[other].part for other in instead)])
         group = self._lines.group_of(item)
         above = []
         if part and all(not each.part for each in self._printed.values()):
@@ -140,9 +146,32 @@ class Evidence(Section):
             if place not in self.kept:
                 return False
         self._groups.add((part, group))
-        self._printed[place] = _Printed(part, group, purse.used - before)
-        self._note(item, place, words, purse)
+        order = min([place, *(self._printed[other].order for other in instead)])
+        self._printed[place] = _Printed(part, order, group, purse.used - before)
+        for other in instead:
+            purse.give_back(self._printed.pop(other).size)
+            del self.kept[other]
+        for source in item.sources:
+            if item.memory is not None:
+                self._learnt.setdefault(source, []).append((place, item.memory, words))
+            else:
+                self._said[source] = words
         return True
+
+    def _given_up_for(self, item: RelevantItem, words: Words) -> list[int]:
+        """The printed memories whose place a message takes, because it holds their words.
+
+        Those with a note of their own stay, such as an end, and a message that no longer holds in
+        part takes none.
+        """
+        if item.memory is not None or item.partly_until is not None:
+            return []
+        return [
+            place
+            for source in item.sources
+            for place, memory, said in self._learnt.get(source, ())
+            if place in self.kept and _is_plain(memory) and is_said(said, words)
+        ]
 
     def _compared(self, item: RelevantItem, entry: Entry) -> Words:
         """The words of a line that may say what another says."""
@@ -156,21 +185,10 @@ class Evidence(Section):
     def _stands(self, item: RelevantItem, words: Words) -> bool:
         """Whether a printed line that the item is connected with holds its words."""
         if item.memory is not None:
-            return any(is_said(words, self._said[s]) for s in item.sources if s in self._said)
-        learnt = [memory for s in item.sources for _, memory in self._learnt.get(s, ())]
+            told = [self._said[source] for source in item.sources if source in self._said]
+            return _is_plain(item.memory) and any(is_said(words, each) for each in told)
+        learnt = [memory for s in item.sources for _, _, memory in self._learnt.get(s, ())]
         return any(is_kept(words, memory) for memory in learnt)
-
-    def _note(self, item: RelevantItem, place: int, words: Words, purse: RemainingBudget) -> None:
-        """Note what a printed line says; a memory whose words it holds gives up its place."""
-        for source in item.sources:
-            if item.memory is not None:
-                self._learnt.setdefault(source, []).append((place, words))
-                continue
-            self._said[source] = words
-            for other, memory in self._learnt.get(source, ()):
-                if other in self.kept and is_said(memory, words):
-                    purse.give_back(self._printed.pop(other).size)
-                    del self.kept[other]
 
     @property
     def lines(self) -> list[str]:
@@ -178,9 +196,9 @@ class Evidence(Section):
         printed: list[str] = []
         for part in (0, 1):
             groups: dict[str, list[str]] = {"": []}
-            for place, entry in self.kept.items():
+            for place in sorted(self.kept, key=lambda each: self._printed[each].order):
                 if self._printed[place].part == part:
-                    groups.setdefault(self._printed[place].group, []).append(entry.text)
+                    groups.setdefault(self._printed[place].group, []).append(self.kept[place].text)
             if part and self.further and any(groups.values()):
                 printed.append(self.further)
             for group, texts in groups.items():
@@ -195,7 +213,13 @@ def _worth(item: RelevantItem) -> float:
     kind = "message" if item.role else "memory" if item.memory is not None else ""
     length = min(max(1, len(item.summary or item.text)), 500)
     long = (max(length, _LONG) / _LONG) ** _LENGTH
-    return float(item.score * _SHARES.get(kind, _OTHERS) / length**_BREVITY / long)
+    share = _SHARES.get(kind, _OTHERS) * (1.0 if item.partly_until is None else _STALE)
+    return float(item.score * share / length**_BREVITY / long)
+
+
+def _is_plain(memory: Memory) -> bool:
+    """Whether the line of a memory says no more than its words and since when they hold."""
+    return memory.valid_to is None and memory.expires_at is None and memory.origin == "user"
 
 
 def _first(each: tuple[float, RelevantItem]) -> float:

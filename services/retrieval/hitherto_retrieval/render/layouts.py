@@ -46,11 +46,11 @@ _PROFILE_TOKENS = 200
 _ONGOING_FLOOR = 0.25
 _NAMED_FLOOR = 0.05
 _PINNED = 0.06
-_MOST_PINNED = 8
-_CRITICAL = 0.9
+_PINNED_TOKENS = 100
 """With a question: the share of the budget that is reserved before relevance decides, for who the
-user is (at most so many tokens), the ongoing conversation, the entities that the question names,
-and standing wishes and memories of at least this importance (at most so many lines)."""
+user is, the ongoing conversation, the entities that the question names, and standing wishes with
+what is most important; some have at most so many tokens."""
+_APART = "--- THINGS TO REMEMBER ---"
 NOTHING = "Nothing that is known answers the current message."
 
 _TRUSTED = frozenset({"user", "operator"})
@@ -157,14 +157,12 @@ def asked_material(context: PromptContext, lines: Lines) -> Material:
         items.append(item)
     standing = {
         one.memory_id: one
-        for one in context.memories
-        if one.origin in _TRUSTED
-        and one.status not in _HIDDEN_STATUSES
-        and (one.type == "preference" or one.importance >= _CRITICAL or not items)
+        for one in sorted(context.memories, key=lambda each: each.type != "preference")
+        if one.origin in _TRUSTED and one.status not in _HIDDEN_STATUSES
     }
     return Material(
         lines=profile_lines(context.profile, context.preferences),
-        memories=list(standing.values())[:_MOST_PINNED],
+        memories=list(standing.values()),
         items=items,
         conversations=[one for one in ongoing if _tells(one, lines.opened)],
         entities=list({one.entity_id: one for one in context.entities[: context.named]}.values()),
@@ -207,7 +205,12 @@ class Shape:
         memories = [lines.memory(one, self.memory(one)) for one in known.memories]
         return SectionsOfBlock(
             Section(self.profile(known.lines), about),
-            Section.of(memories, remembered, numbered=self.numbered),
+            # After the answers, they do not continue the profile.
+            Section.of(
+                memories,
+                _APART if context.asked and remembered == about else remembered,
+                numbered=self.numbered,
+            ),
             items,
             Section.of(conversation_entries(known, lines), recent),
             Section(entity_entries(known.entities), entities),
@@ -382,7 +385,7 @@ def answering(of: SectionsOfBlock) -> Plan:
         Step(of.profile, share=_PROFILE_FLOOR, most=_PROFILE_TOKENS, skips=True),
         Step(of.conversations, 1, share=_ONGOING_FLOOR),
         Step(of.entities, share=_NAMED_FLOOR, skips=True),
-        Step(of.memories, share=_PINNED, skips=True),
+        Step(of.memories, _FIRST_MEMORIES, _PINNED, _PINNED_TOKENS, skips=True),
         evidence,
     )
 

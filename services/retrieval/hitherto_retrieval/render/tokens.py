@@ -1,4 +1,4 @@
-"""Counts the tokens of a text: with a vocabulary if one is installed, else by a cautious estimate.
+"""Counts the tokens of a text: with a vocabulary, or where none can be had by a cautious estimate.
 
 The estimate needs no vocabulary. It reads a text piece by piece, as tokenisers do, and charges the
 maximum cost of such a piece in o200k_base and cl100k_base: characters outside ASCII by a table,
@@ -50,7 +50,7 @@ class CountTokens(Protocol):
 
 
 ENCODINGS = ("o200k_base", "cl100k_base")
-"""The vocabularies of the extra `tokens`, the default first."""
+"""The vocabularies, the default first."""
 
 CHARACTER_TOKENS = Path(__file__).with_name("character_tokens.bin")
 """Tokens of each character up to U+FFFF, one byte each, compressed (tools/character_tokens.py)."""
@@ -128,7 +128,7 @@ estimated_tokens = TokenEstimate()
 
 
 def counter(encoding: str) -> CountTokens:
-    """Count by a vocabulary if the extra `tokens` is installed, else by the estimate.
+    """Count by a vocabulary, or by the estimate where none could be installed.
 
     Args:
         encoding: One of `ENCODINGS`, or `estimate`. A vocabulary takes 0.2 s and 30 MB to load,

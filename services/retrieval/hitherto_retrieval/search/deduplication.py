@@ -7,6 +7,8 @@ from hashlib import blake2b
 
 from hitherto_retrieval.repetition import Source, Words, is_kept, is_said, words_of
 from hitherto_retrieval.search.corpora.corpus import Item
+from hitherto_retrieval.search.intent.addressee import asks_the_assistant
+from hitherto_retrieval.search.intent.whole_words import readable
 from hitherto_retrieval.search.question import Hit
 from hitherto_retrieval.search.words import distinct_words, first_word, same_words
 from hitherto_retrieval.storage.candidate import Key, Kind
@@ -83,7 +85,8 @@ def for_a_prompt(hits: Iterable[Hit], question: str | None = None) -> list[Hit]:
     Left out are messages that ask to ignore instructions: messages are not reviewed, and a memory
     of such a message would be in quarantine. If there is a question, also left out are messages
     that only repeat it, what the assistant answered to these (it may not have known, or what it
-    said may hold no longer), and what an assistant said that adds hardly a word to the question.
+    said may hold no longer), and what an assistant said that adds hardly a word to the question,
+    unless the question asks what the assistant said.
     """
     given = list(hits)
     asked = None if question is None else distinct_words(question)
@@ -104,7 +107,7 @@ def for_a_prompt(hits: Iterable[Hit], question: str | None = None) -> list[Hit]:
         elif hit.ranked is not None and isinstance(hit.ranked.candidate.key, tuple):
             conversation, number = hit.ranked.candidate.key
             echoes.add((conversation, number + 1))
-    if asked is None:
+    if asked is None or asks_the_assistant(readable(question or "")):
         return kept
     return [
         hit

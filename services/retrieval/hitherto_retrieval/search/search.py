@@ -432,7 +432,9 @@ class Searching:
             scored=len(candidates),
             conversations=about.summaries(hits),
             said_in=about.said_in(hits),
-            terms=self._weights("message") if question.for_a_prompt else {},
+            terms=self._weights("message")
+            if question.for_a_prompt and "message" in question.kinds
+            else {},
             broad=looking.intent.broad,
         )
 

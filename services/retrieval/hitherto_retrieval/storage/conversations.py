@@ -10,6 +10,9 @@ from hitherto_retrieval.storage.statement import Rows, Statement
 from hitherto_shared.database.arrays import Texts
 from hitherto_shared.models import Message, Scope, Summary
 
+SPARE = 5
+"""Summaries to read beyond the wanted number, because some may be left out."""
+
 # Conversations that have a summary, the last active first, after a named one. At another time:
 # those with a summary written by then, that have not gone on since. A snapshot of all of them looks
 # at what was taken back by itself.
