@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hitherto_extraction.pipeline.answer import UnusableAnswer
+from hitherto_extraction.provider.reply_text import UnusableAnswer
 from hitherto_extraction.reconciliation.reply import Proposals, read_reply
 
 SHOWN = ("e1", "e2", "e3")
