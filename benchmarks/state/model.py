@@ -16,7 +16,7 @@ from tests.scripted_model import ChatAnswer, ChatRequest
 
 _POLL_SECONDS = 0.5
 _ALIKE = 0.6
-"""Share of the memories of two prompts that must be the same for one reply to answer both."""
+"""Share of a prompt's memories that the prompt of a record must have shown, too."""
 _NOTHING = ChatAnswer.of(
     new_memories=[], memories=[], same=[], replaced=[], doubtful=[], certain=[]
 )
@@ -85,7 +85,7 @@ class Playback:
         return ChatAnswer.of(**record.replayed(memories))
 
     def _most_alike(self, kind: str, shown: Sequence[str]) -> Record | None:
-        """The record of a kind whose prompt showed most of the same memories."""
+        """The record of a kind whose prompt showed most of these memories, and least else."""
         wanted = set(map(folding, shown))
         scored = [
             (_overlap(wanted, set(map(folding, record.shown))), person, key)
@@ -93,7 +93,7 @@ class Playback:
             for key, record in records.items()
             if key.startswith(kind)
         ]
-        share, person, key = max(scored, default=(0.0, "", ""))
+        (share, _), person, key = max(scored, default=((0.0, 0.0), "", ""))
         return self.records[person][key] if share >= _ALIKE else None
 
 
@@ -166,8 +166,10 @@ def kind_of(request: ChatRequest) -> str:
     return "reconciliation" if request.reconciliation else "consolidation"
 
 
-def _overlap(one: set[str], other: set[str]) -> float:
-    return len(one & other) / max(1, len(one | other))
+def _overlap(shown: set[str], recorded: set[str]) -> tuple[float, float]:
+    """The share of what is shown that is recorded, and of both together that is in both."""
+    both = len(shown & recorded)
+    return both / max(1, len(shown)), both / max(1, len(shown | recorded))
 
 
 def _said(records: Mapping[str, Record]) -> set[str]:

@@ -1,4 +1,4 @@
-"""The demo in one screen: what was said, what was learnt, one question with its proof."""
+"""The demo in one screen: what was said and learnt, what is told, a change and its taking back."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ _SAID = (
 _TYPES = ("preference", "fact", "decision", "goal")
 _MEMORIES = 6
 _BUDGET = 260
+_CHANGE = "maren-6-moving"
+"""The conversation that ends what was true before."""
 
 
 def tell_in_one_screen(story: Story) -> None:
@@ -48,6 +50,8 @@ def tell_in_one_screen(story: Story) -> None:
     page.say(QUESTION, "bold")
     for result in story.search(USER, QUESTION, limit=1):
         _prove(story, result, memories)
+    _tell_doubts(story, memories)
+    _take_back(story, memories)
     _tell_what_it_took(story)
 
 
@@ -106,6 +110,29 @@ def _prove(story: Story, result: SearchResult, memories: Sequence[Memory]) -> No
                 f"it replaced: {older.content} That was true from {day(older.valid_from, zone)} "
                 f"to {day(older.valid_to, zone)}, and is still found for that time."
             )
+
+
+def _tell_doubts(story: Story, memories: Sequence[Memory]) -> None:
+    """What a change made uncertain; a language model alone says so."""
+    doubtful = [memory for memory in memories if memory.doubt is not None]
+    if doubtful:
+        story.page.chapter("What is uncertain since then")
+        for memory in doubtful:
+            assert memory.doubt is not None
+            story.page.item(f"{memory.content} ({memory.doubt.reason})")
+
+
+def _take_back(story: Story, memories: Sequence[Memory]) -> None:
+    """Take the change back, as if it had been planted."""
+    page = story.page
+    page.chapter("The change, taken back")
+    story.running.client.rollback_source(story.run.user(USER), conversation=_CHANGE)
+    page.say(f"RollbackSource takes back all that one conversation ({_CHANGE}) taught:")
+    before = {memory.id: memory.status for memory in memories}
+    for memory in story.memories(USER):
+        if memory.status != before[memory.id]:
+            now = "true again" if memory.status == "active" else memory.status
+            page.item(f"{memory.content} ({now})")
 
 
 def _tell_what_it_took(story: Story) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -98,12 +97,3 @@ async def with_words(services: Services, words: str, user: str = "ana") -> memor
         if words in each.content
     ]
     return found
-
-
-async def until(check: Callable[[], Any], *, within: float = 20.0) -> None:
-    """Wait until something is so."""
-    async with asyncio.timeout(within):
-        while True:
-            if await check():
-                return
-            await asyncio.sleep(0.05)

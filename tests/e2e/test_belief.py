@@ -5,6 +5,7 @@ Contract "What the language model is asked"; faults.md rows 29, 34, 66, 67, 71, 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -163,16 +164,14 @@ async def test_b11_equal_words_are_one_memory_across_types(
 ) -> None:
     model.script = replies(
         {
-            "again": lambda _: {"new_memories": [memory("linh thích trà!", ["m1"], type="fact")]},
-            "tra": lambda _: {
-                "new_memories": [memory("Linh thich tra.", ["m1"], type="preference")]
-            },
+            "again": lambda _: {"new_memories": [memory(TEA.upper(), ["m1"], type="preference")]},
+            "tea": lambda _: {"new_memories": [memory(TEA, ["m1"], type="fact")]},
         }
     )
-    await learn(modelled, talk("tra"))
+    await learn(modelled, talk("tea"))
     result = await learn(modelled, talk("again", conversation="c2"))
     (only,) = await memories(modelled)
-    assert (only.content, only.version) == ("linh thích trà!", 2)
+    assert (only.content, only.version) == (TEA, 1)
     assert (result.counts["confirmed"], result.memories_created) == (1, 0)
 
 
@@ -250,9 +249,11 @@ async def test_b12_a_value_is_replaced_ended_and_told_with_its_source(
             value("summary", "A builder on the road.", "nowhere at home"),
         ],
     }
-    model.script = replies(
-        {words: lambda _, c=c: {"profile_changes": c} for words, c in said.items()}
-    )
+
+    def changing(changes: list[dict[str, Any]]) -> Callable[[ChatRequest], dict[str, Any]]:
+        return lambda _: {"profile_changes": changes}
+
+    model.script = replies({words: changing(changes) for words, changes in said.items()})
     found = []
     for day, words in enumerate(said):
         at = MARCH + timedelta(days=day)

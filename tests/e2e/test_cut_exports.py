@@ -60,7 +60,8 @@ async def test_h2_a_manifest_of_other_records_is_refused(
     assert "of other records" in await refused(services, [*lines[:-3], *lines[-2:]], "bo")
     assert "follows the manifest" in await refused(services, [*lines, lines[1]], "cleo")
     last = json.loads(lines[-1])
-    for counts in (None, 3, [], {"memories": "3"}, {"memories": True}):
+    of_others: tuple[Any, ...] = (None, 3, [], {"memories": "3"}, {"memories": True})
+    for counts in of_others:
         spoiled = last | {"row": last["row"] | {"counts": counts}}
         assert "of other records" in await refused(
             services, [*lines[:-1], json.dumps(spoiled)], "dee"

@@ -262,6 +262,9 @@ def test_one_screen_shows_what_was_learnt_and_proves_an_answer(demo_dir: Path) -
     assert proof.index("User moved to Glasgow") < proof.index("because she said on 2026-10-05")
     assert "> Sorry I was away for a while. I moved to Glasgow last weekend" in proof
     assert "it replaced: User lives in Norwich." in proof
+    taken_back = proof.partition("The change, taken back")[2]
+    assert "User moved to Glasgow and lives in Glasgow. (forgotten)" in taken_back
+    assert "User lives in Norwich. (true again)" in taken_back
 
 
 def test_ones_own_file_is_learnt_from(demo_dir: Path, tmp_path: Path) -> None:

@@ -176,7 +176,7 @@ UPDATES = {
     "de dose": (
         "Der Nutzer nimmt Atorvastatin 20 mg.",
         "Der Arzt hat Atorvastatin auf 10mg gesenkt",
-        "auf 10 mg gesenkt",
+        "auf 10mg gesenkt",
         "Der Nutzer nimmt Atorvastatin 10 mg.",
     ),
     "vi lessons": (

@@ -51,7 +51,7 @@ async def test_i6_the_first_conversations_are_checked(
         ChatAnswer.of(
             new_memories=[
                 memory("The user grows quinces and medlars in Faro.", ["m1"]),
-                memory("The user grows medlars.", ["m1"]),
+                memory("the user grows QUINCES and medlars in Faro", ["m1"], type="personal"),
                 memory("The user owns 3 boats in Oslo.", ["m1"]),
             ]
         )
@@ -77,7 +77,7 @@ async def test_i6_the_first_conversations_are_checked(
     result = await learn(modelled, continued)
     assert (result.memories_created, checks(result.counts)) == (1, {})
 
-    model.queue(ChatAnswer.of(new_memories=[memory("The user has 2 cats.", ["m1"])]))
+    model.queue(ChatAnswer.of(new_memories=[memory("The user has two cats.", ["m1"])]))
     result = await learn(modelled, talk("Now I have two cats.", conversation="c2", user="bo"))
     assert checks(result.counts) == {"checked": 1, "ungrounded": 0, "duplicate": 0}
 
@@ -92,10 +92,10 @@ async def test_i6_the_first_conversations_are_checked(
         (
             "Tôi tên Thanh, tôi trồng cam ở Huế.",
             "Người dùng trồng cam ở Huế.",
-            "Người dùng làm bác sĩ ở Paris.",
+            "Người dùng làm bác sĩ từ năm 2024, đã 40 năm.",
         ),
-        ("我在杭州种茶。", "用户在杭州种茶。", "用户是柏林的律师。"),
-        ("أعيش في بيروت وأحب القهوة.", "المستخدم يعيش في بيروت.", "المستخدم طبيب في أوسلو."),
+        ("我在杭州种茶。", "用户在杭州种茶。", "用户有12棵树。"),
+        ("أعيش في بيروت وأحب القهوة.", "المستخدم يعيش في بيروت.", "المستخدم عمره ٣٤ سنة."),
         (
             "Ich züchte Bienen 🐝 in Graz.",
             "Der Benutzer züchtet Bienen in Graz.",

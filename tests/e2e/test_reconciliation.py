@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from google.protobuf.field_mask_pb2 import FieldMask
 
 from hitherto.v1 import (
     job_pb2,
@@ -415,7 +416,7 @@ async def test_a6_a_value_of_the_profile_goes_with_its_memory(
                 user_id="ana",
                 memory_id=home.id,
                 memory=memory_pb2.Memory(content="Ana lives in Hannover"),
-                update_mask={"paths": ["content"]},
+                update_mask=FieldMask(paths=["content"]),
             )
         )
     else:

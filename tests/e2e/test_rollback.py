@@ -262,3 +262,23 @@ async def test_sources_that_are_none(
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await take_back(services, **fields)
     assert read_refusal(caught.value).reason == reason
+
+
+async def test_a_job_of_another_user_is_none(modelled: Services, model: ScriptedModel) -> None:
+    """Its id tells nothing, and nothing of either user is taken back."""
+    model.script = replies(
+        {
+            "Oslo": lambda _: {"new_memories": [new_memory("Ana lives in Oslo", ["m1"])]},
+            "Bern": lambda _: {"new_memories": [new_memory("Ana lives in Bern", ["m1"])]},
+        }
+    )
+    said = talk("Ana lives in Oslo", conversation="Oslo", user="bo")
+    (job_id,) = await submit(modelled, said)
+    await ended(modelled, job_id)
+    await learn(modelled, talk("Ana lives in Bern", conversation="Bern"))
+    for dry_run in (True, False):
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await take_back(modelled, job_id=job_id, dry_run=dry_run)
+        assert read_refusal(caught.value).reason == "JOB_NOT_FOUND"
+    assert {m.content for m in await memories(modelled, user="bo")} == {"Ana lives in Oslo"}
+    assert {m.content for m in await memories(modelled)} == {"Ana lives in Bern"}

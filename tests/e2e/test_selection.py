@@ -48,7 +48,8 @@ async def test_b6_an_old_relevant_memory_among_five_hundred_is_shown(
     filler = "We spoke about the city and its people for a long time. " * 30
     words = " ".join(f"word{n}" for n in range(600))
     found = await shown_for(modelled, model, filler, words, "Can you help me mend nets?")
-    assert found[0] == OLD
+    # The best of each message comes first.
+    assert OLD in found[:3]
     assert len(found) == 50
     # One embedding call a job, for what was said and learnt, none for the choice.
     assert model.calls["embeddings"] == 5
@@ -94,7 +95,7 @@ async def test_d3_a_reworded_memory_is_found_by_the_words_of_all_its_sources(
     model.script = replies(
         {
             "landlord": lambda r: {
-                "new_memories": [memory(bright, ["m1"])],
+                "new_memories": [memory(first, ["m1"], tags=["home"])],
                 "updated_memories": [
                     {"id": "e1", "content": f"{bright} by the river", "source_message_ids": ["m1"]}
                 ],

@@ -93,5 +93,5 @@ async def test_a_crowd_at_one_address_closes_its_own_and_no_other_s(
     writer.write(b"x\r\n\r\n")
     async with asyncio.timeout(PATIENCE_SECONDS):
         assert (await reader.readline()).startswith(b"HTTP/1.1 ")
-    for each in (writer, *(one for _, one in crowd)):
-        each.close()
+    for open_one in (writer, *(one for _, one in crowd)):
+        open_one.close()

@@ -11,10 +11,12 @@ import asyncio
 import itertools
 import os
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from typing import Any
 
 import grpc
 import pytest
+from google.protobuf.descriptor import FieldDescriptor
 
 from hitherto.v1 import privacy_service_pb2 as privacy
 from tests.e2e.methods import OFFERED, Method
@@ -93,11 +95,15 @@ async def test_row_69_an_import_of_anything_delays_nobody_else(
             check(waited, name)
 
 
+def _of_kind(kind: str, of: FieldDescriptor) -> bool:
+    return bool(of.type == getattr(of, kind))
+
+
 def requests(method: Method) -> Iterator[bytes]:
     """The valid request with each text or bytes of it as long as a request may be."""
     turns = itertools.cycle(PIECES)
     for kind in ("TYPE_STRING", "TYPE_BYTES"):
-        for _, put in places(method, lambda of, kind=kind: of.type == getattr(of, kind)):
+        for _, put in places(method, partial(_of_kind, kind)):
             # Each field gets some of the pieces, and all of the fields get all of them.
             for _ in range(2):
                 request = valid(method)

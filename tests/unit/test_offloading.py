@@ -78,7 +78,7 @@ async def test_grouping_a_crowd_ends_once_its_caller_is_cancelled() -> None:
             _wait_until_given_up()
             yield one
 
-    raised = await _cancelled_during(lambda: plan_groups(Crowd(), taken=[], names=[]))
+    raised = await _cancelled_during(lambda: plan_groups(Crowd(), taken=[], nearness=0.7))
     assert isinstance(raised, GivenUp)
 
 

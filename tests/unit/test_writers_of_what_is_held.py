@@ -54,6 +54,7 @@ WRITERS = {
     "rollback": {"entity_mentions", "memories", "memory_source_embeddings", "memory_sources"},
     "sealing": {"memories", "profiles", "summary_embeddings"},
     "summaries": {"conversation_summaries"},
+    "told_words": {"memories", "memory_sources"},
     "upkeep": {"memories", "memory_embeddings"},
 }
 """By module of the extraction service's storage."""

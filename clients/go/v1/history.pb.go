@@ -132,8 +132,8 @@ type HistoryEvent struct {
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// kind, what happened.
 	Kind HistoryEventKind `protobuf:"varint,2,opt,name=kind,proto3,enum=hitherto.v1.HistoryEventKind" json:"kind,omitempty"`
-	// actor, who made the change: the name of a credential, or `extraction`, `consolidation`, `decay`,
-	// `retention`.
+	// actor, who made the change: the name of a credential, or `extraction`, `consolidation`,
+	// `reconciliation`, `decay`, `retention`.
 	Actor string `protobuf:"bytes,3,opt,name=actor,proto3" json:"actor,omitempty"`
 	// reason, the reason in a few words. May be empty.
 	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`

@@ -99,8 +99,8 @@ type Job struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// id, assigned by the server (UUIDv7).
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// kind, the kind of work: `memory-extraction`, `document-ingestion`, `consolidation`, `decay`, `retention`
-	// or `reembedding`.
+	// kind, the kind of work: `memory-extraction`, `document-ingestion`, `consolidation`,
+	// `reconciliation`, `decay`, `retention` or `reembedding`.
 	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
 	// state, the state of the job.
 	State JobState `protobuf:"varint,3,opt,name=state,proto3,enum=hitherto.v1.JobState" json:"state,omitempty"`

@@ -315,7 +315,7 @@ const (
 	MemoryStatus_MEMORY_STATUS_UNSPECIFIED MemoryStatus = 0
 	// Current.
 	MemoryStatus_MEMORY_STATUS_ACTIVE MemoryStatus = 1
-	// Merged into another memory by consolidation; `superseded_by` names it.
+	// Merged into another memory, or joined to one that says the same; `superseded_by` names it.
 	MemoryStatus_MEMORY_STATUS_SUPERSEDED MemoryStatus = 2
 	// No longer true: a newer statement contradicts it; `superseded_by` names it if it is a memory.
 	MemoryStatus_MEMORY_STATUS_CONTRADICTED MemoryStatus = 3
@@ -465,7 +465,7 @@ type Memory struct {
 	// last_confirmed_at, when the statement was last said again, in these words or others. Unset: never.
 	LastConfirmedAt *timestamppb.Timestamp `protobuf:"bytes,33,opt,name=last_confirmed_at,json=lastConfirmedAt,proto3" json:"last_confirmed_at,omitempty"`
 	// evidence, the words that state the memory or that changed it, as a model copied them from the messages,
-	// oldest first. Empty for what was saved by hand or learnt before evidence was kept.
+	// in the order of their conversations and ids. Empty for what was saved by hand or learnt before evidence was kept.
 	Evidence      []*Evidence `protobuf:"bytes,34,rep,name=evidence,proto3" json:"evidence,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -86,8 +86,9 @@ type MemoryServiceClient interface {
 	RestoreMemory(ctx context.Context, in *RestoreMemoryRequest, opts ...grpc.CallOption) (*RestoreMemoryResponse, error)
 	// ReviewMemory decides about a QUARANTINED memory. An approved one becomes ACTIVE, contradicts what it was
 	// quarantined for contradicting, and mentions the entities it came with; a rejected one becomes FORGOTTEN.
+	// It also decides about an ACTIVE one that is in doubt: approved, it is certain.
 	// Fails with NOT_FOUND (`MEMORY_NOT_FOUND`), INVALID_ARGUMENT (`INVALID_FIELD`) and FAILED_PRECONDITION
-	// (`MEMORY_STATUS_CONFLICT` if it is not QUARANTINED). Safe to retry with an idempotency key.
+	// (`MEMORY_STATUS_CONFLICT` if it is neither). Safe to retry with an idempotency key.
 	ReviewMemory(ctx context.Context, in *ReviewMemoryRequest, opts ...grpc.CallOption) (*ReviewMemoryResponse, error)
 	// UpdateProfile changes or creates a profile by hand. Only a later statement by the user replaces a value
 	// set by hand.
@@ -253,8 +254,9 @@ type MemoryServiceServer interface {
 	RestoreMemory(context.Context, *RestoreMemoryRequest) (*RestoreMemoryResponse, error)
 	// ReviewMemory decides about a QUARANTINED memory. An approved one becomes ACTIVE, contradicts what it was
 	// quarantined for contradicting, and mentions the entities it came with; a rejected one becomes FORGOTTEN.
+	// It also decides about an ACTIVE one that is in doubt: approved, it is certain.
 	// Fails with NOT_FOUND (`MEMORY_NOT_FOUND`), INVALID_ARGUMENT (`INVALID_FIELD`) and FAILED_PRECONDITION
-	// (`MEMORY_STATUS_CONFLICT` if it is not QUARANTINED). Safe to retry with an idempotency key.
+	// (`MEMORY_STATUS_CONFLICT` if it is neither). Safe to retry with an idempotency key.
 	ReviewMemory(context.Context, *ReviewMemoryRequest) (*ReviewMemoryResponse, error)
 	// UpdateProfile changes or creates a profile by hand. Only a later statement by the user replaces a value
 	// set by hand.

@@ -22,17 +22,17 @@ import os
 import random
 import socket
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import KW_ONLY, dataclass, field
 
+from hitherto_extraction.attempt_span import span_of
 from hitherto_extraction.budget import Budget, BudgetSpent
 from hitherto_extraction.queue import attempts, claims
 from hitherto_extraction.queue.claims import Claim, ClaimLost, OthersFirst
 from hitherto_extraction.queue.leases import LeaseRenewal
 from hitherto_extraction.queue.signals import RETRIED, JobSignals, Watch
-from hitherto_shared import metrics, tracing
+from hitherto_shared import metrics
 from hitherto_shared.audit.trail import Trail
 from hitherto_shared.database import faults
 from hitherto_shared.database.pool import Database
@@ -216,7 +216,7 @@ class Worker:
         begin_record()
         act_for(held.tenant_id)
         try:
-            with metrics.JOB_SECONDS.labels(held.kind).time(), _span(held):
+            with metrics.JOB_SECONDS.labels(held.kind).time(), span_of(held):
                 await self._attempt(held)
         except asyncio.CancelledError:
             if self._stopping and self._was_held_up():
@@ -376,29 +376,6 @@ class Worker:
         """Exponential in the attempt, with jitter, so that retries do not come in waves."""
         delay: float = self.backoff_seconds * 2.0 ** min(max(attempt - 1, 0), 10)
         return min(delay, MAX_BACKOFF_SECONDS) * random.uniform(0.75, 1.25)
-
-
-@contextmanager
-def _span(held: Claim) -> Iterator[None]:
-    """The span of an attempt, if traces are on."""
-    tracer = tracing.tracer()
-    if tracer is None:
-        yield
-        return
-    about: tracing.Attributes = {
-        "hitherto.job.id": str(held.job_id),
-        "hitherto.job.attempt": held.attempt,
-    }
-    span = tracer.job(held.kind, held.trace_parent, about)
-    outcome = "stopped"
-    try:
-        yield
-        if (record := current_record()) is not None:
-            outcome = record.outcome
-    finally:
-        at_fault = outcome not in ("succeeded", "lost", "stopped", "others_first")
-        failed = outcome.upper() if at_fault else ""
-        span.end(failed, {"hitherto.job.outcome": outcome})
 
 
 def _database_fault(error: BaseException) -> HithertoError | None:

@@ -112,8 +112,8 @@ class HistoryEvent(_message.Message):
     kind: Global___HistoryEventKind.ValueType
     """kind, what happened."""
     actor: _builtins.str
-    """actor, who made the change: the name of a credential, or `extraction`, `consolidation`, `decay`,
-    `retention`.
+    """actor, who made the change: the name of a credential, or `extraction`, `consolidation`,
+    `reconciliation`, `decay`, `retention`.
     """
     reason: _builtins.str
     """reason, the reason in a few words. May be empty."""

@@ -85,8 +85,8 @@ class Job(_message.Message):
     id: _builtins.str
     """id, assigned by the server (UUIDv7)."""
     kind: _builtins.str
-    """kind, the kind of work: `memory-extraction`, `document-ingestion`, `consolidation`, `decay`, `retention`
-    or `reembedding`.
+    """kind, the kind of work: `memory-extraction`, `document-ingestion`, `consolidation`,
+    `reconciliation`, `decay`, `retention` or `reembedding`.
     """
     state: Global___JobState.ValueType
     """state, the state of the job."""

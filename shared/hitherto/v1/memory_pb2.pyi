@@ -198,7 +198,7 @@ class _MemoryStatusEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_MemorySt
     MEMORY_STATUS_ACTIVE: _MemoryStatus.ValueType  # 1
     """Current."""
     MEMORY_STATUS_SUPERSEDED: _MemoryStatus.ValueType  # 2
-    """Merged into another memory by consolidation; `superseded_by` names it."""
+    """Merged into another memory, or joined to one that says the same; `superseded_by` names it."""
     MEMORY_STATUS_CONTRADICTED: _MemoryStatus.ValueType  # 3
     """No longer true: a newer statement contradicts it; `superseded_by` names it if it is a memory."""
     MEMORY_STATUS_ARCHIVED: _MemoryStatus.ValueType  # 4
@@ -222,7 +222,7 @@ MEMORY_STATUS_UNSPECIFIED: MemoryStatus.ValueType  # 0
 MEMORY_STATUS_ACTIVE: MemoryStatus.ValueType  # 1
 """Current."""
 MEMORY_STATUS_SUPERSEDED: MemoryStatus.ValueType  # 2
-"""Merged into another memory by consolidation; `superseded_by` names it."""
+"""Merged into another memory, or joined to one that says the same; `superseded_by` names it."""
 MEMORY_STATUS_CONTRADICTED: MemoryStatus.ValueType  # 3
 """No longer true: a newer statement contradicts it; `superseded_by` names it if it is a memory."""
 MEMORY_STATUS_ARCHIVED: MemoryStatus.ValueType  # 4
@@ -405,7 +405,7 @@ class Memory(_message.Message):
     @_builtins.property
     def evidence(self) -> _containers.RepeatedCompositeFieldContainer[Global___Evidence]:
         """evidence, the words that state the memory or that changed it, as a model copied them from the messages,
-        oldest first. Empty for what was saved by hand or learnt before evidence was kept.
+        in the order of their conversations and ids. Empty for what was saved by hand or learnt before evidence was kept.
         """
 
     def __init__(

@@ -162,8 +162,9 @@ class MemoryServiceServicer(object):
     def ReviewMemory(self, request, context):
         """ReviewMemory decides about a QUARANTINED memory. An approved one becomes ACTIVE, contradicts what it was
         quarantined for contradicting, and mentions the entities it came with; a rejected one becomes FORGOTTEN.
+        It also decides about an ACTIVE one that is in doubt: approved, it is certain.
         Fails with NOT_FOUND (`MEMORY_NOT_FOUND`), INVALID_ARGUMENT (`INVALID_FIELD`) and FAILED_PRECONDITION
-        (`MEMORY_STATUS_CONFLICT` if it is not QUARANTINED). Safe to retry with an idempotency key.
+        (`MEMORY_STATUS_CONFLICT` if it is neither). Safe to retry with an idempotency key.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

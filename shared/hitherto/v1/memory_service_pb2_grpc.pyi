@@ -89,8 +89,9 @@ class MemoryServiceStub:
     ReviewMemory: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.ReviewMemoryRequest, _memory_service_pb2.ReviewMemoryResponse]
     """ReviewMemory decides about a QUARANTINED memory. An approved one becomes ACTIVE, contradicts what it was
     quarantined for contradicting, and mentions the entities it came with; a rejected one becomes FORGOTTEN.
+    It also decides about an ACTIVE one that is in doubt: approved, it is certain.
     Fails with NOT_FOUND (`MEMORY_NOT_FOUND`), INVALID_ARGUMENT (`INVALID_FIELD`) and FAILED_PRECONDITION
-    (`MEMORY_STATUS_CONFLICT` if it is not QUARANTINED). Safe to retry with an idempotency key.
+    (`MEMORY_STATUS_CONFLICT` if it is neither). Safe to retry with an idempotency key.
     """
     UpdateProfile: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.UpdateProfileRequest, _memory_service_pb2.UpdateProfileResponse]
     """UpdateProfile changes or creates a profile by hand. Only a later statement by the user replaces a value
@@ -172,8 +173,9 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     ReviewMemory: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.ReviewMemoryRequest, _memory_service_pb2.ReviewMemoryResponse]  # type: ignore[assignment]
     """ReviewMemory decides about a QUARANTINED memory. An approved one becomes ACTIVE, contradicts what it was
     quarantined for contradicting, and mentions the entities it came with; a rejected one becomes FORGOTTEN.
+    It also decides about an ACTIVE one that is in doubt: approved, it is certain.
     Fails with NOT_FOUND (`MEMORY_NOT_FOUND`), INVALID_ARGUMENT (`INVALID_FIELD`) and FAILED_PRECONDITION
-    (`MEMORY_STATUS_CONFLICT` if it is not QUARANTINED). Safe to retry with an idempotency key.
+    (`MEMORY_STATUS_CONFLICT` if it is neither). Safe to retry with an idempotency key.
     """
     UpdateProfile: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.UpdateProfileRequest, _memory_service_pb2.UpdateProfileResponse]  # type: ignore[assignment]
     """UpdateProfile changes or creates a profile by hand. Only a later statement by the user replaces a value
@@ -288,8 +290,9 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_memory_service_pb2.ReviewMemoryResponse, _abc.Awaitable[_memory_service_pb2.ReviewMemoryResponse]]:
         """ReviewMemory decides about a QUARANTINED memory. An approved one becomes ACTIVE, contradicts what it was
         quarantined for contradicting, and mentions the entities it came with; a rejected one becomes FORGOTTEN.
+        It also decides about an ACTIVE one that is in doubt: approved, it is certain.
         Fails with NOT_FOUND (`MEMORY_NOT_FOUND`), INVALID_ARGUMENT (`INVALID_FIELD`) and FAILED_PRECONDITION
-        (`MEMORY_STATUS_CONFLICT` if it is not QUARANTINED). Safe to retry with an idempotency key.
+        (`MEMORY_STATUS_CONFLICT` if it is neither). Safe to retry with an idempotency key.
         """
 
     @_abc_1.abstractmethod

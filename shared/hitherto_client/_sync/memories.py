@@ -45,6 +45,7 @@ class Memories(Calling):
         valid_from: datetime | None = None,
         expires_at: datetime | None = None,
         sensitive: bool = False,
+        replaces: Iterable[str] = (),
         idempotency_key: str = "",
         timeout: float | None = None,
     ) -> SavedMemory:
@@ -69,6 +70,7 @@ class Memories(Calling):
             valid_from: Since when it has been true. Unset: now.
             expires_at: When reads stop returning it. Unset: never.
             sensitive: True: encrypted if the user has encryption on.
+            replaces: Ids of memories that are no longer true because of it.
             idempotency_key: Unset: a new one for each call.
             timeout: Seconds, retries included. Unset: 30.
 

@@ -53,6 +53,7 @@ class Retrieval(Calling):
         count_access: bool | None = None,
         as_of: datetime | None = None,
         known_at: datetime | None = None,
+        include_doubtful: bool | None = None,
         reference_time: datetime | None = None,
         timeout: float | None = None,
     ) -> Context:
@@ -80,6 +81,7 @@ class Retrieval(Calling):
             count_access: False: the memories do not count as used. For pages that show them.
             as_of: Answer with what was true at that time.
             known_at: Answer with what was known at that time.
+            include_doubtful: False leaves out memories that may no longer hold.
             reference_time: The time that "last week" is relative to. Unset: now.
             timeout: Seconds, retries included. Unset: 10.
 
@@ -139,6 +141,7 @@ class Retrieval(Calling):
         weights: Mapping[str, float] | None = None,
         as_of: datetime | None = None,
         known_at: datetime | None = None,
+        include_doubtful: bool | None = None,
         reference_time: datetime | None = None,
         excerpt_messages: int = 0,
         explain: bool = False,
@@ -173,6 +176,7 @@ class Retrieval(Calling):
             weights: Weights of the ranking's components, by name.
             as_of: Find what was true at that time.
             known_at: Find what was known at that time.
+            include_doubtful: False leaves out memories that may no longer hold.
             reference_time: The time that "last week" is relative to. Unset: now.
             excerpt_messages: Messages to return before and after each source (0; 20 at most).
             explain: True sets `breakdown` of each result.
@@ -200,6 +204,7 @@ class Retrieval(Calling):
         metadata_filter: Mapping[str, Any] | None = None,
         as_of: datetime | None = None,
         known_at: datetime | None = None,
+        include_doubtful: bool | None = None,
         order_by: str = "",
         page_size: int = 200,
         timeout: float | None = None,
@@ -222,6 +227,7 @@ class Retrieval(Calling):
             metadata_filter: Only memories whose metadata has these keys with equal values.
             as_of: What was true at that time.
             known_at: What was known at that time.
+            include_doubtful: False leaves out memories that may no longer hold.
             order_by: `created_at` (the default), `importance` or `last_accessed_at`.
             page_size: Memories per call, 1,000 at most.
             timeout: Seconds for each page. Unset: 10.

@@ -24,6 +24,7 @@ FILTERS = (
     Option("--created-after", "created_after", "only items created at this time or later"),
     Option("--created-before", "created_before", f"items created {UNTIL}"),
     Option("--metadata", "metadata_filter", "only items with all of these metadata values"),
+    Option("--doubtful", "include_doubtful", "also memories that may no longer hold (the default)"),
 )
 """What narrows a search and a list alike."""
 TIME_TRAVEL = (
@@ -31,12 +32,22 @@ TIME_TRAVEL = (
     Option("--known-at", "known_at", "what was known at this time"),
     CONSISTENCY,
 )
+
+
+def _uncertain(memory: Any) -> str:
+    """Since when a memory may no longer hold, and why; empty while it is certain."""
+    if not memory.HasField("doubt"):
+        return ""
+    since = f"uncertain since {day(memory.doubt.since)}"
+    return f" ({since}: {memory.doubt.reason})" if memory.doubt.reason else f" ({since})"
+
+
 MEMORIES = (
     Column("id", "id", whole=True),
     "type",
     "status",
     Column("importance", lambda memory: f"{memory.importance:.2f}", number=True),
-    Column("what", "content"),
+    Column("what", lambda memory: f"{memory.content}{_uncertain(memory)}"),
     Column("since", lambda memory: day(memory.valid_from)),
 )
 _MEMORY: tuple[Pair, ...] = (
@@ -45,6 +56,7 @@ _MEMORY: tuple[Pair, ...] = (
     "type",
     "status",
     "content",
+    ("uncertain", lambda memory: _uncertain(memory).strip(" ()")),
     "detail",
     ("importance", lambda memory: f"{memory.importance:.2f}"),
     "confidence",

@@ -28,7 +28,9 @@ from hitherto_client.results.jobs import (
     Usage,
 )
 from hitherto_client.results.memories import (
+    Doubt,
     Entity,
+    Evidence,
     Feedback,
     HistoryEvent,
     Memory,
@@ -73,9 +75,11 @@ __all__ = [
     "ConversationSummary",
     "Document",
     "DocumentChunk",
+    "Doubt",
     "EnhancedPrompt",
     "Entity",
     "EraseReceipt",
+    "Evidence",
     "ExportManifest",
     "Feedback",
     "Health",

@@ -26,6 +26,25 @@ class MemorySourceRef:
 
 
 @dataclass(frozen=True, slots=True)
+class Doubt:
+    """Why a memory may no longer hold: something else has changed."""
+
+    because_memory_id: str
+    """The memory whose change makes it uncertain; empty if that is gone."""
+    reason: str
+    since: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The words of a message that state a memory, or that changed it."""
+
+    conversation_id: str
+    message_id: str
+    quote: str
+
+
+@dataclass(frozen=True, slots=True)
 class Memory:
     """One statement that is remembered about a user."""
 
@@ -73,6 +92,13 @@ class Memory:
     job_id: str
     """The job that learnt it; empty for one saved by hand."""
     sensitive: bool
+    doubt: Doubt | None = None
+    """Why it may no longer hold; None while it is certain."""
+    may_replace: tuple[str, ...] = ()
+    """Older memories that it probably replaces, although nothing confirms it yet."""
+    last_confirmed_at: datetime | None = None
+    """When it was last said again."""
+    evidence: tuple[Evidence, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +108,8 @@ class SavedMemory:
     memory: Memory
     deduplicated: bool
     """True if the user had a memory with the same meaning, which is now this one."""
+    near: tuple[Memory, ...] = ()
+    """Active memories that say something near and other; the nearest first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ SELECTORS = "\u180b-\u180d\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef"
 """The inside of a character class: what selects one of several forms of the character before it."""
 
 _SPACE = re.compile(r"\s+")
-_NOT_LABEL = re.compile(r"[^\w]+")
+_NOT_LABEL = re.compile(r"[\x00-/:-@\[-^`{-\x7f]+")
 # Letters, marks and symbols without visible form (Unicode: default ignorable, and the blank of
 # Braille).
 _UNSEEN = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
@@ -119,8 +119,23 @@ def fold(text: str) -> str:
 
 
 def tag_key(text: str) -> str:
-    """`text` in the form of stored tags: lower_snake_case, empty without a letter or a digit."""
-    return _NOT_LABEL.sub("_", nfc(text).lower()).strip("_")
+    """`text` in the form of stored tags: lower_snake_case, empty without a letter or a digit.
+
+    Vowel signs and other marks belong to their letters.
+    """
+    lowered = nfc(text).lower()
+    if not lowered.isascii():
+        lowered = "".join(" " if _parts_words(ch) else ch for ch in lowered)
+    label = _NOT_LABEL.sub("_", lowered).strip("_")
+    return label if any(map(str.isalnum, label)) else ""
+
+
+def _parts_words(character: str) -> bool:
+    return not (character.isalnum() or character == "_" or _is_mark(character))
+
+
+def _is_mark(character: str) -> bool:
+    return unicodedata.category(character)[0] == "M"
 
 
 def has_visible(text: str) -> bool:

@@ -33,7 +33,7 @@ async def listed(
 ) -> list[Memory]:
     """All memories of a moment, by way of pages of two."""
     found: list[UUID] = []
-    after = None
+    after: tuple[str, str] | None = None
     while True:
         page = await answer(
             reader,
@@ -47,9 +47,10 @@ async def listed(
             ),
         )
         found += page.ids
-        after = page.following
-        if after is None:
+        if page.following is None:
             break
+        key, last = page.following
+        after = key, last
     assert page.total == len(found) or not found
     assert len(set(found)) == len(found)
     whole = await answer(reader, past.whole(ANA, moment, found))

@@ -319,11 +319,16 @@ async def test_supersedes_names_only_what_was_known_to_be_replaced(
     story.change(first, day(20), **ended)
     story.change(second, day(40), **ended)
     story.change(second, day(50), importance=0.1)
+    # Taken back: the second one holds again.
+    story.change(second, day(70), status="active", superseded_by=None, valid_to=None)
     for number, named in [
         (20, [first]),
         (39, [first]),
         (40, [first, second]),
         (60, [first, second]),
+        (69, [first, second]),
+        (70, [first]),
+        (80, [first]),
     ]:
         (found,) = await answer(reader, past.whole(ANA, Moment(known_at=day(number)), [newer]))
         assert found.supersedes == named, number

@@ -54,7 +54,8 @@ def test_a_line_is_missing_or_too_many() -> None:
         count_records(as_file([*held[:2], *held[3:]]))
     with pytest.raises(NoExport, match="follows the manifest"):
         count_records(as_file([*held, held[1]]))
-    for counts in (None, 3, []):
+    of_others: tuple[Any, ...] = (None, 3, [])
+    for counts in of_others:
         with pytest.raises(NoExport, match="the manifest of other lines"):
             count_records(as_file([*held[:-1], {"table": "manifest", "row": {"counts": counts}}]))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -28,8 +29,8 @@ def known(content: str = "User prefers short answers", **changes: Any) -> Neighb
     return Neighbour(**fields)
 
 
-def found(content: str, *neighbours: Neighbour, kind: str = "preference") -> Neighbour | None:
-    return find_duplicate(kind, content, neighbours)
+def found(content: str, *neighbours: Neighbour) -> Neighbour | None:
+    return find_duplicate("preference", content, neighbours)
 
 
 @pytest.mark.parametrize("cosine", [None, float("nan"), 0.1, 0.99])
@@ -75,23 +76,20 @@ def test_row_75_no_vector_joins_other_words(old: str, new: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "sensitive", "joins"),
+    ("other", "old", "new", "joins"),
     [
-        ("preference", "fact", False, True),
-        ("context", "goal", False, True),
-        ("preference", "fact", True, False),
-        ("personal", "fact", False, False),
-        ("fact", "personal", False, False),
-        ("personal", "personal", True, True),
+        ("fact", False, False, True),
+        ("fact", True, False, False),
+        ("personal", False, True, False),
+        ("preference", True, True, True),
     ],
 )
 def test_equal_words_join_across_types_unless_one_is_sensitive(
-    one: str, other: str, sensitive: bool, joins: bool
+    other: str, old: bool, new: bool, joins: bool
 ) -> None:
-    neighbour = known(type=one, sensitive=sensitive)
-    assert found("User prefers short answers", neighbour, kind=other) is (
-        neighbour if joins else None
-    )
+    neighbour = known(type="preference", sensitive=old)
+    found_one = find_duplicate(other, neighbour.content, [neighbour], sensitive=new)
+    assert (found_one is neighbour) == joins
 
 
 @pytest.mark.parametrize("status", ["active", "achieved", "forgotten", "quarantined"])
@@ -131,3 +129,13 @@ def test_row_34_what_was_forgotten_is_recognised_by_its_vector() -> None:
     assert find_forgotten([far, current, near, nothing], 0.85) is near
     assert find_forgotten([far, current, nothing], 0.87) is None
     assert find_forgotten([known(status="forgotten", cosine=None)], 0.1) is None
+
+
+@pytest.mark.parametrize("words", ["It is watered in the evening. ", "夜に水をやっています。"])
+def test_row_30_a_reply_of_long_statements_is_judged_in_time(words: str) -> None:
+    """The commit that asks for it has an end, and would be repeated."""
+    statements = [f"{number}: {words * (7_000 // len(words.encode()))}" for number in range(200)]
+    began = time.thread_time()
+    for number, statement in enumerate(statements):
+        assert found(statement, *(known(other) for other in statements[:number])) is None
+    assert time.thread_time() - began < 4

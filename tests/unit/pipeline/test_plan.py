@@ -319,7 +319,8 @@ def test_row_67_trust_decides_what_may_change(
         allowed = allowed and sources != ("m2",)
     else:
         item = closed(by=None, source_ids=sources)
-    plan = planned(before, **{how: [item]})
+    changed: dict[str, Any] = {how: [item]}
+    plan = planned(before, **changed)
     assert bool(plan.rewrites or plan.closures) == allowed
     assert len(plan.refusals) == (not allowed)
 

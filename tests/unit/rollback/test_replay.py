@@ -39,6 +39,8 @@ FIRST: Mapping[str, Any] = {
     "superseded_by": None,
     "sensitive": False,
     "said_at": NOON,
+    "doubt": None,
+    "may_replace": [],
 }
 
 

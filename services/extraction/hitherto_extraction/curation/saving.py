@@ -5,8 +5,8 @@ only a caller can provide (metadata, context, expiry) are joined to a known memo
 others stay, and nothing is joined to a more trusted memory.
 
 What the new words leave open is settled by the reconciliation. It runs even if learning is switched
-off, because the statement was saved on purpose. A statement that holds only in the future replaces
-nothing yet.
+off, because the statement was saved on purpose. What the caller says it replaces ends at once;
+nothing else does.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from hitherto_extraction.curation.replacing import near_to, read_replaced, replace_by
 from hitherto_extraction.pipeline.answer import Answer, NewItem
 from hitherto_extraction.pipeline.caps import ChangeAllowance
 from hitherto_extraction.pipeline.crowded_tags import Crowding, tags_touched
@@ -58,7 +59,8 @@ time."""
 class StatementToSave:
     """The statement, with every default filled in.
 
-    `path` is its position in the request, for errors about its fields.
+    `path` is its position in the request, for errors about its fields; `replaces` are the memories
+    that are no longer true because of it.
     """
 
     content: str
@@ -77,14 +79,16 @@ class StatementToSave:
     expires_at: datetime | None
     sensitive: bool
     path: str
+    replaces: tuple[UUID, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """The resulting memory, and whether it was known before."""
+    """The resulting memory, whether it was known before, and what says something near it."""
 
     memory: Memory
     deduplicated: bool
+    near: Sequence[Memory] = ()
 
 
 def vectors_of(model: str, vector: Vector | None) -> Vectors:
@@ -118,14 +122,18 @@ class Saving:
 
         Raises:
             WrongState: Memory is switched off for the user, or the user was erased.
+            NotFound: The user has no memory that it is to replace.
             InvalidRequest: The known memory with this statement has no room for more free-form
-                JSON.
+                JSON, or it is to replace what somebody more trusted stated.
         """
         state = await users.enter_alone(user)
         if users.why_not_storing(state, self.memory_enabled):
             raise users.memory_disabled(user.scope, "nothing was saved")
         encrypts = users.must_seal(state, user.scope)
         at = await users.database_now(user.connection)
+        replaced = await read_replaced(
+            user, statement.replaces, origin=statement.origin, path=statement.path
+        )
         plan, known_id = await self._plan(user, statement, vectors, at)
         occasion = Occasion(
             None,
@@ -152,10 +160,19 @@ class Saving:
         if not created and _ONLY in plan.stated:
             await _join(user, occasion, memory_id, statement, plan)
         found = (await editing.read_one(user, memory_id)).memory
+        if replaced:
+            await replace_by(user, replaced, found, at=at, actor=actor)
+            found = (await editing.read_one(user, memory_id)).memory
         await self.crowding.look(user, tags_touched(plan))
-        if found.status == "active" and found.valid_from <= at and _says_something_new(plan):
+        says = _says_something_new(plan) or bool(replaced)
+        if found.status == "active" and found.valid_from <= at and says:
             await self.reconciling.look(user, [memory_id])
         return Saved(found, deduplicated=not created)
+
+    async def with_near(self, user: UserRows, saved: Saved) -> Saved:
+        """The same, with the active memories that say something near and other."""
+        near = await near_to(user, saved.memory.memory_id, threshold=self.threshold())
+        return replace(saved, near=near)
 
     async def _plan(
         self, user: UserRows, statement: StatementToSave, vectors: Vectors, at: datetime

@@ -75,12 +75,14 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
             seconds=seconds_left(context, 2 * _EMBEDDING_SECONDS) / 2,
         )
         try:
-            outcome = await self._store(wanted, vectors_of(made.model, made.vectors[0]), context)
+            vectors = vectors_of(made.model, made.vectors[0])
+            outcome = await self._store(wanted, vectors, context, tell_near=True)
         finally:
             await paid.settle(SAVING, made.charges)
         return pb.SaveMemoryResponse(
             memory=memory_message(outcome.made.memory),
             deduplicated=outcome.made.deduplicated,
+            near=[memory_message(each) for each in outcome.made.near],
             consistency_token=self.answering.token(outcome.position),
         )
 
@@ -233,17 +235,25 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
             return error
 
     async def _store(
-        self, wanted: SaveRequest, vectors: Vectors, context: Context
+        self,
+        wanted: SaveRequest,
+        vectors: Vectors,
+        context: Context,
+        *,
+        tell_near: bool = False,
     ) -> IdempotentResult[Saved]:
         saving, call = self.saving, wanted.call
 
         async def change(user: UserRows) -> Saved:
-            return await saving.save(user, wanted.statement, vectors, actor=call.principal.subject)
+            actor = call.principal.subject
+            saved = await saving.save(user, wanted.statement, vectors, actor=actor)
+            return await saving.with_near(user, saved) if tell_near else saved
 
         async def again(user: UserRows, ids: Sequence[str]) -> Saved:
             memory_id, deduplicated = json.loads(ids[0])
             held = await editing.read_one(user, UUID(memory_id))
-            return Saved(held.memory, deduplicated)
+            saved = Saved(held.memory, deduplicated)
+            return await saving.with_near(user, saved) if tell_near else saved
 
         outcome = await self.answering.change_user(
             call,

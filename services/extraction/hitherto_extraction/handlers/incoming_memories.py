@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
+from uuid import UUID
 
 from hitherto.v1 import memory_pb2
 from hitherto.v1 import memory_service_pb2 as pb
 from hitherto_extraction.curation.correcting import FIELDS, STRUCTS, Correction
+from hitherto_extraction.curation.replacing import MAX_REPLACED
 from hitherto_extraction.curation.saving import StatementToSave
 from hitherto_extraction.handlers.answering import read_update_mask
 from hitherto_extraction.pipeline.answer import (
@@ -69,7 +72,16 @@ def read_statement(
         expires_at=checks.moment(f"{prefix}expires_at", request, "expires_at"),
         sensitive=request.sensitive or kind in SENSITIVE_TYPES,
         path=prefix,
+        replaces=_replaced(checks, f"{prefix}replaces", request.replaces),
     )
+
+
+def _replaced(checks: Checks, field: str, ids: Sequence[str]) -> tuple[UUID, ...]:
+    if len(ids) > MAX_REPLACED:
+        checks.add(field, f"must have at most {MAX_REPLACED} items, this has {len(ids)}")
+        return ()
+    named = [checks.uuid(f"{field}[{place}]", each) for place, each in enumerate(ids)]
+    return tuple(dict.fromkeys(named))
 
 
 def read_correction(checks: Checks, request: pb.UpdateMemoryRequest) -> Correction:
@@ -134,7 +146,9 @@ def _words(checks: Checks, memory: memory_pb2.Memory) -> dict[str, Any]:
 
 
 def _labels(checks: Checks, field: str, values: Any, *, snake: bool) -> tuple[str, ...]:
-    found = checks.texts(field, list(values), maximum=MAX_LABELS, max_chars=LABEL_CHARACTERS)
+    # Blanks around a label do not count; one that is blank altogether is refused.
+    given = [value.strip() or value for value in values]
+    found = checks.texts(field, given, maximum=MAX_LABELS, max_chars=LABEL_CHARACTERS)
     return labels(found, snake=snake)
 
 

@@ -171,9 +171,10 @@ def _values(checks: Checks, profile: profile_pb2.Profile) -> dict[str, Any]:
         )
     for name in LISTS:
         if items := getattr(profile, name):
-            found[name] = tuple(
-                checks.texts(f"profile.{name}", items, maximum=MAX_ITEMS, max_chars=MAX_ITEM)
-            )
+            # As what is learnt is: without blanks around it, and once.
+            given = [item.strip() or item for item in items]
+            listed = checks.texts(f"profile.{name}", given, maximum=MAX_ITEMS, max_chars=MAX_ITEM)
+            found[name] = tuple(dict.fromkeys(item for item in listed if item.strip()))
     for name in STRUCTS:
         if profile.HasField(name):  # type: ignore[arg-type]
             found[name] = checks.struct(f"profile.{name}", getattr(profile, name))

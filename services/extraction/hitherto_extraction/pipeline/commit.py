@@ -267,14 +267,21 @@ async def _finish(user: UserRows, held: Claim, outcome: BatchOutcome, result: Re
 
 
 def open_questions(plan: Plan, situation: Situation) -> set[UUID]:
-    """The memories of a plan that changed something, or that stand near another one."""
+    """The memories of a plan that changed something, or that stand near one the model did not see.
+
+    What it was shown beside a statement, and let stand, it has judged.
+    """
+    shown = set(situation.local_memories.values())
     by_index = {made.position: made for made in plan.creations if made.list_name == "new"}
     near = {
         by_index[index].memory_id
         for index, found in situation.neighbours.items()
         if index in by_index
         and any(
-            each.status in CURRENT_STATUSES and each.is_near(situation.threshold) for each in found
+            each.status in CURRENT_STATUSES
+            and each.memory_id not in shown
+            and each.is_near(situation.threshold)
+            for each in found
         )
     }
     changed = {each.superseded_by or each.before.memory_id for each in plan.closures} | {

@@ -16,6 +16,7 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from uuid import UUID
 
 from hitherto_shared.models import CURRENT_STATUSES
@@ -95,12 +96,18 @@ def same_words(one: str, other: str) -> bool:
     """Whether two texts are equal but for case, punctuation, spaces, and missing diacritics."""
     if one == other:
         return True
-    plain_one, plain_other = _plain(one), _plain(other)
+    plain_one, folded_one, marked_one = _forms(one)
+    plain_other, folded_other, marked_other = _forms(other)
     if plain_one == plain_other:
         return True
-    if fold(plain_one) != fold(plain_other):
-        return False
-    return not (is_marked(plain_one) and is_marked(plain_other))
+    return folded_one == folded_other and not (marked_one and marked_other)
+
+
+@lru_cache(512)
+def _forms(text: str) -> tuple[str, str, bool]:
+    """The forms of a text that are compared; each of a reply's many pairs needs them again."""
+    plain = _plain(text)
+    return plain, fold(plain), is_marked(plain)
 
 
 def is_marked(text: str) -> bool:

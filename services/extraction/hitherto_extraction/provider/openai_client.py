@@ -42,8 +42,9 @@ _UNPACKED = 8
 _DROPPED_HEADERS = frozenset({"content-encoding", "content-length", "transfer-encoding"})
 _COOKIES = "set-cookie"
 
-# It writes addresses, which may hold a password, into the log.
-logging.getLogger("httpx2").setLevel(logging.WARNING)
+# They write addresses and headers, which may hold a password, into the log.
+for _name in ("httpx2", "httpcore2"):
+    logging.getLogger(_name).setLevel(logging.WARNING)
 
 
 class ChatServer:

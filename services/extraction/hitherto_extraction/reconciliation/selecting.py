@@ -27,8 +27,8 @@ from hitherto_shared.embeddings.active_embedder import active_model
 from hitherto_shared.models import CURRENT_STATUSES
 
 VERSION = "reconciliation_1"
-MAX_LINES = 40
-MAX_CHANGED = 34
+MAX_LINES = 24
+MAX_CHANGED = 20
 """The lines of a call that changed memories and their near ones may take, so that some are left for
 what a change may concern."""
 _NEAR = 3

@@ -21,6 +21,7 @@ from hitherto_extraction.restoring.columns import (
     one_of,
     optional,
     several,
+    shaped,
     share,
     text,
     time_zone,
@@ -70,6 +71,13 @@ _DAYS = MayBeAbsent(optional(whole(0, 36_500)))
 
 _STATUS = one_of(*MEMORY_STATUS.values())
 _ORIGIN = one_of(*ORIGIN.values())
+_DOUBT = MayBeAbsent(
+    optional(
+        shaped(
+            {"because": optional(uid), "reason": text(_KIB), "since": moment}, 4 * _KIB, closed=True
+        )
+    )
+)
 _MEMORY: Mapping[str, Column] = {
     "memory_id": uid,
     "version": _POSITIVE,
@@ -91,6 +99,8 @@ _MEMORY: Mapping[str, Column] = {
     "superseded_by": _UID_OR_NONE,
     "supersedes": _UIDS,
     "job_id": _UID_OR_NONE,
+    "may_replace": _UIDS,
+    "doubt": _DOUBT,
 }
 
 
@@ -139,6 +149,7 @@ IMPORTED: Mapping[str, ImportedTable] = {
             "facts": _OBJECT,
             "metadata": _OBJECT,
             "said_at": MayBeAbsent(said_at, {}),
+            "sources": _LARGE_OBJECT,
             "version": _POSITIVE,
             "last_extracted_at": _MOMENT_OR_NONE,
             "created_at": moment,
@@ -251,6 +262,7 @@ IMPORTED: Mapping[str, ImportedTable] = {
             "updated_at": moment,
             "challenges": _UIDS,
             "questions": _LABELS,
+            "last_confirmed_at": _MOMENT_OR_NONE,
         },
         "lexical_no lexical_length embedding_state text_version",
         also=check_ending,
@@ -261,7 +273,14 @@ IMPORTED: Mapping[str, ImportedTable] = {
         also=check_ending,
     ),
     "memory_sources": ImportedTable(
-        {"memory_id": uid, "conversation_id": _ID, "message_id": _ID}, "source_key"
+        {
+            "memory_id": uid,
+            "conversation_id": _ID,
+            "message_id": _ID,
+            "quote": MayBeAbsent(optional(text(64 * _KIB))),
+            "joined_from": _UID_OR_NONE,
+        },
+        "source_key",
     ),
     "memory_access": ImportedTable(
         {"memory_id": uid, "access_count": whole(0, 2**53), "last_accessed_at": moment}

@@ -21,6 +21,7 @@ from hitherto_extraction.storage import (
     sealed_memories,
     sealing,
     statements,
+    told_words,
     unusable_replies,
 )
 from hitherto_extraction.storage.corpora import index
@@ -139,6 +140,7 @@ OF_SEALED: tuple[Step, ...] = (
     partial(sealing.seal_versions, limit=_ROWS),
     partial(statements.seal, beside=False, limit=_ROWS),
     forget_mentions,
+    partial(told_words.drop_told_words, all_of_them=False),
     partial(sealing.empty_history, limit=_ROWS),
 )
 """Steps on memories that are sealed already, even if the user has turned encryption off."""
@@ -157,6 +159,7 @@ def of_encrypting(replies: UnusableReplies) -> tuple[Step, ...]:
         partial(seal_replies, replies),
         partial(sealing.seal_profile, limit=_ROWS),
         partial(statements.seal, beside=True, limit=_ROWS),
+        partial(told_words.drop_told_words, all_of_them=True),
     )
 
 

@@ -138,6 +138,16 @@ WHERE g.tenant_id = %(tenant_id)s AND g.user_id = %(user_id)s
   AND g.conversation_id = gone.conversation_id AND g.message_no = gone.message_no
 """
 
+# The words of a message go with it, wherever they were quoted.
+_DROP_QUOTES = """
+UPDATE memory_sources AS s SET quote = NULL
+FROM unnest(%(conversations)s::text[], %(message_ids)s::text[])
+    AS gone (conversation_id, message_id)
+WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s AND s.quote IS NOT NULL
+  AND md5(s.conversation_id) = md5(gone.conversation_id)
+  AND s.conversation_id = gone.conversation_id AND s.message_id = gone.message_id
+"""
+
 _LEARNT_FROM = """
 SELECT DISTINCT s.memory_id
 FROM unnest(%(conversations)s::text[], %(message_ids)s::text[])
@@ -260,6 +270,7 @@ async def remove_messages(
     }
     learnt = sorted(row[0] for row in await user.fetch_rows(_LEARNT_FROM, **values))
     await user.execute(_DELETE_MESSAGES, **values)
+    await user.execute(_DROP_QUOTES, **values)
     await delete_source_vectors(user, learnt)
     await drop_excerpts(user, readers)
     await user.execute(_DROP_REPLIES, **values)

@@ -23,8 +23,16 @@ NAMED = 20
 _ENTITIES = """
 SELECT entity_id, name, type, mention_count, aliases, metadata, called,
        octet_length(name) + octet_length(metadata::text) + octet_length(called::text),
-       row_number() OVER (ORDER BY name, entity_id)
-FROM entities
+       row_number() OVER (ORDER BY name, entity_id),
+       (EXISTS (SELECT FROM entity_mentions AS em
+               JOIN memories AS m ON m.tenant_id = em.tenant_id AND m.user_id = em.user_id
+                    AND m.memory_id = em.memory_id
+               WHERE em.tenant_id = e.tenant_id AND em.user_id = e.user_id
+                 AND em.entity_id = e.entity_id AND m.status IN ('active', 'achieved'))
+       OR EXISTS (SELECT FROM document_mentions AS dm
+                  WHERE dm.tenant_id = e.tenant_id AND dm.user_id = e.user_id
+                    AND dm.entity_id = e.entity_id))
+FROM entities AS e
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 ORDER BY mention_count DESC, name, entity_id
 LIMIT %(limit)s
@@ -63,10 +71,15 @@ _BYTES_OF_A_BYTE = 7
 
 @dataclass(frozen=True, slots=True)
 class HeldEntity:
-    """An entity, mentioned or not, and the stored forms of what it is called."""
+    """An entity, mentioned or not, and the stored forms of what it is called.
+
+    Attributes:
+        current: Whether a memory that holds, or a document, mentions it.
+    """
 
     entity: Entity
     called: frozenset[str]
+    current: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +115,10 @@ class HeldSurroundings:
     def known(self, *, named: Sequence[str], limit: int) -> list[Entity]:
         """See `people.known_entities`."""
         if not named:
-            return [each.entity for each in self._mentioned[:limit]]
+            return [each.entity for each in self._mentioned if each.current][:limit]
         wanted = frozenset(named)
-        first = sorted(self._mentioned, key=lambda each: each.called.isdisjoint(wanted))
+        current = [each for each in self._mentioned if each.current]
+        first = sorted(current, key=lambda each: each.called.isdisjoint(wanted))
         return [each.entity for each in first[:limit]]
 
     def summaries(self, conversation_ids: Sequence[str]) -> dict[str, Summary]:
@@ -162,7 +176,7 @@ class Surroundings:
         own_name, size = self._own_name.answer[0] if self._own_name.answer else (None, 0)
         profile = self._profile.answer
         size += sum(row[7] for row in entities)
-        held = [HeldEntity(Entity(*(*row[:6], {})), frozenset(row[6])) for row in entities]
+        held = [HeldEntity(Entity(*(*row[:6], {})), frozenset(row[6]), row[9]) for row in entities]
         by_name = sorted(zip(entities, held, strict=True), key=lambda each: each[0][8])
         size += sum(len(s.title) + len(s.summary) for s in summaries)
         size += sum(len(text) for row in self._taken_back.answer for text in row[1] or ())

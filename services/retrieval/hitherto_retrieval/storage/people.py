@@ -73,11 +73,21 @@ ORDER BY confidence DESC, type, key
 """
 
 # Entities that a question names, by name or alias, come first. At another time, those met by then.
+# What only memories mention that hold no longer is not named.
 _KNOWN = """
 SELECT entity_id, name, type, mention_count, aliases, metadata
-FROM entities
+FROM entities AS e
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND mention_count > 0
   AND (%(known_at)s::timestamptz IS NULL OR created_at <= %(known_at)s)
+  AND (%(known_at)s::timestamptz IS NOT NULL
+       OR EXISTS (SELECT FROM entity_mentions AS em
+        JOIN memories AS m ON m.tenant_id = em.tenant_id AND m.user_id = em.user_id
+             AND m.memory_id = em.memory_id
+        WHERE em.tenant_id = e.tenant_id AND em.user_id = e.user_id
+          AND em.entity_id = e.entity_id AND m.status IN ('active', 'achieved'))
+       OR EXISTS (SELECT FROM document_mentions AS dm
+           WHERE dm.tenant_id = e.tenant_id AND dm.user_id = e.user_id
+             AND dm.entity_id = e.entity_id))
 ORDER BY (called && %(named)s::text[]) DESC, mention_count DESC, name, entity_id
 LIMIT %(limit)s
 """

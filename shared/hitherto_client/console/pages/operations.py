@@ -62,6 +62,7 @@ _KINDS = (
     "memory-extraction",
     "document-ingestion",
     "consolidation",
+    "reconciliation",
     "decay",
     "retention",
     "reembedding",

@@ -1,0 +1,82 @@
+"""What is told beside memories: it moves with an export, and goes where words are sealed."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from hitherto.v1 import privacy_service_pb2 as pb
+from tests.e2e.conftest import Services
+from tests.e2e.learning import learn, rows, talk
+from tests.e2e.leaving import export, until
+from tests.e2e.privacy import choose
+from tests.e2e.reconciling import doubting, script, settled, with_words
+from tests.e2e.sealing import ENCRYPTING
+from tests.e2e.test_doubtful_memories import COMMUTE, NEW_HOME, OLD_HOME, moving
+from tests.scripted_model import ScriptedModel
+
+pytestmark = pytest.mark.usefixtures("frequent_sweeps")
+
+MAY = datetime(2026, 5, 4, 9, tzinfo=UTC)
+SEPTEMBER = datetime(2026, 9, 3, 9, tzinfo=UTC)
+REASON = "zzmoved to Kassel"
+
+
+@pytest.fixture(scope="module")
+def service_settings() -> dict[str, Any]:
+    """With reconciliation, and keys to encrypt with."""
+    return {"reconcile": True, **ENCRYPTING}
+
+
+async def move(services: Services, model: ScriptedModel) -> None:
+    """Somebody moves, which makes the commute uncertain."""
+    model.script = script(doubting(COMMUTE, NEW_HOME, REASON), moving)
+    await learn(services, talk(OLD_HOME, COMMUTE, conversation="c1", at=MAY))
+    await learn(services, talk(NEW_HOME, conversation="c2", at=SEPTEMBER))
+    await settled(services)
+
+
+async def test_h2_doubt_and_evidence_move_with_an_export(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    await move(modelled, model)
+    before = {words: await with_words(modelled, words) for words in (COMMUTE, NEW_HOME)}
+    data = (await export(modelled)).text.encode()
+    await modelled.privacy.EraseUser(pb.EraseUserRequest(user_id="ana"))
+    await modelled.privacy.ReinstateUser(pb.ReinstateUserRequest(user_id="ana"))
+
+    async def pieces() -> AsyncIterator[pb.ImportUserRequest]:
+        yield pb.ImportUserRequest(user_id="ana", data=data)
+
+    await modelled.privacy.ImportUser(pieces())
+    for words, held in before.items():
+        now = await with_words(modelled, words)
+        assert (now.doubt, list(now.evidence)) == (held.doubt, list(held.evidence))
+    assert before[COMMUTE].doubt.reason == REASON
+    assert before[NEW_HOME].evidence[0].quote == NEW_HOME
+
+
+async def test_h3_quotes_and_reasons_go_where_everything_is_sealed(
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
+) -> None:
+    await move(modelled, model)
+
+    def left() -> list[Any]:
+        return rows(
+            tenant_conninfo,
+            "SELECT 1 FROM memory_sources WHERE quote IS NOT NULL"
+            " UNION ALL SELECT 1 FROM memories WHERE doubt ->> 'reason' <> ''"
+            " UNION ALL SELECT 1 FROM memory_versions WHERE doubt ->> 'reason' <> ''"
+            " UNION ALL SELECT 1 FROM history WHERE after::text LIKE '%zzmoved%'"
+            " OR before::text LIKE '%zzmoved%' OR reason LIKE '%zzmoved%'",
+        )
+
+    assert left()
+    await choose(modelled, mask=["encrypt_sensitive"], encrypt_sensitive=True)
+    await until(lambda: not left(), seconds=60)
+    # It is as uncertain as before; only the words are gone.
+    doubt = (await with_words(modelled, COMMUTE)).doubt
+    assert (bool(doubt.because_memory_id), doubt.reason) == (True, "")
