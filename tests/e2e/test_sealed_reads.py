@@ -99,8 +99,11 @@ def stamp(moment: datetime) -> Timestamp:
 async def search(
     services: Services, query: str = "", user: str = "ana", **fields: Any
 ) -> retrieval_service_pb2.SearchMemoriesResponse:
+    # What is found is compared, not only what answers.
     return await services.retrieval.SearchMemories(
-        pb.SearchMemoriesRequest(user_id=user, query=query, **fields)
+        pb.SearchMemoriesRequest(
+            **{"user_id": user, "query": query, "min_relevance": 0.0, **fields}
+        )
     )
 
 

@@ -45,7 +45,10 @@ async def search(
     services: Services, query: str = "", user: str = "ana", **fields: Any
 ) -> retrieval_service_pb2.SearchMemoriesResponse:
     return await services.retrieval.SearchMemories(
-        retrieval_service_pb2.SearchMemoriesRequest(user_id=user, query=query, **fields)
+        # What is found is tested here, not only what answers.
+        retrieval_service_pb2.SearchMemoriesRequest(
+            **{"user_id": user, "query": query, "min_relevance": 0.0, **fields}
+        )
     )
 
 
@@ -286,3 +289,24 @@ async def test_many_among_more_with_one_connection(
 async def test_a_consistency_token_must_be_ours(services: Services, ana: None) -> None:
     """D12."""
     await refused(search(services, "Porto", consistency_token="made up"), "consistency_token")
+
+
+async def test_d17_what_does_not_answer_is_no_result_unless_asked_for(services: Services) -> None:
+    """The floor of relevance: a search, a context's block and its flag tell the same."""
+    await save(services, "Ana works as a nurse in Porto")
+    plain = retrieval_service_pb2.SearchMemoriesRequest(user_id="ana", query="Atlantis")
+    assert not (await services.retrieval.SearchMemories(plain)).results
+    assert len((await search(services, "Atlantis")).results) == 1
+    asked = retrieval_service_pb2.GetContextRequest(user_id="ana", query="Atlantis")
+    told = await services.retrieval.GetContext(asked)
+    assert told.nothing_relevant
+    assert not told.relevant
+    assert "- Nothing that is known answers the current message." in told.prompt_block.splitlines()
+    asked.query = "Where is Porto?"
+    told = await services.retrieval.GetContext(asked)
+    assert not told.nothing_relevant
+    assert [each.memory.content for each in told.relevant] == ["Ana works as a nurse in Porto"]
+    assert "Nothing that is known" not in told.prompt_block
+    # A filter says what belongs.
+    plain.types.append(told.relevant[0].memory.type)
+    assert len((await services.retrieval.SearchMemories(plain)).results) == 1

@@ -542,7 +542,7 @@ async def test_tenants_and_users_of_one_name_are_held_apart(pair: Pair) -> None:
 
 async def test_who_is_erased_or_changed_is_let_go(stage: Stage) -> None:
     """H2: at the next read, and by a sweep where nobody reads; a return begins anew."""
-    asked = partial(retrieval_service_pb2.SearchMemoriesRequest, query="tea")
+    asked = partial(retrieval_service_pb2.SearchMemoriesRequest, query="tea", min_relevance=0)
     for user in ("ana", "ben", "cam", "dee"):
         await save(stage.services, f"{user} likes tea", user=user)
         await stage.both("SearchMemories", asked(user_id=user))

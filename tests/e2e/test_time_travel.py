@@ -154,7 +154,9 @@ async def test_identity_an_earlier_wording_is_shown_and_found_with_its_version(
 
     async def legs(query: str, known_at: datetime) -> list[str]:
         reply = await modelled.retrieval.SearchMemories(
-            pb.SearchMemoriesRequest(user_id="ana", query=query, known_at=stamp(known_at))
+            pb.SearchMemoriesRequest(
+                user_id="ana", query=query, known_at=stamp(known_at), min_relevance=0
+            )
         )
         return list(reply.results[0].matched_legs)
 

@@ -44,11 +44,13 @@ async def at(
     listed = await services.retrieval.ListMemories(pb.ListMemoriesRequest(**moment, page_size=1000))
     assert listed.total_size == len(listed.memories)
     searched = await services.retrieval.SearchMemories(
-        pb.SearchMemoriesRequest(**moment, query=query, limit=200)
+        pb.SearchMemoriesRequest(**moment, query=query, limit=200, min_relevance=0)
     )
     unasked = await services.retrieval.SearchMemories(pb.SearchMemoriesRequest(**moment, limit=200))
     context = await services.retrieval.GetContext(
-        pb.GetContextRequest(**moment, query=query, max_memories=200, max_relevant=200)
+        pb.GetContextRequest(
+            **moment, query=query, max_memories=200, max_relevant=200, min_relevance=0
+        )
     )
     everywhere = [
         listed.memories,

@@ -11,6 +11,7 @@ from rich.console import Console
 from benchmarks.locomo.blocks import (
     BLOCK,
     BUDGETS,
+    COSINE,
     ContextFigures,
     Covered,
     GoldEvidence,
@@ -114,15 +115,29 @@ def test_blocks_are_printed_beside_the_naive_lists_and_held_against_the_bars(
         tokens=dict.fromkeys(BUDGETS, 400.0),
         shares={budget: {"profile": 1.0} for budget in BUDGETS},
         dated=dict.fromkeys(BUDGETS, 0.5),
+        says={
+            BLOCK: dict.fromkeys(BUDGETS, [0.75] * 4),
+            COSINE: {budget: [0.5, 0.75, 0.75, 0.75] for budget in BUDGETS},
+        },
+        default=[0.5] * 4,
+        default_tokens=[100, 200, 300, 400],
+        first={BLOCK: [True, True, False, False], COSINE: [False] * 4},
+        nothing=1,
     )
     part = locomo_part(measured)
     assert part.figures["GetContext, 500 tokens"] == 0.875
-    held = [bar for bar in part.bars if "tokens" in bar.figure]
+    held = [bar for bar in part.bars if "evidence in" in bar.figure]
     assert [bar.met for bar in held] == [True, True, False, False]
+    told = [bar for bar in part.bars if "told in" in bar.figure]
+    assert [(bar.measured, bar.met) for bar in told] == [("0.0625", False)] * 3
+    (first,) = [bar for bar in part.bars if "first 300" in bar.figure]
+    assert (first.measured, first.met) == ("0.5000", False)
+    assert part.figures["default block says"] == 0.5
     show_result(BenchmarkResult("locomo", [part]), Console(width=160))
     shown = capsys.readouterr().out
     assert "0.875 (" in shown
     assert "0.250 (" in shown
     assert "lines with a day" in shown
+    assert "nothing was relevant for 1 of the questions" in shown
     assert part.scores["GetContext, 500 tokens"].above[3] == 0.5
     assert part.scores["GetContext with summaries, 500 tokens"].above[3] == 1.0

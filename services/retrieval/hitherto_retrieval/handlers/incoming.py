@@ -64,7 +64,10 @@ def read_question(checks: Checks, request: pb.SearchMemoriesRequest) -> Question
         vector=_vector(checks, request),
         weights=_weights(checks, request.weights, ranking),
         min_score=_min_score(checks, request),
-        min_relevance=min_relevance(checks, request, ranking),
+        # A filter says what belongs: it returns as many as exist.
+        min_relevance=min_relevance(
+            checks, request, floor=ranking is BALANCED and filters == Filters()
+        ),
         excerpt=checks.limit(
             "excerpt_messages", request.excerpt_messages, default=0, maximum=MAX_EXCERPT
         ),
@@ -205,10 +208,10 @@ def _weights(checks: Checks, weights: Mapping[str, float], ranking: Ranking) -> 
     return dict(weights)
 
 
-def min_relevance(checks: Checks, request: Any, ranking: Ranking = BALANCED) -> float | None:
-    """The least relevance of a result; None for the floor. Other rankings have none by default."""
+def min_relevance(checks: Checks, request: Any, *, floor: bool = True) -> float | None:
+    """The least relevance of a result; None for the floor, if there is one by default."""
     if not request.HasField("min_relevance"):
-        return None if ranking is BALANCED else 0.0
+        return None if floor else 0.0
     if not 0 <= request.min_relevance <= 1:
         checks.add("min_relevance", "must lie between 0 and 1")
     return float(request.min_relevance)

@@ -34,7 +34,7 @@ _FIRST_TOKENS = 200
 """Tokens of the lines that come first."""
 _MOST_MISSED = 8
 """After so many lines that did not fit, no more are tried."""
-_STOP, _STOP_OF_MANY = 0.7, 0.58
+_STOP, _STOP_OF_MANY = 0.72, 0.61
 """The worth of the last line in terms of the best one's: what is far behind the answer is not
 evidence, however much room there is."""
 
