@@ -48,7 +48,7 @@ class _Printed(NamedTuple):
     size: int
 
 
-class Evidence(Section):
+class AnsweringLines(Section):
     """The section of what answers a question.
 
     Args:
