@@ -103,13 +103,14 @@ def full_context() -> PromptContext:
                     "pets": {"dogs": 2.0},
                 },
                 "preferences": {
-                    "languages": ["Python"],
+                    "languages": ["Vietnamese"],
                     "topics": ["Docker"],
                     "communication_style": "chatty",
                 },
                 "technical_context": {
                     "current_projects": ["hitherto", "Chatbot"],
                     "frameworks": ["FastAPI"],
+                    "programming_languages": ["Python"],
                 },
                 "climate": "warm",
             },

@@ -60,6 +60,7 @@ Org: Acme
 Location: Hà Nội
 Occupation: Engineer
 Timezone: Asia/Ho_Chi_Minh
+Languages: Vietnamese
 Programming Languages: Python
 Interested Topics: Docker, tasks
 Current Projects: Hitherto, Chatbot

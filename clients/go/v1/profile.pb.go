@@ -52,7 +52,8 @@ type Profile struct {
 	AccessLevel string `protobuf:"bytes,7,opt,name=access_level,json=accessLevel,proto3" json:"access_level,omitempty"`
 	// facts, structured facts. Known keys: `personal` {name, location, occupation, company, role, org,
 	// timezone, contacts[], notes}, `preferences` {languages[], topics[], communication_style},
-	// `technical_context` {current_projects[], frameworks[], challenges[]}; any other key is allowed.
+	// `technical_context` {current_projects[], frameworks[], challenges[],
+	// programming_languages[]}; any other key is allowed.
 	// `technical_context.current_projects` is merged into `current_projects`.
 	Facts *structpb.Struct `protobuf:"bytes,8,opt,name=facts,proto3" json:"facts,omitempty"`
 	// metadata, free JSON.

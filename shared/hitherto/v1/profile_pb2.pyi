@@ -98,7 +98,8 @@ class Profile(_message.Message):
     def facts(self) -> _struct_pb2.Struct:
         """facts, structured facts. Known keys: `personal` {name, location, occupation, company, role, org,
         timezone, contacts[], notes}, `preferences` {languages[], topics[], communication_style},
-        `technical_context` {current_projects[], frameworks[], challenges[]}; any other key is allowed.
+        `technical_context` {current_projects[], frameworks[], challenges[],
+        programming_languages[]}; any other key is allowed.
         `technical_context.current_projects` is merged into `current_projects`.
         """
 

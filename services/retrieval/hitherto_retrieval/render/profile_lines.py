@@ -29,6 +29,7 @@ _PERSONAL = (
 )
 _PERSONAL_LATER = (("contacts", "Contacts"), ("notes", "Notes"))
 _TECHNICAL = (("frameworks", "Frameworks"), ("challenges", "Challenges"))
+_PROGRAMMING = "programming_languages"
 _NOT_WORD = re.compile(r"[\W_]+")
 
 _Path = tuple[str, ...]
@@ -73,7 +74,8 @@ def _all_lines(profile: Profile, learnt: Sequence[LearntPreference]) -> list[Pro
     lines = [
         _line("Summary", profile.summary),
         *(_line(label, personal.get(key)) for key, label in _PERSONAL),
-        _line("Programming Languages", languages[1] if languages else None),
+        _line("Languages", languages[1] if languages else None),
+        _line("Programming Languages", technical.get(_PROGRAMMING)),
         _line("Interested Topics", topic_list),
         _line("Current Projects", projects),
         _line("Frameworks", technical.get("frameworks")),
@@ -84,7 +86,8 @@ def _all_lines(profile: Profile, learnt: Sequence[LearntPreference]) -> list[Pro
         _line("Department", profile.department),
         _line("Frequent Intents", list(profile.frequent_intents)),
     ]
-    shown = {key for key, _ in (*_PERSONAL, *_PERSONAL_LATER, *_TECHNICAL)} | {"current_projects"}
+    shown = {key for key, _ in (*_PERSONAL, *_PERSONAL_LATER, *_TECHNICAL)}
+    shown |= {"current_projects", _PROGRAMMING}
     for part in (personal, technical):
         rest = {key: value for key, value in part.items() if key not in shown}
         lines.extend(_keyed(FACT, *leaf) for leaf in _leaves(rest))

@@ -28,7 +28,7 @@ _EVENT_LENGTH = 200
 _VALUE_LENGTH = 400
 _KINDS = {"place": "place", "origin": "place", "name": "person", "company": "company"}
 _FIELDS = {
-    "language": "facts.preferences.languages[]",
+    "language": "facts.technical_context.programming_languages[]",
     "framework": "facts.technical_context.frameworks[]",
 }
 _STYLE_FIELDS = {
