@@ -40,10 +40,18 @@ class RecordedReply:
     shown: tuple[str, ...] = ()
 
     def replayed(self, memories: Mapping[str, str]) -> dict[str, Any]:
-        """The reply for a prompt that shows `memories`, by their local ids."""
+        """The reply for a prompt that shows `memories`, by their local ids.
+
+        Items about a memory that the prompt does not show are left out.
+        """
         ids = {name: _find(words, memories) for name, words in self.known.items()}
         found: dict[str, Any] = _with_ids(self.reply, ids)
-        return found
+        return {
+            name: [item for item in value if _UNKNOWN not in set(_ids(item))]
+            if isinstance(value, list)
+            else value
+            for name, value in found.items()
+        }
 
 
 def recorded(key: str, reply: Mapping[str, Any], memories: Mapping[str, str]) -> RecordedReply:

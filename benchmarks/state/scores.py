@@ -32,6 +32,10 @@ _ENDED_LINE = re.compile(r"until \d{4}|\d{4}-\d\d-\d\d (?:to|–) \d{4}|\(until 
 _LETTERS_PER_TOKEN = 3.0
 
 
+_STORED_AT = {"facts.technical_context.current_projects": "current_projects"}
+"""Where the service keeps what the gold looks for elsewhere."""
+
+
 @dataclass(slots=True)
 class Score:
     """Counts by name: how often something was so, of how many times it was asked."""
@@ -101,7 +105,7 @@ def _state(found: Score, seen: Seen) -> None:
         stored = [_words(each) for each in active if item.matches(_words(each))]
         found.note("never learnt", not stored, f"{item.what} <- {stored[:1]}")
     for item in person.profile:
-        value = _at(seen.profile, item.more["path"])
+        value = _at(seen.profile, _STORED_AT.get(item.more["path"], item.more["path"]))
         text = " ".join(_texts(value))
         found.note("profile right", item.matches(text), f"{item.more['path']} = {text!r}")
     _doubts(found, seen, active)

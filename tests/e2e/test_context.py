@@ -19,6 +19,7 @@ from hitherto.v1 import memory_pb2, retrieval_service_pb2, search_pb2
 from hitherto_retrieval.render.tokens import counter
 from hitherto_shared.embeddings.offline import OfflineEmbedder
 from tests.e2e.conftest import Services
+from tests.e2e.curating import save
 from tests.e2e.test_search import refused, search
 from tests.integration.retrieval.seed import Fact, remember, summarise
 from tests.tenants import tenant_of
@@ -320,3 +321,25 @@ async def until(condition: Callable[[], Awaitable[bool]], what: str) -> None:
     while not await condition():
         assert time.monotonic() < give_up, f"waited 60 s in vain: {what}"
         await asyncio.sleep(0.05)
+
+
+async def test_d17_beside_the_notice_that_nothing_answers_stands_what_is_nearest(
+    services: Services,
+) -> None:
+    """Not what matters most: a floor may be too high for a model that knows a language badly."""
+    for number in range(8):
+        await save(services, f"Number {number} hates queues", importance=0.9)
+    await save(services, "Ana works as a nurse in Porto", importance=0.3)
+    asked = retrieval_service_pb2.GetContextRequest(
+        user_id="ana", query="Where does she work as a nurse?", min_relevance=1
+    )
+    told = await services.retrieval.GetContext(asked)
+    assert told.nothing_relevant
+    assert not told.relevant
+    lines = told.prompt_block.splitlines()
+    notice = lines.index("- Nothing that is known answers the current message.")
+    after = [line for line in lines[notice + 1 :] if line.startswith("- ")]
+    assert after[0].startswith("- Ana works as a nurse in Porto")
+    assert len(after) <= 5
+    asked.max_memories = 0
+    assert "nurse in" not in (await services.retrieval.GetContext(asked)).prompt_block

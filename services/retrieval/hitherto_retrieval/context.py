@@ -169,6 +169,7 @@ class Building:
         found, previous, conversations = self._shown(found, previous, conversations)
         nothing = self._searching is not None and wanted.question.limit > 0
         nothing = nothing and not (found.hits or found.further or previous)
+        nearest = [hit.item for hit in found.nearest if isinstance(hit.item, Memory)]
         named = {entity.entity_id for entity in found.entities}
         shown = [hit.item for hit in (*found.hits, *found.further)]
         style = style_of(wanted.template, annotate=wanted.annotate, dated=dated, zone=zone)
@@ -177,7 +178,8 @@ class Building:
             render,
             PromptContext(
                 profile=profile,
-                memories=top,
+                # Where nothing answers, what is nearest helps more than what matters most.
+                memories=nearest if nothing and nearest and wanted.max_memories else top,
                 relevant=_relevant(previous, [*found.hits, *found.further]),
                 conversations=conversations,
                 entities=entities,

@@ -126,6 +126,7 @@ class SearchOutcome:
             not results.
         further: The next best candidates after the results; in a prompt also those whose words
             stand in a result.
+        nearest: For a prompt whose question nothing answers, the nearest memories, best first.
         said_in: The summaries of the conversations in which messages of a prompt were said.
         terms: The question's words, with their weights among messages.
         broad: Whether the question asks for many things.
@@ -136,6 +137,7 @@ class SearchOutcome:
     scored: int = 0
     conversations: Sequence[Summary] = ()
     further: Sequence[Hit] = ()
+    nearest: Sequence[Hit] = ()
     said_in: Sequence[Summary] = ()
     terms: Mapping[str, float] = field(default_factory=dict)
     broad: bool = False

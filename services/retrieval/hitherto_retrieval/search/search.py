@@ -45,7 +45,7 @@ from hitherto_retrieval.search.newest_of_each import with_each_kind
 from hitherto_retrieval.search.own_name import about_the_user, is_called, terms_about_the_user
 from hitherto_retrieval.search.query import Embedding, QueryEmbedders, QueryVector
 from hitherto_retrieval.search.question import Hit, Question, SearchOutcome
-from hitherto_retrieval.search.ranking.ranking import QueryIntent
+from hitherto_retrieval.search.ranking.ranking import QueryIntent, RankedCandidate
 from hitherto_retrieval.search.ranking.relevance import Relevance
 from hitherto_retrieval.search.ranking.seed003 import Seed003
 from hitherto_retrieval.search.ranking.standing import as_they_stand
@@ -75,6 +75,7 @@ BLOCK_CANDIDATES = 80
 _ANSWER_SECONDS = 0.05
 """Part of the deadline reserved for ranking and the reply; a quarter of a shorter one."""
 _READERS_KEPT = 10_000
+_NEAREST = 5
 _INDEXES: Mapping[Kind, PassageIndex] = {
     "message": "messages",
     "summary": "summaries",
@@ -264,6 +265,8 @@ class Searching:
         shown = hits
         if repeats(question.kinds) and not question.empty:
             shown = await beside_loop(to_be_compared(hits), each_once, hits)
+        if found.nearest:
+            return replace(found, hits=(), nearest=shown)
         shown = shown[: question.limit]
         further: Sequence[Hit] = ()
         if question.further:
@@ -412,13 +415,16 @@ class Searching:
         best = relevance.enough(ranked, question.min_relevance)[: _read(question)]
         if question.min_score is not None:
             best = [item for item in best if item.score >= question.min_score]
+        nearest: Sequence[RankedCandidate] = ()
+        if question.for_a_prompt and not best:
+            nearest = [item for item in ranked if item.candidate.kind == "memory"][:_NEAREST]
         about = RelatedConversations(
             self._scope, ranked, best, question, limit=question.conversations, held=held
         )
         hits = await read_results(
             asking,
             self._scope,
-            best,
+            best or nearest,
             also=about.statements,
             excerpt=question.excerpt,
             moment=question.moment,
@@ -430,8 +436,9 @@ class Searching:
             hits=hits,
             entities=self._entities,
             scored=len(candidates),
-            conversations=about.summaries(hits),
-            said_in=about.said_in(hits),
+            nearest=hits if nearest else (),
+            conversations=about.summaries(hits) if best else (),
+            said_in=about.said_in(hits) if best else (),
             terms=self._weights("message")
             if question.for_a_prompt and "message" in question.kinds
             else {},
