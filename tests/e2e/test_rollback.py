@@ -32,6 +32,7 @@ from tests.e2e.learning import (
 from tests.e2e.methods import read_refusal
 from tests.scripted_model import ScriptedModel
 from tests.scripted_model.answers import memory as new_memory
+from tests.scripted_model.answers import value
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
@@ -282,3 +283,33 @@ async def test_a_job_of_another_user_is_none(modelled: Services, model: Scripted
         assert read_refusal(caught.value).reason == "JOB_NOT_FOUND"
     assert {m.content for m in await memories(modelled, user="bo")} == {"Ana lives in Oslo"}
     assert {m.content for m in await memories(modelled)} == {"Ana lives in Bern"}
+
+
+async def test_a_value_stays_when_the_memory_of_its_message_has_its_words_again(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    """A value rests on all memories of its message, also on those that do not hold it."""
+    model.script = replies(
+        {
+            "Ana here": lambda _: {
+                "new_memories": [new_memory("The user bakes bread.", ["m1"])],
+                "profile_changes": [value("facts.personal.name", "Ana", "Ana here")],
+            },
+            "It rains": lambda request: {
+                "updated_memories": [
+                    {
+                        "id": shown(request, "bakes bread"),
+                        "content": "Nothing of it.",
+                        "source_message_ids": ["m1"],
+                    }
+                ]
+            },
+        }
+    )
+    await learn(modelled, talk("Ana here, I bake bread", conversation="good", at=NOON))
+    later = NOON + timedelta(days=1)
+    await learn(modelled, talk("It rains today", conversation="bad", at=later))
+    assert {m.content for m in await memories(modelled)} == {"Nothing of it."}
+    await take_back(modelled, conversation_id="bad")
+    assert {m.content for m in await memories(modelled)} == {"The user bakes bread."}
+    assert (await profile_of(modelled))["personal"]["name"] == "Ana"

@@ -171,7 +171,7 @@ async def correct(
         )
     await ledger.record(user, None, [event], actor=actor)
     if after.content != before.content or after.status != before.status:
-        await drop_resting_on(user, [memory_id], actor=actor)
+        await drop_resting_on(user, [memory_id], actor=actor, corrected=True)
     if after.content != before.content and after.status == "active" and after.valid_from <= at:
         await reconciling.look(user, [memory_id])
     return stored.memory

@@ -267,9 +267,10 @@ async def _finish(user: UserRows, held: Claim, outcome: BatchOutcome, result: Re
 
 
 def open_questions(plan: Plan, situation: Situation) -> set[UUID]:
-    """The memories of a plan that changed something, or that stand near one the model did not see.
+    """What is over by a plan, and what stands unsettled or near what the model did not see.
 
-    What it was shown beside a statement, and let stand, it has judged.
+    What it was shown beside a statement, and let stand, it has judged. Nothing rests on how precise
+    a memory was, or on a goal that was open.
     """
     shown = set(situation.local_memories.values())
     by_index = {made.position: made for made in plan.creations if made.list_name == "new"}
@@ -284,8 +285,10 @@ def open_questions(plan: Plan, situation: Situation) -> set[UUID]:
             for each in found
         )
     }
-    changed = {each.superseded_by or each.before.memory_id for each in plan.closures} | {
-        each.after.memory_id for each in plan.rewrites if each.action == "updated"
+    changed = {
+        each.superseded_by or each.before.memory_id
+        for each in plan.closures
+        if each.status == "contradicted"
     }
     unsettled = {each.memory_id for each in plan.creations if each.may_replace}
     return near | changed | unsettled | {newer for newer, _ in plan.may_replace}

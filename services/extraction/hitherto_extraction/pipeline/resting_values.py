@@ -15,12 +15,17 @@ from hitherto_shared.models import CURRENT_STATUSES
 
 
 async def drop_resting_on(
-    user: UserRows, memory_ids: Collection[UUID], *, actor: str, job_id: UUID | None = None
+    user: UserRows,
+    memory_ids: Collection[UUID],
+    *,
+    actor: str,
+    job_id: UUID | None = None,
+    corrected: bool = False,
 ) -> int:
     """Take values out of the profile that rested on these memories alone; returns how many.
 
     The memories have ended, or have other words, in the caller's transaction, which holds the
-    user's row.
+    user's row. Of those `corrected` by hand, the new words decide what still rests on them.
 
     Raises:
         KeyNeeded: The profile is sealed, and the user's key is not at hand.
@@ -50,8 +55,7 @@ async def drop_resting_on(
         return whole(each) if each.status in CURRENT_STATUSES else None
 
     state = ProfileState(profile, said_at)
-    standing = {m for m in changed & known.keys() if known[m].status in CURRENT_STATUSES}
-    state.drop_unsupported(says, heirs.get, corrected=standing)
+    state.drop_unsupported(says, heirs.get, corrected=changed if corrected else ())
     if not state.changed:
         return 0
     await profiles.write_profile(
