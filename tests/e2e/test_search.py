@@ -17,6 +17,7 @@ from grpc_status import rpc_status
 from hitherto.v1 import memory_pb2, retrieval_service_pb2, search_pb2
 from hitherto_shared.embeddings.offline import OfflineEmbedder
 from tests.e2e.conftest import Services, StartServices
+from tests.e2e.curating import save
 from tests.integration.retrieval.seed import Fact, remember
 
 # Every name a component may have, by contract.
