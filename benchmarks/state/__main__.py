@@ -14,9 +14,9 @@ from benchmarks.command import Benchmark, Skipped, main
 from benchmarks.report import BenchmarkResult, ResultPart
 from benchmarks.state import people, replies
 from benchmarks.state.hostile import attack, hostile_part
-from benchmarks.state.model import Playback, Recording, Sessions
-from benchmarks.state.people import Person
-from benchmarks.state.replies import Record
+from benchmarks.state.model import Playback, Recording, TalkIndex
+from benchmarks.state.people import Persona
+from benchmarks.state.replies import RecordedReply
 from benchmarks.state.report import state_part
 from benchmarks.state.run import AT_ONCE, observe, talk
 from benchmarks.state.scores import Score, score
@@ -37,7 +37,7 @@ async def _measure(given: argparse.Namespace) -> BenchmarkResult:
         chosen = [each for each in chosen if records[each.id]]
         if not chosen:
             raise Skipped(f"no replies to {VERSION} are recorded for these people")
-    playback = Playback(Sessions(chosen), records)
+    playback = Playback(TalkIndex(chosen), records)
     parts: list[ResultPart] = []
     async with _services(None if real else playback.answer) as client:
         scores = await _talk(client, chosen, records)
@@ -55,9 +55,11 @@ async def _measure(given: argparse.Namespace) -> BenchmarkResult:
 
 
 async def _talk(
-    client: AsyncHitherto, chosen: Sequence[Person], records: Mapping[str, Mapping[str, Record]]
+    client: AsyncHitherto,
+    chosen: Sequence[Persona],
+    records: Mapping[str, Mapping[str, RecordedReply]],
 ) -> dict[str, Score]:
-    async def one(person: Person) -> Score:
+    async def one(person: Persona) -> Score:
         return score(await observe(client, person), records[person.id])
 
     found = await serving.in_turns(chosen, one, at_once=AT_ONCE, phase="talking")
@@ -96,15 +98,15 @@ def _notes(playback: Playback, talks: int) -> list[str]:
 
 
 async def _record(
-    chosen: Sequence[Person], folder: Path, records: dict[str, dict[str, Record]]
+    chosen: Sequence[Persona], folder: Path, records: dict[str, dict[str, RecordedReply]]
 ) -> BenchmarkResult:
     """Let somebody answer the prompts of people whose replies are not recorded yet."""
-    playback = Playback(Sessions(chosen), records)
+    playback = Playback(TalkIndex(chosen), records)
     recording = Recording(playback, folder, VERSION, records)
     limits = {"model_timeout_seconds": 600.0, "worker_concurrency": 64}
     async with _services(recording.answer, **limits) as client:
 
-        async def one(person: Person) -> None:
+        async def one(person: Persona) -> None:
             for session in person.sessions:
                 job = await talk(client, person, session)
                 print(person.id, session.id, job.state, job.error, dict(job.result.counts))
@@ -113,7 +115,7 @@ async def _record(
     return BenchmarkResult("state", [ResultPart("Recorded", {"people": float(len(chosen))})])
 
 
-def _chosen(names: Sequence[str], languages: Sequence[str]) -> list[Person]:
+def _chosen(names: Sequence[str], languages: Sequence[str]) -> list[Persona]:
     found = [
         each
         for each in people.load()

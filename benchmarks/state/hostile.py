@@ -16,9 +16,9 @@ from typing import Any
 
 from benchmarks import serving
 from benchmarks.report import FigureTable, JudgedBar, ResultPart
-from benchmarks.state.model import Playback, Sessions
-from benchmarks.state.people import Person
-from benchmarks.state.replies import Record
+from benchmarks.state.model import Playback, TalkIndex
+from benchmarks.state.people import Persona
+from benchmarks.state.replies import RecordedReply
 from benchmarks.state.run import talk
 from benchmarks.state.scores import CURRENT
 from hitherto_client import AsyncHitherto
@@ -47,16 +47,16 @@ class Attacked:
 
 
 async def attack(
-    chosen: Sequence[Person], records: Mapping[str, Mapping[str, Record]], replies: int
+    chosen: Sequence[Persona], records: Mapping[str, Mapping[str, RecordedReply]], replies: int
 ) -> Attacked:
     """Try hostile replies on some people, one of each language first."""
-    by_language: dict[str, Person] = {}
+    by_language: dict[str, Persona] = {}
     for person in chosen:
         by_language.setdefault(person.language, person)
     victims = list(by_language.values())
     found = Attacked(people=len(victims))
     each = max(1, replies // (len(victims) * (len(WITHOUT) + 1)))
-    attacker = _Attacker(Playback(Sessions(chosen), records))
+    attacker = _Attacker(Playback(TalkIndex(chosen), records))
     async with (
         ScriptedModel(attacker.answer) as model,
         serving.temporary_place() as place,
@@ -74,7 +74,7 @@ async def attack(
 
 
 async def _attack(
-    client: AsyncHitherto, attacker: _Attacker, person: Person, each: int, found: Attacked
+    client: AsyncHitherto, attacker: _Attacker, person: Persona, each: int, found: Attacked
 ) -> None:
     attacker.kind = ""
     for session in person.sessions:
@@ -100,7 +100,7 @@ async def _attack(
         found.restored += all(left.get(name) == words for name, words in before.items())
 
 
-def _rain(person: Person, kind: str, number: int, at: datetime) -> TranscriptInput:
+def _rain(person: Persona, kind: str, number: int, at: datetime) -> TranscriptInput:
     name = f"{person.id}-{kind}-{number}".replace(" ", "-").replace("'", "")
     messages: list[MessageInput] = [
         {"id": f"{name}-1", "role": "user", "content": _SAID, "created_at": at},
@@ -114,7 +114,7 @@ def _rain(person: Person, kind: str, number: int, at: datetime) -> TranscriptInp
     }
 
 
-async def _state(client: AsyncHitherto, person: Person) -> State:
+async def _state(client: AsyncHitherto, person: Persona) -> State:
     memories = client.memories(person.id, statuses=serving.EVERY_STATUS, page_size=1_000)
     found: State = {each.id: (each.content, each.status) async for each in memories}
     profile = await client.get_profile(person.id)

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.state import replies
-from benchmarks.state.people import Person, folding
-from benchmarks.state.replies import Record
+from benchmarks.state.people import Persona, folding
+from benchmarks.state.replies import RecordedReply
 from tests.scripted_model import ChatAnswer, ChatRequest
 
 _POLL_SECONDS = 0.5
@@ -25,11 +25,11 @@ Answer = Callable[[ChatRequest], Awaitable[ChatAnswer]]
 
 
 @dataclass(eq=False)
-class Sessions:
+class TalkIndex:
     """Finds out which session a prompt is about, by its first message."""
 
-    people: Sequence[Person]
-    _by_message: dict[str, tuple[Person, str]] = field(default_factory=dict)
+    people: Sequence[Persona]
+    _by_message: dict[str, tuple[Persona, str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Index the sessions."""
@@ -42,7 +42,7 @@ class Sessions:
         """The first words of the sessions."""
         return self._by_message
 
-    def of(self, request: ChatRequest) -> tuple[Person, str] | None:
+    def of(self, request: ChatRequest) -> tuple[Persona, str] | None:
         """The person and the session of an extraction; None for another prompt."""
         if not request.messages:
             return None
@@ -56,8 +56,8 @@ class Playback:
     `calls` and `letters` count the prompts of each kind and the characters in them.
     """
 
-    sessions: Sessions
-    records: Mapping[str, Mapping[str, Record]]
+    sessions: TalkIndex
+    records: Mapping[str, Mapping[str, RecordedReply]]
     unknown: int = 0
     calls: Counter[str] = field(default_factory=Counter)
     letters: Counter[str] = field(default_factory=Counter)
@@ -84,7 +84,7 @@ class Playback:
             return None
         return ChatAnswer.of(**record.replayed(memories))
 
-    def _most_alike(self, kind: str, shown: Sequence[str]) -> Record | None:
+    def _most_alike(self, kind: str, shown: Sequence[str]) -> RecordedReply | None:
         """The record of a kind whose prompt showed most of these memories, and least else."""
         wanted = set(map(folding, shown))
         scored = [
@@ -107,7 +107,7 @@ class Recording:
     playback: Playback
     folder: Path
     version: str
-    records: dict[str, dict[str, Record]]
+    records: dict[str, dict[str, RecordedReply]]
 
     async def answer(self, request: ChatRequest) -> ChatAnswer:
         """The reply that somebody puts into the folder."""
@@ -126,7 +126,7 @@ class Recording:
         if key not in kept:
             reply = await self._wait(person, key, request)
             record = replies.recorded(key, reply, memories)
-            kept[key] = Record(record.key, record.reply, record.known, shown)
+            kept[key] = RecordedReply(record.key, record.reply, record.known, shown)
             replies.save(self.version, person, kept)
         return ChatAnswer.of(**kept[key].replayed(memories))
 
@@ -172,7 +172,7 @@ def _overlap(shown: set[str], recorded: set[str]) -> tuple[float, float]:
     return both / max(1, len(shown)), both / max(1, len(shown | recorded))
 
 
-def _said(records: Mapping[str, Record]) -> set[str]:
+def _said(records: Mapping[str, RecordedReply]) -> set[str]:
     """The words of every new or updated memory of some replies."""
     return {
         folding(item["content"])

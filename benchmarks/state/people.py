@@ -26,7 +26,7 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class DatedTalk:
     """One conversation."""
 
     id: str
@@ -55,7 +55,7 @@ class Pattern:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class AskedQuestion:
     """What the person asks in the end; `answer`, `stale` and `hidden` are ids of patterns."""
 
     id: str
@@ -68,19 +68,19 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Person:
+class Persona:
     """A person with sessions and gold."""
 
     id: str
     language: str
     time_zone: str
-    sessions: Sequence[Session]
+    sessions: Sequence[DatedTalk]
     current: Sequence[Pattern]
     ended: Sequence[Pattern]
     doubtful: Sequence[Pattern]
     never: Sequence[Pattern]
     profile: Sequence[Pattern]
-    questions: Sequence[Question]
+    questions: Sequence[AskedQuestion]
 
     def pattern(self, name: str) -> Pattern:
         """The pattern with an id."""
@@ -93,7 +93,7 @@ def folding(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
-def load(folder: Path = FOLDER) -> list[Person]:
+def load(folder: Path = FOLDER) -> list[Persona]:
     """Everybody, in the order of their names.
 
     Raises:
@@ -102,7 +102,7 @@ def load(folder: Path = FOLDER) -> list[Person]:
     return [_checked(path) for path in sorted(folder.glob("*.json"))]
 
 
-def _checked(path: Path) -> Person:
+def _checked(path: Path) -> Persona:
     try:
         person = _person(path.stem, json.loads(path.read_text("utf-8")))
         for question in person.questions:
@@ -115,9 +115,9 @@ def _checked(path: Path) -> Person:
     return person
 
 
-def _person(name: str, given: Mapping[str, Any]) -> Person:
+def _person(name: str, given: Mapping[str, Any]) -> Persona:
     gold = given["gold"]
-    return Person(
+    return Persona(
         id=name,
         language=given["language"].partition("-")[0],
         time_zone=given["time_zone"],
@@ -127,7 +127,7 @@ def _person(name: str, given: Mapping[str, Any]) -> Person:
             for kind in ("current", "ended", "doubtful", "never", "profile")
         },
         questions=[
-            Question(
+            AskedQuestion(
                 id=each["id"],
                 kind=each["kind"],
                 ask=each["ask"],
@@ -141,8 +141,8 @@ def _person(name: str, given: Mapping[str, Any]) -> Person:
     )
 
 
-def _session(given: Mapping[str, Any]) -> Session:
-    return Session(
+def _session(given: Mapping[str, Any]) -> DatedTalk:
+    return DatedTalk(
         given["id"],
         [
             Said(

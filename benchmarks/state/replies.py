@@ -24,7 +24,7 @@ _UNKNOWN = "e0"
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class RecordedReply:
     """One reply; `known` holds the words behind the ids of memories that it names.
 
     Attributes:
@@ -46,23 +46,25 @@ class Record:
         return found
 
 
-def recorded(key: str, reply: Mapping[str, Any], memories: Mapping[str, str]) -> Record:
+def recorded(key: str, reply: Mapping[str, Any], memories: Mapping[str, str]) -> RecordedReply:
     """The record of a reply to a prompt with these memories."""
     named = {name for name in _ids(reply) if name in memories}
-    return Record(key, reply, {name: memories[name] for name in sorted(named)})
+    return RecordedReply(key, reply, {name: memories[name] for name in sorted(named)})
 
 
-def load(version: str, person: str, folder: Path = FOLDER) -> dict[str, Record]:
+def load(version: str, person: str, folder: Path = FOLDER) -> dict[str, RecordedReply]:
     """The records of a person for a version of the prompt, by key; none if there is no file."""
     path = folder / version / f"{person}.json"
     if not path.exists():
         return {}
     rows = json.loads(path.read_text("utf-8"))
-    found = [Record(**{**row, "shown": tuple(row.get("shown", ()))}) for row in rows]
+    found = [RecordedReply(**{**row, "shown": tuple(row.get("shown", ()))}) for row in rows]
     return {each.key: each for each in found}
 
 
-def save(version: str, person: str, records: Mapping[str, Record], folder: Path = FOLDER) -> None:
+def save(
+    version: str, person: str, records: Mapping[str, RecordedReply], folder: Path = FOLDER
+) -> None:
     """Write the records of a person."""
     path = folder / version / f"{person}.json"
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -9,7 +9,7 @@ from typing import Any, cast
 from zoneinfo import ZoneInfo
 
 from benchmarks import serving
-from benchmarks.state.people import Person, Question, Session
+from benchmarks.state.people import AskedQuestion, DatedTalk, Persona
 from hitherto_client import AsyncHitherto
 from hitherto_client.inputs import TranscriptInput
 from hitherto_client.results import Job, Memory, Profile
@@ -24,7 +24,7 @@ _WAITING: Sequence[JobState] = ("queued", "running", "failed")
 class Told:
     """What was told for a question: the block, its lines in order, and whether nothing was near."""
 
-    question: Question
+    question: AskedQuestion
     block: str
     tokens: int
     nothing: bool
@@ -34,14 +34,14 @@ class Told:
 class Seen:
     """What is known of a person after the last session, and what was told."""
 
-    person: Person
+    person: Persona
     jobs: Sequence[Job]
     memories: Sequence[Memory]
     profile: Mapping[str, Any]
     told: Sequence[Told] = field(default_factory=list)
 
 
-async def observe(client: AsyncHitherto, person: Person) -> Seen:
+async def observe(client: AsyncHitherto, person: Persona) -> Seen:
     """Submit the sessions of a person one after another, and ask the questions."""
     jobs = [await talk(client, person, session) for session in person.sessions]
     memories = [
@@ -53,7 +53,7 @@ async def observe(client: AsyncHitherto, person: Person) -> Seen:
     return Seen(person, jobs, memories, _values(profile), told)
 
 
-async def talk(client: AsyncHitherto, person: Person, session: Session) -> Job:
+async def talk(client: AsyncHitherto, person: Persona, session: DatedTalk) -> Job:
     """Submit one session and wait until it was read, and what it changed was reconciled."""
     [job_id] = await serving.submit(client, [_transcript(person, session)])
     job = await serving.ended(client, job_id)
@@ -62,7 +62,7 @@ async def talk(client: AsyncHitherto, person: Person, session: Session) -> Job:
     return job
 
 
-def _transcript(person: Person, session: Session) -> TranscriptInput:
+def _transcript(person: Persona, session: DatedTalk) -> TranscriptInput:
     return {
         "user_id": person.id,
         "conversation_id": f"{person.id}-{session.id}",
@@ -81,7 +81,7 @@ def _transcript(person: Person, session: Session) -> TranscriptInput:
     }
 
 
-async def _ask(client: AsyncHitherto, person: Person, question: Question) -> Told:
+async def _ask(client: AsyncHitherto, person: Persona, question: AskedQuestion) -> Told:
     last = person.sessions[-1].messages[-1].at
     as_of = None
     if question.as_of:

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmarks.state.people import Pattern, Person
-from benchmarks.state.replies import Record
+from benchmarks.state.people import Pattern, Persona
+from benchmarks.state.replies import RecordedReply
 from benchmarks.state.run import Seen, Told
 from hitherto_client.results import Memory
 
@@ -58,7 +58,7 @@ class Score:
         return self.hits[name] / self.of[name] if self.of[name] else None
 
 
-def score(seen: Seen, records: Mapping[str, Record]) -> Score:
+def score(seen: Seen, records: Mapping[str, RecordedReply]) -> Score:
     """What is known and told of a person, held against the gold."""
     found = Score()
     _changes(found, seen, records)
@@ -68,7 +68,7 @@ def score(seen: Seen, records: Mapping[str, Record]) -> Score:
     return found
 
 
-def _changes(found: Score, seen: Seen, records: Mapping[str, Record]) -> None:
+def _changes(found: Score, seen: Seen, records: Mapping[str, RecordedReply]) -> None:
     """The changes that the recorded replies propose, and those of them that were refused."""
     for session, job in zip(seen.person.sessions, seen.jobs, strict=True):
         record = records.get(session.id)
@@ -121,7 +121,7 @@ def _doubts(found: Score, seen: Seen, active: Sequence[Memory]) -> None:
             found.note("doubt found", hit, item.what)
 
 
-def _question(found: Score, person: Person, told: Told) -> None:
+def _question(found: Score, person: Persona, told: Told) -> None:
     question = told.question
     answers = [person.pattern(name) for name in question.answer]
     stale = [person.pattern(name) for name in question.stale]
@@ -153,7 +153,7 @@ def _first(lines: Sequence[str], patterns: Iterable[Pattern]) -> int | None:
     )
 
 
-def _tells_an_end(memory: Memory, person: Person) -> bool:
+def _tells_an_end(memory: Memory, person: Persona) -> bool:
     """Whether a memory that names what ended also names what holds now: it tells of the change."""
     words = _words(memory)
     by = [item.more.get("by") for item in person.ended if item.matches(words)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from examples.demo.model_server import ModelServer
+from examples.demo.model_server import DemoModelServer
 from hitherto_client import Hitherto
 from hitherto_client.results import LegReport
 from hitherto_shared.config import SharedSettings
@@ -28,7 +28,7 @@ def tell_degraded(story: Story) -> None:
         "server of this demo, which embeds as the first service does. While that server runs:"
     )
     with (
-        ModelServer(configured_embedder(SharedSettings())) as server,
+        DemoModelServer(configured_embedder(SharedSettings())) as server,
         story.running.another_reader(server.settings) as client,
     ):
         _ask(story, client, FIRST)

@@ -20,7 +20,7 @@ from hitherto_shared.embeddings.protocol import Embedder
 _START_SECONDS = 30.0
 
 
-class ModelServer:
+class DemoModelServer:
     """Serves `POST /v1/embeddings` on a free port of this machine, in a thread of its own.
 
     Args:

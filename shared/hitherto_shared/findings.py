@@ -9,7 +9,7 @@ State = Literal["ok", "note", "fault"]
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Diagnosis:
     """The outcome of one check.
 
     Attributes:

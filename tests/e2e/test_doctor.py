@@ -19,7 +19,7 @@ import pytest
 from hitherto_client.command import main
 from hitherto_shared.database.embedded import EmbeddedPostgres
 from hitherto_shared.database.logins import LoginTooStrong
-from hitherto_shared.findings import Finding
+from hitherto_shared.findings import Diagnosis
 from tests.scripted_model import ChatAnswer, RawReply, ScriptedModel, StatusFault
 from tests.scripted_model.scripts import empty_script
 
@@ -58,13 +58,13 @@ async def installation(
         yield made
 
 
-async def examined(capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, Finding], str]:
+async def examined(capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, Diagnosis], str]:
     """The exit code, the first finding of each check that is not ok, or else ok, and all words."""
     code = await asyncio.to_thread(main, ["doctor", "--json"])
     told = capsys.readouterr()
-    found: dict[str, Finding] = {}
+    found: dict[str, Diagnosis] = {}
     for each in json.loads(told.out)["findings"]:
-        finding = Finding(**each)
+        finding = Diagnosis(**each)
         if finding.check not in found or found[finding.check].state == "ok":
             found[finding.check] = finding
     assert "canary" not in told.out + told.err

@@ -64,7 +64,9 @@ async def move(services: Services, model: ScriptedModel) -> None:
 async def search(services: Services, query: str, **more: Any) -> list[search_pb2.SearchResult]:
     """What a search finds."""
     found = await services.retrieval.SearchMemories(
-        retrieval_service_pb2.SearchMemoriesRequest(user_id="ana", query=query, **more)
+        retrieval_service_pb2.SearchMemoriesRequest(
+            user_id="ana", query=query, min_relevance=0, **more
+        )
     )
     return list(found.results)
 
@@ -72,7 +74,9 @@ async def search(services: Services, query: str, **more: Any) -> list[search_pb2
 async def context(services: Services, **more: Any) -> retrieval_service_pb2.GetContextResponse:
     """A context."""
     found: retrieval_service_pb2.GetContextResponse = await services.retrieval.GetContext(
-        retrieval_service_pb2.GetContextRequest(user_id="ana", line_dates=True, **more)
+        retrieval_service_pb2.GetContextRequest(
+            user_id="ana", line_dates=True, min_relevance=0, **more
+        )
     )
     return found
 
@@ -98,7 +102,7 @@ async def test_b10_an_uncertain_memory_says_so_wherever_it_is_read(
         )
     assert not found[SWIM].HasField("doubt")
     for block in (whole.prompt_block, (await context(modelled, query=QUESTION)).prompt_block):
-        (line,) = [line for line in block.splitlines() if COMMUTE in line]
+        line = next(line for line in block.splitlines() if COMMUTE in line)
         assert line.endswith("(uncertain since 2026-09-03: moved to Kassel)")
 
 
@@ -138,7 +142,9 @@ async def test_b10_before_the_change_it_was_certain(
     modelled: Services, model: ScriptedModel
 ) -> None:
     await move(modelled, model)
-    june = retrieval_service_pb2.SearchMemoriesRequest(user_id="ana", query=QUESTION)
+    june = retrieval_service_pb2.SearchMemoriesRequest(
+        user_id="ana", query=QUESTION, min_relevance=0
+    )
     june.as_of.FromDatetime(datetime(2026, 6, 1, tzinfo=UTC))
     then = await modelled.retrieval.SearchMemories(june)
     (found,) = [each.memory for each in then.results if each.memory.content == COMMUTE]
@@ -181,7 +187,7 @@ async def test_a3_the_newer_of_an_unsettled_pair_is_told_first(
     assert [each.content for each in found] == [new, old]
     assert list(found[0].may_replace) == [older.id]
     block = (await context(modelled, query=old, max_memories=0)).prompt_block
-    assert block.index(new) < block.index(old)
+    assert block.index(f"- {new}") < block.index(f"- {old}")
     assert "2026-05-04" in block
     # Once one of them is gone, there is no pair.
     assert len(await memories(modelled)) == 2

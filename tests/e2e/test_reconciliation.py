@@ -175,8 +175,8 @@ async def test_b10_a_change_makes_uncertain_what_rested_on_it_until_it_is_taken_
     assert result.counts["doubted"] == 1
     asked = reconciliations(list(model.chat_requests))[-1]
     # What ended is shown, to tell what changed.
-    assert [each.date for each in asked.memories if each.content == OLD_HOME] == [
-        "2026-05-04, ended 2026-09-03"
+    assert [each.marks for each in asked.memories if each.content == OLD_HOME] == [
+        ("ended 2026-09-03",)
     ]
     doubted, cause = await with_words(modelled, COMMUTE), await with_words(modelled, NEW_HOME)
     assert doubted.status == STATUS.MEMORY_STATUS_ACTIVE

@@ -226,9 +226,10 @@ async def test_a_request_that_is_too_large_is_told_so(place: Place) -> None:
         items = opened.stream_unary(f"{SERVICE}StreamTranscripts")
         error = await refused(items(iter([field(4 * MEBIBYTE)]), metadata=place.ana, timeout=120))
         assert error.reason == "REQUEST_TOO_LARGE"
-        # Far above it gRPC answers by itself.
+        # Far above it gRPC answers by itself, and the client knows what it says.
         error = await refused(submit(field(6 * MEBIBYTE), metadata=place.ana, timeout=120))
-        assert (error.code.name, error.reason) == ("RESOURCE_EXHAUSTED", "")
+        assert (error.code.name, error.reason) == ("RESOURCE_EXHAUSTED", "REQUEST_TOO_LARGE")
+        assert "max_bytes" not in error.metadata
         await free_again(opened, place)
 
 

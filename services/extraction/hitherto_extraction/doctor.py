@@ -31,7 +31,7 @@ from hitherto_shared.database.examination import examine_database
 from hitherto_shared.embeddings.factory import configured_embedder
 from hitherto_shared.embeddings.openai_api import WrongSize
 from hitherto_shared.embeddings.protocol import Embedder
-from hitherto_shared.findings import Finding
+from hitherto_shared.findings import Diagnosis
 from hitherto_shared.model_api import ModelError, ModelMisbehaved, PromptTooLong
 from hitherto_shared.service_command import unknown_variables
 
@@ -41,22 +41,22 @@ _PAGE = "docs/model-servers.md says what to set for your server"
 _TEXTS = ("The user lives in Porto.", "The user keeps bees.")
 
 
-def examine() -> list[Finding]:
+def examine() -> list[Diagnosis]:
     """Everything that there is to say about the installation that the environment names."""
     with _quiet_log():
         return _examined()
 
 
-def _examined() -> list[Finding]:
+def _examined() -> list[Diagnosis]:
     try:
         settings = ExtractionSettings()
     except ValidationError as error:
-        return [Finding("settings", "fault", describe(error), "docs/configuration.md lists them")]
+        return [Diagnosis("settings", "fault", describe(error), "docs/configuration.md lists them")]
     found = list(_settings(settings))
     embedder, problem = _embedder(settings)
     found += asyncio.run(_models(settings, embedder))
     if embedder is None:
-        found.append(Finding("embedding", "fault", problem, _PAGE))
+        found.append(Diagnosis("embedding", "fault", problem, _PAGE))
     name = embedder.name if embedder is not None else settings.embedding_model
     size = embedder.dimensions if embedder is not None else settings.embedding_dimensions or 0
     found += examine_database(settings, name, size)
@@ -75,12 +75,12 @@ def _quiet_log() -> Iterator[None]:
         log.setLevel(level)
 
 
-def _settings(settings: ExtractionSettings) -> Iterator[Finding]:
+def _settings(settings: ExtractionSettings) -> Iterator[Diagnosis]:
     """Misspelt variables, and a budget that nothing counts against."""
     misspelt = unknown_variables(ExtractionSettings, os.environ)
     for name, nearest in misspelt.items():
         hint = f"did you mean {nearest}?" if nearest else "docs/configuration.md lists all settings"
-        yield Finding("settings", "fault", f"{name} is not a setting and has no effect", hint)
+        yield Diagnosis("settings", "fault", f"{name} is not a setting and has no effect", hint)
     try:
         asks = settings.chosen_extractor == "openai"
         prices = load_prices(settings.prices_file)
@@ -89,10 +89,10 @@ def _settings(settings: ExtractionSettings) -> Iterator[Finding]:
         if settings.daily_budget_usd > 0 and settings.chosen_embedder == "openai":
             prices.require(settings.embedding_model, "EMBEDDING_MODEL")
     except (ValueError, OSError) as error:
-        yield Finding("settings", "fault", str(error), "see HITHERTO_PRICES_FILE")
+        yield Diagnosis("settings", "fault", str(error), "see HITHERTO_PRICES_FILE")
         return
     if not misspelt:
-        yield Finding("settings", "ok", "every variable is known")
+        yield Diagnosis("settings", "ok", "every variable is known")
 
 
 def _embedder(settings: SharedSettings) -> tuple[Embedder | None, str]:
@@ -102,7 +102,7 @@ def _embedder(settings: SharedSettings) -> tuple[Embedder | None, str]:
         return None, str(error)
 
 
-async def _models(settings: ExtractionSettings, embedder: Embedder | None) -> list[Finding]:
+async def _models(settings: ExtractionSettings, embedder: Embedder | None) -> list[Diagnosis]:
     found = [each async for each in _chat(settings)]
     if embedder is not None:
         try:
@@ -112,9 +112,9 @@ async def _models(settings: ExtractionSettings, embedder: Embedder | None) -> li
     return found
 
 
-async def _chat(settings: ExtractionSettings) -> AsyncIterator[Finding]:
+async def _chat(settings: ExtractionSettings) -> AsyncIterator[Diagnosis]:
     if settings.chosen_extractor == "offline":
-        yield Finding(
+        yield Diagnosis(
             "chat",
             "note",
             "no language model: the offline rules extract",
@@ -127,7 +127,7 @@ async def _chat(settings: ExtractionSettings) -> AsyncIterator[Finding]:
             model=settings.extraction_model, server=server, timeout=settings.model_timeout_seconds
         )
     except ValueError as error:
-        yield Finding("chat", "fault", str(error), _PAGE)
+        yield Diagnosis("chat", "fault", str(error), _PAGE)
         return
     asked = _question(settings)
     guarded = GuardedChatModel(
@@ -142,19 +142,19 @@ async def _chat(settings: ExtractionSettings) -> AsyncIterator[Finding]:
 
 async def _asked(
     settings: ExtractionSettings, chat: GuardedChatModel, asked: Prompt
-) -> AsyncIterator[Finding]:
+) -> AsyncIterator[Diagnosis]:
     began = time.monotonic()
     try:
         reply = await _twice(lambda: ask_for(chat, asked, _read, divisible=False))
     except PromptTooLong as error:
-        yield Finding("chat", "fault", str(error), "raise the context of the model's server")
+        yield Diagnosis("chat", "fault", str(error), "raise the context of the model's server")
         return
     except ModelMisbehaved as error:
         if not error.spent:
-            yield Finding("chat", "fault", str(error), _PAGE)
+            yield Diagnosis("chat", "fault", str(error), _PAGE)
             return
-        yield Finding("chat", "ok", f"{settings.extraction_model} answers")
-        yield Finding(
+        yield Diagnosis("chat", "ok", f"{settings.extraction_model} answers")
+        yield Diagnosis(
             "schema",
             "fault",
             str(error),
@@ -163,17 +163,17 @@ async def _asked(
         )
         return
     except ModelError as error:
-        yield Finding("chat", "fault", str(error), _PAGE)
+        yield Diagnosis("chat", "fault", str(error), _PAGE)
         return
     seconds = time.monotonic() - began
-    yield Finding("chat", "ok", f"{reply.model} answers, in {seconds:.1f} s")
+    yield Diagnosis("chat", "ok", f"{reply.model} answers, in {seconds:.1f} s")
     found, wrapped = reply.answer
     if "new_memories" not in found:
         told = "the answer has none of the required keys"
-        yield Finding("schema", "fault", told, "use a larger model")
+        yield Diagnosis("schema", "fault", told, "use a larger model")
     else:
         how = " (inside other words, which are left out)" if wrapped else ""
-        yield Finding("schema", "ok", f"the answer has the required form{how}")
+        yield Diagnosis("schema", "ok", f"the answer has the required form{how}")
 
 
 def _read(text: str) -> tuple[dict[str, Any], bool]:
@@ -201,28 +201,28 @@ def _question(settings: ExtractionSettings) -> Prompt:
     )
 
 
-async def _embedding(settings: ExtractionSettings, embedder: Embedder) -> AsyncIterator[Finding]:
+async def _embedding(settings: ExtractionSettings, embedder: Embedder) -> AsyncIterator[Diagnosis]:
     began = time.monotonic()
     try:
         batch = await embedder.embed(_TEXTS)
     except WrongSize as error:
-        yield Finding("embedding", "ok", f"{embedder.name} answers")
-        yield Finding("dimensions", "fault", str(error), f"set EMBEDDING_DIMENSIONS={error.size}")
+        yield Diagnosis("embedding", "ok", f"{embedder.name} answers")
+        yield Diagnosis("dimensions", "fault", str(error), f"set EMBEDDING_DIMENSIONS={error.size}")
         return
     except ModelError as error:
         remedy = f"{_PAGE}; without an embedder set HITHERTO_EMBEDDER=offline"
-        yield Finding("embedding", "fault", str(error), remedy)
+        yield Diagnosis("embedding", "fault", str(error), remedy)
         return
     seconds = time.monotonic() - began
     where = "on this machine" if embedder.offline else f"in {seconds:.1f} s"
-    yield Finding("embedding", "ok", f"{embedder.name} answers, {where}")
+    yield Diagnosis("embedding", "ok", f"{embedder.name} answers, {where}")
     first, second = batch.vectors
     if float(first @ second) > (settings.dedupe_threshold or embedder.dedupe_threshold):
-        yield Finding(
+        yield Diagnosis(
             "dimensions",
             "note",
             "two different statements have nearly the same vector",
             "check that EMBEDDING_MODEL is a model of embeddings; set HITHERTO_DEDUPE_THRESHOLD",
         )
         return
-    yield Finding("dimensions", "ok", f"{embedder.dimensions} numbers")
+    yield Diagnosis("dimensions", "ok", f"{embedder.dimensions} numbers")

@@ -10,6 +10,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from hitherto_retrieval.opening import Opener
+from hitherto_retrieval.pairs import in_pairs
 from hitherto_retrieval.previous import named_by, read_previous
 from hitherto_retrieval.render.block import fenced_again, render
 from hitherto_retrieval.render.context import (
@@ -23,7 +24,6 @@ from hitherto_retrieval.search.corpora.corpus import Item
 from hitherto_retrieval.search.deduplication import for_a_prompt, to_be_read
 from hitherto_retrieval.search.legs import Leg, Legs, Stopwatch
 from hitherto_retrieval.search.question import Hit, SearchOutcome
-from hitherto_retrieval.search.ranking.standing import memories_as_they_stand
 from hitherto_retrieval.search.sealed_leg import report_sealed
 from hitherto_retrieval.search.search import Search, Searching
 from hitherto_retrieval.sections import SectionsAsked
@@ -133,7 +133,7 @@ class Building:
             self.user, database, asking_at(database, self._deadline)
         )
         profile, conversations = sections.profile, sections.conversations
-        top = memories_as_they_stand(self._certain(sections.top))
+        top = in_pairs(self._certain(sections.top))
         entities, preferences = sections.entities, sections.preferences
         # They travel together: the time of one is the time of all.
         legs.add(Leg("profile", "ran", seconds, int(profile is not None)))

@@ -28,7 +28,7 @@ from hitherto_shared.database.embedded.layout import DataFolderLayout
 from hitherto_shared.database.faults import described
 from hitherto_shared.database.logins import LoginTooStrong, passwords_for, require_no_more
 from hitherto_shared.database.migrate import COMMAND, MigrationError, schema_state
-from hitherto_shared.findings import Finding
+from hitherto_shared.findings import Diagnosis
 
 _CLOCKS_APART = 5.0
 """Seconds by which the clocks may differ: leases and expiries of tokens are compared with them."""
@@ -37,7 +37,7 @@ _EXTENSION = "SELECT extversion FROM pg_extension WHERE extname = 'vector'"
 _ACTIVE = "SELECT model, dimensions FROM embedding_models WHERE active"
 
 
-def examine_database(settings: SharedSettings, model: str, dimensions: int) -> Iterator[Finding]:
+def examine_database(settings: SharedSettings, model: str, dimensions: int) -> Iterator[Diagnosis]:
     """What there is to say about the database.
 
     Args:
@@ -48,7 +48,7 @@ def examine_database(settings: SharedSettings, model: str, dimensions: int) -> I
     try:
         with _conninfo(settings) as conninfo:
             if conninfo is None:
-                yield Finding(
+                yield Diagnosis(
                     "database",
                     "note",
                     f"the embedded database in {settings.data_dir} will be made by the first "
@@ -59,9 +59,9 @@ def examine_database(settings: SharedSettings, model: str, dimensions: int) -> I
             yield from _examined(settings, conninfo, model, dimensions)
     except psycopg.Error as error:
         told = str(error) if isinstance(error, DatabaseUnreachable) else described(error)
-        yield Finding("database", "fault", told, "check DATABASE_URL")
+        yield Diagnosis("database", "fault", told, "check DATABASE_URL")
     except EmbeddedPostgresError as error:
-        yield Finding("database", "fault", str(error), "check HITHERTO_DATA_DIR")
+        yield Diagnosis("database", "fault", str(error), "check HITHERTO_DATA_DIR")
 
 
 @contextmanager
@@ -80,7 +80,7 @@ def _conninfo(settings: SharedSettings) -> Iterator[str | None]:
 
 def _examined(
     settings: SharedSettings, conninfo: str, model: str, dimensions: int
-) -> Iterator[Finding]:
+) -> Iterator[Diagnosis]:
     retrieval, extraction = settings.retrieval_password, settings.extraction_password
     passwords = passwords_for(
         conninfo,
@@ -99,9 +99,9 @@ def _examined(
         try:
             connected(conninfo).close()
         except DatabaseUnreachable as error:
-            yield Finding("database", "fault", str(error), "check DATABASE_URL")
+            yield Diagnosis("database", "fault", str(error), "check DATABASE_URL")
             return
-        yield Finding("database", "ok", "it answers")
+        yield Diagnosis("database", "ok", "it answers")
         yield roles
         return
     # It may read the most.
@@ -126,23 +126,23 @@ def _known_logins(settings: SharedSettings, conninfo: str) -> Sequence[Role]:
     return LOGINS
 
 
-def _schema(conninfo: str) -> Finding:
+def _schema(conninfo: str) -> Diagnosis:
     try:
         state = schema_state(conninfo)
         with connected(conninfo) as connection:
             found = connection.execute(_EXTENSION).fetchone()
             version = connection.info.server_version // 10_000
     except (MigrationError, DatabaseUnreachable) as error:
-        return Finding("database", "fault", str(error), f"run `{COMMAND}`")
+        return Diagnosis("database", "fault", str(error), f"run `{COMMAND}`")
     except psycopg.Error as error:
-        return Finding(
+        return Diagnosis(
             "database",
             "fault",
             f"its schema cannot be read: {described(error)}",
             f"run `{COMMAND}`",
         )
     if state.pending:
-        return Finding(
+        return Diagnosis(
             "database",
             "fault",
             f"it lacks {len(state.pending)} migration(s), from {state.pending[0]} on",
@@ -150,16 +150,16 @@ def _schema(conninfo: str) -> Finding:
         )
     vector = f", pgvector {found[0]}" if found else ""
     newer = ", with a schema newer than this version" if state.newer else ""
-    return Finding("database", "ok", f"Postgres {version}{vector}{newer}")
+    return Diagnosis("database", "ok", f"Postgres {version}{vector}{newer}")
 
 
-def _roles(logins: list[tuple[Role, str]]) -> Finding:
+def _roles(logins: list[tuple[Role, str]]) -> Diagnosis:
     for role, conninfo in logins:
         try:
             with connected(conninfo) as connection:
                 require_no_more(connection, role)
         except DatabaseUnreachable as error:
-            return Finding(
+            return Diagnosis(
                 "roles",
                 "fault",
                 f"{role} cannot log in: {error}",
@@ -167,32 +167,32 @@ def _roles(logins: list[tuple[Role, str]]) -> Finding:
                 "HITHERTO_EXTRACTION_PASSWORD if the logins have passwords of their own",
             )
         except LoginTooStrong as error:
-            return Finding("roles", "fault", str(error), "let an administrator run the SQL above")
-    return Finding("roles", "ok", f"{len(logins)} logins, none with more rights than it needs")
+            return Diagnosis("roles", "fault", str(error), "let an administrator run the SQL above")
+    return Diagnosis("roles", "ok", f"{len(logins)} logins, none with more rights than it needs")
 
 
-def _clocks(connection: psycopg.Connection[tuple[object, ...]]) -> Finding:
+def _clocks(connection: psycopg.Connection[tuple[object, ...]]) -> Diagnosis:
     before = time.time()
     found = connection.execute(_CLOCK).fetchone()
     told = float(str(found[0])) if found else before
     apart = max(before - told, told - time.time(), 0.0)
     if apart > _CLOCKS_APART:
-        return Finding(
+        return Diagnosis(
             "clocks",
             "fault",
             f"the clocks of this machine and of the database differ by {apart:.0f} s",
             "synchronise both by NTP",
         )
-    return Finding("clocks", "ok", "this machine and the database agree")
+    return Diagnosis("clocks", "ok", "this machine and the database agree")
 
 
 def _embeddings(
     connection: psycopg.Connection[tuple[object, ...]], model: str, dimensions: int
-) -> Finding:
+) -> Diagnosis:
     found = connection.execute(_ACTIVE).fetchone()
     if found is None or found == (model, dimensions):
-        return Finding("stored vectors", "ok", f"{model}, {dimensions} numbers")
-    return Finding(
+        return Diagnosis("stored vectors", "ok", f"{model}, {dimensions} numbers")
+    return Diagnosis(
         "stored vectors",
         "fault",
         f"memories are embedded with {found[0]} ({found[1]} numbers), and {model} ({dimensions}) "

@@ -65,7 +65,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class _Learnt:
+class _Accepted:
     """What this server accepts."""
 
     base64: bool = True
@@ -143,7 +143,7 @@ class OpenAIEmbedder:
         self.dedupe_threshold = _THRESHOLDS.get(known, DEFAULT_THRESHOLD)
         self._timeout = timeout
         self._server = ModelHttp(replace(server, model_setting="EMBEDDING_MODEL"), timeout=timeout)
-        self._learnt = _Learnt(
+        self._learnt = _Accepted(
             dimensions=name.startswith(_SHORTENABLE),
             most_texts=MAX_INPUTS,
             most_tokens=MAX_TOKENS,

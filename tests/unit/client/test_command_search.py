@@ -87,7 +87,8 @@ class TestRequest:
             "--scope messages --entity e --conversation c --min-confidence low --created-after "
             "2024-01-01 --created-before 2025-01-01 --min-score 0.5 --ranking seed003 --weight "
             "keyword=1 --as-of 2024-01-01 --known-at 2024-01-01 --explain --consistency-token t "
-            f"--reference-time 2024-01-01 --excerpt 1 --vector {path} --no-count-access"
+            f"--reference-time 2024-01-01 --excerpt 1 --vector {path} --no-count-access "
+            "--min-relevance 0.2 --no-doubtful"
         )
         asked = asked_with(fakes, *options.split(), "--metadata", '{"a": 1}')
         given = {field.name for field, _ in asked.ListFields()}

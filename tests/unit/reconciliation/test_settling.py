@@ -52,7 +52,6 @@ def rows(**more: Any) -> ReconciliationRows:
             NAMES,
             memories,
             {each: MemoryLinks(each, (), (), None) for each in memories},
-            {NEW},
             set(),
             ChangeAllowance(active_count=20),
         ),
@@ -95,8 +94,10 @@ def test_nothing_else_is_doubted(changed: dict[str, Any], why: str) -> None:
     assert (made.doubts, reasons(made)) == ([], [why])
 
 
-def test_only_a_change_makes_anything_doubtful() -> None:
-    assert reasons(settle(DOUBTED, rows(changed={OLD}))) == ["refused_unknown"]
+def test_a_problem_may_be_over() -> None:
+    commute = replace(rows().known[COMMUTE], type="problem")
+    (doubt,) = settle(DOUBTED, rows(memories={COMMUTE: commute})).doubts
+    assert doubt.memory_id == COMMUTE
 
 
 def test_a_reason_that_gives_orders_or_tells_secrets_is_left_out() -> None:

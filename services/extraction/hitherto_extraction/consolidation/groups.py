@@ -45,6 +45,7 @@ def plan_groups(
     """
     alike: defaultdict[tuple[str, str], list[Member]] = defaultdict(list)
     for member in members:
+        end_if_given_up()
         if member.memory_id not in taken:
             kind = "*" if member.type in _GO_TOGETHER else member.type
             alike[kind, member.origin].append(member)

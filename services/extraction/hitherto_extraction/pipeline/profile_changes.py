@@ -10,7 +10,7 @@ quote alone.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -139,11 +139,18 @@ class ProfileState:
         kept = {key: value for key, value in self.profile.sources.items() if key not in gone}
         self.profile = replace(self.profile, sources=kept)
 
-    def drop_unsupported(self, says: Supports, successor: Successors = lambda _: None) -> None:
+    def drop_unsupported(
+        self,
+        says: Supports,
+        successor: Successors = lambda _: None,
+        *,
+        corrected: Collection[UUID] = (),
+    ) -> None:
         """Take out the values whose memories have all ended.
 
         What replaced such a memory takes its place if it holds the value too. A memory in new words
-        still bears the value, unless they lack a number of it ("20 mg" after "10 mg").
+        still bears the value, unless they lack a number of it ("20 mg" after "10 mg"), or it was
+        `corrected` by hand and they no longer hold it.
         """
         for key, source in list(self.profile.sources.items()):
             memory_ids = [
@@ -153,7 +160,11 @@ class ProfileState:
                 continue
             item = key.partition(_ITEM)[2]
             value = item or self.value_at(tuple(source["path"]))
-            left = [each for each in memory_ids if _bears(says, each, value)]
+            left = [
+                each
+                for each in memory_ids
+                if (_holds if each in corrected else _bears)(says, each, value)
+            ]
             if not left:
                 heirs = [heir for each in memory_ids if (heir := successor(each)) is not None]
                 left = [each for each in heirs if _holds(says, each, value)]

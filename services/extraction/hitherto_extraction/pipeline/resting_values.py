@@ -8,7 +8,7 @@ from uuid import UUID
 
 from hitherto_extraction.pipeline.operations import whole
 from hitherto_extraction.pipeline.profile_changes import ProfileState
-from hitherto_extraction.storage import known_memories, profiles
+from hitherto_extraction.storage import editing, known_memories, profiles
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.identifiers import parse_uuid
 from hitherto_shared.models import CURRENT_STATUSES
@@ -37,7 +37,10 @@ async def drop_resting_on(
     }
     if not rests & changed:
         return 0
-    known = await known_memories.read_known(user, sorted(rests))
+    ended = await editing.read(user, sorted(rests & changed))
+    heirs = {each: held.memory.superseded_by for each, held in ended.items()}
+    named = {*rests, *(heir for heir in heirs.values() if heir is not None)}
+    known = await known_memories.read_known(user, sorted(named))
     gone = rests & changed - known.keys()
 
     def says(memory_id: UUID) -> str | None:
@@ -47,7 +50,8 @@ async def drop_resting_on(
         return whole(each) if each.status in CURRENT_STATUSES else None
 
     state = ProfileState(profile, said_at)
-    state.drop_unsupported(says)
+    standing = {m for m in changed & known.keys() if known[m].status in CURRENT_STATUSES}
+    state.drop_unsupported(says, heirs.get, corrected=standing)
     if not state.changed:
         return 0
     await profiles.write_profile(

@@ -221,7 +221,6 @@ class Reconciliation:
             # What has changed during the call is not what the model was shown.
             {m: each for m, each in now.items() if each.version == seen[m]},
             await reconciliation.read_links(user, list(local.values())),
-            shown.changed,
             await reconciliation.settled_before(user, list(local.values())),
             await room_of(user, Changes(closed=closed), daily=self.daily_changes),
             doubts=counts.get("doubted", 0),

@@ -16,7 +16,6 @@ from datetime import datetime
 from uuid import UUID
 
 from hitherto_extraction.pipeline import trust
-from hitherto_extraction.pipeline.answer import EVENT_TYPES
 from hitherto_extraction.pipeline.caps import ChangeAllowance, allowed_changes
 from hitherto_extraction.pipeline.digits import strange
 from hitherto_extraction.pipeline.operations import Refused
@@ -25,6 +24,8 @@ from hitherto_extraction.reconciliation.reply import DoubtfulItem, Proposals
 from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_extraction.storage.reconciliation import MemoryLinks
 from hitherto_shared.models import CURRENT_STATUSES
+
+_LASTING = "learning"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,6 @@ class ReconciliationRows:
         local: The memory behind each local id.
         known: The memories now.
         links: How they stand to others.
-        changed: Those that were shown as changed.
         settled: Pairs that a reconciliation wrote about before, and what it did.
         room: The endings that are still allowed.
         doubts: The doubts of earlier calls of the job.
@@ -44,7 +44,6 @@ class ReconciliationRows:
     local: Mapping[str, UUID]
     known: Mapping[UUID, CurrentMemory]
     links: Mapping[UUID, MemoryLinks]
-    changed: Collection[UUID]
     settled: Collection[tuple[UUID, UUID, str]]
     room: ChangeAllowance
     doubts: int = 0
@@ -208,10 +207,8 @@ class _Settling:
     ) -> str | None:
         if known is None or cause is None or known.status != "active" or not self._stands(known):
             return "refused_unknown"
-        if cause.memory_id not in self._rows.changed:
-            return "refused_unknown"
-        if known.type in EVENT_TYPES or known.valid_to is not None:
-            # What happened, and what is over, stays true.
+        if known.type == _LASTING or known.valid_to is not None:
+            # What was learnt, and what is over, stays true.
             return "refused_past"
         if known.doubtful or any(known.memory_id == each.memory_id for each in self._made.doubts):
             return "refused_unchanged"

@@ -32,7 +32,7 @@ async def write_settlement(
     user: UserRows, made: Settlement, *, at: datetime, job_id: UUID, encrypts: bool
 ) -> None:
     """Carry out what was decided. If the user has encryption on, no message is quoted anew."""
-    writing = _Writing(user, at, job_id)
+    writing = _SettlementWriting(user, at, job_id)
     unsettled = await reconciliation.unsettled_with(user, made.certain) if made.certain else []
     named = {
         *made.joins, *made.joins.values(), *made.endings, *made.endings.values(), *made.certain,
@@ -59,7 +59,7 @@ async def write_settlement(
 
 
 async def _settle(
-    writing: _Writing,
+    writing: _SettlementWriting,
     held: dict[UUID, EditableMemory],
     made: Settlement,
     ended: dict[UUID, list[UUID]],
@@ -89,7 +89,7 @@ async def _settle(
 
 
 @dataclass(slots=True)
-class _Writing:
+class _SettlementWriting:
     """Writes versions at one time by one job, and collects their history."""
 
     user: UserRows

@@ -11,6 +11,7 @@ from typing import Any
 
 from hitherto_extraction.pipeline import profile, summarise
 from hitherto_extraction.restoring.columns import (
+    MAX_DEPTH,
     Kind,
     MayBeAbsent,
     flag,
@@ -61,6 +62,35 @@ def _ending(checks: Checks, field: str, value: Any) -> Any:
     if not (isinstance(value, list) and len(value) == 2):
         return refused(checks, field, "must be a memory and a time")
     return [uid(checks, field, value[0]), moment(checks, field, value[1])]
+
+
+def _path(checks: Checks, field: str, value: Any) -> Any:
+    """Where a value of a profile stands: a field, and the keys below it."""
+    if not (isinstance(value, list) and value and value[0] in profile.FIELDS):
+        return refused(checks, field, "must begin with a field of a profile")
+    return several(text(_KIB), MAX_DEPTH)(checks, field, value)
+
+
+_CHANGE = shaped(
+    {
+        "path": _path,
+        "value": _ANYTHING,
+        "ended": flag,
+        "said_at": moment,
+        "source": _OBJECT,
+    },
+    _MOST,
+    closed=True,
+)
+"""What somebody said of one value of a profile."""
+
+
+def _patched(checks: Checks, field: str, value: Any) -> Any:
+    """What a reply said of a profile: value by value; in earlier versions as one patch."""
+    if isinstance(value, dict) and "changes" in value:
+        changes = {"changes": several(_CHANGE, 10_000)}
+        return shaped(changes, _MOST, closed=True)(checks, field, value)
+    return _patch(profile.FIELDS)(checks, field, value)
 
 
 _MENTIONS = MayBeAbsent(several(_mention, 1_000), [])
@@ -127,7 +157,7 @@ STATEMENTS: Mapping[tuple[str, str], Kind] = {
     ("memory", "challenged"): _CHALLENGED,
     ("memory", "joined"): _JOINED,
     ("memory", "taken"): _TAKEN,
-    ("profile", "patched"): _patch(profile.FIELDS),
+    ("profile", "patched"): _patched,
     ("profile", "taken"): _TAKEN,
     ("summary", "concluded"): _patch(summarise.FIELDS),
 }

@@ -36,7 +36,7 @@ ORDER BY crowded.members DESC, crowded.tag
 
 _MEMBERS = """
 SELECT m.memory_id, m.version, m.type, m.content, m.origin, m.tags, m.valid_from, m.said_at,
-       e.embedding
+       e.embedding AS vector
 FROM memories AS m
 LEFT JOIN memory_embeddings AS e ON e.tenant_id = m.tenant_id AND e.user_id = m.user_id
      AND e.memory_id = m.memory_id AND e.text_version = m.text_version AND e.model = %(model)s

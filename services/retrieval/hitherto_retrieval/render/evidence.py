@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from hitherto_retrieval.pairs import newer_first, newer_of
 from hitherto_retrieval.render.budget import LEAST_LINE, Entry, RemainingBudget, Section
 from hitherto_retrieval.render.context import PromptContext, RelevantItem
 from hitherto_retrieval.render.lines import Lines
@@ -47,7 +48,7 @@ class _Printed(NamedTuple):
     size: int
 
 
-class Evidence(Section):
+class AnsweringLines(Section):
     """The section of what answers a question.
 
     Args:
@@ -88,7 +89,8 @@ class Evidence(Section):
         stop = (_STOP_OF_MANY if context.broad else _STOP) if context.stops else 0.0
         worths = sorted(((_worth(item), item) for item in found), key=_first, reverse=True)
         best = max((worth for worth, item in worths if not item.first), default=0.0)
-        self._found = [each for each in worths if each[0] >= best * stop]
+        enough = [each for each in worths if each[0] >= best * stop]
+        self._found = _newer_first(enough)
         self.expected = frozenset(
             item.memory.memory_id for _, item in self._found if item.memory is not None
         )
@@ -176,7 +178,9 @@ class Evidence(Section):
     def _compared(self, item: RelevantItem, entry: Entry) -> Words:
         """The words of a line that may say what another says."""
         if item.memory is not None:
-            return words_of(item.memory.content) if item.sources else frozenset()
+            # The line of one in doubt says more than its message.
+            compared = item.sources and item.memory.doubt is None
+            return words_of(item.memory.content) if compared else frozenset()
         if self._lines.learnt_from.isdisjoint(item.sources):
             return frozenset()
         # A speaker's name is no part of what is said.
@@ -204,6 +208,17 @@ class Evidence(Section):
             for group, texts in groups.items():
                 printed += [group, *texts] if group else texts
         return printed
+
+
+def _newer_first(
+    found: Sequence[tuple[float, RelevantItem]],
+) -> Sequence[tuple[float, RelevantItem]]:
+    newer = newer_of(item.memory for _, item in found if item.memory is not None)
+    if not newer:
+        return found
+    return newer_first(
+        found, newer, lambda each: each[1].memory.memory_id if each[1].memory else None
+    )
 
 
 def _worth(item: RelevantItem) -> float:

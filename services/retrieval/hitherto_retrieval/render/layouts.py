@@ -14,7 +14,7 @@ from uuid import UUID
 
 from hitherto_retrieval.render.budget import Entry, Plan, Section, Step
 from hitherto_retrieval.render.context import PromptContext, RelevantItem
-from hitherto_retrieval.render.evidence import Evidence
+from hitherto_retrieval.render.evidence import AnsweringLines
 from hitherto_retrieval.render.lines import (
     Lines,
     achieved_tag,
@@ -228,12 +228,12 @@ def answers(
     """The section of what answers the question, or a line that says that nothing does."""
     if not items:
         return Section([Entry("- ", NOTHING)] if context.nothing else [], heading)
-    return Evidence(items, lines, heading, further=further, tag=tag, context=context)
+    return AnsweringLines(items, lines, heading, further=further, tag=tag, context=context)
 
 
 def without(known: Material, answers: Section) -> Material:
     """The material without general memories that stand among the answers."""
-    if not isinstance(answers, Evidence):
+    if not isinstance(answers, AnsweringLines):
         return known
     return replace(
         known, memories=[one for one in known.memories if one.memory_id not in answers.expected]
@@ -380,7 +380,7 @@ def usefulness(of: SectionsOfBlock) -> Plan:
 
 def answering(of: SectionsOfBlock) -> Plan:
     """The order with a question: what affects any answer has its part, then relevance decides."""
-    evidence = of.items if isinstance(of.items, Evidence) else Step(of.items)
+    evidence = of.items if isinstance(of.items, AnsweringLines) else Step(of.items)
     return (
         Step(of.profile, share=_PROFILE_FLOOR, most=_PROFILE_TOKENS, skips=True),
         Step(of.conversations, 1, share=_ONGOING_FLOOR),
