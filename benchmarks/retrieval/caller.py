@@ -80,7 +80,8 @@ class RequestStream:
     def _about(self, user: str, query: str) -> bytes:
         if self.subject == "context_query":
             return pb.GetContextRequest(user_id=user, query=query).SerializeToString()
-        request = pb.SearchMemoriesRequest(user_id=user, limit=self.limit)
+        # As many results each time, however well they answer: else no two calls are of one size.
+        request = pb.SearchMemoriesRequest(user_id=user, limit=self.limit, min_relevance=0.0)
         if self.subject == "search_vector":
             # Made by hand, because a list of floats is slow.
             return request.SerializeToString() + _VECTOR_HEAD + vector(query).tobytes()

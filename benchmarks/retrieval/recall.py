@@ -79,6 +79,7 @@ async def _searches(client: AsyncHitherto, person: Person, repeats: int) -> list
             person.user_id,
             query_embedding=asked.tolist(),
             limit=limit,
+            min_relevance=0.0,
             weights=SEMANTIC_ALONE,
             **wanted,
         )

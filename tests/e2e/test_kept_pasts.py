@@ -89,7 +89,10 @@ class Witnessed(Life):
             pb.GetContextRequest(user_id=user, known_at=known_at, count_access=False)
         )
         profile = json_format.MessageToDict(context.profile)
-        for name in ("userId", "lastExtractedAt"):
+        if known_at is not None:
+            # Versions hold values without their quotes.
+            assert "sources" not in profile
+        for name in ("userId", "lastExtractedAt", "sources"):
             profile.pop(name, None)
         return {memory.id: _kept(memory) for memory in listed.memories}, profile
 

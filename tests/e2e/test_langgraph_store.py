@@ -189,7 +189,7 @@ async def test_items_keep_their_times(memory: Hitherto) -> None:
 
 
 async def test_items_are_found_by_meaning_and_words(memory: Hitherto) -> None:
-    """At once after the write, best first; the rest follows without a score."""
+    """At once after the write, best first, however little it says; the rest has no score."""
     ours = store(memory)
     texts = {
         "food": "Ana thích cá nướng 🐟 và bún bò",
@@ -214,6 +214,7 @@ async def test_items_are_found_by_meaning_and_words(memory: Hitherto) -> None:
             assert found[0].score is not None
             assert len({(item.namespace, item.key) for item in found}) == len(found) == 6
             scores = [item.score for item in found if item.score is not None]
+            assert len(scores) == 5
             assert scores == sorted(scores, reverse=True)
             assert "secret" not in [item.key for item in found if item.score is not None]
         (only,) = ours.search(("memories",), query="house in Porto", filter={"kind": "pet"})

@@ -138,7 +138,7 @@ async def test_nothing_is_left_in_the_session(database: Database, pooler: PgBoun
 
 
 async def test_a_transaction_has_the_settings_of_a_session(database: Database) -> None:
-    expected = ("hitherto,public", "UTC", "30s", "force_generic_plan")
+    expected = ("hitherto,public,extensions", "UTC", "30s", "force_generic_plan")
 
     async def work(connection: Connection) -> None:
         assert await row(connection, _SETTINGS) == expected

@@ -194,6 +194,8 @@ class HithertoStore(BaseStore):
                 scopes=["documents"],
                 source_types=[SOURCE_TYPE],
                 metadata_filter=under,
+                # A store ranks all its items: which of them answer is for its caller to judge.
+                min_relevance=0.0,
                 limit=_MOST_RESULTS,
             )
             for result in ranked:

@@ -48,7 +48,7 @@ async def test_h3_what_was_sealed_since_the_look_up_is_opened_or_left_out(
     )
     deadline = asyncio.get_running_loop().time() + 60
     opener = Opener(keys, ANA, deadline=deadline)
-    question = Question(query, 10, Filters(), datetime.now(UTC), BALANCED)
+    question = Question(query, 10, Filters(), datetime.now(UTC), BALANCED, min_relevance=0.0)
     legs = Legs()
     search = Search(
         queries, embedding_seconds=10, wording=Wording(), snapshots=Snapshots(reader, 0)
