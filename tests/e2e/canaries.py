@@ -46,6 +46,7 @@ _FILLED = {
     "date": "current_date",
     "timestamp with time zone": "clock_timestamp()",
     "bytea": f"decode(repeat('{SECRET}', 8), 'hex')",
+    "bytea[]": f"ARRAY[decode(repeat('{SECRET}', 8), 'hex')]",
     "halfvec": "'[1,0,0,0,0,0,0,0]'::halfvec",
 }
 
@@ -98,7 +99,7 @@ def plant(conninfo: str, tenant_id: str, user_id: str) -> Planted:
                 elif kind in _TEXTS:
                     words[table, column] = word
                     values[column] = _holding(word, kind)
-                elif needed or kind == "bytea":
+                elif needed or kind.startswith("bytea"):
                     values[column] = sql.SQL(_FILLED[kind])
             connection.execute(
                 sql.SQL("INSERT INTO {} ({}) VALUES ({})").format(

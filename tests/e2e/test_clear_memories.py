@@ -26,7 +26,7 @@ from tests.e2e.sessions import items, refusal_of
 from tests.e2e.sessions import read as read_session
 from tests.e2e.sessions import update as update_session
 from tests.e2e.sweeping import sweeping
-from tests.scripted_model import Hang, ScriptedModel, SlowDrip, StatusFault
+from tests.scripted_model import Hang, RawReply, ScriptedModel, SlowDrip
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 FORGOTTEN = memory_pb2.MEMORY_STATUS_FORGOTTEN
@@ -336,7 +336,7 @@ class TestNothingInFlightComesBack:
         self, modelled: Services, model: ScriptedModel, tenant_conninfo: str
     ) -> None:
         """An operator who repairs the model and retries what died brings nothing back."""
-        model.always(StatusFault(400, code="content_filter"))
+        model.always(RawReply.saying("no JSON"))
         (job_id,) = await submit(modelled, talk("canary:dead", at=NOON))
         assert (await ended(modelled, job_id)).state == job_pb2.JOB_STATE_DEAD
         await clear(modelled)

@@ -135,7 +135,11 @@ def messages(kind: type[Message], depth: int = 0) -> st.SearchStrategy[Message]:
             if isinstance(value, list):
                 here.extend(value)
             elif isinstance(value, dict):
-                here.update(value)
+                for key, item in value.items():
+                    if isinstance(item, Message):
+                        here[key].CopyFrom(item)
+                    else:
+                        here[key] = item
             elif isinstance(value, Message):
                 here.CopyFrom(value)
             else:

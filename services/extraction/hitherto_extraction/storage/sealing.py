@@ -187,7 +187,8 @@ WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND s.tenant_id = 
 """
 
 _CLEAR_PROFILE = """
-SELECT summary, current_projects, preferences, frequent_intents, facts, metadata, said_at, version
+SELECT summary, current_projects, preferences, frequent_intents, facts, metadata, said_at, sources,
+       version
 FROM profiles
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NULL
 """
@@ -195,7 +196,7 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NULL
 _SEAL_PROFILE = """
 UPDATE profiles
 SET summary = '', current_projects = '{}', preferences = '{}', frequent_intents = '{}',
-    facts = '{}', metadata = '{}', said_at = '{}', sealed = %(sealed)s
+    facts = '{}', metadata = '{}', said_at = '{}', sources = '{}', sealed = %(sealed)s
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
 
