@@ -307,8 +307,10 @@ async def test_row_26_garbage_is_never_nothing_to_merge(
     job = await ended(modelled, begun.job.id)
     assert job.state == job_pb2.JOB_STATE_DEAD
     assert "MODEL_UNUSABLE" in job.error
-    # An attempt asks twice. Other work may ask in between.
-    assert calls(model) - asked == 2 * ATTEMPTS
+    # An attempt asks twice. If the reply was cut off, it asked about the whole group before, and
+    # then twice about half of it.
+    cut_off = garbage == CONTENT_FAULTS["truncated_json"]
+    assert calls(model) - asked == (3 if cut_off else 2) * ATTEMPTS
     # Nothing is taken for looked at: the next run asks again.
     model.script = script(all_into(ONE_STYLE))
     await consolidate(modelled, tag=STYLE)
