@@ -49,7 +49,8 @@ async def listed(
         found += page.ids
         if page.following is None:
             break
-        key, last = page.following
+        # The past does not change: what follows is told by a key and an id.
+        key, last = page.following[:2]
         after = key, last
     assert page.total == len(found) or not found
     assert len(set(found)) == len(found)

@@ -58,6 +58,9 @@ EXPECTED = Memory(
     sealed=None,
     sources=[SourceRef("conversation-1", "m1"), SourceRef("conversation-2", "m2")],
     entities=["Blue Tents Ltd", "Porto"],
+    doubt={"because": str(UUID(int=15)), "reason": "the shop closed", "since": ago(2).isoformat()},
+    last_confirmed_at=ago(3),
+    evidence=[(SourceRef("conversation-2", "m2"), "the blue one, please")],
 )
 
 
@@ -65,15 +68,17 @@ EXPECTED = Memory(
 async def stored(superuser_conninfo: str) -> Memory:
     """A memory that has a value of its own in every column."""
     fact = Fact(EXPECTED.content, entities=EXPECTED.entities)
-    (memory_id,) = await remember(superuser_conninfo, "ana", [fact])
-    memory = replace(EXPECTED, memory_id=memory_id)
+    # The other one is over, or lists of what counts would show it too.
+    older = Fact("Ana wants a red tent", expires_at=ago(1))
+    memory_id, older_id = await remember(superuser_conninfo, "ana", [fact, older])
+    memory = replace(EXPECTED, memory_id=memory_id, may_replace=[older_id])
     named = (
         "type importance confidence source origin status valid_from created_at updated_at detail "
         "tags keywords sensitive conversation_id valid_to expires_at superseded_by supersedes "
-        "version job_id"
+        "version job_id may_replace last_confirmed_at"
     ).split()
     values: dict[str, Any] = {name: getattr(memory, name) for name in named}
-    values |= {"context": Jsonb(memory.context), "metadata": Jsonb(memory.metadata)}
+    values |= {name: Jsonb(getattr(memory, name)) for name in ("context", "metadata", "doubt")}
     async with await psycopg.AsyncConnection.connect(superuser_conninfo) as connection:
         for name, value in values.items():
             await connection.execute(
@@ -85,11 +90,15 @@ async def stored(superuser_conninfo: str) -> Memory:
             " last_accessed_at) VALUES (%s, 'ana', %s, 9, %s)",
             [TENANT, memory_id, memory.last_accessed_at],
         )
+        quotes = dict(memory.evidence)
         for source in memory.sources:
             await connection.execute(
                 "INSERT INTO memory_sources (tenant_id, user_id, memory_id, conversation_id,"
-                " message_id) VALUES (%s, 'ana', %s, %s, %s) ON CONFLICT DO NOTHING",
-                [TENANT, memory_id, source.conversation_id, source.message_id],
+                " message_id, quote) VALUES (%s, 'ana', %s, %s, %s, %s) ON CONFLICT DO NOTHING",
+                [
+                    *(TENANT, memory_id, source.conversation_id, source.message_id),
+                    quotes.get(source),
+                ],
             )
     return memory
 

@@ -22,7 +22,7 @@ from hitherto_extraction.storage import (
 )
 from hitherto_extraction.storage import rollback as storage
 from hitherto_extraction.storage.editing import EditableMemory
-from hitherto_extraction.storage.rollback import StoredVersion
+from hitherto_extraction.storage.rollback import MessageRange, StoredVersion
 from hitherto_extraction.storage.statements import NewStatement, StoredStatement
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.models import CURRENT_STATUSES
@@ -46,6 +46,7 @@ class Rebuilding:
         user: The user.
         job_ids: The jobs to roll back.
         stated: Memories that the source supports by its messages, and whether nothing else does.
+        messages: The messages of the source, which are no sources of what stays any more.
         named: Memories that name the source as their document, and about which it said nothing.
         actor: The actor, and
         reason: the reason, for the history.
@@ -57,6 +58,7 @@ class Rebuilding:
     user: UserRows
     job_ids: Sequence[UUID]
     stated: Mapping[UUID, bool]
+    messages: Sequence[MessageRange]
     named: Collection[UUID]
     actor: str
     reason: str
@@ -72,7 +74,7 @@ class Rebuilding:
         depending = await storage.depending_on(self.user, sorted(self.gone))
         histories |= await self._read(set(depending) - histories.keys())
         await self._find_gone(histories)
-        counts = {"memories_forgotten": 0, "memories_restored": 0}
+        counts = {"memories_forgotten": 0, "memories_restored": 0, "sources_removed": 0}
         reworded = []
         unmentioned: list[UUID] = []
         rebuilt: dict[UUID, EditableMemory] = {}
@@ -90,6 +92,9 @@ class Rebuilding:
         for memory_id, each in histories.items():
             await self._link(memory_id, each.held, rebuilt[memory_id])
         await self._part(histories, rebuilt)
+        stay = sorted(each for each in self.stated if each not in self.gone)
+        for messages in self.messages:
+            counts["sources_removed"] += await storage.drop_sources(self.user, stay, messages)
         # Even if its own words stay: the index also has those of the source.
         await reindex(self.user, sorted({*reworded, *touched}))
         await storage.embed_anew(self.user, sorted(touched))

@@ -83,6 +83,7 @@ async def roll_back(user: UserRows, source: RollbackTarget, *, actor: str) -> di
         user,
         job_ids=taught.job_ids,
         stated=taught.stated,
+        messages=taught.messages,
         named=taught.named,
         actor=actor,
         reason=REASON,
@@ -90,11 +91,7 @@ async def roll_back(user: UserRows, source: RollbackTarget, *, actor: str) -> di
     counts = {
         "consolidations_undone": undone,
         **await rebuilding.run(touched),
-        "sources_removed": 0,
     }
-    stay = sorted(each for each in taught.stated if each not in rebuilding.gone)
-    for messages in taught.messages:
-        counts["sources_removed"] += await storage.drop_sources(user, stay, messages)
     counts["profile_fields"] = await rebuild_profile(
         user, taught.job_ids, actor=actor, reason=REASON
     ) + await drop_resting_on(user, rebuilding.changed, actor=actor)

@@ -1,3 +1,5 @@
+-- oldest-program: 0051
+--
 -- Reconciliation: one job of a user, waiting for a while, takes up what changes in the meantime.
 ALTER TABLE jobs DROP CONSTRAINT jobs_kind_check;
 ALTER TABLE jobs ADD CONSTRAINT jobs_kind_check CHECK (kind IN ('memory-extraction',
