@@ -22,9 +22,9 @@ _OF_ONE_SERVICE = (
     "extraction_listen extractor job_backoff_seconds job_max_retries lease_seconds max_memories "
     "message_retention_days message_vectors planning_seconds prices_file prompt_memories "
     "quality_sample queue_limit read_database_url read_pool_size read_processes recency_words "
-    "reconcile retention_days retrieval_listen schedule_audit schedule_consolidation schedule_decay "
-    "schedule_idle schedule_retention snapshot_memory_mb token_encoding ttl_recent ttl_session "
-    "worker_concurrency worker_processes "
+    "reconcile retention_days retrieval_listen schedule_audit schedule_consolidation "
+    "schedule_decay schedule_idle schedule_retention snapshot_memory_mb token_encoding ttl_recent "
+    "ttl_session worker_concurrency worker_processes "
 ).split()
 _OF_THE_CLIENT = (
     "api_key extraction_address retrieval_address tls_ca_file tls_client_certificate_file "
