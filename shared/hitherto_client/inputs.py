@@ -64,6 +64,7 @@ class MemoryInput(TypedDict):
     valid_from: NotRequired[datetime]
     expires_at: NotRequired[datetime]
     sensitive: NotRequired[bool]
+    replaces: NotRequired[Sequence[str]]
     idempotency_key: NotRequired[str]
 
 

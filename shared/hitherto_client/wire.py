@@ -179,10 +179,12 @@ def _plan(kind: type, descriptor: Any) -> tuple[tuple[str, Convert], ...]:
 def reader(field: FieldDescriptor, hint: Any) -> Convert:
     """What reads a field from its message, as its annotation says."""
     name = field.name
+    nested = field.message_type
+    if nested is not None and nested.GetOptions().map_entry:
+        each = _value_reader(nested.fields_by_name["value"], hint)
+        return lambda message: {key: each(item) for key, item in getattr(message, name).items()}
     of = _value_reader(field, hint)
     if field.is_repeated:
-        if field.message_type is not None and field.message_type.GetOptions().map_entry:
-            return lambda message: dict(getattr(message, name))
         return lambda message: tuple(of(item) for item in getattr(message, name))
     if field.has_presence and type(None) in typing.get_args(hint):
         return lambda message: of(getattr(message, name)) if message.HasField(name) else None
@@ -212,7 +214,7 @@ def _to_timedelta(value: Any) -> timedelta:
 
 
 def dataclass_in(hint: Any) -> Any:
-    """The dataclass of `Memory`, `Memory | None`, `tuple[Memory, ...]` and `Pages[Memory]`."""
+    """The dataclass in `Memory`, `Memory | None`, `tuple[Memory, ...]`, `dict[str, Memory]`."""
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         return hint
     return next(filter(None, map(dataclass_in, typing.get_args(hint))), None)

@@ -22,9 +22,9 @@ _OF_ONE_SERVICE = (
     "extraction_listen extractor job_backoff_seconds job_max_retries lease_seconds max_memories "
     "message_retention_days message_vectors planning_seconds prices_file prompt_memories "
     "quality_sample queue_limit read_database_url read_pool_size read_processes recency_words "
-    "retention_days retrieval_listen schedule_audit schedule_consolidation schedule_decay "
-    "schedule_idle schedule_retention snapshot_memory_mb token_encoding ttl_recent ttl_session "
-    "worker_concurrency worker_processes "
+    "reconcile retention_days retrieval_listen schedule_audit schedule_consolidation "
+    "schedule_decay schedule_idle schedule_retention snapshot_memory_mb token_encoding ttl_recent "
+    "ttl_session worker_concurrency worker_processes "
 ).split()
 _OF_THE_CLIENT = (
     "api_key extraction_address retrieval_address tls_ca_file tls_client_certificate_file "
@@ -51,6 +51,17 @@ def read_arguments(name: str, purpose: str, given: Sequence[str] | None = None) 
     parser.parse_args([word for word in words if not is_tie(word)])
 
 
+def variables(settings: type[SharedSettings]) -> set[str]:
+    """The environment variables with the prefix of the product that set something."""
+    names = {
+        field.validation_alias
+        if isinstance(field.validation_alias, str)
+        else f"{PREFIX}{name.upper()}"
+        for name, field in settings.model_fields.items()
+    }
+    return {name for name in names if name.startswith(PREFIX)}
+
+
 def unknown_variables(
     settings: type[SharedSettings], environment: Mapping[str, str]
 ) -> dict[str, str | None]:
@@ -60,7 +71,7 @@ def unknown_variables(
         settings: The settings of this service.
         environment: The environment.
     """
-    known = {f"{PREFIX}{name.upper()}" for name in settings.model_fields} | ELSEWHERE
+    known = variables(settings) | ELSEWHERE
     unknown = [
         name for name in sorted(environment) if name.startswith(PREFIX) and name not in known
     ]

@@ -240,7 +240,7 @@ def sections() -> dict[str, str]:
     found = {}
     for section in PAGE.read_text("utf-8").split("\n## ")[1:]:
         title, _, text = section.partition("\n")
-        block = re.search(r"```sh\n(.*?)```", text, re.DOTALL)
+        block = re.search(r"```\n(.*?)```", text, re.DOTALL)
         found[title] = block[1] if block else ""
     return found
 

@@ -37,6 +37,7 @@ from hitherto_client.results.memories import (
     MemorySourceRef,
     Preference,
     Profile,
+    ProfileSource,
     SavedMemory,
 )
 from hitherto_client.results.privacy import (
@@ -101,6 +102,7 @@ __all__ = [
     "Preference",
     "Preview",
     "Profile",
+    "ProfileSource",
     "Reembedding",
     "Refusal",
     "SavedMemory",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -133,6 +133,20 @@ class HistoryEvent:
 
 
 @dataclass(frozen=True, slots=True)
+class ProfileSource:
+    """Where a value of a profile comes from."""
+
+    conversation_id: str
+    message_id: str
+    """The message that states the value."""
+    said_at: datetime | None
+    memory_ids: tuple[str, ...]
+    """The memories that were learnt from the same words; the value goes when they all end."""
+    quote: str
+    """The words."""
+
+
+@dataclass(frozen=True, slots=True)
 class Profile:
     """What is known about a user as a person."""
 
@@ -150,6 +164,9 @@ class Profile:
     """0 for a user without a profile."""
     last_extracted_at: datetime | None
     updated_at: datetime | None
+    sources: dict[str, ProfileSource] = field(default_factory=dict)
+    """The origin of values by path, such as `facts.personal.location`; an item of a list has the
+    path of the list, `#` and the item. Values set by hand have none."""
 
 
 @dataclass(frozen=True, slots=True)

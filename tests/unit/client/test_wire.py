@@ -53,8 +53,10 @@ MESSAGES: dict[type, type[Message]] = {
     results.ConversationSummary: conversation_pb2.ConversationSummary,
     results.Document: document_pb2.Document,
     results.DocumentChunk: document_pb2.DocumentChunk,
+    results.Doubt: memory_pb2.Doubt,
     results.Entity: entity_pb2.Entity,
     results.EraseReceipt: privacy_pb2.EraseReceipt,
+    results.Evidence: memory_pb2.Evidence,
     results.ExportManifest: privacy_pb2.ExportManifest,
     results.Feedback: memory_service_pb2.RecordFeedbackResponse,
     results.HistoryEvent: history_pb2.HistoryEvent,
@@ -74,6 +76,8 @@ MESSAGES: dict[type, type[Message]] = {
     results.Preference: profile_pb2.Preference,
     results.Preview: extraction_service_pb2.PreviewExtractionResponse,
     results.Profile: profile_pb2.Profile,
+    results.ProfileSource: profile_pb2.ProfileSource,
+    results.Refusal: job_pb2.Refusal,
     results.SavedMemory: memory_service_pb2.SaveMemoryResponse,
     results.SearchResult: search_pb2.SearchResult,
     results.SearchResults: retrieval_service_pb2.SearchMemoriesResponse,
@@ -141,7 +145,12 @@ def filled(kind: type[Message]) -> Any:
         if nested is None:
             value = PLAIN.get(field.type, 1)
         elif nested.GetOptions().map_entry:
-            getattr(message, field.name)["a"] = 1
+            into = getattr(message, field.name)
+            held = nested.fields_by_name["value"].message_type
+            if held is None:
+                into["a"] = 1
+            else:
+                into["a"].CopyFrom(filled(message_factory.GetMessageClass(held)))
             continue
         else:
             value = filled(message_factory.GetMessageClass(nested))
