@@ -84,7 +84,8 @@ class ChatModel:
     async def reply(self, request: web.Request) -> web.Response:
         asked = Asked(await request.json())
         self.asked.append(asked)
-        answer = self.script(asked)
+        # A script may ask the services, which run on this loop.
+        answer = await asyncio.to_thread(self.script, asked)
         if answer is None:
             return web.json_response({"error": {"message": "down"}}, status=503)
         if isinstance(answer, str):

@@ -17,8 +17,7 @@ from hitherto.v1 import (
     retrieval_service_pb2,
 )
 from tests.e2e.conftest import Services
-from tests.e2e.curating import checks
-from tests.e2e.learning import ALL_STATUSES, ended, learn, memories, replies, shown, submit, talk
+from tests.e2e.learning import ended, learn, memories, replies, submit, talk
 from tests.e2e.merging import ONE_STYLE, STYLE, STYLES, all_into, consolidate, merged_memory, say
 from tests.e2e.merging import script as merging
 from tests.scripted_model import Hang, ScriptedModel
@@ -73,27 +72,6 @@ async def test_point_24_saved_and_corrected_memories_mention_known_names(
     corrected = await correct(modelled, saved, "The user lunches with Huy Trần on Fridays")
     assert list(corrected.entities) == ["Huy Trần"]
     assert list((await save(modelled, "The user plants roses")).entities) == []
-
-
-async def test_point_24_a_correction_is_checked_for_contradictions(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    """The call does not wait for the model, and a job closes what no longer holds."""
-    city = await save(modelled, "The user lives in Lisbon")
-    other = await save(modelled, "The user has an office in the old town")
-    assert len(await checks(modelled)) == 2
-    model.script = replies(
-        {
-            "Porto": lambda request: {
-                "contradicted_memories": [{"id": shown(request, "Lisbon"), "by": None}]
-            }
-        }
-    )
-    await correct(modelled, other, "The user moved the home and the office to Porto")
-    *_, job = await checks(modelled)
-    assert job.result.memories_contradicted == 1, job
-    held = {m.id: m.status for m in await memories(modelled, statuses=ALL_STATUSES)}
-    assert held[city.id] == memory_pb2.MEMORY_STATUS_CONTRADICTED
 
 
 async def test_point_24_a_review_decides_about_names_too(

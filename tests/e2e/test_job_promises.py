@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from contextlib import AsyncExitStack
 
 import grpc
@@ -87,16 +88,18 @@ async def test_a_message_that_would_start_an_extraction_waits_for_room(
         assert rows(superuser_conninfo, "SELECT 1 FROM messages WHERE user_id = 'ana'") == []
 
 
-async def test_checks_of_saved_memories_keep_no_conversation_out(
+async def test_reconciliations_keep_no_conversation_out(
     start_services: StartServices, model: ScriptedModel, superuser_conninfo: str
 ) -> None:
-    """An import of memories queues as many checks, which may take hours."""
+    """An import of many people's memories queues one for each, which may take hours."""
     model.always(Hang())
     settings = model_settings(model) | {"queue_limit": 2, "model_timeout_seconds": 600.0}
-    async with start_services(**settings, drain_seconds=0.1) as services:
-        for thing in ("harp", "loom", "kiln", "sundial"):
+    async with start_services(**settings, reconcile=True, drain_seconds=0.1) as services:
+        for user, dose in itertools.product(("ana", "cleo", "dee"), (5, 10)):
             await services.memory.SaveMemory(
-                memory_service_pb2.SaveMemoryRequest(user_id="ana", content=f"Owns a {thing}.")
+                memory_service_pb2.SaveMemoryRequest(
+                    user_id=user, content=f"Takes {dose} mg of Ramipril"
+                )
             )
         waiting = "SELECT count(*) FROM jobs WHERE state IN ('queued', 'running')"
         assert rows(superuser_conninfo, waiting)[0][0] >= 2

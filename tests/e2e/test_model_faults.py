@@ -41,7 +41,7 @@ from tests.scripted_model import (
     StatusFault,
     canary_script,
 )
-from tests.scripted_model.answers import memory
+from tests.scripted_model.answers import memory, quoting
 from tests.scripted_model.vectors import text_vector
 
 EVERY_ROW = "SELECT xmin::text, ctid::text, * FROM memories"
@@ -382,14 +382,18 @@ async def test_row_29_the_cap_is_the_jobs_and_not_the_calls(
     async with start_services(**model_settings(model), batch_tokens=200) as services:
         model.script = replies({"birds": lambda r: {"new_memories": seeds}})
         await learn(services, talk("I keep birds"))
-        model.script = lambda request: ChatAnswer.of(
-            contradicted_memories=[{"id": known.local_id} for known in request.memories[:2]]
+        model.script = lambda request: quoting(
+            request,
+            contradicted_memories=[
+                {"id": known.local_id, "source_message_ids": ["m1"]}
+                for known in request.memories[:2]
+            ],
         )
         lines = [f"{n}: I no longer keep a bird " + "word " * 60 for n in range(4)]
         result = await learn(services, talk(*lines, conversation="c2"))
         assert model.calls["chat"] == 5
-        assert (result.memories_contradicted, result.dropped_items) == (2, 6)
-        assert len(await memories(services)) == 7
+        assert (result.memories_contradicted, result.dropped_items) == (4, 4)
+        assert len(await memories(services)) == 5
 
 
 async def test_row_45_characters_that_cannot_be_stored_cost_nothing_but_themselves(

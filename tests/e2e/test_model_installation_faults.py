@@ -18,6 +18,7 @@ from hitherto.v1 import extraction_service_pb2 as pb
 from hitherto.v1 import job_pb2, memory_service_pb2
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.learning import ended, learn, memories, rows, submit, talk
+from tests.e2e.reconciling import nothing, script
 from tests.scripted_model import (
     EmbeddingFault,
     Fault,
@@ -57,7 +58,7 @@ WAITING = [job_pb2.JOB_STATE_QUEUED, job_pb2.JOB_STATE_RUNNING, job_pb2.JOB_STAT
 
 @pytest.fixture(scope="module")
 def service_settings() -> dict[str, Any]:
-    return {"job_max_retries": 1}
+    return {"job_max_retries": 1, "reconcile": True}
 
 
 @pytest.fixture
@@ -279,20 +280,24 @@ async def test_retry_lets_a_waiting_job_go_on_at_once(
     assert (await ended(services, job_id)).state == job_pb2.JOB_STATE_SUCCEEDED
 
 
-async def test_saved_memories_are_checked_later_when_the_installation_refuses(
+async def test_saved_memories_are_reconciled_later_when_the_installation_refuses(
     services: Services, model: ScriptedModel
 ) -> None:
-    """The sibling of extraction: the check of a saved memory for contradictions."""
+    """The sibling of extraction."""
     await learn(services, talk("remember canary:heron"))
     model.always(StatusFault(401))
-    await services.memory.SaveMemory(
-        memory_service_pb2.SaveMemoryRequest(user_id="ana", content="Ana lives in Lisbon.")
-    )
+    for dose in (5, 10):
+        await services.memory.SaveMemory(
+            memory_service_pb2.SaveMemoryRequest(
+                user_id="ana", content=f"Ana takes {dose} mg of Ramipril"
+            )
+        )
     async with asyncio.timeout(180):
         while True:
             job = (await jobs_of(services))[0]
             if job.error.startswith("MODEL_MISCONFIGURED"):
                 break
             await asyncio.sleep(0.1)
+    model.script = script(nothing)
     model.always(None)
     assert (await ended(services, job.id)).state == job_pb2.JOB_STATE_SUCCEEDED

@@ -211,20 +211,26 @@ async def test_b14_a_consolidation_that_comes_to_nothing_is_charged_under_its_ki
     assert kept == [("ana", job.id)]
 
 
-async def test_b14_a_check_of_a_saved_memory_that_comes_to_nothing_is_charged(
+async def test_b14_a_reconciliation_that_comes_to_nothing_is_charged(
     start_services: StartServices, model: ScriptedModel
 ) -> None:
-    async with start_services(**model_settings(model), job_max_retries=0) as services:
+    settings = model_settings(model) | {"reconcile": True}
+    async with start_services(**settings, job_max_retries=0) as services:
         await learn(services, talk("remember canary:heron"))
         model.script = lambda request: ChatAnswer(CONTENT_FAULTS["not_json"])
-        await services.memory.SaveMemory(
-            memory_service_pb2.SaveMemoryRequest(user_id="ana", content="Ana lives in Lisbon.")
+        for dose in (5, 10):
+            await services.memory.SaveMemory(
+                memory_service_pb2.SaveMemoryRequest(
+                    user_id="ana", content=f"Ana takes {dose} mg of Ramipril"
+                )
+            )
+        listed = await services.extraction.ListJobs(
+            extraction_service_pb2.ListJobsRequest(kinds=["reconciliation"])
         )
-        listed = await services.extraction.ListJobs(extraction_service_pb2.ListJobsRequest())
-        job = await ended(services, listed.jobs[0].id)
-        assert job.error.startswith("MODEL_UNUSABLE")
-        assert job.result.usage.llm_calls == 2
-        assert (await usage(services)).total.llm_calls == 3
+        asked = [await ended(services, each.id) for each in listed.jobs]
+        assert {each.error.partition(":")[0] for each in asked} == {"MODEL_UNUSABLE"}
+        assert {each.result.usage.llm_calls for each in asked} == {2}
+        assert (await usage(services)).total.llm_calls == 1 + 2 * len(asked)
 
 
 async def test_b14_vectors_that_are_made_later_are_charged_to_the_tenant(

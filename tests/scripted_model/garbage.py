@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tests.scripted_model.answers import ChatAnswer, memory
+from tests.scripted_model.answers import ChatAnswer, memory, value
 from tests.scripted_model.faults import CONTENT_FAULTS
 from tests.scripted_model.prompts import ChatRequest, ExistingMemory
 
@@ -196,7 +196,7 @@ REFUSED: Mapping[str, Kind] = {
     "profile_half_said": _profile(
         summary="Likes fine weather, bankrupt.",
         current_projects=["gold in this valley"],
-        facts={"personal": {"location": "Bertha's valley"}, "fine_weather_makes_him_cheat": "fine"},
+        facts={"personal": {"location": "Bertha's valley"}},
     ),
     "profile_in_other_scripts": _profile(
         summary="用户破产了。",
@@ -222,7 +222,7 @@ GARBAGE: Mapping[str, Kind] = {
     **UNUSABLE,
     **REFUSED,
     # The one kind that a message bears out; it gets through as far as the caps go.
-    GRADUAL: _closing("contradicted_memories", 3),
+    GRADUAL: _closing("contradicted_memories", 3, quote=_SAID_OF_ALL),
 }
 
 
@@ -239,13 +239,14 @@ def seeds(count: int) -> list[dict[str, Any]]:
     ]
 
 
-def profile() -> dict[str, Any]:
-    """A profile that is in order."""
-    return {
-        "summary": "Collects old instruments for Ilse.",
-        "current_projects": ["museum"],
-        "facts": {"personal": {"name": "Ansel", "location": "Porto"}},
-    }
+def profile() -> list[dict[str, Any]]:
+    """The changes that make a profile which is in order."""
+    return [
+        value("summary", "Collects old instruments for Ilse.", "collect old instruments for Ilse"),
+        value("current_projects", ["museum"], "in my museum"),
+        value("facts.personal.name", "Ansel", "I am Ansel"),
+        value("facts.personal.location", "Porto", "in Porto"),
+    ]
 
 
 def as_text(kind: str) -> str:
@@ -266,5 +267,5 @@ def garbage_script(request: ChatRequest) -> ChatAnswer:
         return ChatAnswer.of(memories=[])
     kind = kind_in(request.messages[0].content)
     if kind is None:
-        return ChatAnswer(json.dumps({"new_memories": seeds(30), "profile": profile()}))
+        return ChatAnswer(json.dumps({"new_memories": seeds(30), "profile_changes": profile()}))
     return GARBAGE[kind](request)

@@ -245,7 +245,10 @@ class _Check:
         ]
         if value and not found:
             self.dropped += 1
-            self.odd += 1
+            # One without a bottom, or with nothing in it, still has the form.
+            known = any(isinstance(value.get(field), Mapping) for field in _FIELDS["profile"])
+            self.formed += known
+            self.odd += not known
         return found
 
     def cited(self, item: str, raw: Mapping[str, Any]) -> Cited:

@@ -42,7 +42,7 @@ WITH stopped AS (
         claim_no = claim_no + 1, done_to = coalesce(range_to, done_to),
         error = 'CANCELLED_BY_CALLER', error_reason = 'CANCELLED_BY_CALLER'
     WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-      AND kind IN ('memory-extraction', 'consolidation')
+      AND kind IN ('memory-extraction', 'consolidation', 'reconciliation')
       AND state IN ('queued', 'failed', 'running')
     RETURNING job_id
 ), spent AS (

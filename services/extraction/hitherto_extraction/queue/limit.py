@@ -1,11 +1,11 @@
 """The limit on the number of waiting jobs of a tenant.
 
-Checks of saved memories do not count: each saved memory queues one, so an import of memories would
-otherwise keep the tenant's conversations out until all of them are checked.
+Reconciliations do not count: saved memories queue them, so an import of many people's memories
+would otherwise keep the tenant's conversations out until all of them are settled.
 
-Above a thousand jobs, checks included, each process counts once a second, and adds what it accepted
-since; it counts again before these additions alone make it refuse a call, because they
-may not be stored. The limit is therefore approximate: a call that arrives while there is room may
+Above a thousand jobs, reconciliations included, each process counts once a second, and adds what it
+accepted since; it counts again before these additions alone make it refuse a call, because they may
+not be stored. The limit is therefore approximate: a call that arrives while there is room may
 exceed it by its own jobs, concurrent calls by theirs, and several processes by what they accept in
 a second.
 """
@@ -19,9 +19,7 @@ from hitherto_shared.database.pool import Connection
 from hitherto_shared.errors import Exhausted
 
 _COUNT = """
-SELECT least(count(*) FILTER (WHERE NOT (kind = 'memory-extraction' AND conversation_id IS NULL)),
-             %(limit)s),
-       count(*)
+SELECT least(count(*) FILTER (WHERE kind <> 'reconciliation'), %(limit)s), count(*)
 FROM jobs
 WHERE tenant_id = %(tenant_id)s AND state IN ('queued', 'failed', 'running')
 """
@@ -35,7 +33,7 @@ _RETRY_SECONDS = 10.0
 class _Counted:
     """The jobs that wait, those counted and those coming, and until when that counts.
 
-    `read` also includes the checks.
+    `read` also includes the reconciliations.
     """
 
     stored: int
