@@ -54,8 +54,9 @@ class Background:
 class MergeProposals:
     """The result of a call: permitted merges, and the cost.
 
-    `dropped` counts the items that may not be written, `refused` those of them that a guard
-    refused. `embedded_by` names the model of the merges' vectors, `answered_by` the language model.
+    `dropped` counts the items that may not be written, `refused` those of them that say what no
+    original says. `embedded_by` names the model of the merges' vectors, `answered_by` the language
+    model.
     """
 
     merges: Sequence[Merge]
