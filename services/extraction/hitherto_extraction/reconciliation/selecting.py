@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC
 from uuid import UUID
 
+from hitherto_extraction.pipeline import sealed_memories
 from hitherto_extraction.pipeline.extraction_prompt import memory_in_prompt
 from hitherto_extraction.pipeline.prompt import load_prompt, memory_line
 from hitherto_extraction.pipeline.selection import MAX_TOKENS, joined, within
@@ -76,7 +77,7 @@ async def select(
     known = await known_memories.read_known(user, wanted)
     active = await active_model(user.connection)
     near = (
-        await reconciliation.nearest(user, wanted, model=active[0], limit=_NEAREST)
+        await sealed_memories.nearest(user, wanted, model=active[0], limit=_NEAREST)
         if active is not None
         else []
     )
