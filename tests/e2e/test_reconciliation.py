@@ -16,6 +16,7 @@ from hitherto.v1 import (
     retrieval_service_pb2,
 )
 from tests.e2e.conftest import Services
+from tests.e2e.curating import restore
 from tests.e2e.learning import ALL_STATUSES, learn, memories, rows, submit, talk
 from tests.e2e.reconciling import (
     doubting,
@@ -151,6 +152,34 @@ async def test_b9_the_same_in_other_words_becomes_one_and_both_wordings_stay(
     await save(modelled, "Ana plays chess")
     await settled(modelled)
     assert (await with_words(modelled, other)).status == STATUS.MEMORY_STATUS_ACTIVE
+
+
+async def test_c5_restoring_parts_one_joined_memory_and_nothing_else(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    one, other, third = "Ana is a vegetarian", "Ana does not eat any meat", "Ana avoids meat"
+
+    def settling(request: ChatRequest) -> dict[str, Any]:
+        others = [named(request, each) for each in (other, third)]
+        return {"same": [{"keep": named(request, one), "others": others}]}
+
+    model.script = script(settling)
+    await say(modelled, MAY, one)
+    await say(modelled, SEPTEMBER, other, third, conversation="c2")
+    await save(modelled, SISTER)
+    assert (await settled(modelled)).counts["joined"] == 2
+    kept = await with_words(modelled, one)
+    assert sorted(kept.source_message_ids) == ["c1-1", "c2-1", "c2-2"]
+    gone = await with_words(modelled, other)
+    back = await restore(modelled, gone.id)
+    assert (back.status, back.superseded_by) == (STATUS.MEMORY_STATUS_ACTIVE, "")
+    kept = await with_words(modelled, one)
+    assert sorted(kept.source_message_ids) == ["c1-1", "c2-2"]
+    assert list(kept.supersedes) == [(await with_words(modelled, third)).id]
+    # It is not joined again.
+    await save(modelled, COMMUTE)
+    await settled(modelled)
+    assert {each.content for each in await memories(modelled)} == {one, other, SISTER, COMMUTE}
 
 
 async def test_b9_siblings_that_differ_in_a_number_are_not_joined(
