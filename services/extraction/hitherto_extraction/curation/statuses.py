@@ -2,7 +2,8 @@
 
 Any memory can be forgotten, including a replaced one: its successor then no longer names it.
 Restoring reverts forgetting, archiving, and a reconciliation that joined the memory to another: a
-memory that had ended, or that waited for a review, returns to that state. The profile follows: a value goes with the last memory it rests on.
+memory that had ended, or that waited for a review, returns to that state. The profile follows: a
+value goes with the last memory it rests on.
 """
 
 from __future__ import annotations
