@@ -18,6 +18,7 @@ from hitherto.v1 import (
 from tests.e2e.conftest import Services
 from tests.e2e.curating import restore
 from tests.e2e.learning import ALL_STATUSES, learn, memories, rows, submit, talk
+from tests.e2e.privacy import choose
 from tests.e2e.reconciling import (
     doubting,
     jobs,
@@ -215,6 +216,22 @@ async def test_b10_a_change_makes_uncertain_what_rested_on_it_until_it_is_taken_
     assert not (await with_words(modelled, SISTER)).HasField("doubt")
     await take_back(modelled, (await jobs(modelled))[0].id)
     assert not (await with_words(modelled, COMMUTE)).HasField("doubt")
+
+
+async def test_the_lines_name_the_days_of_the_user(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    await choose(modelled, mask=["time_zone"], time_zone="Asia/Tokyo")
+    model.script = script(nothing, moving)
+    await say(modelled, MAY.replace(hour=20), OLD_HOME, COMMUTE)
+    await say(modelled, SEPTEMBER.replace(hour=20), NEW_HOME, conversation="c2")
+    await settled(modelled)
+    asked = reconciliations(list(model.chat_requests))[-1]
+    assert {(each.content, each.date, each.marks) for each in asked.memories} == {
+        (OLD_HOME, "2026-05-05", ("ended 2026-09-04",)),
+        (COMMUTE, "2026-05-05", ()),
+        (NEW_HOME, "2026-09-04", ()),
+    }
 
 
 async def test_b10_a_doubt_goes_with_the_conversation_that_caused_it(
