@@ -39,7 +39,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from hitherto_client._sync.client import Hitherto
 from hitherto_client.errors import HithertoCallError
 from hitherto_client.expected_address import LOOPBACK, ExpectedAddress
-from hitherto_client.tools import GUIDE, TOOLS, Toolbox, UnboundCredentialError
+from hitherto_client.tools import MCP_GUIDE, MCP_TOOLS, Toolbox, UnboundCredentialError
 from hitherto_client.web_server import MOST_REQUEST_BYTES, web_server_config
 
 USER_HEADER = "hitherto-user"
@@ -107,7 +107,7 @@ def make_server(toolbox_for: Callable[[Context], Toolbox]) -> Server[Any]:
         "hitherto",
         version=version("hitherto"),
         title="Hitherto",
-        instructions=GUIDE,
+        instructions=MCP_GUIDE,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
         on_list_prompts=list_prompts,
@@ -338,12 +338,16 @@ def _bearer(scope: Scope) -> str | None:
 _TOOLS = [
     types.Tool(
         name=tool.name,
+        title=tool.title,
         description=tool.description,
         input_schema=dict(tool.parameters),
         annotations=types.ToolAnnotations(
-            read_only_hint=tool.reads_only, destructive_hint=False, open_world_hint=False
+            title=tool.title,
+            read_only_hint=tool.reads_only,
+            destructive_hint=tool.destructive,
+            open_world_hint=False,
         ),
         _meta={"side_effect": tool.side_effect, "approval": tool.approval},
     )
-    for tool in TOOLS
+    for tool in MCP_TOOLS
 ]
