@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import socket
 import sys
 from collections.abc import AsyncIterator
@@ -19,6 +20,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
 from hitherto_client import Hitherto, mcp_server
+from hitherto_client.mcp_authorization import credential as credential_of_request
 from hitherto_client.tools import MCP_GUIDE
 from tests.e2e.conftest import Services
 from tests.e2e.test_tools import credential
@@ -33,7 +35,7 @@ async def served(services: Services, user: str = "", **more: Any) -> AsyncIterat
     client = Hitherto(
         services.retrieval_address,
         services.extraction_address,
-        token=mcp_server.credential.get,
+        token=credential_of_request.get,
     )
     config = mcp_server.http_config(client, "127.0.0.1", 0, user_id=user, **more)
     server = uvicorn.Server(config)
@@ -165,6 +167,23 @@ async def test_requests_without_a_credential_are_unauthorized(
         reply = await http.post(url, headers=headers, json={})
     assert reply.status_code == 401
     assert reply.headers["www-authenticate"].startswith("Bearer")
+
+
+async def test_a_client_without_a_credential_finds_where_to_sign_in(services: Services) -> None:
+    """As the MCP specification prescribes: from the refusal to the metadata of RFC 9728."""
+    issuer = "https://sign-in.example"
+    async with (
+        served(services, authorization_servers=[issuer]) as url,
+        httpx2.AsyncClient() as http,
+    ):
+        refused = await http.post(url, json={})
+        assert refused.status_code == 401
+        challenge = refused.headers["www-authenticate"]
+        metadata = re.search(r'resource_metadata="([^"]+)"', challenge)
+        assert metadata
+        told = (await http.get(metadata[1])).json()
+    assert told["resource"] == url
+    assert told["authorization_servers"] == [issuer]
 
 
 async def test_a_user_who_cannot_be_read_is_refused(services: Services, tenant: Tenant) -> None:
