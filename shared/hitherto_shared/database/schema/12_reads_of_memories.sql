@@ -1,20 +1,65 @@
--- What a search and a list let through, and memories as they stood at another time. Each is a
--- question with parameters, which a view cannot have. Postgres puts the body of such a function
--- into the statement that asks it, and plans both as one: it costs what it would cost written out,
--- and reads with the rights, and under the row security, of whoever asks. NULL lets everything
--- through.
+-- What several statements read of memories, so that each of them can stand whole where it is used.
+--
+-- A view reads with the rights, and under the row security, of whoever asks it. A function is a
+-- question with parameters, which a view cannot have: Postgres puts its body into the statement that
+-- asks it and plans both as one, so that it costs what it would cost written out, and reads with the
+-- rights of whoever asks. Where a parameter is a filter, NULL lets everything through.
 
--- Messages that a memory came from, with what the entities that it mentions are called.
-CREATE VIEW said_of_entities WITH (security_invoker = true) AS
-SELECT en.tenant_id, en.user_id, en.called, ms.conversation_id, ms.message_id
-FROM entities AS en
-JOIN entity_mentions AS em ON em.tenant_id = en.tenant_id AND em.user_id = en.user_id
-     AND em.entity_id = en.entity_id
-JOIN memory_sources AS ms ON ms.tenant_id = em.tenant_id AND ms.user_id = em.user_id
-     AND ms.memory_id = em.memory_id;
+-- The words that a memory came from, to be embedded: those of its messages that are held in clear.
+CREATE VIEW source_words WITH (security_invoker = true) AS
+SELECT s.tenant_id, s.user_id, s.memory_id,
+       left(string_agg(g.content, E'\n' ORDER BY g.message_no), 4000) AS said
+FROM memory_sources AS s
+JOIN messages AS g ON g.tenant_id = s.tenant_id AND g.user_id = s.user_id
+     AND g.conversation_id = s.conversation_id
+     AND md5(g.message_id) = md5(s.message_id) AND g.message_id = s.message_id
+     AND g.sealed IS NULL
+GROUP BY s.tenant_id, s.user_id, s.memory_id;
 
--- Memories with all that is told of them, in the order of the fields of `Memory`: how they were used
--- what is sealed of them, where they were said, and what they mention.
+-- When each memory was last used, and what follows from that. Decay archives context 90 days after
+-- its last change, and what is of little importance 30 days after its last use. Restoring a memory
+-- is a use: else the next run would undo what a person wanted. `changed_at` is the last change by
+-- anyone but upkeep and reconciliation.
+CREATE VIEW memory_ages WITH (security_invoker = true) AS
+SELECT m.tenant_id, m.user_id, m.memory_id, m.type, m.status, m.importance, m.created_at,
+       m.expires_at, coalesce(a.last_accessed_at, m.created_at) AS used_at,
+       (SELECT max(h.recorded_at) FROM history AS h
+        WHERE h.tenant_id = m.tenant_id AND h.user_id = m.user_id AND h.memory_id = m.memory_id
+          AND h.actor NOT IN ('consolidation', 'reconciliation', 'decay', 'retention'))
+           AS changed_at,
+       CASE WHEN m.type = 'context' THEN m.updated_at + interval '90 days' END AS context_ends_at,
+       CASE WHEN m.importance < 0.3 THEN interval '30 days' + greatest(
+            a.last_accessed_at, m.created_at,
+            (SELECT max(h.recorded_at) FROM history AS h
+             WHERE h.tenant_id = m.tenant_id AND h.user_id = m.user_id
+               AND h.memory_id = m.memory_id AND h.action = 'restored')) END AS fades_at
+FROM memories AS m
+LEFT JOIN memory_access AS a ON a.tenant_id = m.tenant_id AND a.user_id = m.user_id
+     AND a.memory_id = m.memory_id;
+
+CREATE FUNCTION sealed_of_memory(of_tenant text, of_user text, of_memory uuid, at_version integer,
+                                 words_since integer, sealed bytea) RETURNS bytea
+LANGUAGE sql STABLE PARALLEL SAFE
+RETURN (
+    SELECT CASE
+        WHEN sealed IS NULL THEN NULL
+        WHEN sealed_version(sealed) = 0 AND kept.newest = 0 THEN sealed
+        WHEN sealed_version(sealed) BETWEEN greatest(kept.newest, words_since, 1) AND at_version
+        THEN sealed
+        ELSE '\x00'::bytea END
+    FROM (SELECT coalesce(max(v.sealed_version), 0) AS newest
+          FROM memory_versions AS v
+          WHERE v.tenant_id = of_tenant AND v.user_id = of_user AND v.memory_id = of_memory
+            AND v.version < at_version) AS kept
+);
+
+COMMENT ON FUNCTION sealed_of_memory IS
+    'What a version of a memory holds sealed, or a value that opens nowhere: if it was sealed under '
+    'a later version, under an earlier one than a version before it, or than its present wording.';
+
+-- Memories with all that is told of them, in the order of the fields of `Memory`: how they were
+-- used, what is sealed of them, where they were said, what they mention, what makes them uncertain,
+-- the words that they rest on, and those that they may replace as long as these stand.
 CREATE VIEW whole_memories WITH (security_invoker = true) AS
 SELECT m.tenant_id, m.memory_id, m.user_id, m.type, m.content, m.importance, m.confidence, m.source,
        m.origin, m.status, m.valid_from, m.created_at, m.updated_at, m.detail, m.tags, m.keywords,
@@ -35,12 +80,23 @@ SELECT m.tenant_id, m.memory_id, m.user_id, m.type, m.content, m.importance, m.c
                   AND e.entity_id = em.entity_id
              WHERE em.tenant_id = m.tenant_id AND em.user_id = m.user_id
                AND em.memory_id = m.memory_id
-             ORDER BY e.name) AS entity_names
+             ORDER BY e.name) AS entity_names,
+       m.doubt,
+       CASE WHEN m.may_replace = '{}' THEN m.may_replace
+            ELSE ARRAY(SELECT o.memory_id FROM memories AS o
+                       WHERE o.tenant_id = m.tenant_id AND o.user_id = m.user_id
+                         AND o.memory_id = ANY(m.may_replace)
+                         AND o.status IN ('active', 'achieved')
+                       ORDER BY o.memory_id) END AS may_replace,
+       m.last_confirmed_at,
+       ARRAY(SELECT ARRAY[s.conversation_id, s.message_id, s.quote]
+             FROM memory_sources AS s
+             WHERE s.tenant_id = m.tenant_id AND s.user_id = m.user_id
+               AND s.memory_id = m.memory_id AND s.quote IS NOT NULL
+             ORDER BY s.conversation_id, s.message_id) AS evidence
 FROM memories AS m
 LEFT JOIN memory_access AS a ON a.tenant_id = m.tenant_id AND a.user_id = m.user_id
      AND a.memory_id = m.memory_id;
-
-GRANT SELECT ON said_of_entities, whole_memories TO hitherto_read, hitherto_write;
 
 -- Memories that pass the filters of a search or a list. Tags and metadata of a sealed memory cannot
 -- be seen here: `opened` names the sealed ones that have them, or may be read at all. What other
@@ -227,84 +283,38 @@ BEGIN ATOMIC
               AND en.called && about));
 END;
 
--- Messages of users and assistants: nothing else is ever found.
-CREATE FUNCTION filtered_messages(
-    of_tenant text, of_user text, in_conversation text, from_time timestamptz, to_time timestamptz,
-    stored_until timestamptz, about text[], with_metadata jsonb)
-RETURNS TABLE (tenant_id text, user_id text, conversation_id text, message_no integer,
-               message_id text, role text, said_at timestamptz, accepted_at timestamptz,
-               lexical_no integer, sealed bytea)
+-- The memories that were learnt from messages. Ids are compared by their digests, which are
+-- indexed, and then by themselves.
+CREATE FUNCTION learnt_from_messages(
+    of_tenant text, of_user text, in_conversations text[], numbers integer[])
+RETURNS TABLE (conversation_id text, message_no integer, memory_id uuid, status text,
+               expires_at timestamptz, lexical_no integer, text_version integer)
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
-    SELECT m.tenant_id, m.user_id, m.conversation_id, m.message_no, m.message_id, m.role, m.said_at,
-           m.accepted_at, m.lexical_no, m.sealed
-    FROM messages AS m
-    WHERE m.tenant_id = of_tenant AND m.user_id = of_user
-      AND m.role IN ('user', 'assistant')
-      AND (in_conversation IS NULL OR m.conversation_id = in_conversation)
-      AND (from_time IS NULL OR m.said_at >= from_time)
-      AND (to_time IS NULL OR m.said_at < to_time)
-      AND (stored_until IS NULL OR m.accepted_at <= stored_until)
-      AND (with_metadata IS NULL OR m.metadata || with_metadata = m.metadata)
-      AND (about IS NULL OR (m.conversation_id, m.message_id) IN (
-            SELECT said.conversation_id, said.message_id FROM said_of_entities AS said
-            WHERE said.tenant_id = of_tenant AND said.user_id = of_user
-              AND said.called && about));
+    SELECT m.conversation_id, m.message_no, f.memory_id, f.status, f.expires_at, f.lexical_no,
+           f.text_version
+    FROM unnest(in_conversations, numbers) AS g (conversation_id, message_no)
+    JOIN messages AS m ON m.tenant_id = of_tenant AND m.user_id = of_user
+         AND m.conversation_id = g.conversation_id AND m.message_no = g.message_no
+    JOIN memory_sources AS s ON s.tenant_id = of_tenant AND s.user_id = of_user
+         AND md5(s.conversation_id) = md5(m.conversation_id)
+         AND md5(s.message_id) = md5(m.message_id)
+         AND s.conversation_id = m.conversation_id AND s.message_id = m.message_id
+    JOIN memories AS f ON f.tenant_id = of_tenant AND f.user_id = of_user
+         AND f.memory_id = s.memory_id;
 END;
 
--- Summaries, by when their conversations were last active. A summary has no metadata.
-CREATE FUNCTION filtered_summaries(
-    of_tenant text, of_user text, in_conversation text, from_time timestamptz, to_time timestamptz,
-    stored_until timestamptz, about text[], with_metadata jsonb)
-RETURNS TABLE (tenant_id text, user_id text, conversation_id text, text_version integer,
-               lexical_no integer, happened_at timestamptz, last_said_at timestamptz,
-               created_at timestamptz, sealed bytea, sealed_version integer)
+-- The place of a memory in one of the four orders of a list (`usefulness` is importance, then
+-- recency of use), as text that sorts like its value, so that one cursor works for every order.
+CREATE FUNCTION sort_key_of_memory(
+    order_by text, importance double precision, created_at timestamptz, used_at timestamptz)
+RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE
-BEGIN ATOMIC
-    SELECT s.tenant_id, s.user_id, s.conversation_id, s.text_version, s.lexical_no,
-           coalesce(c.last_said_at, s.created_at), c.last_said_at, s.created_at, s.sealed,
-           s.sealed_version
-    FROM conversation_summaries AS s
-    JOIN conversations AS c ON c.tenant_id = s.tenant_id AND c.user_id = s.user_id
-         AND c.conversation_id = s.conversation_id
-    WHERE s.tenant_id = of_tenant AND s.user_id = of_user
-      AND (in_conversation IS NULL OR s.conversation_id = in_conversation)
-      AND (from_time IS NULL OR coalesce(c.last_said_at, s.created_at) >= from_time)
-      AND (to_time IS NULL OR coalesce(c.last_said_at, s.created_at) < to_time)
-      AND (stored_until IS NULL OR s.updated_at <= stored_until)
-      AND with_metadata IS NULL
-      AND (about IS NULL OR s.conversation_id IN (
-            SELECT said.conversation_id FROM said_of_entities AS said
-            WHERE said.tenant_id = of_tenant AND said.user_id = of_user
-              AND said.called && about));
-END;
-
--- Documents; one belongs to no conversation.
-CREATE FUNCTION filtered_documents(
-    of_tenant text, of_user text, in_conversation text, from_time timestamptz, to_time timestamptz,
-    stored_until timestamptz, about text[], with_metadata jsonb, of_sources text[],
-    of_contents text[])
-RETURNS TABLE (tenant_id text, user_id text, document_id uuid, source_type text, source_id text,
-               content_type text, title text, summary text, author text,
-               source_created_at timestamptz, metadata jsonb, updated_at timestamptz)
-LANGUAGE sql STABLE PARALLEL SAFE
-BEGIN ATOMIC
-    SELECT d.tenant_id, d.user_id, d.document_id, d.source_type, d.source_id, d.content_type,
-           d.title, d.summary, d.author, d.source_created_at, d.metadata, d.updated_at
-    FROM documents AS d
-    WHERE d.tenant_id = of_tenant AND d.user_id = of_user
-      AND in_conversation IS NULL
-      AND (of_sources IS NULL OR d.source_type = ANY(of_sources))
-      AND (of_contents IS NULL OR d.content_type = ANY(of_contents))
-      AND (from_time IS NULL OR d.source_created_at >= from_time)
-      AND (to_time IS NULL OR d.source_created_at < to_time)
-      AND (stored_until IS NULL OR d.updated_at <= stored_until)
-      AND (with_metadata IS NULL OR d.metadata || with_metadata = d.metadata)
-      AND (about IS NULL OR d.document_id IN (
-            SELECT dm.document_id
-            FROM entities AS en
-            JOIN document_mentions AS dm ON dm.tenant_id = en.tenant_id
-                 AND dm.user_id = en.user_id AND dm.entity_id = en.entity_id
-            WHERE en.tenant_id = of_tenant AND en.user_id = of_user
-              AND en.called && about));
-END;
+RETURN (CASE order_by
+            WHEN 'importance' THEN to_char(importance, 'FM0.0000000000')
+            WHEN 'usefulness' THEN to_char(importance, 'FM0.0000000000') || to_char(
+                 coalesce(used_at, created_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US')
+            WHEN 'last_accessed_at' THEN to_char(
+                 coalesce(used_at, created_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US')
+            ELSE to_char(created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US')
+        END) COLLATE "C";

@@ -1,3 +1,40 @@
+-- What was done to memories and profiles, and what each source said of them.
+
+-- Every change of a memory or profile, append-only by grants. It holds contents, so it is erased
+-- with the user.
+CREATE TABLE history (
+    tenant_id text NOT NULL,
+    user_id text NOT NULL,
+    event_id uuid NOT NULL,
+    recorded_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    subject text NOT NULL CHECK (subject IN ('memory', 'profile')),
+    memory_id uuid,
+    action text NOT NULL CHECK (action IN ('created', 'updated', 'merged', 'contradicted',
+        'superseded', 'achieved', 'archived', 'quarantined', 'forgotten', 'restored', 'approved',
+        'rejected', 'rolled_back', 'expired')),
+    version integer NOT NULL,
+    -- Who: `extraction`, or the name of a credential.
+    actor text NOT NULL,
+    reason text NOT NULL DEFAULT '',
+    job_id uuid,
+    before jsonb,
+    after jsonb,
+    -- The other memory of a contradiction, a merge or an achieved goal.
+    related_memory_id uuid,
+    PRIMARY KEY (tenant_id, user_id, event_id),
+    FOREIGN KEY (tenant_id, user_id) REFERENCES users,
+    CHECK ((subject = 'memory') = (memory_id IS NOT NULL))
+);
+
+CREATE INDEX history_of_memory ON history (tenant_id, user_id, memory_id, recorded_at);
+-- For RollbackSource.
+CREATE INDEX history_by_job ON history (tenant_id, user_id, job_id) WHERE job_id IS NOT NULL;
+-- What jobs made of a user's memories by the word of a model, newest last: the daily cap on such
+-- changes counts the last 24 hours in the transaction of every reply.
+CREATE INDEX history_changes_by_models ON history (tenant_id, user_id, recorded_at)
+    WHERE actor IN ('extraction', 'reconciliation') AND subject = 'memory'
+    AND action IN ('contradicted', 'achieved', 'updated', 'superseded');
+
 -- What each source said of a memory, of the profile or in a summary, one row per statement, so that
 -- RollbackSource can rebuild what the remaining sources alone say. Rows are never changed but for
 -- `taken_back_at`, for sealing, and for the name of a conversation that was deleted.
@@ -31,21 +68,10 @@ CREATE TABLE statements (
     CHECK (sealed IS NULL OR said = '{}')
 );
 
+-- By subject, and by each kind of source that can be taken back.
 CREATE INDEX statements_by_memory ON statements (tenant_id, user_id, memory_id);
 CREATE INDEX statements_by_job ON statements (tenant_id, user_id, job_id) WHERE job_id IS NOT NULL;
 CREATE INDEX statements_by_conversation ON statements (tenant_id, user_id, md5(conversation_id))
     WHERE conversation_id IS NOT NULL;
 CREATE INDEX statements_by_document ON statements (tenant_id, user_id, document_id)
     WHERE document_id IS NOT NULL;
-
-ALTER TABLE statements ENABLE ROW LEVEL SECURITY;
-CREATE POLICY one_tenant ON statements
-    TO hitherto_read, hitherto_write, hitherto_removal
-    USING (tenant_id = current_setting('hitherto.tenant_id', true))
-    WITH CHECK (tenant_id = current_setting('hitherto.tenant_id', true));
-CREATE POLICY across_tenants ON statements TO hitherto_maintenance
-    USING (true) WITH CHECK (true);
-
-GRANT SELECT, INSERT ON statements TO hitherto_write;
-GRANT SELECT ON statements TO hitherto_maintenance;
-GRANT SELECT, INSERT, UPDATE, DELETE ON statements TO hitherto_removal;

@@ -1,5 +1,6 @@
--- Emails, files, tasks and events that a backend hands over as knowledge. Unique by user, source
--- and the source's id; handing one over again replaces it under its id.
+-- Emails, files, tasks and events that a backend hands over as knowledge.
+
+-- Unique by user, source and the source's id; handing one over again replaces it under its id.
 CREATE TABLE documents (
     tenant_id text NOT NULL,
     user_id text NOT NULL,
@@ -24,6 +25,8 @@ CREATE TABLE documents (
     job_id uuid,
     created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     updated_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    -- When reads stop returning it, by this database's clock; the sweep deletes it after that.
+    expires_at timestamptz,
     PRIMARY KEY (tenant_id, user_id, document_id),
     FOREIGN KEY (tenant_id, user_id) REFERENCES users
 );
@@ -33,6 +36,10 @@ CREATE UNIQUE INDEX documents_by_source
     ON documents (tenant_id, user_id, source_type, md5(source_id));
 CREATE INDEX documents_newest
     ON documents (tenant_id, user_id, source_created_at DESC, document_id DESC);
+-- The first for the sweep across users, the second for the searches of one.
+CREATE INDEX documents_by_end ON documents (expires_at) WHERE expires_at IS NOT NULL;
+CREATE INDEX documents_of_user_by_end ON documents (tenant_id, user_id, expires_at)
+    WHERE expires_at IS NOT NULL;
 
 CREATE TABLE document_chunks (
     tenant_id text NOT NULL,
@@ -41,6 +48,8 @@ CREATE TABLE document_chunks (
     chunk_id uuid NOT NULL,
     position integer NOT NULL CHECK (position >= 0),
     content text NOT NULL CHECK (content <> ''),
+    -- The number under which the corpus 'documents' of the keyword index knows the chunk, and its
+    -- length in terms.
     lexical_no integer NOT NULL,
     lexical_length integer NOT NULL CHECK (lexical_length >= 0),
     embedding_state text NOT NULL DEFAULT 'pending'
@@ -52,25 +61,9 @@ CREATE TABLE document_chunks (
     FOREIGN KEY (tenant_id, user_id, document_id) REFERENCES documents
 );
 
+-- The back-fill reads it across users.
 CREATE INDEX document_chunks_without_vector
     ON document_chunks (chunk_id) WHERE embedding_state = 'pending';
-
-CREATE TABLE document_chunk_embeddings (
-    tenant_id text NOT NULL,
-    user_id text NOT NULL,
-    chunk_id uuid NOT NULL,
-    model text NOT NULL,
-    dimensions integer NOT NULL,
-    embedding halfvec NOT NULL,
-    PRIMARY KEY (tenant_id, user_id, chunk_id, model),
-    FOREIGN KEY (tenant_id, user_id, chunk_id) REFERENCES document_chunks,
-    FOREIGN KEY (model, dimensions) REFERENCES embedding_models (model, dimensions),
-    CHECK (vector_dims(embedding) = dimensions),
-    CHECK (l2_norm(embedding) BETWEEN 0.98 AND 1.02)
-);
-
-ALTER TABLE document_chunk_embeddings ALTER COLUMN embedding SET STORAGE PLAIN;
-ALTER TABLE document_chunk_embeddings SET (toast_tuple_target = 8160);
 
 CREATE TABLE document_mentions (
     tenant_id text NOT NULL,
@@ -87,46 +80,3 @@ CREATE TABLE document_mentions (
 
 CREATE INDEX document_mentions_by_document
     ON document_mentions (tenant_id, user_id, document_id);
-
--- The keyword index of texts that are no memories; the same shape as `postings`, in a table of its
--- own, so that words of documents neither slow nor outweigh those of memories.
-CREATE TABLE passage_postings (
-    tenant_id text NOT NULL,
-    user_id text NOT NULL,
-    corpus text NOT NULL CHECK (corpus IN ('documents', 'messages')),
-    term text NOT NULL CHECK (char_length(term) BETWEEN 1 AND 64),
-    segment integer NOT NULL CHECK (segment >= 0),
-    lexical_nos integer[] NOT NULL,
-    frequencies smallint[] NOT NULL,
-    lengths smallint[] NOT NULL,
-    PRIMARY KEY (tenant_id, user_id, corpus, term, segment),
-    FOREIGN KEY (tenant_id, user_id) REFERENCES users,
-    CHECK (cardinality(lexical_nos) BETWEEN 1 AND 256),
-    CHECK (cardinality(frequencies) = cardinality(lexical_nos)),
-    CHECK (cardinality(lengths) = cardinality(lexical_nos))
-);
-
-CREATE TABLE passage_statistics (
-    tenant_id text NOT NULL,
-    user_id text NOT NULL,
-    corpus text NOT NULL CHECK (corpus IN ('documents', 'messages')),
-    last_lexical_no integer NOT NULL DEFAULT 0 CHECK (last_lexical_no >= 0),
-    texts integer NOT NULL DEFAULT 0 CHECK (texts >= 0),
-    terms bigint NOT NULL DEFAULT 0 CHECK (terms >= 0),
-    PRIMARY KEY (tenant_id, user_id, corpus),
-    FOREIGN KEY (tenant_id, user_id) REFERENCES users
-);
-
-GRANT SELECT ON documents, document_chunks, document_chunk_embeddings, document_mentions,
-    passage_postings, passage_statistics TO hitherto_read;
-GRANT SELECT, INSERT, UPDATE ON documents, document_chunks, document_chunk_embeddings,
-    passage_postings, passage_statistics TO hitherto_write;
-GRANT SELECT, INSERT ON document_mentions TO hitherto_write;
--- What is made of a document is made anew when the document changes, and an entity that nothing
--- mentions any more goes. The documents themselves this role cannot delete.
-GRANT DELETE ON document_chunks, document_chunk_embeddings, document_mentions, passage_postings,
-    entities TO hitherto_write;
-GRANT SELECT ON documents, document_chunks, document_chunk_embeddings, document_mentions,
-    passage_postings, passage_statistics TO hitherto_maintenance;
-GRANT INSERT, UPDATE ON document_chunk_embeddings TO hitherto_maintenance;
-GRANT UPDATE (embedding_state) ON document_chunks TO hitherto_maintenance;
