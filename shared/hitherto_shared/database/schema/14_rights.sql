@@ -134,6 +134,9 @@ $$;
 -- installations have it off; until it has looked, Postgres takes every user for one who has a single
 -- memory, and reads all of a user's rows where one by its key was meant.
 --
+-- A small table is analysed when it has doubled, not for every update of its rows: each analysis has
+-- the plans of all connections made anew.
+--
 -- ANALYZE is the owner's. The function lets the maintenance role have done what is due, and nothing
 -- else.
 CREATE FUNCTION analyse_grown() RETURNS text
@@ -146,7 +149,8 @@ BEGIN
         SELECT c.oid, c.relname
         FROM pg_class AS c
         WHERE c.relnamespace = 'hitherto'::regnamespace AND c.relkind = 'r'
-          AND pg_stat_get_mod_since_analyze(c.oid) > 1000 + greatest(c.reltuples, 0)
+          AND (pg_stat_get_mod_since_analyze(c.oid) > 1000 + greatest(c.reltuples, 0)
+               OR pg_stat_get_live_tuples(c.oid) > 50 + 2 * greatest(c.reltuples, 0))
         ORDER BY pg_stat_get_mod_since_analyze(c.oid) DESC
     LOOP
         BEGIN
@@ -163,8 +167,8 @@ END
 $$;
 
 COMMENT ON FUNCTION analyse_grown IS
-    'Analyses one table of which more rows have changed than it had when it was analysed last, and a '
-    'thousand; its name, or null if there is none.';
+    'Analyses one table that has doubled since it was analysed last and has more than 50 rows, or of '
+    'which more rows have changed than it had, and a thousand; its name, or null if there is none.';
 
 REVOKE ALL ON FUNCTION analyse_grown FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION analyse_grown TO hitherto_maintenance;
