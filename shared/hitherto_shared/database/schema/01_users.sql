@@ -7,7 +7,7 @@
 CREATE TABLE users (
     tenant_id text NOT NULL CHECK (char_length(tenant_id) BETWEEN 1 AND 128),
     user_id text NOT NULL CHECK (char_length(user_id) BETWEEN 1 AND 256),
-    created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    created_at timestamptz NOT NULL DEFAULT now(),
     erased_at timestamptz,
     -- Key of the keyed hashes that stand for this person in the audit log; destroyed by an erase.
     audit_key bytea CHECK (octet_length(audit_key) = 32),

@@ -38,9 +38,9 @@ CREATE TABLE memories (
     expires_at timestamptz,
     superseded_by uuid,
     supersedes uuid[] NOT NULL DEFAULT '{}',
-    created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    created_at timestamptz NOT NULL DEFAULT now(),
     -- When this version was written: knowledge in time, with memory_versions.
-    updated_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    updated_at timestamptz NOT NULL DEFAULT now(),
     job_id uuid,
     -- The number under which the keyword index knows the current text, and its length in terms. A
     -- sealed memory has a number like any other and no word in the index.
@@ -100,7 +100,8 @@ CREATE INDEX memories_fading ON memories (tenant_id, user_id, memory_id)
 -- The few memories that are in doubt, and those that may replace others.
 CREATE INDEX memories_in_doubt ON memories (tenant_id, user_id) WHERE doubt IS NOT NULL;
 CREATE INDEX memories_unsettled ON memories (tenant_id, user_id) WHERE may_replace <> '{}';
--- For RollbackSource: what a job or a conversation created or changed, and what was merged into it.
+-- For RollbackSource: what a job wrote, what was learnt in a conversation, and which memories
+-- another one took the place of.
 CREATE INDEX memories_by_job ON memories (tenant_id, user_id, job_id) WHERE job_id IS NOT NULL;
 CREATE INDEX memories_by_conversation
     ON memories (tenant_id, user_id, conversation_id) WHERE conversation_id IS NOT NULL;
@@ -209,7 +210,7 @@ CREATE TABLE consolidation_groups (
     fingerprint bytea NOT NULL CHECK (octet_length(fingerprint) = 32),
     members integer NOT NULL CHECK (members >= 0),
     job_id uuid,
-    examined_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    examined_at timestamptz NOT NULL DEFAULT now(),
     -- Digests of the groups of the tag that a model has looked at.
     answered bytea[] NOT NULL DEFAULT '{}',
     PRIMARY KEY (tenant_id, user_id, tag),

@@ -1,4 +1,8 @@
 -- What was done to memories and profiles, and what each source said of them.
+--
+-- Both tables are read in the order of `recorded_at`. Its default is the time of the row and not, as
+-- in other tables, of the transaction (now()): whoever waited for the user's row writes after whoever
+-- held it, though its transaction may have begun earlier.
 
 -- Every change of a memory or profile, append-only by grants. It holds contents, so it is erased
 -- with the user.

@@ -55,8 +55,8 @@ CREATE TABLE entities (
     aliases text[] NOT NULL DEFAULT '{}',
     mention_count integer NOT NULL DEFAULT 0 CHECK (mention_count >= 0),
     metadata jsonb NOT NULL DEFAULT '{}' CHECK (jsonb_typeof(metadata) = 'object'),
-    created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-    updated_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    created_at timestamptz NOT NULL DEFAULT now(),
+    updated_at timestamptz NOT NULL DEFAULT now(),
     -- Kept by Postgres, so that it cannot fall behind the names.
     called text[] NOT NULL
         GENERATED ALWAYS AS (entity_called(name_key, aliases, coalesce(metadata ->> 'email', '')))

@@ -7,7 +7,7 @@ CREATE TABLE embedding_models (
     model text PRIMARY KEY CHECK (char_length(model) BETWEEN 1 AND 256),
     dimensions integer NOT NULL CHECK (dimensions BETWEEN 8 AND 4000),
     active boolean NOT NULL DEFAULT false,
-    created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    created_at timestamptz NOT NULL DEFAULT now(),
     target boolean NOT NULL DEFAULT false,
     previous boolean NOT NULL DEFAULT false,
     -- Since when it has been the active one: what was embedded just before may lack its vector.

@@ -76,7 +76,7 @@ CREATE INDEX jobs_dead ON jobs (kind, created_at) WHERE state = 'dead';
 CREATE TABLE schedule_runs (
     schedule text NOT NULL,
     slot timestamptz NOT NULL,
-    taken_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    taken_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (schedule, slot)
 );
 
@@ -88,7 +88,7 @@ CREATE TABLE unusable_replies (
     job_id uuid NOT NULL,
     claim_no bigint NOT NULL,
     sealed_reply text NOT NULL,
-    recorded_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    recorded_at timestamptz NOT NULL DEFAULT now(),
     -- Which key it was sealed with: the user's, else the installation's.
     of_user_key boolean NOT NULL DEFAULT false,
     PRIMARY KEY (tenant_id, user_id, job_id, claim_no),
@@ -148,7 +148,7 @@ CREATE TABLE idempotency_keys (
     user_ids text[] NOT NULL,
     body_hash bytea NOT NULL CHECK (octet_length(body_hash) = 32),
     resource_ids text[] NOT NULL,
-    created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    created_at timestamptz NOT NULL DEFAULT now(),
     -- The credential that the key belongs to: another one of the tenant has keys of its own, and is
     -- told nothing of these. A keyed hash, since a person may be known by its name.
     subject text NOT NULL CHECK (subject ~ '^([0-9a-f]{64})?$'),
