@@ -65,7 +65,8 @@ CREATE UNIQUE INDEX messages_by_id
     ON messages (tenant_id, user_id, conversation_id, md5(message_id));
 CREATE UNIQUE INDEX messages_by_lexical_no ON messages (tenant_id, user_id, lexical_no)
     WHERE lexical_no IS NOT NULL;
--- What no job has indexed in time, and what lacks its vector; the back-fill reads both across users.
+-- What no job has indexed in time, and what lacks its vector; the back-fill reads both across
+-- users.
 CREATE INDEX messages_not_indexed ON messages (accepted_at)
     WHERE lexical_no IS NULL AND role IN ('user', 'assistant') AND sealed IS NULL;
 CREATE INDEX messages_without_vector ON messages (accepted_at)

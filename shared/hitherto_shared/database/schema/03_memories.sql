@@ -87,8 +87,8 @@ CREATE INDEX memories_top
     ON memories (tenant_id, user_id, status, importance DESC, created_at DESC);
 CREATE INDEX memories_newest ON memories (tenant_id, user_id, created_at DESC, memory_id DESC);
 -- The newest sealed memories of a user, which a search opens and compares one by one.
-CREATE INDEX memories_sealed_newest ON memories (tenant_id, user_id, created_at DESC, memory_id DESC)
-    WHERE sealed IS NOT NULL;
+CREATE INDEX memories_sealed_newest
+    ON memories (tenant_id, user_id, created_at DESC, memory_id DESC) WHERE sealed IS NOT NULL;
 -- Memories that wait for their vector; the back-fill reads it across users.
 CREATE INDEX memories_without_vector
     ON memories (created_at) WHERE embedding_state = 'pending';
@@ -108,9 +108,9 @@ CREATE INDEX memories_by_conversation
 CREATE INDEX memories_by_superseded_by
     ON memories (tenant_id, user_id, superseded_by) WHERE superseded_by IS NOT NULL;
 
--- A sealed value says under which version of its row it was sealed, and opens under no other number:
--- the first byte is 2, the next four are the version. Upkeep raises versions without a key, so a row
--- may hold a value of an earlier version, and never one of a later version.
+-- A sealed value says under which version of its row it was sealed, and opens under no other
+-- number: the first byte is 2, the next four are the version. Upkeep raises versions without a key,
+-- so a row may hold a value of an earlier version, and never one of a later version.
 CREATE FUNCTION sealed_version(sealed bytea) RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE WHEN octet_length(sealed) > 4 AND get_byte(sealed, 0) = 2

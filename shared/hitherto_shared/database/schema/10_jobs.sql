@@ -126,9 +126,9 @@ CREATE TABLE usage_ledger (
 -- What a tenant spent on a day is asked before every call of a model.
 CREATE INDEX usage_ledger_by_day ON usage_ledger (tenant_id, day) INCLUDE (cost_usd);
 
--- What the embedding of questions has used and nobody has charged yet. The retrieval service counts,
--- in batches and off the path of an answer; the extraction service, which knows the prices, moves
--- the counts to usage_ledger.
+-- What the embedding of questions has used and nobody has charged yet. The retrieval service
+-- counts, in batches and off the path of an answer; the extraction service, which knows the prices,
+-- moves the counts to usage_ledger.
 CREATE TABLE query_usage (
     tenant_id text NOT NULL,
     model text NOT NULL,
@@ -143,8 +143,8 @@ CREATE TABLE idempotency_keys (
     rpc text NOT NULL,
     key text NOT NULL CHECK (char_length(key) BETWEEN 1 AND 128),
     -- No index: an erase and an export look through the keys of the tenant, which are those of 48
-    -- hours. One over an array would not be used behind row-level security, whose policies go before
-    -- any condition that is not leakproof.
+    -- hours. One over an array would not be used behind row-level security, whose policies go
+    -- before any condition that is not leakproof.
     user_ids text[] NOT NULL,
     body_hash bytea NOT NULL CHECK (octet_length(body_hash) = 32),
     resource_ids text[] NOT NULL,

@@ -21,10 +21,10 @@ CREATE TABLE api_keys (
     -- Rights that are named one by one.
     capabilities text[] NOT NULL DEFAULT '{}'
         CHECK (capabilities <@ ARRAY['profiles.manage']),
-    -- The users that a service's key is bound to; NULL: no list. An erasure takes people out; a list
-    -- without anybody belongs to a revoked key. With a list, departments are set too, empty for
-    -- none: whoever looks at them alone takes the key for one that may act for nobody, and never for
-    -- everybody.
+    -- The users that a service's key is bound to; NULL: no list. An erasure takes people out; a
+    -- list without anybody belongs to a revoked key. With a list, departments are set too, empty
+    -- for none: whoever looks at them alone takes the key for one that may act for nobody, and
+    -- never for everybody.
     user_ids text[],
     CONSTRAINT api_keys_user_ids CHECK (
         cardinality(user_ids) <= 100
@@ -75,8 +75,8 @@ CREATE UNIQUE INDEX erased_users_now ON erased_users (tenant_id, user_hash)
 CREATE INDEX erased_users_by_key ON erased_users (tenant_id, hash_key_id)
     WHERE reinstated_at IS NULL;
 
--- Who did what, and who read of whom. It grows and never changes: ids and keyed hashes only, so that
--- it can outlive the erasure of everybody in it.
+-- Who did what, and who read of whom. It grows and never changes: ids and keyed hashes only, so
+-- that it can outlive the erasure of everybody in it.
 CREATE TABLE audit_events (
     tenant_id text NOT NULL,
     event_id uuid NOT NULL,
