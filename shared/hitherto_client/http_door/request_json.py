@@ -24,6 +24,15 @@ LARGE_BYTES = 64 * 1024
 """Requests of this size are read beside the event loop."""
 
 _MAX_VIOLATIONS = 20
+_UNREADABLE = (
+    json_format.Error,
+    ValueError,
+    TypeError,
+    AttributeError,
+    KeyError,
+    RecursionError,
+)
+"""What protobuf raises for JSON that is no message."""
 _FREE_JSON = frozenset(
     f"google.protobuf.{name}" for name in ("Struct", "Value", "ListValue", "Any")
 )
@@ -55,7 +64,7 @@ def read_request(kind: Any, body: bytes) -> Any:
     request = kind()
     try:
         json_format.ParseDict(given, request)
-    except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
+    except _UNREADABLE as error:
         found = _some(_faults(kind.DESCRIPTOR, given, ""))
         raise invalid(found or [Violation("request", _first_line(error))]) from None
     return request
@@ -169,7 +178,7 @@ def _is_read(field: Any, given: dict[str, Any]) -> bool:
     """Whether protobuf reads one field by itself."""
     try:
         json_format.ParseDict(given, message_factory.GetMessageClass(field.containing_type)())
-    except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
+    except _UNREADABLE:
         return False
     return True
 
