@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import json
 import struct
 from collections.abc import AsyncIterator
@@ -76,12 +77,13 @@ def envelope(data: bytes, flags: int = 0) -> bytes:
 
 
 def opened(body: bytes) -> list[tuple[int, bytes]]:
-    """The flags and messages of the envelopes in a body."""
+    """The flags and messages of the envelopes in a body, unpacked."""
     found = []
     while body:
         flags, size = struct.unpack_from(">BI", body)
         assert len(body) >= 5 + size
-        found.append((flags, body[5 : 5 + size]))
+        data = body[5 : 5 + size]
+        found.append((flags, gzip.decompress(data) if flags & 1 else data))
         body = body[5 + size :]
     return found
 
