@@ -54,8 +54,7 @@ CODES = (
 )
 
 INTRODUCTION = """\
-Every RPC of `hitherto.v1` over HTTP with JSON, by the \
-[Connect protocol](https://connectrpc.com/docs/protocol).
+Every RPC of `hitherto.v1` over HTTP with JSON, by the Connect protocol (connectrpc.com).
 
 Send the request as a JSON object with POST. Field names are lowerCamelCase in replies; requests \
 may also have them as in the protos. Reads without side effects also answer GET, with the request \

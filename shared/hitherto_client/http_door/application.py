@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 
 import uvicorn
 from starlette.applications import Starlette
-from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
@@ -38,11 +37,12 @@ _ASKED_HEADERS = (
 )
 _TOLD_HEADERS = (REQUEST_ID, "retry-after", "connect-content-encoding")
 _PREFLIGHT_SECONDS = 7200
-_HEADERS = {
-    "x-content-type-options": "nosniff",
-    "cross-origin-resource-policy": "same-origin",
-    "referrer-policy": "no-referrer",
-}
+_HEADERS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"referrer-policy", b"no-referrer"),
+)
+_NO_STORE = (b"cache-control", b"no-store")
 
 
 class HttpDoor:
@@ -60,10 +60,10 @@ class HttpDoor:
 
         async def complete(message: Message) -> None:
             if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                for name, value in _HEADERS.items():
-                    headers[name] = value
-                headers.setdefault("cache-control", "no-store")
+                headers = list(message["headers"])
+                if not any(name == b"cache-control" for name, _ in headers):
+                    headers.append(_NO_STORE)
+                message["headers"] = [*headers, *_HEADERS]
             await send(message)
 
         await self._app(scope, receive, complete)
@@ -112,10 +112,7 @@ def build(
         return error_response(ConnectError("unimplemented", told, status=error.status_code))
 
     everything: ASGIApp = Starlette(
-        routes=[
-            *pages.ROUTES,
-            Route("/{service}/{method}", RpcEndpoint(channels, methods)),
-        ],
+        routes=[Route("/{service}/{method}", RpcEndpoint(channels, methods)), *pages.ROUTES],
         exception_handlers={HTTPException: no_such_page, Exception: _broken},
         lifespan=lifespan,
     )

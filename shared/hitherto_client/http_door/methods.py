@@ -79,10 +79,10 @@ def methods_of(services: list[Any]) -> dict[str, DoorMethod]:
 
 def what_exists(methods: Mapping[str, DoorMethod], path: str) -> str:
     """What to ask for in place of a path that does not exist."""
-    near = difflib.get_close_matches(path, methods, n=3, cutoff=0.75)
-    if near:
-        return f"did you mean {' or '.join(near)}?"
-    service = path.strip("/").partition("/")[0]
+    service, _, name = path.strip("/").partition("/")
+    by_name = {each.rpartition("/")[2]: each for each in methods}
+    if near := difflib.get_close_matches(name[:50], by_name, n=1, cutoff=0.75):
+        return f"did you mean {by_name[near[0]]}?"
     of_service = [each for each in methods if each.startswith(f"/{service}/")]
     if of_service:
         return f"{service} has {', '.join(each.rpartition('/')[2] for each in of_service)}"

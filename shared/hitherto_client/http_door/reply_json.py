@@ -10,8 +10,8 @@ import base64
 import json
 import math
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
-from functools import cache
+from datetime import UTC, datetime, timedelta
+from functools import cache, lru_cache
 from typing import Any
 
 from google.protobuf import json_format
@@ -19,6 +19,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 Convert = Callable[[Any], Any]
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LONG = (
     FieldDescriptor.CPPTYPE_INT64,
     FieldDescriptor.CPPTYPE_UINT64,
@@ -117,8 +118,13 @@ def _truth(value: bool) -> str:
 
 
 def _timestamp(message: Any) -> str:
-    moment = datetime.fromtimestamp(message.seconds, UTC)
-    return f"{moment.isoformat()[:19]}{_fraction(message.nanos)}Z"
+    return f"{_second(message.seconds)}{_fraction(message.nanos)}Z"
+
+
+@lru_cache(maxsize=4096)
+def _second(seconds: int) -> str:
+    """A second since 1970. Times of one reply are often the same."""
+    return (_EPOCH + timedelta(seconds=seconds)).isoformat()[:19]
 
 
 def _fraction(nanos: int) -> str:

@@ -10,9 +10,9 @@ function make(name, properties = {}, ...children) {
   return element;
 }
 
-// Text with what stands in backticks as code.
+// Text with what stands in backticks as code; as in Markdown, a single line break is a space.
 function prose(text) {
-  const parts = text.split("`");
+  const parts = text.replace(/([^\n])\n(?!\n|- | {4})/g, "$1 ").split("`");
   return parts.map((part, place) => (place % 2 ? make("code", { textContent: part }) : part));
 }
 
@@ -155,6 +155,9 @@ function find(word) {
     one.hidden = looked !== "" && !one.textContent.toLowerCase().includes(looked);
     const link = document.querySelector(`nav a[href="#${CSS.escape(one.id)}"]`);
     if (link) link.hidden = one.hidden;
+  }
+  for (const one of document.querySelectorAll("nav div")) {
+    one.hidden = !one.querySelector("a:not([hidden])");
   }
 }
 
