@@ -5,6 +5,7 @@ A caller here knows only HTTP and what the OpenAPI document says.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import gzip
 import json
@@ -18,9 +19,12 @@ from google.protobuf import json_format
 
 from hitherto.v1 import retrieval_service_pb2
 from hitherto_client.http_door.pages import OPENAPI
+from hitherto_shared import metrics
 from tests.e2e.conftest import Services, Shared
 from tests.e2e.doors import Caller, detail, door_over, envelope, opened
+from tests.e2e.leaving import until
 from tests.e2e.methods import METHODS, OFFERED
+from tests.scripted_model import ScriptedModel
 
 HANOI = "Tôi sống ở Hà Nội 👩🏽‍🚀 مرحبا 日本"
 DOCUMENT = json.loads(OPENAPI.read_text("utf-8"))
@@ -30,6 +34,7 @@ REFUSED = {
     "MaintenanceService/Reembed": ["permission_denied"],
 }
 """With what the examples of some RPCs are refused."""
+LEFT = ("ExtractionService/PreviewExtraction", "ExtractionService/WatchJob")
 SAVE, SEARCH = "MemoryService/SaveMemory", "RetrievalService/SearchMemories"
 
 
@@ -201,6 +206,44 @@ async def test_deadlines_are_the_callers(caller: Caller) -> None:
     for given in ("-1", "1.5", "12345678901", "soon"):
         wrong = await caller.post(SEARCH, {"userId": "ana"}, connect_timeout_ms=given)
         assert wrong.status_code == 400, given
+
+
+async def test_a_client_that_leaves_cancels_its_call(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    model.delay = 5.0
+    example = DOCUMENT["paths"]["/hitherto.v1.ExtractionService/PreviewExtraction"]["post"]
+    body = example["requestBody"]["content"]["application/json"]["example"]
+    async with door_over(modelled) as address:
+        caller = Caller(address, modelled.token)
+        submitted = await caller.ask(
+            "ExtractionService/SubmitTranscripts", {"transcripts": [body["transcript"]]}
+        )
+        other = {"transcript": {**body["transcript"], "conversationId": "tuesday"}}
+        job = envelope(json.dumps({"jobId": submitted["jobs"][0]["id"]}).encode())
+        before = {rpc: _cancelled(rpc) for rpc in LEFT}
+        waiting = [
+            asyncio.create_task(caller.post("ExtractionService/PreviewExtraction", other)),
+            asyncio.create_task(
+                caller.post(
+                    "ExtractionService/WatchJob", job, content_type="application/connect+json"
+                )
+            ),
+        ]
+        # One call of the model is the job's.
+        async with asyncio.timeout(180):
+            await model.called(2)
+        for each in waiting:
+            each.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        await caller.http.aclose()
+        await until(lambda: all(_cancelled(rpc) > before[rpc] for rpc in LEFT))
+
+
+def _cancelled(rpc: str) -> float:
+    """How many calls of an RPC the services have seen end without an answer."""
+    labels = {"method": rpc, "code": "CANCELLED", "reason": ""}
+    return metrics.REGISTRY.get_sample_value("hitherto_rpcs_total", labels) or 0.0
 
 
 # --- refusals ------------------------------------------------------------------------------------
