@@ -7,7 +7,7 @@
 CREATE TABLE users (
     tenant_id text NOT NULL CHECK (char_length(tenant_id) BETWEEN 1 AND 128),
     user_id text NOT NULL CHECK (char_length(user_id) BETWEEN 1 AND 256),
-    created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    created_at timestamptz NOT NULL DEFAULT now(),
     erased_at timestamptz,
     -- Key of the keyed hashes that stand for this person in the audit log; destroyed by an erase.
     audit_key bytea CHECK (octet_length(audit_key) = 32),
@@ -24,20 +24,21 @@ CREATE TABLE users (
     lexical_documents integer NOT NULL DEFAULT 0 CHECK (lexical_documents >= 0),
     lexical_terms bigint NOT NULL DEFAULT 0 CHECK (lexical_terms >= 0),
     -- Counts the reasons for the sweep to seal what stands in clear: encryption was turned on, or a
-    -- memory was sealed whose earlier wording left words behind. The sweep that has found everything
-    -- sets it back.
+    -- memory was sealed whose earlier wording left words behind. The sweep that has found
+    -- everything sets it back.
     to_seal integer NOT NULL DEFAULT 0 CONSTRAINT users_to_seal CHECK (to_seal >= 0),
-    -- The key with which encryption was last turned on. Whoever still holds a key of before an erase
-    -- seals nothing with it.
+    -- The key with which encryption was last turned on. Whoever still holds a key of before an
+    -- erase seals nothing with it.
     key_id text,
-    -- The number of the state that reads of a person see. Every transaction that changes what may be
-    -- held of a person in the memory of a retrieval process raises it, in the statement that locks
-    -- the row or right behind it; access counts do not. It grows by a random step: two histories of
-    -- one person (before and after an erase, or of a backup and of what came after it) never give
-    -- one number to two states.
+    -- The number of the state that reads of a person see. Every transaction that changes what may
+    -- be held of a person in the memory of a retrieval process raises it, in the statement that
+    -- locks the row or right behind it; access counts do not. It grows by a random step: two
+    -- histories of one person (before and after an erase, or of a backup and of what came after it)
+    -- never give one number to two states.
     revision bigint NOT NULL DEFAULT 0 CHECK (revision >= 0),
     -- Whether the keyword index of memories still has words of deleted messages. Whoever deletes
-    -- many conversations sweeps once, at the end; the service sweeps for a call that is interrupted.
+    -- many conversations sweeps once, at the end; the service sweeps for a call that is
+    -- interrupted.
     words_to_sweep boolean NOT NULL DEFAULT false,
     PRIMARY KEY (tenant_id, user_id)
 );

@@ -6,8 +6,8 @@ CREATE TABLE conversations (
     tenant_id text NOT NULL,
     user_id text NOT NULL,
     conversation_id text NOT NULL CHECK (char_length(conversation_id) BETWEEN 1 AND 256),
-    created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-    updated_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    created_at timestamptz NOT NULL DEFAULT now(),
+    updated_at timestamptz NOT NULL DEFAULT now(),
     ended_at timestamptz,
     time_zone text NOT NULL DEFAULT 'UTC',
     last_message_no integer NOT NULL DEFAULT 0 CHECK (last_message_no >= 0),
@@ -36,7 +36,7 @@ CREATE TABLE messages (
     content text NOT NULL CHECK (octet_length(content) <= 65536),
     -- Event time: as the caller sent it, else the moment of acceptance.
     said_at timestamptz NOT NULL,
-    accepted_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    accepted_at timestamptz NOT NULL DEFAULT now(),
     context_items jsonb NOT NULL DEFAULT '[]' CHECK (jsonb_typeof(context_items) = 'array'),
     pending_action_ids text[] NOT NULL DEFAULT '{}',
     metadata jsonb NOT NULL DEFAULT '{}' CHECK (jsonb_typeof(metadata) = 'object'),
@@ -65,7 +65,8 @@ CREATE UNIQUE INDEX messages_by_id
     ON messages (tenant_id, user_id, conversation_id, md5(message_id));
 CREATE UNIQUE INDEX messages_by_lexical_no ON messages (tenant_id, user_id, lexical_no)
     WHERE lexical_no IS NOT NULL;
--- What no job has indexed in time, and what lacks its vector; the back-fill reads both across users.
+-- What no job has indexed in time, and what lacks its vector; the back-fill reads both across
+-- users.
 CREATE INDEX messages_not_indexed ON messages (accepted_at)
     WHERE lexical_no IS NULL AND role IN ('user', 'assistant') AND sealed IS NULL;
 CREATE INDEX messages_without_vector ON messages (accepted_at)
@@ -86,8 +87,8 @@ CREATE TABLE conversation_summaries (
     followup_suggestions text[] NOT NULL DEFAULT '{}',
     -- Highest message the summary answers for.
     covers_to integer NOT NULL,
-    created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-    updated_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    created_at timestamptz NOT NULL DEFAULT now(),
+    updated_at timestamptz NOT NULL DEFAULT now(),
     -- As in messages.
     lexical_no integer,
     lexical_length integer NOT NULL DEFAULT 0
@@ -130,7 +131,7 @@ CREATE TABLE session_contexts (
     -- By custom the conversation's id; the session's own conversation need not exist.
     session_id text NOT NULL CHECK (char_length(session_id) BETWEEN 1 AND 256),
     context jsonb NOT NULL CHECK (jsonb_typeof(context) = 'object'),
-    updated_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    updated_at timestamptz NOT NULL DEFAULT now(),
     expires_at timestamptz NOT NULL,
     PRIMARY KEY (tenant_id, user_id, session_id),
     FOREIGN KEY (tenant_id, user_id) REFERENCES users
@@ -143,7 +144,7 @@ CREATE TABLE recent_items (
     tenant_id text NOT NULL,
     user_id text NOT NULL,
     items jsonb NOT NULL CHECK (jsonb_typeof(items) = 'array'),
-    updated_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    updated_at timestamptz NOT NULL DEFAULT now(),
     expires_at timestamptz NOT NULL,
     PRIMARY KEY (tenant_id, user_id),
     FOREIGN KEY (tenant_id, user_id) REFERENCES users
@@ -165,8 +166,8 @@ CREATE TABLE pending_actions (
         CHECK (state IN ('pending_confirmation', 'confirmed', 'completed', 'rejected')),
     -- NULL until somebody reports one.
     result jsonb CHECK (jsonb_typeof(result) = 'object'),
-    created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-    updated_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    created_at timestamptz NOT NULL DEFAULT now(),
+    updated_at timestamptz NOT NULL DEFAULT now(),
     expires_at timestamptz NOT NULL,
     PRIMARY KEY (tenant_id, user_id, action_id),
     FOREIGN KEY (tenant_id, user_id) REFERENCES users

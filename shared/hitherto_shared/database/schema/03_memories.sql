@@ -38,9 +38,9 @@ CREATE TABLE memories (
     expires_at timestamptz,
     superseded_by uuid,
     supersedes uuid[] NOT NULL DEFAULT '{}',
-    created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    created_at timestamptz NOT NULL DEFAULT now(),
     -- When this version was written: knowledge in time, with memory_versions.
-    updated_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    updated_at timestamptz NOT NULL DEFAULT now(),
     job_id uuid,
     -- The number under which the keyword index knows the current text, and its length in terms. A
     -- sealed memory has a number like any other and no word in the index.
@@ -87,8 +87,8 @@ CREATE INDEX memories_top
     ON memories (tenant_id, user_id, status, importance DESC, created_at DESC);
 CREATE INDEX memories_newest ON memories (tenant_id, user_id, created_at DESC, memory_id DESC);
 -- The newest sealed memories of a user, which a search opens and compares one by one.
-CREATE INDEX memories_sealed_newest ON memories (tenant_id, user_id, created_at DESC, memory_id DESC)
-    WHERE sealed IS NOT NULL;
+CREATE INDEX memories_sealed_newest
+    ON memories (tenant_id, user_id, created_at DESC, memory_id DESC) WHERE sealed IS NOT NULL;
 -- Memories that wait for their vector; the back-fill reads it across users.
 CREATE INDEX memories_without_vector
     ON memories (created_at) WHERE embedding_state = 'pending';
@@ -100,16 +100,17 @@ CREATE INDEX memories_fading ON memories (tenant_id, user_id, memory_id)
 -- The few memories that are in doubt, and those that may replace others.
 CREATE INDEX memories_in_doubt ON memories (tenant_id, user_id) WHERE doubt IS NOT NULL;
 CREATE INDEX memories_unsettled ON memories (tenant_id, user_id) WHERE may_replace <> '{}';
--- For RollbackSource: what a job or a conversation created or changed, and what was merged into it.
+-- For RollbackSource: what a job wrote, what was learnt in a conversation, and which memories
+-- another one took the place of.
 CREATE INDEX memories_by_job ON memories (tenant_id, user_id, job_id) WHERE job_id IS NOT NULL;
 CREATE INDEX memories_by_conversation
     ON memories (tenant_id, user_id, conversation_id) WHERE conversation_id IS NOT NULL;
 CREATE INDEX memories_by_superseded_by
     ON memories (tenant_id, user_id, superseded_by) WHERE superseded_by IS NOT NULL;
 
--- A sealed value says under which version of its row it was sealed, and opens under no other number:
--- the first byte is 2, the next four are the version. Upkeep raises versions without a key, so a row
--- may hold a value of an earlier version, and never one of a later version.
+-- A sealed value says under which version of its row it was sealed, and opens under no other
+-- number: the first byte is 2, the next four are the version. Upkeep raises versions without a key,
+-- so a row may hold a value of an earlier version, and never one of a later version.
 CREATE FUNCTION sealed_version(sealed bytea) RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE WHEN octet_length(sealed) > 4 AND get_byte(sealed, 0) = 2
@@ -209,7 +210,7 @@ CREATE TABLE consolidation_groups (
     fingerprint bytea NOT NULL CHECK (octet_length(fingerprint) = 32),
     members integer NOT NULL CHECK (members >= 0),
     job_id uuid,
-    examined_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    examined_at timestamptz NOT NULL DEFAULT now(),
     -- Digests of the groups of the tag that a model has looked at.
     answered bytea[] NOT NULL DEFAULT '{}',
     PRIMARY KEY (tenant_id, user_id, tag),

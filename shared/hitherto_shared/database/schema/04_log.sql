@@ -1,4 +1,8 @@
 -- What was done to memories and profiles, and what each source said of them.
+--
+-- Both tables are read in the order of `recorded_at`. Its default is the time of the row and not,
+-- as in other tables, of the transaction (now()): whoever waited for the user's row writes after
+-- whoever held it, though its transaction may have begun earlier.
 
 -- Every change of a memory or profile, append-only by grants. It holds contents, so it is erased
 -- with the user.
@@ -57,6 +61,7 @@ CREATE TABLE statements (
     made_version boolean NOT NULL,
     origin text NOT NULL,
     said_at timestamptz NOT NULL,
+    -- Without quotes: these go with their messages, and stand in memory_sources and profiles.
     said jsonb NOT NULL DEFAULT '{}' CHECK (jsonb_typeof(said) = 'object'),
     sealed bytea,
     recorded_at timestamptz NOT NULL DEFAULT clock_timestamp(),

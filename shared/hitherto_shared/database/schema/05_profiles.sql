@@ -16,8 +16,8 @@ CREATE TABLE profiles (
     said_at jsonb NOT NULL DEFAULT '{}' CHECK (jsonb_typeof(said_at) = 'object'),
     version integer NOT NULL DEFAULT 1 CHECK (version >= 1),
     last_extracted_at timestamptz,
-    created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-    updated_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    created_at timestamptz NOT NULL DEFAULT now(),
+    updated_at timestamptz NOT NULL DEFAULT now(),
     -- What was learnt. Department and access level stay clear: they decide who may read.
     sealed bytea,
     -- Where each value comes from, by its path: conversation, message, time, memories, quote.
@@ -41,7 +41,7 @@ CREATE TABLE profile_versions (
     profile jsonb NOT NULL,
     actor text NOT NULL,
     job_id uuid,
-    recorded_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    recorded_at timestamptz NOT NULL DEFAULT now(),
     sealed bytea,
     PRIMARY KEY (tenant_id, user_id, version),
     FOREIGN KEY (tenant_id, user_id) REFERENCES profiles,
@@ -57,7 +57,7 @@ CREATE TABLE preferences (
     value jsonb NOT NULL,
     confidence double precision NOT NULL CHECK (confidence BETWEEN 0 AND 1),
     observations integer NOT NULL DEFAULT 1 CHECK (observations >= 1),
-    updated_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    updated_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (tenant_id, user_id, type, key),
     FOREIGN KEY (tenant_id, user_id) REFERENCES users
 );
@@ -73,7 +73,7 @@ CREATE TABLE feedback (
     original text CHECK (octet_length(original) <= 65536),
     edited text CHECK (octet_length(edited) <= 65536),
     memory_ids uuid[] NOT NULL DEFAULT '{}',
-    created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    created_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (tenant_id, user_id, feedback_id),
     FOREIGN KEY (tenant_id, user_id) REFERENCES users,
     CHECK ((rating IS NULL) = (original IS NOT NULL AND edited IS NOT NULL))

@@ -1,9 +1,9 @@
 -- People, projects and places that a user speaks of, and the memories that mention them.
 
 -- What an entity is called: by its whole name, an alias or an address, and by each word of a name.
--- "Sarah" calls Sarah Johnson, "Atlas" calls Project Atlas. Words that say only what kind of thing is
--- named, or nothing, call nobody. Most entities are called by one word, which calls them by nothing
--- else: for these the general case, half of the cost of writing an entity, is left out.
+-- "Sarah" calls Sarah Johnson, "Atlas" calls Project Atlas. Words that say only what kind of thing
+-- is named, or nothing, call nobody. Most entities are called by one word, which calls them by
+-- nothing else: for these the general case, half of the cost of writing an entity, is left out.
 CREATE FUNCTION entity_called(name_key text, aliases text[], email text) RETURNS text[]
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
 AS $$
@@ -55,8 +55,8 @@ CREATE TABLE entities (
     aliases text[] NOT NULL DEFAULT '{}',
     mention_count integer NOT NULL DEFAULT 0 CHECK (mention_count >= 0),
     metadata jsonb NOT NULL DEFAULT '{}' CHECK (jsonb_typeof(metadata) = 'object'),
-    created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-    updated_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    created_at timestamptz NOT NULL DEFAULT now(),
+    updated_at timestamptz NOT NULL DEFAULT now(),
     -- Kept by Postgres, so that it cannot fall behind the names.
     called text[] NOT NULL
         GENERATED ALWAYS AS (entity_called(name_key, aliases, coalesce(metadata ->> 'email', '')))

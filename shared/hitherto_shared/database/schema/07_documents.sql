@@ -23,8 +23,8 @@ CREATE TABLE documents (
     ingested_heading text NOT NULL DEFAULT '',
     -- The job that is to read the present content, or has read it.
     job_id uuid,
-    created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-    updated_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    created_at timestamptz NOT NULL DEFAULT now(),
+    updated_at timestamptz NOT NULL DEFAULT now(),
     -- When reads stop returning it, by this database's clock; the sweep deletes it after that.
     expires_at timestamptz,
     PRIMARY KEY (tenant_id, user_id, document_id),

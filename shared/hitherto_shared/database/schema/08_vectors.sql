@@ -7,7 +7,7 @@ CREATE TABLE embedding_models (
     model text PRIMARY KEY CHECK (char_length(model) BETWEEN 1 AND 256),
     dimensions integer NOT NULL CHECK (dimensions BETWEEN 8 AND 4000),
     active boolean NOT NULL DEFAULT false,
-    created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    created_at timestamptz NOT NULL DEFAULT now(),
     target boolean NOT NULL DEFAULT false,
     previous boolean NOT NULL DEFAULT false,
     -- Since when it has been the active one: what was embedded just before may lack its vector.
@@ -38,9 +38,9 @@ CREATE TABLE memory_embeddings (
     status text NOT NULL,
     embedding halfvec NOT NULL,
     text_version integer NOT NULL DEFAULT 1,
-    -- The signs of the numbers, one bit each. The nearest by these bits, ranked again by the vectors
-    -- themselves, are the nearest by cosine, and reading them costs a sixteenth: worth it for users
-    -- with more than about a thousand memories.
+    -- The signs of the numbers, one bit each. The nearest by these bits, ranked again by the
+    -- vectors themselves, are the nearest by cosine, and reading them costs a sixteenth: worth it
+    -- for users with more than about a thousand memories.
     code bit varying NOT NULL GENERATED ALWAYS AS (binary_quantize(embedding)) STORED,
     PRIMARY KEY (tenant_id, user_id, memory_id, model),
     FOREIGN KEY (tenant_id, user_id, memory_id) REFERENCES memories,

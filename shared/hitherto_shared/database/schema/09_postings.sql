@@ -1,14 +1,14 @@
 -- The keyword index (BM25), written in the transaction that writes the text.
 --
--- One row holds a term's postings of one user, in segments of bounded length so that a frequent word
--- stays cheap to extend. The three arrays run in parallel: which text (its `lexical_no`), how often
--- the term stands in it, how many terms the text has. A text that changes gets a new number; readers
--- pass over postings of numbers that no text carries any more.
+-- One row holds a term's postings of one user, in segments of bounded length so that a frequent
+-- word stays cheap to extend. The three arrays run in parallel: which text (its `lexical_no`), how
+-- often the term stands in it, how many terms the text has. A text that changes gets a new number;
+-- readers pass over postings of numbers that no text carries any more.
 --
 -- * No foreign key to users. A commit writes hundreds of postings of one user, and looking for the
---   user's row each time was a third of what the index costs. Whoever writes postings holds that row
---   (`users` for memories, `users` and `passage_statistics`, which refers to it, for passages), and
---   an erase looks through every table once the row is gone.
+--   user's row each time was a third of what the index costs. Whoever writes postings holds that
+--   row (`users` for memories, `users` and `passage_statistics`, which refers to it, for passages),
+--   and an erase looks through every table once the row is gone.
 -- * Every transcript extends some hundred postings. A row that finds room in its page is updated
 --   there and leaves the primary key alone: hence the fillfactor.
 -- * No plan depends on what the arrays hold. Analysing them would mean sorting thousands of arrays,

@@ -76,7 +76,7 @@ CREATE INDEX jobs_dead ON jobs (kind, created_at) WHERE state = 'dead';
 CREATE TABLE schedule_runs (
     schedule text NOT NULL,
     slot timestamptz NOT NULL,
-    taken_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    taken_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (schedule, slot)
 );
 
@@ -88,7 +88,7 @@ CREATE TABLE unusable_replies (
     job_id uuid NOT NULL,
     claim_no bigint NOT NULL,
     sealed_reply text NOT NULL,
-    recorded_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    recorded_at timestamptz NOT NULL DEFAULT now(),
     -- Which key it was sealed with: the user's, else the installation's.
     of_user_key boolean NOT NULL DEFAULT false,
     PRIMARY KEY (tenant_id, user_id, job_id, claim_no),
@@ -126,9 +126,9 @@ CREATE TABLE usage_ledger (
 -- What a tenant spent on a day is asked before every call of a model.
 CREATE INDEX usage_ledger_by_day ON usage_ledger (tenant_id, day) INCLUDE (cost_usd);
 
--- What the embedding of questions has used and nobody has charged yet. The retrieval service counts,
--- in batches and off the path of an answer; the extraction service, which knows the prices, moves
--- the counts to usage_ledger.
+-- What the embedding of questions has used and nobody has charged yet. The retrieval service
+-- counts, in batches and off the path of an answer; the extraction service, which knows the prices,
+-- moves the counts to usage_ledger.
 CREATE TABLE query_usage (
     tenant_id text NOT NULL,
     model text NOT NULL,
@@ -143,12 +143,12 @@ CREATE TABLE idempotency_keys (
     rpc text NOT NULL,
     key text NOT NULL CHECK (char_length(key) BETWEEN 1 AND 128),
     -- No index: an erase and an export look through the keys of the tenant, which are those of 48
-    -- hours. One over an array would not be used behind row-level security, whose policies go before
-    -- any condition that is not leakproof.
+    -- hours. One over an array would not be used behind row-level security, whose policies go
+    -- before any condition that is not leakproof.
     user_ids text[] NOT NULL,
     body_hash bytea NOT NULL CHECK (octet_length(body_hash) = 32),
     resource_ids text[] NOT NULL,
-    created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    created_at timestamptz NOT NULL DEFAULT now(),
     -- The credential that the key belongs to: another one of the tenant has keys of its own, and is
     -- told nothing of these. A keyed hash, since a person may be known by its name.
     subject text NOT NULL CHECK (subject ~ '^([0-9a-f]{64})?$'),

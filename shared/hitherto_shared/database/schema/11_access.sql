@@ -11,7 +11,7 @@ CREATE TABLE api_keys (
         AND scopes <@ ARRAY['read', 'write', 'maintenance', 'admin']),
     -- NULL: any user of the tenant; else this one only.
     user_id text,
-    created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    created_at timestamptz NOT NULL DEFAULT now(),
     expires_at timestamptz,
     revoked_at timestamptz,
     -- NULL: none, so that a service may act for every user and a person for nobody else.
@@ -21,10 +21,10 @@ CREATE TABLE api_keys (
     -- Rights that are named one by one.
     capabilities text[] NOT NULL DEFAULT '{}'
         CHECK (capabilities <@ ARRAY['profiles.manage']),
-    -- The users that a service's key is bound to; NULL: no list. An erasure takes people out; a list
-    -- without anybody belongs to a revoked key. With a list, departments are set too, empty for
-    -- none: whoever looks at them alone takes the key for one that may act for nobody, and never for
-    -- everybody.
+    -- The users that a service's key is bound to; NULL: no list. An erasure takes people out; a
+    -- list without anybody belongs to a revoked key. With a list, departments are set too, empty
+    -- for none: whoever looks at them alone takes the key for one that may act for nobody, and
+    -- never for everybody.
     user_ids text[],
     CONSTRAINT api_keys_user_ids CHECK (
         cardinality(user_ids) <= 100
@@ -41,7 +41,7 @@ CREATE INDEX api_keys_of_tenant ON api_keys (tenant_id, created_at);
 CREATE TABLE installation (
     fact text PRIMARY KEY CHECK (fact IN ('hash_key_id')),
     value text NOT NULL,
-    stated_at timestamptz NOT NULL DEFAULT clock_timestamp()
+    stated_at timestamptz NOT NULL DEFAULT now()
 );
 
 -- Who was erased, by a keyed hash: the id itself is not kept, and the key does not lie in the
@@ -54,7 +54,7 @@ CREATE TABLE erased_users (
     user_hash text NOT NULL CHECK (user_hash ~ '^[0-9a-f]{64}$'),
     -- Tells which key made the hash: under another key nobody would be recognised.
     hash_key_id text NOT NULL CHECK (hash_key_id ~ '^[0-9a-f]{16}$'),
-    began_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    began_at timestamptz NOT NULL DEFAULT now(),
     -- NULL as long as something is left to remove.
     erased_at timestamptz,
     -- Rows removed so far, by table.
@@ -75,8 +75,8 @@ CREATE UNIQUE INDEX erased_users_now ON erased_users (tenant_id, user_hash)
 CREATE INDEX erased_users_by_key ON erased_users (tenant_id, hash_key_id)
     WHERE reinstated_at IS NULL;
 
--- Who did what, and who read of whom. It grows and never changes: ids and keyed hashes only, so that
--- it can outlive the erasure of everybody in it.
+-- Who did what, and who read of whom. It grows and never changes: ids and keyed hashes only, so
+-- that it can outlive the erasure of everybody in it.
 CREATE TABLE audit_events (
     tenant_id text NOT NULL,
     event_id uuid NOT NULL,
@@ -118,7 +118,7 @@ CREATE TABLE audit_digests (
     root bytea NOT NULL CHECK (octet_length(root) = 32),
     signature bytea NOT NULL CHECK (octet_length(signature) = 64),
     key_id text NOT NULL CHECK (key_id ~ '^[0-9a-f]{16}$'),
-    created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    created_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (tenant_id, day)
 );
 

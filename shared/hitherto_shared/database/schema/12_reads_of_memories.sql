@@ -1,9 +1,9 @@
 -- What several statements read of memories, so that each of them can stand whole where it is used.
 --
 -- A view reads with the rights, and under the row security, of whoever asks it. A function is a
--- question with parameters, which a view cannot have: Postgres puts its body into the statement that
--- asks it and plans both as one, so that it costs what it would cost written out, and reads with the
--- rights of whoever asks. Where a parameter is a filter, NULL lets everything through.
+-- question with parameters, which a view cannot have: Postgres puts its body into the statement
+-- that asks it and plans both as one, so that it costs what it would cost written out, and reads
+-- with the rights of whoever asks. Where a parameter is a filter, NULL lets everything through.
 
 -- The words that a memory came from, to be embedded: those of its messages that are held in clear.
 CREATE VIEW source_words WITH (security_invoker = true) AS
@@ -284,8 +284,8 @@ BEGIN ATOMIC
 END;
 
 -- The memories that were in doubt at another time. `known_when` chooses the doubts that stood then,
--- also those that were lifted later; NULL is those that stand now. `true_when` leaves out what became
--- doubtful only after that time. Versions keep the doubt of their time.
+-- also those that were lifted later; NULL is those that stand now. `true_when` leaves out what
+-- became doubtful only after that time. Versions keep the doubt of their time.
 CREATE FUNCTION in_doubt_at(
     of_tenant text, of_user text, known_when timestamptz, true_when timestamptz)
 RETURNS TABLE (memory_id uuid)

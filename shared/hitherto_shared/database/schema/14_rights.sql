@@ -37,8 +37,8 @@ GRANT INSERT ON
     entity_mentions, document_mentions, idempotency_keys, audit_events
     TO hitherto_write;
 GRANT UPDATE (quote) ON memory_sources TO hitherto_write;
--- What is made of a text is made anew when the text changes, and an entity that nothing mentions any
--- more goes. Memories, messages and documents themselves it cannot delete.
+-- What is made of a text is made anew when the text changes, and an entity that nothing mentions
+-- any more goes. Memories, messages and documents themselves it cannot delete.
 GRANT DELETE ON
     entities, entity_mentions, document_chunks, document_chunk_embeddings, document_mentions,
     passage_postings
@@ -70,15 +70,17 @@ GRANT UPDATE (time_zone, revision, to_seal) ON users TO hitherto_maintenance;
 -- What is over: working memory, replies of a week ago, hours of the audit log that became entries,
 -- usage that was charged.
 GRANT DELETE ON
-    session_contexts, recent_items, pending_actions, unusable_replies, audit_read_counts, query_usage
+    session_contexts, recent_items, pending_actions, unusable_replies, audit_read_counts,
+    query_usage
     TO hitherto_maintenance;
 
 -- hitherto_removal: the one login that may delete what is a user's, for what only a person or an
--- opt-in asks for: erasure, DeleteConversation, DeleteDocument, RollbackSource, retention, sealing of
--- what stood in clear. It plays no part in learning and upkeep.
+-- opt-in asks for: erasure, DeleteConversation, DeleteDocument, RollbackSource, retention, sealing
+-- of what stood in clear. It plays no part in learning and upkeep.
 GRANT SELECT ON ALL TABLES IN SCHEMA hitherto TO hitherto_removal;
 REVOKE SELECT ON
-    whole_memories, short_conversations, said_of_entities, quality_samples, query_usage, installation
+    whole_memories, short_conversations, said_of_entities, quality_samples, query_usage,
+    installation
     FROM hitherto_removal;
 GRANT INSERT, UPDATE, DELETE ON
     users, conversations, messages, conversation_summaries, memories, memory_versions,
@@ -100,9 +102,9 @@ GRANT INSERT, UPDATE ON erased_users TO hitherto_removal;
 GRANT INSERT ON audit_events TO hitherto_removal;
 
 -- The second wall between tenants: whoever works for one user sees the rows of one tenant only, the
--- one in the setting hitherto.tenant_id, and without it none. Plain equality, which is leakproof, so
--- that indexes are used as without it. The owner is not held: migrations and an administrator's own
--- statements see everything.
+-- one in the setting hitherto.tenant_id, and without it none. Plain equality, which is leakproof,
+-- so that indexes are used as without it. The owner is not held: migrations and an administrator's
+-- own statements see everything.
 --
 -- api_keys stays open: whose tenant a key belongs to is what it is asked for. It holds hashes.
 DO $$
@@ -131,11 +133,11 @@ END
 $$;
 
 -- Statistics soon after a table has grown. Autovacuum looks about once a minute, and some
--- installations have it off; until it has looked, Postgres takes every user for one who has a single
--- memory, and reads all of a user's rows where one by its key was meant.
---
--- A small table is analysed when it has doubled, not for every update of its rows: each analysis has
--- the plans of all connections made anew.
+-- installations have it off; until it has looked, Postgres takes every user for one who has a
+-- single memory, and reads all of a user's rows where one by its key was meant. Small tables count
+-- too: a fresh installation with some hundred messages is searched as much as a large one. A small
+-- table is analysed when it has doubled, not for every update of its rows: each analysis has the
+-- plans of all connections made anew.
 --
 -- ANALYZE is the owner's. The function lets the maintenance role have done what is due, and nothing
 -- else.
