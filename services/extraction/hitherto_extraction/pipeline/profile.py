@@ -140,13 +140,10 @@ class _Merge:
                     self.dropped += 1
                 else:
                     self._value((*path, key), inner)
-        elif isinstance(held, dict):
+        elif isinstance(held, dict) or (isinstance(value, list | tuple) and len(path) > MAX_DEPTH):
             self.dropped += 1
         elif isinstance(value, list | tuple):
-            if len(path) > MAX_DEPTH:
-                self.dropped += 1
-            else:
-                self._append(path, value)
+            self._append(path, value)
         elif isinstance(held, list):
             self._append(path, [value])
         else:
