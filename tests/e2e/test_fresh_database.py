@@ -50,7 +50,7 @@ def script(request: ChatRequest) -> ChatAnswer:
 
 @pytest.fixture
 def never_analysed(superuser_conninfo: str) -> str:
-    """The database with autovacuum off, as it is in the minutes before statistics come."""
+    """The database with neither autovacuum nor our own sweep, as in the time before statistics."""
     with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
         tables = connection.execute(
             "SELECT format('%I.%I', schemaname, tablename) FROM pg_tables"
@@ -58,6 +58,10 @@ def never_analysed(superuser_conninfo: str) -> str:
         ).fetchall()
         for (table,) in tables:
             connection.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = false)".encode())
+        connection.execute(
+            "CREATE OR REPLACE FUNCTION hitherto.analyse_grown() RETURNS text"
+            " LANGUAGE sql AS 'SELECT NULL::text'"
+        )
     return superuser_conninfo
 
 
