@@ -151,6 +151,9 @@ class _Merge:
 
     def _append(self, path: Path, items: list[Any] | tuple[Any, ...]) -> None:
         """Add to a list, or put one in place of a single value once it has an item."""
+        if len(path) > MAX_DEPTH:
+            self.dropped += 1
+            return
         if self._is_late(path):
             return
         held = self._at(path)
