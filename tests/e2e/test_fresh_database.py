@@ -82,12 +82,6 @@ async def test_row_76_two_hundred_new_memories_a_reply_keep_the_bound(
     start_services: StartServices, model: ScriptedModel, never_analysed: str
 ) -> None:
     model.script = script
-    with psycopg.connect(never_analysed, autocommit=True) as connection:
-        # The services have not come by yet either.
-        connection.execute(
-            "CREATE OR REPLACE FUNCTION hitherto.analyse_grown() RETURNS text LANGUAGE sql"
-            " AS 'SELECT NULL::text'"
-        )
     settings = model_settings(model) | {"embedding_dimensions": 1536, "consolidate_above": 1000}
     async with start_services(**settings) as services:
         for number in range(3):

@@ -140,7 +140,7 @@ class _Merge:
                     self.dropped += 1
                 else:
                     self._value((*path, key), inner)
-        elif isinstance(held, dict) or (isinstance(value, list | tuple) and len(path) > MAX_DEPTH):
+        elif isinstance(held, dict):
             self.dropped += 1
         elif isinstance(value, list | tuple):
             self._append(path, value)
