@@ -34,7 +34,7 @@ FAULTS_SEED ?=
 export FAULTS_MINUTES FAULTS_SEED
 
 # The folders with our own Python code; mypy would refuse an empty one.
-TYPED := shared/hitherto shared/hitherto_shared shared/hitherto_client \
+TYPED := shared/hitherto shared/hitherto_shared shared/hitherto_client shared/hitherto_local \
 	services/retrieval/hitherto_retrieval services/extraction/hitherto_extraction tools tests \
 	$(patsubst %/,%,$(sort $(dir $(wildcard examples/*/*.py benchmarks/*.py))))
 
@@ -77,8 +77,8 @@ demo: install ## Learn from sample conversations and show the result (TRANSCRIPT
 tour: install ## The demo in full: every feature, on the same conversations
 	$(BIN)/python -m examples.demo --tour
 
-run: install ## Run both services in the foreground; Ctrl-C stops both
-	@$(BIN)/python -m tools.run_services
+run: install ## Run the database, both services and the console in this terminal (hitherto up)
+	@$(BIN)/hitherto up
 
 test: install ## Run the tests that start no processes of their own (options in PYTEST_ARGS)
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "$(MARKED)"

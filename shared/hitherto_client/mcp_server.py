@@ -2,7 +2,8 @@
 
 Needs the extra `mcp`. Over stdio one user is served with the credential of the environment. Over
 HTTP every request carries a credential of its own, which is passed on to the services: they decide
-what it may do, so that users and tenants stay as separate as for any other caller.
+what it may do, so that users and tenants stay as separate as for any other caller. Where the
+services ask for no credential, and only this machine reaches the server, the header names the user.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import json
 import re
 import sys
 import threading
+import uuid
 from collections import OrderedDict
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Sequence
 from contextvars import ContextVar
@@ -36,6 +38,7 @@ from mcp.shared.message import SessionMessage
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from hitherto.v1 import retrieval_service_pb2
 from hitherto_client._sync.client import Hitherto
 from hitherto_client.errors import HithertoCallError
 from hitherto_client.expected_address import LOOPBACK, ExpectedAddress
@@ -48,7 +51,12 @@ MOST_TOOLBOXES = 1_000
 """Toolboxes that are kept: those used last. A new one costs one call to check the credential."""
 
 _PROMPT = "memory"
-_NO_CREDENTIAL = {"error": "send a credential of Hitherto: Authorization: Bearer KEY"}
+_NONE = "none"
+"""Sent for a credential where none is asked for. It is no key of anybody."""
+_NO_CREDENTIAL = {
+    "error": "send a credential of Hitherto: Authorization: Bearer KEY. None is needed on loopback"
+    " where the services ask for none (HITHERTO_AUTH=off)"
+}
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 Context = ServerRequestContext[Any, Any]
@@ -220,7 +228,7 @@ def http_config(
     )
     # The limit comes first: `refuse_other_messages` reads a whole body.
     limited = RequestBodyLimitMiddleware(refuse_other_messages(app), MOST_REQUEST_BYTES)
-    guarded: ASGIApp = require_bearer(limited)
+    guarded: ASGIApp = require_bearer(limited, _asks_for_none(client, host))
     if public_hosts or host in LOOPBACK:
         guarded = ExpectedAddress(guarded, public_hosts, allowed_origins)
     return web_server_config(guarded, host, port, certificate_file, key_file)
@@ -258,15 +266,48 @@ class HttpCallers:
             )
         key = (hashlib.sha256(credential.get().encode()).digest(), user_id)
         with self._lock:
-            toolbox = self._toolboxes.setdefault(key, Toolbox(self._client, user_id))
+            toolbox = self._toolboxes.setdefault(
+                key,
+                # There is no credential that could be bound.
+                Toolbox(self._client, user_id, allow_unbound=credential.get() == _NONE),
+            )
             self._toolboxes.move_to_end(key)
             if len(self._toolboxes) > MOST_TOOLBOXES:
                 self._toolboxes.popitem(last=False)
         return toolbox
 
 
-def require_bearer(app: ASGIApp) -> ASGIApp:
+def _asks_for_none(client: Hitherto, host: str) -> Callable[[], bool]:
+    """Whether the services, and this server, let everybody on this machine in.
+
+    The services decide: they refuse `_NONE` like any other unknown key.
+    """
+    found = False
+
+    def ask() -> bool:
+        nonlocal found
+        if host not in LOOPBACK or found:
+            return found
+        before = credential.set(_NONE)
+        try:
+            # Of a user that nobody has.
+            client.connection.retrieval.FindEntities(
+                retrieval_service_pb2.FindEntitiesRequest(user_id=f"nobody-{uuid.uuid4()}")
+            )
+            found = True
+        except HithertoCallError:
+            return False
+        finally:
+            credential.reset(before)
+        return True
+
+    return ask
+
+
+def require_bearer(app: ASGIApp, asks_for_none: Callable[[], bool]) -> ASGIApp:
     """Answer 401 to requests without a credential; keep that of the others in `credential`.
+
+    If `asks_for_none` says that none is needed, requests without one are served.
 
     405 answers GET, which asks for a stream of the server's own messages. There are none, and
     whoever sends anything for a credential could hold such streams without end.
@@ -277,6 +318,8 @@ def require_bearer(app: ASGIApp) -> ASGIApp:
             await app(scope, receive, send)
             return
         token = _bearer(scope)
+        if token is None and not _authorizes(scope) and await to_thread.run_sync(asks_for_none):
+            token = _NONE
         if token is None:
             refused = JSONResponse(
                 _NO_CREDENTIAL, 401, {"www-authenticate": 'Bearer realm="hitherto"'}
@@ -323,6 +366,10 @@ def refuse_other_messages(app: ASGIApp) -> ASGIApp:
         await app(scope, replay, send)
 
     return checked
+
+
+def _authorizes(scope: Scope) -> bool:
+    return any(name == b"authorization" for name, _ in scope["headers"])
 
 
 def _bearer(scope: Scope) -> str | None:

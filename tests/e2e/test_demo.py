@@ -18,6 +18,7 @@ import pytest
 
 from examples.demo.services import ServiceFailed, running
 from examples.demo.story import questions
+from tests.local_processes import alive
 
 ROOT = Path(__file__).parents[2]
 FENCE = re.compile(r"^\s*<<<hitherto:memory (\w+):.*?<<<end hitherto:memory \1>>>", re.S | re.M)
@@ -48,21 +49,7 @@ def demo_dir() -> Iterator[Path]:
         os.chmod(base, 0o711)
         folder = Path(base).resolve() / "data"
         yield folder
-        assert _alive(folder) == []
-
-
-def _alive(folder: Path) -> list[str]:
-    """Processes that work on a data folder: services by their environment, Postgres by its line."""
-    found = []
-    for process in psutil.process_iter(["cmdline"]):
-        try:
-            line = " ".join(process.info["cmdline"] or [])
-            mine = str(folder) in line or process.environ().get("HITHERTO_DATA_DIR") == str(folder)
-            if mine and process.pid != os.getpid() and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(line)
-        except (psutil.NoSuchProcess, psutil.AccessDenied):
-            continue
-    return found
+        assert alive(folder) == []
 
 
 def _await(condition: Callable[[], bool]) -> None:
@@ -119,7 +106,7 @@ def test_the_story_is_told_twice_alike(demo_dir: Path) -> None:
         done = _run(demo_dir, "--tour")
         assert done.returncode == 0, done.stderr
         assert done.stderr == ""
-        assert _alive(demo_dir) == []
+        assert alive(demo_dir) == []
         _check_story(done.stdout, demo_dir)
         stories.append(done.stdout)
     # The second run's people know nothing of the first one's.
@@ -251,7 +238,7 @@ def test_one_screen_shows_what_was_learnt_and_proves_an_answer(demo_dir: Path) -
     done = _run(demo_dir)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
-    assert _alive(demo_dir) == []
+    assert alive(demo_dir) == []
     assert len(done.stdout.splitlines()) <= 80
     told = _squeezed(done.stdout)
     learnt, _, proof = told.partition("One question, with its proof")
@@ -322,7 +309,7 @@ def test_ended_on_request_it_leaves_nothing(
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     )
     # As early as there is something to leave behind: both services and perhaps their database.
-    _await(lambda: len(_alive(demo_dir)) >= 3 or process.poll() is not None)
+    _await(lambda: len(alive(demo_dir)) >= 3 or process.poll() is not None)
     process.send_signal(number)
     assert process.wait(180) == code, process.stderr and process.stderr.read()
     assert process.stderr is not None
