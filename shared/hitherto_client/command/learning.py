@@ -11,16 +11,26 @@ from hitherto.v1 import extraction_service_pb2 as writing
 from hitherto.v1 import retrieval_service_pb2 as reading
 from hitherto_client import Hitherto
 from hitherto_client.command.jobs import exit_code, follow, show_jobs
-from hitherto_client.command.options import connect, wait
+from hitherto_client.command.options import Argument, connect, wait
 from hitherto_client.command.output import OK, Output
 from hitherto_client.command.progress import if_stopped
-from hitherto_client.command.rpc import USER, Command
-from hitherto_client.command.show import counted, day, word_of
+from hitherto_client.command.rpc import Command
+from hitherto_client.command.show import day, word_of
 
 _TYPES = memory_pb2.MemoryType.DESCRIPTOR
 _SHOWN = 12
 """Memories that are written out; the others are counted."""
+_LEAST = 3
+"""Of each of several people."""
+_MOST_USERS = 5
+_MOST_MEMORIES = 1_000
 _PAGE = 200
+_SUMS = {
+    "memories_created": "learnt",
+    "memories_updated": "said again or changed",
+    "memories_contradicted": "no longer true",
+    "goals_achieved": "reached",
+}
 _OPEN = (job_pb2.JOB_STATE_QUEUED, job_pb2.JOB_STATE_RUNNING, job_pb2.JOB_STATE_FAILED)
 _ENDED = (memory_pb2.MEMORY_STATUS_CONTRADICTED, memory_pb2.MEMORY_STATUS_SUPERSEDED)
 _STATUSES = (memory_pb2.MEMORY_STATUS_ACTIVE, memory_pb2.MEMORY_STATUS_ACHIEVED, *_ENDED)
@@ -64,17 +74,20 @@ def tell_waiting(
 
 def show_learnt(client: Hitherto, output: Output, jobs: Sequence[job_pb2.Job]) -> None:
     """What the jobs learnt, user by user; a table of those that did not succeed."""
-    left = _SHOWN
-    for user in dict.fromkeys(job.user_id for job in jobs if job.user_id):
-        left = _show_learnt_of(client, output, user, jobs, left)
+    by_user: dict[str, list[job_pb2.Job]] = {}
+    for job in jobs:
+        by_user.setdefault(job.user_id, []).append(job)
+    shown = list(by_user)[:_MOST_USERS]
+    for user in shown:
+        _show_learnt_of(client, output, user, by_user[user], max(_LEAST, _SHOWN // len(shown)))
+    if len(by_user) > len(shown):
+        output.line(f"and about {len(by_user) - len(shown)} more people")
     done = [job for job in jobs if job.state == job_pb2.JOB_STATE_SUCCEEDED]
-    names = ("created", "updated", "contradicted")
-    sums = {name: sum(getattr(job.result, f"memories_{name}") for job in done) for name in names}
-    sums["reached"] = sum(job.result.goals_achieved for job in done)
-    told = counted({f"memories {name}": count for name, count in sums.items()})
+    sums = {told: sum(getattr(job.result, name) for job in done) for name, told in _SUMS.items()}
+    told = ", ".join(f"{count} {name}" for name, count in sums.items() if count)
     output.line(
         f"{len(done)} {'conversation' if len(done) == 1 else 'conversations'} read: "
-        f"{told or 'nothing to remember'}"
+        f"{told or 'nothing new to remember'}"
     )
     others = [job for job in jobs if job.state != job_pb2.JOB_STATE_SUCCEEDED]
     if others:
@@ -83,24 +96,20 @@ def show_learnt(client: Hitherto, output: Output, jobs: Sequence[job_pb2.Job]) -
 
 def _show_learnt_of(
     client: Hitherto, output: Output, user: str, jobs: Sequence[job_pb2.Job], room: int
-) -> int:
-    """Show what was learnt about one user; how many lines are left for others."""
-    ids = {job.id for job in jobs if job.user_id == user}
-    since = min(
-        (job.created_at for job in jobs if job.user_id == user), key=lambda at: at.ToNanoseconds()
-    )
-    token = next((job.consistency_token for job in reversed(jobs) if job.user_id == user), "")
+) -> None:
+    """Show up to `room` memories of one user that these jobs wrote."""
+    ids = {job.id for job in jobs}
     request = reading.ListMemoriesRequest(
         user_id=user,
         statuses=_STATUSES,
-        created_after=since,
-        page_size=1_000,
-        consistency_token=token,
+        created_after=min((job.created_at for job in jobs), key=lambda at: at.ToNanoseconds()),
+        page_size=_MOST_MEMORIES,
+        consistency_token=jobs[-1].consistency_token,
     )
     reply = client.connection.retrieval.ListMemories(request)
     found = [memory for memory in reply.memories if memory.job_id in ids]
     if not found:
-        return room
+        return
     found.sort(key=lambda memory: (memory.status in _ENDED, -memory.importance))
     output.line(f"learnt about {user}:")
     for memory in found[:room]:
@@ -108,11 +117,10 @@ def _show_learnt_of(
         output.line(f"  {word_of(_TYPES, memory.type):<10} {memory.content}{ended}")
     if len(found) > room:
         output.line(f"  and {len(found) - room} more: hitherto memories {user}")
-    return max(0, room - len(found))
 
 
 def _run(options: argparse.Namespace, output: Output) -> int:
-    user = options.user_id
+    user = options.user
     with (
         connect(options) as client,
         if_stopped(output, lambda: f"the jobs continue: see `hitherto jobs --user {user}`"),
@@ -151,7 +159,7 @@ COMMANDS = (
         "learn",
         "Learn now from what a user's chats still wait with.",
         None,
-        USER,
+        Argument("user", "whose chats", "USER"),
         wait("only start it"),
         run=_run,
     ),
