@@ -16,8 +16,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from examples.demo.services import ServiceFailed, running
-from examples.demo.story import questions
+from hitherto_local.demo.services import ServiceFailed, running
+from hitherto_local.demo.story import questions
 from tests.local_processes import alive
 
 ROOT = Path(__file__).parents[2]
@@ -60,7 +60,8 @@ def _await(condition: Callable[[], bool]) -> None:
 
 
 def _command(folder: Path, *more: str) -> list[str]:
-    return [sys.executable, "-m", "examples.demo", "--data-dir", str(folder), *more]
+    command = "from hitherto_client.command import main; raise SystemExit(main())"
+    return [sys.executable, "-c", command, "demo", "--data-dir", str(folder), *more]
 
 
 def _environment(**more: str) -> dict[str, str]:
@@ -70,7 +71,7 @@ def _environment(**more: str) -> dict[str, str]:
         "DATABASE_URL": "postgresql://nobody@127.0.0.1:1/none",
         "HITHERTO_AUTH": "api-key",
         "HITHERTO_API_KEY": "somebody-elses",
-        "COLUMNS": "100",
+        "COLUMNS": "80",
         **more,
     }
 
@@ -123,7 +124,7 @@ def _check_story(told: str, folder: Path) -> None:
     headings = [line for line in told.splitlines() if line in CHAPTERS]
     assert headings == CHAPTERS
     assert "\x1b" not in told
-    assert max(map(len, told.splitlines())) <= 100
+    assert max(map(len, told.splitlines())) <= 80
     # One's own data folder is named once; nothing else of the machine is.
     assert told.count(str(folder)) == 1
     assert str(ROOT) not in told
@@ -239,19 +240,20 @@ def test_one_screen_shows_what_was_learnt_and_proves_an_answer(demo_dir: Path) -
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     assert alive(demo_dir) == []
-    assert len(done.stdout.splitlines()) <= 80
-    told = _squeezed(done.stdout)
-    learnt, _, proof = told.partition("One question, with its proof")
-    assert "User prefers short answers with a code example. (preference, 2026-08-21; said" in learnt
-    assert "User is allergic to hazelnuts." in learnt
-    (block,) = [match.group() for match in FENCE.finditer(done.stdout)]
-    assert "User moved to Glasgow" in block
+    lines = done.stdout.splitlines()
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 80
+    proof, _, rest = _squeezed(done.stdout).partition("What else is known of her")
     assert proof.index("User moved to Glasgow") < proof.index("because she said on 2026-10-05")
     assert "> Sorry I was away for a while. I moved to Glasgow last weekend" in proof
-    assert "it replaced: User lives in Norwich." in proof
-    taken_back = proof.partition("The change, taken back")[2]
-    assert "User moved to Glasgow and lives in Glasgow. (forgotten)" in taken_back
-    assert "User lives in Norwich. (true again)" in taken_back
+    assert "it replaced: User lives in Norwich. (true 2026-08-21 to 2026-10-05)" in proof
+    for back in ("User moved to Glasgow and li", "User lives in Norwich. (true again)"):
+        assert f"that conversation taken back: {back}" in proof
+    assert "preference, 2026-08-21, said 4 times: User prefers short answers" in rest
+    assert re.search(r"and 1\d more", rest)
+    (block,) = [match.group() for match in FENCE.finditer(done.stdout)]
+    assert "User moved to Glasgow" in block
+    assert len(block.splitlines()) <= 15
 
 
 def test_ones_own_file_is_learnt_from(demo_dir: Path, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from hitherto_client.command.options import Argument, connect, wait
 from hitherto_client.command.output import OK, Output
 from hitherto_client.command.progress import if_stopped
 from hitherto_client.command.rpc import Command
-from hitherto_client.command.show import day, word_of
+from hitherto_client.command.show import day, dollars, word_of
 
 _TYPES = memory_pb2.MemoryType.DESCRIPTOR
 _SHOWN = 12
@@ -85,9 +85,10 @@ def show_learnt(client: Hitherto, output: Output, jobs: Sequence[job_pb2.Job]) -
     done = [job for job in jobs if job.state == job_pb2.JOB_STATE_SUCCEEDED]
     sums = {told: sum(getattr(job.result, name) for job in done) for name, told in _SUMS.items()}
     told = ", ".join(f"{count} {name}" for name, count in sums.items() if count)
+    cost = sum(job.result.usage.cost_usd for job in done)
     output.line(
         f"{len(done)} {'conversation' if len(done) == 1 else 'conversations'} read: "
-        f"{told or 'nothing new to remember'}"
+        f"{told or 'nothing new to remember'}{f'; {dollars(cost)}' if cost else ''}"
     )
     others = [job for job in jobs if job.state != job_pb2.JOB_STATE_SUCCEEDED]
     if others:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
+from hitherto_client.command.options import Argument, Switch
 from hitherto_client.command.output import FAILED, OK, Output, UsageError
 from hitherto_client.command.rpc import Command
 
@@ -61,6 +63,13 @@ def _down(_: argparse.Namespace, output: Output) -> int:
         return FAILED
 
 
+def _demo(options: argparse.Namespace, _: Output) -> int:
+    code: int = _local("demo.telling").run_demo(
+        tour=options.tour, file=options.transcripts, data_dir=options.data_dir
+    )
+    return code
+
+
 COMMANDS = (
     Command(
         "up",
@@ -69,4 +78,20 @@ COMMANDS = (
         local=True,
     ),
     Command("down", "End what `hitherto up` runs.", run=_down, local=True),
+    Command(
+        "demo",
+        "Learn from sample conversations, and show the result.",
+        None,
+        Switch("--tour", "the long form: every feature, in twelve sections"),
+        Argument(
+            "--transcripts",
+            "your own conversations: JSON lines of transcripts, or plain `user: …` text",
+            "FILE",
+        ),
+        Argument(
+            "--data-dir", "its data folder (default: demo in the data folder)", "DIR", type=Path
+        ),
+        run=_demo,
+        local=True,
+    ),
 )

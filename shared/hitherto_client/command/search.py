@@ -37,12 +37,7 @@ def _show(output: Output, options: argparse.Namespace, reply: Any) -> None:
             show_explanations(output, reply.results)
         show_excerpts(output, reply.results)
     else:
-        floor = options.query and options.min_relevance is None
-        hint = "; --min-relevance 0 also shows what is not" if floor and not reply.reason else ""
-        output.note(
-            nothing("nothing close was found" if floor else "nothing was found", reply.reason)
-            + hint
-        )
+        output.note(_nothing_found(options, reply.reason))
     if options.explain:
         if reply.entities:
             named = ", ".join(
@@ -52,6 +47,12 @@ def _show(output: Output, options: argparse.Namespace, reply: Any) -> None:
             output.note(f"the query names {named}")
         show_legs(output, reply.legs, f"{reply.candidates_total} candidates were scored")
     warn(output, reply.legs, degraded=reply.degraded)
+
+
+def _nothing_found(options: argparse.Namespace, reason: str) -> str:
+    if reason or not options.query or options.min_relevance is not None:
+        return nothing("nothing was found", reason)
+    return "nothing close was found; --min-relevance 0 also shows what is not close"
 
 
 _SEARCH = Rpc(
