@@ -30,7 +30,7 @@ PYTHON_RUN_BY = {
 """The test that executes the Python of a page."""
 
 WALKED_BY = {
-    ("README.md", "A tour"): "tests/e2e/test_readme.py",
+    ("docs/demo.md", "A tour"): "tests/e2e/test_readme.py",
     ("docs/privacy.md", "Encryption"): "tests/e2e/test_privacy_docs.py",
     ("docs/security.md", "A walk through"): "tests/e2e/test_security_docs.py",
 }
@@ -48,7 +48,6 @@ NOT_RUN = {
     "export": "changes the shell that it is typed into; the names in it are checked",
     "go": "tests/e2e/test_client_packages.py takes the same steps",
     "hitherto audit verify": "needs the logs of other days; tests/e2e/test_audit.py",
-    "HITHERTO_DATA_DIR=/tmp/second": "serves until it is stopped; tests/faults/test_up.py",
     "hitherto console": "serves until it is stopped; tests/e2e/test_console.py",
     "hitherto demo": "takes a minute; tests/e2e/test_demo.py",
     "hitherto down": "ends what tests/faults/test_up.py starts",

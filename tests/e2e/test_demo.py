@@ -85,7 +85,7 @@ def _run(folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         encoding="utf-8",
-        timeout=120,
+        timeout=900,
     )
 
 
@@ -253,6 +253,8 @@ def test_one_screen_shows_what_was_learnt_and_proves_an_answer(demo_dir: Path) -
     assert re.search(r"and 1\d more", rest)
     (block,) = [match.group() for match in FENCE.finditer(done.stdout)]
     assert "User moved to Glasgow" in block
+    shown = (ROOT / "README.md").read_text("utf-8").split("```text\n")[1].split("```")[0]
+    assert shown in done.stdout.replace("─" * len("Where does Maren live now?") + "\n", "")
     assert len(block.splitlines()) <= 15
 
 
@@ -326,7 +328,7 @@ def test_a_service_that_cannot_start_is_told_with_its_last_words(demo_dir: Path)
         env=_environment(HITHERTO_EMBEDDER="onnx", HITHERTO_ONNX_MODEL_DIR="/nowhere"),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=900,
     )
     assert done.returncode == 1
     assert "did not start" in done.stderr

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-import pytest
-
 from hitherto_client import AsyncHitherto
 from hitherto_client.results import Job
 from tests.e2e.conftest import Services

@@ -46,7 +46,7 @@ def _run(options: argparse.Namespace, output: Output) -> int:
     for health in down:
         output.error(
             f"the {health.service} service at {health.address} does not serve: start it with "
-            f"`make run`, or name its address with --{health.service}"
+            f"`hitherto up`, or name its address with --{health.service}"
         )
     if any("storage" in health.without for health in found):
         output.note(

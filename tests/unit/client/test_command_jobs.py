@@ -146,10 +146,10 @@ class TestSubmit:
         assert main(["submit", "--extraction", NOWHERE, lines_file(tmp_path, "chat-1")]) == 3
         out, err = capsys.readouterr()
         assert out == ""
-        assert err.startswith(
-            f"hitherto: cannot reach the extraction service at {NOWHERE}: start it with `make run`"
-        )
-        assert len(err.splitlines()) == 1
+        waiting, told = err.splitlines()
+        assert waiting.startswith(f"waiting: the extraction service at {NOWHERE} does not serve")
+        assert told.startswith(f"hitherto: cannot reach the extraction service at {NOWHERE}: ")
+        assert "start it with `hitherto up`" in told
 
 
 class TestJobs:
