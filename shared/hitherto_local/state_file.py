@@ -20,7 +20,7 @@ _SAME_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class UpState:
     """A `hitherto up`.
 
     Attributes:
@@ -34,7 +34,7 @@ class Running:
     addresses: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of_this_process(cls, addresses: dict[str, str] | None = None) -> Running:
+    def of_this_process(cls, addresses: dict[str, str] | None = None) -> UpState:
         """This process, with what it serves."""
         return cls(os.getpid(), psutil.Process().create_time(), addresses or {})
 
@@ -51,7 +51,7 @@ class Running:
 class AlreadyRunning(Exception):
     """Another process runs on this folder."""
 
-    def __init__(self, running: Running | None) -> None:
+    def __init__(self, running: UpState | None) -> None:
         """`running` is None where it has not written yet what it is."""
         super().__init__("already running")
         self.running = running
@@ -64,7 +64,7 @@ class ClaimedFolder:
         self._path = path
         self._descriptor = descriptor
 
-    def tell(self, running: Running) -> None:
+    def tell(self, running: UpState) -> None:
         """Write down what runs."""
         text = json.dumps(asdict(running), indent=2) + "\n"
         os.ftruncate(self._descriptor, 0)
@@ -89,7 +89,7 @@ def claimed(folder: Path) -> Iterator[ClaimedFolder]:
         os.close(descriptor)
 
 
-def find_running(folder: Path) -> Running | None:
+def find_running(folder: Path) -> UpState | None:
     """What runs on a data folder; None if nothing does, whatever an old file says."""
     running = _read(folder / NAME)
     return running if running is not None and running.process() is not None else None
@@ -115,8 +115,8 @@ def _locked(path: Path) -> int:
         os.close(descriptor)
 
 
-def _read(path: Path) -> Running | None:
+def _read(path: Path) -> UpState | None:
     try:
-        return Running(**json.loads(path.read_text("utf-8")))
+        return UpState(**json.loads(path.read_text("utf-8")))
     except (OSError, ValueError, TypeError):
         return None

@@ -21,7 +21,7 @@ from hitherto_local.starting import (
     metrics_of,
     parts,
 )
-from hitherto_local.state_file import AlreadyRunning, ClaimedFolder, Running, claimed
+from hitherto_local.state_file import AlreadyRunning, ClaimedFolder, UpState, claimed
 from hitherto_local.taken_ports import taken_by
 from hitherto_shared.config import SharedSettings
 from hitherto_shared.database.embedded import EmbeddedPostgres, EmbeddedPostgresError
@@ -61,7 +61,7 @@ class Up:
         self._endings = Endings()
         self._began = time.monotonic()
 
-    def run(self, ready: Callable[[Running], None]) -> bool:
+    def run(self, ready: Callable[[UpState], None]) -> bool:
         """Start everything and keep it until somebody asks for the end.
 
         Args:
@@ -75,7 +75,7 @@ class Up:
         """
         try:
             with claimed(self._folder) as claim, self._endings.watched():
-                claim.tell(Running.of_this_process())
+                claim.tell(UpState.of_this_process())
                 self._require_free_ports()
                 database = "embedded Postgres" if self._settings.embedded else "DATABASE_URL"
                 self._say(f"starting on {self._folder} ({database}) …")
@@ -94,7 +94,7 @@ class Up:
                     f"{part.name}, such as {part.variable}={host}:{int(port) + 10}"
                 )
 
-    def _keep(self, claim: ClaimedFolder, ready: Callable[[Running], None]) -> bool:
+    def _keep(self, claim: ClaimedFolder, ready: Callable[[UpState], None]) -> bool:
         reading, writing = os.pipe()
         told = False
         try:
@@ -105,7 +105,7 @@ class Up:
                     break
                 if not told and self._all_serve:
                     told = True
-                    running = Running.of_this_process(self.addresses())
+                    running = UpState.of_this_process(self.addresses())
                     claim.tell(running)
                     self._tell_ready()
                     ready(running)
@@ -243,7 +243,7 @@ def _command() -> str:
     return os.path.relpath(beside) if beside.exists() else f"{sys.executable} -m hitherto_client"
 
 
-def _where(running: Running | None, folder: Path) -> str:
+def _where(running: UpState | None, folder: Path) -> str:
     """What runs already, and how to end it."""
     if running is None:
         return f"another `hitherto up` begins on {folder}"
