@@ -2,8 +2,7 @@
 
 Needs the extra `mcp`. Over stdio one user is served with the credential of the environment. Over
 HTTP every request carries a credential of its own, which is passed on to the services: they decide
-what it may do, so that users and tenants stay as separate as for any other caller. Where the
-services ask for no credential, and only this machine reaches the server, the header names the user.
+what it may do, so that users and tenants stay as separate as for any other caller.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ import threading
 import uuid
 from collections import OrderedDict
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Sequence
-from contextvars import ContextVar
 from importlib.metadata import version
 from io import TextIOWrapper
 from typing import Any
@@ -42,7 +40,8 @@ from hitherto.v1 import retrieval_service_pb2
 from hitherto_client._sync.client import Hitherto
 from hitherto_client.errors import HithertoCallError
 from hitherto_client.expected_address import LOOPBACK, ExpectedAddress
-from hitherto_client.tools import GUIDE, TOOLS, Toolbox, UnboundCredentialError
+from hitherto_client.mcp_authorization import NO_CREDENTIAL, credential, require_bearer
+from hitherto_client.tools import MCP_GUIDE, MCP_TOOLS, Toolbox, UnboundCredentialError
 from hitherto_client.web_server import MOST_REQUEST_BYTES, web_server_config
 
 USER_HEADER = "hitherto-user"
@@ -51,18 +50,9 @@ MOST_TOOLBOXES = 1_000
 """Toolboxes that are kept: those used last. A new one costs one call to check the credential."""
 
 _PROMPT = "memory"
-_NONE = "none"
-"""Sent for a credential where none is asked for. It is no key of anybody."""
-_NO_CREDENTIAL = {
-    "error": "send a credential of Hitherto: Authorization: Bearer KEY. None is needed on loopback"
-    " where the services ask for none (HITHERTO_AUTH=off)"
-}
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 Context = ServerRequestContext[Any, Any]
-
-credential: ContextVar[str] = ContextVar("credential")
-"""The credential of the HTTP request at hand."""
 
 
 def make_server(toolbox_for: Callable[[Context], Toolbox]) -> Server[Any]:
@@ -115,7 +105,7 @@ def make_server(toolbox_for: Callable[[Context], Toolbox]) -> Server[Any]:
         "hitherto",
         version=version("hitherto"),
         title="Hitherto",
-        instructions=GUIDE,
+        instructions=MCP_GUIDE,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
         on_list_prompts=list_prompts,
@@ -202,6 +192,7 @@ def http_config(
     key_file: str | None = None,
     public_hosts: Sequence[str] = (),
     allowed_origins: Sequence[str] = (),
+    authorization_servers: Sequence[str] = (),
 ) -> uvicorn.Config:
     """What serves `http://host:port/mcp`.
 
@@ -217,6 +208,8 @@ def http_config(
             refused, so that no web page can reach the server under a name of its own.
         allowed_origins: Web pages that may call it besides those of the hosts, such as
             `https://claude.ai`.
+        authorization_servers: The issuers whose tokens the services accept. A client without a
+            credential is told of them, and can sign its user in there.
     """
     callers = HttpCallers(client, user_id)
     app = make_server(callers.toolbox).streamable_http_app(
@@ -228,7 +221,9 @@ def http_config(
     )
     # The limit comes first: `refuse_other_messages` reads a whole body.
     limited = RequestBodyLimitMiddleware(refuse_other_messages(app), MOST_REQUEST_BYTES)
-    guarded: ASGIApp = require_bearer(limited, _asks_for_none(client, host))
+    guarded: ASGIApp = require_bearer(
+        limited, authorization_servers, public_hosts, asks_for_none=_asks_for_none(client, host)
+    )
     if public_hosts or host in LOOPBACK:
         guarded = ExpectedAddress(guarded, public_hosts, allowed_origins)
     return web_server_config(guarded, host, port, certificate_file, key_file)
@@ -268,8 +263,10 @@ class HttpCallers:
         with self._lock:
             toolbox = self._toolboxes.setdefault(
                 key,
-                # There is no credential that could be bound.
-                Toolbox(self._client, user_id, allow_unbound=credential.get() == _NONE),
+                # Where none is asked for, there is no credential that could be bound.
+                Toolbox(
+                    self._client, user_id, allow_unbound=credential.get() == NO_CREDENTIAL
+                ),
             )
             self._toolboxes.move_to_end(key)
             if len(self._toolboxes) > MOST_TOOLBOXES:
@@ -280,7 +277,7 @@ class HttpCallers:
 def _asks_for_none(client: Hitherto, host: str) -> Callable[[], bool]:
     """Whether the services, and this server, let everybody on this machine in.
 
-    The services decide: they refuse `_NONE` like any other unknown key.
+    The services decide: they refuse `NO_CREDENTIAL` like any other unknown key.
     """
     found = False
 
@@ -288,7 +285,7 @@ def _asks_for_none(client: Hitherto, host: str) -> Callable[[], bool]:
         nonlocal found
         if host not in LOOPBACK or found:
             return found
-        before = credential.set(_NONE)
+        before = credential.set(NO_CREDENTIAL)
         try:
             # Of a user that nobody has.
             client.connection.retrieval.FindEntities(
@@ -302,41 +299,6 @@ def _asks_for_none(client: Hitherto, host: str) -> Callable[[], bool]:
         return True
 
     return ask
-
-
-def require_bearer(app: ASGIApp, asks_for_none: Callable[[], bool]) -> ASGIApp:
-    """Answer 401 to requests without a credential; keep that of the others in `credential`.
-
-    If `asks_for_none` says that none is needed, requests without one are served.
-
-    405 answers GET, which asks for a stream of the server's own messages. There are none, and
-    whoever sends anything for a credential could hold such streams without end.
-    """
-
-    async def checked(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await app(scope, receive, send)
-            return
-        token = _bearer(scope)
-        if token is None and not _authorizes(scope) and await to_thread.run_sync(asks_for_none):
-            token = _NONE
-        if token is None:
-            refused = JSONResponse(
-                _NO_CREDENTIAL, 401, {"www-authenticate": 'Bearer realm="hitherto"'}
-            )
-            await refused(scope, receive, send)
-            return
-        if scope["method"] == "GET":
-            refused = JSONResponse({"error": "send messages with POST"}, 405, {"allow": "POST"})
-            await refused(scope, receive, send)
-            return
-        before = credential.set(token)
-        try:
-            await app(scope, receive, send)
-        finally:
-            credential.reset(before)
-
-    return checked
 
 
 def refuse_other_messages(app: ASGIApp) -> ASGIApp:
@@ -368,29 +330,19 @@ def refuse_other_messages(app: ASGIApp) -> ASGIApp:
     return checked
 
 
-def _authorizes(scope: Scope) -> bool:
-    return any(name == b"authorization" for name, _ in scope["headers"])
-
-
-def _bearer(scope: Scope) -> str | None:
-    given = [value for name, value in scope["headers"] if name == b"authorization"]
-    if len(given) != 1:
-        return None
-    kind, _, token = given[0].decode("latin-1").partition(" ")
-    token = token.strip()
-    usable = token and token.isascii() and token.isprintable() and " " not in token
-    return token if kind.lower() == "bearer" and usable else None
-
-
 _TOOLS = [
     types.Tool(
         name=tool.name,
+        title=tool.title,
         description=tool.description,
         input_schema=dict(tool.parameters),
         annotations=types.ToolAnnotations(
-            read_only_hint=tool.reads_only, destructive_hint=False, open_world_hint=False
+            title=tool.title,
+            read_only_hint=tool.reads_only,
+            destructive_hint=tool.destructive,
+            open_world_hint=False,
         ),
         _meta={"side_effect": tool.side_effect, "approval": tool.approval},
     )
-    for tool in TOOLS
+    for tool in MCP_TOOLS
 ]

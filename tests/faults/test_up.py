@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -150,6 +151,43 @@ def test_nothing_outlives_it(machine: Machine, end: str) -> None:
     assert (done.returncode, "nothing runs" in done.stderr) == (1, True), done.stderr
 
 
+def mcp_needs_no_key(found: dict[str, str], machine: Machine) -> None:
+    """Over HTTP, the header names the user."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        listen = f"127.0.0.1:{probe.getsockname()[1]}"
+    addresses = [f"--{name}={found[name]}" for name in ("retrieval", "extraction")]
+    server = subprocess.Popen(
+        [*HITHERTO, "mcp", "--listen", listen, *addresses], env=machine.environment
+    )
+    call = {"name": "save_memory", "arguments": {"content": "Xavi sails."}}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+    request = urllib.request.Request(
+        f"http://{listen}/mcp",
+        json.dumps(message).encode(),
+        {
+            "content-type": "application/json",
+            "accept": "application/json, text/event-stream",
+            "hitherto-user": "xavi",
+        },
+    )
+
+    def saved() -> bool:
+        try:
+            with urllib.request.urlopen(request, timeout=60) as reply:
+                return b"Xavi sails." in reply.read()
+        except urllib.error.HTTPError:
+            raise
+        except OSError:
+            return False  # It does not listen yet.
+
+    try:
+        eventually(saved, "it is not saved")
+    finally:
+        server.terminate()
+        server.wait(PATIENCE)
+
+
 def test_it_says_what_runs_and_what_is_in_its_way(machine: Machine) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -184,6 +222,8 @@ def test_it_says_what_runs_and_what_is_in_its_way(machine: Machine) -> None:
         for port in (metrics, metrics + 1):
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as page:
                 assert b"hitherto_" in page.read()
+
+        mcp_needs_no_key(found, machine)
 
         # A pause of half a minute is enough to learn from.
         with Hitherto(found["retrieval"], found["extraction"]) as client:
