@@ -264,9 +264,7 @@ class HttpCallers:
             toolbox = self._toolboxes.setdefault(
                 key,
                 # Where none is asked for, there is no credential that could be bound.
-                Toolbox(
-                    self._client, user_id, allow_unbound=credential.get() == NO_CREDENTIAL
-                ),
+                Toolbox(self._client, user_id, allow_unbound=credential.get() == NO_CREDENTIAL),
             )
             self._toolboxes.move_to_end(key)
             if len(self._toolboxes) > MOST_TOOLBOXES:

@@ -182,7 +182,7 @@ def _unknown_command(given: Sequence[str]) -> str:
     near = difflib.get_close_matches(word, names, n=1)
     meant = _OTHER_WORDS.get(word) or (near[0] if near else "")
     hint = f"did you mean `{meant}`? " if meant else ""
-    return f"there is no command {word!r}: {hint}`hitherto --help` lists all"
+    return f"there is no command {word!r}: {hint}usage: hitherto COMMAND; `--help` lists all"
 
 
 def _open_closed_streams() -> None:
