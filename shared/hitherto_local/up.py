@@ -34,6 +34,8 @@ _AFTER_DRAIN_SECONDS = 25.0
 _TOLD_HERE = ("authentication is off", "no language model is configured")
 """Warnings of what `up` says itself."""
 
+_MOST_SAID = 1_000
+
 Say = Callable[[str], None]
 
 
@@ -152,16 +154,14 @@ class Up:
             )
 
     def _hear(self) -> None:
-        """Say which part serves now, and what parts complain of, each once."""
+        """Say which part serves now, and what parts complain of: the same only once."""
         for part in self._parts:
             process = self._processes.get(part.name)
             if process is None:
                 continue
             served = process.port
             for line in process.new_lines():
-                told = self._shown(line)
-                if told and told not in self._said:
-                    self._said.add(told)
+                if told := self._shown(line):
                     self._say(f"{part.name}: {told}")
             if process.port and not served:
                 self._tell_serving(part, process)
@@ -171,7 +171,12 @@ class Up:
             # Who chooses a format wants to read all of it.
             return line
         told = complaint(line)
-        return "" if any(each in told for each in _TOLD_HERE) else told
+        if told in self._said or any(each in told for each in _TOLD_HERE):
+            return ""
+        if len(self._said) >= _MOST_SAID:
+            self._said.clear()
+        self._said.add(told)
+        return told
 
     def _tell_serving(self, part: Part, process: LocalProcess) -> None:
         address = part.reached_at(process.port)
