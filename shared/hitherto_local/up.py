@@ -14,7 +14,6 @@ from pathlib import Path
 from hitherto_local.endings import Endings
 from hitherto_local.local_process import LocalProcess, complaint, stop
 from hitherto_local.starting import (
-    CONSOLE,
     DRAIN_SECONDS,
     Part,
     environment_for,
@@ -181,7 +180,7 @@ class Up:
     def _tell_serving(self, part: Part, process: LocalProcess) -> None:
         address = part.reached_at(process.port)
         if part.name == "console":
-            address = f"http://{address}{CONSOLE}"
+            address = f"http://{address}/console"
         self._say(f"  {part.name:<11} {address:<27} {_with(part, process)}".rstrip())
 
     def _tell_ready(self) -> None:
@@ -237,7 +236,7 @@ def _with(part: Part, process: LocalProcess) -> str:
         model = process.ready.get("model")
         rules = "rules for English and Vietnamese (set OPENAI_API_KEY for a model)"
         return rules if process.ready.get("extractor") == "offline" else f"model: {model}"
-    return ""
+    return "and every call over HTTP: /docs"
 
 
 def _command() -> str:

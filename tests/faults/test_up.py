@@ -217,8 +217,15 @@ def test_it_says_what_runs_and_what_is_in_its_way(machine: Machine) -> None:
         assert f"runs already on {machine.folder}" in second.stderr
         assert found["retrieval"] in second.stderr
 
-        with urllib.request.urlopen(f"http://{found['console']}/", timeout=60) as page:
+        with urllib.request.urlopen(f"http://{found['console']}/console", timeout=60) as page:
             assert "Hitherto" in page.read().decode()
+        call = urllib.request.Request(
+            f"http://{found['console']}/hitherto.v1.RetrievalService/ListMemories",
+            b'{"userId": "xavi"}',
+            {"content-type": "application/json"},
+        )
+        with urllib.request.urlopen(call, timeout=60) as reply:
+            assert reply.headers["content-type"] == "application/json"
         for port in (metrics, metrics + 1):
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as page:
                 assert b"hitherto_" in page.read()

@@ -54,8 +54,8 @@ def _run(options: argparse.Namespace, output: Output) -> int:
         )
     if any({*health.without} - {"storage"} for health in found):
         output.note(
-            "jobs that need it wait, and go on when it answers: `hitherto jobs --state failed` tells "
-            "why it does not, and which settings to check"
+            "jobs that need it wait until it answers: `hitherto jobs --state failed` tells why it "
+            "does not, and which settings to check"
         )
     return UNREACHABLE if down else OK
 
