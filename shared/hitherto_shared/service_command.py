@@ -28,7 +28,7 @@ _OF_ONE_SERVICE = (
     "ttl_session worker_concurrency worker_processes "
 ).split()
 _OF_THE_CLIENT = (
-    "api_key extraction_address http_listen retrieval_address tls_ca_file "
+    "api_key extraction_address http_listen http_origins retrieval_address tls_ca_file "
     "tls_client_certificate_file tls_client_key_file token "
 ).split()
 ELSEWHERE = frozenset(f"{PREFIX}{name.upper()}" for name in (*_OF_ONE_SERVICE, *_OF_THE_CLIENT))
