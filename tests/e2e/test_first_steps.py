@@ -119,6 +119,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         "HITHERTO_REQUIRE_DATABASE_URL": "false",
         "HITHERTO_RETRIEVAL_LISTEN": addresses[0],
         "HITHERTO_EXTRACTION_LISTEN": addresses[1],
+        "HITHERTO_HTTP_LISTEN": f"127.0.0.1:{free_port()}",
         "HITHERTO_RETRIEVAL_ADDRESS": addresses[0],
         "HITHERTO_EXTRACTION_ADDRESS": addresses[1],
         "COLUMNS": "200",
