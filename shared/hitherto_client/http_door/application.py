@@ -106,10 +106,13 @@ def build(
 
     async def no_such_page(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        told = f"there is no {request.url.path[:200]}: {what_exists(methods, request.url.path)}"
-        if error.status_code != 404:
-            told = f"{request.method} is not for {request.url.path[:200]}"
-        return error_response(ConnectError("unimplemented", told, status=error.status_code))
+        path, status = request.url.path[:200], error.status_code
+        if status == 404:
+            told = f"there is no {path}: {what_exists(methods, path)}"
+            return error_response(ConnectError("unimplemented", told, status=status))
+        return error_response(
+            ConnectError("unknown", f"{request.method} is not for {path}", status=status)
+        )
 
     everything: ASGIApp = Starlette(
         routes=[Route("/{service}/{method}", RpcEndpoint(channels, methods)), *pages.ROUTES],

@@ -12,6 +12,7 @@ import grpc
 from google.protobuf import json_format
 from google.protobuf.message import DecodeError
 
+from hitherto_client.calls import Metadata
 from hitherto_client.errors import DETAILS, DOMAIN, Violation, details_of
 
 STATUSES = {
@@ -73,6 +74,8 @@ class ConnectError(Exception):
         details: Further details.
         status: The HTTP status. Unset: that of the code.
         headers: Further headers of the reply.
+        leading: Metadata that the service sent first.
+        trailing: Metadata that it sent last.
     """
 
     def __init__(
@@ -83,6 +86,8 @@ class ConnectError(Exception):
         *,
         status: int | None = None,
         headers: Mapping[str, str] | None = None,
+        leading: Metadata = (),
+        trailing: Metadata = (),
     ) -> None:
         super().__init__(f"{code}: {message}")
         self.code = code
@@ -90,6 +95,8 @@ class ConnectError(Exception):
         self.details = tuple(details)
         self.status = STATUSES[code] if status is None else status
         self.headers = dict(headers or {})
+        self.leading = leading
+        self.trailing = trailing
         if (seconds := self._retry_after()) is not None:
             self.headers.setdefault("retry-after", str(max(1, math.ceil(seconds))))
 
@@ -169,7 +176,13 @@ def from_grpc(error: Any, service: str) -> ConnectError:
         return ConnectError(
             name, f"the {service} service cannot be reached: is it running?", headers=_SOON
         )
-    return ConnectError(name, message, details)
+    return ConnectError(
+        name,
+        message,
+        details,
+        leading=error.initial_metadata() or (),
+        trailing=error.trailing_metadata() or (),
+    )
 
 
 _SOON = {"retry-after": "1"}

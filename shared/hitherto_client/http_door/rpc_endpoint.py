@@ -15,7 +15,7 @@ from hitherto_client.http_door.connect_error import ConnectError
 from hitherto_client.http_door.incoming import REQUEST_ID, BodyRoom, ClientGone, request_id
 from hitherto_client.http_door.methods import DoorMethod, what_exists
 from hitherto_client.http_door.streams import StreamReply, call_stream
-from hitherto_client.http_door.unary import asked_for, call_unary, posted
+from hitherto_client.http_door.unary import add_metadata, asked_for, call_unary, posted
 
 logger = logging.getLogger("hitherto.http")
 
@@ -63,7 +63,7 @@ class RpcEndpoint:
             return await call_unary(self._channels, method, codec, data, headers, receive, named)
         if scope["method"] != "POST":
             raise ConnectError(
-                "unimplemented",
+                "unknown",
                 f"call {method.path} with POST",
                 status=405,
                 headers={"allow": "GET, POST" if method.reads and not method.streams else "POST"},
@@ -88,7 +88,7 @@ class RpcEndpoint:
             known = [f"{wanted}{name}" for name in self._codecs]
             kind_of_call = "takes or gives a stream" if method.streams else "is unary"
             raise ConnectError(
-                "unimplemented",
+                "unknown",
                 f"{method.path} {kind_of_call}: send content-type {' or '.join(known)}"
                 f", not {content_type[:100] or 'none'}",
                 status=415,
@@ -99,4 +99,6 @@ class RpcEndpoint:
 
 def error_response(error: ConnectError) -> Response:
     """An error as the protocol sends it."""
-    return JSONResponse(error.to_json(), error.status, error.headers)
+    response = JSONResponse(error.to_json(), error.status, error.headers)
+    add_metadata(response.headers, error.leading, error.trailing)
+    return response

@@ -127,7 +127,8 @@ async def call_stream(
     except ConnectError as error:
         if call is not None:
             call.cancel()
-        await reply.end(error)
+        await reply.begin(error.leading)
+        await reply.end(error, error.trailing)
     else:
         await reply.end(None, trailers)
 
@@ -156,10 +157,9 @@ async def _pass_on(call: Any, method: DoorMethod, codec: Codec, reply: StreamRep
         await reply.begin(await call.initial_metadata())
         await reply.message(data)
         return
-    async for each in call:
-        await reply.begin(await call.initial_metadata())
-        await reply.message(await codec.reply(method, each))
     await reply.begin(await call.initial_metadata())
+    async for each in call:
+        await reply.message(await codec.reply(method, each))
 
 
 async def _only(messages: AsyncIterator[bytes]) -> bytes:
@@ -185,23 +185,25 @@ async def _messages(receive: Receive, encoding: str, share: incoming.Share) -> A
         waiting += chunk
         while len(waiting) >= _HEAD.size:
             flags, size = _HEAD.unpack_from(waiting)
-            if flags & ~_PACKED:
-                raise _no_envelope()
+            if flags & ~_PACKED or (flags and encoding == incoming.IDENTITY):
+                raise _no_envelope(flags)
             if size > incoming.MAX_BODY_BYTES:
                 raise incoming.too_large()
             if len(waiting) < _HEAD.size + size:
                 break
             data = bytes(waiting[_HEAD.size : _HEAD.size + size])
             del waiting[: _HEAD.size + size]
-            yield incoming.unpacked(data, encoding if flags & _PACKED else incoming.IDENTITY)
+            yield incoming.unpacked(data, encoding if flags else incoming.IDENTITY)
             share.shrink(_HEAD.size + size)
     if waiting:
-        raise _no_envelope()
+        raise _no_envelope(0)
 
 
-def _no_envelope() -> ConnectError:
+def _no_envelope(flags: int) -> ConnectError:
     told = (
         "the body should consist of envelopes: a byte of flags, 0, the length of the message in"
         " four bytes, and the message"
     )
+    if flags == _PACKED:
+        told = "a packed message needs the header Connect-Content-Encoding: gzip"
     return invalid([Violation("request", told)], "UNDECODABLE_REQUEST")

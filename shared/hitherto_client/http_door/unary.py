@@ -60,15 +60,17 @@ async def call_unary(
         told = incoming.packed(told)
         response.headers["content-encoding"] = incoming.GZIP
     response.headers["vary"] = "accept-encoding"
-    _add_metadata(response.headers, await call.initial_metadata(), "")
-    _add_metadata(response.headers, await call.trailing_metadata(), "trailer-")
+    add_metadata(response.headers, await call.initial_metadata(), await call.trailing_metadata())
     response.headers["content-length"] = str(len(told))
     response.body = told
     return response
 
 
-def _add_metadata(headers: MutableHeaders, metadata: Any, prefix: str) -> None:
-    for name, value in incoming.added(metadata, prefix):
+def add_metadata(headers: MutableHeaders, leading: Any, trailing: Any) -> None:
+    """Add what a service said beside its reply to the headers, as the protocol does."""
+    for name, value in incoming.added(leading, ""):
+        headers.append(name, value)
+    for name, value in incoming.added(trailing, "trailer-"):
         headers.append(name, value)
 
 

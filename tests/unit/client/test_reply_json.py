@@ -51,15 +51,14 @@ def one(field: Any, some: random.Random, depth: int) -> Any:
         return some.choice([value.name for value in field.enum_type.values])
     if field.type == FieldDescriptor.TYPE_BYTES:
         return some.choice(["", "AAEC/w=="])
-    return some.choice(
-        {
-            FieldDescriptor.CPPTYPE_STRING: TEXTS,
-            FieldDescriptor.CPPTYPE_BOOL: [False, True],
-            FieldDescriptor.CPPTYPE_DOUBLE: [*REALS, "NaN", "-Infinity"],
-            FieldDescriptor.CPPTYPE_FLOAT: [0.0, 0.1, 1.0, 3.4e38, "Infinity", 16777216, 1e-7],
-            FieldDescriptor.CPPTYPE_INT64: [*WHOLE, 2**63 - 1, -(2**63)],
-        }.get(field.cpp_type, WHOLE)
-    )
+    known: dict[int, list[Any]] = {
+        FieldDescriptor.CPPTYPE_STRING: TEXTS,
+        FieldDescriptor.CPPTYPE_BOOL: [False, True],
+        FieldDescriptor.CPPTYPE_DOUBLE: [*REALS, "NaN", "-Infinity"],
+        FieldDescriptor.CPPTYPE_FLOAT: [0.0, 0.1, 1.0, 3.4e38, "Infinity", 16777216, 1e-7],
+        FieldDescriptor.CPPTYPE_INT64: [*WHOLE, 2**63 - 1, -(2**63)],
+    }
+    return some.choice(known.get(field.cpp_type, WHOLE))
 
 
 def filled(kind: Any, some: random.Random, depth: int = 0) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
+from jsonschema import Draft202012Validator
 
 from hitherto_client.command import main
 from hitherto_client.tools import GUIDE, TOOLS, anthropic_tools, openai_tools
