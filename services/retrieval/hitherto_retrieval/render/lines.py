@@ -72,6 +72,11 @@ class Lines:
         lines.opened.update(item.said_in for item in context.relevant if lines._opens(item))
         return lines
 
+    def about_user(self, line: ProfileLine, label: str) -> Entry:
+        """`label value`, and the day on which the value was said."""
+        at = line.said_at if self.context.dated else None
+        return Entry(label, line.value, "" if at is None else f" ({self._iso(at)})")
+
     def memory(self, memory: Memory, tag: str) -> Entry:
         """`tag content`, with the requested provenance."""
         of = self._style + tag
@@ -248,9 +253,9 @@ class Lines:
         return at.astimezone(self.context.zone).date().isoformat()
 
 
-def profile_entries(lines: Sequence[ProfileLine]) -> list[Entry]:
+def profile_entries(known: Sequence[ProfileLine], lines: Lines) -> list[Entry]:
     """`- Label: value` lines."""
-    return [Entry(f"- {line.label}: ", line.value) for line in lines]
+    return [lines.about_user(line, f"- {line.label}: ") for line in known]
 
 
 def entity_entries(entities: Sequence[Entity]) -> list[Entry]:
