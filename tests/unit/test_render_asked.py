@@ -105,6 +105,11 @@ def test_a_line_says_since_when_until_when_who_and_where() -> None:
     assert "- Lives in Glasgow. (2026-03-14)" in printed
     assert "- Lived in Lisbon. (2026-03-14 until 2026-03-16)" in printed
     assert "- Has an offer. (from a tool, 2026-03-14 until 2026-03-23)" in printed
+    replaced = replace(ended, superseded_by=moved.memory_id)
+    told = found(RelevantItem.of_memory(replaced, 0.9))
+    noted = render(told, "about_the_user", 4_000, annotate=True, fence_id=FENCE_ID, count=COUNT)
+    ids = f"id {ended.memory_id}, replaced by {moved.memory_id}"
+    assert f"- Lived in Lisbon. (user, 2026-03-14 until 2026-03-16, {ids})" in noted.text
     at = printed.index("In “Moving house”, 2026-01-04:")
     assert printed[at + 1] == "- Ada (assistant): You moved in spring."
     at = printed.index("In a conversation, 2026-01-03:")

@@ -193,14 +193,15 @@ class Lines:
 
     def _about(self, memory: Memory) -> str:
         """The note in brackets after a memory: who said it if not the user, and since when."""
-        day = self._iso(memory.valid_from)
+        end = memory.valid_to or memory.expires_at
+        held = self._iso(memory.valid_from) + (f" until {self._iso(end)}" if end else "")
         if self.annotate:
-            about = f" ({memory.origin}, {day}, id {memory.memory_id})"
-            return about + self._doubt(memory)
+            about = f" ({memory.origin}, {held}, id {memory.memory_id}"
+            by = f", replaced by {memory.superseded_by}" if memory.superseded_by else ""
+            return f"{about}{by})" + self._doubt(memory)
         notes = [_NOT_THE_USER[memory.origin]] if memory.origin in _NOT_THE_USER else []
         if self.context.dated:
-            end = memory.valid_to or memory.expires_at
-            notes.append(f"{day} until {self._iso(end)}" if end is not None else day)
+            notes.append(held)
         about = f" ({', '.join(notes)})" if notes else ""
         return about + self._doubt(memory)
 
