@@ -22,6 +22,7 @@ _COLUMNS = (
     ("stale not above", "stale not above"),
     ("forgotten hidden", "forgotten hidden"),
     ("absence said", "absence said"),
+    ("not denied", "answers not denied"),
 )
 _BARS = (
     ("current known", "current facts, recall", 0.95),

@@ -138,6 +138,7 @@ def _question(found: Score, person: Persona, told: Told) -> None:
         found.note("absence said", told.nothing, question.ask)
     if question.kind not in ASKED or not answers:
         return
+    found.note("not denied", not told.nothing, question.ask)
     at = _first(lines, answers)
     found.note("answered", at is not None, question.ask)
     letters = sum(len(line) + 1 for line in lines[: (at or 0) + 1])

@@ -386,3 +386,33 @@ async def test_d16_a_follow_up_gets_what_it_goes_on_from(
     for query in ("And why that one?", "Còn cái kia thì sao?", "それはなぜ"):
         told = await context(modelled, query, conversation_id="visa", max_tokens=400)
         assert "Visa for Canada" in told.prompt_block, query
+
+
+async def test_d16_a_profile_says_its_days_and_the_user_is_no_entity_of_the_block(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    words = "I am Ana Silva and I live in Porto with Rui"
+    people = [{"name": name, "type": "person"} for name in ("Ana", "Rui")]
+    facts = {"name": "Ana Silva", "location": "Porto"}
+    model.script = replies(
+        {
+            "Porto": lambda _: {
+                "new_memories": [memory("Ana lives in Porto with Rui", ["m1"], entities=people)],
+                "profile_changes": [
+                    {"path": f"facts.personal.{key}", "value": value, "quote": words}
+                    | {"source_message_ids": ["m1"]}
+                    for key, value in facts.items()
+                ],
+            }
+        }
+    )
+    await learn(modelled, talk(words, at=MARCH))
+    told = await context(modelled, "Where do Ana and Rui live?")
+    lines = told.prompt_block.splitlines()
+    assert "Location: Porto (2026-03-02)" in lines
+    assert "- Rui (person)" in lines
+    assert "- Ana (person)" not in lines
+    assert {each.name for each in told.entities} == {"Ana", "Rui"}
+    plain = await context(modelled, "")
+    assert "Location: Porto\n" in plain.prompt_block
+    assert "Ana (person)" not in plain.prompt_block

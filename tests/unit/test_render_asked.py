@@ -105,6 +105,11 @@ def test_a_line_says_since_when_until_when_who_and_where() -> None:
     assert "- Lives in Glasgow. (2026-03-14)" in printed
     assert "- Lived in Lisbon. (2026-03-14 until 2026-03-16)" in printed
     assert "- Has an offer. (from a tool, 2026-03-14 until 2026-03-23)" in printed
+    replaced = replace(ended, superseded_by=moved.memory_id)
+    told = found(RelevantItem.of_memory(replaced, 0.9))
+    noted = render(told, "about_the_user", 4_000, annotate=True, fence_id=FENCE_ID, count=COUNT)
+    ids = f"id {ended.memory_id}, replaced by {moved.memory_id}"
+    assert f"- Lived in Lisbon. (user, 2026-03-14 until 2026-03-16, {ids})" in noted.text
     at = printed.index("In “Moving house”, 2026-01-04:")
     assert printed[at + 1] == "- Ada (assistant): You moved in spring."
     at = printed.index("In a conversation, 2026-01-03:")
@@ -433,3 +438,36 @@ def test_a_long_line_is_no_better_for_its_length() -> None:
         RelevantItem.of_message(message(2, short), 0.2),
     )
     assert "Once upon" in block(clearly, max_tokens=130).text
+
+
+def said_of(path: tuple[str, ...], at: datetime) -> dict[str, object]:
+    return {"path": list(path), "said_at": at.isoformat()}
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_a_value_of_the_profile_says_on_which_day_it_was_last_said(template: str) -> None:
+    late = datetime(2026, 8, 21, 23, tzinfo=UTC)
+    projects, home = ("current_projects",), ("facts", "personal", "location")
+    profile = Profile(
+        "u1",
+        current_projects=["Boat", "House"],
+        preferences={"tone": {"mail": "dry"}},
+        facts={"personal": {"name": "Ana", "location": "Porto"}},
+        sources={
+            "facts.personal.location": said_of(home, SAID),
+            "current_projects#Boat": said_of(projects, SAID),
+            "current_projects#House": said_of(projects, late),
+            "preferences.tone.mail": said_of(("preferences", "tone", "mail"), SAID),
+        },
+    )
+    context = found(profile=profile, zone=ZoneInfo("Asia/Tokyo"))
+    text = block(context, template).text
+    for line in (
+        "Location: Porto (2026-03-14)",
+        "Current Projects: Boat, House (2026-08-22)",
+        "tone mail: dry (2026-03-14)",
+        "Name: Ana\n",
+    ):
+        assert line in text
+    undated = block(replace(context, today=None), template).text
+    assert not DAY.search(undated)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -23,6 +23,7 @@ from hitherto_retrieval.render.tokens import CountTokens
 from hitherto_retrieval.search.corpora.corpus import Item
 from hitherto_retrieval.search.deduplication import for_a_prompt, to_be_read
 from hitherto_retrieval.search.legs import Leg, Legs, Stopwatch
+from hitherto_retrieval.search.own_name import is_called
 from hitherto_retrieval.search.question import Hit, SearchOutcome
 from hitherto_retrieval.search.sealed_leg import report_sealed
 from hitherto_retrieval.search.search import Search, Searching
@@ -35,6 +36,7 @@ from hitherto_retrieval.storage.statement import Statement, asking_at
 from hitherto_retrieval.user_context import ContextRequest, UserContext
 from hitherto_shared.database.pool import Reads
 from hitherto_shared.models import (
+    Entity,
     Memory,
     Message,
     Profile,
@@ -171,6 +173,7 @@ class Building:
         nothing = nothing and not (found.hits or found.further or previous)
         nearest = [hit.item for hit in found.nearest if isinstance(hit.item, Memory)]
         named = {entity.entity_id for entity in found.entities}
+        told = _others_than_the_user(entities, profile)
         shown = [hit.item for hit in (*found.hits, *found.further)]
         style = style_of(wanted.template, annotate=wanted.annotate, dated=dated, zone=zone)
         block = await beside_loop(
@@ -182,7 +185,7 @@ class Building:
                 memories=nearest if nothing and nearest and wanted.max_memories else top,
                 relevant=_relevant(previous, [*found.hits, *found.further]),
                 conversations=conversations,
-                entities=entities,
+                entities=told,
                 preferences=[
                     LearntPreference(p.type, p.key, p.value, p.confidence)
                     for p in preferences
@@ -195,7 +198,7 @@ class Building:
                 broad=found.broad,
                 nothing=nothing,
                 stops=wanted.question.min_relevance != 0,
-                named=sum(entity.entity_id in named for entity in entities),
+                named=sum(entity.entity_id in named for entity in told),
                 today=today,
                 zone=zone,
             ),
@@ -281,6 +284,15 @@ class Building:
             # What held at another time is not looked up.
             first = [replace(summary, partly_until=None) for summary in first]
         return found, previous, first
+
+
+def _others_than_the_user(entities: Sequence[Entity], profile: Profile | None) -> list[Entity]:
+    """Those that say something: not the user, whose name the profile has."""
+    personal = profile.facts.get("personal") if profile is not None else None
+    name = personal.get("name") if isinstance(personal, Mapping) else None
+    if not isinstance(name, str) or not name:
+        return list(entities)
+    return [each for each in entities if each.type != "person" or not is_called(each.name, name)]
 
 
 def _conversation_of(hit: Hit) -> str | None:

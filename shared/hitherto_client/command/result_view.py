@@ -36,10 +36,11 @@ _SCORE_COLUMNS = 8
 
 def show_results(output: Output, results: Sequence[search_pb2.SearchResult]) -> None:
     """One row each, whatever kind of thing it is."""
+    places = {each.memory.id: place for place, each in enumerate(results, 1) if each.memory.id}
     output.table(
         ("#", "score", "kind", "what", "from", "when", "found by"),
         [
-            (place, _score(result), *_item(result), ", ".join(result.matched_legs))
+            (place, _score(result), *_item(result, places), ", ".join(result.matched_legs))
             for place, result in enumerate(results, start=1)
         ],
         numbers=("#", "score"),
@@ -124,11 +125,11 @@ def _units(value: int) -> str:
     return f"{value / _UNIT:.4f}"
 
 
-def _item(result: search_pb2.SearchResult) -> tuple[str, str, str, str]:
-    """Kind, text, origin and time of what was found."""
+def _item(result: search_pb2.SearchResult, places: Mapping[str, int]) -> tuple[str, str, str, str]:
+    """Kind, text, origin and time of what was found; `places` are those of the memories."""
     match result.WhichOneof("item"):
         case "memory":
-            return _memory(result.memory)
+            return _memory(result.memory, places)
         case "message":
             message = result.message
             origin = f"{speaker(message)}, {message.conversation_id}".strip(", ")
@@ -146,10 +147,12 @@ def _item(result: search_pb2.SearchResult) -> tuple[str, str, str, str]:
             return "", "(of a kind that this version does not know)", "", ""
 
 
-def _memory(memory: memory_pb2.Memory) -> tuple[str, str, str, str]:
+def _memory(memory: memory_pb2.Memory, places: Mapping[str, int]) -> tuple[str, str, str, str]:
     kind = word_of(_TYPES, memory.type)
     if memory.status not in (memory_pb2.MEMORY_STATUS_ACTIVE, 0):
-        kind = f"{kind} ({word_of(_STATUSES, memory.status)})"
+        status, by = word_of(_STATUSES, memory.status), memory.superseded_by
+        named = f"#{places[by]}" if by in places else by
+        kind = f"{kind} ({status} by {named})" if by else f"{kind} ({status})"
     conversations = list(dict.fromkeys(source.conversation_id for source in memory.sources))
     more = f" and {len(conversations) - 1} more" if len(conversations) > 1 else ""
     origin = f"{conversations[0]}{more}" if conversations else ""

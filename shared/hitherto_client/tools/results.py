@@ -38,7 +38,8 @@ LONGEST_TEXT = 4_000
 """Characters of one text in a result; longer ones are cut and marked."""
 _SHOWN: Mapping[type[Message], str] = {
     memory_pb2.Memory: (
-        "id type content detail said_by=origin status since=valid_from until=valid_to"
+        "id type content detail said_by=origin status since=valid_from until=valid_to "
+        "replaced_by=superseded_by"
     ),
     conversation_pb2.Message: "id conversation_id said_by=role name content when=created_at",
     conversation_pb2.ConversationSummary: (

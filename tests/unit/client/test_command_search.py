@@ -205,10 +205,10 @@ class TestResults:
             for part in parts:
                 assert part in row
 
-    def test_what_a_memory_held_until(
+    def test_until_when_a_memory_held_and_what_ended_it(
         self, fakes: Fakes, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        """A time-travel answer shows the period (D9)."""
+        """A time-travel answer shows the period (D9), and the newer memory by its place or id."""
         sources = [
             memory_pb2.MemorySourceRef(conversation_id=name, message_id="m1")
             for name in ("chat-1", "chat-1", "chat-2", "chat-3")
@@ -219,13 +219,17 @@ class TestResults:
             valid_from=SPRING,
             valid_to=AUTUMN,
             sources=sources,
+            superseded_by="new",
         )
         fakes.retrieval.search.results.add(memory=old, score=0.5)
         assert main(["search", "sarah", "where", "--as-of", "2024-06-01"]) == 0
         out = capsys.readouterr().out
         assert "2024-05-01 to 2026-09-21" in out
-        assert "fact (contradicted)" in out
+        assert "fact (contradicted by new)" in out
         assert "chat-1 and 2 more" in out
+        fakes.retrieval.search.results.add(memory=memory("Lives in Porto.", id="new"), score=0.4)
+        assert main(["search", "sarah", "where"]) == 0
+        assert "fact (contradicted by #2)" in capsys.readouterr().out
 
     def test_long_texts_are_cut_in_the_table_only(
         self, fakes: Fakes, capsys: pytest.CaptureFixture[str]

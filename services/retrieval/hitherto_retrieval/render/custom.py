@@ -66,7 +66,7 @@ def custom_layout(
         shown = len(context.relevant) if copies["relevant"] else 0
         known = material(context, lines, memory_items=shown)
         sections = {
-            "profile": Section(profile_entries(known.lines)),
+            "profile": Section(profile_entries(known.lines, lines)),
             "memories": Section.of(memory_entries(known, lines)),
             "relevant": Section.of(item_entries(known.items, lines)),
             "conversations": Section.of(conversation_entries(known, lines)),
@@ -89,7 +89,7 @@ def _asked(context: PromptContext, lines: Lines, copies: Counter[str]) -> dict[s
     known = without(known, answer)
     pinned = Section.of(memory_entries(known, lines))
     return {
-        "profile": Section(profile_entries(known.lines)),
+        "profile": Section(profile_entries(known.lines, lines)),
         "memories": pinned if copies["relevant"] else answer,
         "relevant": answer if copies["relevant"] else pinned,
         "conversations": Section.of(conversation_entries(known, lines)),

@@ -42,7 +42,7 @@ _FIRST_MEMORIES = 5
 _FIRST_ITEMS = 3
 
 _PROFILE_FLOOR = 0.12
-_PROFILE_TOKENS = 200
+_PROFILE_TOKENS = 150
 _ONGOING_FLOOR = 0.25
 _NAMED_FLOOR = 0.05
 _PINNED = 0.06
@@ -180,14 +180,14 @@ class Shape:
     """How a template prints the sections.
 
     Attributes:
-        profile: A line of the profile.
+        profile: The lines of the profile.
         memory: What precedes a memory among general ones.
         answer: What precedes a memory that answers a question.
         headings: Above the profile, memories, answers, further answers, conversations, entities.
         numbered: Whether general memories are numbered.
     """
 
-    profile: Callable[[Sequence[ProfileLine]], list[Entry]]
+    profile: Callable[[Sequence[ProfileLine], Lines], list[Entry]]
     memory: Callable[[Memory], str]
     answer: Callable[[Memory], str]
     headings: tuple[str, str, str, str, str, str]
@@ -204,7 +204,7 @@ class Shape:
             items = Section.of(item_entries(known.items, lines), related)
         memories = [lines.memory(one, self.memory(one)) for one in known.memories]
         return SectionsOfBlock(
-            Section(self.profile(known.lines), about),
+            Section(self.profile(known.lines, lines), about),
             # After the answers, they do not continue the profile.
             Section.of(
                 memories,
@@ -248,18 +248,23 @@ def _tag_of_all(memory: Memory) -> str:
     return f"- {type_tag(memory)}"
 
 
-def _what_you_know_profile(known: Sequence[ProfileLine]) -> list[Entry]:
+def _about_the_user_profile(known: Sequence[ProfileLine], lines: Lines) -> list[Entry]:
+    return [lines.about_user(line, f"{line.label}: ") for line in known]
+
+
+def _what_you_know_profile(known: Sequence[ProfileLine], lines: Lines) -> list[Entry]:
     labels = {PREFERENCE: "[PREFERENCE]", LEARNT: "[PREFERENCE, learnt]"}
     return [
-        Entry(f"- {labels[line.label]} ", line.value)
-        if line.label in labels
-        else Entry(f"- [PROFILE] {line.label}: ", line.value)
+        lines.about_user(
+            line,
+            f"- {labels[line.label]} " if line.label in labels else f"- [PROFILE] {line.label}: ",
+        )
         for line in known
     ]
 
 
 _ABOUT_THE_USER = Shape(
-    profile=lambda known: [Entry(f"{line.label}: ", line.value) for line in known],
+    profile=_about_the_user_profile,
     memory=_tag_of_goals,
     answer=_tag_of_goals,
     headings=(
@@ -340,7 +345,7 @@ def relevant_context(context: PromptContext, lines: Lines) -> PromptLayout:
         return _planned(context, _RELEVANT_CONTEXT.sections(context, lines), gap=True)
     known = material(context, lines, memory_items=MAX_CONTEXT_ITEMS)
     about, remembered, related, _, recent, entities = _RELEVANT_CONTEXT.headings
-    profile = Section(profile_entries(known.lines), about)
+    profile = Section(profile_entries(known.lines, lines), about)
     relevant = Section.of([lines.group(one) for one in known.items[:MAX_CONTEXT_ITEMS]], related)
     memories = Section.of(memory_entries(known, lines), remembered)
     conversations = Section.of(conversation_entries(known, lines), recent)

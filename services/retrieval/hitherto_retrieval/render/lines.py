@@ -72,6 +72,11 @@ class Lines:
         lines.opened.update(item.said_in for item in context.relevant if lines._opens(item))
         return lines
 
+    def about_user(self, line: ProfileLine, label: str) -> Entry:
+        """`label value`, and the day on which the value was said."""
+        at = line.said_at if self.context.dated else None
+        return Entry(label, line.value, "" if at is None else f" ({self._iso(at)})")
+
     def memory(self, memory: Memory, tag: str) -> Entry:
         """`tag content`, with the requested provenance."""
         of = self._style + tag
@@ -188,14 +193,15 @@ class Lines:
 
     def _about(self, memory: Memory) -> str:
         """The note in brackets after a memory: who said it if not the user, and since when."""
-        day = self._iso(memory.valid_from)
+        end = memory.valid_to or memory.expires_at
+        held = self._iso(memory.valid_from) + (f" until {self._iso(end)}" if end else "")
         if self.annotate:
-            about = f" ({memory.origin}, {day}, id {memory.memory_id})"
-            return about + self._doubt(memory)
+            about = f" ({memory.origin}, {held}, id {memory.memory_id}"
+            by = f", replaced by {memory.superseded_by}" if memory.superseded_by else ""
+            return f"{about}{by})" + self._doubt(memory)
         notes = [_NOT_THE_USER[memory.origin]] if memory.origin in _NOT_THE_USER else []
         if self.context.dated:
-            end = memory.valid_to or memory.expires_at
-            notes.append(f"{day} until {self._iso(end)}" if end is not None else day)
+            notes.append(held)
         about = f" ({', '.join(notes)})" if notes else ""
         return about + self._doubt(memory)
 
@@ -248,9 +254,9 @@ class Lines:
         return at.astimezone(self.context.zone).date().isoformat()
 
 
-def profile_entries(lines: Sequence[ProfileLine]) -> list[Entry]:
+def profile_entries(known: Sequence[ProfileLine], lines: Lines) -> list[Entry]:
     """`- Label: value` lines."""
-    return [Entry(f"- {line.label}: ", line.value) for line in lines]
+    return [lines.about_user(line, f"- {line.label}: ") for line in known]
 
 
 def entity_entries(entities: Sequence[Entity]) -> list[Entry]:

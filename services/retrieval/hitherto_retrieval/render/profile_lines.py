@@ -1,10 +1,14 @@
-"""Formats profile and preferences as labelled lines, each value once, stated before inferred."""
+"""Formats profile and preferences as labelled lines, each value once, stated before inferred.
+
+A line knows when its value was said, if that is known; of several values, when the last was.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from hitherto_retrieval.render.context import LearntPreference
@@ -34,13 +38,19 @@ _NOT_WORD = re.compile(r"[\W_]+")
 
 _Path = tuple[str, ...]
 
+_STATED: _Path = ("preferences",)
+_TASTES: _Path = ("facts", "preferences")
+_PERSONAL_PATH: _Path = ("facts", "personal")
+_TECHNICAL_PATH: _Path = ("facts", "technical_context")
+
 
 @dataclass(frozen=True, slots=True)
 class ProfileLine:
-    """One line: a fixed label and a cleaned value."""
+    """One line: a fixed label, a cleaned value, and when it was last said, if that is known."""
 
     label: str
     value: str
+    said_at: datetime | None = None
 
 
 def profile_lines(
@@ -62,49 +72,99 @@ def _all_lines(profile: Profile, learnt: Sequence[LearntPreference]) -> list[Pro
         key: part for key in _PARTS if isinstance(part := profile.facts.get(key), Mapping)
     }
     personal, tastes, technical = (parts.get(key, {}) for key in _PARTS)
-    stated = _stated(profile.preferences, tastes)
-    languages = stated.pop("languages", None)
-    topics = stated.pop("topics", None)
+    stated = _stated({_STATED: profile.preferences, _TASTES: tastes})
+    languages = stated.pop("languages", _NOTHING)
+    topics = stated.pop("topics", _NOTHING)
     topic_list = _united(
-        _items(topics[1] if topics else None),
+        _items(topics.value),
         [one.key for one in learnt if one.type == "topics" and one.value not in (None, False)],
     )
     projects = _united(profile.current_projects, _items(technical.get("current_projects")))
+    said = _SaidAt(profile.sources)
+
+    def line(label: str, value: Any, *paths: _Path) -> ProfileLine | None:
+        text = _inline(value)
+        return ProfileLine(label, text, said.last(paths)) if text else None
+
+    def keyed(label: str, key: _Path, value: Any, *paths: _Path) -> ProfileLine | None:
+        text = _inline(value)
+        name = " ".join(key).replace("_", " ")
+        return ProfileLine(label, labelled(name, text), said.last(paths)) if text else None
+
+    def facts(of: _Path, values: Mapping[str, Any]) -> Iterator[ProfileLine | None]:
+        for key, value in _leaves(values):
+            yield keyed(FACT, key, value, (*of, *key))
 
     lines = [
-        _line("Summary", profile.summary),
-        *(_line(label, personal.get(key)) for key, label in _PERSONAL),
-        _line("Languages", languages[1] if languages else None),
-        _line("Programming Languages", technical.get(_PROGRAMMING)),
-        _line("Interested Topics", topic_list),
-        _line("Current Projects", projects),
-        _line("Frameworks", technical.get("frameworks")),
-        *(_keyed(PREFERENCE, path, value) for path, value in stated.values()),
-        *(_keyed(LEARNT, *one) for one in _unstated(learnt, stated)),
-        _line("Challenges", technical.get("challenges")),
-        *(_line(label, personal.get(key)) for key, label in _PERSONAL_LATER),
-        _line("Department", profile.department),
-        _line("Frequent Intents", list(profile.frequent_intents)),
+        line("Summary", profile.summary, ("summary",)),
+        *(line(label, personal.get(key), (*_PERSONAL_PATH, key)) for key, label in _PERSONAL),
+        line("Languages", languages.value, *languages.paths),
+        line(
+            "Programming Languages",
+            technical.get(_PROGRAMMING),
+            (*_TECHNICAL_PATH, _PROGRAMMING),
+        ),
+        line("Interested Topics", topic_list, *topics.paths),
+        line("Current Projects", projects, ("current_projects",)),
+        line("Frameworks", technical.get("frameworks"), (*_TECHNICAL_PATH, "frameworks")),
+        *(keyed(PREFERENCE, one.key, one.value, *one.paths) for one in stated.values()),
+        *(keyed(LEARNT, *one) for one in _unstated(learnt, stated)),
+        line("Challenges", technical.get("challenges"), (*_TECHNICAL_PATH, "challenges")),
+        *(line(label, personal.get(key), (*_PERSONAL_PATH, key)) for key, label in _PERSONAL_LATER),
+        line("Department", profile.department),
+        line("Frequent Intents", list(profile.frequent_intents), ("frequent_intents",)),
     ]
     shown = {key for key, _ in (*_PERSONAL, *_PERSONAL_LATER, *_TECHNICAL)}
     shown |= {"current_projects", _PROGRAMMING}
-    for part in (personal, technical):
-        rest = {key: value for key, value in part.items() if key not in shown}
-        lines.extend(_keyed(FACT, *leaf) for leaf in _leaves(rest))
-    others = {key: value for key, value in profile.facts.items() if key not in parts}
-    lines.extend(_keyed(FACT, *leaf) for leaf in _leaves(others))
+    for path, part in ((_PERSONAL_PATH, personal), (_TECHNICAL_PATH, technical)):
+        lines += facts(path, {key: value for key, value in part.items() if key not in shown})
+    lines += facts(("facts",), {k: value for k, value in profile.facts.items() if k not in parts})
     return [line for line in lines if line is not None]
 
 
-def _stated(*sources: Mapping[str, Any]) -> dict[str, tuple[_Path, Any]]:
+class _SaidAt:
+    """When the values of a profile were said.
+
+    Args:
+        sources: See `Profile`.
+    """
+
+    def __init__(self, sources: Mapping[str, Mapping[str, Any]]) -> None:
+        self._by_path: dict[_Path, datetime] = {}
+        for source in sources.values():
+            # Items of a list have the path of the list.
+            path, at = tuple(source["path"]), datetime.fromisoformat(source["said_at"])
+            self._by_path[path] = max(at, self._by_path.get(path, at))
+
+    def last(self, paths: Sequence[_Path]) -> datetime | None:
+        """When the last of some values was said; None if unknown."""
+        return max((at for path in paths if (at := self._by_path.get(path))), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class _StatedValue:
+    """A stated preference: its key, its value, and the paths where the profile has it."""
+
+    key: _Path
+    value: Any
+    paths: Sequence[_Path] = ()
+
+
+_NOTHING = _StatedValue((), None)
+
+
+def _stated(sources: Mapping[_Path, Mapping[str, Any]]) -> dict[str, _StatedValue]:
     """Stated preferences by normalised name; of two equal ones the first, lists are joined."""
-    found: dict[str, tuple[_Path, Any]] = {}
-    for path, value in (leaf for source in sources for leaf in _leaves(source)):
-        name = _name(*path)
-        if name not in found:
-            found[name] = (path, value)
-        elif isinstance(value, list | tuple) and isinstance(found[name][1], list | tuple):
-            found[name] = (found[name][0], _united(found[name][1], value))
+    found: dict[str, _StatedValue] = {}
+    for place, source in sources.items():
+        for key, value in _leaves(source):
+            name, path = _name(*key), (*place, *key)
+            known = found.get(name)
+            if known is None:
+                found[name] = _StatedValue(key, value, [path])
+            elif isinstance(value, list | tuple) and isinstance(known.value, list | tuple):
+                united = _united(known.value, value)
+                found[name] = _StatedValue(known.key, united, [*known.paths, path])
     return found
 
 
@@ -146,17 +206,6 @@ def _united(*lists: Iterable[Any]) -> list[Any]:
     for item in (item for items in lists for item in items):
         found.setdefault(_inline(item).casefold(), item)
     return list(found.values())
-
-
-def _line(label: str, value: Any) -> ProfileLine | None:
-    text = _inline(value)
-    return ProfileLine(label, text) if text else None
-
-
-def _keyed(label: str, path: _Path, value: Any) -> ProfileLine | None:
-    text = _inline(value)
-    key = " ".join(path).replace("_", " ")
-    return ProfileLine(label, labelled(key, text)) if text else None
 
 
 def _inline(value: Any, depth: int = 0) -> str:

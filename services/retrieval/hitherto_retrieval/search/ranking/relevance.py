@@ -1,13 +1,15 @@
 """How relevant an item is to a question: one scale for all kinds, rankings and embedders.
 
-    relevance = max((cosine + 0.3 words) / unrelated, words / 0.5) / 2
+    match     = (cosine + 0.5 source + b/(b + 8)) / 1.5
+    relevance = max((match - bulk) / (1 - bulk) / 0.72, words / 1.2)
 
-`words` is the share of the question's words that an item has, by their weight.
-
-`unrelated` belongs to the embedder: what the best of some hundred texts that do not answer a
-question has. Such a text has 0.5, which is the floor, and nothing has more than 1. What was said
-around an item, or elsewhere in its conversation, does not count. Measured with MiniLM on questions
-to another person's conversations (benchmarks/README.md).
+`bulk` is what most of the user's own texts have in common with the question: the cosine that three
+in four of the candidates exceed. It calibrates the floor for any model and language. Of a language
+that a model does not know, all texts are near each other, and a match has to rise as far above them
+as in one that it knows. An item that rises by a third of the way to 1 has 0.5, which is the floor,
+and nothing has more than 1. What was said around an item, or elsewhere in its conversation, does
+not count. Measured on what forty people in eight languages ask about and never told
+(benchmarks/README.md).
 """
 
 from __future__ import annotations
@@ -21,25 +23,27 @@ from hitherto_retrieval.storage.candidate import Candidate, Kind
 FLOOR = 0.5
 """The relevance from which an item answers a question."""
 BESIDE = FLOOR / 2
-"""The relevance from which an item counts that stands in the conversation of one that answers."""
-_WORDS = 0.3
-_ENOUGH_WORDS = 0.5
-"""A text with this share of the question's words answers it, whatever the vectors say: 95 in 100
-questions to another person's conversations find none."""
+"""The relevance from which an item counts beside one that answers, or answers a question for many
+things, of which each is a little. That something answers is surer than which of the texts near it
+does."""
+_NEARBY = FLOOR / 5
+"""The same of an item in the conversation of one that answers."""
+_ENOUGH = 0.36
+"""How far a text that answers a question rises above the others, of the way to 1."""
+_ENOUGH_WORDS = 0.6
+"""A text with this share of the question's words, by their weight, answers it whatever the vectors
+say."""
+_SOURCE, _BM25_HALF, _SCALE = 0.5, 8.0, 1.5
+"""A match counts cosines and words as the ranking `balanced` does."""
 _ALIKE = 0.3
 """The cosine from which vectors of spelling count as a word."""
-_UNRELATED: Mapping[str, float] = {
-    "text-embedding-3": 0.3,
-    "text-embedding-ada": 0.8,
-    "onnx:all-MiniLM": 0.45,
-}
-_OF_OTHERS = 0.3
-"""Of models that were not measured: with most it keeps nothing back that answers."""
-
-
-def unrelated(model: str) -> float:
-    """What the best text that does not answer a question has with this model."""
-    return next((value for name, value in _UNRELATED.items() if model.startswith(name)), _OF_OTHERS)
+_MANY = 20
+"""Fewer candidates tell nothing about the bulk."""
+_BELOW = 4
+"""One in so many candidates is below the bulk."""
+_USUAL: Mapping[str, float] = {"text-embedding-ada": 0.7}
+_OF_OTHERS = 0.05
+"""The bulk among few candidates, by model: of most it keeps nothing back that answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,37 +63,40 @@ class Relevance:
     def enough(
         self, ranked: Sequence[RankedCandidate], least: float | None
     ) -> Sequence[RankedCandidate]:
-        """Those of `least` relevance; None: those above the floor, and what stands beside them."""
+        """Those of `least` relevance; None: what counts if something is above the floor."""
         if least is not None and least <= 0:
             return ranked
-        values = [self.of(item.candidate, timely=item.timely) for item in ranked]
+        bulk = self._bulk([item.candidate for item in ranked])
+        values = [self._of(item.candidate, bulk, timely=item.timely) for item in ranked]
         if least is not None:
             return [item for item, value in zip(ranked, values, strict=True) if value >= least]
-        # Many things are each a little of what a question for all of them asks.
-        floor = BESIDE if self.intent.broad else FLOOR
+        if max(values, default=0.0) < (BESIDE if self.intent.broad else FLOOR):
+            return []
         answering = {
             item.candidate.conversation_id
             for item, value in zip(ranked, values, strict=True)
-            if value >= floor
+            if value >= FLOOR
         }
         return [
             item
             for item, value in zip(ranked, values, strict=True)
-            if value >= floor
-            or (value >= BESIDE and item.candidate.conversation_id in answering - {None})
+            if value >= BESIDE
+            or (value >= _NEARBY and item.candidate.conversation_id in answering - {None})
         ]
 
-    def of(self, candidate: Candidate, *, timely: bool = False) -> float:
+    def _bulk(self, candidates: Sequence[Candidate]) -> float:
+        """The cosine that most candidates exceed."""
+        cosines = sorted(each.cosine for each in candidates if each.cosine is not None)
+        if len(cosines) < _MANY:
+            usual = (bulk for name, bulk in _USUAL.items() if self.model.startswith(name))
+            return next(usual, _OF_OTHERS)
+        return max(0.0, cosines[len(cosines) // _BELOW])
+
+    def _of(self, candidate: Candidate, bulk: float, *, timely: bool) -> float:
         """The relevance of one candidate, in 0..1; `timely` if it is of the time that is asked."""
         named = candidate.entities > 0 or candidate.source_type in self.intent.source_types
         least = FLOOR if named or timely or candidate.most_recent else 0.0
-        whole = self.whole.get(candidate.kind, 0.0)
-        of_facts = self.whole.get("memory", 0.0)
-        share = max(
-            candidate.bm25 / whole if whole else 0.0,
-            candidate.fact_bm25 / of_facts if of_facts else 0.0,
-        )
-        share = min(1.0, share)
+        share = self._share(candidate)
         cosines = (candidate.cosine, candidate.source_cosine, candidate.fact_cosine)
         compared = [cosine for cosine in cosines if cosine is not None]
         if not compared or not self.model or self.intent.by_spelling:
@@ -97,6 +104,21 @@ class Relevance:
             alike = max(0.0, *compared, 0.0) >= _ALIKE
             by_words = FLOOR + (1 - FLOOR) * share if share or alike else 0.0
             return max(least, by_words)
-        meant = (max(0.0, *compared) + _WORDS * share) / unrelated(self.model)
-        found = max(meant, share / _ENOUGH_WORDS) * FLOOR * self.intent.trust_in(candidate)
-        return max(least, min(1.0, found))
+        bm25 = max(candidate.bm25, candidate.fact_bm25)
+        own = max(0.0, candidate.cosine or 0.0, candidate.fact_cosine or 0.0)
+        source = max(0.0, candidate.source_cosine or 0.0)
+        match = (own + _SOURCE * source + bm25 / (bm25 + _BM25_HALF)) / _SCALE
+        trust = self.intent.trust_in(candidate)
+        risen = (match * trust - bulk) / (1.0 - bulk)
+        found = max(risen / _ENOUGH, share * trust / _ENOUGH_WORDS)
+        return max(least, min(1.0, found * FLOOR))
+
+    def _share(self, candidate: Candidate) -> float:
+        """The share of the question's words that a candidate has, by their weight."""
+        whole = self.whole.get(candidate.kind, 0.0)
+        of_facts = self.whole.get("memory", 0.0)
+        share = max(
+            candidate.bm25 / whole if whole else 0.0,
+            candidate.fact_bm25 / of_facts if of_facts else 0.0,
+        )
+        return min(1.0, share)
