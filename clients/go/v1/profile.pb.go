@@ -66,7 +66,7 @@ type Profile struct {
 	UpdatedAt *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
 	// sources, the origin of values by path, such as `facts.personal.location`. An item of a list has the path of
 	// the list, `#` and the item. Values set by hand and values learnt before sources were kept have none. Nor has
-	// a profile of an earlier time: of GetContext with `known_at`, and of the changes in GetProfileHistory.
+	// a profile of an earlier time: of GetContext with `as_of` or `known_at`, and of changes in GetProfileHistory.
 	Sources       map[string]*ProfileSource `protobuf:"bytes,13,rep,name=sources,proto3" json:"sources,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -119,7 +119,7 @@ class Profile(_message.Message):
     def sources(self) -> _containers.MessageMap[_builtins.str, Global___ProfileSource]:
         """sources, the origin of values by path, such as `facts.personal.location`. An item of a list has the path of
         the list, `#` and the item. Values set by hand and values learnt before sources were kept have none. Nor has
-        a profile of an earlier time: of GetContext with `known_at`, and of the changes in GetProfileHistory.
+        a profile of an earlier time: of GetContext with `as_of` or `known_at`, and of changes in GetProfileHistory.
         """
 
     def __init__(

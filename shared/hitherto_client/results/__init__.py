@@ -46,6 +46,7 @@ from hitherto_client.results.privacy import (
     ImportedUser,
     UserSettings,
 )
+from hitherto_client.results.proofs import Proof, SourceQuote
 from hitherto_client.results.search import (
     Context,
     EnhancedPrompt,
@@ -103,6 +104,7 @@ __all__ = [
     "Preview",
     "Profile",
     "ProfileSource",
+    "Proof",
     "Reembedding",
     "Refusal",
     "SavedMemory",
@@ -110,6 +112,7 @@ __all__ = [
     "SearchResult",
     "SearchResults",
     "Session",
+    "SourceQuote",
     "Suggestions",
     "UpdatedSession",
     "UpkeepStart",
