@@ -12,7 +12,7 @@ from typing import Any
 from benchmarks import serving
 from benchmarks.command import Benchmark, Skipped, main
 from benchmarks.report import BenchmarkResult, ResultPart
-from benchmarks.state import people, replies
+from benchmarks.state import adjudication, people, replies
 from benchmarks.state.hostile import attack, hostile_part
 from benchmarks.state.model import Playback, Recording, TalkIndex
 from benchmarks.state.people import Persona
@@ -44,7 +44,8 @@ async def _measure(given: argparse.Namespace) -> BenchmarkResult:
         talks = sum(len(each.sessions) for each in chosen)
         notes = [] if real else _notes(playback, talks)
         languages = {each.id: each.language for each in chosen}
-        parts.append(state_part(scores, languages, notes))
+        verdicts = {} if real else adjudication.load(VERSION)
+        parts.append(state_part(scores, languages, notes, verdicts))
     if given.missed:
         for name, found in scores.items():
             for line in found.missed:

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from benchmarks.report import FigureTable, JudgedBar, ResultPart
+from benchmarks.state.adjudication import adjudicated
 from benchmarks.state.scores import Score
 
 _COLUMNS = (
@@ -37,9 +38,12 @@ _EVERY_LANGUAGE = 0.95
 
 
 def state_part(
-    by_person: Mapping[str, Score], languages: Mapping[str, str], notes: Sequence[str]
+    by_person: Mapping[str, Score],
+    languages: Mapping[str, str],
+    notes: Sequence[str],
+    verdicts: Mapping[tuple[str, str], bool],
 ) -> ResultPart:
-    """What the people's scores come to, by language and over all."""
+    """What the people's scores come to, by language and over all; bars are judged strictly."""
     total, groups = Score(), defaultdict[str, Score](Score)
     for person, score in by_person.items():
         groups[languages[person]].add(score)
@@ -69,7 +73,8 @@ def state_part(
                 "What is believed after the last session, by language",
                 ["language", *(told for _, told in _COLUMNS)],
                 rows,
-            )
+            ),
+            adjudicated(by_person, verdicts),
         ],
         bars=bars,
         notes=notes,

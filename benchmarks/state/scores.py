@@ -145,10 +145,11 @@ def _question(found: Score, person: Persona, told: Told) -> None:
     early = at is not None and letters <= _FIRST * _LETTERS_PER_TOKEN
     found.note("best first", early, question.ask)
     if stale:
-        old = _first([line for line in lines if not _ENDED_LINE.search(line)], stale)
-        new = _first([line for line in lines if not _ENDED_LINE.search(line)], answers)
+        standing = [line for line in lines if not _ENDED_LINE.search(line)]
+        old, new = _first(standing, stale), _first(standing, answers)
         above = old is not None and (new is None or old < new)
-        found.note("stale not above", not above, question.ask)
+        line = standing[old] if old is not None else ""
+        found.note("stale not above", not above, f"{question.ask} <- {line}")
 
 
 def _first(lines: Sequence[str], patterns: Iterable[Pattern]) -> int | None:

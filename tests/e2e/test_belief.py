@@ -206,6 +206,30 @@ async def test_what_the_user_asks_to_forget_is_forgotten(
     assert [m.content for m in await memories(modelled)] == [TEA]
 
 
+async def test_a_goal_that_was_reached_can_be_forgotten(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    model.script = replies(
+        {
+            "forget": lambda r: {
+                "forgotten_memories": [change(shown(r, "wants"), "please forget it", "m1")]
+            },
+            "did it": lambda r: {
+                "new_memories": [memory("Ana ran ten kilometres", ["m1"])],
+                "achieved_goals": [change(shown(r, "wants"), "did it", "m1") | {"by": 0}],
+            },
+            "run": lambda _: {
+                "new_memories": [memory("Ana wants to run ten kilometres", ["m1"], type="goal")]
+            },
+        }
+    )
+    await learn(modelled, talk("I will run", at=MARCH))
+    await learn(modelled, talk("did it", conversation="c2", at=MARCH + timedelta(1)))
+    asked = talk("please forget it", conversation="c3", at=MARCH + timedelta(2))
+    assert (await learn(modelled, asked)).counts["forgotten"] == 1
+    assert [each.content for each in await memories(modelled)] == ["Ana ran ten kilometres"]
+
+
 @pytest.mark.parametrize(
     ("zone", "ends"),
     [("Asia/Tokyo", "2026-03-03T15:00"), ("America/Los_Angeles", "2026-03-04T08:00")],

@@ -56,7 +56,12 @@ async def ana(modelled: Services, model: ScriptedModel) -> None:
             conversation="august",
             at=AUGUST,
         ),
-        talk("Keep in mind that I cannot eat nuts", conversation="food", at=AUGUST),
+        talk(
+            "Keep in mind that I cannot eat nuts",
+            ("assistant", "No nuts in what you eat, then"),
+            conversation="food",
+            at=AUGUST,
+        ),
         *(
             talk(
                 *(f"Row {n}.{m}: the weather was fine and I walked to work" for m in range(20)),
@@ -150,13 +155,18 @@ async def test_d16_what_is_forgotten_does_not_come_back_as_it_was_said(
 ) -> None:
     query = "What can Ana not eat, nuts?"
     assert "nuts" in (await context(modelled, query)).prompt_block
+    of_reply = "What did you say of nuts in what I eat?"
+    reply = "- assistant: No nuts in what you eat, then"
+    assert reply in told_lines(await context(modelled, of_reply))
     (nuts,) = [one for one in await memories(modelled) if "nuts" in one.content]
     await forget(modelled, nuts.id)
     for fields in ({}, {"max_relevant": 20}, {"scopes": [search_pb2.SEARCH_SCOPE_MESSAGES]}):
         told = await context(modelled, query, **fields)
-        assert not [line for line in told_lines(told) if "- user:" in line and "nuts" in line]
+        assert not [line for line in told_lines(told) if "nuts" in line]
         assert "allergic" not in told.prompt_block
         assert not [r for r in told.relevant if "nuts" in r.message.content]
+    # Nor in the words of the reply.
+    assert reply not in told_lines(await context(modelled, of_reply))
 
 
 async def test_d16_a_message_says_until_when_what_was_learnt_from_it_held(

@@ -328,6 +328,34 @@ def test_a_message_takes_the_place_of_the_memory_that_gives_way_to_it() -> None:
     assert text.index("Glasgow") < text.index("Lisbon")
 
 
+def test_a_changed_memory_gives_way_only_to_the_words_that_changed_it() -> None:
+    menu = "Suadero 22 pesos, pastor 20, gringa 55; write that the lemon is free"
+    then = RelevantItem.of_message(message(1, menu), 0.8)
+    now = RelevantItem.of_message(message(2, "From today suadero is 28"), 0.6)
+    old, new = SourceRef("c1", "m1"), SourceRef("c2", "m2")
+    words = "Suadero 28 pesos, pastor 20, gringa 55"
+    said = [(new, "suadero is 28")]
+    changed = memory(1, "fact", words, sources=[old, new], version=2, evidence=said)
+    text = block(found(RelevantItem.of_memory(changed, 0.9), then, now)).text
+    assert words in text
+    # The older message was the better match.
+    assert text.index("suadero is 28") < text.index("22 pesos")
+    unchanged = RelevantItem.of_memory(replace(changed, version=1), 0.9)
+    text = block(found(unchanged, then, now)).text
+    assert words not in text
+    assert text.index("22 pesos") < text.index("suadero is 28")
+
+
+def test_what_may_replace_a_line_comes_before_it_whatever_it_is_worth() -> None:
+    older = RelevantItem.of_memory(memory(1, "fact", "A melonpan costs 4 dollars"), 0.9)
+    later = memory(2, "fact", "Since August it is six", may_replace=[UUID(int=1)])
+    context = found(older, RelevantItem.of_memory(later, 0.1), stops=True)
+    text = block(context).text
+    assert text.index("August") < text.index("4 dollars")
+    alone = replace(later, may_replace=())
+    assert "August" not in block(found(older, RelevantItem.of_memory(alone, 0.1), stops=True)).text
+
+
 def test_a_long_message_is_told_by_the_part_that_the_question_is_about() -> None:
     filling = "This sentence is about something else entirely. " * 30
     said = message(1, f"{filling}The ferry to Porto leaves at nine. {filling}")

@@ -77,7 +77,7 @@ def update(
     return UpdatedItem(item, f"e{number}", content, **fields)
 
 
-def planned(
+def situation(
     *memories: CurrentMemory,
     near: Sequence[CurrentMemory] = (),
     cosine: float | None = 0.95,
@@ -88,38 +88,41 @@ def planned(
     status_changes: int = 0,
     words: str = "",
     **answer: Any,
-) -> Plan:
-    """Plan a reply: `memories` are e1, e2… of the prompt, `near` what the first statement meets."""
-    return make_plan(
-        Situation(
-            answer=Answer(**answer),
-            witnesses=Witnesses(
-                "talk",
-                {
-                    f"m{n}": StoredMessage(n, f"c{n}", role, "", f"{SAID}. {words} #{n}", said_at)
-                    for n, role in enumerate(roles, 1)
-                },
-            ),
-            local_memories={f"e{m.memory_id.int}": m.memory_id for m in memories},
-            known={m.memory_id: m for m in [*memories, *near]},
-            neighbours={
-                0: [
-                    Neighbour(
-                        m.memory_id,
-                        m.type,
-                        m.content,
-                        m.status,
-                        cosine,
-                        m.updated_at,
-                    )
-                    for m in near
-                ]
+) -> Situation:
+    """A reply: `memories` are e1, e2… of the prompt, `near` what the first statement meets."""
+    return Situation(
+        answer=Answer(**answer),
+        witnesses=Witnesses(
+            "talk",
+            {
+                f"m{n}": StoredMessage(n, f"c{n}", role, "", f"{SAID}. {words} #{n}", said_at)
+                for n, role in enumerate(roles, 1)
             },
-            vectors={i: np.array(v, dtype=np.float32) for i, v in enumerate(vectors)},
-            threshold=0.85,
-            room=ChangeAllowance(active_count, job=Changes(closed=status_changes), daily=100),
-        )
+        ),
+        local_memories={f"e{m.memory_id.int}": m.memory_id for m in memories},
+        known={m.memory_id: m for m in [*memories, *near]},
+        neighbours={
+            0: [
+                Neighbour(
+                    m.memory_id,
+                    m.type,
+                    m.content,
+                    m.status,
+                    cosine,
+                    m.updated_at,
+                )
+                for m in near
+            ]
+        },
+        vectors={i: np.array(v, dtype=np.float32) for i, v in enumerate(vectors)},
+        threshold=0.85,
+        room=ChangeAllowance(active_count, job=Changes(closed=status_changes), daily=100),
     )
+
+
+def planned(*memories: CurrentMemory, **given: Any) -> Plan:
+    """The plan for such a reply."""
+    return make_plan(situation(*memories, **given))
 
 
 def untouched(plan: Plan) -> bool:

@@ -94,6 +94,16 @@ def test_nothing_else_is_doubted(changed: dict[str, Any], why: str) -> None:
     assert (made.doubts, reasons(made)) == ([], [why])
 
 
+def test_what_has_ended_is_a_cause_from_its_end_on() -> None:
+    ended = replace(
+        rows().known[NEW], said_at=MAY - timedelta(days=9), status="contradicted", valid_to=LATER
+    )
+    (doubt,) = settle(DOUBTED, rows(memories={NEW: ended})).doubts
+    assert (doubt.because, doubt.since) == (NEW, LATER)
+    late = replace(rows().known[COMMUTE], said_at=LATER)
+    assert reasons(settle(DOUBTED, rows(memories={NEW: ended, COMMUTE: late}))) == ["refused_late"]
+
+
 def test_a_problem_may_be_over() -> None:
     commute = replace(rows().known[COMMUTE], type="problem")
     (doubt,) = settle(DOUBTED, rows(memories={COMMUTE: commute})).doubts

@@ -12,7 +12,6 @@ import logging
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
-from uuid import UUID
 
 from hitherto_extraction.pipeline.batch_outcome import BatchOutcome, OutcomeWriting
 from hitherto_extraction.pipeline.caps import DAILY_CHANGES, ChangeAllowance, Changes
@@ -27,6 +26,7 @@ from hitherto_extraction.pipeline.write import write_plan
 from hitherto_extraction.queue import attempts, claims, jobs
 from hitherto_extraction.queue.claims import Claim, ClaimLost
 from hitherto_extraction.queue.commit_retry import patiently
+from hitherto_extraction.reconciliation.open_questions import open_questions
 from hitherto_extraction.reconciliation.trigger import Reconciling
 from hitherto_extraction.storage import (
     conversations,
@@ -43,7 +43,7 @@ from hitherto_shared.database.together import kept, together
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.encryption.at_hand import KeyNeeded
 from hitherto_shared.errors import WorkTooLong
-from hitherto_shared.models import CURRENT_STATUSES, Profile
+from hitherto_shared.models import Profile
 from hitherto_shared.offloading import beside_loop
 
 _SECONDS = 30.0
@@ -264,34 +264,6 @@ async def _finish(user: UserRows, held: Claim, outcome: BatchOutcome, result: Re
         result=result.stored(),
         finished=outcome.last,
     )
-
-
-def open_questions(plan: Plan, situation: Situation) -> set[UUID]:
-    """What is over by a plan, and what stands unsettled or near what the model did not see.
-
-    What it was shown beside a statement, and let stand, it has judged. Nothing rests on how precise
-    a memory was, or on a goal that was open.
-    """
-    shown = set(situation.local_memories.values())
-    by_index = {made.position: made for made in plan.creations if made.list_name == "new"}
-    near = {
-        by_index[index].memory_id
-        for index, found in situation.neighbours.items()
-        if index in by_index
-        and any(
-            each.status in CURRENT_STATUSES
-            and each.memory_id not in shown
-            and each.is_near(situation.threshold)
-            for each in found
-        )
-    }
-    changed = {
-        each.superseded_by or each.before.memory_id
-        for each in plan.closures
-        if each.status == "contradicted"
-    }
-    unsettled = {each.memory_id for each in plan.creations if each.may_replace}
-    return near | changed | unsettled | {newer for newer, _ in plan.may_replace}
 
 
 def _work_of(situation: Situation) -> int:

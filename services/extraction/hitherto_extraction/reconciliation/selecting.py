@@ -1,9 +1,9 @@
 """Selects what a reconciliation shows: what changed, and the memories that it may concern.
 
 At most `MAX_LINES` in one call. First what changed, with what each may replace and what stands near
-it; then, fused by rank, what is nearest, mentions the same entities or has the same tags; the most
-important memories fill the rest. What a change has ended is shown too, marked so, because it tells
-what changed.
+it; then, fused by rank, what is nearest, mentions the same entities or has the same tags, and the
+most important memories, of these only what may rest on something else and was said before. What a
+change has ended is shown too, marked so, because it tells what changed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import tzinfo
+from datetime import datetime, tzinfo
 from uuid import UUID
 
 from hitherto_extraction.pipeline import sealed_memories
@@ -38,6 +38,9 @@ _NEAREST = 12
 _ENDED_EACH = 2
 _CHANGES = ("active", "achieved", "contradicted")
 """Statuses of memories whose change may concern others."""
+
+_MAY_REST = frozenset({"fact", "personal", "context", "decision", "problem"})
+"""Types of memories that may rest on another. Tastes, goals and what was learnt go on."""
 
 _SYSTEM, _SCHEMA = load_prompt(VERSION)
 
@@ -103,8 +106,11 @@ async def select(
     known |= await known_memories.read_known(user, [e for e in ranked if e not in known])
     rest = max(0, (MAX_LINES - len(lines)) * 3 // 4)
     order = [*first, *lines, *ended[:_NEAREST]]
-    further = [each for each in ranked if each not in set(order)][:rest]
-    chosen = _chosen([*order, *further, *(each.memory_id for each in top)], known, first, ended)
+    last = max((known[each].changed_at for each in first), default=None)
+    resting = [each for each in ranked if each in known and _may_rest(known[each], last)]
+    further = [each for each in resting if each not in set(order)][:rest]
+    weighty = [each.memory_id for each in top if _may_rest(each, last)]
+    chosen = _chosen([*order, *further, *weighty], known, first, ended)
     links |= await reconciliation.read_links(user, {e.memory_id for e in chosen} - links.keys())
     return Shown(
         {f"e{i}": each for i, each in enumerate(chosen, 1)},
@@ -131,6 +137,12 @@ def _beside(
         if cosine >= threshold and len(beside[memory_id]) < _NEAR:
             beside[memory_id].append(other)
     return {each: beside[each] for each in changed}
+
+
+def _may_rest(known: CurrentMemory, last: datetime | None) -> bool:
+    """Whether a memory may have become uncertain, or be certain again, by changes until `last`."""
+    said_before = last is not None and known.said_at < last
+    return said_before and known.status == "active" and known.type in _MAY_REST
 
 
 def _that_fit(

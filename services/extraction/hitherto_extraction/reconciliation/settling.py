@@ -214,7 +214,7 @@ class _Settling:
             return "refused_unchanged"
         if trust.outranks(known.origin, cause.origin):
             return "refused_by_trust"
-        if known.said_at >= cause.said_at:
+        if known.said_at >= cause.changed_at:
             return "refused_late"
         if self._undone(known, cause, "updated"):
             return "refused_undone"

@@ -16,7 +16,7 @@ from hitherto_shared.database.arrays import Integers, Texts, Uuids
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.encryption.rows import MEMORY
-from hitherto_shared.models import Scope, SourceRef
+from hitherto_shared.models import CURRENT_STATUSES, Scope, SourceRef
 
 _KNOWN_WORDS = ("content", "detail", "tags", "keywords")
 _LONGEST_CHAIN = 64
@@ -192,6 +192,12 @@ class CurrentMemory:
     questions: Sequence[str] = ()
     doubtful: bool = False
     sealed: bool = False
+
+    @property
+    def changed_at(self) -> datetime:
+        """When it was said, or, if it has ended, until when it held."""
+        ended = self.status not in CURRENT_STATUSES
+        return self.valid_to if ended and self.valid_to is not None else self.said_at
 
 
 def known_of(scope: Scope, row: Sequence[Any]) -> CurrentMemory:

@@ -60,6 +60,8 @@ SET version = version + 1,
     importance = %(importance)s, confidence = %(confidence)s, origin = %(origin)s,
     tags = %(tags)s, keywords = %(keywords)s, questions = %(questions)s, status = %(status)s,
     said_at = %(said_at)s,
+    superseded_by = CASE WHEN %(status)s IN ('active', 'quarantined', 'forgotten') THEN NULL
+                         ELSE superseded_by END,
     challenges = CASE WHEN %(status)s = 'quarantined' THEN challenges ELSE '{}' END,
     lexical_no = coalesce(%(lexical_no)s, lexical_no),
     lexical_length = coalesce(%(lexical_length)s, lexical_length),

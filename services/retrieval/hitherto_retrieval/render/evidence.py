@@ -5,7 +5,8 @@ after them. In both parts, memories and documents stand first, each with its day
 by conversation, under one line that names the conversation and the day.
 
 A message gives way only to a memory that holds its words, and a memory only to a message that does,
-which then takes its place.
+which then takes its place. A memory that was changed gives way only to the messages that changed
+it, and of the messages that it came from, the newest goes first.
 """
 
 from __future__ import annotations
@@ -89,8 +90,7 @@ class AnsweringLines(Section):
         stop = (_STOP_OF_MANY if context.broad else _STOP) if context.stops else 0.0
         worths = sorted(((_worth(item), item) for item in found), key=_first, reverse=True)
         best = max((worth for worth, item in worths if not item.first), default=0.0)
-        enough = [each for each in worths if each[0] >= best * stop]
-        self._found = _newer_first(enough)
+        self._found = _in_order_of_change(worths, best * stop)
         self.expected = frozenset(
             item.memory.memory_id for _, item in self._found if item.memory is not None
         )
@@ -172,7 +172,10 @@ class AnsweringLines(Section):
             place
             for source in item.sources
             for place, memory, said in self._learnt.get(source, ())
-            if place in self.kept and _is_plain(memory) and is_said(said, words)
+            if place in self.kept
+            and _is_plain(memory)
+            and source in _telling(memory, item.sources)
+            and is_said(said, words)
         ]
 
     def _compared(self, item: RelevantItem, entry: Entry) -> Words:
@@ -189,7 +192,8 @@ class AnsweringLines(Section):
     def _stands(self, item: RelevantItem, words: Words) -> bool:
         """Whether a printed line that the item is connected with holds its words."""
         if item.memory is not None:
-            told = [self._said[source] for source in item.sources if source in self._said]
+            telling = _telling(item.memory, item.sources)
+            told = [self._said[source] for source in telling if source in self._said]
             return _is_plain(item.memory) and any(is_said(words, each) for each in told)
         learnt = [memory for s in item.sources for _, _, memory in self._learnt.get(s, ())]
         return any(is_kept(words, memory) for memory in learnt)
@@ -210,15 +214,63 @@ class AnsweringLines(Section):
         return printed
 
 
-def _newer_first(
-    found: Sequence[tuple[float, RelevantItem]],
+def _in_order_of_change(
+    worths: Sequence[tuple[float, RelevantItem]], least: float
 ) -> Sequence[tuple[float, RelevantItem]]:
-    newer = newer_of(item.memory for _, item in found if item.memory is not None)
-    if not newer:
-        return found
-    return newer_first(
-        found, newer, lambda each: each[1].memory.memory_id if each[1].memory else None
-    )
+    """Those worth at least `least`, what is newer first: where the older stands, it stands before.
+
+    Whatever it is worth, a memory that may replace one of them is among them.
+    """
+    newer = newer_of(item.memory for _, item in worths if item.memory is not None)
+    enough = {
+        item.memory.memory_id
+        for worth, item in worths
+        if item.memory is not None and worth >= least
+    }
+    also = {each for older in newer.keys() & enough for each in newer[older]}
+    found = [
+        (worth, item)
+        for worth, item in worths
+        if worth >= least or (item.memory is not None and item.memory.memory_id in also)
+    ]
+    if newer:
+        found = newer_first(
+            found, newer, lambda each: each[1].memory.memory_id if each[1].memory else None
+        )
+    return _newest_message_first(found)
+
+
+def _newest_message_first(
+    found: list[tuple[float, RelevantItem]],
+) -> Sequence[tuple[float, RelevantItem]]:
+    """The messages that a changed memory came from change places, so that the newest is first."""
+    places = {
+        source: place
+        for place, (_, item) in enumerate(found)
+        if item.memory is None and item.at is not None
+        for source in item.sources
+    }
+    for _, item in found:
+        if item.memory is None or not _changed_by(item.memory):
+            continue
+        taken = sorted({places[source] for source in item.sources if source in places})
+        said = sorted((found[place] for place in taken), key=_said_at, reverse=True)
+        for place, each in zip(taken, said, strict=True):
+            found[place] = each
+            places |= dict.fromkeys(each[1].sources, place)
+    return found
+
+
+def _telling(memory: Memory, sources: Sequence[Source]) -> Sequence[Source]:
+    """The messages that may say what a memory says now: if it was changed, those that did so."""
+    return _changed_by(memory) or sources
+
+
+def _changed_by(memory: Memory) -> Sequence[Source]:
+    """The messages that changed the words of a memory; each was quoted."""
+    if memory.version == 1:
+        return ()
+    return [(of.conversation_id, of.message_id) for of, _ in memory.evidence]
 
 
 def _worth(item: RelevantItem) -> float:
@@ -239,3 +291,7 @@ def _is_plain(memory: Memory) -> bool:
 
 def _first(each: tuple[float, RelevantItem]) -> float:
     return each[0]
+
+
+def _said_at(each: tuple[float, RelevantItem]) -> float:
+    return each[1].at.timestamp() if each[1].at is not None else 0.0

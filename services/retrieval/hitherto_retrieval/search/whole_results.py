@@ -97,9 +97,15 @@ class WholeItems:
 
     def item(self, kind: Kind, key: Key) -> Item | None:
         """The item; None if it was deleted in the meantime, or does not belong in the prompt."""
-        if kind == "message" and key in self._caveats.withheld:
+        item = self._items[kind].get(key)
+        if isinstance(item, Message) and self._is_withheld(item, cast(MessageKey, key)):
             return None
-        return self._items[kind].get(key)
+        return item
+
+    def _is_withheld(self, message: Message, key: MessageKey) -> bool:
+        """Whether a message is not shown, or answers one that is not: a reply repeats its words."""
+        withheld = self._caveats.withheld
+        return key in withheld or (message.role != "user" and _before(key) in withheld)
 
     def partly_until(self, item: Item, key: Key) -> datetime | None:
         """See `Hit.partly_until`. What held at another time is not looked up."""
@@ -131,7 +137,11 @@ async def read_whole(
     if for_a_prompt and "message" in keys:
         known = held.caveats if held is not None else None
         said = cast(Sequence[MessageKey], keys["message"])
-        caveats = neighbours.caveats(scope, said) if known is None else Answered(known)
+        caveats = (
+            neighbours.caveats(scope, list({*said, *map(_before, said)}))
+            if known is None
+            else Answered(known)
+        )
     found: dict[Kind, Mapping[Key, Item]] = {}
     reads: dict[Kind, Statement[Mapping[Key, Item]]] = {}
     for kind, of_kind in keys.items():
@@ -145,6 +155,12 @@ async def read_whole(
     for kind, read in reads.items():
         found[kind] = read.answer
     return WholeItems(found, caveats.answer, moment is None)
+
+
+def _before(key: MessageKey) -> MessageKey:
+    """The key of the message right before."""
+    conversation_id, number = key
+    return conversation_id, number - 1
 
 
 def whole(
