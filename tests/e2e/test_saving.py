@@ -26,6 +26,7 @@ from tests.e2e.curating import (
     stream,
 )
 from tests.e2e.learning import ALL_STATUSES, learn, memories, replies, rows, talk
+from tests.e2e.masks import masked
 from tests.e2e.methods import METHODS, insist, refused
 from tests.scripted_model import Hang, ScriptedModel, StatusFault
 from tests.scripted_model.answers import memory
@@ -403,8 +404,10 @@ async def test_an_erased_user_is_not_written_about(
     change(tenant_conninfo, "UPDATE users SET erased_at = now()")
     requests = {
         "SaveMemory": statement("Ana likes figs"),
-        "UpdateMemory": pb.UpdateMemoryRequest(
-            user_id="ana", memory_id=saved.id, memory=memory_pb2.Memory(content="x")
+        "UpdateMemory": masked(
+            pb.UpdateMemoryRequest(
+                user_id="ana", memory_id=saved.id, memory=memory_pb2.Memory(content="x")
+            )
         ),
         "ForgetMemory": pb.ForgetMemoryRequest(user_id="ana", memory_id=saved.id),
         "RestoreMemory": pb.RestoreMemoryRequest(user_id="ana", memory_id=saved.id),
@@ -543,6 +546,8 @@ async def test_row_60_users_have_memories_of_their_own(services: Services) -> No
     ):
         method = METHODS[f"MemoryService/{name}"]
         request = method.request(user_id="ben", memory_id=ana.id, **extra)
+        if name == "UpdateMemory":
+            masked(request)
         refusal = await refused(services, method, request)
         assert (refusal.reason, refusal.metadata) == ("MEMORY_NOT_FOUND", {"memory_id": ana.id})
     assert await memories(services) == [ana]

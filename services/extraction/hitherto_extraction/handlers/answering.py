@@ -203,6 +203,7 @@ def read_update_mask(
     deep: Collection[str] = (),
     example: str = "",
     most: int = 200,
+    required: bool = False,
 ) -> list[Path]:
     """The paths to change.
 
@@ -214,7 +215,13 @@ def read_update_mask(
         deep: Those of free-form JSON, in which a path may name a key.
         example: Such a path.
         most: Maximum paths.
+        required: Whether a request without paths is refused. Otherwise it means all given fields.
     """
+    if required and not request.update_mask.paths:
+        checks.add(
+            "update_mask", f"is required: name the fields to change, among {', '.join(fields)}"
+        )
+        return []
     if not request.HasField("update_mask"):
         named = {field.name for field, _ in given.ListFields()}
         return [(name,) for name in fields if name in named]

@@ -51,6 +51,7 @@ class ProfileCalls:
             FIELDS,
             deep=STRUCTS,
             example="facts.personal.location",
+            required=True,
         )
         if request.version < 0:
             checks.add("version", "must not be negative; leave it out for no check")
