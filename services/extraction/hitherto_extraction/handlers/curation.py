@@ -66,7 +66,8 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
         self, request: pb.SaveMemoryRequest, context: Context
     ) -> pb.SaveMemoryResponse:
         """Save one statement at once."""
-        wanted = self._read(request, "SaveMemory")
+        screened = await self.answering.screened(request, context)
+        wanted = self._read(screened, request, "SaveMemory")
         paid = self.vectors
         # Half of the remaining time, so that a statement without a vector can still be written.
         made = await paid.embed(
@@ -134,7 +135,9 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
 
         try:
             async with aclosing(
-                read_ahead(aiter(request_iterator), self._read_item, embed, most=_AHEAD)
+                read_ahead(
+                    self._screened(request_iterator, context), self._read_item, embed, most=_AHEAD
+                )
             ) as items:
                 taken = await take_all(items, accept)
         finally:
@@ -149,10 +152,11 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
         self, request: pb.UpdateMemoryRequest, context: Context
     ) -> pb.UpdateMemoryResponse:
         """Correct a memory."""
+        sent, request = request, await self.answering.screened(request, context)
         checks, user_id = checks_of(request)
         memory_id = checks.uuid("memory_id", request.memory_id)
         correction = read_correction(checks, request)
-        call = self.answering.admit(checks, user_id, request)
+        call = self.answering.admit(checks, user_id, sent)
         paid, content = self.vectors, correcting.new_content(correction)
         made = await paid.embed(
             [] if content is None else [(call.scope, content)],
@@ -194,11 +198,12 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
         self, request: pb.ReviewMemoryRequest, context: Context
     ) -> pb.ReviewMemoryResponse:
         """Decide about a quarantined memory."""
+        sent, request = request, await self.answering.screened(request, context)
         checks, user_id, memory_id, reason = _named(request)
         decision = checks.one_of("decision", request.decision, _DECISIONS)
         if decision is None and request.decision == 0:
             checks.add("decision", "is required: APPROVE or REJECT")
-        call = self.answering.admit(checks, user_id, request)
+        call = self.answering.admit(checks, user_id, sent)
         outcome = await self._change(
             call,
             lambda user: statuses.review(
@@ -212,8 +217,15 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
         )
         return pb.ReviewMemoryResponse(**self._reply(outcome))
 
-    def _read(self, request: pb.SaveMemoryRequest, rpc: str, *, prefix: str = "") -> SaveRequest:
-        """A checked request.
+    def _read(
+        self,
+        request: pb.SaveMemoryRequest,
+        sent: pb.SaveMemoryRequest,
+        rpc: str,
+        *,
+        prefix: str = "",
+    ) -> SaveRequest:
+        """A checked request, without secrets, and as it was sent.
 
         Raises:
             InvalidRequest: Some of its fields are invalid.
@@ -221,16 +233,26 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
         checks = Checks()
         user_id = checks.identifier(f"{prefix}user_id", request.user_id)
         statement = read_statement(checks, request, prefix)
-        identity = self.answering.identity(checks, request, rpc=rpc, prefix=prefix)
+        identity = self.answering.identity(checks, sent, rpc=rpc, prefix=prefix)
         principal = current_call().principal
         scope = principal.scope(user_id)
         principal.check_origin(f"{prefix}origin", statement.origin)
         return SaveRequest(UserCall(principal, scope, identity), statement)
 
-    def _read_item(self, request: pb.StreamMemoriesRequest) -> SaveRequest | HithertoError:
+    async def _screened(
+        self, requests: AsyncIterator[pb.StreamMemoriesRequest], context: Context
+    ) -> AsyncIterator[tuple[pb.StreamMemoriesRequest, pb.StreamMemoriesRequest]]:
+        """The items of a stream without secrets, and as they were sent."""
+        async for sent in requests:
+            yield await self.answering.screened(sent, context), sent
+
+    def _read_item(
+        self, given: tuple[pb.StreamMemoriesRequest, pb.StreamMemoriesRequest]
+    ) -> SaveRequest | HithertoError:
         """A checked item of a stream, or the reason for its refusal."""
+        request, sent = given
         try:
-            return self._read(request.item, "StreamMemories", prefix="item.")
+            return self._read(request.item, sent.item, "StreamMemories", prefix="item.")
         except HithertoError as error:
             return error
 
@@ -273,8 +295,9 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
         context: Context,
     ) -> dict[str, Any]:
         """Forget or restore the memory that a request names; returns the fields of the reply."""
+        sent, request = request, await self.answering.screened(request, context)
         checks, user_id, memory_id, reason = _named(request)
-        call = self.answering.admit(checks, user_id, request)
+        call = self.answering.admit(checks, user_id, sent)
         outcome = await self._change(
             call,
             lambda user: restate(user, memory_id, reason=reason, actor=call.principal.subject),
