@@ -11,7 +11,8 @@ from uuid import UUID
 
 from hitherto.v1 import memory_service_pb2 as pb
 from hitherto.v1 import memory_service_pb2_grpc
-from hitherto_extraction.curation import correcting, statuses
+from hitherto_extraction.curation import carrying, correcting, statuses
+from hitherto_extraction.curation.carrying import Carried
 from hitherto_extraction.curation.saving import Saved, Saving, StatementToSave, vectors_of
 from hitherto_extraction.handlers.answering import Answering, checks_of
 from hitherto_extraction.handlers.importing import MAX_IDS, read_ahead, take_all
@@ -166,33 +167,60 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
         found = made.vectors[0] if made.vectors else None
         vector = None if found is None else (made.model, found)
 
-        async def change(user: UserRows) -> Memory:
-            return await correcting.correct(
+        async def change(user: UserRows) -> Carried:
+            return await carrying.correct_along(
                 user,
                 memory_id,
                 correction,
                 vector,
                 actor=call.principal.subject,
                 reconciling=self.saving.reconciling,
+                threshold=self.saving.threshold(),
+                carry_along=request.carry_along,
             )
 
         try:
-            outcome = await self._change(call, change, context)
+            outcome = await self._carry(call, change, context)
         finally:
             await paid.settle(CORRECTION, made.charges)
-        return pb.UpdateMemoryResponse(**self._reply(outcome))
+        return pb.UpdateMemoryResponse(**self._carried(outcome))
 
     async def ForgetMemory(
         self, request: pb.ForgetMemoryRequest, context: Context
     ) -> pb.ForgetMemoryResponse:
         """Forget a memory."""
-        return pb.ForgetMemoryResponse(**await self._restate(request, statuses.forget, context))
+        sent, request = request, await self.answering.screened(request, context)
+        checks, user_id, memory_id, reason = _named(request)
+        call = self.answering.admit(checks, user_id, sent)
+        outcome = await self._carry(
+            call,
+            lambda user: carrying.forget(
+                user,
+                memory_id,
+                reason=reason,
+                actor=call.principal.subject,
+                threshold=self.saving.threshold(),
+                carry_along=request.carry_along,
+            ),
+            context,
+        )
+        return pb.ForgetMemoryResponse(**self._carried(outcome))
 
     async def RestoreMemory(
         self, request: pb.RestoreMemoryRequest, context: Context
     ) -> pb.RestoreMemoryResponse:
         """Restore a forgotten or archived memory."""
-        return pb.RestoreMemoryResponse(**await self._restate(request, statuses.restore, context))
+        sent, request = request, await self.answering.screened(request, context)
+        checks, user_id, memory_id, reason = _named(request)
+        call = self.answering.admit(checks, user_id, sent)
+        outcome = await self._change(
+            call,
+            lambda user: statuses.restore(
+                user, memory_id, reason=reason, actor=call.principal.subject
+            ),
+            context,
+        )
+        return pb.RestoreMemoryResponse(**self._reply(outcome))
 
     async def ReviewMemory(
         self, request: pb.ReviewMemoryRequest, context: Context
@@ -288,22 +316,28 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
         self.signals.wake()
         return outcome
 
-    async def _restate(
-        self,
-        request: pb.ForgetMemoryRequest | pb.RestoreMemoryRequest,
-        restate: Callable[..., Awaitable[Memory]],
-        context: Context,
-    ) -> dict[str, Any]:
-        """Forget or restore the memory that a request names; returns the fields of the reply."""
-        sent, request = request, await self.answering.screened(request, context)
-        checks, user_id, memory_id, reason = _named(request)
-        call = self.answering.admit(checks, user_id, sent)
-        outcome = await self._change(
+    async def _carry(
+        self, call: UserCall, change: Callable[[UserRows], Awaitable[Carried]], context: Context
+    ) -> IdempotentResult[Carried]:
+        async def again(user: UserRows, ids: Sequence[str]) -> Carried:
+            return await carrying.still_stating(user, UUID(ids[0]), self.saving.threshold())
+
+        return await self.answering.change_user(
             call,
-            lambda user: restate(user, memory_id, reason=reason, actor=call.principal.subject),
+            change,
+            again,
             context,
+            ids=lambda carried: [str(carried.memory.memory_id)],
         )
-        return self._reply(outcome)
+
+    def _carried(self, outcome: IdempotentResult[Carried]) -> dict[str, Any]:
+        made = outcome.made
+        return {
+            "memory": memory_message(made.memory),
+            "also_states": map(_place, made.also_states),
+            "carried_along": map(_place, made.carried_along),
+            "consistency_token": self.answering.token(outcome.position),
+        }
 
     def _reply(self, outcome: IdempotentResult[Memory]) -> dict[str, Any]:
         return {
@@ -324,6 +358,10 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
             context,
             ids=lambda memory: [str(memory.memory_id)],
         )
+
+
+def _place(place: carrying.Place) -> pb.AlsoStates:
+    return pb.AlsoStates(**{place.field: place.name, "text": place.text})
 
 
 def _named(
