@@ -31,6 +31,7 @@ from hitherto_extraction.queue.signals import JobSignals
 from hitherto_extraction.storage import editing
 from hitherto_shared.consistency import Position
 from hitherto_shared.convert import EnumWords, memory_message
+from hitherto_shared.database.pool import Database
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.errors import HithertoError
 from hitherto_shared.models import Memory, Scope
@@ -56,12 +57,13 @@ class SaveRequest:
 
 @dataclass(eq=False)
 class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer):
-    """Implements MemoryService with the role hitherto_write."""
+    """Implements MemoryService with the role hitherto_write; `removal` may delete."""
 
     answering: Answering
     saving: Saving
     vectors: ChargedEmbedder
     signals: JobSignals
+    removal: Database
 
     async def SaveMemory(
         self, request: pb.SaveMemoryRequest, context: Context
@@ -209,7 +211,7 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
     async def RestoreMemory(
         self, request: pb.RestoreMemoryRequest, context: Context
     ) -> pb.RestoreMemoryResponse:
-        """Restore a forgotten or archived memory."""
+        """Restore a forgotten, archived or joined memory, with the role hitherto_removal."""
         sent, request = request, await self.answering.screened(request, context)
         checks, user_id, memory_id, reason = _named(request)
         call = self.answering.admit(checks, user_id, sent)
@@ -219,6 +221,7 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
                 user, memory_id, reason=reason, actor=call.principal.subject
             ),
             context,
+            database=self.removal,
         )
         return pb.RestoreMemoryResponse(**self._reply(outcome))
 
@@ -346,7 +349,12 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
         }
 
     async def _change(
-        self, call: UserCall, change: Callable[[UserRows], Awaitable[Memory]], context: Context
+        self,
+        call: UserCall,
+        change: Callable[[UserRows], Awaitable[Memory]],
+        context: Context,
+        *,
+        database: Database | None = None,
     ) -> IdempotentResult[Memory]:
         async def again(user: UserRows, ids: Sequence[str]) -> Memory:
             return (await editing.read_one(user, UUID(ids[0]))).memory
@@ -357,6 +365,7 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
             again,
             context,
             ids=lambda memory: [str(memory.memory_id)],
+            database=database,
         )
 
 
