@@ -22,6 +22,7 @@ from hitherto_client.command import (
     erase,
     export,
     health,
+    http,
     importing,
     jobs,
     keys,
@@ -68,6 +69,7 @@ _GROUPS: dict[str, Sequence[Command | CommandGroup]] = {
     "Knowledge": documents.COMMANDS,
     "Upkeep": (*upkeep.COMMANDS, *reembed.COMMANDS, *upkeep.USAGE),
     "Web pages": console.COMMANDS,
+    "Over HTTP": http.COMMANDS,
     "Language models": mcp.COMMANDS,
     "Installation": (*health.COMMANDS, *doctor.COMMANDS, *keys.COMMANDS),
 }
