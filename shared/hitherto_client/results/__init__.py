@@ -48,6 +48,7 @@ from hitherto_client.results.privacy import (
     ImportedUser,
     UserSettings,
 )
+from hitherto_client.results.proofs import Proof, SourceQuote
 from hitherto_client.results.search import (
     Context,
     EnhancedPrompt,
@@ -107,6 +108,7 @@ __all__ = [
     "Preview",
     "Profile",
     "ProfileSource",
+    "Proof",
     "Reembedding",
     "Refusal",
     "SavedMemory",
@@ -114,6 +116,7 @@ __all__ = [
     "SearchResult",
     "SearchResults",
     "Session",
+    "SourceQuote",
     "Suggestions",
     "UpdatedSession",
     "UpkeepStart",
