@@ -7,6 +7,7 @@ returns says how the reply is read.
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import typing
 from collections.abc import Callable, Mapping
@@ -25,7 +26,7 @@ from hitherto.v1 import (
     session_service_pb2,
 )
 from hitherto_client.calls import changes_nothing
-from hitherto_client.wire import build, dataclass_in, paths_in, read, reader
+from hitherto_client.wire import build, dataclass_in, paths_in, read, read_beside, reader
 
 _SERVICES = {
     "retrieval": retrieval_service_pb2,
@@ -158,7 +159,13 @@ class DeclaredMethod:
         """Makes what the method returns of a reply."""
         if not self._answer:
             return lambda reply: read(self.kind, reply)
-        return reader(self._reply.fields_by_name[self._answer], self._returned)
+        field = self._reply.fields_by_name[self._answer]
+        inner = field.message_type
+        kind = None if inner is None or field.is_repeated else dataclass_in(self._returned)
+        names = set() if kind is None else {each.name for each in dataclasses.fields(kind)}
+        if kind is not None and inner is not None and names - set(inner.fields_by_name):
+            return lambda reply: read_beside(kind, reply, self._answer)
+        return reader(field, self._returned)
 
 
 def _choose(choice: list[str], fields: dict[str, Any]) -> None:

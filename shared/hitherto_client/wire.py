@@ -164,6 +164,18 @@ def read(kind: type[Result], message: Message) -> Result:
     return kind(**{name: convert(message) for name, convert in plan})
 
 
+def read_beside(kind: type[Result], reply: Message, name: str) -> Result:
+    """The dataclass of a message in a reply, with fields of the reply beside it."""
+    inner = getattr(reply, name)
+    hints = typing.get_type_hints(kind)
+    values = {}
+    for field in dataclasses.fields(cast(Any, kind)):
+        holder = inner if field.name in inner.DESCRIPTOR.fields_by_name else reply
+        of: Any = holder.DESCRIPTOR.fields_by_name[field.name]
+        values[field.name] = reader(of, hints[field.name])(holder)
+    return kind(**values)
+
+
 Convert = Callable[[Any], Any]
 
 

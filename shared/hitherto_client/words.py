@@ -67,6 +67,9 @@ PendingActionState = Literal[
 ]
 """The state of an action that the assistant proposed."""
 
+SecretHandling = Literal["redact", "seal", "off"]
+"""What happens to a secret: a marker replaces it; `seal` also keeps the message, encrypted."""
+
 ReembedPhase = Literal["start", "status", "switch", "rollback"]
 """A step of a change of the embedding model."""
 

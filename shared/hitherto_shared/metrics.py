@@ -70,6 +70,11 @@ MESSAGES_CUT = _counter(
     "hitherto_messages_cut",
     "Messages of more than 64 KiB that were stored cut.",
 )
+SECRETS_REDACTED = _counter(
+    "hitherto_secrets_redacted",
+    "Secrets in incoming texts that were replaced by a marker, by kind.",
+    ["kind"],
+)
 DEGRADED_REPLIES = _counter(
     "hitherto_degraded_replies", "Replies that lack a leg because it failed or was too slow."
 )

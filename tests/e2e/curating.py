@@ -12,6 +12,7 @@ from hitherto.v1 import extraction_service_pb2, job_pb2, memory_pb2, retrieval_s
 from hitherto.v1 import memory_service_pb2 as pb
 from tests.e2e.conftest import Services
 from tests.e2e.learning import ended, rows
+from tests.e2e.masks import masked
 
 APPROVE = pb.REVIEW_DECISION_APPROVE
 REJECT = pb.REVIEW_DECISION_REJECT
@@ -52,7 +53,7 @@ async def update(
     key: str = "",
     **fields: Any,
 ) -> memory_pb2.Memory:
-    """Correct a memory; without `paths` there is no mask."""
+    """Correct a memory; without `paths`, every given field."""
     free = {name: fields.pop(name) for name in ("context", "metadata") if name in fields}
     request = pb.UpdateMemoryRequest(
         user_id=user,
@@ -65,7 +66,7 @@ async def update(
         getattr(request.memory, name).update(value)
     if paths:
         request.update_mask.CopyFrom(field_mask_pb2.FieldMask(paths=paths))
-    return (await services.memory.UpdateMemory(request)).memory
+    return (await services.memory.UpdateMemory(masked(request))).memory
 
 
 async def forget(services: Services, memory_id: str, *, reason: str = "") -> memory_pb2.Memory:

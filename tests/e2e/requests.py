@@ -21,6 +21,7 @@ from hitherto.v1 import memory_service_pb2 as memory
 from hitherto.v1 import privacy_service_pb2 as privacy
 from hitherto.v1 import retrieval_service_pb2 as retrieval
 from hitherto.v1 import session_service_pb2 as session
+from tests.e2e.masks import masked
 from tests.e2e.methods import Method
 
 NOBODY = "01890000-0000-7000-8000-000000000000"
@@ -94,8 +95,10 @@ _VALID: dict[str, Callable[[], Message]] = {
     "MemoryService/StreamMemories": lambda: memory.StreamMemoriesRequest(
         item=memory.SaveMemoryRequest(user_id="ana", content="Likes tea.")
     ),
-    "MemoryService/UpdateMemory": lambda: memory.UpdateMemoryRequest(
-        user_id="ana", memory_id=NOBODY, memory=memory_pb2.Memory(content="Likes tea.")
+    "MemoryService/UpdateMemory": lambda: masked(
+        memory.UpdateMemoryRequest(
+            user_id="ana", memory_id=NOBODY, memory=memory_pb2.Memory(content="Likes tea.")
+        )
     ),
     "MemoryService/ForgetMemory": lambda: memory.ForgetMemoryRequest(
         user_id="ana", memory_id=NOBODY
@@ -106,8 +109,8 @@ _VALID: dict[str, Callable[[], Message]] = {
     "MemoryService/ReviewMemory": lambda: memory.ReviewMemoryRequest(
         user_id="ana", memory_id=NOBODY, decision=memory.REVIEW_DECISION_APPROVE
     ),
-    "MemoryService/UpdateProfile": lambda: memory.UpdateProfileRequest(
-        user_id="ana", profile=profile_pb2.Profile(summary="A person.")
+    "MemoryService/UpdateProfile": lambda: masked(
+        memory.UpdateProfileRequest(user_id="ana", profile=profile_pb2.Profile(summary="A person."))
     ),
     "MemoryService/RecordFeedback": lambda: memory.RecordFeedbackRequest(
         user_id="ana", conversation_id="c1", message_id="m1", rating=5

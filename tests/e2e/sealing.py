@@ -19,6 +19,7 @@ from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.encryption.wrapping import LocalWrapper
 from hitherto_shared.sealing import load_secret
 from tests.e2e.conftest import Services
+from tests.e2e.masks import masked
 from tests.tenants import tenant_of
 
 KEK = b"e" * 32
@@ -111,7 +112,7 @@ async def change_profile(services: Services, *, user: str = "ana", **values: Any
             getattr(request.profile, name).extend(value)
         else:
             setattr(request.profile, name, value)
-    return (await services.memory.UpdateProfile(request)).profile
+    return (await services.memory.UpdateProfile(masked(request))).profile
 
 
 PERSONAL = memory_pb2.MEMORY_TYPE_PERSONAL

@@ -26,6 +26,7 @@ from hitherto_shared.identifiers import uuid7
 from tests.e2e.conftest import Services, StartServices
 from tests.e2e.credentials import as_role, bearer, key
 from tests.e2e.learning import ended, rows
+from tests.e2e.masks import masked
 from tests.e2e.methods import METHODS, OFFERED, SERVICES, call, read_refusal, refused
 from tests.e2e.requests import message, submit, transcript, valid
 from tests.tenants import SUBJECT, Tenant
@@ -176,10 +177,12 @@ async def test_h6_a_replay_that_tells_of_others_is_a_read_of_them(
 
     async def change(credential: str, idempotency_key: str = "", **fields: str) -> None:
         await guarded.memory.UpdateProfile(
-            memory_service_pb2.UpdateProfileRequest(
-                user_id="ana",
-                profile=profile_pb2.Profile(**fields),  # type: ignore[arg-type]
-                idempotency_key=idempotency_key,
+            masked(
+                memory_service_pb2.UpdateProfileRequest(
+                    user_id="ana",
+                    profile=profile_pb2.Profile(**fields),  # type: ignore[arg-type]
+                    idempotency_key=idempotency_key,
+                )
             ),
             metadata=bearer(credential),
         )
@@ -415,8 +418,10 @@ async def test_h6_what_a_person_reads_of_others_is_written_before_the_reply(
         await call(
             guarded,
             METHODS["MemoryService/UpdateProfile"],
-            memory_service_pb2.UpdateProfileRequest(
-                user_id=user, profile=profile_pb2.Profile(summary="x", department="sales")
+            masked(
+                memory_service_pb2.UpdateProfileRequest(
+                    user_id=user, profile=profile_pb2.Profile(summary="x", department="sales")
+                )
             ),
             metadata=bearer(service),
         )
@@ -455,11 +460,13 @@ async def test_h6_a_list_of_profiles_names_everybody_it_showed(
         await call(
             guarded,
             METHODS["MemoryService/UpdateProfile"],
-            memory_service_pb2.UpdateProfileRequest(
-                user_id=user,
-                profile=profile_pb2.Profile(
-                    summary="x", department="law" if user == "cy" else "sales"
-                ),
+            masked(
+                memory_service_pb2.UpdateProfileRequest(
+                    user_id=user,
+                    profile=profile_pb2.Profile(
+                        summary="x", department="law" if user == "cy" else "sales"
+                    ),
+                )
             ),
             metadata=bearer(service),
         )

@@ -21,6 +21,7 @@ from hitherto.v1 import (
 )
 from tests.e2e.conftest import Services
 from tests.e2e.learning import learn, talk
+from tests.e2e.masks import masked
 from tests.e2e.methods import read_refusal
 from tests.e2e.privacy import choose
 from tests.tenants import SUBJECT
@@ -202,15 +203,13 @@ def struct(**fields: Any) -> Struct:
 async def update(
     services: Services, *paths: str, version: int = 0, **fields: Any
 ) -> profile_pb2.Profile:
-    response = await services.memory.UpdateProfile(
-        memory_service_pb2.UpdateProfileRequest(
-            user_id="ana",
-            profile=profile_pb2.Profile(**fields),
-            update_mask=FieldMask(paths=paths) if paths else None,
-            version=version,
-        )
+    request = memory_service_pb2.UpdateProfileRequest(
+        user_id="ana",
+        profile=profile_pb2.Profile(**fields),
+        update_mask=FieldMask(paths=paths) if paths else None,
+        version=version,
     )
-    return response.profile
+    return (await services.memory.UpdateProfile(masked(request))).profile
 
 
 async def test_a_profile_is_made_and_changed_by_hand(services: Services) -> None:

@@ -20,6 +20,7 @@ from tests.e2e.conftest import Services
 from tests.e2e.curating import history, restore, save, update
 from tests.e2e.handing_over import document, taken_in
 from tests.e2e.learning import ALL_STATUSES, ended, learn, memories, rows, submit, talk
+from tests.e2e.masks import masked
 from tests.e2e.methods import read_refusal
 from tests.e2e.privacy import SCOPES, choose, clear, context, search
 from tests.e2e.sessions import items, refusal_of
@@ -365,11 +366,13 @@ class TestWhatElseIsCleared:
             services, talk("My name is Ana. I live in Lisbon.", ("assistant", "x" * 400), at=NOON)
         )
         await services.memory.UpdateProfile(
-            memory.UpdateProfileRequest(
-                user_id="ana",
-                profile=profile_pb2.Profile(
-                    summary="Sống ở Huế 🏯", department="research", current_projects=["Sen"]
-                ),
+            masked(
+                memory.UpdateProfileRequest(
+                    user_id="ana",
+                    profile=profile_pb2.Profile(
+                        summary="Sống ở Huế 🏯", department="research", current_projects=["Sen"]
+                    ),
+                )
             )
         )
         await services.memory.RecordFeedback(

@@ -260,3 +260,19 @@ async def test_a_service_opens_people_by_id(
             await operator.send(f"/memories/{place}/forget")
             assert "Forgotten." in operator.text
             assert [one async for one in memory.memories(user)] == []
+
+
+async def test_what_still_says_something_forgotten_is_taken_along(
+    ana: Visitor, memory: AsyncHitherto
+) -> None:
+    """The console's promise: the assistant is no longer told."""
+    saved = (await memory.save_memory("ana", "Ana lives in Lisbon.")).memory
+    await memory.update_profile("ana", facts={"personal": {"location": "Lisbon"}})
+    await ana.open(f"/memories/{saved.id}")
+    text = await ana.send(f"/memories/{saved.id}/forget")
+    assert "What still says it" in text
+    assert "facts.personal.location" in text
+    assert "Lisbon" in (await memory.get_context("ana", "Where does Ana live?")).prompt_block
+    text = await ana.send(f"/memories/{saved.id}/carry")
+    assert "the assistant is no longer told" in text
+    assert "Lisbon" not in (await memory.get_context("ana", "Where does Ana live?")).prompt_block

@@ -18,6 +18,7 @@ from hitherto.v1 import (
 from hitherto.v1 import memory_service_pb2 as memory_pb
 from tests.e2e.conftest import Services
 from tests.e2e.learning import ended, learn, submit, talk
+from tests.e2e.masks import masked
 from tests.e2e.methods import read_refusal
 from tests.integration.retrieval.seed import Fact, remember
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
@@ -202,8 +203,10 @@ async def test_profiles_are_listed_by_user(services: Services) -> None:
     """E3: pages, and those of one department."""
     for user, department in (("bea", "sales"), ("ana", "sales"), ("cleo", "research")):
         await services.memory.UpdateProfile(
-            memory_pb.UpdateProfileRequest(
-                user_id=user, profile=profile_pb2.Profile(department=department)
+            masked(
+                memory_pb.UpdateProfileRequest(
+                    user_id=user, profile=profile_pb2.Profile(department=department)
+                )
             )
         )
     first = await services.retrieval.ListProfiles(pb.ListProfilesRequest(page_size=2))

@@ -24,6 +24,7 @@ from tests.e2e.curating import (
     update,
 )
 from tests.e2e.learning import ALL_STATUSES, learn, memories, replies, rows, talk
+from tests.e2e.masks import masked
 from tests.e2e.methods import METHODS, Refusal, refused
 from tests.scripted_model import ScriptedModel, StatusFault
 from tests.scripted_model.answers import memory
@@ -42,7 +43,7 @@ async def refusal_of(services: Services, memory_id: str, *paths: str, **fields: 
     )
     if paths:
         request.update_mask.paths.extend(paths)
-    return await refused(services, UPDATE, request)
+    return await refused(services, UPDATE, masked(request))
 
 
 async def test_c5_a_correction_keeps_the_id_and_the_earlier_version(
@@ -184,7 +185,7 @@ async def test_times_and_kinds_can_be_corrected(services: Services) -> None:
     request.memory.type = memory_pb2.MEMORY_TYPE_PERSONAL
     request.memory.confidence = memory_pb2.CONFIDENCE_LOW
     request.memory.sensitive = True
-    after = (await services.memory.UpdateMemory(request)).memory
+    after = (await services.memory.UpdateMemory(masked(request))).memory
     assert after.valid_from.ToDatetime(UTC) == MARCH
     assert after.valid_to.ToDatetime(UTC) == ends
     assert after.expires_at.ToDatetime(UTC) == ends
@@ -195,7 +196,7 @@ async def test_times_and_kinds_can_be_corrected(services: Services) -> None:
     assert not after.HasField("expires_at")
     request = pb.UpdateMemoryRequest(user_id="ana", memory_id=saved.id)
     request.memory.valid_to.FromDatetime(MARCH - timedelta(days=1))
-    assert list((await refused(services, UPDATE, request)).fields) == ["memory.valid_to"]
+    assert list((await refused(services, UPDATE, masked(request))).fields) == ["memory.valid_to"]
 
 
 async def test_what_changes_nothing_makes_no_version(
@@ -209,8 +210,7 @@ async def test_what_changes_nothing_makes_no_version(
         ((), {"importance": 0.5, "tags": ["home"], "metadata": {"n": 1, "l": [1]}}),
         (("metadata.n",), {"metadata": {"n": 1}}),
         (("metadata.absent", "detail", "entities"), {}),
-        ((), {"id": "ignored", "status": memory_pb2.MEMORY_STATUS_FORGOTTEN, "access_count": 9}),
-        ((), {}),
+        (("detail",), {"id": "ignored", "status": memory_pb2.MEMORY_STATUS_FORGOTTEN}),
     ):
         after = await update(services, saved.id, *paths, **fields)
         assert after == saved, (paths, fields)
@@ -283,7 +283,20 @@ async def test_row_36_a_key_replays_a_correction(services: Services) -> None:
         memory=memory_pb2.Memory(content="Ana lives in Rome"),
         idempotency_key="k",
     )
-    assert (await refused(services, UPDATE, request)).reason == "IDEMPOTENCY_KEY_REUSED"
+    assert (await refused(services, UPDATE, masked(request))).reason == "IDEMPOTENCY_KEY_REUSED"
+
+
+async def test_a_change_without_a_mask_is_refused(services: Services) -> None:
+    saved = (await save(services, "Ana lives in Porto")).memory
+    memory = pb.UpdateMemoryRequest(user_id="ana", memory_id=saved.id)
+    memory.memory.content = "Ana lives in Rome"
+    profile = pb.UpdateProfileRequest(user_id="ana")
+    profile.profile.summary = "Ana bakes."
+    for method, request in ((UPDATE, memory), (METHODS["MemoryService/UpdateProfile"], profile)):
+        assert list((await refused(services, method, request)).fields) == ["update_mask"]
+        request.update_mask.SetInParent()
+        assert list((await refused(services, method, request)).fields) == ["update_mask"]
+    assert await memories(services) == [saved]
 
 
 async def test_what_cannot_be_changed_is_named(services: Services) -> None:
@@ -322,7 +335,7 @@ async def test_what_cannot_be_changed_is_named(services: Services) -> None:
     request = pb.UpdateMemoryRequest(user_id="ana", memory_id=saved.id)
     request.memory.metadata.fields["n"].number_value = float("nan")
     request.memory.valid_from.seconds = 2**60
-    refusal = await refused(services, UPDATE, request)
+    refusal = await refused(services, UPDATE, masked(request))
     assert set(refusal.fields) == {"memory.metadata.n", "memory.valid_from"}
 
 

@@ -243,7 +243,7 @@ def request_of(chance: random.Random, name: str, user: str, records: list[Record
         request.statuses.extend(memory_pb2.MemoryStatus.values()[1:])
     if name.endswith("UpdateMemory"):
         request.memory.content = f"The user drinks tea number {chance.random()}."
-        request.update_mask.paths.append("content")
+        request.update_mask.paths[:] = ["content"]
     elif name.endswith("UpdateUserSettings"):
         request.user_settings.encrypt_sensitive = chance.random() < 0.7
         request.update_mask.paths.append("encrypt_sensitive")

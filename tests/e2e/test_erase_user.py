@@ -35,6 +35,7 @@ from tests.e2e.curating import save
 from tests.e2e.handing_over import document, taken_in
 from tests.e2e.learning import learn, memories, rows, submit, talk
 from tests.e2e.leaving import erase, reinstate
+from tests.e2e.masks import masked
 from tests.e2e.methods import OFFERED, call, read_refusal
 from tests.e2e.privacy import choose, context, search
 from tests.e2e.requests import valid
@@ -302,9 +303,11 @@ class TestReinstate:
                 (office, {"summary": "two"}),
             ):
                 await services.memory.UpdateProfile(
-                    memory.UpdateProfileRequest(
-                        user_id="ana",
-                        profile=profile_pb2.Profile(**fields),  # type: ignore[arg-type]
+                    masked(
+                        memory.UpdateProfileRequest(
+                            user_id="ana",
+                            profile=profile_pb2.Profile(**fields),  # type: ignore[arg-type]
+                        )
                     ),
                     metadata=credential,
                 )
@@ -386,8 +389,11 @@ class TestCutOff:
             bound = bearer(await key(conninfo, departments=["sales"]))
             elsewhere = bearer(await key(conninfo, departments=["legal"]))
             await services.memory.UpdateProfile(
-                memory.UpdateProfileRequest(
-                    user_id="ana", profile=profile_pb2.Profile(department="sales", summary="tea")
+                masked(
+                    memory.UpdateProfileRequest(
+                        user_id="ana",
+                        profile=profile_pb2.Profile(department="sales", summary="tea"),
+                    )
                 ),
                 metadata=whole,
             )

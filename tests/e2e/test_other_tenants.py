@@ -28,6 +28,7 @@ from tests.e2e.conftest import Services, StartServices, with_and_without_policie
 from tests.e2e.credentials import bearer, key
 from tests.e2e.learning import rows
 from tests.e2e.leaving import until
+from tests.e2e.masks import masked
 from tests.e2e.methods import METHODS, OFFERED, Method, call, refused
 from tests.e2e.requests import message, places, submit, transcript, valid
 from tests.faults.processes import eventually
@@ -268,8 +269,10 @@ async def furnish(houses: Houses) -> None:
     for user, summary in (("ana", CANARY), ("ana", f"{CANARY}, still."), ("bo", CANARY)):
         await ask(
             "MemoryService/UpdateProfile",
-            memory.UpdateProfileRequest(
-                user_id=user, profile=profile_pb2.Profile(summary=summary, department="sales")
+            masked(
+                memory.UpdateProfileRequest(
+                    user_id=user, profile=profile_pb2.Profile(summary=summary, department="sales")
+                )
             ),
         )
     updating_session = session.UpdateSessionRequest(user_id="ana", session_id="c1")

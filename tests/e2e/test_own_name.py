@@ -8,6 +8,7 @@ from google.protobuf import json_format
 from hitherto.v1 import memory_service_pb2 as pb
 from hitherto.v1 import retrieval_service_pb2 as retrieval_pb
 from tests.e2e.conftest import Services
+from tests.e2e.masks import masked
 from tests.e2e.shelf import ago, fill
 from tests.e2e.test_search import search
 from tests.e2e.test_search_scopes import MEMORIES, MESSAGES
@@ -19,7 +20,7 @@ async def called(services: Services, name: str) -> None:
     """Put the user's name into the profile."""
     request = pb.UpdateProfileRequest(user_id="ana")
     json_format.ParseDict({"personal": {"name": name}}, request.profile.facts)
-    await services.memory.UpdateProfile(request)
+    await services.memory.UpdateProfile(masked(request))
 
 
 async def first(services: Services, query: str) -> str:

@@ -22,6 +22,7 @@ from hitherto.v1 import retrieval_service_pb2 as retrieval
 from hitherto_shared.auth.access import rules_of
 from tests.e2e.conftest import Services, StartServices
 from tests.e2e.credentials import bearer, key
+from tests.e2e.masks import masked
 from tests.e2e.methods import METHODS, OFFERED, SERVICES, Method, Refusal, call, refused
 from tests.e2e.requests import NOBODY, message, places, submit, transcript, valid
 
@@ -77,7 +78,7 @@ def changing(user: str, mask: list[str] | None = None, **values: Any) -> Message
     request = memory.UpdateProfileRequest(user_id=user, profile=profile_pb2.Profile(**values))
     if mask is not None:
         request.update_mask.paths.extend(mask)
-    return request
+    return masked(request)
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 import grpc
 import pytest
+from google.protobuf.field_mask_pb2 import FieldMask
 
 from hitherto.v1 import memory_pb2
 from hitherto.v1 import memory_service_pb2 as pb
@@ -26,6 +27,7 @@ from tests.e2e.curating import (
     stream,
 )
 from tests.e2e.learning import ALL_STATUSES, learn, memories, replies, rows, talk
+from tests.e2e.masks import masked
 from tests.e2e.methods import METHODS, insist, refused
 from tests.scripted_model import Hang, ScriptedModel, StatusFault
 from tests.scripted_model.answers import memory
@@ -403,8 +405,10 @@ async def test_an_erased_user_is_not_written_about(
     change(tenant_conninfo, "UPDATE users SET erased_at = now()")
     requests = {
         "SaveMemory": statement("Ana likes figs"),
-        "UpdateMemory": pb.UpdateMemoryRequest(
-            user_id="ana", memory_id=saved.id, memory=memory_pb2.Memory(content="x")
+        "UpdateMemory": masked(
+            pb.UpdateMemoryRequest(
+                user_id="ana", memory_id=saved.id, memory=memory_pb2.Memory(content="x")
+            )
         ),
         "ForgetMemory": pb.ForgetMemoryRequest(user_id="ana", memory_id=saved.id),
         "RestoreMemory": pb.RestoreMemoryRequest(user_id="ana", memory_id=saved.id),
@@ -535,8 +539,9 @@ async def test_row_60_users_have_memories_of_their_own(services: Services) -> No
     ana = (await save(services, "Ana likes tea")).memory
     ben = await save(services, "Ana likes tea", user="ben")
     assert (ben.deduplicated, ben.memory.id == ana.id) == (False, False)
+    content = FieldMask(paths=["content"])
     for name, extra in (
-        ("UpdateMemory", {"memory": memory_pb2.Memory(content="Ben was here")}),
+        ("UpdateMemory", {"memory": memory_pb2.Memory(content="x"), "update_mask": content}),
         ("ForgetMemory", {}),
         ("RestoreMemory", {}),
         ("ReviewMemory", {"decision": pb.REVIEW_DECISION_APPROVE}),

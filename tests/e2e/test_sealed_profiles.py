@@ -91,6 +91,7 @@ class TestByHand:
         await choose(encrypting, encrypt_sensitive=True)
         request = pb.UpdateProfileRequest(user_id="ana", idempotency_key="k")
         request.profile.summary = "Grows bonsai."
+        request.update_mask.paths.append("summary")
         first = await encrypting.memory.UpdateProfile(request)
         assert first.profile.summary == "Grows bonsai."
         assert (await encrypting.memory.UpdateProfile(request)).profile == first.profile

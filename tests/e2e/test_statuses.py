@@ -35,6 +35,7 @@ from tests.e2e.learning import (
     shown,
     talk,
 )
+from tests.e2e.masks import masked
 from tests.e2e.methods import METHODS, refused
 from tests.scripted_model import ScriptedModel
 from tests.scripted_model.answers import memory
@@ -161,7 +162,7 @@ async def test_restoring_keeps_what_a_caller_set(services: Services) -> None:
     saved = (await services.memory.SaveMemory(request)).memory
     change_ = pb.UpdateMemoryRequest(user_id="ana", memory_id=saved.id)
     change_.memory.valid_to.FromDatetime(until)
-    await services.memory.UpdateMemory(change_)
+    await services.memory.UpdateMemory(masked(change_))
     await forget(services, saved.id)
     back = await restore(services, saved.id)
     assert back.expires_at.ToDatetime(UTC) == until

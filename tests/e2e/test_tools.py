@@ -21,6 +21,7 @@ from hitherto.v1 import retrieval_service_pb2 as retrieval
 from hitherto_client import Hitherto
 from hitherto_client.tools import Toolbox, ToolResult, UnboundCredentialError
 from tests.e2e.conftest import Services, StartServices
+from tests.e2e.masks import masked
 from tests.e2e.requests import message, submit, transcript
 from tests.tenants import ISSUED, Tenant
 
@@ -92,8 +93,10 @@ async def learn(services: Services) -> None:
             state = watched.job.state
         assert state == job_pb2.JOB_STATE_SUCCEEDED
     await services.memory.UpdateProfile(
-        memory.UpdateProfileRequest(
-            user_id="ana", profile=profile_pb2.Profile(summary="An architect.")
+        masked(
+            memory.UpdateProfileRequest(
+                user_id="ana", profile=profile_pb2.Profile(summary="An architect.")
+            )
         )
     )
 

@@ -43,6 +43,7 @@ from tests.e2e.curating import save
 from tests.e2e.handing_over import document, taken_in
 from tests.e2e.learning import ended, learn, rows, talk
 from tests.e2e.leaving import export
+from tests.e2e.masks import masked
 from tests.e2e.methods import METHODS, call
 from tests.e2e.sessions import add, items
 from tests.e2e.sessions import update as update_session
@@ -170,9 +171,11 @@ async def live(services: Services) -> dict[str, str]:
     await update_session(services, context={"last_message": WORD}, session="c1", recent=items("m1"))
     action = await add(services, type=f"buy_{WORD}", session="c1")
     await services.memory.UpdateProfile(
-        memory.UpdateProfileRequest(
-            user_id="ana",
-            profile=profile_pb2.Profile(summary=f"Has a {WORD}.", department="birds"),
+        masked(
+            memory.UpdateProfileRequest(
+                user_id="ana",
+                profile=profile_pb2.Profile(summary=f"Has a {WORD}.", department="birds"),
+            )
         )
     )
     # A job may go on with vectors and contradictions after its end.
@@ -284,12 +287,12 @@ def changes(ids: Mapping[str, str]) -> list[tuple[str, Message]]:
     summary = profile_pb2.Profile(summary="Somebody else.")
     confirmed = session_pb2.PENDING_ACTION_STATE_CONFIRMED
     return [
-        ("MemoryService/UpdateMemory", memory.UpdateMemoryRequest(**its, memory=birds)),
+        ("MemoryService/UpdateMemory", masked(memory.UpdateMemoryRequest(**its, memory=birds))),
         ("MemoryService/ForgetMemory", memory.ForgetMemoryRequest(**its)),
         ("MemoryService/RestoreMemory", memory.RestoreMemoryRequest(**its)),
         (
             "MemoryService/UpdateProfile",
-            memory.UpdateProfileRequest(user_id="ana", profile=summary),
+            masked(memory.UpdateProfileRequest(user_id="ana", profile=summary)),
         ),
         (
             "SessionService/ResolvePendingAction",

@@ -29,6 +29,7 @@ from tests.e2e.conftest import Services, StartServices
 from tests.e2e.credentials import as_role, bearer, key
 from tests.e2e.learning import rows
 from tests.e2e.leaving import export
+from tests.e2e.masks import masked
 from tests.e2e.methods import METHODS, Refusal, call, refused
 from tests.e2e.requests import message, submit, transcript
 
@@ -108,8 +109,10 @@ async def test_jobs_and_usage_are_those_of_the_list(guarded: Guarded) -> None:
 async def test_pages_of_profiles_stay_on_the_list(guarded: Guarded) -> None:
     service = await key(guarded.conninfo)
     for user in ("ana", "bo", "cleo", "dan"):
-        changed = memory.UpdateProfileRequest(
-            user_id=user, profile=profile_pb2.Profile(summary=f"This is {user}.")
+        changed = masked(
+            memory.UpdateProfileRequest(
+                user_id=user, profile=profile_pb2.Profile(summary=f"This is {user}.")
+            )
         )
         await guarded.ask(service, UPDATE_PROFILE.name, changed)
     trio = await key(guarded.conninfo, user_ids=["dan", "ana", "nobody"])

@@ -36,6 +36,7 @@ from hitherto.v1 import memory_service_pb2 as memory
 from hitherto.v1 import privacy_service_pb2 as privacy
 from hitherto.v1 import retrieval_service_pb2 as retrieval
 from tests.e2e.credentials import bearer, key
+from tests.e2e.masks import masked
 from tests.faults.bystander import bystander
 from tests.faults.processes import (
     API_KEY,
@@ -318,8 +319,10 @@ def cases() -> Iterator[Case]:
         yield Case(
             f"a profile with a struct of {name}",
             PROFILE,
-            memory.UpdateProfileRequest(
-                user_id="u", profile=profile_pb2.Profile(facts=free, preferences=free)
+            masked(
+                memory.UpdateProfileRequest(
+                    user_id="u", profile=profile_pb2.Profile(facts=free, preferences=free)
+                )
             ),
         )
         yield Case(

@@ -37,6 +37,7 @@ from hitherto.v1 import (
     retrieval_service_pb2,
     retrieval_service_pb2_grpc,
 )
+from tests.e2e.masks import masked
 from tests.faults.otlp import Collector, collecting
 from tests.faults.processes import API_KEY, CHANNEL_OPTIONS, Processes, Service, eventually
 from tests.faults.test_metrics import scraped
@@ -256,8 +257,10 @@ async def test_row_63_rows_that_the_database_refuses(
         assert error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
         await caller.refused(
             caller.memory.UpdateProfile(
-                memory_service_pb2.UpdateProfileRequest(
-                    user_id=USER, profile=profile_pb2.Profile(summary=f"{WORD}-check")
+                masked(
+                    memory_service_pb2.UpdateProfileRequest(
+                        user_id=USER, profile=profile_pb2.Profile(summary=f"{WORD}-check")
+                    )
                 )
             )
         )
@@ -377,8 +380,10 @@ async def test_row_63_requests_that_are_refused(talkative: Processes) -> None:
             await caller.refused(caller.save(given.pop("content"), **given))
         await caller.refused(
             caller.memory.UpdateMemory(
-                memory_service_pb2.UpdateMemoryRequest(
-                    user_id=USER, memory_id=WORD, memory=memory_pb2.Memory(content=TEXT)
+                masked(
+                    memory_service_pb2.UpdateMemoryRequest(
+                        user_id=USER, memory_id=WORD, memory=memory_pb2.Memory(content=TEXT)
+                    )
                 )
             )
         )

@@ -76,7 +76,7 @@ FIELDS = {
     "SearchResult": "memory message summary document_chunk score breakdown matched_legs",
     "LegReport": "name state duration candidates reason",
     "UserSettings": "memory_enabled learning_enabled retention_days message_retention_days "
-    "encrypt_sensitive time_zone",
+    "encrypt_sensitive time_zone redact_secrets",
     "GetContextRequest": "user_id query conversation_id scopes max_memories max_relevant "
     "max_conversations max_entities max_tokens memory_order template custom_template as_of "
     "known_at consistency_token reference_time",

@@ -284,6 +284,11 @@ const (
 	//
 	//	{"reason": "SEAL_BROKEN", "domain": "hitherto", "metadata": {}}
 	ErrorReason_ERROR_REASON_SEAL_BROKEN ErrorReason = 50
+	// FAILED_PRECONDITION: `redact_secrets` SEAL needs `encrypt_sensitive`, which is off or would be. Turn it on in
+	// the same call, or choose REDACT.
+	//
+	//	{"reason": "ENCRYPTION_OFF", "domain": "hitherto", "metadata": {"user_id": "ana"}}
+	ErrorReason_ERROR_REASON_ENCRYPTION_OFF ErrorReason = 51
 	// The `error` of a job that waits because a model's server rejects every request of this installation: a
 	// wrong key, an unpaid account, a wrong address, an unknown model, or a web page instead of the API. The
 	// message names the settings to check. The job loses no attempts and continues once the server answers. No
@@ -352,6 +357,7 @@ var (
 		48: "ERROR_REASON_KEY_SERVICE_UNAVAILABLE",
 		49: "ERROR_REASON_ORIGIN_NOT_ALLOWED",
 		50: "ERROR_REASON_SEAL_BROKEN",
+		51: "ERROR_REASON_ENCRYPTION_OFF",
 		60: "ERROR_REASON_MODEL_MISCONFIGURED",
 		61: "ERROR_REASON_USER_NOT_EMPTY",
 	}
@@ -407,6 +413,7 @@ var (
 		"ERROR_REASON_KEY_SERVICE_UNAVAILABLE":   48,
 		"ERROR_REASON_ORIGIN_NOT_ALLOWED":        49,
 		"ERROR_REASON_SEAL_BROKEN":               50,
+		"ERROR_REASON_ENCRYPTION_OFF":            51,
 		"ERROR_REASON_MODEL_MISCONFIGURED":       60,
 		"ERROR_REASON_USER_NOT_EMPTY":            61,
 	}
@@ -443,7 +450,7 @@ var File_hitherto_v1_error_reason_proto protoreflect.FileDescriptor
 
 const file_hitherto_v1_error_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1ehitherto/v1/error_reason.proto\x12\vhitherto.v1*\xff\x0e\n" +
+	"\x1ehitherto/v1/error_reason.proto\x12\vhitherto.v1*\xa0\x0f\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x1e\n" +
 	"\x1aERROR_REASON_INVALID_FIELD\x10\x01\x12#\n" +
@@ -496,7 +503,8 @@ const file_hitherto_v1_error_reason_proto_rawDesc = "" +
 	"&ERROR_REASON_ENCRYPTION_NOT_CONFIGURED\x10/\x12(\n" +
 	"$ERROR_REASON_KEY_SERVICE_UNAVAILABLE\x100\x12#\n" +
 	"\x1fERROR_REASON_ORIGIN_NOT_ALLOWED\x101\x12\x1c\n" +
-	"\x18ERROR_REASON_SEAL_BROKEN\x102\x12$\n" +
+	"\x18ERROR_REASON_SEAL_BROKEN\x102\x12\x1f\n" +
+	"\x1bERROR_REASON_ENCRYPTION_OFF\x103\x12$\n" +
 	" ERROR_REASON_MODEL_MISCONFIGURED\x10<\x12\x1f\n" +
 	"\x1bERROR_REASON_USER_NOT_EMPTY\x10=B9\n" +
 	"\x0fcom.hitherto.v1P\x01Z\x16hitherto/v1;hithertov1\xaa\x02\vHitherto.V1b\x06proto3"

@@ -506,8 +506,8 @@ type UpdateMemoryRequest struct {
 	// `keywords`, `entities`, `context`, `metadata`, `valid_from`, `valid_to`, `expires_at`, `sensitive`, or a
 	// path into a Struct such as `metadata.project`. A path without a value in `memory`, or with null, clears
 	// the field or resets it to the default of SaveMemory; `content` and `valid_from` cannot be cleared.
-	// `entities` are names: of known entities of the user, or of new ones of the type OTHER. Unset: every field
-	// that has a value in `memory`.
+	// `entities` are names: of known entities of the user, or of new ones of the type OTHER. Required; at least
+	// one path.
 	UpdateMask *fieldmaskpb.FieldMask `protobuf:"bytes,4,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
 	// version, the version on which the correction is based. If the current version differs, the call fails
 	// with ABORTED (`VERSION_MISMATCH`). 0 or unset: no check.
@@ -515,8 +515,12 @@ type UpdateMemoryRequest struct {
 	// idempotency_key, optional, at most 128 characters. For at least 24 hours, the same key with the same body
 	// returns the first outcome again; with a different body the call fails with `IDEMPOTENCY_KEY_REUSED`.
 	IdempotencyKey string `protobuf:"bytes,6,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// carry_along, true takes along what else states the earlier words, as for ForgetMemory. The earlier words
+	// themselves become a FORGOTTEN memory, so that contexts leave out the messages that say them. It also works
+	// in a second call with the same content.
+	CarryAlong    bool `protobuf:"varint,7,opt,name=carry_along,json=carryAlong,proto3" json:"carry_along,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *UpdateMemoryRequest) Reset() {
@@ -591,6 +595,13 @@ func (x *UpdateMemoryRequest) GetIdempotencyKey() string {
 	return ""
 }
 
+func (x *UpdateMemoryRequest) GetCarryAlong() bool {
+	if x != nil {
+		return x.CarryAlong
+	}
+	return false
+}
+
 // UpdateMemoryResponse is the memory.
 type UpdateMemoryResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -598,8 +609,12 @@ type UpdateMemoryResponse struct {
 	Memory *Memory `protobuf:"bytes,1,opt,name=memory,proto3" json:"memory,omitempty"`
 	// consistency_token, for a later read that must see this write. Opaque.
 	ConsistencyToken string `protobuf:"bytes,2,opt,name=consistency_token,json=consistencyToken,proto3" json:"consistency_token,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// also_states, what still states the earlier words after this call; at most 50.
+	AlsoStates []*AlsoStates `protobuf:"bytes,3,rep,name=also_states,json=alsoStates,proto3" json:"also_states,omitempty"`
+	// carried_along, what `carry_along` took along.
+	CarriedAlong  []*AlsoStates `protobuf:"bytes,4,rep,name=carried_along,json=carriedAlong,proto3" json:"carried_along,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *UpdateMemoryResponse) Reset() {
@@ -646,6 +661,20 @@ func (x *UpdateMemoryResponse) GetConsistencyToken() string {
 	return ""
 }
 
+func (x *UpdateMemoryResponse) GetAlsoStates() []*AlsoStates {
+	if x != nil {
+		return x.AlsoStates
+	}
+	return nil
+}
+
+func (x *UpdateMemoryResponse) GetCarriedAlong() []*AlsoStates {
+	if x != nil {
+		return x.CarriedAlong
+	}
+	return nil
+}
+
 // ForgetMemoryRequest names a memory.
 type ForgetMemoryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -658,8 +687,12 @@ type ForgetMemoryRequest struct {
 	// idempotency_key, optional, at most 128 characters. For at least 24 hours, the same key with the same body
 	// returns the first outcome again; with a different body the call fails with `IDEMPOTENCY_KEY_REUSED`.
 	IdempotencyKey string `protobuf:"bytes,4,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// carry_along, true takes along what else states it and says nothing more: other memories become FORGOTTEN
+	// (RestoreMemory brings each back), and values of the profile go (its history keeps them). Messages and
+	// summaries are never changed: those that state something FORGOTTEN are left out of every context.
+	CarryAlong    bool `protobuf:"varint,5,opt,name=carry_along,json=carryAlong,proto3" json:"carry_along,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ForgetMemoryRequest) Reset() {
@@ -720,6 +753,13 @@ func (x *ForgetMemoryRequest) GetIdempotencyKey() string {
 	return ""
 }
 
+func (x *ForgetMemoryRequest) GetCarryAlong() bool {
+	if x != nil {
+		return x.CarryAlong
+	}
+	return false
+}
+
 // ForgetMemoryResponse is the memory.
 type ForgetMemoryResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -727,8 +767,12 @@ type ForgetMemoryResponse struct {
 	Memory *Memory `protobuf:"bytes,1,opt,name=memory,proto3" json:"memory,omitempty"`
 	// consistency_token, for a later read that must see this write. Opaque.
 	ConsistencyToken string `protobuf:"bytes,2,opt,name=consistency_token,json=consistencyToken,proto3" json:"consistency_token,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// also_states, what still states it after this call; at most 50.
+	AlsoStates []*AlsoStates `protobuf:"bytes,3,rep,name=also_states,json=alsoStates,proto3" json:"also_states,omitempty"`
+	// carried_along, what `carry_along` took along.
+	CarriedAlong  []*AlsoStates `protobuf:"bytes,4,rep,name=carried_along,json=carriedAlong,proto3" json:"carried_along,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ForgetMemoryResponse) Reset() {
@@ -775,6 +819,136 @@ func (x *ForgetMemoryResponse) GetConsistencyToken() string {
 	return ""
 }
 
+func (x *ForgetMemoryResponse) GetAlsoStates() []*AlsoStates {
+	if x != nil {
+		return x.AlsoStates
+	}
+	return nil
+}
+
+func (x *ForgetMemoryResponse) GetCarriedAlong() []*AlsoStates {
+	if x != nil {
+		return x.CarriedAlong
+	}
+	return nil
+}
+
+// AlsoStates is something else that states what a memory states: a memory from the same message with most of its
+// words or with a near vector, a value of the profile that its words hold and no other memory does, or, after a
+// correction, a conversation in which the earlier words were said.
+type AlsoStates struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// place, where it is stated.
+	//
+	// Types that are valid to be assigned to Place:
+	//
+	//	*AlsoStates_MemoryId
+	//	*AlsoStates_ProfilePath
+	//	*AlsoStates_ConversationId
+	Place isAlsoStates_Place `protobuf_oneof:"place"`
+	// text, the words there.
+	Text          string `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AlsoStates) Reset() {
+	*x = AlsoStates{}
+	mi := &file_hitherto_v1_memory_service_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AlsoStates) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AlsoStates) ProtoMessage() {}
+
+func (x *AlsoStates) ProtoReflect() protoreflect.Message {
+	mi := &file_hitherto_v1_memory_service_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AlsoStates.ProtoReflect.Descriptor instead.
+func (*AlsoStates) Descriptor() ([]byte, []int) {
+	return file_hitherto_v1_memory_service_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *AlsoStates) GetPlace() isAlsoStates_Place {
+	if x != nil {
+		return x.Place
+	}
+	return nil
+}
+
+func (x *AlsoStates) GetMemoryId() string {
+	if x != nil {
+		if x, ok := x.Place.(*AlsoStates_MemoryId); ok {
+			return x.MemoryId
+		}
+	}
+	return ""
+}
+
+func (x *AlsoStates) GetProfilePath() string {
+	if x != nil {
+		if x, ok := x.Place.(*AlsoStates_ProfilePath); ok {
+			return x.ProfilePath
+		}
+	}
+	return ""
+}
+
+func (x *AlsoStates) GetConversationId() string {
+	if x != nil {
+		if x, ok := x.Place.(*AlsoStates_ConversationId); ok {
+			return x.ConversationId
+		}
+	}
+	return ""
+}
+
+func (x *AlsoStates) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+type isAlsoStates_Place interface {
+	isAlsoStates_Place()
+}
+
+type AlsoStates_MemoryId struct {
+	// memory_id, another memory.
+	MemoryId string `protobuf:"bytes,1,opt,name=memory_id,json=memoryId,proto3,oneof"`
+}
+
+type AlsoStates_ProfilePath struct {
+	// profile_path, a value of the profile, such as `facts.personal.location`. An item of a list has the path of
+	// the list, `#` and the item.
+	ProfilePath string `protobuf:"bytes,2,opt,name=profile_path,json=profilePath,proto3,oneof"`
+}
+
+type AlsoStates_ConversationId struct {
+	// conversation_id, a conversation, whose messages and summary a context may still show.
+	ConversationId string `protobuf:"bytes,3,opt,name=conversation_id,json=conversationId,proto3,oneof"`
+}
+
+func (*AlsoStates_MemoryId) isAlsoStates_Place() {}
+
+func (*AlsoStates_ProfilePath) isAlsoStates_Place() {}
+
+func (*AlsoStates_ConversationId) isAlsoStates_Place() {}
+
 // RestoreMemoryRequest names a memory.
 type RestoreMemoryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -793,7 +967,7 @@ type RestoreMemoryRequest struct {
 
 func (x *RestoreMemoryRequest) Reset() {
 	*x = RestoreMemoryRequest{}
-	mi := &file_hitherto_v1_memory_service_proto_msgTypes[8]
+	mi := &file_hitherto_v1_memory_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -805,7 +979,7 @@ func (x *RestoreMemoryRequest) String() string {
 func (*RestoreMemoryRequest) ProtoMessage() {}
 
 func (x *RestoreMemoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hitherto_v1_memory_service_proto_msgTypes[8]
+	mi := &file_hitherto_v1_memory_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -818,7 +992,7 @@ func (x *RestoreMemoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreMemoryRequest.ProtoReflect.Descriptor instead.
 func (*RestoreMemoryRequest) Descriptor() ([]byte, []int) {
-	return file_hitherto_v1_memory_service_proto_rawDescGZIP(), []int{8}
+	return file_hitherto_v1_memory_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *RestoreMemoryRequest) GetUserId() string {
@@ -862,7 +1036,7 @@ type RestoreMemoryResponse struct {
 
 func (x *RestoreMemoryResponse) Reset() {
 	*x = RestoreMemoryResponse{}
-	mi := &file_hitherto_v1_memory_service_proto_msgTypes[9]
+	mi := &file_hitherto_v1_memory_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -874,7 +1048,7 @@ func (x *RestoreMemoryResponse) String() string {
 func (*RestoreMemoryResponse) ProtoMessage() {}
 
 func (x *RestoreMemoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hitherto_v1_memory_service_proto_msgTypes[9]
+	mi := &file_hitherto_v1_memory_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -887,7 +1061,7 @@ func (x *RestoreMemoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreMemoryResponse.ProtoReflect.Descriptor instead.
 func (*RestoreMemoryResponse) Descriptor() ([]byte, []int) {
-	return file_hitherto_v1_memory_service_proto_rawDescGZIP(), []int{9}
+	return file_hitherto_v1_memory_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *RestoreMemoryResponse) GetMemory() *Memory {
@@ -924,7 +1098,7 @@ type ReviewMemoryRequest struct {
 
 func (x *ReviewMemoryRequest) Reset() {
 	*x = ReviewMemoryRequest{}
-	mi := &file_hitherto_v1_memory_service_proto_msgTypes[10]
+	mi := &file_hitherto_v1_memory_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -936,7 +1110,7 @@ func (x *ReviewMemoryRequest) String() string {
 func (*ReviewMemoryRequest) ProtoMessage() {}
 
 func (x *ReviewMemoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hitherto_v1_memory_service_proto_msgTypes[10]
+	mi := &file_hitherto_v1_memory_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -949,7 +1123,7 @@ func (x *ReviewMemoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReviewMemoryRequest.ProtoReflect.Descriptor instead.
 func (*ReviewMemoryRequest) Descriptor() ([]byte, []int) {
-	return file_hitherto_v1_memory_service_proto_rawDescGZIP(), []int{10}
+	return file_hitherto_v1_memory_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ReviewMemoryRequest) GetUserId() string {
@@ -1000,7 +1174,7 @@ type ReviewMemoryResponse struct {
 
 func (x *ReviewMemoryResponse) Reset() {
 	*x = ReviewMemoryResponse{}
-	mi := &file_hitherto_v1_memory_service_proto_msgTypes[11]
+	mi := &file_hitherto_v1_memory_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1012,7 +1186,7 @@ func (x *ReviewMemoryResponse) String() string {
 func (*ReviewMemoryResponse) ProtoMessage() {}
 
 func (x *ReviewMemoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hitherto_v1_memory_service_proto_msgTypes[11]
+	mi := &file_hitherto_v1_memory_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1025,7 +1199,7 @@ func (x *ReviewMemoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReviewMemoryResponse.ProtoReflect.Descriptor instead.
 func (*ReviewMemoryResponse) Descriptor() ([]byte, []int) {
-	return file_hitherto_v1_memory_service_proto_rawDescGZIP(), []int{11}
+	return file_hitherto_v1_memory_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ReviewMemoryResponse) GetMemory() *Memory {
@@ -1051,8 +1225,8 @@ type UpdateProfileRequest struct {
 	Profile *Profile `protobuf:"bytes,2,opt,name=profile,proto3" json:"profile,omitempty"`
 	// update_mask, the fields to change: `department`, `summary`, `current_projects`, `preferences`,
 	// `frequent_intents`, `access_level`, `facts`, `metadata`, or a path into a Struct such as
-	// `facts.personal.location`. A path without a value in `profile`, or with null, removes it. Unset: every
-	// field that has a value in `profile`.
+	// `facts.personal.location`. A path without a value in `profile`, or with null, removes it. Required; at
+	// least one path.
 	UpdateMask *fieldmaskpb.FieldMask `protobuf:"bytes,3,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
 	// version, the version on which the change is based. If the current version differs, the call fails with
 	// ABORTED (`VERSION_MISMATCH`). 0 or unset: no check.
@@ -1066,7 +1240,7 @@ type UpdateProfileRequest struct {
 
 func (x *UpdateProfileRequest) Reset() {
 	*x = UpdateProfileRequest{}
-	mi := &file_hitherto_v1_memory_service_proto_msgTypes[12]
+	mi := &file_hitherto_v1_memory_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1078,7 +1252,7 @@ func (x *UpdateProfileRequest) String() string {
 func (*UpdateProfileRequest) ProtoMessage() {}
 
 func (x *UpdateProfileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hitherto_v1_memory_service_proto_msgTypes[12]
+	mi := &file_hitherto_v1_memory_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1091,7 +1265,7 @@ func (x *UpdateProfileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateProfileRequest.ProtoReflect.Descriptor instead.
 func (*UpdateProfileRequest) Descriptor() ([]byte, []int) {
-	return file_hitherto_v1_memory_service_proto_rawDescGZIP(), []int{12}
+	return file_hitherto_v1_memory_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *UpdateProfileRequest) GetUserId() string {
@@ -1142,7 +1316,7 @@ type UpdateProfileResponse struct {
 
 func (x *UpdateProfileResponse) Reset() {
 	*x = UpdateProfileResponse{}
-	mi := &file_hitherto_v1_memory_service_proto_msgTypes[13]
+	mi := &file_hitherto_v1_memory_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1154,7 +1328,7 @@ func (x *UpdateProfileResponse) String() string {
 func (*UpdateProfileResponse) ProtoMessage() {}
 
 func (x *UpdateProfileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hitherto_v1_memory_service_proto_msgTypes[13]
+	mi := &file_hitherto_v1_memory_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1167,7 +1341,7 @@ func (x *UpdateProfileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateProfileResponse.ProtoReflect.Descriptor instead.
 func (*UpdateProfileResponse) Descriptor() ([]byte, []int) {
-	return file_hitherto_v1_memory_service_proto_rawDescGZIP(), []int{13}
+	return file_hitherto_v1_memory_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *UpdateProfileResponse) GetProfile() *Profile {
@@ -1209,7 +1383,7 @@ type RecordFeedbackRequest struct {
 
 func (x *RecordFeedbackRequest) Reset() {
 	*x = RecordFeedbackRequest{}
-	mi := &file_hitherto_v1_memory_service_proto_msgTypes[14]
+	mi := &file_hitherto_v1_memory_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1221,7 +1395,7 @@ func (x *RecordFeedbackRequest) String() string {
 func (*RecordFeedbackRequest) ProtoMessage() {}
 
 func (x *RecordFeedbackRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hitherto_v1_memory_service_proto_msgTypes[14]
+	mi := &file_hitherto_v1_memory_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1234,7 +1408,7 @@ func (x *RecordFeedbackRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordFeedbackRequest.ProtoReflect.Descriptor instead.
 func (*RecordFeedbackRequest) Descriptor() ([]byte, []int) {
-	return file_hitherto_v1_memory_service_proto_rawDescGZIP(), []int{14}
+	return file_hitherto_v1_memory_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *RecordFeedbackRequest) GetUserId() string {
@@ -1323,7 +1497,7 @@ type RecordFeedbackResponse struct {
 
 func (x *RecordFeedbackResponse) Reset() {
 	*x = RecordFeedbackResponse{}
-	mi := &file_hitherto_v1_memory_service_proto_msgTypes[15]
+	mi := &file_hitherto_v1_memory_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1335,7 +1509,7 @@ func (x *RecordFeedbackResponse) String() string {
 func (*RecordFeedbackResponse) ProtoMessage() {}
 
 func (x *RecordFeedbackResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hitherto_v1_memory_service_proto_msgTypes[15]
+	mi := &file_hitherto_v1_memory_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1348,7 +1522,7 @@ func (x *RecordFeedbackResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordFeedbackResponse.ProtoReflect.Descriptor instead.
 func (*RecordFeedbackResponse) Descriptor() ([]byte, []int) {
-	return file_hitherto_v1_memory_service_proto_rawDescGZIP(), []int{15}
+	return file_hitherto_v1_memory_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RecordFeedbackResponse) GetPreferences() []*Preference {
@@ -1385,7 +1559,7 @@ type ResponseEdit struct {
 
 func (x *ResponseEdit) Reset() {
 	*x = ResponseEdit{}
-	mi := &file_hitherto_v1_memory_service_proto_msgTypes[16]
+	mi := &file_hitherto_v1_memory_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1397,7 +1571,7 @@ func (x *ResponseEdit) String() string {
 func (*ResponseEdit) ProtoMessage() {}
 
 func (x *ResponseEdit) ProtoReflect() protoreflect.Message {
-	mi := &file_hitherto_v1_memory_service_proto_msgTypes[16]
+	mi := &file_hitherto_v1_memory_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1410,7 +1584,7 @@ func (x *ResponseEdit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResponseEdit.ProtoReflect.Descriptor instead.
 func (*ResponseEdit) Descriptor() ([]byte, []int) {
-	return file_hitherto_v1_memory_service_proto_rawDescGZIP(), []int{16}
+	return file_hitherto_v1_memory_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ResponseEdit) GetOriginal() string {
@@ -1474,7 +1648,7 @@ const file_hitherto_v1_memory_service_proto_rawDesc = "" +
 	"\x06memory\x18\x01 \x01(\v2\x13.hitherto.v1.MemoryR\x06memory\x12\"\n" +
 	"\fdeduplicated\x18\x02 \x01(\bR\fdeduplicated\x12+\n" +
 	"\x11consistency_token\x18\x03 \x01(\tR\x10consistencyToken\x12'\n" +
-	"\x04near\x18\x04 \x03(\v2\x13.hitherto.v1.MemoryR\x04near\"\xf8\x01\n" +
+	"\x04near\x18\x04 \x03(\v2\x13.hitherto.v1.MemoryR\x04near\"\x99\x02\n" +
 	"\x13UpdateMemoryRequest\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x1b\n" +
 	"\tmemory_id\x18\x02 \x01(\tR\bmemoryId\x12+\n" +
@@ -1482,18 +1656,35 @@ const file_hitherto_v1_memory_service_proto_rawDesc = "" +
 	"\vupdate_mask\x18\x04 \x01(\v2\x1a.google.protobuf.FieldMaskR\n" +
 	"updateMask\x12\x18\n" +
 	"\aversion\x18\x05 \x01(\x05R\aversion\x12'\n" +
-	"\x0fidempotency_key\x18\x06 \x01(\tR\x0eidempotencyKey\"p\n" +
+	"\x0fidempotency_key\x18\x06 \x01(\tR\x0eidempotencyKey\x12\x1f\n" +
+	"\vcarry_along\x18\a \x01(\bR\n" +
+	"carryAlong\"\xe8\x01\n" +
 	"\x14UpdateMemoryResponse\x12+\n" +
 	"\x06memory\x18\x01 \x01(\v2\x13.hitherto.v1.MemoryR\x06memory\x12+\n" +
-	"\x11consistency_token\x18\x02 \x01(\tR\x10consistencyToken\"\x8c\x01\n" +
+	"\x11consistency_token\x18\x02 \x01(\tR\x10consistencyToken\x128\n" +
+	"\valso_states\x18\x03 \x03(\v2\x17.hitherto.v1.AlsoStatesR\n" +
+	"alsoStates\x12<\n" +
+	"\rcarried_along\x18\x04 \x03(\v2\x17.hitherto.v1.AlsoStatesR\fcarriedAlong\"\xad\x01\n" +
 	"\x13ForgetMemoryRequest\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x1b\n" +
 	"\tmemory_id\x18\x02 \x01(\tR\bmemoryId\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12'\n" +
-	"\x0fidempotency_key\x18\x04 \x01(\tR\x0eidempotencyKey\"p\n" +
+	"\x0fidempotency_key\x18\x04 \x01(\tR\x0eidempotencyKey\x12\x1f\n" +
+	"\vcarry_along\x18\x05 \x01(\bR\n" +
+	"carryAlong\"\xe8\x01\n" +
 	"\x14ForgetMemoryResponse\x12+\n" +
 	"\x06memory\x18\x01 \x01(\v2\x13.hitherto.v1.MemoryR\x06memory\x12+\n" +
-	"\x11consistency_token\x18\x02 \x01(\tR\x10consistencyToken\"\x8d\x01\n" +
+	"\x11consistency_token\x18\x02 \x01(\tR\x10consistencyToken\x128\n" +
+	"\valso_states\x18\x03 \x03(\v2\x17.hitherto.v1.AlsoStatesR\n" +
+	"alsoStates\x12<\n" +
+	"\rcarried_along\x18\x04 \x03(\v2\x17.hitherto.v1.AlsoStatesR\fcarriedAlong\"\x98\x01\n" +
+	"\n" +
+	"AlsoStates\x12\x1d\n" +
+	"\tmemory_id\x18\x01 \x01(\tH\x00R\bmemoryId\x12#\n" +
+	"\fprofile_path\x18\x02 \x01(\tH\x00R\vprofilePath\x12)\n" +
+	"\x0fconversation_id\x18\x03 \x01(\tH\x00R\x0econversationId\x12\x12\n" +
+	"\x04text\x18\x04 \x01(\tR\x04textB\a\n" +
+	"\x05place\"\x8d\x01\n" +
 	"\x14RestoreMemoryRequest\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x1b\n" +
 	"\tmemory_id\x18\x02 \x01(\tR\bmemoryId\x12\x16\n" +
@@ -1568,7 +1759,7 @@ func file_hitherto_v1_memory_service_proto_rawDescGZIP() []byte {
 }
 
 var file_hitherto_v1_memory_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_hitherto_v1_memory_service_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_hitherto_v1_memory_service_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_hitherto_v1_memory_service_proto_goTypes = []any{
 	(ReviewDecision)(0),            // 0: hitherto.v1.ReviewDecision
 	(*StreamMemoriesRequest)(nil),  // 1: hitherto.v1.StreamMemoriesRequest
@@ -1579,73 +1770,78 @@ var file_hitherto_v1_memory_service_proto_goTypes = []any{
 	(*UpdateMemoryResponse)(nil),   // 6: hitherto.v1.UpdateMemoryResponse
 	(*ForgetMemoryRequest)(nil),    // 7: hitherto.v1.ForgetMemoryRequest
 	(*ForgetMemoryResponse)(nil),   // 8: hitherto.v1.ForgetMemoryResponse
-	(*RestoreMemoryRequest)(nil),   // 9: hitherto.v1.RestoreMemoryRequest
-	(*RestoreMemoryResponse)(nil),  // 10: hitherto.v1.RestoreMemoryResponse
-	(*ReviewMemoryRequest)(nil),    // 11: hitherto.v1.ReviewMemoryRequest
-	(*ReviewMemoryResponse)(nil),   // 12: hitherto.v1.ReviewMemoryResponse
-	(*UpdateProfileRequest)(nil),   // 13: hitherto.v1.UpdateProfileRequest
-	(*UpdateProfileResponse)(nil),  // 14: hitherto.v1.UpdateProfileResponse
-	(*RecordFeedbackRequest)(nil),  // 15: hitherto.v1.RecordFeedbackRequest
-	(*RecordFeedbackResponse)(nil), // 16: hitherto.v1.RecordFeedbackResponse
-	(*ResponseEdit)(nil),           // 17: hitherto.v1.ResponseEdit
-	(*ItemError)(nil),              // 18: hitherto.v1.ItemError
-	(MemoryType)(0),                // 19: hitherto.v1.MemoryType
-	(Confidence)(0),                // 20: hitherto.v1.Confidence
-	(MemorySource)(0),              // 21: hitherto.v1.MemorySource
-	(Origin)(0),                    // 22: hitherto.v1.Origin
-	(*structpb.Struct)(nil),        // 23: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil),  // 24: google.protobuf.Timestamp
-	(*Memory)(nil),                 // 25: hitherto.v1.Memory
-	(*fieldmaskpb.FieldMask)(nil),  // 26: google.protobuf.FieldMask
-	(*Profile)(nil),                // 27: hitherto.v1.Profile
-	(*Preference)(nil),             // 28: hitherto.v1.Preference
+	(*AlsoStates)(nil),             // 9: hitherto.v1.AlsoStates
+	(*RestoreMemoryRequest)(nil),   // 10: hitherto.v1.RestoreMemoryRequest
+	(*RestoreMemoryResponse)(nil),  // 11: hitherto.v1.RestoreMemoryResponse
+	(*ReviewMemoryRequest)(nil),    // 12: hitherto.v1.ReviewMemoryRequest
+	(*ReviewMemoryResponse)(nil),   // 13: hitherto.v1.ReviewMemoryResponse
+	(*UpdateProfileRequest)(nil),   // 14: hitherto.v1.UpdateProfileRequest
+	(*UpdateProfileResponse)(nil),  // 15: hitherto.v1.UpdateProfileResponse
+	(*RecordFeedbackRequest)(nil),  // 16: hitherto.v1.RecordFeedbackRequest
+	(*RecordFeedbackResponse)(nil), // 17: hitherto.v1.RecordFeedbackResponse
+	(*ResponseEdit)(nil),           // 18: hitherto.v1.ResponseEdit
+	(*ItemError)(nil),              // 19: hitherto.v1.ItemError
+	(MemoryType)(0),                // 20: hitherto.v1.MemoryType
+	(Confidence)(0),                // 21: hitherto.v1.Confidence
+	(MemorySource)(0),              // 22: hitherto.v1.MemorySource
+	(Origin)(0),                    // 23: hitherto.v1.Origin
+	(*structpb.Struct)(nil),        // 24: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil),  // 25: google.protobuf.Timestamp
+	(*Memory)(nil),                 // 26: hitherto.v1.Memory
+	(*fieldmaskpb.FieldMask)(nil),  // 27: google.protobuf.FieldMask
+	(*Profile)(nil),                // 28: hitherto.v1.Profile
+	(*Preference)(nil),             // 29: hitherto.v1.Preference
 }
 var file_hitherto_v1_memory_service_proto_depIdxs = []int32{
 	3,  // 0: hitherto.v1.StreamMemoriesRequest.item:type_name -> hitherto.v1.SaveMemoryRequest
-	18, // 1: hitherto.v1.StreamMemoriesResponse.errors:type_name -> hitherto.v1.ItemError
-	19, // 2: hitherto.v1.SaveMemoryRequest.type:type_name -> hitherto.v1.MemoryType
-	20, // 3: hitherto.v1.SaveMemoryRequest.confidence:type_name -> hitherto.v1.Confidence
-	21, // 4: hitherto.v1.SaveMemoryRequest.source:type_name -> hitherto.v1.MemorySource
-	22, // 5: hitherto.v1.SaveMemoryRequest.origin:type_name -> hitherto.v1.Origin
-	23, // 6: hitherto.v1.SaveMemoryRequest.context:type_name -> google.protobuf.Struct
-	23, // 7: hitherto.v1.SaveMemoryRequest.metadata:type_name -> google.protobuf.Struct
-	24, // 8: hitherto.v1.SaveMemoryRequest.valid_from:type_name -> google.protobuf.Timestamp
-	24, // 9: hitherto.v1.SaveMemoryRequest.expires_at:type_name -> google.protobuf.Timestamp
-	25, // 10: hitherto.v1.SaveMemoryResponse.memory:type_name -> hitherto.v1.Memory
-	25, // 11: hitherto.v1.SaveMemoryResponse.near:type_name -> hitherto.v1.Memory
-	25, // 12: hitherto.v1.UpdateMemoryRequest.memory:type_name -> hitherto.v1.Memory
-	26, // 13: hitherto.v1.UpdateMemoryRequest.update_mask:type_name -> google.protobuf.FieldMask
-	25, // 14: hitherto.v1.UpdateMemoryResponse.memory:type_name -> hitherto.v1.Memory
-	25, // 15: hitherto.v1.ForgetMemoryResponse.memory:type_name -> hitherto.v1.Memory
-	25, // 16: hitherto.v1.RestoreMemoryResponse.memory:type_name -> hitherto.v1.Memory
-	0,  // 17: hitherto.v1.ReviewMemoryRequest.decision:type_name -> hitherto.v1.ReviewDecision
-	25, // 18: hitherto.v1.ReviewMemoryResponse.memory:type_name -> hitherto.v1.Memory
-	27, // 19: hitherto.v1.UpdateProfileRequest.profile:type_name -> hitherto.v1.Profile
-	26, // 20: hitherto.v1.UpdateProfileRequest.update_mask:type_name -> google.protobuf.FieldMask
-	27, // 21: hitherto.v1.UpdateProfileResponse.profile:type_name -> hitherto.v1.Profile
-	17, // 22: hitherto.v1.RecordFeedbackRequest.edit:type_name -> hitherto.v1.ResponseEdit
-	28, // 23: hitherto.v1.RecordFeedbackResponse.preferences:type_name -> hitherto.v1.Preference
-	1,  // 24: hitherto.v1.MemoryService.StreamMemories:input_type -> hitherto.v1.StreamMemoriesRequest
-	3,  // 25: hitherto.v1.MemoryService.SaveMemory:input_type -> hitherto.v1.SaveMemoryRequest
-	5,  // 26: hitherto.v1.MemoryService.UpdateMemory:input_type -> hitherto.v1.UpdateMemoryRequest
-	7,  // 27: hitherto.v1.MemoryService.ForgetMemory:input_type -> hitherto.v1.ForgetMemoryRequest
-	9,  // 28: hitherto.v1.MemoryService.RestoreMemory:input_type -> hitherto.v1.RestoreMemoryRequest
-	11, // 29: hitherto.v1.MemoryService.ReviewMemory:input_type -> hitherto.v1.ReviewMemoryRequest
-	13, // 30: hitherto.v1.MemoryService.UpdateProfile:input_type -> hitherto.v1.UpdateProfileRequest
-	15, // 31: hitherto.v1.MemoryService.RecordFeedback:input_type -> hitherto.v1.RecordFeedbackRequest
-	2,  // 32: hitherto.v1.MemoryService.StreamMemories:output_type -> hitherto.v1.StreamMemoriesResponse
-	4,  // 33: hitherto.v1.MemoryService.SaveMemory:output_type -> hitherto.v1.SaveMemoryResponse
-	6,  // 34: hitherto.v1.MemoryService.UpdateMemory:output_type -> hitherto.v1.UpdateMemoryResponse
-	8,  // 35: hitherto.v1.MemoryService.ForgetMemory:output_type -> hitherto.v1.ForgetMemoryResponse
-	10, // 36: hitherto.v1.MemoryService.RestoreMemory:output_type -> hitherto.v1.RestoreMemoryResponse
-	12, // 37: hitherto.v1.MemoryService.ReviewMemory:output_type -> hitherto.v1.ReviewMemoryResponse
-	14, // 38: hitherto.v1.MemoryService.UpdateProfile:output_type -> hitherto.v1.UpdateProfileResponse
-	16, // 39: hitherto.v1.MemoryService.RecordFeedback:output_type -> hitherto.v1.RecordFeedbackResponse
-	32, // [32:40] is the sub-list for method output_type
-	24, // [24:32] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	19, // 1: hitherto.v1.StreamMemoriesResponse.errors:type_name -> hitherto.v1.ItemError
+	20, // 2: hitherto.v1.SaveMemoryRequest.type:type_name -> hitherto.v1.MemoryType
+	21, // 3: hitherto.v1.SaveMemoryRequest.confidence:type_name -> hitherto.v1.Confidence
+	22, // 4: hitherto.v1.SaveMemoryRequest.source:type_name -> hitherto.v1.MemorySource
+	23, // 5: hitherto.v1.SaveMemoryRequest.origin:type_name -> hitherto.v1.Origin
+	24, // 6: hitherto.v1.SaveMemoryRequest.context:type_name -> google.protobuf.Struct
+	24, // 7: hitherto.v1.SaveMemoryRequest.metadata:type_name -> google.protobuf.Struct
+	25, // 8: hitherto.v1.SaveMemoryRequest.valid_from:type_name -> google.protobuf.Timestamp
+	25, // 9: hitherto.v1.SaveMemoryRequest.expires_at:type_name -> google.protobuf.Timestamp
+	26, // 10: hitherto.v1.SaveMemoryResponse.memory:type_name -> hitherto.v1.Memory
+	26, // 11: hitherto.v1.SaveMemoryResponse.near:type_name -> hitherto.v1.Memory
+	26, // 12: hitherto.v1.UpdateMemoryRequest.memory:type_name -> hitherto.v1.Memory
+	27, // 13: hitherto.v1.UpdateMemoryRequest.update_mask:type_name -> google.protobuf.FieldMask
+	26, // 14: hitherto.v1.UpdateMemoryResponse.memory:type_name -> hitherto.v1.Memory
+	9,  // 15: hitherto.v1.UpdateMemoryResponse.also_states:type_name -> hitherto.v1.AlsoStates
+	9,  // 16: hitherto.v1.UpdateMemoryResponse.carried_along:type_name -> hitherto.v1.AlsoStates
+	26, // 17: hitherto.v1.ForgetMemoryResponse.memory:type_name -> hitherto.v1.Memory
+	9,  // 18: hitherto.v1.ForgetMemoryResponse.also_states:type_name -> hitherto.v1.AlsoStates
+	9,  // 19: hitherto.v1.ForgetMemoryResponse.carried_along:type_name -> hitherto.v1.AlsoStates
+	26, // 20: hitherto.v1.RestoreMemoryResponse.memory:type_name -> hitherto.v1.Memory
+	0,  // 21: hitherto.v1.ReviewMemoryRequest.decision:type_name -> hitherto.v1.ReviewDecision
+	26, // 22: hitherto.v1.ReviewMemoryResponse.memory:type_name -> hitherto.v1.Memory
+	28, // 23: hitherto.v1.UpdateProfileRequest.profile:type_name -> hitherto.v1.Profile
+	27, // 24: hitherto.v1.UpdateProfileRequest.update_mask:type_name -> google.protobuf.FieldMask
+	28, // 25: hitherto.v1.UpdateProfileResponse.profile:type_name -> hitherto.v1.Profile
+	18, // 26: hitherto.v1.RecordFeedbackRequest.edit:type_name -> hitherto.v1.ResponseEdit
+	29, // 27: hitherto.v1.RecordFeedbackResponse.preferences:type_name -> hitherto.v1.Preference
+	1,  // 28: hitherto.v1.MemoryService.StreamMemories:input_type -> hitherto.v1.StreamMemoriesRequest
+	3,  // 29: hitherto.v1.MemoryService.SaveMemory:input_type -> hitherto.v1.SaveMemoryRequest
+	5,  // 30: hitherto.v1.MemoryService.UpdateMemory:input_type -> hitherto.v1.UpdateMemoryRequest
+	7,  // 31: hitherto.v1.MemoryService.ForgetMemory:input_type -> hitherto.v1.ForgetMemoryRequest
+	10, // 32: hitherto.v1.MemoryService.RestoreMemory:input_type -> hitherto.v1.RestoreMemoryRequest
+	12, // 33: hitherto.v1.MemoryService.ReviewMemory:input_type -> hitherto.v1.ReviewMemoryRequest
+	14, // 34: hitherto.v1.MemoryService.UpdateProfile:input_type -> hitherto.v1.UpdateProfileRequest
+	16, // 35: hitherto.v1.MemoryService.RecordFeedback:input_type -> hitherto.v1.RecordFeedbackRequest
+	2,  // 36: hitherto.v1.MemoryService.StreamMemories:output_type -> hitherto.v1.StreamMemoriesResponse
+	4,  // 37: hitherto.v1.MemoryService.SaveMemory:output_type -> hitherto.v1.SaveMemoryResponse
+	6,  // 38: hitherto.v1.MemoryService.UpdateMemory:output_type -> hitherto.v1.UpdateMemoryResponse
+	8,  // 39: hitherto.v1.MemoryService.ForgetMemory:output_type -> hitherto.v1.ForgetMemoryResponse
+	11, // 40: hitherto.v1.MemoryService.RestoreMemory:output_type -> hitherto.v1.RestoreMemoryResponse
+	13, // 41: hitherto.v1.MemoryService.ReviewMemory:output_type -> hitherto.v1.ReviewMemoryResponse
+	15, // 42: hitherto.v1.MemoryService.UpdateProfile:output_type -> hitherto.v1.UpdateProfileResponse
+	17, // 43: hitherto.v1.MemoryService.RecordFeedback:output_type -> hitherto.v1.RecordFeedbackResponse
+	36, // [36:44] is the sub-list for method output_type
+	28, // [28:36] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_hitherto_v1_memory_service_proto_init() }
@@ -1658,7 +1854,12 @@ func file_hitherto_v1_memory_service_proto_init() {
 	file_hitherto_v1_memory_proto_init()
 	file_hitherto_v1_profile_proto_init()
 	file_hitherto_v1_memory_service_proto_msgTypes[2].OneofWrappers = []any{}
-	file_hitherto_v1_memory_service_proto_msgTypes[14].OneofWrappers = []any{
+	file_hitherto_v1_memory_service_proto_msgTypes[8].OneofWrappers = []any{
+		(*AlsoStates_MemoryId)(nil),
+		(*AlsoStates_ProfilePath)(nil),
+		(*AlsoStates_ConversationId)(nil),
+	}
+	file_hitherto_v1_memory_service_proto_msgTypes[15].OneofWrappers = []any{
 		(*RecordFeedbackRequest_Rating)(nil),
 		(*RecordFeedbackRequest_Edit)(nil),
 	}
@@ -1668,7 +1869,7 @@ func file_hitherto_v1_memory_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_hitherto_v1_memory_service_proto_rawDesc), len(file_hitherto_v1_memory_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   17,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

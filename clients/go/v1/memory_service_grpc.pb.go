@@ -69,13 +69,16 @@ type MemoryServiceClient interface {
 	// mentions the known entities whose names occur there, unless `update_mask` names `entities`, and a check
 	// for contradictions follows as after SaveMemory.
 	//
+	// The reply names what still states the earlier words; `carry_along` takes it along.
+	//
 	// Fails with NOT_FOUND (`MEMORY_NOT_FOUND`), INVALID_ARGUMENT (`INVALID_FIELD`, also for a mask path that
 	// cannot be changed), FAILED_PRECONDITION (`MEMORY_STATUS_CONFLICT` for a memory that is FORGOTTEN or was
 	// replaced by another) and ABORTED (`VERSION_MISMATCH`). Safe to retry with an idempotency key.
 	UpdateMemory(ctx context.Context, in *UpdateMemoryRequest, opts ...grpc.CallOption) (*UpdateMemoryResponse, error)
 	// ForgetMemory makes a memory of any status FORGOTTEN: reads no longer return it, and earlier messages
 	// never bring it back. Forgetting it twice changes nothing. A memory that replaced it stays, and no longer
-	// names it. Fails with NOT_FOUND (`MEMORY_NOT_FOUND`). Safe to retry.
+	// names it. The reply names what else still states it; `carry_along` takes it along, also in a second call.
+	// Fails with NOT_FOUND (`MEMORY_NOT_FOUND`). Safe to retry.
 	ForgetMemory(ctx context.Context, in *ForgetMemoryRequest, opts ...grpc.CallOption) (*ForgetMemoryResponse, error)
 	// RestoreMemory makes a FORGOTTEN or ARCHIVED memory ACTIVE again. It clears an `expires_at` that decay set
 	// or that has passed. A memory that was not ACTIVE before returns to its earlier status: ACHIEVED,
@@ -240,13 +243,16 @@ type MemoryServiceServer interface {
 	// mentions the known entities whose names occur there, unless `update_mask` names `entities`, and a check
 	// for contradictions follows as after SaveMemory.
 	//
+	// The reply names what still states the earlier words; `carry_along` takes it along.
+	//
 	// Fails with NOT_FOUND (`MEMORY_NOT_FOUND`), INVALID_ARGUMENT (`INVALID_FIELD`, also for a mask path that
 	// cannot be changed), FAILED_PRECONDITION (`MEMORY_STATUS_CONFLICT` for a memory that is FORGOTTEN or was
 	// replaced by another) and ABORTED (`VERSION_MISMATCH`). Safe to retry with an idempotency key.
 	UpdateMemory(context.Context, *UpdateMemoryRequest) (*UpdateMemoryResponse, error)
 	// ForgetMemory makes a memory of any status FORGOTTEN: reads no longer return it, and earlier messages
 	// never bring it back. Forgetting it twice changes nothing. A memory that replaced it stays, and no longer
-	// names it. Fails with NOT_FOUND (`MEMORY_NOT_FOUND`). Safe to retry.
+	// names it. The reply names what else still states it; `carry_along` takes it along, also in a second call.
+	// Fails with NOT_FOUND (`MEMORY_NOT_FOUND`). Safe to retry.
 	ForgetMemory(context.Context, *ForgetMemoryRequest) (*ForgetMemoryResponse, error)
 	// RestoreMemory makes a FORGOTTEN or ARCHIVED memory ACTIVE again. It clears an `expires_at` that decay set
 	// or that has passed. A memory that was not ACTIVE before returns to its earlier status: ACHIEVED,

@@ -24,6 +24,65 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// SecretHandling is what happens to a secret (a key, a token, a password, a card number) in a text, before the
+// text is stored or shown to a model.
+type SecretHandling int32
+
+const (
+	// Follows the installation.
+	SecretHandling_SECRET_HANDLING_UNSPECIFIED SecretHandling = 0
+	// A marker such as `[redacted: AWS access key]` replaces it. It is stored nowhere.
+	SecretHandling_SECRET_HANDLING_REDACT SecretHandling = 1
+	// As REDACT, and a message is also stored as it was sent, encrypted with the user's own key. No read returns
+	// that text and no model is shown it: only ExportUser returns it. Needs `encrypt_sensitive`.
+	SecretHandling_SECRET_HANDLING_SEAL SecretHandling = 2
+	// It is stored, and shown to models, as it was sent.
+	SecretHandling_SECRET_HANDLING_OFF SecretHandling = 3
+)
+
+// Enum value maps for SecretHandling.
+var (
+	SecretHandling_name = map[int32]string{
+		0: "SECRET_HANDLING_UNSPECIFIED",
+		1: "SECRET_HANDLING_REDACT",
+		2: "SECRET_HANDLING_SEAL",
+		3: "SECRET_HANDLING_OFF",
+	}
+	SecretHandling_value = map[string]int32{
+		"SECRET_HANDLING_UNSPECIFIED": 0,
+		"SECRET_HANDLING_REDACT":      1,
+		"SECRET_HANDLING_SEAL":        2,
+		"SECRET_HANDLING_OFF":         3,
+	}
+)
+
+func (x SecretHandling) Enum() *SecretHandling {
+	p := new(SecretHandling)
+	*p = x
+	return p
+}
+
+func (x SecretHandling) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (SecretHandling) Descriptor() protoreflect.EnumDescriptor {
+	return file_hitherto_v1_privacy_proto_enumTypes[0].Descriptor()
+}
+
+func (SecretHandling) Type() protoreflect.EnumType {
+	return &file_hitherto_v1_privacy_proto_enumTypes[0]
+}
+
+func (x SecretHandling) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use SecretHandling.Descriptor instead.
+func (SecretHandling) EnumDescriptor() ([]byte, []int) {
+	return file_hitherto_v1_privacy_proto_rawDescGZIP(), []int{0}
+}
+
 // UserSettings are a user's choices about memory. In a reply every field is set, to the user's own value or
 // else to that of the installation.
 type UserSettings struct {
@@ -43,7 +102,10 @@ type UserSettings struct {
 	// switching it off, encrypted data stays encrypted, and new data is stored in clear.
 	EncryptSensitive *bool `protobuf:"varint,5,opt,name=encrypt_sensitive,json=encryptSensitive,proto3,oneof" json:"encrypt_sensitive,omitempty"`
 	// time_zone, the IANA name of the time zone of relative dates. `UTC` unless set.
-	TimeZone      *string `protobuf:"bytes,6,opt,name=time_zone,json=timeZone,proto3,oneof" json:"time_zone,omitempty"`
+	TimeZone *string `protobuf:"bytes,6,opt,name=time_zone,json=timeZone,proto3,oneof" json:"time_zone,omitempty"`
+	// redact_secrets, what happens to keys, tokens, passwords and card numbers in what is stored about the user.
+	// Unset: that of the installation, which is REDACT unless configured.
+	RedactSecrets *SecretHandling `protobuf:"varint,7,opt,name=redact_secrets,json=redactSecrets,proto3,enum=hitherto.v1.SecretHandling,oneof" json:"redact_secrets,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -118,6 +180,13 @@ func (x *UserSettings) GetTimeZone() string {
 		return *x.TimeZone
 	}
 	return ""
+}
+
+func (x *UserSettings) GetRedactSecrets() SecretHandling {
+	if x != nil && x.RedactSecrets != nil {
+		return *x.RedactSecrets
+	}
+	return SecretHandling_SECRET_HANDLING_UNSPECIFIED
 }
 
 // EraseReceipt proves that a user was erased.
@@ -410,21 +479,23 @@ var File_hitherto_v1_privacy_proto protoreflect.FileDescriptor
 
 const file_hitherto_v1_privacy_proto_rawDesc = "" +
 	"\n" +
-	"\x19hitherto/v1/privacy.proto\x12\vhitherto.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x9f\x03\n" +
+	"\x19hitherto/v1/privacy.proto\x12\vhitherto.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfb\x03\n" +
 	"\fUserSettings\x12*\n" +
 	"\x0ememory_enabled\x18\x01 \x01(\bH\x00R\rmemoryEnabled\x88\x01\x01\x12.\n" +
 	"\x10learning_enabled\x18\x02 \x01(\bH\x01R\x0flearningEnabled\x88\x01\x01\x12*\n" +
 	"\x0eretention_days\x18\x03 \x01(\x05H\x02R\rretentionDays\x88\x01\x01\x129\n" +
 	"\x16message_retention_days\x18\x04 \x01(\x05H\x03R\x14messageRetentionDays\x88\x01\x01\x120\n" +
 	"\x11encrypt_sensitive\x18\x05 \x01(\bH\x04R\x10encryptSensitive\x88\x01\x01\x12 \n" +
-	"\ttime_zone\x18\x06 \x01(\tH\x05R\btimeZone\x88\x01\x01B\x11\n" +
+	"\ttime_zone\x18\x06 \x01(\tH\x05R\btimeZone\x88\x01\x01\x12G\n" +
+	"\x0eredact_secrets\x18\a \x01(\x0e2\x1b.hitherto.v1.SecretHandlingH\x06R\rredactSecrets\x88\x01\x01B\x11\n" +
 	"\x0f_memory_enabledB\x13\n" +
 	"\x11_learning_enabledB\x11\n" +
 	"\x0f_retention_daysB\x19\n" +
 	"\x17_message_retention_daysB\x14\n" +
 	"\x12_encrypt_sensitiveB\f\n" +
 	"\n" +
-	"_time_zone\"\xca\x02\n" +
+	"_time_zoneB\x11\n" +
+	"\x0f_redact_secrets\"\xca\x02\n" +
 	"\fEraseReceipt\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1b\n" +
 	"\tuser_hash\x18\x02 \x01(\tR\buserHash\x127\n" +
@@ -456,7 +527,12 @@ const file_hitherto_v1_privacy_proto_rawDesc = "" +
 	"\x06method\x18\x04 \x01(\tR\x06method\x12\x1b\n" +
 	"\tuser_hash\x18\x05 \x01(\tR\buserHash\x12!\n" +
 	"\fresource_ids\x18\x06 \x03(\tR\vresourceIds\x12\x14\n" +
-	"\x05count\x18\a \x01(\x03R\x05countB9\n" +
+	"\x05count\x18\a \x01(\x03R\x05count*\x80\x01\n" +
+	"\x0eSecretHandling\x12\x1f\n" +
+	"\x1bSECRET_HANDLING_UNSPECIFIED\x10\x00\x12\x1a\n" +
+	"\x16SECRET_HANDLING_REDACT\x10\x01\x12\x18\n" +
+	"\x14SECRET_HANDLING_SEAL\x10\x02\x12\x17\n" +
+	"\x13SECRET_HANDLING_OFF\x10\x03B9\n" +
 	"\x0fcom.hitherto.v1P\x01Z\x16hitherto/v1;hithertov1\xaa\x02\vHitherto.V1b\x06proto3"
 
 var (
@@ -471,27 +547,30 @@ func file_hitherto_v1_privacy_proto_rawDescGZIP() []byte {
 	return file_hitherto_v1_privacy_proto_rawDescData
 }
 
+var file_hitherto_v1_privacy_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
 var file_hitherto_v1_privacy_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_hitherto_v1_privacy_proto_goTypes = []any{
-	(*UserSettings)(nil),          // 0: hitherto.v1.UserSettings
-	(*EraseReceipt)(nil),          // 1: hitherto.v1.EraseReceipt
-	(*ExportManifest)(nil),        // 2: hitherto.v1.ExportManifest
-	(*AuditEvent)(nil),            // 3: hitherto.v1.AuditEvent
-	nil,                           // 4: hitherto.v1.EraseReceipt.CountsEntry
-	nil,                           // 5: hitherto.v1.ExportManifest.CountsEntry
-	(*timestamppb.Timestamp)(nil), // 6: google.protobuf.Timestamp
+	(SecretHandling)(0),           // 0: hitherto.v1.SecretHandling
+	(*UserSettings)(nil),          // 1: hitherto.v1.UserSettings
+	(*EraseReceipt)(nil),          // 2: hitherto.v1.EraseReceipt
+	(*ExportManifest)(nil),        // 3: hitherto.v1.ExportManifest
+	(*AuditEvent)(nil),            // 4: hitherto.v1.AuditEvent
+	nil,                           // 5: hitherto.v1.EraseReceipt.CountsEntry
+	nil,                           // 6: hitherto.v1.ExportManifest.CountsEntry
+	(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
 }
 var file_hitherto_v1_privacy_proto_depIdxs = []int32{
-	6, // 0: hitherto.v1.EraseReceipt.erased_at:type_name -> google.protobuf.Timestamp
-	4, // 1: hitherto.v1.EraseReceipt.counts:type_name -> hitherto.v1.EraseReceipt.CountsEntry
-	6, // 2: hitherto.v1.ExportManifest.created_at:type_name -> google.protobuf.Timestamp
-	5, // 3: hitherto.v1.ExportManifest.counts:type_name -> hitherto.v1.ExportManifest.CountsEntry
-	6, // 4: hitherto.v1.AuditEvent.created_at:type_name -> google.protobuf.Timestamp
-	5, // [5:5] is the sub-list for method output_type
-	5, // [5:5] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	0, // 0: hitherto.v1.UserSettings.redact_secrets:type_name -> hitherto.v1.SecretHandling
+	7, // 1: hitherto.v1.EraseReceipt.erased_at:type_name -> google.protobuf.Timestamp
+	5, // 2: hitherto.v1.EraseReceipt.counts:type_name -> hitherto.v1.EraseReceipt.CountsEntry
+	7, // 3: hitherto.v1.ExportManifest.created_at:type_name -> google.protobuf.Timestamp
+	6, // 4: hitherto.v1.ExportManifest.counts:type_name -> hitherto.v1.ExportManifest.CountsEntry
+	7, // 5: hitherto.v1.AuditEvent.created_at:type_name -> google.protobuf.Timestamp
+	6, // [6:6] is the sub-list for method output_type
+	6, // [6:6] is the sub-list for method input_type
+	6, // [6:6] is the sub-list for extension type_name
+	6, // [6:6] is the sub-list for extension extendee
+	0, // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_hitherto_v1_privacy_proto_init() }
@@ -505,13 +584,14 @@ func file_hitherto_v1_privacy_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_hitherto_v1_privacy_proto_rawDesc), len(file_hitherto_v1_privacy_proto_rawDesc)),
-			NumEnums:      0,
+			NumEnums:      1,
 			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
 		GoTypes:           file_hitherto_v1_privacy_proto_goTypes,
 		DependencyIndexes: file_hitherto_v1_privacy_proto_depIdxs,
+		EnumInfos:         file_hitherto_v1_privacy_proto_enumTypes,
 		MessageInfos:      file_hitherto_v1_privacy_proto_msgTypes,
 	}.Build()
 	File_hitherto_v1_privacy_proto = out.File

@@ -101,7 +101,8 @@ type PrivacyServiceClient interface {
 	GetUserSettings(ctx context.Context, in *GetUserSettingsRequest, opts ...grpc.CallOption) (*GetUserSettingsResponse, error)
 	// UpdateUserSettings changes settings of a user, who need not exist yet. They take effect before the reply:
 	// a running job discards what may no longer be learnt. Fails with INVALID_ARGUMENT (`INVALID_FIELD`),
-	// FAILED_PRECONDITION (`USER_ERASED`) and, for `encrypt_sensitive` true, with FAILED_PRECONDITION
+	// FAILED_PRECONDITION (`USER_ERASED`, and `ENCRYPTION_OFF` if `redact_secrets` would be SEAL without
+	// `encrypt_sensitive`) and, for `encrypt_sensitive` true, with FAILED_PRECONDITION
 	// (`ENCRYPTION_NOT_CONFIGURED`) if the service has no key-encryption key and UNAVAILABLE
 	// (`KEY_SERVICE_UNAVAILABLE`). Safe to retry.
 	UpdateUserSettings(ctx context.Context, in *UpdateUserSettingsRequest, opts ...grpc.CallOption) (*UpdateUserSettingsResponse, error)
@@ -290,7 +291,8 @@ type PrivacyServiceServer interface {
 	GetUserSettings(context.Context, *GetUserSettingsRequest) (*GetUserSettingsResponse, error)
 	// UpdateUserSettings changes settings of a user, who need not exist yet. They take effect before the reply:
 	// a running job discards what may no longer be learnt. Fails with INVALID_ARGUMENT (`INVALID_FIELD`),
-	// FAILED_PRECONDITION (`USER_ERASED`) and, for `encrypt_sensitive` true, with FAILED_PRECONDITION
+	// FAILED_PRECONDITION (`USER_ERASED`, and `ENCRYPTION_OFF` if `redact_secrets` would be SEAL without
+	// `encrypt_sensitive`) and, for `encrypt_sensitive` true, with FAILED_PRECONDITION
 	// (`ENCRYPTION_NOT_CONFIGURED`) if the service has no key-encryption key and UNAVAILABLE
 	// (`KEY_SERVICE_UNAVAILABLE`). Safe to retry.
 	UpdateUserSettings(context.Context, *UpdateUserSettingsRequest) (*UpdateUserSettingsResponse, error)

@@ -50,6 +50,8 @@ class ExtractionSettings(SharedSettings):
     schedule_audit: str = "30 0 * * *"
     schedule_idle: str = "* * * * *"
 
+    redact_secrets: Literal["redact", "off"] = "redact"
+
     ttl_session: int = Field(1_800, ge=1, le=31_536_000)
     ttl_recent: int = Field(900, ge=1, le=31_536_000)
 

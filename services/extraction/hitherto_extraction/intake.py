@@ -126,6 +126,7 @@ class Intake(JobCalls):
             messages,
             "messages",
             sealed=users.must_seal(state, user.scope),
+            seals_secrets=state.seals_secrets,
         )
         await conversations.advance(
             user,
@@ -222,6 +223,7 @@ class Intake(JobCalls):
             f"transcripts[{index}].messages",
             time_zone=transcript.time_zone,
             sealed=sealed,
+            seals_secrets=state.seals_secrets,
         )
         job = None
         watermark = stored.before.watermark

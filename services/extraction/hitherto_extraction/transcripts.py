@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from hitherto_extraction.storage import conversations
@@ -12,6 +12,7 @@ from hitherto_shared.database.together import together
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.errors import WrongState
 from hitherto_shared.text.passages import SHORTEST_EMBEDDED
+from hitherto_shared.text.redaction import redact_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,7 @@ async def store_messages(
     *,
     time_zone: str | None = None,
     sealed: bool,
+    seals_secrets: bool = False,
 ) -> Stored:
     """Open the conversation, number and insert new messages; known ones must be unchanged.
 
@@ -58,6 +60,7 @@ async def store_messages(
         field: Their path in the request.
         time_zone: See `conversations.open_conversation`.
         sealed: Whether to seal new ones.
+        seals_secrets: Whether these also keep what they were before their secrets were redacted.
 
     Raises:
         WrongState: A known id came with different content; `field` names the message in the
@@ -78,7 +81,7 @@ async def store_messages(
         if held is None:
             new.append(message)
             numbers.append(counters.last_message_no + len(new))
-        elif (held.role, held.content) != (message.role, message.content):
+        elif held.role != message.role or not _same(held.content, message.content):
             raise WrongState(
                 f"{field}[{i}].id: a message with this id and other content is already part "
                 "of the conversation; a message never changes, send the new one under a new id",
@@ -91,6 +94,8 @@ async def store_messages(
             )
         else:
             numbers.append(held.message_no)
+    if not seals_secrets:
+        new = [replace(message, unredacted=None) for message in new]
     if new:
         await conversations.insert_messages(
             user, conversation_id, new, first_no=counters.last_message_no + 1, sealed=sealed
@@ -98,6 +103,11 @@ async def store_messages(
     last = counters.last_message_no + len(new)
     new_numbers = range(counters.last_message_no + 1, last + 1)
     return Stored(counters, last, min(numbers), max(numbers), new_numbers)
+
+
+def _same(held: str, sent: str) -> bool:
+    """Whether a message is sent again: equal but for secrets, if only one of them is redacted."""
+    return held == sent or held == redact_text(sent).text or redact_text(held).text == sent
 
 
 def latest_time(messages: Sequence[IncomingMessage]) -> datetime | None:

@@ -317,6 +317,12 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
 
         {"reason": "SEAL_BROKEN", "domain": "hitherto", "metadata": {}}
     """
+    ERROR_REASON_ENCRYPTION_OFF: _ErrorReason.ValueType  # 51
+    """FAILED_PRECONDITION: `redact_secrets` SEAL needs `encrypt_sensitive`, which is off or would be. Turn it on in
+    the same call, or choose REDACT.
+
+        {"reason": "ENCRYPTION_OFF", "domain": "hitherto", "metadata": {"user_id": "ana"}}
+    """
     ERROR_REASON_MODEL_MISCONFIGURED: _ErrorReason.ValueType  # 60
     """The `error` of a job that waits because a model's server rejects every request of this installation: a
     wrong key, an unpaid account, a wrong address, an unknown model, or a web page instead of the API. The
@@ -642,6 +648,12 @@ ERROR_REASON_SEAL_BROKEN: ErrorReason.ValueType  # 50
 value was changed or moved in the database, or sealed with another key. Restore it from a backup.
 
     {"reason": "SEAL_BROKEN", "domain": "hitherto", "metadata": {}}
+"""
+ERROR_REASON_ENCRYPTION_OFF: ErrorReason.ValueType  # 51
+"""FAILED_PRECONDITION: `redact_secrets` SEAL needs `encrypt_sensitive`, which is off or would be. Turn it on in
+the same call, or choose REDACT.
+
+    {"reason": "ENCRYPTION_OFF", "domain": "hitherto", "metadata": {"user_id": "ana"}}
 """
 ERROR_REASON_MODEL_MISCONFIGURED: ErrorReason.ValueType  # 60
 """The `error` of a job that waits because a model's server rejects every request of this installation: a

@@ -285,6 +285,7 @@ class UpdateMemoryRequest(_message.Message):
     UPDATE_MASK_FIELD_NUMBER: _builtins.int
     VERSION_FIELD_NUMBER: _builtins.int
     IDEMPOTENCY_KEY_FIELD_NUMBER: _builtins.int
+    CARRY_ALONG_FIELD_NUMBER: _builtins.int
     user_id: _builtins.str
     """user_id, the user whose memory it is. Required; 1 to 256 printable characters."""
     memory_id: _builtins.str
@@ -297,6 +298,11 @@ class UpdateMemoryRequest(_message.Message):
     """idempotency_key, optional, at most 128 characters. For at least 24 hours, the same key with the same body
     returns the first outcome again; with a different body the call fails with `IDEMPOTENCY_KEY_REUSED`.
     """
+    carry_along: _builtins.bool
+    """carry_along, true takes along what else states the earlier words, as for ForgetMemory. The earlier words
+    themselves become a FORGOTTEN memory, so that contexts leave out the messages that say them. It also works
+    in a second call with the same content.
+    """
     @_builtins.property
     def memory(self) -> _memory_pb2.Memory:
         """memory, the new values of the fields that `update_mask` names."""
@@ -307,8 +313,8 @@ class UpdateMemoryRequest(_message.Message):
         `keywords`, `entities`, `context`, `metadata`, `valid_from`, `valid_to`, `expires_at`, `sensitive`, or a
         path into a Struct such as `metadata.project`. A path without a value in `memory`, or with null, clears
         the field or resets it to the default of SaveMemory; `content` and `valid_from` cannot be cleared.
-        `entities` are names: of known entities of the user, or of new ones of the type OTHER. Unset: every field
-        that has a value in `memory`.
+        `entities` are names: of known entities of the user, or of new ones of the type OTHER. Required; at least
+        one path.
         """
 
     def __init__(
@@ -320,10 +326,11 @@ class UpdateMemoryRequest(_message.Message):
         update_mask: _field_mask_pb2.FieldMask | None = ...,
         version: _builtins.int = ...,
         idempotency_key: _builtins.str = ...,
+        carry_along: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory", "update_mask", b"update_mask"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["idempotency_key", b"idempotency_key", "memory", b"memory", "memory_id", b"memory_id", "update_mask", b"update_mask", "user_id", b"user_id", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["carry_along", b"carry_along", "idempotency_key", b"idempotency_key", "memory", b"memory", "memory_id", b"memory_id", "update_mask", b"update_mask", "user_id", b"user_id", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -337,21 +344,33 @@ class UpdateMemoryResponse(_message.Message):
 
     MEMORY_FIELD_NUMBER: _builtins.int
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
+    ALSO_STATES_FIELD_NUMBER: _builtins.int
+    CARRIED_ALONG_FIELD_NUMBER: _builtins.int
     consistency_token: _builtins.str
     """consistency_token, for a later read that must see this write. Opaque."""
     @_builtins.property
     def memory(self) -> _memory_pb2.Memory:
         """memory, in its new version."""
 
+    @_builtins.property
+    def also_states(self) -> _containers.RepeatedCompositeFieldContainer[Global___AlsoStates]:
+        """also_states, what still states the earlier words after this call; at most 50."""
+
+    @_builtins.property
+    def carried_along(self) -> _containers.RepeatedCompositeFieldContainer[Global___AlsoStates]:
+        """carried_along, what `carry_along` took along."""
+
     def __init__(
         self,
         *,
         memory: _memory_pb2.Memory | None = ...,
         consistency_token: _builtins.str = ...,
+        also_states: _abc.Iterable[Global___AlsoStates] | None = ...,
+        carried_along: _abc.Iterable[Global___AlsoStates] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["consistency_token", b"consistency_token", "memory", b"memory"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["also_states", b"also_states", "carried_along", b"carried_along", "consistency_token", b"consistency_token", "memory", b"memory"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -367,6 +386,7 @@ class ForgetMemoryRequest(_message.Message):
     MEMORY_ID_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     IDEMPOTENCY_KEY_FIELD_NUMBER: _builtins.int
+    CARRY_ALONG_FIELD_NUMBER: _builtins.int
     user_id: _builtins.str
     """user_id, the user whose memory it is. Required; 1 to 256 printable characters."""
     memory_id: _builtins.str
@@ -377,6 +397,11 @@ class ForgetMemoryRequest(_message.Message):
     """idempotency_key, optional, at most 128 characters. For at least 24 hours, the same key with the same body
     returns the first outcome again; with a different body the call fails with `IDEMPOTENCY_KEY_REUSED`.
     """
+    carry_along: _builtins.bool
+    """carry_along, true takes along what else states it and says nothing more: other memories become FORGOTTEN
+    (RestoreMemory brings each back), and values of the profile go (its history keeps them). Messages and
+    summaries are never changed: those that state something FORGOTTEN are left out of every context.
+    """
     def __init__(
         self,
         *,
@@ -384,10 +409,11 @@ class ForgetMemoryRequest(_message.Message):
         memory_id: _builtins.str = ...,
         reason: _builtins.str = ...,
         idempotency_key: _builtins.str = ...,
+        carry_along: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["idempotency_key", b"idempotency_key", "memory_id", b"memory_id", "reason", b"reason", "user_id", b"user_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["carry_along", b"carry_along", "idempotency_key", b"idempotency_key", "memory_id", b"memory_id", "reason", b"reason", "user_id", b"user_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -401,25 +427,78 @@ class ForgetMemoryResponse(_message.Message):
 
     MEMORY_FIELD_NUMBER: _builtins.int
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
+    ALSO_STATES_FIELD_NUMBER: _builtins.int
+    CARRIED_ALONG_FIELD_NUMBER: _builtins.int
     consistency_token: _builtins.str
     """consistency_token, for a later read that must see this write. Opaque."""
     @_builtins.property
     def memory(self) -> _memory_pb2.Memory:
         """memory, now FORGOTTEN."""
 
+    @_builtins.property
+    def also_states(self) -> _containers.RepeatedCompositeFieldContainer[Global___AlsoStates]:
+        """also_states, what still states it after this call; at most 50."""
+
+    @_builtins.property
+    def carried_along(self) -> _containers.RepeatedCompositeFieldContainer[Global___AlsoStates]:
+        """carried_along, what `carry_along` took along."""
+
     def __init__(
         self,
         *,
         memory: _memory_pb2.Memory | None = ...,
         consistency_token: _builtins.str = ...,
+        also_states: _abc.Iterable[Global___AlsoStates] | None = ...,
+        carried_along: _abc.Iterable[Global___AlsoStates] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["consistency_token", b"consistency_token", "memory", b"memory"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["also_states", b"also_states", "carried_along", b"carried_along", "consistency_token", b"consistency_token", "memory", b"memory"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ForgetMemoryResponse: _TypeAlias = ForgetMemoryResponse  # noqa: Y015
+
+@_typing.final
+class AlsoStates(_message.Message):
+    """AlsoStates is something else that states what a memory states: a memory from the same message with most of its
+    words or with a near vector, a value of the profile that its words hold and no other memory does, or, after a
+    correction, a conversation in which the earlier words were said.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MEMORY_ID_FIELD_NUMBER: _builtins.int
+    PROFILE_PATH_FIELD_NUMBER: _builtins.int
+    CONVERSATION_ID_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    memory_id: _builtins.str
+    """memory_id, another memory."""
+    profile_path: _builtins.str
+    """profile_path, a value of the profile, such as `facts.personal.location`. An item of a list has the path of
+    the list, `#` and the item.
+    """
+    conversation_id: _builtins.str
+    """conversation_id, a conversation, whose messages and summary a context may still show."""
+    text: _builtins.str
+    """text, the words there."""
+    def __init__(
+        self,
+        *,
+        memory_id: _builtins.str = ...,
+        profile_path: _builtins.str = ...,
+        conversation_id: _builtins.str = ...,
+        text: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["conversation_id", b"conversation_id", "memory_id", b"memory_id", "place", b"place", "profile_path", b"profile_path"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conversation_id", b"conversation_id", "memory_id", b"memory_id", "place", b"place", "profile_path", b"profile_path", "text", b"text"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_place: _TypeAlias = _typing.Literal["memory_id", "profile_path", "conversation_id"]  # noqa: Y015
+    _WhichOneofArgType_place: _TypeAlias = _typing.Literal["place", b"place"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_place) -> _WhichOneofReturnType_place | None: ...
+
+Global___AlsoStates: _TypeAlias = AlsoStates  # noqa: Y015
 
 @_typing.final
 class RestoreMemoryRequest(_message.Message):
@@ -582,8 +661,8 @@ class UpdateProfileRequest(_message.Message):
     def update_mask(self) -> _field_mask_pb2.FieldMask:
         """update_mask, the fields to change: `department`, `summary`, `current_projects`, `preferences`,
         `frequent_intents`, `access_level`, `facts`, `metadata`, or a path into a Struct such as
-        `facts.personal.location`. A path without a value in `profile`, or with null, removes it. Unset: every
-        field that has a value in `profile`.
+        `facts.personal.location`. A path without a value in `profile`, or with null, removes it. Required; at
+        least one path.
         """
 
     def __init__(

@@ -130,6 +130,8 @@ class MemoryServiceServicer(object):
         mentions the known entities whose names occur there, unless `update_mask` names `entities`, and a check
         for contradictions follows as after SaveMemory.
 
+        The reply names what still states the earlier words; `carry_along` takes it along.
+
         Fails with NOT_FOUND (`MEMORY_NOT_FOUND`), INVALID_ARGUMENT (`INVALID_FIELD`, also for a mask path that
         cannot be changed), FAILED_PRECONDITION (`MEMORY_STATUS_CONFLICT` for a memory that is FORGOTTEN or was
         replaced by another) and ABORTED (`VERSION_MISMATCH`). Safe to retry with an idempotency key.
@@ -141,7 +143,8 @@ class MemoryServiceServicer(object):
     def ForgetMemory(self, request, context):
         """ForgetMemory makes a memory of any status FORGOTTEN: reads no longer return it, and earlier messages
         never bring it back. Forgetting it twice changes nothing. A memory that replaced it stays, and no longer
-        names it. Fails with NOT_FOUND (`MEMORY_NOT_FOUND`). Safe to retry.
+        names it. The reply names what else still states it; `carry_along` takes it along, also in a second call.
+        Fails with NOT_FOUND (`MEMORY_NOT_FOUND`). Safe to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

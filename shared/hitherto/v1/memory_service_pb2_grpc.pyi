@@ -69,6 +69,8 @@ class MemoryServiceStub:
     mentions the known entities whose names occur there, unless `update_mask` names `entities`, and a check
     for contradictions follows as after SaveMemory.
 
+    The reply names what still states the earlier words; `carry_along` takes it along.
+
     Fails with NOT_FOUND (`MEMORY_NOT_FOUND`), INVALID_ARGUMENT (`INVALID_FIELD`, also for a mask path that
     cannot be changed), FAILED_PRECONDITION (`MEMORY_STATUS_CONFLICT` for a memory that is FORGOTTEN or was
     replaced by another) and ABORTED (`VERSION_MISMATCH`). Safe to retry with an idempotency key.
@@ -76,7 +78,8 @@ class MemoryServiceStub:
     ForgetMemory: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.ForgetMemoryRequest, _memory_service_pb2.ForgetMemoryResponse]
     """ForgetMemory makes a memory of any status FORGOTTEN: reads no longer return it, and earlier messages
     never bring it back. Forgetting it twice changes nothing. A memory that replaced it stays, and no longer
-    names it. Fails with NOT_FOUND (`MEMORY_NOT_FOUND`). Safe to retry.
+    names it. The reply names what else still states it; `carry_along` takes it along, also in a second call.
+    Fails with NOT_FOUND (`MEMORY_NOT_FOUND`). Safe to retry.
     """
     RestoreMemory: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.RestoreMemoryRequest, _memory_service_pb2.RestoreMemoryResponse]
     """RestoreMemory makes a FORGOTTEN or ARCHIVED memory ACTIVE again. It clears an `expires_at` that decay set
@@ -156,6 +159,8 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     mentions the known entities whose names occur there, unless `update_mask` names `entities`, and a check
     for contradictions follows as after SaveMemory.
 
+    The reply names what still states the earlier words; `carry_along` takes it along.
+
     Fails with NOT_FOUND (`MEMORY_NOT_FOUND`), INVALID_ARGUMENT (`INVALID_FIELD`, also for a mask path that
     cannot be changed), FAILED_PRECONDITION (`MEMORY_STATUS_CONFLICT` for a memory that is FORGOTTEN or was
     replaced by another) and ABORTED (`VERSION_MISMATCH`). Safe to retry with an idempotency key.
@@ -163,7 +168,8 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     ForgetMemory: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.ForgetMemoryRequest, _memory_service_pb2.ForgetMemoryResponse]  # type: ignore[assignment]
     """ForgetMemory makes a memory of any status FORGOTTEN: reads no longer return it, and earlier messages
     never bring it back. Forgetting it twice changes nothing. A memory that replaced it stays, and no longer
-    names it. Fails with NOT_FOUND (`MEMORY_NOT_FOUND`). Safe to retry.
+    names it. The reply names what else still states it; `carry_along` takes it along, also in a second call.
+    Fails with NOT_FOUND (`MEMORY_NOT_FOUND`). Safe to retry.
     """
     RestoreMemory: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.RestoreMemoryRequest, _memory_service_pb2.RestoreMemoryResponse]  # type: ignore[assignment]
     """RestoreMemory makes a FORGOTTEN or ARCHIVED memory ACTIVE again. It clears an `expires_at` that decay set
@@ -258,6 +264,8 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         mentions the known entities whose names occur there, unless `update_mask` names `entities`, and a check
         for contradictions follows as after SaveMemory.
 
+        The reply names what still states the earlier words; `carry_along` takes it along.
+
         Fails with NOT_FOUND (`MEMORY_NOT_FOUND`), INVALID_ARGUMENT (`INVALID_FIELD`, also for a mask path that
         cannot be changed), FAILED_PRECONDITION (`MEMORY_STATUS_CONFLICT` for a memory that is FORGOTTEN or was
         replaced by another) and ABORTED (`VERSION_MISMATCH`). Safe to retry with an idempotency key.
@@ -271,7 +279,8 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_memory_service_pb2.ForgetMemoryResponse, _abc.Awaitable[_memory_service_pb2.ForgetMemoryResponse]]:
         """ForgetMemory makes a memory of any status FORGOTTEN: reads no longer return it, and earlier messages
         never bring it back. Forgetting it twice changes nothing. A memory that replaced it stays, and no longer
-        names it. Fails with NOT_FOUND (`MEMORY_NOT_FOUND`). Safe to retry.
+        names it. The reply names what else still states it; `carry_along` takes it along, also in a second call.
+        Fails with NOT_FOUND (`MEMORY_NOT_FOUND`). Safe to retry.
         """
 
     @_abc_1.abstractmethod

@@ -8,6 +8,7 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -18,6 +19,40 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class _SecretHandling:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _SecretHandlingEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SecretHandling.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    SECRET_HANDLING_UNSPECIFIED: _SecretHandling.ValueType  # 0
+    """Follows the installation."""
+    SECRET_HANDLING_REDACT: _SecretHandling.ValueType  # 1
+    """A marker such as `[redacted: AWS access key]` replaces it. It is stored nowhere."""
+    SECRET_HANDLING_SEAL: _SecretHandling.ValueType  # 2
+    """As REDACT, and a message is also stored as it was sent, encrypted with the user's own key. No read returns
+    that text and no model is shown it: only ExportUser returns it. Needs `encrypt_sensitive`.
+    """
+    SECRET_HANDLING_OFF: _SecretHandling.ValueType  # 3
+    """It is stored, and shown to models, as it was sent."""
+
+class SecretHandling(_SecretHandling, metaclass=_SecretHandlingEnumTypeWrapper):
+    """SecretHandling is what happens to a secret (a key, a token, a password, a card number) in a text, before the
+    text is stored or shown to a model.
+    """
+
+SECRET_HANDLING_UNSPECIFIED: SecretHandling.ValueType  # 0
+"""Follows the installation."""
+SECRET_HANDLING_REDACT: SecretHandling.ValueType  # 1
+"""A marker such as `[redacted: AWS access key]` replaces it. It is stored nowhere."""
+SECRET_HANDLING_SEAL: SecretHandling.ValueType  # 2
+"""As REDACT, and a message is also stored as it was sent, encrypted with the user's own key. No read returns
+that text and no model is shown it: only ExportUser returns it. Needs `encrypt_sensitive`.
+"""
+SECRET_HANDLING_OFF: SecretHandling.ValueType  # 3
+"""It is stored, and shown to models, as it was sent."""
+Global___SecretHandling: _TypeAlias = SecretHandling  # noqa: Y015
 
 @_typing.final
 class UserSettings(_message.Message):
@@ -33,6 +68,7 @@ class UserSettings(_message.Message):
     MESSAGE_RETENTION_DAYS_FIELD_NUMBER: _builtins.int
     ENCRYPT_SENSITIVE_FIELD_NUMBER: _builtins.int
     TIME_ZONE_FIELD_NUMBER: _builtins.int
+    REDACT_SECRETS_FIELD_NUMBER: _builtins.int
     memory_enabled: _builtins.bool
     """memory_enabled, false: nothing is read or learnt about the user."""
     learning_enabled: _builtins.bool
@@ -52,6 +88,10 @@ class UserSettings(_message.Message):
     """
     time_zone: _builtins.str
     """time_zone, the IANA name of the time zone of relative dates. `UTC` unless set."""
+    redact_secrets: Global___SecretHandling.ValueType
+    """redact_secrets, what happens to keys, tokens, passwords and card numbers in what is stored about the user.
+    Unset: that of the installation, which is REDACT unless configured.
+    """
     def __init__(
         self,
         *,
@@ -61,10 +101,11 @@ class UserSettings(_message.Message):
         message_retention_days: _builtins.int | None = ...,
         encrypt_sensitive: _builtins.bool | None = ...,
         time_zone: _builtins.str | None = ...,
+        redact_secrets: Global___SecretHandling.ValueType | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_encrypt_sensitive", b"_encrypt_sensitive", "_learning_enabled", b"_learning_enabled", "_memory_enabled", b"_memory_enabled", "_message_retention_days", b"_message_retention_days", "_retention_days", b"_retention_days", "_time_zone", b"_time_zone", "encrypt_sensitive", b"encrypt_sensitive", "learning_enabled", b"learning_enabled", "memory_enabled", b"memory_enabled", "message_retention_days", b"message_retention_days", "retention_days", b"retention_days", "time_zone", b"time_zone"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_encrypt_sensitive", b"_encrypt_sensitive", "_learning_enabled", b"_learning_enabled", "_memory_enabled", b"_memory_enabled", "_message_retention_days", b"_message_retention_days", "_redact_secrets", b"_redact_secrets", "_retention_days", b"_retention_days", "_time_zone", b"_time_zone", "encrypt_sensitive", b"encrypt_sensitive", "learning_enabled", b"learning_enabled", "memory_enabled", b"memory_enabled", "message_retention_days", b"message_retention_days", "redact_secrets", b"redact_secrets", "retention_days", b"retention_days", "time_zone", b"time_zone"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_encrypt_sensitive", b"_encrypt_sensitive", "_learning_enabled", b"_learning_enabled", "_memory_enabled", b"_memory_enabled", "_message_retention_days", b"_message_retention_days", "_retention_days", b"_retention_days", "_time_zone", b"_time_zone", "encrypt_sensitive", b"encrypt_sensitive", "learning_enabled", b"learning_enabled", "memory_enabled", b"memory_enabled", "message_retention_days", b"message_retention_days", "retention_days", b"retention_days", "time_zone", b"time_zone"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_encrypt_sensitive", b"_encrypt_sensitive", "_learning_enabled", b"_learning_enabled", "_memory_enabled", b"_memory_enabled", "_message_retention_days", b"_message_retention_days", "_redact_secrets", b"_redact_secrets", "_retention_days", b"_retention_days", "_time_zone", b"_time_zone", "encrypt_sensitive", b"encrypt_sensitive", "learning_enabled", b"learning_enabled", "memory_enabled", b"memory_enabled", "message_retention_days", b"message_retention_days", "redact_secrets", b"redact_secrets", "retention_days", b"retention_days", "time_zone", b"time_zone"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__encrypt_sensitive: _TypeAlias = _typing.Literal["encrypt_sensitive"]  # noqa: Y015
     _WhichOneofArgType__encrypt_sensitive: _TypeAlias = _typing.Literal["_encrypt_sensitive", b"_encrypt_sensitive"]  # noqa: Y015
@@ -74,6 +115,8 @@ class UserSettings(_message.Message):
     _WhichOneofArgType__memory_enabled: _TypeAlias = _typing.Literal["_memory_enabled", b"_memory_enabled"]  # noqa: Y015
     _WhichOneofReturnType__message_retention_days: _TypeAlias = _typing.Literal["message_retention_days"]  # noqa: Y015
     _WhichOneofArgType__message_retention_days: _TypeAlias = _typing.Literal["_message_retention_days", b"_message_retention_days"]  # noqa: Y015
+    _WhichOneofReturnType__redact_secrets: _TypeAlias = _typing.Literal["redact_secrets"]  # noqa: Y015
+    _WhichOneofArgType__redact_secrets: _TypeAlias = _typing.Literal["_redact_secrets", b"_redact_secrets"]  # noqa: Y015
     _WhichOneofReturnType__retention_days: _TypeAlias = _typing.Literal["retention_days"]  # noqa: Y015
     _WhichOneofArgType__retention_days: _TypeAlias = _typing.Literal["_retention_days", b"_retention_days"]  # noqa: Y015
     _WhichOneofReturnType__time_zone: _TypeAlias = _typing.Literal["time_zone"]  # noqa: Y015
@@ -86,6 +129,8 @@ class UserSettings(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__memory_enabled) -> _WhichOneofReturnType__memory_enabled | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__message_retention_days) -> _WhichOneofReturnType__message_retention_days | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__redact_secrets) -> _WhichOneofReturnType__redact_secrets | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__retention_days) -> _WhichOneofReturnType__retention_days | None: ...
     @_typing.overload

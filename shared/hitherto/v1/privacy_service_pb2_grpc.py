@@ -190,7 +190,8 @@ class PrivacyServiceServicer(object):
     def UpdateUserSettings(self, request, context):
         """UpdateUserSettings changes settings of a user, who need not exist yet. They take effect before the reply:
         a running job discards what may no longer be learnt. Fails with INVALID_ARGUMENT (`INVALID_FIELD`),
-        FAILED_PRECONDITION (`USER_ERASED`) and, for `encrypt_sensitive` true, with FAILED_PRECONDITION
+        FAILED_PRECONDITION (`USER_ERASED`, and `ENCRYPTION_OFF` if `redact_secrets` would be SEAL without
+        `encrypt_sensitive`) and, for `encrypt_sensitive` true, with FAILED_PRECONDITION
         (`ENCRYPTION_NOT_CONFIGURED`) if the service has no key-encryption key and UNAVAILABLE
         (`KEY_SERVICE_UNAVAILABLE`). Safe to retry.
         """

@@ -105,7 +105,8 @@ class PrivacyServiceStub:
     UpdateUserSettings: _grpc.UnaryUnaryMultiCallable[_privacy_service_pb2.UpdateUserSettingsRequest, _privacy_service_pb2.UpdateUserSettingsResponse]
     """UpdateUserSettings changes settings of a user, who need not exist yet. They take effect before the reply:
     a running job discards what may no longer be learnt. Fails with INVALID_ARGUMENT (`INVALID_FIELD`),
-    FAILED_PRECONDITION (`USER_ERASED`) and, for `encrypt_sensitive` true, with FAILED_PRECONDITION
+    FAILED_PRECONDITION (`USER_ERASED`, and `ENCRYPTION_OFF` if `redact_secrets` would be SEAL without
+    `encrypt_sensitive`) and, for `encrypt_sensitive` true, with FAILED_PRECONDITION
     (`ENCRYPTION_NOT_CONFIGURED`) if the service has no key-encryption key and UNAVAILABLE
     (`KEY_SERVICE_UNAVAILABLE`). Safe to retry.
     """
@@ -192,7 +193,8 @@ class PrivacyServiceAsyncStub(PrivacyServiceStub):
     UpdateUserSettings: _aio.UnaryUnaryMultiCallable[_privacy_service_pb2.UpdateUserSettingsRequest, _privacy_service_pb2.UpdateUserSettingsResponse]  # type: ignore[assignment]
     """UpdateUserSettings changes settings of a user, who need not exist yet. They take effect before the reply:
     a running job discards what may no longer be learnt. Fails with INVALID_ARGUMENT (`INVALID_FIELD`),
-    FAILED_PRECONDITION (`USER_ERASED`) and, for `encrypt_sensitive` true, with FAILED_PRECONDITION
+    FAILED_PRECONDITION (`USER_ERASED`, and `ENCRYPTION_OFF` if `redact_secrets` would be SEAL without
+    `encrypt_sensitive`) and, for `encrypt_sensitive` true, with FAILED_PRECONDITION
     (`ENCRYPTION_NOT_CONFIGURED`) if the service has no key-encryption key and UNAVAILABLE
     (`KEY_SERVICE_UNAVAILABLE`). Safe to retry.
     """
@@ -324,7 +326,8 @@ class PrivacyServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_privacy_service_pb2.UpdateUserSettingsResponse, _abc.Awaitable[_privacy_service_pb2.UpdateUserSettingsResponse]]:
         """UpdateUserSettings changes settings of a user, who need not exist yet. They take effect before the reply:
         a running job discards what may no longer be learnt. Fails with INVALID_ARGUMENT (`INVALID_FIELD`),
-        FAILED_PRECONDITION (`USER_ERASED`) and, for `encrypt_sensitive` true, with FAILED_PRECONDITION
+        FAILED_PRECONDITION (`USER_ERASED`, and `ENCRYPTION_OFF` if `redact_secrets` would be SEAL without
+        `encrypt_sensitive`) and, for `encrypt_sensitive` true, with FAILED_PRECONDITION
         (`ENCRYPTION_NOT_CONFIGURED`) if the service has no key-encryption key and UNAVAILABLE
         (`KEY_SERVICE_UNAVAILABLE`). Safe to retry.
         """

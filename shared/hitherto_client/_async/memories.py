@@ -11,7 +11,7 @@ from hitherto_client._async.calling import AsyncCalling, rpc
 from hitherto_client._async.imports import stream
 from hitherto_client.inputs import MemoryInput
 from hitherto_client.results.jobs import ImportedMemories
-from hitherto_client.results.memories import Feedback, Memory, SavedMemory
+from hitherto_client.results.memories import ChangedMemory, Feedback, Memory, SavedMemory
 from hitherto_client.streams import WINDOW_SECONDS, Progress, memory_requests
 from hitherto_client.wire import build, read
 from hitherto_client.words import Confidence, MemorySource, MemoryType, Origin
@@ -100,9 +100,10 @@ class AsyncMemories(AsyncCalling):
         sensitive: bool | None = None,
         clear: Iterable[str] = (),
         version: int = 0,
+        carry_along: bool = False,
         idempotency_key: str = "",
         timeout: float | None = None,
-    ) -> Memory:
+    ) -> ChangedMemory:
         """Correct a memory; it keeps its id and its earlier versions.
 
         What is not given stays as it is.
@@ -126,6 +127,9 @@ class AsyncMemories(AsyncCalling):
             sensitive: Whether it is treated as sensitive.
             clear: Fields to empty or reset, such as `tags` or `metadata.project`.
             version: The version that the correction is based on. 0: no check.
+            carry_along: Take along what else states the earlier words, for example a value of the
+                profile, and no longer tell the messages that say them. A second call with the same
+                content does this too.
             idempotency_key: Unset: a new one for each call.
             timeout: Seconds, retries included. Unset: 30.
 
@@ -141,12 +145,14 @@ class AsyncMemories(AsyncCalling):
         memory_id: str,
         *,
         reason: str = "",
+        carry_along: bool = False,
         idempotency_key: str = "",
         timeout: float | None = None,
-    ) -> Memory:
+    ) -> ChangedMemory:
         """Forget a memory: reads no longer return it, and earlier messages never bring it back.
 
-        `reason` is kept in its history.
+        `reason` is kept in its history. The result names what else states it; `carry_along` takes
+        along what says nothing more, for example a value of the profile, also in a second call.
 
         Raises:
             HithertoCallError: The memory does not exist (`MEMORY_NOT_FOUND`), or the call failed.

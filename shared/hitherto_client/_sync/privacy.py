@@ -30,6 +30,7 @@ from hitherto_client.results.privacy import (
 )
 from hitherto_client.results.upkeep import AuditEvent
 from hitherto_client.wire import build, read
+from hitherto_client.words import SecretHandling
 
 CLEAR_SECONDS = 300.0
 """Clearing and erasing take as long as there is to remove."""
@@ -53,6 +54,7 @@ class Privacy(Calling):
         message_retention_days: int | None = None,
         encrypt_sensitive: bool | None = None,
         time_zone: str | None = None,
+        redact_secrets: SecretHandling | None = None,
         clear: tuple[str, ...] = (),
         idempotency_key: str = "",
         timeout: float | None = None,
@@ -67,6 +69,8 @@ class Privacy(Calling):
             message_retention_days: Days after which messages are removed; 0 for never.
             encrypt_sensitive: True: texts are encrypted with a key of the user's own.
             time_zone: IANA name of the zone of relative dates.
+            redact_secrets: What happens to keys, tokens, passwords and card numbers: `redact`,
+                `seal` (also keep the message, encrypted, for exports) or `off`.
             clear: Settings to reset to the installation's values, such as `time_zone`.
             idempotency_key: Unset: a new one for each call.
             timeout: Seconds, retries included. Unset: 30.

@@ -34,6 +34,13 @@ _CORRECTED = (
 )
 _ID = Option("id", "memory_id", "the id that `hitherto memories` shows")
 _REASON = Option("--reason", "reason", "stored in the history", "TEXT")
+_ALONG = Option("--carry-along", "carry_along", "take along what else states it")
+_PLACES = {"memory_id": "memory", "profile_path": "profile", "conversation_id": "conversation"}
+_STATED = (
+    Column("where", lambda place: _PLACES[place.WhichOneof("place")]),
+    Column("name", lambda place: getattr(place, place.WhichOneof("place"))),
+    Column("text", "text"),
+)
 
 
 def _show(output: Output, options: argparse.Namespace, reply: Any) -> None:
@@ -56,11 +63,26 @@ def _show_corrected(output: Output, options: argparse.Namespace, reply: Any) -> 
         f"now in version {memory.version}; `hitherto history {user} {memory.id}` shows the earlier "
         "ones"
     )
+    _show_stated(output, options, reply, "the same correction")
+
+
+def _show_stated(output: Output, options: argparse.Namespace, reply: Any, again: str) -> None:
+    """What else states the earlier words, and what was taken along."""
+    for title, places in (
+        ("taken along:", reply.carried_along),
+        ("this still says it:", reply.also_states),
+    ):
+        if places:
+            output.line(title)
+            show_rows(output, _STATED, places)
+    if reply.also_states and not options.carry_along:
+        output.note(f"{again} with --carry-along takes along what says nothing more")
 
 
 def _show_forgotten(output: Output, options: argparse.Namespace, reply: Any) -> None:
     _show(output, options, reply)
     output.note(f"`hitherto restore {options.user_id} {reply.memory.id}` brings it back")
+    _show_stated(output, options, reply, "forgetting it again")
 
 
 _SAVE = Rpc(
@@ -77,10 +99,10 @@ _SAVE = Rpc(
 )
 _CORRECT = Rpc(
     "UpdateMemory",
-    (USER, _ID, Option("--version", "version", "correct it only if it has this version")),
+    (USER, _ID, Option("--version", "version", "correct it only if it has this version"), _ALONG),
     _show_corrected,
 )
-_FORGET = Rpc("ForgetMemory", (USER, _ID, _REASON), _show_forgotten)
+_FORGET = Rpc("ForgetMemory", (USER, _ID, _REASON, _ALONG), _show_forgotten)
 _RESTORE = Rpc("RestoreMemory", (USER, _ID, _REASON), _show)
 _REVIEW = Rpc("ReviewMemory", (USER, Option("id", "memory_id", needed=False), _REASON), _show)
 _QUARANTINE = Rpc(

@@ -14,7 +14,7 @@ from hitherto_client._sync.privacy import CLEAR_SECONDS
 from hitherto_client.command.options import Argument, Repeated
 from hitherto_client.command.output import Output, UsageError
 from hitherto_client.command.rpc import USER, Command, Option, Rpc
-from hitherto_client.command.show import CountsLine, OneRecord, words
+from hitherto_client.command.show import CountsLine, OneRecord, word_of, words
 
 _FIELDS = {field.name: field for field in privacy_pb2.UserSettings.DESCRIPTOR.fields}
 _SWITCH = {"on": True, "true": True, "yes": True, "off": False, "false": False, "no": False}
@@ -92,10 +92,17 @@ def _value(field: FieldDescriptor, text: str) -> bool | int | str:
         if not text.isascii() or not text.isdigit() or len(text) > 9:
             raise UsageError(f"{field.name} is a number of days: set it to 0 (never) or more")
         return int(text)
+    if field.enum_type is not None:
+        known = words(field.enum_type)
+        if text.lower() not in known:
+            raise UsageError(f"{field.name} is one of {', '.join(known)}")
+        return text.lower()
     return text
 
 
 def _shown(field: FieldDescriptor, value: bool | int | str) -> str:
+    if field.enum_type is not None:
+        return word_of(field.enum_type, int(value))
     if field.type == field.TYPE_BOOL:
         return "on" if value else "off"
     if field.type == field.TYPE_INT32:

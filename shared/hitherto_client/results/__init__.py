@@ -28,6 +28,8 @@ from hitherto_client.results.jobs import (
     Usage,
 )
 from hitherto_client.results.memories import (
+    AlsoStates,
+    ChangedMemory,
     Doubt,
     Entity,
     Evidence,
@@ -70,7 +72,9 @@ from hitherto_client.results.upkeep import (
 __all__ = [
     "Added",
     "AddedAction",
+    "AlsoStates",
     "AuditEvent",
+    "ChangedMemory",
     "Context",
     "ContextItem",
     "Conversation",

@@ -102,6 +102,29 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
+class AlsoStates:
+    """Something else that states what a memory states; one of the first three is set."""
+
+    memory_id: str
+    profile_path: str
+    """A value of the profile, such as `facts.personal.location`."""
+    conversation_id: str
+    """A conversation, whose messages and summary a context may still show."""
+    text: str
+    """The words there."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedMemory(Memory):
+    """A memory that was corrected or forgotten, and what else states its earlier words."""
+
+    also_states: tuple[AlsoStates, ...] = ()
+    """What still states them. `carry_along=True` takes along what says nothing more."""
+    carried_along: tuple[AlsoStates, ...] = ()
+    """What was taken along."""
+
+
+@dataclass(frozen=True, slots=True)
 class SavedMemory:
     """A memory as it is after it was saved."""
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from hitherto_client.words import SecretHandling
+
 
 @dataclass(frozen=True, slots=True)
 class UserSettings:
@@ -22,6 +24,8 @@ class UserSettings:
     """True: texts are stored encrypted with a key of the user's own."""
     time_zone: str
     """The IANA time zone of relative dates such as "tomorrow"."""
+    redact_secrets: SecretHandling
+    """What happens to keys, tokens, passwords and card numbers before anything is stored."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -241,6 +241,12 @@ TOOLS: tuple[Tool, ...] = (
     ),
 )
 
+_ALONG = {
+    "type": "boolean",
+    "default": False,
+    "description": "Also take along what else says it, such as a value of the profile.",
+}
+
 EDITING: tuple[Tool, ...] = (
     Tool(
         "list_memories",
@@ -258,6 +264,7 @@ EDITING: tuple[Tool, ...] = (
             ("memory_id", "content"),
             memory_id=_MEMORY,
             content=_text("The whole corrected statement.", 8_000),
+            carry_along=_ALONG,
         ),
         reads_only=False,
     ),
@@ -265,8 +272,8 @@ EDITING: tuple[Tool, ...] = (
         "forget_memory",
         "Forget a memory",
         "Forget a memory, when the user asks for it. It is not told any more; the user can bring it"
-        " back.",
-        _object(("memory_id",), memory_id=_MEMORY),
+        " back. The reply names what else still says it (still_said).",
+        _object(("memory_id",), memory_id=_MEMORY, carry_along=_ALONG),
         reads_only=False,
         destructive=True,
     ),

@@ -88,6 +88,21 @@ def conversation(one: conversation_pb2.Conversation) -> dict[str, Any]:
     return found
 
 
+def still_said(reply: Any) -> dict[str, Any]:
+    """What else states what was forgotten or corrected, and what was taken along, if anything."""
+    told = {}
+    for name, places in (("still_said", reply.also_states), ("taken_along", reply.carried_along)):
+        if places:
+            told[name] = [
+                {
+                    place.WhichOneof("place"): getattr(place, place.WhichOneof("place")),
+                    "text": visible(place.text)[:LONGEST_TEXT],
+                }
+                for place in places
+            ]
+    return told
+
+
 def memory(one: memory_pb2.Memory) -> dict[str, Any]:
     """A memory."""
     return {"kind": "memory", **shown(one)}

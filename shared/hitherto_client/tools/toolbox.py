@@ -238,18 +238,21 @@ class Toolbox:
             memory_id=arguments["memory_id"],
             memory=memory_pb2.Memory(content=arguments["content"]),
             update_mask=FieldMask(paths=["content"]),
+            carry_along=arguments.get("carry_along", False),
         )
         corrected = self._client.memories.UpdateMemory(request)
         self._token = corrected.consistency_token
-        return {"corrected": results.memory(corrected.memory)}
+        return {"corrected": results.memory(corrected.memory)} | results.still_said(corrected)
 
     def _forget_memory(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         request = memory_service_pb2.ForgetMemoryRequest(
-            user_id=self._user_id, memory_id=arguments["memory_id"]
+            user_id=self._user_id,
+            memory_id=arguments["memory_id"],
+            carry_along=arguments.get("carry_along", False),
         )
         forgotten = self._client.memories.ForgetMemory(request)
         self._token = forgotten.consistency_token
-        return {"forgotten": forgotten.memory.id}
+        return {"forgotten": forgotten.memory.id} | results.still_said(forgotten)
 
     def _get_profile(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         request = retrieval.GetProfileRequest(user_id=self._user_id, consistency_token=self._token)

@@ -28,6 +28,7 @@ class SealedRow:
         columns: The sealed columns, each with what it holds while its value is sealed.
         whole: Whether the only one of them is an object, whose members are the sealed values.
         version: The column with the version that a sealed value names; empty: values name none.
+        also: What only the sealed value holds, of rows that have it.
     """
 
     kind: str
@@ -35,6 +36,7 @@ class SealedRow:
     columns: Mapping[str, Any]
     whole: bool = False
     version: str = ""
+    also: tuple[str, ...] = ()
 
     def place(self, *ids: object) -> Place:
         """The place of the row with these ids."""
@@ -43,6 +45,7 @@ class SealedRow:
     def seal(self, key: UserKey, row: Mapping[str, Any]) -> bytes:
         """The sealed value of a row, which has the ids, the version and the columns in clear."""
         values = {name: row[name] for name in self.columns}
+        values |= {name: row[name] for name in self.also if row.get(name) is not None}
         if self.whole:
             (values,) = values.values()
         place = self.place(*(row[name] for name in self.ids))
@@ -68,7 +71,9 @@ MESSAGE = SealedRow(
     "message",
     ("conversation_id", "message_id"),
     {"name": "", "content": "", "context_items": [], "metadata": {}},
+    also=("unredacted",),
 )
+"""`unredacted` is the content as it was sent, for a user who has secrets sealed."""
 SUMMARY = SealedRow(
     "summary",
     ("conversation_id",),

@@ -336,6 +336,7 @@ class TestHistory:
 
 CHANGES: list[tuple[list[str], str, Callable[[dict[str, Any]], bool]]] = [
     (["forget", "ana", ID, "--reason", "r"], "ForgetMemory", lambda found: found["reason"] == "r"),
+    (["forget", "ana", ID, "--carry-along"], "ForgetMemory", lambda found: found["carry_along"]),
     (["restore", "ana", ID], "RestoreMemory", lambda found: found["memory_id"] == ID),
     (["undo", "ana", ID], "UndoConsolidation", lambda found: found["memory_id"] == ID),
 ]

@@ -35,10 +35,11 @@ from hitherto.v1 import (
 from hitherto_client import results, words
 from hitherto_client.errors import Violation
 from hitherto_client.inputs import DocumentInput, MemoryInput, MessageInput, TranscriptInput
-from hitherto_client.results import EnhancedPrompt, Health, Page
+from hitherto_client.results import ChangedMemory, EnhancedPrompt, Health, Page
 from hitherto_client.wire import build, read
 
 MESSAGES: dict[type, type[Message]] = {
+    results.AlsoStates: memory_service_pb2.AlsoStates,
     results.AuditEvent: privacy_pb2.AuditEvent,
     results.Reembedding: maintenance_service_pb2.ReembedResponse,
     results.Schedule: maintenance_service_pb2.Schedule,
@@ -105,13 +106,14 @@ ENUMS: dict[str, Any] = {
     "PendingActionState": session_pb2.PendingActionState,
     "HistoryEventKind": history_pb2.HistoryEventKind,
     "ReembedPhase": maintenance_service_pb2.ReembedPhase,
+    "SecretHandling": privacy_pb2.SecretHandling,
     "UsageDimension": maintenance_service_pb2.UsageDimension,
 }
 
 
 def test_every_result_stands_for_a_message() -> None:
     public = {getattr(results, name) for name in results.__all__}
-    assert public - {EnhancedPrompt, Health, Page} == set(MESSAGES) - {Violation}
+    assert public - {ChangedMemory, EnhancedPrompt, Health, Page} == set(MESSAGES) - {Violation}
 
 
 @pytest.mark.parametrize("kind", MESSAGES, ids=lambda kind: kind.__name__)

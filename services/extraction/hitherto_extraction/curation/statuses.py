@@ -46,10 +46,18 @@ async def forget(user: UserRows, memory_id: UUID, *, reason: str, actor: str) ->
     held = await _open(user, memory_id)
     if held.memory.status == "forgotten":
         return held.memory
+    return await forget_held(user, held, (reason, "forgotten by hand"), actor=actor)
+
+
+async def forget_held(
+    user: UserRows, held: EditableMemory, reasons: tuple[str, str], *, actor: str
+) -> Memory:
+    """`forget` a memory that was read under the user's lock: `reasons` as in `_write`."""
+    memory_id = held.memory.memory_id
     after = held.changed(status="forgotten", superseded_by=None)
     if held.memory.superseded_by is not None:
         await memories.remove_superseded(user, memory_id, by=held.memory.superseded_by)
-    written = await _write(user, held, after, "forgotten", (reason, "forgotten by hand"), actor)
+    written = await _write(user, held, after, "forgotten", reasons, actor)
     await drop_resting_on(user, [memory_id], actor=actor)
     return written
 

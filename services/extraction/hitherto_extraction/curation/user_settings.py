@@ -28,6 +28,7 @@ class UserSettings:
         message_retention_days: Days after which messages are deleted; 0: never.
         encrypt_sensitive: Whether sensitive text is stored encrypted.
         time_zone: IANA name of the zone for relative dates.
+        redact_secrets: What happens to secrets: `redact`, `seal` or `off`.
     """
 
     memory_enabled: bool = True
@@ -36,6 +37,7 @@ class UserSettings:
     message_retention_days: int = 0
     encrypt_sensitive: bool = False
     time_zone: str = "UTC"
+    redact_secrets: str = "redact"
 
 
 NAMES = tuple(field.name for field in fields(UserSettings))
@@ -119,7 +121,7 @@ async def change_settings(
     writes what it learnt. Turning encryption on takes the key for it, `sealing`.
 
     Raises:
-        WrongState: The user was erased.
+        WrongState: The user was erased, or would have secrets sealed without encryption.
         Conflict: The user's key was erased meanwhile.
     """
     if sealing is None:
@@ -142,5 +144,12 @@ async def change_settings(
     # of users who have ever decided on it, and some items may remain sealed.
     if after["encrypt_sensitive"] is None and before["encrypt_sensitive"] is not None:
         after["encrypt_sensitive"] = False
+    if after["redact_secrets"] == "seal" and not after["encrypt_sensitive"]:
+        raise WrongState(
+            "redact_secrets SEAL needs encrypt_sensitive: turn it on in the same call, or choose "
+            "REDACT",
+            reason="ENCRYPTION_OFF",
+            metadata={"user_id": user.scope.user_id},
+        )
     await users.write_settings(user, after)
     return await read_settings(user, installation)

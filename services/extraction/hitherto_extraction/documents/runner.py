@@ -17,7 +17,7 @@ from hitherto_extraction.budget import Budget
 from hitherto_extraction.documents import chunking
 from hitherto_extraction.documents.entities import Mention, mentioned, settle
 from hitherto_extraction.pipeline.embedding_loop import embed
-from hitherto_extraction.pipeline.result import Result
+from hitherto_extraction.pipeline.result import SECRETS_REDACTED, Result
 from hitherto_extraction.prices import Charge, Prices
 from hitherto_extraction.queue import attempts, claims, jobs
 from hitherto_extraction.queue.claims import Claim, ClaimLost
@@ -36,6 +36,7 @@ from hitherto_shared.model_api import ModelError, ModelUnavailable
 from hitherto_shared.models import Scope
 from hitherto_shared.offloading import in_thread
 from hitherto_shared.text.normalise import fold
+from hitherto_shared.text.redaction import count_marked
 from hitherto_shared.text.terms import count_terms
 
 logger = logging.getLogger("hitherto.documents")
@@ -228,7 +229,8 @@ class Ingestion:
         await _replace_chunks(user, prepared, heading_before=state.heading)
         entities = await _replace_mentions(user, document_id, prepared.mentions)
         await documents.mark_ingested(user, document_id, heading=prepared.heading)
-        return {"documents": 1, "chunks": len(prepared.chunks), "entities": entities}
+        counts = {"documents": 1, "chunks": len(prepared.chunks), "entities": entities}
+        return counts | ({SECRETS_REDACTED: prepared.redacted} if prepared.redacted else {})
 
     async def _admit(self, connection: Connection, held: Claim) -> bool:
         """Whether the job may begin; checked without a lock, `_commit` checks again."""
@@ -250,6 +252,7 @@ def _made_of(
         contents,
         mentioned(document.source_type, document.content_type, document.author, document.metadata),
         {at: count_terms(indexed_text(heading, contents[at])) for at in change.comes},
+        redacted=sum(map(count_marked, (document.title, document.summary, document.content))),
     )
 
 
@@ -294,6 +297,7 @@ class PreparedDocument:
         heading: Precedes each chunk in the indexes.
         terms: Terms of new chunks by position, as far as they are computed already.
         vectors: Their vectors, in the same way.
+        redacted: The number of secrets that were redacted in it.
     """
 
     document_id: UUID
@@ -304,6 +308,7 @@ class PreparedDocument:
     terms: Mapping[int, Counter[str]] = field(default_factory=dict)
     model: str = ""
     vectors: Mapping[int, Vector] = field(default_factory=dict)
+    redacted: int = 0
 
 
 async def _replace_chunks(

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from google.protobuf.message import Message
 
+from hitherto_extraction.handlers.screening import Screening
 from hitherto_extraction.once import IdempotentOperation, IdempotentResult, UserCall, once
 from hitherto_extraction.pipeline.free_json import Path
 from hitherto_extraction.storage.idempotency import Identity
@@ -30,6 +31,7 @@ CALL_SECONDS = 5.0
 _MAX_PATH = 64 * 1024
 
 Found = TypeVar("Found")
+Request = TypeVar("Request", bound=Message)
 Made = TypeVar("Made")
 
 
@@ -42,6 +44,15 @@ class Answering:
     trail: Trail
     reads: AuditedReads
     keys: UserKeys
+    screening: Screening
+
+    async def screened(self, request: Request, context: Context) -> Request:
+        """The request without secrets; everything but its idempotency key is read from this."""
+        return await self.screening.screened(
+            current_call().principal.tenant_id,
+            request,
+            seconds=seconds_left(context, CALL_SECONDS),
+        )
 
     def identity(
         self, checks: Checks, request: Any, *, rpc: str = "", prefix: str = ""
@@ -203,6 +214,7 @@ def read_update_mask(
     deep: Collection[str] = (),
     example: str = "",
     most: int = 200,
+    required: bool = False,
 ) -> list[Path]:
     """The paths to change.
 
@@ -214,7 +226,13 @@ def read_update_mask(
         deep: Those of free-form JSON, in which a path may name a key.
         example: Such a path.
         most: Maximum paths.
+        required: Whether a request without paths is refused. Otherwise it means all given fields.
     """
+    if required and not request.update_mask.paths:
+        checks.add(
+            "update_mask", f"is required: name the fields to change, among {', '.join(fields)}"
+        )
+        return []
     if not request.HasField("update_mask"):
         named = {field.name for field, _ in given.ListFields()}
         return [(name,) for name in fields if name in named]

@@ -11,7 +11,8 @@ from uuid import UUID
 
 from hitherto.v1 import memory_service_pb2 as pb
 from hitherto.v1 import memory_service_pb2_grpc
-from hitherto_extraction.curation import correcting, statuses
+from hitherto_extraction.curation import carrying, correcting, statuses
+from hitherto_extraction.curation.carrying import Carried
 from hitherto_extraction.curation.saving import Saved, Saving, StatementToSave, vectors_of
 from hitherto_extraction.handlers.answering import Answering, checks_of
 from hitherto_extraction.handlers.importing import MAX_IDS, read_ahead, take_all
@@ -68,7 +69,8 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
         self, request: pb.SaveMemoryRequest, context: Context
     ) -> pb.SaveMemoryResponse:
         """Save one statement at once."""
-        wanted = self._read(request, "SaveMemory")
+        screened = await self.answering.screened(request, context)
+        wanted = self._read(screened, request, "SaveMemory")
         paid = self.vectors
         # Half of the remaining time, so that a statement without a vector can still be written.
         made = await paid.embed(
@@ -136,7 +138,9 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
 
         try:
             async with aclosing(
-                read_ahead(aiter(request_iterator), self._read_item, embed, most=_AHEAD)
+                read_ahead(
+                    self._screened(request_iterator, context), self._read_item, embed, most=_AHEAD
+                )
             ) as items:
                 taken = await take_all(items, accept)
         finally:
@@ -151,10 +155,11 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
         self, request: pb.UpdateMemoryRequest, context: Context
     ) -> pb.UpdateMemoryResponse:
         """Correct a memory."""
+        sent, request = request, await self.answering.screened(request, context)
         checks, user_id = checks_of(request)
         memory_id = checks.uuid("memory_id", request.memory_id)
         correction = read_correction(checks, request)
-        call = self.answering.admit(checks, user_id, request)
+        call = self.answering.admit(checks, user_id, sent)
         paid, content = self.vectors, correcting.new_content(correction)
         made = await paid.embed(
             [] if content is None else [(call.scope, content)],
@@ -164,45 +169,72 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
         found = made.vectors[0] if made.vectors else None
         vector = None if found is None else (made.model, found)
 
-        async def change(user: UserRows) -> Memory:
-            return await correcting.correct(
+        async def change(user: UserRows) -> Carried:
+            return await carrying.correct_along(
                 user,
                 memory_id,
                 correction,
                 vector,
                 actor=call.principal.subject,
                 reconciling=self.saving.reconciling,
+                threshold=self.saving.threshold(),
+                carry_along=request.carry_along,
             )
 
         try:
-            outcome = await self._change(call, change, context)
+            outcome = await self._carry(call, change, context)
         finally:
             await paid.settle(CORRECTION, made.charges)
-        return pb.UpdateMemoryResponse(**self._reply(outcome))
+        return pb.UpdateMemoryResponse(**self._carried(outcome))
 
     async def ForgetMemory(
         self, request: pb.ForgetMemoryRequest, context: Context
     ) -> pb.ForgetMemoryResponse:
         """Forget a memory."""
-        return pb.ForgetMemoryResponse(**await self._restate(request, statuses.forget, context))
+        sent, request = request, await self.answering.screened(request, context)
+        checks, user_id, memory_id, reason = _named(request)
+        call = self.answering.admit(checks, user_id, sent)
+        outcome = await self._carry(
+            call,
+            lambda user: carrying.forget(
+                user,
+                memory_id,
+                reason=reason,
+                actor=call.principal.subject,
+                threshold=self.saving.threshold(),
+                carry_along=request.carry_along,
+            ),
+            context,
+        )
+        return pb.ForgetMemoryResponse(**self._carried(outcome))
 
     async def RestoreMemory(
         self, request: pb.RestoreMemoryRequest, context: Context
     ) -> pb.RestoreMemoryResponse:
         """Restore a forgotten, archived or joined memory, with the role hitherto_removal."""
-        return pb.RestoreMemoryResponse(
-            **await self._restate(request, statuses.restore, context, database=self.removal)
+        sent, request = request, await self.answering.screened(request, context)
+        checks, user_id, memory_id, reason = _named(request)
+        call = self.answering.admit(checks, user_id, sent)
+        outcome = await self._change(
+            call,
+            lambda user: statuses.restore(
+                user, memory_id, reason=reason, actor=call.principal.subject
+            ),
+            context,
+            database=self.removal,
         )
+        return pb.RestoreMemoryResponse(**self._reply(outcome))
 
     async def ReviewMemory(
         self, request: pb.ReviewMemoryRequest, context: Context
     ) -> pb.ReviewMemoryResponse:
         """Decide about a quarantined memory."""
+        sent, request = request, await self.answering.screened(request, context)
         checks, user_id, memory_id, reason = _named(request)
         decision = checks.one_of("decision", request.decision, _DECISIONS)
         if decision is None and request.decision == 0:
             checks.add("decision", "is required: APPROVE or REJECT")
-        call = self.answering.admit(checks, user_id, request)
+        call = self.answering.admit(checks, user_id, sent)
         outcome = await self._change(
             call,
             lambda user: statuses.review(
@@ -216,8 +248,15 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
         )
         return pb.ReviewMemoryResponse(**self._reply(outcome))
 
-    def _read(self, request: pb.SaveMemoryRequest, rpc: str, *, prefix: str = "") -> SaveRequest:
-        """A checked request.
+    def _read(
+        self,
+        request: pb.SaveMemoryRequest,
+        sent: pb.SaveMemoryRequest,
+        rpc: str,
+        *,
+        prefix: str = "",
+    ) -> SaveRequest:
+        """A checked request, without secrets, and as it was sent.
 
         Raises:
             InvalidRequest: Some of its fields are invalid.
@@ -225,16 +264,26 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
         checks = Checks()
         user_id = checks.identifier(f"{prefix}user_id", request.user_id)
         statement = read_statement(checks, request, prefix)
-        identity = self.answering.identity(checks, request, rpc=rpc, prefix=prefix)
+        identity = self.answering.identity(checks, sent, rpc=rpc, prefix=prefix)
         principal = current_call().principal
         scope = principal.scope(user_id)
         principal.check_origin(f"{prefix}origin", statement.origin)
         return SaveRequest(UserCall(principal, scope, identity), statement)
 
-    def _read_item(self, request: pb.StreamMemoriesRequest) -> SaveRequest | HithertoError:
+    async def _screened(
+        self, requests: AsyncIterator[pb.StreamMemoriesRequest], context: Context
+    ) -> AsyncIterator[tuple[pb.StreamMemoriesRequest, pb.StreamMemoriesRequest]]:
+        """The items of a stream without secrets, and as they were sent."""
+        async for sent in requests:
+            yield await self.answering.screened(sent, context), sent
+
+    def _read_item(
+        self, given: tuple[pb.StreamMemoriesRequest, pb.StreamMemoriesRequest]
+    ) -> SaveRequest | HithertoError:
         """A checked item of a stream, or the reason for its refusal."""
+        request, sent = given
         try:
-            return self._read(request.item, "StreamMemories", prefix="item.")
+            return self._read(request.item, sent.item, "StreamMemories", prefix="item.")
         except HithertoError as error:
             return error
 
@@ -270,24 +319,28 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
         self.signals.wake()
         return outcome
 
-    async def _restate(
-        self,
-        request: pb.ForgetMemoryRequest | pb.RestoreMemoryRequest,
-        restate: Callable[..., Awaitable[Memory]],
-        context: Context,
-        *,
-        database: Database | None = None,
-    ) -> dict[str, Any]:
-        """Forget or restore the memory that a request names; returns the fields of the reply."""
-        checks, user_id, memory_id, reason = _named(request)
-        call = self.answering.admit(checks, user_id, request)
-        outcome = await self._change(
+    async def _carry(
+        self, call: UserCall, change: Callable[[UserRows], Awaitable[Carried]], context: Context
+    ) -> IdempotentResult[Carried]:
+        async def again(user: UserRows, ids: Sequence[str]) -> Carried:
+            return await carrying.still_stating(user, UUID(ids[0]), self.saving.threshold())
+
+        return await self.answering.change_user(
             call,
-            lambda user: restate(user, memory_id, reason=reason, actor=call.principal.subject),
+            change,
+            again,
             context,
-            database=database,
+            ids=lambda carried: [str(carried.memory.memory_id)],
         )
-        return self._reply(outcome)
+
+    def _carried(self, outcome: IdempotentResult[Carried]) -> dict[str, Any]:
+        made = outcome.made
+        return {
+            "memory": memory_message(made.memory),
+            "also_states": map(_place, made.also_states),
+            "carried_along": map(_place, made.carried_along),
+            "consistency_token": self.answering.token(outcome.position),
+        }
 
     def _reply(self, outcome: IdempotentResult[Memory]) -> dict[str, Any]:
         return {
@@ -314,6 +367,10 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
             ids=lambda memory: [str(memory.memory_id)],
             database=database,
         )
+
+
+def _place(place: carrying.Place) -> pb.AlsoStates:
+    return pb.AlsoStates(**{place.field: place.name, "text": place.text})
 
 
 def _named(

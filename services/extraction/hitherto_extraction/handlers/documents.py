@@ -56,13 +56,14 @@ class DocumentIngestionCalls:
         self, request: pb.IngestDocumentsRequest, context: Context
     ) -> pb.IngestDocumentsResponse:
         """Store documents durably; one job indexes them."""
+        sent, request = request, await self.answering.screened(request, context)
         checks, user_id = checks_of(request)
         # Checking a full batch takes seconds, which would block the event loop.
         batch = await in_thread(read_documents, checks, request.documents)
         for i, document in enumerate(batch):
             if request.refresh_only and document.expires_at is None:
                 checks.add(f"documents[{i}].expires_at", "is required with refresh_only")
-        call = self.answering.admit(checks, user_id, request)
+        call = self.answering.admit(checks, user_id, sent)
 
         async def change(user: UserRows) -> IngestedBatch:
             if request.refresh_only:

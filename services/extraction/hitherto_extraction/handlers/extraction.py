@@ -80,6 +80,7 @@ class ExtractionHandlers(
     ) -> pb.SubmitTranscriptsResponse:
         """Accept a batch durably; one job per transcript, in order."""
         checks = Checks()
+        sent, request = request, await self.answering.screened(request, context)
         # Checking a full batch takes seconds, which would block the event loop.
         messages = sum(len(transcript.messages) for transcript in request.transcripts)
         transcripts = await beside_loop(
@@ -87,11 +88,12 @@ class ExtractionHandlers(
             read_transcripts,
             checks,
             request.transcripts,
+            sent.transcripts,
         )
         accepted = await self.intake.submit(
             current_call().principal.tenant_id,
             transcripts,
-            self.answering.identity(checks, request),
+            self.answering.identity(checks, sent),
             timeout=seconds_left(context, CALL_SECONDS),
         )
         self.signals.wake()
@@ -107,14 +109,15 @@ class ExtractionHandlers(
         reply = pb.StreamTranscriptsResponse()
         position: Position | None = None
 
-        async def accept(request: pb.StreamTranscriptsRequest) -> None:
+        async def accept(sent: pb.StreamTranscriptsRequest) -> None:
             nonlocal position
             checks = Checks()
-            transcript = await in_thread(read_one_transcript, checks, request)
+            request = await self.answering.screened(sent, context)
+            transcript = await in_thread(read_one_transcript, checks, request, sent)
             accepted = await self.intake.submit(
                 current_call().principal.tenant_id,
                 [transcript],
-                self.answering.identity(checks, request),
+                self.answering.identity(checks, sent),
                 timeout=seconds_left(context, CALL_SECONDS),
             )
             self.signals.wake()
@@ -134,7 +137,8 @@ class ExtractionHandlers(
     ) -> pb.PreviewExtractionResponse:
         """Show what a transcript would teach."""
         checks = Checks()
-        transcript = await in_thread(read_one_transcript, checks, request)
+        request = await self.answering.screened(request, context)
+        transcript = await in_thread(read_one_transcript, checks, request, request)
         self.answering.admit_read(checks, request)
         lesson = await self.preview.show(
             current_call().principal.scope(transcript.user_id),
@@ -147,12 +151,13 @@ class ExtractionHandlers(
         self, request: pb.AppendMessagesRequest, context: Context
     ) -> pb.AppendMessagesResponse:
         """Accept messages of an ongoing conversation."""
+        sent, request = request, await self.answering.screened(request, context)
         checks, user_id = checks_of(request)
         conversation_id = checks.identifier("conversation_id", request.conversation_id)
         messages = await in_thread(
-            read_messages, checks, "messages", request.messages, conversation_id
+            read_messages, checks, "messages", request.messages, conversation_id, sent.messages
         )
-        call = self.answering.admit(checks, user_id, request)
+        call = self.answering.admit(checks, user_id, sent)
         accepted = await self.intake.append(
             call.scope,
             conversation_id,

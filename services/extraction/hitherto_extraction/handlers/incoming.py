@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from hitherto.v1 import conversation_pb2, extraction_service_pb2
@@ -33,9 +34,11 @@ _MAX_CONTEXT_ITEMS = 200
 
 
 def read_transcripts(
-    checks: Checks, transcripts: Sequence[conversation_pb2.Transcript]
+    checks: Checks,
+    transcripts: Sequence[conversation_pb2.Transcript],
+    sent: Sequence[conversation_pb2.Transcript],
 ) -> list[IncomingTranscript]:
-    """The transcripts of a batch."""
+    """The transcripts of a batch, without secrets, and as they were sent."""
     if not transcripts:
         checks.add("transcripts", "must hold at least one transcript")
     if len(transcripts) > MAX_TRANSCRIPTS:
@@ -46,13 +49,15 @@ def read_transcripts(
         )
         return []
     return [
-        read_transcript(checks, f"transcripts[{i}]", transcript)
+        read_transcript(checks, f"transcripts[{i}]", transcript, sent[i])
         for i, transcript in enumerate(transcripts)
     ]
 
 
-def read_one_transcript(checks: Checks, request: _WithTranscript) -> IncomingTranscript:
-    """The transcript of a request with one, in its field `transcript`.
+def read_one_transcript(
+    checks: Checks, request: _WithTranscript, sent: _WithTranscript
+) -> IncomingTranscript:
+    """The transcript of a request with one, in its field `transcript`; see `read_transcripts`.
 
     Raises:
         InvalidRequest: It is missing.
@@ -60,27 +65,40 @@ def read_one_transcript(checks: Checks, request: _WithTranscript) -> IncomingTra
     if not request.HasField("transcript"):
         checks.add("transcript", "is required")
         checks.done()
-    return read_transcript(checks, "transcript", request.transcript)
+    return read_transcript(checks, "transcript", request.transcript, sent.transcript)
 
 
 def read_transcript(
-    checks: Checks, field: str, transcript: conversation_pb2.Transcript
+    checks: Checks,
+    field: str,
+    transcript: conversation_pb2.Transcript,
+    sent: conversation_pb2.Transcript,
 ) -> IncomingTranscript:
-    """One transcript, at the path `field`."""
+    """One transcript, at the path `field`; see `read_transcripts`."""
     conversation_id = checks.identifier(f"{field}.conversation_id", transcript.conversation_id)
     return IncomingTranscript(
         user_id=checks.identifier(f"{field}.user_id", transcript.user_id),
         conversation_id=conversation_id,
-        messages=read_messages(checks, f"{field}.messages", transcript.messages, conversation_id),
+        messages=read_messages(
+            checks, f"{field}.messages", transcript.messages, conversation_id, sent.messages
+        ),
         time_zone=checks.time_zone(f"{field}.time_zone", transcript.time_zone),
         ended=transcript.ended,
     )
 
 
 def read_messages(
-    checks: Checks, field: str, messages: Sequence[conversation_pb2.Message], conversation_id: str
+    checks: Checks,
+    field: str,
+    messages: Sequence[conversation_pb2.Message],
+    conversation_id: str,
+    sent: Sequence[conversation_pb2.Message],
 ) -> list[IncomingMessage]:
-    """The messages of one conversation; those without an id get a reproducible one."""
+    """The messages of one conversation; those without an id get a reproducible one.
+
+    `messages` are without secrets, and `sent` are the same as they were sent. Ids follow from what
+    is stored, so that none of them tells anything of a secret.
+    """
     if not messages:
         checks.add(field, "must hold at least one message")
     if len(messages) > MAX_MESSAGES:
@@ -95,6 +113,8 @@ def read_messages(
     equals: Counter[str] = Counter()
     for i, message in enumerate(messages):
         read = _read_message(checks, f"{field}[{i}]", message, conversation_id, equals)
+        if sent[i].content != message.content:
+            read = replace(read, unredacted=nfc(_fitting(sent[i].content)))
         if read.message_id in places:
             checks.add(
                 f"{field}[{i}].id",

@@ -91,7 +91,13 @@ def read_correction(checks: Checks, request: pb.UpdateMemoryRequest) -> Correcti
     return Correction(
         values=_values(checks, request.memory),
         paths=read_update_mask(
-            checks, request, request.memory, FIELDS, deep=STRUCTS, example="metadata.project"
+            checks,
+            request,
+            request.memory,
+            FIELDS,
+            deep=STRUCTS,
+            example="metadata.project",
+            required=True,
         ),
         version=request.version,
     )

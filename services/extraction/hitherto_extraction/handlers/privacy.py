@@ -36,7 +36,7 @@ from hitherto_extraction.storage import audit
 from hitherto_extraction.storage.audit import AuditFilter
 from hitherto_extraction.storage.erasure import Receipt
 from hitherto_extraction.storage.idempotency import Identity
-from hitherto_shared.convert import timestamp
+from hitherto_shared.convert import SECRET_HANDLING, timestamp
 from hitherto_shared.database.audit_log import AuditEvent
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.user_rows import UserRows
@@ -300,6 +300,11 @@ def _values(checks: Checks, given: privacy_pb2.UserSettings) -> dict[str, Any]:
             checks.add(
                 f"user_settings.{name}", f"must be a number of days from 0 (never) to {MAX_DAYS}"
             )
+    if "redact_secrets" in values:
+        chosen = checks.one_of(
+            "user_settings.redact_secrets", values["redact_secrets"], SECRET_HANDLING
+        )
+        values["redact_secrets"] = chosen
     if "time_zone" in values:
         # An empty value is not a zone: a reset to the installation's default is named in the mask
         # alone.
@@ -308,7 +313,8 @@ def _values(checks: Checks, given: privacy_pb2.UserSettings) -> dict[str, Any]:
 
 
 def _settings_message(found: UserSettings) -> privacy_pb2.UserSettings:
-    return privacy_pb2.UserSettings(**asdict(found))
+    handling = SECRET_HANDLING.numbers[found.redact_secrets]
+    return privacy_pb2.UserSettings(**{**asdict(found), "redact_secrets": handling})
 
 
 def _event_message(event: AuditEvent) -> privacy_pb2.AuditEvent:

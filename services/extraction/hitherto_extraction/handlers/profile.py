@@ -42,6 +42,7 @@ class ProfileCalls:
         self, request: pb.UpdateProfileRequest, context: Context
     ) -> pb.UpdateProfileResponse:
         """Change a profile by hand."""
+        sent, request = request, await self.answering.screened(request, context)
         checks, user_id = checks_of(request)
         values = _values(checks, request.profile)
         paths = read_update_mask(
@@ -51,10 +52,11 @@ class ProfileCalls:
             FIELDS,
             deep=STRUCTS,
             example="facts.personal.location",
+            required=True,
         )
         if request.version < 0:
             checks.add("version", "must not be negative; leave it out for no check")
-        call = self.answering.admit(checks, user_id, request)
+        call = self.answering.admit(checks, user_id, sent)
         principal = call.principal
         if any(path[0] in RESERVED for path in paths):
             principal.check_capability(PROFILES_MANAGE)
@@ -85,9 +87,10 @@ class ProfileCalls:
         self, request: pb.RecordFeedbackRequest, context: Context
     ) -> pb.RecordFeedbackResponse:
         """Apply a rating or an edit."""
+        sent, request = request, await self.answering.screened(request, context)
         checks, user_id = checks_of(request)
         feedback = _feedback(checks, request)
-        call = self.answering.admit(checks, user_id, request)
+        call = self.answering.admit(checks, user_id, sent)
 
         async def change(user: UserRows) -> FeedbackEffects:
             return await record_feedback(

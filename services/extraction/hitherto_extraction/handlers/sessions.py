@@ -47,13 +47,14 @@ class SessionHandlers(session_service_pb2_grpc.SessionServiceServicer):
         self, request: pb.UpdateSessionRequest, context: Context
     ) -> pb.UpdateSessionResponse:
         """Replace the context or the recent items of a session."""
+        sent, request = request, await self._answering.screened(request, context)
         checks, user_id = checks_of(request)
         session_id = _session_id(checks, request.session_id)
         update = SessionUpdate(
             _given(checks, "context", request, request.context),
             _recent_items(checks, request.recent_items),
         )
-        call = self._answering.admit(checks, user_id, request)
+        call = self._answering.admit(checks, user_id, sent)
         outcome = await self._answering.change_user(
             call,
             lambda user: update_session(user, session_id, update, self._rules),
@@ -72,6 +73,7 @@ class SessionHandlers(session_service_pb2_grpc.SessionServiceServicer):
         self, request: pb.AddPendingActionRequest, context: Context
     ) -> pb.AddPendingActionResponse:
         """Add an action that waits for the user's decision."""
+        sent, request = request, await self._answering.screened(request, context)
         checks, user_id = checks_of(request)
         proposal = Proposal(
             _session_id(checks, request.session_id),
@@ -79,7 +81,7 @@ class SessionHandlers(session_service_pb2_grpc.SessionServiceServicer):
             checks.struct("params", request.params),
             checks.text("description", request.description, max_bytes=MAX_DESCRIPTION_BYTES),
         )
-        call = self._answering.admit(checks, user_id, request)
+        call = self._answering.admit(checks, user_id, sent)
 
         async def change(user: UserRows) -> PendingAction:
             return await add_action(user, proposal, memory_enabled=self._rules.memory_enabled)
@@ -95,6 +97,7 @@ class SessionHandlers(session_service_pb2_grpc.SessionServiceServicer):
         self, request: pb.ResolvePendingActionRequest, context: Context
     ) -> pb.ResolvePendingActionResponse:
         """Confirm, complete or reject an action."""
+        sent, request = request, await self._answering.screened(request, context)
         checks, user_id = checks_of(request)
         decision = Decision(
             checks.identifier("session_id", request.session_id, required=False),
@@ -102,7 +105,7 @@ class SessionHandlers(session_service_pb2_grpc.SessionServiceServicer):
             _decided(checks, request.status),
             _given(checks, "result", request, request.result),
         )
-        call = self._answering.admit(checks, user_id, request)
+        call = self._answering.admit(checks, user_id, sent)
 
         async def change(user: UserRows) -> PendingAction:
             return await resolve_action(user, decision, memory_enabled=self._rules.memory_enabled)

@@ -21,7 +21,7 @@ from hitherto_extraction.pipeline.nearby_memories import look_around
 from hitherto_extraction.pipeline.operations import Occasion, Plan, Situation
 from hitherto_extraction.pipeline.plan import make_plan
 from hitherto_extraction.pipeline.quality_sample import check
-from hitherto_extraction.pipeline.result import Result
+from hitherto_extraction.pipeline.result import SECRETS_REDACTED, Result
 from hitherto_extraction.pipeline.write import write_plan
 from hitherto_extraction.queue import attempts, claims, jobs
 from hitherto_extraction.queue.claims import Claim, ClaimLost
@@ -45,6 +45,7 @@ from hitherto_shared.encryption.at_hand import KeyNeeded
 from hitherto_shared.errors import WorkTooLong
 from hitherto_shared.models import Profile
 from hitherto_shared.offloading import beside_loop
+from hitherto_shared.text.redaction import count_marked
 
 _SECONDS = 30.0
 PLANNING_SECONDS = 10.0
@@ -216,6 +217,8 @@ class Commit:
         learning = OutcomeWriting(user, held, outcome, encrypts)
         said = learning.said_of_summary(around.summary)
         result = outcome.result.with_plan(plan, outcome.answer.dropped)
+        if redacted := sum(count_marked(each.content) for each in outcome.witnesses.messages):
+            result = result.with_counts({SECRETS_REDACTED: redacted})
         if outcome.sampled:
             checked = await beside_loop(
                 _work_of(situation), check, plan, outcome.witnesses, situation.neighbours

@@ -102,7 +102,7 @@ class ProfileState:
         now = self.value_at(path)
         if isinstance(now, list | tuple):
             given = change.value if isinstance(change.value, list) else [change.value]
-            self._place({_item_path(path, each): change.source for each in given if each in now})
+            self._place({item_path(path, each): change.source for each in given if each in now})
         elif now == change.value:
             self._place({said_path(*path): change.source})
 
@@ -327,7 +327,8 @@ def _same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-def _item_path(path: Path, item: Any) -> str:
+def item_path(path: Path, item: Any) -> str:
+    """The path of an item of a list, as `Profile.sources` names it."""
     return f"{said_path(*path)}{_ITEM}{item}"
 
 

@@ -15,6 +15,8 @@ REFINED = "refined"
 """The count of updates made by a model."""
 FORGOTTEN = "forgotten"
 """The count of memories that the user asked to forget; also the action that does."""
+SECRETS_REDACTED = "secrets_redacted"
+"""The count of secrets that were redacted in what the job read, before it was stored."""
 MAX_REFUSALS = 100
 """Maximum number of refusals that are kept with a job."""
 

@@ -45,6 +45,7 @@ from hitherto_shared.convert import (
     ORIGIN,
     OUTCOME,
     ROLE,
+    SECRET_HANDLING,
 )
 from hitherto_shared.validation import Checks
 
@@ -134,6 +135,7 @@ IMPORTED: Mapping[str, ImportedTable] = {
             "message_retention_days": _DAYS,
             "encrypt_sensitive": _CHOSEN,
             "time_zone": MayBeAbsent(optional(time_zone)),
+            "redact_secrets": MayBeAbsent(optional(one_of(*SECRET_HANDLING.values()))),
         },
         "erased_at last_lexical_no lexical_documents lexical_terms to_seal key_id revision "
         "words_to_sweep",
@@ -190,6 +192,7 @@ IMPORTED: Mapping[str, ImportedTable] = {
             "context_items": MayBeAbsent(CONTEXT_ITEMS, []),
             "pending_action_ids": MayBeAbsent(several(name(256), 200), []),
             "metadata": _OBJECT,
+            "unredacted": MayBeAbsent(optional(text(64 * _KIB))),
         },
         "lexical_no lexical_length embedding_state",
     ),

@@ -47,6 +47,8 @@ async def write(
         return await _write_chunks(user, rows)
     if sealed:
         rows = await _sealed(user, table, rows)
+    elif table in _SEALED_WHOLE:
+        rows = [_without(row, BY_TABLE[table].also) for row in rows]
     stored = await imported.insert(user, table, rows)
     if stored and not sealed and table == "messages":
         keys = [(row["conversation_id"], row["message_no"]) for row in rows]
@@ -133,7 +135,12 @@ async def _sealed(user: UserRows, table: str, rows: Rows) -> Rows:
 
 def _sealed_row(scope: Scope, kind: SealedRow, row: dict[str, Any]) -> dict[str, Any]:
     sealed = kind.seal(key_at_hand(scope), {**row, **_SEALED_FIRST})
-    return {**row, **kind.columns, "sealed": f"\\x{sealed.hex()}"}
+    return {**_without(row, kind.also), **kind.columns, "sealed": f"\\x{sealed.hex()}"}
+
+
+def _without(row: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    """The row without what only a sealed value holds."""
+    return {name: value for name, value in row.items() if name not in names}
 
 
 def _unnamed(said: Mapping[str, Any]) -> dict[str, Any]:

@@ -153,7 +153,11 @@ class Counters:
 
 @dataclass(frozen=True, slots=True)
 class IncomingMessage:
-    """A message as accepted from a caller; `said_at` is None if the caller gave no time."""
+    """A message as accepted from a caller.
+
+    `said_at` is None if the caller gave no time. `unredacted` is the content as it was sent, if it
+    had secrets; it is stored only where it is sealed, for a user who wants that.
+    """
 
     message_id: str
     role: str
@@ -163,6 +167,7 @@ class IncomingMessage:
     context_items: Sequence[Mapping[str, Any]] = ()
     pending_action_ids: Sequence[str] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    unredacted: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +252,10 @@ async def insert_messages(
     first_no: int,
     sealed: bool = False,
 ) -> None:
-    """Store messages, numbered from `first_no` in order, `sealed` or in clear."""
+    """Store messages, numbered from `first_no` in order, `sealed` or in clear.
+
+    Only the sealed ones keep what they were before their secrets were redacted.
+    """
     key = key_at_hand(user.scope) if sealed else None
     # Free-form JSON beside the text may be as long as the text.
     size = sum(len(m.content) for m in messages) + _BESIDE_WORDS * len(messages)
@@ -362,4 +370,5 @@ def _row(conversation_id: str, message: IncomingMessage) -> dict[str, Any]:
         "name": message.name,
         "context_items": list(message.context_items),
         "metadata": dict(message.metadata),
+        "unredacted": message.unredacted,
     }

@@ -31,7 +31,8 @@ ON CONFLICT (tenant_id, user_id) DO NOTHING
 
 # Shared with other writers, exclusive against an erasure.
 _ENTER = """
-SELECT erased_at, memory_enabled, learning_enabled, encrypt_sensitive, key_id, created_at
+SELECT erased_at, memory_enabled, learning_enabled, encrypt_sensitive, key_id, created_at,
+       redact_secrets
 FROM users
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 FOR KEY SHARE
@@ -42,7 +43,8 @@ FOR KEY SHARE
 _LOCK = """
 UPDATE users SET revision = revision + %(leap)s
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-RETURNING erased_at, memory_enabled, learning_enabled, encrypt_sensitive, key_id, created_at
+RETURNING erased_at, memory_enabled, learning_enabled, encrypt_sensitive, key_id, created_at,
+          redact_secrets
 """
 
 # The same for several users, in one order; those who are gone are left out. Across users.
@@ -62,14 +64,16 @@ WHERE u.tenant_id = held.tenant_id AND u.user_id = held.user_id
 # Exclusive: it waits for all transactions that have entered, including those that only accept
 # messages.
 _LOCK_ALONE = """
-SELECT erased_at, memory_enabled, learning_enabled, encrypt_sensitive, key_id, created_at
+SELECT erased_at, memory_enabled, learning_enabled, encrypt_sensitive, key_id, created_at,
+       redact_secrets
 FROM users
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 FOR UPDATE
 """
 
 _READ = """
-SELECT erased_at, memory_enabled, learning_enabled, encrypt_sensitive, key_id, created_at
+SELECT erased_at, memory_enabled, learning_enabled, encrypt_sensitive, key_id, created_at,
+       redact_secrets
 FROM users
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
@@ -92,7 +96,7 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 # A column that is NULL follows the default of the installation. An erased user has no settings.
 _READ_SETTINGS = """
 SELECT memory_enabled, learning_enabled, retention_days, message_retention_days, encrypt_sensitive,
-       time_zone
+       time_zone, redact_secrets
 FROM users
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND erased_at IS NULL
 """
@@ -103,7 +107,7 @@ SELECT time_zone FROM users WHERE tenant_id = %(tenant_id)s AND user_id = %(user
 
 _SETTINGS = (
     *("memory_enabled", "learning_enabled", "retention_days", "message_retention_days"),
-    *("encrypt_sensitive", "time_zone"),
+    *("encrypt_sensitive", "time_zone", "redact_secrets"),
 )
 """The columns of `_READ_SETTINGS`."""
 
@@ -111,7 +115,8 @@ _WRITE_SETTINGS = """
 UPDATE users
 SET memory_enabled = %(memory_enabled)s, learning_enabled = %(learning_enabled)s,
     retention_days = %(retention_days)s, message_retention_days = %(message_retention_days)s,
-    encrypt_sensitive = %(encrypt_sensitive)s, time_zone = %(time_zone)s
+    encrypt_sensitive = %(encrypt_sensitive)s, time_zone = %(time_zone)s,
+    redact_secrets = %(redact_secrets)s
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
 
@@ -133,11 +138,17 @@ class UserWriteState:
     encrypt_sensitive: bool | None
     key_id: str | None
     created_at: datetime
+    redact_secrets: str | None = None
 
     @property
     def encrypts(self) -> bool:
         """Whether sensitive text of this user is to be sealed from now on."""
         return bool(self.encrypt_sensitive)
+
+    @property
+    def seals_secrets(self) -> bool:
+        """Whether a message whose secrets were redacted is also kept as it was sent, sealed."""
+        return self.encrypts and self.redact_secrets == "seal"
 
 
 def why_not_learning(state: UserWriteState | None, memory_enabled: bool) -> str | None:

@@ -24,6 +24,7 @@ from hitherto_extraction.handlers.curation import MemoryHandlers
 from hitherto_extraction.handlers.extraction import ExtractionHandlers
 from hitherto_extraction.handlers.maintenance import MaintenanceHandlers
 from hitherto_extraction.handlers.privacy import PrivacyHandlers
+from hitherto_extraction.handlers.screening import Screening
 from hitherto_extraction.handlers.sessions import SessionHandlers
 from hitherto_extraction.handlers.upkeep import UpkeepOnDemand
 from hitherto_extraction.pipeline.embedding_charges import ChargedEmbedder
@@ -48,6 +49,7 @@ def build_servicers(base: Base, work: BackgroundWork) -> list[Servicer]:
         base.trail,
         base.reads,
         base.keys,
+        Screening(base.databases.write, base.settings.redact_secrets),
     )
     pages = PageTokens(base.secret)
     return [
@@ -153,6 +155,7 @@ def _privacy(
         memory_enabled=settings.memory_enabled,
         retention_days=work.keep.memory_days,
         message_retention_days=work.keep.message_days,
+        redact_secrets=settings.redact_secrets,
     )
     return PrivacyHandlers(
         answering,

@@ -6,7 +6,7 @@ import json
 import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import IO, Any
+from typing import IO, Any, get_args
 from urllib.parse import quote
 from zoneinfo import available_timezones
 
@@ -19,6 +19,7 @@ from hitherto_client.console.visits import Show, Visit, change, look, or_again
 from hitherto_client.export import ExportBroken
 from hitherto_client.results import EraseReceipt
 from hitherto_client.wire import build
+from hitherto_client.words import SecretHandling
 
 _PIECE_BYTES = 256 * 1024
 
@@ -105,13 +106,16 @@ def _as_json(receipt: EraseReceipt) -> str:
 
 _SWITCHES = ("memory_enabled", "learning_enabled", "encrypt_sensitive")
 _DAYS = ("retention_days", "message_retention_days")
+_HANDLINGS = get_args(SecretHandling)
 _MOST_DAYS = 2**31 - 1
 
 
 async def _settings(visit: Visit, problem: Failure | None = None) -> Response:
     settings = await visit.client.get_user_settings(visit.user)
     shown = {name: "on" if getattr(settings, name) else "" for name in _SWITCHES}
-    shown |= {name: str(getattr(settings, name)) for name in (*_DAYS, "time_zone")}
+    shown |= {
+        name: str(getattr(settings, name)) for name in (*_DAYS, "time_zone", "redact_secrets")
+    }
     zones = sorted(available_timezones())
     return visit.page("settings.html", problem, shown=shown, zones=zones)
 
@@ -125,6 +129,8 @@ async def _save_settings(visit: Visit) -> Response:
     }
     for name in filter(form.edited, _DAYS):
         changes[name] = form.whole(name, least=0, most=_MOST_DAYS)
+    if form.edited("redact_secrets"):
+        changes["redact_secrets"] = form.word("redact_secrets", _HANDLINGS)
     if form.edited("time_zone"):
         changes["time_zone"] = form.text("time_zone")
     # A field that was emptied says nothing.
@@ -137,7 +143,8 @@ async def _save_settings(visit: Visit) -> Response:
 
 
 async def _reset(visit: Visit) -> Response:
-    await visit.client.update_user_settings(visit.user, clear=(*_SWITCHES, *_DAYS, "time_zone"))
+    names = (*_SWITCHES, *_DAYS, "time_zone", "redact_secrets")
+    await visit.client.update_user_settings(visit.user, clear=names)
     visit.session.zones.pop(visit.user, None)
     return visit.go("/settings", "The values of the installation apply again.")
 

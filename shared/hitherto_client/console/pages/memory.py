@@ -14,7 +14,7 @@ from hitherto_client.console.fields import FieldRefused
 from hitherto_client.console.pages.memories import CONFIDENCES, TYPES
 from hitherto_client.console.rendering import iso_day
 from hitherto_client.console.visits import PAGE_SIZE, Visit, change, look, or_again
-from hitherto_client.results import Memory
+from hitherto_client.results import ChangedMemory, Memory
 
 _MOST_SOURCES = 6
 
@@ -112,16 +112,41 @@ async def _correct(visit: Visit) -> Response:
     }
     if not changed and not cleared:
         return visit.go(f"/memories/{memory_id}", "Nothing was changed.")
-    await visit.client.update_memory(
+    after = await visit.client.update_memory(
         visit.user, memory_id, **changed, clear=cleared, version=version
     )
-    return visit.go(f"/memories/{memory_id}", "Corrected. The earlier version is in the history.")
+    return _done(visit, after, "Corrected. The earlier version is in the history.")
 
 
 async def _forget(visit: Visit) -> Response:
     memory_id = visit.named("memory_id")
-    await visit.client.forget_memory(visit.user, memory_id, reason=visit.form.text("reason"))
-    return visit.go(f"/memories/{memory_id}", "Forgotten. Earlier messages will not bring it back.")
+    after = await visit.client.forget_memory(
+        visit.user, memory_id, reason=visit.form.text("reason")
+    )
+    return _done(visit, after, "Forgotten. Earlier messages will not bring it back.")
+
+
+def _done(visit: Visit, after: ChangedMemory, notice: str) -> Response:
+    """Back to the memory; or first to what else states the earlier words, to take it along."""
+    if not after.also_states:
+        return visit.go(f"/memories/{after.id}", notice)
+    visit.session.notices.append(notice)
+    return visit.page("also_states.html", memory=after, stated=after.also_states, rest=False)
+
+
+async def _carry(visit: Visit) -> Response:
+    memory_id = visit.named("memory_id")
+    memory = await visit.client.get_memory(visit.user, memory_id)
+    if memory is None or memory.status == "forgotten":
+        after = await visit.client.forget_memory(visit.user, memory_id, carry_along=True)
+    else:
+        after = await visit.client.update_memory(
+            visit.user, memory_id, content=memory.content, carry_along=True
+        )
+    if not after.also_states:
+        return visit.go(f"/memories/{memory_id}", "Taken along: the assistant is no longer told.")
+    visit.session.notices.append(f"{len(after.carried_along)} taken along.")
+    return visit.page("also_states.html", memory=after, stated=after.also_states, rest=True)
 
 
 async def _restore(visit: Visit) -> Response:
@@ -147,6 +172,7 @@ ROUTES = (
     look("/memories/{memory_id}", _memory),
     change("/memories/{memory_id}/correct", or_again(_correct, _memory)),
     change("/memories/{memory_id}/forget", _forget),
+    change("/memories/{memory_id}/carry", _carry),
     change("/memories/{memory_id}/restore", _restore),
     change("/memories/{memory_id}/review", _review),
 )

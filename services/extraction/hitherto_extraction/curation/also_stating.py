@@ -1,0 +1,188 @@
+"""Finds what else states the words of a memory that was forgotten or corrected.
+
+What decides is structure. Another memory states them if it was learnt from the same message and
+shares most of its words, or if its vector is near. A value of the profile states them if they hold
+the value and no other current memory does. A conversation states them as long as no memory of its
+messages is forgotten, which keeps these, and its summary, out of every context.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from hitherto_extraction.pipeline.free_json import Path
+from hitherto_extraction.pipeline.profile import FIELDS, LISTS, said_path
+from hitherto_extraction.pipeline.profile_changes import item_path
+from hitherto_extraction.pipeline.quotes import contains
+from hitherto_extraction.storage import (
+    also_stated,
+    conversations,
+    editing,
+    profiles,
+    reconciliation,
+)
+from hitherto_extraction.storage.editing import EditableMemory
+from hitherto_shared.database.user_rows import UserRows
+from hitherto_shared.embeddings.active_embedder import active_model
+from hitherto_shared.models import CURRENT_STATUSES, Memory, Profile
+from hitherto_shared.offloading import in_thread
+from hitherto_shared.text.terms import content_terms
+
+MOST = 50
+"""Maximum number of places to report."""
+_MOST_NEAR = 10
+_EXCERPT = 500
+_SUMMARY: Path = ("summary",)
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The words of a memory that no longer hold, and those that hold instead, if any."""
+
+    old: str
+    new: str = ""
+
+    def are_in(self, text: str) -> bool:
+        """Whether a text shares most of its words with the old ones, and none with the new only."""
+        terms, old = set(content_terms(text)), set(content_terms(self.old))
+        new = set(content_terms(self.new))
+        stake = old - new if self.new else old
+        return (
+            bool(terms & stake) and not terms & (new - old) and 2 * len(terms & old) >= len(terms)
+        )
+
+    def say_all_of(self, text: str) -> bool:
+        """Whether a text says nothing beyond the old words."""
+        return bool(text) and not set(content_terms(text)) - set(content_terms(self.old))
+
+    def hold(self, value: str) -> bool:
+        """Whether the old words hold a value, and the new ones do not."""
+        return contains(self.old, value) and not (self.new and contains(self.new, value))
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileValue:
+    """A text in a profile: its path, and the item if it stands in a list."""
+
+    path: Path
+    text: str
+    is_item: bool = False
+
+    @property
+    def name(self) -> str:
+        """Its path, as `Profile.sources` names it."""
+        return item_path(self.path, self.text) if self.is_item else said_path(*self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class AlsoStating:
+    """What else states the words of a memory.
+
+    `same` are memories that say nothing more than it, and `near` others that are near it;
+    `conversations` holds a message of each by the conversation's id.
+    """
+
+    same: Sequence[EditableMemory] = ()
+    near: Sequence[Memory] = ()
+    values: Sequence[ProfileValue] = ()
+    conversations: Mapping[str, str] = field(default_factory=dict)
+
+
+async def near_by_vector(user: UserRows, memory_id: UUID, threshold: float) -> list[UUID]:
+    """The current memories whose vectors are near the one that a memory has now."""
+    active = await active_model(user.connection)
+    if active is None:
+        return []
+    found = await reconciliation.nearest(user, [memory_id], model=active[0], limit=_MOST_NEAR)
+    return [other for _, other, cosine in found if cosine >= threshold]
+
+
+async def also_stating(
+    user: UserRows, memory: Memory, words: Words, near: Collection[UUID]
+) -> AlsoStating:
+    """What else states the words that a memory had; `near` are the memories near it by vector.
+
+    Raises:
+        KeyNeeded: Something to be read is sealed, and the user's key is not at hand.
+    """
+    sharing = await also_stated.of_same_messages(user, memory.memory_id)
+    named = [each for each in dict.fromkeys([*sharing, *near]) if each != memory.memory_id]
+    held = await editing.read(user, named)
+    standing = [held[each] for each in named if each in held]
+    standing = [each for each in standing if each.memory.status in CURRENT_STATUSES]
+    same, others = await in_thread(_sorted_out, standing, words, frozenset(near))
+    profile, _ = await profiles.read_profile(user)
+    values = await in_thread(_stated_values, profile, words)
+    taken = [memory.memory_id, *(each.memory.memory_id for each in same)]
+    elsewhere = await also_stated.held_by_others(user, [value.text for value in values], taken)
+    values = [value for value in values if value.text not in elsewhere]
+    said: dict[str, str] = {}
+    if memory.status in CURRENT_STATUSES:
+        said = await _said_in(user, memory, words)
+    return AlsoStating(same, others, values, said)
+
+
+def _sorted_out(
+    standing: Sequence[EditableMemory], words: Words, near: frozenset[UUID]
+) -> tuple[list[EditableMemory], list[Memory]]:
+    same = [each for each in standing if words.are_in(each.memory.content)]
+    same = [each for each in same if words.say_all_of(each.memory.content)]
+    rest = [each.memory for each in standing if each not in same]
+    # Near the new words, and not about the old ones: that is what the correction says.
+    return same, [
+        each
+        for each in rest
+        if words.are_in(each.content) or (each.memory_id in near and not words.new)
+    ]
+
+
+def _stated_values(profile: Profile, words: Words) -> list[ProfileValue]:
+    found = [value for value in _values(profile) if words.hold(value.text)]
+    if profile.summary and _repeats(profile.summary, words):
+        found.append(ProfileValue(_SUMMARY, profile.summary))
+    return found
+
+
+def _repeats(summary: str, words: Words) -> bool:
+    """Whether a summary holds all that is no longer true."""
+    terms, old = set(content_terms(summary)), set(content_terms(words.old))
+    stake = old - set(content_terms(words.new)) if words.new else old
+    return bool(stake) and stake <= terms
+
+
+def _values(profile: Profile) -> Iterator[ProfileValue]:
+    """The texts of a profile, without its summary."""
+    for name in FIELDS:
+        if name in LISTS:
+            yield from (ProfileValue((name,), item, True) for item in getattr(profile, name))
+        elif name != _SUMMARY[0]:
+            yield from _texts((name,), getattr(profile, name))
+
+
+def _texts(path: Path, value: Any) -> Iterator[ProfileValue]:
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _texts((*path, key), inner)
+    elif isinstance(value, list | tuple):
+        yield from (ProfileValue(path, each, True) for each in value if isinstance(each, str))
+    elif isinstance(value, str) and value:
+        yield ProfileValue(path, value)
+
+
+async def _said_in(user: UserRows, memory: Memory, words: Words) -> dict[str, str]:
+    """A message with the old words of each conversation whose messages are still told."""
+    withheld = await also_stated.withheld_messages(user, memory.memory_id)
+    found: dict[str, str] = {}
+    for source in memory.sources:
+        if source.conversation_id in found or source in withheld:
+            continue
+        known = await conversations.find_known(user, source.conversation_id, [source.message_id])
+        for message in known.values():
+            if set(content_terms(message.content)) & (
+                set(content_terms(words.old)) - set(content_terms(words.new))
+            ):
+                found[source.conversation_id] = message.content[:_EXCERPT]
+    return found

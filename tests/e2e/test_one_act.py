@@ -1,0 +1,156 @@
+"""Forgetting and correcting as one act: what else states it is named, and can be taken along."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from google.protobuf.field_mask_pb2 import FieldMask
+
+from hitherto.v1 import memory_pb2, profile_pb2, retrieval_service_pb2
+from hitherto.v1 import memory_service_pb2 as pb
+from tests.e2e.conftest import Services
+from tests.e2e.curating import found, restore
+from tests.e2e.learning import learn, memories, replies, talk
+from tests.scripted_model import ScriptedModel
+from tests.scripted_model.answers import memory, value
+
+HOME = "Ana lives in Lisbon"
+SAME = "Lives in Lisbon."
+DOG = "Ana has a dog called Milo"
+LOCATION = "facts.personal.location"
+FORGOTTEN = memory_pb2.MEMORY_STATUS_FORGOTTEN
+
+
+async def said(services: Services, model: ScriptedModel) -> memory_pb2.Memory:
+    """Let a message teach two memories with the same words, another one, a value and a summary."""
+    model.script = replies(
+        {
+            "Lisbon": lambda _: {
+                "new_memories": [
+                    memory(HOME, ["m1"]),
+                    memory(SAME, ["m1"], type="context"),
+                    memory(DOG, ["m1"]),
+                ],
+                "profile_changes": [
+                    value(LOCATION, "Lisbon", "I live in Lisbon"),
+                    value("facts.personal.pet", "Milo", "a dog called Milo"),
+                ],
+                "conversation_summary": {"title": "Home", "summary": "Ana lives in Lisbon."},
+            }
+        }
+    )
+    await learn(services, talk("I live in Lisbon, and I have a dog called Milo."))
+    return next(each for each in await memories(services) if each.content == HOME)
+
+
+async def forget(
+    services: Services, memory_id: str, *, carry_along: bool = False
+) -> pb.ForgetMemoryResponse:
+    return await services.memory.ForgetMemory(
+        pb.ForgetMemoryRequest(user_id="ana", memory_id=memory_id, carry_along=carry_along)
+    )
+
+
+async def correct(
+    services: Services, memory_id: str, content: str, *, carry_along: bool = False
+) -> pb.UpdateMemoryResponse:
+    return await services.memory.UpdateMemory(
+        pb.UpdateMemoryRequest(
+            user_id="ana",
+            memory_id=memory_id,
+            memory=memory_pb2.Memory(content=content),
+            update_mask=FieldMask(paths=["content"]),
+            carry_along=carry_along,
+        )
+    )
+
+
+def places(stated: Any) -> set[tuple[str, str]]:
+    """The kinds of places, and the words there."""
+    return {(each.WhichOneof("place"), each.text) for each in stated}
+
+
+async def told(services: Services) -> str:
+    """What the assistant is told when somebody asks for the home."""
+    reply = await services.retrieval.GetContext(
+        retrieval_service_pb2.GetContextRequest(
+            user_id="ana", query="Where does Ana live? In Lisbon?", min_relevance=0.0
+        )
+    )
+    return reply.prompt_block
+
+
+async def facts(services: Services) -> dict[str, Any]:
+    profile: profile_pb2.Profile = (
+        await services.retrieval.GetProfile(retrieval_service_pb2.GetProfileRequest(user_id="ana"))
+    ).profile
+    return dict(profile.facts.fields["personal"].struct_value.items())
+
+
+async def test_the_assistant_is_no_longer_told_what_is_forgotten(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    home = await said(modelled, model)
+    assert "Lisbon" in await told(modelled)
+    first = await forget(modelled, home.id)
+    also = {("memory_id", SAME), ("profile_path", "Lisbon")}
+    assert places(first.also_states) == also
+    assert [each.profile_path for each in first.also_states if each.profile_path] == [LOCATION]
+    assert not first.carried_along
+    assert "Lisbon" in await told(modelled)
+
+    second = await forget(modelled, home.id, carry_along=True)
+    assert places(second.carried_along) == also
+    assert not second.also_states
+    block = await told(modelled)
+    assert "Lisbon" not in block
+    assert "Milo" in block
+    assert await facts(modelled) == {"pet": "Milo"}
+    assert [words for words in await found(modelled, "Lisbon") if "Lisbon" in words] == []
+    assert {each.content for each in await memories(modelled)} == {DOG}
+
+    # Nothing is lost: each comes back.
+    [other] = [each.memory_id for each in second.carried_along if each.memory_id]
+    assert (await restore(modelled, other)).content == SAME
+
+
+async def test_the_assistant_is_no_longer_told_what_was_corrected(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    home = await said(modelled, model)
+    porto = "Ana lives in Porto"
+    first = await correct(modelled, home.id, porto)
+    assert {kind for kind, _ in places(first.also_states)} == {
+        "memory_id",
+        "profile_path",
+        "conversation_id",
+    }
+    assert "Lisbon" in await told(modelled)
+
+    second = await correct(modelled, home.id, porto, carry_along=True)
+    assert second.memory.version == first.memory.version
+    assert places(second.carried_along) == {("memory_id", SAME), ("profile_path", "Lisbon")}
+    assert not second.also_states
+    block = await told(modelled)
+    assert "Lisbon" not in block
+    assert "Porto" in block
+    # The words before the correction stay, as something forgotten.
+    held = await memories(modelled, statuses=[FORGOTTEN])
+    assert {each.content for each in held} == {HOME, SAME}
+    again = await correct(modelled, home.id, porto, carry_along=True)
+    assert not again.carried_along
+    assert len(await memories(modelled, statuses=[FORGOTTEN])) == 2
+
+
+async def test_a_value_that_another_memory_holds_stays(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    """A name stands in many memories, and goes with none of them."""
+    home = await said(modelled, model)
+    profile = pb.UpdateProfileRequest(user_id="ana")
+    profile.profile.facts.update({"personal": {"name": "Ana"}})
+    profile.update_mask.paths.append("facts.personal.name")
+    await modelled.memory.UpdateProfile(profile)
+    reply = await forget(modelled, home.id, carry_along=True)
+    assert places(reply.carried_along) == {("memory_id", SAME), ("profile_path", "Lisbon")}
+    assert await facts(modelled) == {"pet": "Milo", "name": "Ana"}
