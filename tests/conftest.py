@@ -26,6 +26,7 @@ from hitherto_shared.database.embedded import EmbeddedPostgres
 from hitherto_shared.database.migrate import migrate
 from hitherto_shared.startup import keep_what_stands
 from tests.revisions import fence_revisions
+from tests.told_changes import fence_changes
 from tests.standstill import (  # noqa: F401, hooks of this run
     pytest_runtest_protocol,
     pytest_sessionstart,
@@ -209,6 +210,7 @@ def postgres(data_dir: Path) -> Iterator[EmbeddedPostgres]:
         migrate(server.conninfo())
         admit_test_role(server.superuser_conninfo("hitherto"))
         fence_revisions(server.superuser_conninfo("hitherto"))
+        fence_changes(server.superuser_conninfo("hitherto"))
         _hurry(server)
         yield server
 
