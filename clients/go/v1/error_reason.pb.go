@@ -301,8 +301,8 @@ const (
 	//
 	//	{"reason": "INVALID_WATCH_TOKEN", "domain": "hitherto", "metadata": {"field": "after"}}
 	ErrorReason_ERROR_REASON_INVALID_WATCH_TOKEN ErrorReason = 70
-	// FAILED_PRECONDITION: changes after the token have been deleted, because they are kept for
-	// `HITHERTO_CHANGE_DAYS`, or the database was restored from a backup that is older than the token. Read the
+	// FAILED_PRECONDITION: changes after the token have been deleted, because they are kept for a limited time
+	// (HITHERTO_CHANGE_DAYS), or the database was restored from a backup that is older than the token. Read the
 	// memories anew, then watch without a token.
 	//
 	//	{"reason": "CHANGES_EXPIRED", "domain": "hitherto", "metadata": {}}

@@ -1409,10 +1409,10 @@ func (x *RollbackSourceResponse) GetConsistencyToken() string {
 // CreateWebhookRequest describes a webhook.
 type CreateWebhookRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// url, where to send changes: an https address of at most 2,048 characters, without a user name. Required.
-	Url string `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
 	// user_id, only changes of this user. Unset: of every user of the tenant.
-	UserId string `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	UserId string `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// url, where to send changes: an https address of at most 2,048 characters, without a user name. Required.
+	Url string `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`
 	// kinds, only changes of these kinds. Unset: all.
 	Kinds []HistoryEventKind `protobuf:"varint,3,rep,packed,name=kinds,proto3,enum=hitherto.v1.HistoryEventKind" json:"kinds,omitempty"`
 	// include_content, true also sends each memory as it is at that moment. Unset: ids only.
@@ -1454,16 +1454,16 @@ func (*CreateWebhookRequest) Descriptor() ([]byte, []int) {
 	return file_hitherto_v1_maintenance_service_proto_rawDescGZIP(), []int{16}
 }
 
-func (x *CreateWebhookRequest) GetUrl() string {
+func (x *CreateWebhookRequest) GetUserId() string {
 	if x != nil {
-		return x.Url
+		return x.UserId
 	}
 	return ""
 }
 
-func (x *CreateWebhookRequest) GetUserId() string {
+func (x *CreateWebhookRequest) GetUrl() string {
 	if x != nil {
-		return x.UserId
+		return x.Url
 	}
 	return ""
 }
@@ -2341,9 +2341,9 @@ const file_hitherto_v1_maintenance_service_proto_rawDesc = "" +
 	"\vCountsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xc8\x01\n" +
-	"\x14CreateWebhookRequest\x12\x10\n" +
-	"\x03url\x18\x01 \x01(\tR\x03url\x12\x17\n" +
-	"\auser_id\x18\x02 \x01(\tR\x06userId\x123\n" +
+	"\x14CreateWebhookRequest\x12\x17\n" +
+	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x10\n" +
+	"\x03url\x18\x02 \x01(\tR\x03url\x123\n" +
 	"\x05kinds\x18\x03 \x03(\x0e2\x1d.hitherto.v1.HistoryEventKindR\x05kinds\x12'\n" +
 	"\x0finclude_content\x18\x04 \x01(\bR\x0eincludeContent\x12'\n" +
 	"\x0fidempotency_key\x18\x05 \x01(\tR\x0eidempotencyKey\"\x8c\x01\n" +

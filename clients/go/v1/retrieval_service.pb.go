@@ -3011,9 +3011,12 @@ type WatchMemoriesRequest struct {
 	IncludeContent bool `protobuf:"varint,4,opt,name=include_content,json=includeContent,proto3" json:"include_content,omitempty"`
 	// heartbeat, the longest time without a message. Unset: 15 seconds. Less than a second counts as one, more than
 	// a minute as a minute.
-	Heartbeat     *durationpb.Duration `protobuf:"bytes,5,opt,name=heartbeat,proto3" json:"heartbeat,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Heartbeat *durationpb.Duration `protobuf:"bytes,5,opt,name=heartbeat,proto3" json:"heartbeat,omitempty"`
+	// consistency_token, from an earlier write. The stream always includes that write, because it reads from the
+	// primary database. Unset: the same.
+	ConsistencyToken string `protobuf:"bytes,6,opt,name=consistency_token,json=consistencyToken,proto3" json:"consistency_token,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *WatchMemoriesRequest) Reset() {
@@ -3079,6 +3082,13 @@ func (x *WatchMemoriesRequest) GetHeartbeat() *durationpb.Duration {
 		return x.Heartbeat
 	}
 	return nil
+}
+
+func (x *WatchMemoriesRequest) GetConsistencyToken() string {
+	if x != nil {
+		return x.ConsistencyToken
+	}
+	return ""
 }
 
 // WatchMemoriesResponse is some changes, or a heartbeat. The first message of a stream is sent at once.
@@ -3409,13 +3419,14 @@ const file_hitherto_v1_retrieval_service_proto_rawDesc = "" +
 	"\vpreferences\x18\x02 \x03(\v2\x17.hitherto.v1.PreferenceR\vpreferences\x12;\n" +
 	"\frecent_items\x18\x03 \x03(\v2\x18.hitherto.v1.ContextItemR\vrecentItems\x12C\n" +
 	"\x0fpending_actions\x18\x04 \x03(\v2\x1a.hitherto.v1.PendingActionR\x0ependingActions\x12\x16\n" +
-	"\x06reason\x18\x05 \x01(\tR\x06reason\"\xdc\x01\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\"\x89\x02\n" +
 	"\x14WatchMemoriesRequest\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x14\n" +
 	"\x05after\x18\x02 \x01(\tR\x05after\x123\n" +
 	"\x05kinds\x18\x03 \x03(\x0e2\x1d.hitherto.v1.HistoryEventKindR\x05kinds\x12'\n" +
 	"\x0finclude_content\x18\x04 \x01(\bR\x0eincludeContent\x127\n" +
-	"\theartbeat\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\theartbeat\"\x8f\x01\n" +
+	"\theartbeat\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\theartbeat\x12+\n" +
+	"\x11consistency_token\x18\x06 \x01(\tR\x10consistencyToken\"\x8f\x01\n" +
 	"\x15WatchMemoriesResponse\x123\n" +
 	"\achanges\x18\x01 \x03(\v2\x19.hitherto.v1.MemoryChangeR\achanges\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\tR\x05token\x12+\n" +

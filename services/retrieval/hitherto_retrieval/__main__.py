@@ -171,9 +171,7 @@ async def running(
         await paid.start()
         stack.push_async_callback(audit.stop)
         await audit.start()
-        room = RoomWatch(counters, server.say_of, settings.data_dir if settings.embedded else None)
-        stack.push_async_callback(room.stop)
-        await room.start()
+        await _watch_room(stack, settings, counters, server)
         await server.start()
         logger.info(
             "serving on port %d",
@@ -189,6 +187,15 @@ async def running(
             # Watchers would otherwise hold the drain for as long as it lasts.
             feed.end()
             await server.stop(settings.drain_seconds)
+
+
+async def _watch_room(
+    stack: AsyncExitStack, settings: RetrievalSettings, database: Database, server: Server
+) -> None:
+    """Let the health service say whether there is room on the disk."""
+    room = RoomWatch(database, server.say_of, settings.data_dir if settings.embedded else None)
+    stack.push_async_callback(room.stop)
+    await room.start()
 
 
 async def _feed(

@@ -29,8 +29,6 @@ _PAGE = 500
 _READ_SECONDS = 5.0
 _KEPT_SECONDS = 2.0
 """What a poll read is given to watchers for so long: then they must see who was erased since."""
-_STREAM_SECONDS = 600.0
-"""After this time a watcher must come back, so that its credential is checked again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +108,7 @@ class ChangeFeed:
             poll.wake()
 
     async def follow(
-        self, selection: Selection, after: int | None, *, heartbeat: float
+        self, selection: Selection, after: int | None, *, heartbeat: float, seconds: float
     ) -> AsyncIterator[ChangePage]:
         """Pages of wanted changes after a place, the first at once; empty ones as heartbeats.
 
@@ -118,13 +116,14 @@ class ChangeFeed:
             selection: What is wanted.
             after: The place; None: the present one.
             heartbeat: Seconds after which an empty page follows.
+            seconds: Seconds after which the watcher must come back.
 
         Raises:
             WrongState: Changes after the place are no longer kept.
             Unavailable: The process is stopping, or the database cannot be reached.
         """
         clock = asyncio.get_running_loop().time
-        ends = clock() + _STREAM_SECONDS
+        ends = clock() + seconds
         with self._watching(selection.tenant_id) as (poll, news):
             page, more = await self._read(selection, after)
             yield page
@@ -149,7 +148,7 @@ class ChangeFeed:
                         retry_after=1.0,
                     )
                 if not more and (poll.window or window) is window:
-                    await news.change(max(0.0, said_at + heartbeat - clock()))
+                    await news.change(max(0.0, min(said_at + heartbeat, ends) - clock()))
 
     @contextmanager
     def _watching(self, tenant_id: str) -> Iterator[tuple[_TenantPoll, Watch]]:

@@ -338,8 +338,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
         {"reason": "INVALID_WATCH_TOKEN", "domain": "hitherto", "metadata": {"field": "after"}}
     """
     ERROR_REASON_CHANGES_EXPIRED: _ErrorReason.ValueType  # 71
-    """FAILED_PRECONDITION: changes after the token have been deleted, because they are kept for
-    `HITHERTO_CHANGE_DAYS`, or the database was restored from a backup that is older than the token. Read the
+    """FAILED_PRECONDITION: changes after the token have been deleted, because they are kept for a limited time
+    (HITHERTO_CHANGE_DAYS), or the database was restored from a backup that is older than the token. Read the
     memories anew, then watch without a token.
 
         {"reason": "CHANGES_EXPIRED", "domain": "hitherto", "metadata": {}}
@@ -697,8 +697,8 @@ tenant. Leave it out to begin with the next change.
     {"reason": "INVALID_WATCH_TOKEN", "domain": "hitherto", "metadata": {"field": "after"}}
 """
 ERROR_REASON_CHANGES_EXPIRED: ErrorReason.ValueType  # 71
-"""FAILED_PRECONDITION: changes after the token have been deleted, because they are kept for
-`HITHERTO_CHANGE_DAYS`, or the database was restored from a backup that is older than the token. Read the
+"""FAILED_PRECONDITION: changes after the token have been deleted, because they are kept for a limited time
+(HITHERTO_CHANGE_DAYS), or the database was restored from a backup that is older than the token. Read the
 memories anew, then watch without a token.
 
     {"reason": "CHANGES_EXPIRED", "domain": "hitherto", "metadata": {}}

@@ -799,15 +799,15 @@ class CreateWebhookRequest(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    URL_FIELD_NUMBER: _builtins.int
     USER_ID_FIELD_NUMBER: _builtins.int
+    URL_FIELD_NUMBER: _builtins.int
     KINDS_FIELD_NUMBER: _builtins.int
     INCLUDE_CONTENT_FIELD_NUMBER: _builtins.int
     IDEMPOTENCY_KEY_FIELD_NUMBER: _builtins.int
-    url: _builtins.str
-    """url, where to send changes: an https address of at most 2,048 characters, without a user name. Required."""
     user_id: _builtins.str
     """user_id, only changes of this user. Unset: of every user of the tenant."""
+    url: _builtins.str
+    """url, where to send changes: an https address of at most 2,048 characters, without a user name. Required."""
     include_content: _builtins.bool
     """include_content, true also sends each memory as it is at that moment. Unset: ids only."""
     idempotency_key: _builtins.str
@@ -821,8 +821,8 @@ class CreateWebhookRequest(_message.Message):
     def __init__(
         self,
         *,
-        url: _builtins.str = ...,
         user_id: _builtins.str = ...,
+        url: _builtins.str = ...,
         kinds: _abc.Iterable[_history_pb2.HistoryEventKind.ValueType] | None = ...,
         include_content: _builtins.bool = ...,
         idempotency_key: _builtins.str = ...,

@@ -1749,6 +1749,7 @@ class WatchMemoriesRequest(_message.Message):
     KINDS_FIELD_NUMBER: _builtins.int
     INCLUDE_CONTENT_FIELD_NUMBER: _builtins.int
     HEARTBEAT_FIELD_NUMBER: _builtins.int
+    CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
     user_id: _builtins.str
     """user_id, whose changes. Unset: every user's of the tenant; with a credential that is bound to one user, that
     user's.
@@ -1759,6 +1760,10 @@ class WatchMemoriesRequest(_message.Message):
     """
     include_content: _builtins.bool
     """include_content, true also sends each memory as it is at that moment."""
+    consistency_token: _builtins.str
+    """consistency_token, from an earlier write. The stream always includes that write, because it reads from the
+    primary database. Unset: the same.
+    """
     @_builtins.property
     def kinds(self) -> _containers.RepeatedScalarFieldContainer[_history_pb2.HistoryEventKind.ValueType]:
         """kinds, only changes of these kinds. Unset: all."""
@@ -1777,10 +1782,11 @@ class WatchMemoriesRequest(_message.Message):
         kinds: _abc.Iterable[_history_pb2.HistoryEventKind.ValueType] | None = ...,
         include_content: _builtins.bool = ...,
         heartbeat: _duration_pb2.Duration | None = ...,
+        consistency_token: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["heartbeat", b"heartbeat"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "heartbeat", b"heartbeat", "include_content", b"include_content", "kinds", b"kinds", "user_id", b"user_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "consistency_token", b"consistency_token", "heartbeat", b"heartbeat", "include_content", b"include_content", "kinds", b"kinds", "user_id", b"user_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -290,8 +290,8 @@ class RetrievalServiceServicer(object):
         each and within about a second. Every message has a token, also those without changes: store the last one,
         and pass it as `after` to continue behind it, at this or another instance of the service.
 
-        The stream ends after about ten minutes, so that a credential that was revoked does not last; it ends with
-        UNAVAILABLE (`SHUTTING_DOWN`) if the instance stops. Open the next one with the last token. A client that
+        The stream ends after about ten minutes, so that a credential that was revoked does not last, or shortly before
+        the deadline of the call; it ends with UNAVAILABLE (`SHUTTING_DOWN`) if the instance stops. Open the next one with the last token. A client that
         reads nothing for a while is ended with DEADLINE_EXCEEDED. Changes of users who were erased, or have memory
         switched off, are left out.
 

@@ -20,7 +20,7 @@ from google.protobuf.json_format import MessageToDict
 from hitherto.v1 import memory_pb2
 from hitherto_extraction.storage import deliveries, editing, users, webhooks
 from hitherto_extraction.storage.deliveries import ClaimedDelivery
-from hitherto_extraction.telling.sending import Answer, Sender
+from hitherto_extraction.telling.sending import ReceiverAnswer, Sender
 from hitherto_extraction.telling.webhook_secrets import WebhookSecrets
 from hitherto_shared.changes import change_message, told_kind
 from hitherto_shared.convert import memory_message
@@ -169,10 +169,10 @@ class DeliveryLoop:
                 timeout=_STATEMENT_SECONDS,
             )
 
-    async def _send(self, delivery: ClaimedDelivery) -> Answer:
+    async def _send(self, delivery: ClaimedDelivery) -> ReceiverAnswer:
         secret = self._secrets.open(delivery.secret_token, delivery.tenant_id, delivery.webhook_id)
         if secret is None:
-            return Answer(
+            return ReceiverAnswer(
                 0,
                 "the webhook's secret cannot be opened, because the installation has another "
                 "secret file: create the webhook anew",
@@ -217,7 +217,7 @@ class DeliveryLoop:
             return await self._write.run(read, timeout=_STATEMENT_SECONDS, repeatable=True)
 
     async def _settle(
-        self, connection: Connection, delivery: ClaimedDelivery, answer: Answer
+        self, connection: Connection, delivery: ClaimedDelivery, answer: ReceiverAnswer
     ) -> None:
         tenant_id, webhook_id = delivery.tenant_id, delivery.webhook_id
         if answer.arrived:

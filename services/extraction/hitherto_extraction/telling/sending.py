@@ -30,7 +30,7 @@ _CONNECTIONS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ReceiverAnswer:
     """How a receiver answered: its HTTP status, 0 without one, and what is wrong with it."""
 
     status: int
@@ -77,20 +77,20 @@ class Sender:
             await self._session.close()
             self._session = None
 
-    async def send(self, url: str, secret: str, delivery_id: str, body: bytes) -> Answer:
+    async def send(self, url: str, secret: str, delivery_id: str, body: bytes) -> ReceiverAnswer:
         """Send a body, and say how it was answered."""
         try:
             async with asyncio.timeout(self._timeout):
                 status = await self._post(URL(url), secret, delivery_id, body)
         except TimeoutError:
-            return Answer(0, f"no answer within {self._timeout:g} s")
+            return ReceiverAnswer(0, f"no answer within {self._timeout:g} s")
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            return Answer(0, _why(error))
+            return ReceiverAnswer(0, _why(error))
         if 200 <= status < 300:
-            return Answer(status, "")
+            return ReceiverAnswer(status, "")
         redirects = 300 <= status < 400
         why = "redirects are not followed" if redirects else "the status must be 200 to 299"
-        return Answer(status, f"answered with {status}: {why}")
+        return ReceiverAnswer(status, f"answered with {status}: {why}")
 
     async def _post(self, url: URL, secret: str, delivery_id: str, body: bytes) -> int:
         # The resolver is asked for names only.

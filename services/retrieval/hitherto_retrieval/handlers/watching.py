@@ -27,6 +27,10 @@ from hitherto_shared.validation import Checks
 
 _HEARTBEAT_SECONDS = (1.0, 15.0, 60.0)
 """The least, the default and the most."""
+_STREAM_SECONDS = 600.0
+"""After this time a watcher must come back, so that its credential is checked again."""
+_MARGIN_SECONDS = 0.5
+"""A stream with a deadline ends so long before it, and so without an error."""
 _AT_ONCE = 200
 _AT_ONCE_WITH_CONTENTS = 20
 
@@ -76,11 +80,16 @@ class WatchCalls(ReadCalls):
         after = self._watch_tokens.open(checks, request.after, tenant, user_id)
         heartbeat = _heartbeat(checks, request)
         checks.done()
+        if request.consistency_token:
+            # The primary, which is read, has seen the position of any valid token.
+            self._consistency.open(request.consistency_token, tenant)
         if user_id:
             await self._audit.note([user_id], timeout=seconds_left(context, CALL_SECONDS))
         selection = Selection(tenant, user_id or None, frozenset(kinds))
         size = _AT_ONCE_WITH_CONTENTS if request.include_content else _AT_ONCE
-        async for page in self._feed.follow(selection, after, heartbeat=heartbeat):
+        seconds = seconds_left(context, _STREAM_SECONDS + _MARGIN_SECONDS) - _MARGIN_SECONDS
+        pages = self._feed.follow(selection, after, heartbeat=heartbeat, seconds=seconds)
+        async for page in pages:
             for changes, place in _parts(page, size):
                 messages = await self._messages(
                     tenant, changes, include_content=request.include_content
