@@ -26,13 +26,13 @@ from hitherto_shared.database.embedded import EmbeddedPostgres
 from hitherto_shared.database.migrate import migrate
 from hitherto_shared.startup import keep_what_stands
 from tests.revisions import fence_revisions
-from tests.told_changes import fence_changes
 from tests.standstill import (  # noqa: F401, hooks of this run
     pytest_runtest_protocol,
     pytest_sessionstart,
     pytest_terminal_summary,
 )
 from tests.tenants import admit_test_role
+from tests.told_changes import fence_changes
 
 _SETTINGS = ("HITHERTO_", "OPENAI_", "MEMORY_", "EMBEDDING_", "MAX_CONTEXT_", "DATABASE_URL")
 

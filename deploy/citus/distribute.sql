@@ -31,6 +31,8 @@ SELECT create_distributed_table('postings', 'user_id', colocate_with => 'users')
 SELECT create_distributed_table('statements', 'user_id', colocate_with => 'users');
 SELECT create_distributed_table('feedback', 'user_id', colocate_with => 'users');
 SELECT create_distributed_table('history', 'user_id', colocate_with => 'users');
+SELECT create_distributed_table('memory_changes', 'user_id', colocate_with => 'users');
+SELECT create_distributed_table('webhook_deliveries', 'user_id', colocate_with => 'users');
 
 SELECT create_distributed_table('entities', 'user_id', colocate_with => 'users');
 SELECT create_distributed_table('entity_mentions', 'user_id', colocate_with => 'users');

@@ -180,7 +180,11 @@ async def test_walls_between_tenants_and_people(services: Services, tenant: Tena
     """A credential of one person, and one of another tenant, hear nothing of others (E4)."""
     personal = ISSUED.token(sub="ana", tenant=tenant.tenant_id, scope="read")
     bound = ISSUED.token(
-        sub="svc", tenant=tenant.tenant_id, scope="read", hitherto_users=["ana", "ben"]
+        sub="svc",
+        tenant=tenant.tenant_id,
+        scope="read",
+        hitherto_user_scope="any",
+        departments=["sales"],
     )
     other = Tenant()
     ana, elsewhere = bearer(personal), bearer(other.token)

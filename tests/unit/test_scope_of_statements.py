@@ -67,8 +67,8 @@ ACROSS_USERS = {
     "storage/upkeep": "_LOOK _LOCK_USERS _ARCHIVE _CROWDED",
     "storage/usage": "_TODAY _TODAY_OF_ALL _TAKE_QUESTIONS",
     "storage/users": "_LOCK_ALL",
-    "storage/webhooks": "_COUNT _FIND _PAGE _DELETE_DELIVERIES _DELETE _ENABLE _WANTED _SUCCEEDED "
-    "_FAILED",
+    "storage/webhooks": "_COUNT _FIND _PAGE _DELETE_DELIVERIES _DELETE _ENABLE _WANTED _OPEN "
+    "_SUCCEEDED _FAILED",
 }
 """Statements that are not about one user of one tenant, by module.
 

@@ -27,12 +27,10 @@ LOCAL = frozenset(
         "idempotency_keys",
         "installation",
         "jobs",
-        "memory_changes",
         "quality_samples",
         "query_usage",
         "schedule_runs",
         "schema_migrations",
-        "webhook_deliveries",
         "webhooks",
     }
 )

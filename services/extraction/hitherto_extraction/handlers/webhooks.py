@@ -14,7 +14,7 @@ from hitherto_extraction.handlers.answering import Answering
 from hitherto_extraction.once import IdempotentOperation
 from hitherto_extraction.storage import deliveries, users, webhooks
 from hitherto_extraction.storage.deliveries import StoredDelivery
-from hitherto_extraction.storage.webhooks import NewWebhook, StoredWebhook
+from hitherto_extraction.storage.webhooks import StoredWebhook, WebhookRow
 from hitherto_extraction.telling import addresses
 from hitherto_extraction.telling.delivering import DeliveryLoop
 from hitherto_extraction.telling.webhook_secrets import WebhookSecrets
@@ -73,7 +73,7 @@ class WebhookCalls(maintenance_service_pb2_grpc.MaintenanceServiceServicer):
         identity = self.answering.identity(checks, request)
         tenant = current_call().principal.tenant_id
         webhook_id, secret = uuid7(), self.webhooks.secrets.create()
-        new = NewWebhook(
+        new = WebhookRow(
             tenant,
             user_id,
             webhook_id,

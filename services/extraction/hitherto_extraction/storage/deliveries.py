@@ -12,7 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from hitherto_shared.changes import ToldChange
-from hitherto_shared.database.arrays import records
+from hitherto_shared.database.arrays import Texts, Uuids, records
 from hitherto_shared.database.pool import Connection
 
 # Across users.
@@ -23,13 +23,12 @@ FROM json_to_recordset(%(rows)s) AS new (tenant_id text, user_id text, delivery_
      webhook_id uuid, change_no bigint)
 """
 
-# Across users. A few of each webhook that is neither disabled nor resting, those that waited
-# longest first, so that no receiver takes the place of others. Of somebody erased nothing is told.
+# Across users. A few of each webhook, those that waited longest first, so that no receiver takes
+# the place of others. Of somebody erased nothing is told.
 _CLAIM = """
 WITH due AS MATERIALIZED (
-    SELECT waiting.tenant_id, waiting.user_id, waiting.delivery_id, w.url, w.secret_token,
-           w.include_content
-    FROM webhooks AS w
+    SELECT waiting.tenant_id, waiting.user_id, waiting.delivery_id
+    FROM unnest(%(tenant_ids)s::text[], %(webhook_ids)s::uuid[]) AS w (tenant_id, webhook_id)
     CROSS JOIN LATERAL (
         SELECT d.tenant_id, d.user_id, d.delivery_id, d.next_attempt_at
         FROM webhook_deliveries AS d
@@ -43,8 +42,6 @@ WITH due AS MATERIALIZED (
         LIMIT %(of_each)s
         FOR UPDATE SKIP LOCKED
     ) AS waiting
-    WHERE w.disabled_at IS NULL
-      AND (w.paused_until IS NULL OR w.paused_until <= clock_timestamp())
     ORDER BY waiting.next_attempt_at
     LIMIT %(limit)s
 )
@@ -54,9 +51,9 @@ SET attempts = d.attempts + 1,
 FROM due, memory_changes AS c
 WHERE d.tenant_id = due.tenant_id AND d.user_id = due.user_id AND d.delivery_id = due.delivery_id
   AND c.tenant_id = d.tenant_id AND c.user_id = d.user_id AND c.change_no = d.change_no
-RETURNING d.tenant_id, d.delivery_id, d.webhook_id, d.attempts, due.url, due.secret_token,
-          due.include_content, d.user_id, c.position, c.memory_id, c.action, c.version,
-          c.old_status, c.new_status, c.related_memory_id, c.job_id, c.recorded_at
+RETURNING d.tenant_id, d.delivery_id, d.webhook_id, d.attempts, d.user_id, c.position,
+          c.memory_id, c.action, c.version, c.old_status, c.new_status, c.related_memory_id,
+          c.job_id, c.recorded_at
 """
 
 # Across users, by the attempt that held the lease: a later one decides by itself.
@@ -133,9 +130,6 @@ class ClaimedDelivery:
     delivery_id: UUID
     webhook_id: UUID
     attempts: int
-    url: str
-    secret_token: str
-    include_content: bool
     change: ToldChange
 
     @property
@@ -182,12 +176,25 @@ async def insert(connection: Connection, new: Sequence[NewDelivery]) -> None:
 
 
 async def claim(
-    connection: Connection, *, limit: int, of_each: int, lease_seconds: float
+    connection: Connection,
+    named: Sequence[tuple[str, UUID]],
+    *,
+    limit: int,
+    of_each: int,
+    lease_seconds: float,
 ) -> list[ClaimedDelivery]:
-    """Claim deliveries that are due: up to `limit`, and up to `of_each` webhook."""
-    rows = await connection.fetch_rows(
-        _CLAIM, {"limit": limit, "of_each": of_each, "lease_seconds": lease_seconds}
-    )
+    """Claim deliveries that are due to the webhooks `named` by tenant and id.
+
+    Up to `limit`, and up to `of_each` webhook.
+    """
+    values = {
+        "tenant_ids": Texts(tenant_id for tenant_id, _ in named),
+        "webhook_ids": Uuids(webhook_id for _, webhook_id in named),
+        "limit": limit,
+        "of_each": of_each,
+        "lease_seconds": lease_seconds,
+    }
+    rows = await connection.fetch_rows(_CLAIM, values)
     return [ClaimedDelivery(*_with_change(row)) for row in rows]
 
 

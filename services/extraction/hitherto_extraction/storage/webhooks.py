@@ -65,6 +65,14 @@ FROM webhooks
 WHERE tenant_id = ANY(%(tenant_ids)s::text[])
 """
 
+# Across tenants: what may be sent to now.
+_OPEN = """
+SELECT tenant_id, webhook_id, url, secret_token, include_content
+FROM webhooks
+WHERE disabled_at IS NULL AND (paused_until IS NULL OR paused_until <= clock_timestamp())
+ORDER BY webhook_id
+"""
+
 _SUCCEEDED = """
 UPDATE webhooks SET failures = 0, dead = 0, failing_since = NULL, paused_until = NULL
 WHERE tenant_id = %(tenant_id)s AND webhook_id = %(webhook_id)s AND failures > 0
@@ -90,7 +98,7 @@ RETURNING disabled_reason
 
 
 @dataclass(frozen=True, slots=True)
-class NewWebhook:
+class WebhookRow:
     """A webhook to store; `user_id` is empty for changes of everybody."""
 
     tenant_id: str
@@ -135,6 +143,17 @@ class WantedChanges:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class OpenReceiver:
+    """Where and how a webhook is sent to, while it is neither disabled nor resting."""
+
+    tenant_id: str
+    webhook_id: UUID
+    url: str
+    secret_token: str
+    include_content: bool
+
+
 async def count(connection: Connection, tenant_id: str) -> int:
     """How many webhooks the tenant has; until the transaction ends, nobody else adds one."""
     # Counted by a statement of its own, which sees what the previous holder added.
@@ -142,7 +161,7 @@ async def count(connection: Connection, tenant_id: str) -> int:
     return int(await connection.fetch_value(_COUNT, {"tenant_id": tenant_id}))
 
 
-async def insert(connection: Connection, webhook: NewWebhook) -> None:
+async def insert(connection: Connection, webhook: WebhookRow) -> None:
     """Store a webhook."""
     await connection.execute(_INSERT, fields_of(webhook))
 
@@ -177,6 +196,11 @@ async def wanted(connection: Connection, tenant_ids: Collection[str]) -> list[Wa
     """What the webhooks of these tenants receive."""
     values = {"tenant_ids": sorted(set(tenant_ids))}
     return await connection.fetch(WantedChanges, _WANTED, values)
+
+
+async def open_now(connection: Connection) -> list[OpenReceiver]:
+    """The webhooks of all tenants that may be sent to now."""
+    return await connection.fetch(OpenReceiver, _OPEN, {})
 
 
 async def note_success(connection: Connection, tenant_id: str, webhook_id: UUID) -> None:

@@ -20,6 +20,7 @@ from google.protobuf.json_format import MessageToDict
 from hitherto.v1 import memory_pb2
 from hitherto_extraction.storage import deliveries, editing, users, webhooks
 from hitherto_extraction.storage.deliveries import ClaimedDelivery
+from hitherto_extraction.storage.webhooks import OpenReceiver
 from hitherto_extraction.telling.sending import ReceiverAnswer, Sender
 from hitherto_extraction.telling.webhook_secrets import WebhookSecrets
 from hitherto_shared.changes import change_message, told_kind
@@ -131,13 +132,13 @@ class DeliveryLoop:
     async def _run(self) -> None:
         while True:
             self._news.clear()
-            claimed: Sequence[ClaimedDelivery] = ()
+            claimed: Sequence[tuple[OpenReceiver, ClaimedDelivery]] = ()
             free = _AT_ONCE - len(self._running)
             if free:
                 with faults.Tolerated(logger, "webhooks are called later"):
                     claimed = await self._claim(free)
-            for delivery in claimed:
-                task = asyncio.create_task(self._deliver(delivery))
+            for receiver, delivery in claimed:
+                task = asyncio.create_task(self._deliver(receiver, delivery))
                 self._running.add(task)
                 task.add_done_callback(self._ended)
             if not claimed:
@@ -145,45 +146,53 @@ class DeliveryLoop:
                     async with asyncio.timeout(_LOOK_SECONDS):
                         await self._news.wait()
 
-    async def _claim(self, limit: int) -> list[ClaimedDelivery]:
-        return await self._maintenance.transact(
-            lambda connection: deliveries.claim(
+    async def _claim(self, limit: int) -> list[tuple[OpenReceiver, ClaimedDelivery]]:
+        async def work(connection: Connection) -> list[tuple[OpenReceiver, ClaimedDelivery]]:
+            receivers = {
+                (each.tenant_id, each.webhook_id): each
+                for each in await webhooks.open_now(connection)
+            }
+            if not receivers:
+                return []
+            claimed = await deliveries.claim(
                 connection,
+                list(receivers),
                 limit=limit,
                 of_each=_OF_EACH,
                 lease_seconds=self._rules.timeout + _LEASE_SECONDS,
-            ),
-            timeout=_STATEMENT_SECONDS,
-        )
+            )
+            return [(receivers[each.tenant_id, each.webhook_id], each) for each in claimed]
+
+        return await self._maintenance.transact(work, timeout=_STATEMENT_SECONDS)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
         self.wake()
 
-    async def _deliver(self, delivery: ClaimedDelivery) -> None:
+    async def _deliver(self, receiver: OpenReceiver, delivery: ClaimedDelivery) -> None:
         # What fails here is sent again when the lease has ended.
         with faults.Tolerated(logger, "a delivery is repeated later"):
-            answer = await self._send(delivery)
+            answer = await self._send(receiver, delivery)
             await self._maintenance.transact(
                 lambda connection: self._settle(connection, delivery, answer),
                 timeout=_STATEMENT_SECONDS,
             )
 
-    async def _send(self, delivery: ClaimedDelivery) -> ReceiverAnswer:
-        secret = self._secrets.open(delivery.secret_token, delivery.tenant_id, delivery.webhook_id)
+    async def _send(self, receiver: OpenReceiver, delivery: ClaimedDelivery) -> ReceiverAnswer:
+        secret = self._secrets.open(receiver.secret_token, receiver.tenant_id, receiver.webhook_id)
         if secret is None:
             return ReceiverAnswer(
                 0,
                 "the webhook's secret cannot be opened, because the installation has another "
                 "secret file: create the webhook anew",
             )
-        body = await self._body(delivery)
-        return await self._sender.send(delivery.url, secret, str(delivery.delivery_id), body)
+        body = await self._body(delivery, include_content=receiver.include_content)
+        return await self._sender.send(receiver.url, secret, str(delivery.delivery_id), body)
 
-    async def _body(self, delivery: ClaimedDelivery) -> bytes:
+    async def _body(self, delivery: ClaimedDelivery, *, include_content: bool) -> bytes:
         change = delivery.change
         message = change_message(change)
-        if delivery.include_content and change.memory_id is not None:
+        if include_content and change.memory_id is not None:
             memory = await self._memory(Scope(delivery.tenant_id, change.user_id), change.memory_id)
             if memory is not None:
                 message.memory.CopyFrom(memory)
