@@ -9,6 +9,7 @@
 SET search_path = hitherto, public;
 
 SELECT create_reference_table('embedding_models');
+SELECT create_reference_table('change_positions');
 
 SELECT create_distributed_table('users', 'user_id');
 

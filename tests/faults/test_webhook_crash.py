@@ -1,4 +1,4 @@
-"""Kill -9 between a change and its delivery: whatever was committed is delivered in the end (G9)."""
+"""Kill -9 between a change and its delivery: what was committed is delivered in the end (G9)."""
 
 from __future__ import annotations
 

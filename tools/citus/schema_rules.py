@@ -22,7 +22,6 @@ LOCAL = frozenset(
         "audit_digests",
         "audit_events",
         "audit_read_counts",
-        "change_positions",
         "erased_users",
         "idempotency_keys",
         "installation",

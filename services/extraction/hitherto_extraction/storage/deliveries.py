@@ -33,7 +33,7 @@ WITH due AS MATERIALIZED (
         SELECT d.tenant_id, d.user_id, d.delivery_id, d.next_attempt_at
         FROM webhook_deliveries AS d
         WHERE d.tenant_id = w.tenant_id AND d.webhook_id = w.webhook_id AND d.state = 'pending'
-          AND d.next_attempt_at <= clock_timestamp()
+          AND d.next_attempt_at <= statement_timestamp()
           AND NOT EXISTS (
               SELECT FROM users AS u
               WHERE u.tenant_id = d.tenant_id AND u.user_id = d.user_id
@@ -47,7 +47,7 @@ WITH due AS MATERIALIZED (
 )
 UPDATE webhook_deliveries AS d
 SET attempts = d.attempts + 1,
-    next_attempt_at = clock_timestamp() + make_interval(secs => %(lease_seconds)s)
+    next_attempt_at = statement_timestamp() + make_interval(secs => %(lease_seconds)s)
 FROM due, memory_changes AS c
 WHERE d.tenant_id = due.tenant_id AND d.user_id = due.user_id AND d.delivery_id = due.delivery_id
   AND c.tenant_id = d.tenant_id AND c.user_id = d.user_id AND c.change_no = d.change_no
@@ -59,7 +59,7 @@ RETURNING d.tenant_id, d.delivery_id, d.webhook_id, d.attempts, d.user_id, c.pos
 # Across users, by the attempt that held the lease: a later one decides by itself.
 _DELIVERED = """
 UPDATE webhook_deliveries
-SET state = 'delivered', next_attempt_at = NULL, finished_at = clock_timestamp(),
+SET state = 'delivered', next_attempt_at = NULL, finished_at = statement_timestamp(),
     last_status = %(status)s, last_error = ''
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND delivery_id = %(delivery_id)s
   AND attempts = %(attempts)s AND state = 'pending'
@@ -68,8 +68,8 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND delivery_id = %(de
 _FAILED = """
 UPDATE webhook_deliveries
 SET state = CASE WHEN %(wait_seconds)s::float8 IS NULL THEN 'dead' ELSE 'pending' END,
-    next_attempt_at = clock_timestamp() + make_interval(secs => %(wait_seconds)s::float8),
-    finished_at = CASE WHEN %(wait_seconds)s::float8 IS NULL THEN clock_timestamp() END,
+    next_attempt_at = statement_timestamp() + make_interval(secs => %(wait_seconds)s::float8),
+    finished_at = CASE WHEN %(wait_seconds)s::float8 IS NULL THEN statement_timestamp() END,
     last_status = %(status)s, last_error = %(error)s
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND delivery_id = %(delivery_id)s
   AND attempts = %(attempts)s AND state = 'pending'
@@ -97,13 +97,13 @@ WHERE tenant_id = %(tenant_id)s AND delivery_id = %(delivery_id)s
 
 _RETRY = """
 UPDATE webhook_deliveries
-SET state = 'pending', attempts = 0, next_attempt_at = clock_timestamp(), finished_at = NULL
+SET state = 'pending', attempts = 0, next_attempt_at = statement_timestamp(), finished_at = NULL
 WHERE tenant_id = %(tenant_id)s AND delivery_id = %(delivery_id)s
 """
 
 _RETRY_DEAD = """
 UPDATE webhook_deliveries
-SET state = 'pending', attempts = 0, next_attempt_at = clock_timestamp(), finished_at = NULL
+SET state = 'pending', attempts = 0, next_attempt_at = statement_timestamp(), finished_at = NULL
 WHERE tenant_id = %(tenant_id)s AND webhook_id = %(webhook_id)s AND state = 'dead'
 """
 
