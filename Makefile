@@ -62,7 +62,7 @@ IN_IMAGES := --extra retrieval --extra extraction --extra cli --extra console --
 
 lock: install ## Resolve requirements.lock again from pyproject.toml, and what images install from the lock
 	$(COMPILE) --upgrade --python-version 3.11 \
-		--extra retrieval --extra extraction --extra onnx --extra tokens --extra cli --extra mcp --extra console --extra otel --extra dev \
+		--extra retrieval --extra extraction --extra onnx --extra tokens --extra cli --extra mcp --extra console --extra http --extra otel --extra dev \
 		--output-file requirements.lock pyproject.toml
 	$(MAKE) --no-print-directory lock-images
 

@@ -52,6 +52,7 @@ NOT_RUN = {
     "hitherto console": "serves until it is stopped; tests/e2e/test_console.py",
     "hitherto jobs --cancel": "needs a job that waits; tests/e2e/test_command.py",
     f"hitherto jobs --retry {JOB}": "needs a job that failed; tests/e2e/test_command.py",
+    "hitherto http": "serves until it is stopped; tests/e2e/test_http_browser.py",
     "hitherto mcp": "serves until it is stopped; tests/e2e/test_mcp.py",
     "hitherto receipt verify receipts/maren.json": "tests/e2e/test_leaving_command.py runs it",
     "hitherto reembed": "needs a second embedding model; tests/e2e/test_reembedding.py",

@@ -7,7 +7,7 @@ about a message, field, RPC or error is the comment that stands above it in its 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +27,9 @@ Message = descriptor_pb2.DescriptorProto
 Enum = descriptor_pb2.EnumDescriptorProto
 Service = descriptor_pb2.ServiceDescriptorProto
 Method = descriptor_pb2.MethodDescriptorProto
+
+Example = Callable[[str, Method], str]
+"""Of a service's name and an RPC, a command line that calls it."""
 
 SCALARS = {
     number: name.removeprefix("TYPE_").lower()
@@ -61,7 +64,8 @@ class ProtoSource:
 class ApiPage:
     """The page under construction, and the names that its text may link to."""
 
-    def __init__(self, files: descriptor_pb2.FileDescriptorSet) -> None:
+    def __init__(self, files: descriptor_pb2.FileDescriptorSet, example: Example) -> None:
+        self.example = example
         self.sources = [
             ProtoSource(
                 file, {tuple(at.path): clean(at.leading_comments) for at in locations(file)}
@@ -137,6 +141,7 @@ class ApiPage:
             yield f"#### {method.name}\n"
             yield self.prose(source.comment(FILE_SERVICE, index, SERVICE_METHOD, number)) + "\n"
             yield f"Needs: {self.access.sentence(method)}\n"
+            yield f"[HTTP](http.md): `{self.example(service.name, method)}`\n"
             yield from self.body("Request", method.input_type, method.client_streaming)
             yield from self.body("Response", method.output_type, method.server_streaming)
 
@@ -285,9 +290,9 @@ class AccessReader:
         return words + "."
 
 
-def render(files: descriptor_pb2.FileDescriptorSet) -> str:
+def render(files: descriptor_pb2.FileDescriptorSet, example: Example) -> str:
     """The page as Markdown. `files` must have source info and hold all imports."""
-    return ApiPage(files).render()
+    return ApiPage(files, example).render()
 
 
 def locations(

@@ -1,6 +1,6 @@
 """Turns protos/ into everything that is generated from it.
 
-    python -m tools.generate_protos write    writes the Python stubs and docs/api.md
+    python -m tools.generate_protos write    writes the Python stubs, docs/api.md and openapi.json
     python -m tools.generate_protos check    writes nothing; fails if a committed file differs
 
 Runs in the environment that `make proto` builds (grpcio-tools and mypy-protobuf at fixed versions,
@@ -13,16 +13,19 @@ import os
 import subprocess
 import sys
 import tempfile
+import tomllib
 from pathlib import Path
 
 from google.protobuf import descriptor_pb2
 
-from tools import api_docs, generated
+from tools import api_docs, generated, openapi
+from tools.http_examples import ExampleRequests
 
 PROTOS = generated.ROOT / "protos"
 STUBS = Path("shared")
 PACKAGE = Path("hitherto/v1")
 API_DOCS = Path("docs/api.md")
+OPENAPI = Path("shared/hitherto_client/http_door/openapi.json")
 STUB_SUFFIXES = ("_pb2.py", "_pb2.pyi", "_pb2_grpc.py", "_pb2_grpc.pyi")
 
 
@@ -60,9 +63,10 @@ def generate(destination: Path) -> dict[Path, str]:
         STUBS / PACKAGE / stub.name: stub.read_text("utf-8")
         for stub in sorted((destination / PACKAGE).iterdir())
     }
-    texts[API_DOCS] = api_docs.render(
-        descriptor_pb2.FileDescriptorSet.FromString(descriptors.read_bytes())
-    )
+    described = descriptor_pb2.FileDescriptorSet.FromString(descriptors.read_bytes())
+    texts[API_DOCS] = api_docs.render(described, ExampleRequests(described).curl)
+    project = tomllib.loads((generated.ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    texts[OPENAPI] = openapi.render(described, project["version"])
     return texts
 
 
@@ -73,7 +77,7 @@ def committed() -> set[Path]:
         for path in (generated.ROOT / STUBS / PACKAGE).iterdir()
         if path.name.endswith(STUB_SUFFIXES)
     }
-    return stubs | ({API_DOCS} if (generated.ROOT / API_DOCS).exists() else set())
+    return stubs | {path for path in (API_DOCS, OPENAPI) if (generated.ROOT / path).exists()}
 
 
 def main() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -77,36 +77,47 @@ def read_error(
         address=address,
         request_id=request_id,
     )
-    packed = dict(call.trailing_metadata() or ()).get("grpc-status-details-bin")
-    if not isinstance(packed, bytes):
+    details = details_of(call)
+    if not details:
         # gRPC itself refuses what is larger than either side takes, and gives no reason.
         if error.code is grpc.StatusCode.RESOURCE_EXHAUSTED and "larger than max" in error.message:
             return replace(error, reason="REQUEST_TOO_LARGE")
         return error
     try:
-        status = _STATUS.FromString(packed)
-        # Details that contradict the status were not written by our services.
-        if (status.code, status.message) == (error.code.value[0], error.message):
-            return replace(error, **_details(status))
+        return replace(error, **_said_by(details))
     except DecodeError:
-        pass
-    return error
+        return error
 
 
-def _details(status: Any) -> dict[str, Any]:
-    """What the details of a status say, by the fields of HithertoCallError."""
+def details_of(call: Any) -> Sequence[Any]:
+    """The details of the status with which a call failed, each as `Any`; empty without any."""
+    packed = dict(call.trailing_metadata() or ()).get("grpc-status-details-bin")
+    if not isinstance(packed, bytes):
+        return ()
+    try:
+        status = _STATUS.FromString(packed)
+    except DecodeError:
+        return ()
+    # Details that contradict the status were not written by our services.
+    told = (status.code, status.message)
+    code = call.code() or grpc.StatusCode.UNKNOWN
+    return status.details if told == (code.value[0], call.details() or "") else ()
+
+
+def _said_by(details: Sequence[Any]) -> dict[str, Any]:
+    """What details say, by the fields of HithertoCallError."""
     found: dict[str, Any] = {}
-    for detail in status.details:
+    for detail in details:
         name = detail.TypeName()
         if name == "google.rpc.ErrorInfo":
-            info = _ERROR_INFO.FromString(detail.value)
+            info = DETAILS[name].FromString(detail.value)
             if info.domain == DOMAIN:
                 found |= {"reason": info.reason, "metadata": dict(info.metadata)}
         elif name == "google.rpc.BadRequest":
-            bad = _BAD_REQUEST.FromString(detail.value).field_violations
+            bad = DETAILS[name].FromString(detail.value).field_violations
             found["violations"] = tuple(Violation(each.field, each.description) for each in bad)
         elif name == "google.rpc.RetryInfo":
-            delay = _RETRY_INFO.FromString(detail.value).retry_delay
+            delay = DETAILS[name].FromString(detail.value).retry_delay
             found["retry_after"] = max(0.0, delay.seconds + delay.nanos / 1e9)
     return found
 
@@ -157,21 +168,22 @@ message_type {
     name: "FieldViolation"
     field { name: "field" number: 1 label: LABEL_OPTIONAL type: TYPE_STRING }
     field { name: "description" number: 2 label: LABEL_OPTIONAL type: TYPE_STRING }
+    field { name: "reason" number: 3 label: LABEL_OPTIONAL type: TYPE_STRING }
   }
 }
 """
 
 
-def _classes(*names: str) -> list[Any]:
+def _classes(*names: str) -> dict[str, Any]:
     pool = descriptor_pool.DescriptorPool()
     for known in (any_pb2, duration_pb2):
         pool.AddSerializedFile(known.DESCRIPTOR.serialized_pb)
     file = text_format.Parse(_DEFINITIONS, descriptor_pb2.FileDescriptorProto())
     pool.AddSerializedFile(file.SerializeToString())
     found = (pool.FindMessageTypeByName(f"google.rpc.{name}") for name in names)
-    return [message_factory.GetMessageClass(each) for each in found]
+    return {each.full_name: message_factory.GetMessageClass(each) for each in found}
 
 
-_STATUS, _ERROR_INFO, _RETRY_INFO, _BAD_REQUEST = _classes(
-    "Status", "ErrorInfo", "RetryInfo", "BadRequest"
-)
+DETAILS = _classes("ErrorInfo", "BadRequest", "RetryInfo", "Status")
+"""The messages of `google.rpc` that errors of the services are made of, by their full names."""
+_STATUS = DETAILS["google.rpc.Status"]

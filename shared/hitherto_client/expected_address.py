@@ -6,22 +6,35 @@ carry the page's name as their host, or as their origin.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from starlette.datastructures import Headers
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+Refuse = Callable[[int, str], Response]
+"""Makes the answer of a status and a text."""
+
+
+def _refused(status: int, told: str) -> Response:
+    return JSONResponse({"error": told}, status)
 
 
 class ExpectedAddress:
     """Answers 421 to requests for another host, and 403 to those of web pages of other origins."""
 
     def __init__(
-        self, app: ASGIApp, public_hosts: Sequence[str], allowed_origins: Sequence[str]
+        self,
+        app: ASGIApp,
+        public_hosts: Sequence[str],
+        allowed_origins: Sequence[str],
+        refuse: Refuse = _refused,
     ) -> None:
         self._app = app
+        self._refuse = refuse
         self._hosts = {name.lower() for name in (*public_hosts, *LOOPBACK)}
         self._origins = {origin.lower().rstrip("/") for origin in allowed_origins}
 
@@ -33,16 +46,16 @@ class ExpectedAddress:
             scope = {**scope, "path": scope["path"].rstrip("/")}
         await (refusal or self._app)(scope, receive, send)
 
-    def _refusal(self, scope: Scope) -> JSONResponse | None:
+    def _refusal(self, scope: Scope) -> Response | None:
         given = Headers(scope=scope)
         host, origin = given.get("host", "").lower(), given.get("origin", "").lower()
         if _without_port(host) not in self._hosts and host not in self._hosts:
             told = f"this server is not known as {host[:253]}: start it with --public-host"
-            return JSONResponse({"error": told}, 421)
+            return self._refuse(421, told)
         named = _without_port(origin.partition("://")[2])
         if origin and origin not in self._origins and named not in self._hosts:
             told = f"pages of {origin[:253]} may not call this server: --allowed-origin lets them"
-            return JSONResponse({"error": told}, 403)
+            return self._refuse(403, told)
         return None
 
 

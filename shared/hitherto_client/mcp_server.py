@@ -15,7 +15,6 @@ import sys
 import threading
 from collections import OrderedDict
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Sequence
-from contextvars import ContextVar
 from importlib.metadata import version
 from io import TextIOWrapper
 from typing import Any
@@ -39,7 +38,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from hitherto_client._sync.client import Hitherto
 from hitherto_client.errors import HithertoCallError
 from hitherto_client.expected_address import LOOPBACK, ExpectedAddress
-from hitherto_client.tools import GUIDE, TOOLS, Toolbox, UnboundCredentialError
+from hitherto_client.mcp_authorization import credential, require_bearer
+from hitherto_client.tools import MCP_GUIDE, MCP_TOOLS, Toolbox, UnboundCredentialError
 from hitherto_client.web_server import MOST_REQUEST_BYTES, web_server_config
 
 USER_HEADER = "hitherto-user"
@@ -48,13 +48,9 @@ MOST_TOOLBOXES = 1_000
 """Toolboxes that are kept: those used last. A new one costs one call to check the credential."""
 
 _PROMPT = "memory"
-_NO_CREDENTIAL = {"error": "send a credential of Hitherto: Authorization: Bearer KEY"}
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 Context = ServerRequestContext[Any, Any]
-
-credential: ContextVar[str] = ContextVar("credential")
-"""The credential of the HTTP request at hand."""
 
 
 def make_server(toolbox_for: Callable[[Context], Toolbox]) -> Server[Any]:
@@ -107,7 +103,7 @@ def make_server(toolbox_for: Callable[[Context], Toolbox]) -> Server[Any]:
         "hitherto",
         version=version("hitherto"),
         title="Hitherto",
-        instructions=GUIDE,
+        instructions=MCP_GUIDE,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
         on_list_prompts=list_prompts,
@@ -194,6 +190,7 @@ def http_config(
     key_file: str | None = None,
     public_hosts: Sequence[str] = (),
     allowed_origins: Sequence[str] = (),
+    authorization_servers: Sequence[str] = (),
 ) -> uvicorn.Config:
     """What serves `http://host:port/mcp`.
 
@@ -209,6 +206,8 @@ def http_config(
             refused, so that no web page can reach the server under a name of its own.
         allowed_origins: Web pages that may call it besides those of the hosts, such as
             `https://claude.ai`.
+        authorization_servers: The issuers whose tokens the services accept. A client without a
+            credential is told of them, and can sign its user in there.
     """
     callers = HttpCallers(client, user_id)
     app = make_server(callers.toolbox).streamable_http_app(
@@ -220,7 +219,7 @@ def http_config(
     )
     # The limit comes first: `refuse_other_messages` reads a whole body.
     limited = RequestBodyLimitMiddleware(refuse_other_messages(app), MOST_REQUEST_BYTES)
-    guarded: ASGIApp = require_bearer(limited)
+    guarded: ASGIApp = require_bearer(limited, authorization_servers, public_hosts)
     if public_hosts or host in LOOPBACK:
         guarded = ExpectedAddress(guarded, public_hosts, allowed_origins)
     return web_server_config(guarded, host, port, certificate_file, key_file)
@@ -265,37 +264,6 @@ class HttpCallers:
         return toolbox
 
 
-def require_bearer(app: ASGIApp) -> ASGIApp:
-    """Answer 401 to requests without a credential; keep that of the others in `credential`.
-
-    405 answers GET, which asks for a stream of the server's own messages. There are none, and
-    whoever sends anything for a credential could hold such streams without end.
-    """
-
-    async def checked(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await app(scope, receive, send)
-            return
-        token = _bearer(scope)
-        if token is None:
-            refused = JSONResponse(
-                _NO_CREDENTIAL, 401, {"www-authenticate": 'Bearer realm="hitherto"'}
-            )
-            await refused(scope, receive, send)
-            return
-        if scope["method"] == "GET":
-            refused = JSONResponse({"error": "send messages with POST"}, 405, {"allow": "POST"})
-            await refused(scope, receive, send)
-            return
-        before = credential.set(token)
-        try:
-            await app(scope, receive, send)
-        finally:
-            credential.reset(before)
-
-    return checked
-
-
 def refuse_other_messages(app: ASGIApp) -> ASGIApp:
     """Answer 400 to bodies that are no message; pass on the others as `well_formed`.
 
@@ -325,25 +293,19 @@ def refuse_other_messages(app: ASGIApp) -> ASGIApp:
     return checked
 
 
-def _bearer(scope: Scope) -> str | None:
-    given = [value for name, value in scope["headers"] if name == b"authorization"]
-    if len(given) != 1:
-        return None
-    kind, _, token = given[0].decode("latin-1").partition(" ")
-    token = token.strip()
-    usable = token and token.isascii() and token.isprintable() and " " not in token
-    return token if kind.lower() == "bearer" and usable else None
-
-
 _TOOLS = [
     types.Tool(
         name=tool.name,
+        title=tool.title,
         description=tool.description,
         input_schema=dict(tool.parameters),
         annotations=types.ToolAnnotations(
-            read_only_hint=tool.reads_only, destructive_hint=False, open_world_hint=False
+            title=tool.title,
+            read_only_hint=tool.reads_only,
+            destructive_hint=tool.destructive,
+            open_world_hint=False,
         ),
         _meta={"side_effect": tool.side_effect, "approval": tool.approval},
     )
-    for tool in TOOLS
+    for tool in MCP_TOOLS
 ]

@@ -52,15 +52,10 @@ def find_target(
     env = os.environ
     if not (api_key or token):
         api_key, token = env.get("HITHERTO_API_KEY"), env.get("HITHERTO_TOKEN")
-    ca, certificate, key = tls_files
     return Target(
         *find_endpoints(retrieval, extraction),
         _credential(api_key, token),
-        _tls(
-            ca or env.get("HITHERTO_TLS_CA_FILE"),
-            certificate or env.get("HITHERTO_TLS_CLIENT_CERTIFICATE_FILE"),
-            key or env.get("HITHERTO_TLS_CLIENT_KEY_FILE"),
-        ),
+        find_tls(*tls_files),
         timeout,
         retry or RetryPolicy(),
     )
@@ -80,8 +75,20 @@ def find_endpoints(retrieval: str | None, extraction: str | None) -> tuple[Endpo
     )
 
 
-def _tls(authority: _File, certificate: _File, key: _File) -> grpc.ChannelCredentials | None:
-    """What a channel is encrypted with; without an authority, nothing. An empty name is none."""
+def find_tls(
+    authority: _File = None, certificate: _File = None, key: _File = None
+) -> grpc.ChannelCredentials | None:
+    """What a channel is encrypted with; without an authority, nothing. An empty name is none.
+
+    Unset files are those of the environment.
+
+    Raises:
+        ValueError: A file is unusable.
+    """
+    env = os.environ
+    authority = authority or env.get("HITHERTO_TLS_CA_FILE")
+    certificate = certificate or env.get("HITHERTO_TLS_CLIENT_CERTIFICATE_FILE")
+    key = key or env.get("HITHERTO_TLS_CLIENT_KEY_FILE")
     if bool(certificate) != bool(key):
         raise ValueError(
             "a certificate goes with its key: set HITHERTO_TLS_CLIENT_CERTIFICATE_FILE and "

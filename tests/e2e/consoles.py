@@ -7,7 +7,7 @@ import html
 import re
 import socket
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -33,24 +33,38 @@ async def served(
     target: ConsoleTarget, pair: Pair | None = None, sessions: Path | None = None
 ) -> AsyncIterator[str]:
     """A console on a free port of this machine, with TLS if there is a pair; its address."""
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        port = listening.getsockname()[1]
-        config = server_config(
+
+    def config(port: int) -> uvicorn.Config:
+        return server_config(
             target,
             ListenAddress("127.0.0.1", port),
             certificate_file=str(pair.certificate) if pair else None,
             key_file=str(pair.key) if pair else None,
             sessions=sessions,
         )
-        server = uvicorn.Server(config)
+
+    async with web_server(config) as port:
+        yield f"http{'s' if pair else ''}://127.0.0.1:{port}"
+
+
+@asynccontextmanager
+async def web_server(config: Callable[[int], uvicorn.Config]) -> AsyncIterator[int]:
+    """A web server in this loop, on a free port of this machine, which it yields.
+
+    Args:
+        config: What serves at a port.
+    """
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        port = listening.getsockname()[1]
+        server = uvicorn.Server(config(port))
         # Signals are pytest's.
         running = asyncio.create_task(server._serve(sockets=[listening]))
         try:
             while not server.started:
                 assert not running.done()
                 await asyncio.sleep(0.01)
-            yield f"http{'s' if pair else ''}://127.0.0.1:{port}"
+            yield port
         finally:
             server.should_exit = True
             await running

@@ -118,8 +118,12 @@ async def test_tenants_at_once_see_their_own(pooled: Pooled) -> None:
             assert state == job_pb2.JOB_STATE_SUCCEEDED
             for _ in range(3):
                 listed = await insist(memories, services, user=user)
-                found = await insist(privacy.search, services, "home town", user=user)
-                block = await insist(privacy.context, services, "home town", user=user)
+                found = await insist(
+                    privacy.search, services, "Where does the user live?", user=user
+                )
+                block = await insist(
+                    privacy.context, services, "Where does the user live?", user=user
+                )
                 for text in map(str, (listed, found, block)):
                     assert f"{town}{user}" in text
                     others = [other for other in tenants if other != town and other in text]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from datetime import UTC, datetime
 from typing import Any
 
 import grpc
@@ -38,6 +39,7 @@ from tests.e2e.merging import (
     script,
 )
 from tests.e2e.methods import read_refusal
+from tests.e2e.privacy import choose
 from tests.scripted_model import CONTENT_FAULTS, ChatAnswer, ChatRequest, ScriptedModel, StatusFault
 from tests.scripted_model.answers import merged
 
@@ -102,6 +104,17 @@ async def test_document_002_five_writing_style_memories_become_one(
     (request,) = consolidations(list(model.chat_requests))
     assert [each.local_id for each in request.memories] == ["e1", "e2", "e3", "e4", "e5"]
     assert request.body["response_format"]["json_schema"]["name"] == "consolidation"
+
+
+async def test_the_lines_name_the_days_of_the_user(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    await choose(modelled, mask=["time_zone"], time_zone="Asia/Tokyo")
+    model.script = script(nothing)
+    await say(modelled, *STYLES, at=datetime(2026, 3, 2, 20, tzinfo=UTC))
+    await consolidate(modelled, tag=STYLE)
+    (request,) = consolidations(list(model.chat_requests))
+    assert {each.date for each in request.memories} == {"2026-03-03"}
 
 
 async def test_c1_a_sixth_memory_of_a_tag_sets_it_off_and_a_fifth_does_not(

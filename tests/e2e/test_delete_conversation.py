@@ -13,16 +13,28 @@ import pytest
 from hitherto.v1 import (
     extraction_service_pb2,
     job_pb2,
+    maintenance_service_pb2,
     privacy_service_pb2,
     retrieval_service_pb2,
 )
 from tests.e2e.conftest import Services
 from tests.e2e.curating import save
-from tests.e2e.learning import ended, learn, memories, rows, submit, talk
+from tests.e2e.learning import ended, learn, memories, replies, rows, shown, submit, talk
+from tests.e2e.leaving import export
 from tests.e2e.methods import read_refusal
-from tests.scripted_model import Hang, ScriptedModel
+from tests.e2e.privacy import choose
+from tests.e2e.sealing import ENCRYPTING
+from tests.e2e.test_belief import facts_of, profile_of
+from tests.scripted_model import ChatRequest, Hang, ScriptedModel
+from tests.scripted_model.answers import cited, memory, value
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def service_settings() -> dict[str, Any]:
+    """With keys to encrypt with."""
+    return ENCRYPTING
 
 
 async def delete(
@@ -81,6 +93,50 @@ async def test_its_words_are_gone_and_what_was_learnt_stays(
     )
     assert [c.conversation_id for c in context.conversations] == ["kept"]
     assert [hit.memory.id for hit in context.relevant][:1] == [tea.id]
+
+
+@pytest.mark.parametrize("how", ["deleted", "outlived", "sealed and outlived"])
+async def test_c3_the_words_of_quotes_go_with_their_message(
+    how: str, modelled: Services, model: ScriptedModel, tenant_conninfo: str
+) -> None:
+    """They are copied from messages, as evidence of what changed a memory or the profile."""
+    home = "facts.personal.location"
+    if how.startswith("sealed"):
+        await choose(modelled, mask=["encrypt_sensitive"], encrypt_sensitive=True)
+
+    def moved(request: ChatRequest) -> dict[str, Any]:
+        words = "zanzibarquux, I moved"
+        update = {"id": shown(request, "Lisbon"), "content": "Ana lives in Porto."}
+        return {
+            "updated_memories": [update | cited(words)],
+            "profile_changes": [value(home, "Porto", words)],
+            "conversation_summary": {"title": "A move", "summary": "Ana moved."},
+        }
+
+    model.script = replies(
+        {
+            "Lisbon": lambda _: {"new_memories": [memory("Ana lives in Lisbon.", ["m1"])]},
+            "zanzibarquux": moved,
+        }
+    )
+    await learn(modelled, talk("I live in Lisbon.", conversation="kept", at=NOON))
+    await learn(modelled, talk("zanzibarquux, I moved to Porto", conversation="gone", at=NOON))
+    if how == "deleted":
+        assert "anzibarquux" in everything(tenant_conninfo)
+        await delete(modelled, "gone")
+    else:
+        await choose(modelled, mask=["message_retention_days"], message_retention_days=30)
+        started = await modelled.maintenance.RunRetention(
+            maintenance_service_pb2.RunRetentionRequest(user_id="ana")
+        )
+        assert (await ended(modelled, started.job.id)).result.counts["messages"] == 2
+    assert "anzibarquux" not in everything(tenant_conninfo)
+    (known,) = await memories(modelled)
+    assert (known.content, list(known.evidence)) == ("Ana lives in Porto.", [])
+    told = await profile_of(modelled)
+    assert (facts_of(told), told.sources[home].quote) == ({"personal": {"location": "Porto"}}, "")
+    exported = await export(modelled)
+    assert "anzibarquux" not in exported.text
 
 
 async def test_a_second_time_there_is_nothing(services: Services) -> None:

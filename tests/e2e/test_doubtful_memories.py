@@ -7,10 +7,17 @@ from typing import Any
 
 import pytest
 
-from hitherto.v1 import memory_pb2, retrieval_service_pb2, search_pb2
+from hitherto.v1 import (
+    maintenance_service_pb2,
+    memory_pb2,
+    retrieval_service_pb2,
+    search_pb2,
+)
 from tests.e2e.conftest import Services
+from tests.e2e.curating import save
 from tests.e2e.learning import learn, memories, talk
-from tests.e2e.reconciling import doubting, named, nothing, script, settled, with_words
+from tests.e2e.reconciling import doubting, jobs, named, nothing, script, settled, with_words
+from tests.e2e.travelling import now_of, stamp
 from tests.scripted_model import ChatRequest, ScriptedModel
 
 MAY = datetime(2026, 5, 4, 9, tzinfo=UTC)
@@ -149,6 +156,49 @@ async def test_b10_before_the_change_it_was_certain(
     then = await modelled.retrieval.SearchMemories(june)
     (found,) = [each.memory for each in then.results if each.memory.content == COMMUTE]
     assert not found.HasField("doubt")
+
+
+async def test_b10_the_filter_goes_by_the_doubts_of_the_time_that_is_read(
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
+) -> None:
+    await move(modelled, model)
+    doubted = now_of(tenant_conninfo)
+    model.script = script(lambda request: {"certain": [named(request, COMMUTE)]})
+    await save(modelled, "Ana's university has a campus in Kassel")
+    assert (await settled(modelled)).counts["certain"] == 1
+
+    async def certain(**moment: Any) -> set[bool]:
+        """Whether lists, searches and contexts of a moment tell the commute as certain."""
+        wanted: dict[str, Any] = {**moment, "include_doubtful": False}
+        listed = await modelled.retrieval.ListMemories(
+            retrieval_service_pb2.ListMemoriesRequest(user_id="ana", **wanted)
+        )
+        whole = await context(modelled, query=QUESTION, **wanted)
+        found = [
+            listed.memories,
+            whole.memories,
+            [each.memory for each in await search(modelled, QUESTION, **wanted)],
+            [each.memory for each in await search(modelled, "", **wanted)],
+            [each.memory for each in whole.relevant],
+        ]
+        assert all(SWIM in {each.content for each in some} for some in found)
+        return {COMMUTE in {each.content for each in some} for some in found}
+
+    assert await certain() == {True}
+    # Lifted by now, but what was known then was in doubt.
+    assert await certain(known_at=stamp(doubted)) == {False}
+    june = stamp(datetime(2026, 6, 1, tzinfo=UTC))
+    assert await certain(known_at=stamp(doubted), as_of=june) == {True}
+    assert await certain(as_of=stamp(SEPTEMBER)) == {True}
+    await modelled.maintenance.RollbackSource(
+        maintenance_service_pb2.RollbackSourceRequest(
+            user_id="ana", job_id=(await jobs(modelled))[0].id
+        )
+    )
+    # In doubt again, since September.
+    assert await certain(as_of=june) == {True}
+    assert await certain(as_of=stamp(SEPTEMBER)) == {False}
+    assert await certain() == {False}
 
 
 async def test_a1_evidence_is_told_with_the_memory(

@@ -153,7 +153,7 @@ async def test_row_23_a_table_that_has_grown_is_analysed_without_autovacuum(
         rows(
             never_analysed,
             "INSERT INTO hitherto.conversations (tenant_id, user_id, conversation_id)"
-            " SELECT 'default', 'u' || n % 40 + 1, 'c' || n FROM generate_series(1, 2000) AS n"
+            " SELECT 'default', 'u' || n % 40 + 1, 'c' || n FROM generate_series(1, 250) AS n"
             " RETURNING 1",
         )
         await until(lambda: rows(never_analysed, known.format("conversations")) == [(True,)])

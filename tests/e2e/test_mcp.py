@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import socket
 import sys
 from collections.abc import AsyncIterator
@@ -19,7 +20,8 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
 from hitherto_client import Hitherto, mcp_server
-from hitherto_client.tools import GUIDE, TOOLS
+from hitherto_client.mcp_authorization import credential as credential_of_request
+from hitherto_client.tools import MCP_GUIDE
 from tests.e2e.conftest import Services
 from tests.e2e.test_tools import credential
 from tests.tenants import Tenant
@@ -33,7 +35,7 @@ async def served(services: Services, user: str = "", **more: Any) -> AsyncIterat
     client = Hitherto(
         services.retrieval_address,
         services.extraction_address,
-        token=mcp_server.credential.get,
+        token=credential_of_request.get,
     )
     config = mcp_server.http_config(client, "127.0.0.1", 0, user_id=user, **more)
     server = uvicorn.Server(config)
@@ -74,14 +76,24 @@ async def test_tools_and_prompt_over_http(services: Services, tenant: Tenant) ->
         served(services) as url,
         connected(url, authorization=bearer, hitherto_user="ana") as client,
     ):
-        assert client.instructions == GUIDE
-        listed = (await client.list_tools()).tools
-        assert [tool.name for tool in listed] == [tool.name for tool in TOOLS]
-        hints = {tool.name: tool.annotations.read_only_hint for tool in listed if tool.annotations}
-        assert [name for name, reads in hints.items() if not reads] == [
-            "save_memory",
-            "prepare_action",
-        ]
+        assert client.instructions == MCP_GUIDE
+        hints = {
+            tool.name: (tool.annotations.read_only_hint, tool.annotations.destructive_hint)
+            for tool in (await client.list_tools()).tools
+            if tool.title and tool.annotations
+        }
+        reads, adds, takes = (True, False), (False, False), (False, True)
+        assert hints == {
+            "save_memory": adds,
+            "search_memory": reads,
+            "get_profile": reads,
+            "find_entity": reads,
+            "get_recent_conversations": reads,
+            "prepare_action": adds,
+            "list_memories": reads,
+            "correct_memory": adds,
+            "forget_memory": takes,
+        }
         value(await client.call_tool("save_memory", {"content": "Ana sống ở Hà Nội 🌏"}))
         found = value(await client.call_tool("search_memory", {"query": "Hà Nội"}))
         assert found["items"][0]["content"] == "Ana sống ở Hà Nội 🌏"
@@ -89,6 +101,31 @@ async def test_tools_and_prompt_over_http(services: Services, tenant: Tenant) ->
         assert wrong.is_error
         prompt = await client.get_prompt("memory", {"question": "Where does Ana live?"})
         assert "Hà Nội" in prompt.messages[0].content.text  # type: ignore[union-attr]
+
+
+async def test_names_of_other_memory_servers_work(services: Services, tenant: Tenant) -> None:
+    bearer = f"Bearer {credential(tenant, 'ana')}"
+    async with (
+        served(services) as url,
+        connected(url, authorization=bearer, hitherto_user="ana") as client,
+    ):
+
+        async def call(tool: str, **arguments: Any) -> Any:
+            return value(await client.call_tool(tool, arguments))
+
+        saved = (await call("add_memory", content="Ana wohnt in Köln."))["saved"]
+        await call("update_memory", memory_id=saved["id"], content="Ana wohnt in Bonn.")
+        listed = await call("get_memories")
+        assert listed["known"] == 1
+        (known,) = listed["memories"]
+        assert (known["id"], known["content"]) == (saved["id"], "Ana wohnt in Bonn.")
+        found = await call("search_memories", query="Bonn", scope="everything")
+        assert found["items"][0]["content"] == "Ana wohnt in Bonn."
+        assert (await call("search_memories", query="Bonn", scope="words"))["found"] == 0
+        await call("delete_memory", memory_id=saved["id"])
+        assert (await call("get_memories"))["known"] == 0
+        gone = await client.call_tool("delete_memory", {"memory_id": "none"})
+        assert gone.is_error
 
 
 async def test_people_and_tenants_hold_over_http(services: Services, tenant: Tenant) -> None:
@@ -130,6 +167,23 @@ async def test_requests_without_a_credential_are_unauthorized(
         reply = await http.post(url, headers=headers, json={})
     assert reply.status_code == 401
     assert reply.headers["www-authenticate"].startswith("Bearer")
+
+
+async def test_a_client_without_a_credential_finds_where_to_sign_in(services: Services) -> None:
+    """As the MCP specification prescribes: from the refusal to the metadata of RFC 9728."""
+    issuer = "https://sign-in.example"
+    async with (
+        served(services, authorization_servers=[issuer]) as url,
+        httpx2.AsyncClient() as http,
+    ):
+        refused = await http.post(url, json={})
+        assert refused.status_code == 401
+        challenge = refused.headers["www-authenticate"]
+        metadata = re.search(r'resource_metadata="([^"]+)"', challenge)
+        assert metadata
+        told = (await http.get(metadata[1])).json()
+    assert told["resource"] == url
+    assert told["authorization_servers"] == [issuer]
 
 
 async def test_a_user_who_cannot_be_read_is_refused(services: Services, tenant: Tenant) -> None:

@@ -16,7 +16,9 @@ from hitherto.v1 import (
     retrieval_service_pb2,
 )
 from tests.e2e.conftest import Services
+from tests.e2e.curating import restore
 from tests.e2e.learning import ALL_STATUSES, learn, memories, rows, submit, talk
+from tests.e2e.privacy import choose
 from tests.e2e.reconciling import (
     doubting,
     jobs,
@@ -153,6 +155,34 @@ async def test_b9_the_same_in_other_words_becomes_one_and_both_wordings_stay(
     assert (await with_words(modelled, other)).status == STATUS.MEMORY_STATUS_ACTIVE
 
 
+async def test_c5_restoring_parts_one_joined_memory_and_nothing_else(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    one, other, third = "Ana is a vegetarian", "Ana does not eat any meat", "Ana avoids meat"
+
+    def settling(request: ChatRequest) -> dict[str, Any]:
+        others = [named(request, each) for each in (other, third)]
+        return {"same": [{"keep": named(request, one), "others": others}]}
+
+    model.script = script(settling)
+    await say(modelled, MAY, one)
+    await say(modelled, SEPTEMBER, other, third, conversation="c2")
+    await save(modelled, SISTER)
+    assert (await settled(modelled)).counts["joined"] == 2
+    kept = await with_words(modelled, one)
+    assert sorted(kept.source_message_ids) == ["c1-1", "c2-1", "c2-2"]
+    gone = await with_words(modelled, other)
+    back = await restore(modelled, gone.id)
+    assert (back.status, back.superseded_by) == (STATUS.MEMORY_STATUS_ACTIVE, "")
+    kept = await with_words(modelled, one)
+    assert sorted(kept.source_message_ids) == ["c1-1", "c2-2"]
+    assert list(kept.supersedes) == [(await with_words(modelled, third)).id]
+    # It is not joined again.
+    await save(modelled, COMMUTE)
+    await settled(modelled)
+    assert {each.content for each in await memories(modelled)} == {one, other, SISTER, COMMUTE}
+
+
 async def test_b9_siblings_that_differ_in_a_number_are_not_joined(
     modelled: Services, model: ScriptedModel
 ) -> None:
@@ -186,6 +216,22 @@ async def test_b10_a_change_makes_uncertain_what_rested_on_it_until_it_is_taken_
     assert not (await with_words(modelled, SISTER)).HasField("doubt")
     await take_back(modelled, (await jobs(modelled))[0].id)
     assert not (await with_words(modelled, COMMUTE)).HasField("doubt")
+
+
+async def test_the_lines_name_the_days_of_the_user(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    await choose(modelled, mask=["time_zone"], time_zone="Asia/Tokyo")
+    model.script = script(nothing, moving)
+    await say(modelled, MAY.replace(hour=20), OLD_HOME, COMMUTE)
+    await say(modelled, SEPTEMBER.replace(hour=20), NEW_HOME, conversation="c2")
+    await settled(modelled)
+    asked = reconciliations(list(model.chat_requests))[-1]
+    assert {(each.content, each.date, each.marks) for each in asked.memories} == {
+        (OLD_HOME, "2026-05-05", ("ended 2026-09-04",)),
+        (COMMUTE, "2026-05-05", ()),
+        (NEW_HOME, "2026-09-04", ()),
+    }
 
 
 async def test_b10_a_doubt_goes_with_the_conversation_that_caused_it(

@@ -11,6 +11,8 @@ from hitherto.v1 import memory_pb2, memory_service_pb2
 from hitherto_client import AsyncHitherto
 from tests.e2e.conftest import Services
 from tests.e2e.learning import ALL_STATUSES, memories
+from tests.e2e.privacy import choose
+from tests.e2e.sealing import ENCRYPTING
 
 STATUS = memory_pb2.MemoryStatus
 NEAR = "Ana's favourite editor for long texts in the evening is called {}"
@@ -19,8 +21,8 @@ UNKNOWN = "01890000-0000-7000-8000-000000000000"
 
 @pytest.fixture(scope="module")
 def service_settings() -> dict[str, Any]:
-    """Spelling decides what is near: less of it is enough."""
-    return {"dedupe_threshold": 0.6}
+    """Spelling decides what is near: less of it is enough. With keys to encrypt with."""
+    return {"dedupe_threshold": 0.6, **ENCRYPTING}
 
 
 async def save(
@@ -49,6 +51,19 @@ async def test_b11_what_is_near_and_other_is_told(services: Services) -> None:
     told = await save(services, NEAR.format("Zed"))
     assert [each.id for each in told.near] == [old.id]
     assert not (await save(services, "Ana goes rowing")).near
+
+
+async def test_b11_what_is_near_is_told_of_sealed_memories_too(services: Services) -> None:
+    await choose(services, mask=["encrypt_sensitive"], encrypt_sensitive=True)
+    clear = (await save(services, NEAR.format("Vim"))).memory
+    sealed = await save(services, NEAR.format("Zed"), sensitive=True)
+    assert [each.id for each in sealed.near] == [clear.id]
+    told = await save(services, NEAR.format("Helix"), sensitive=True)
+    assert {each.id for each in told.near} == {clear.id, sealed.memory.id}
+    told = await save(services, NEAR.format("Emacs"))
+    assert sealed.memory.id in {each.id for each in told.near}
+    assert NEAR.format("Zed") in {each.content for each in told.near}
+    assert not (await save(services, "Ana goes rowing", sensitive=True)).near
 
 
 async def test_b11_an_unknown_memory_is_not_found_and_nothing_is_saved(

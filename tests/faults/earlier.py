@@ -1,7 +1,7 @@
 """The version before this one, to be run beside it.
 
 It is the newest release or, before the first one, the last commit whose schema lacks migrations of
-the present one.
+the present one. As long as there are none after the baseline, it is the commit that began that.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tests.faults.processes import ROOT
 
-_MIGRATIONS = "shared/hitherto_shared/database/migrations"
+_SCHEMA = ("shared/hitherto_shared/database/schema", "shared/hitherto_shared/database/migrations")
 _PACKAGES = ("shared", "services/extraction", "services/retrieval")
 
 
@@ -29,17 +29,20 @@ def _revision() -> str:
     tag = _git("describe", "--tags", "--abbrev=0", "--match=v*", "HEAD^").decode().strip()
     if tag:
         return tag
-    present = _migrations_at("HEAD")
-    for changed in _git("log", "--format=%H", "--", _MIGRATIONS).decode().split():
-        # A commit that rewrote a migration before any release of it begins no upgrade.
-        if _migrations_at(f"{changed}^") < present:
+    present = _schema_at("HEAD")
+    changes = _git("log", "--format=%H", "--", *_SCHEMA).decode().split()
+    for changed in changes:
+        # A commit that rewrote a file before any release of it begins no upgrade.
+        before = _schema_at(f"{changed}^")
+        if before and before < present:
             return f"{changed}^"
-    return ""
+    return changes[0] if changes else ""
 
 
-def _migrations_at(revision: str) -> set[bytes]:
-    """Every migration with its contents' hash."""
-    return set(_git("ls-tree", "-r", revision, "--", _MIGRATIONS).splitlines())
+def _schema_at(revision: str) -> set[bytes]:
+    """Every file of the schema with its contents' hash."""
+    files = _git("ls-tree", "-r", revision, "--", *_SCHEMA).splitlines()
+    return {file for file in files if file.endswith(b".sql")}
 
 
 def unpack_earlier(folder: Path) -> str:

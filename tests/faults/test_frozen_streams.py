@@ -80,13 +80,15 @@ class Streams:
         await self._memory.StreamMemories(items())
 
     async def restore(self, name: str) -> None:
-        """ImportUser: the user before, a memory once Postgres is frozen."""
+        """ImportUser: the user before, the rest once Postgres is frozen."""
 
         async def pieces() -> AsyncIterator[Any]:
             yield privacy_service_pb2.ImportUserRequest(user_id=name, data=self._lines[0])
             self.begun.add(name)
             await self.frozen.wait()
-            yield privacy_service_pb2.ImportUserRequest(user_id=name, data=self._lines[1])
+            yield privacy_service_pb2.ImportUserRequest(
+                user_id=name, data=b"".join(self._lines[1:])
+            )
 
         await self._privacy.ImportUser(pieces())
 
@@ -112,7 +114,7 @@ async def ending(stream: Any) -> grpc.StatusCode:
 
 
 async def exported_lines(channel: grpc.aio.Channel) -> list[bytes]:
-    """The records of a user with one memory: the user, then the memory and what belongs to it."""
+    """The export of a user with one memory: the user, the memory and its own, the manifest."""
     memory: Any = memory_service_pb2_grpc.MemoryServiceStub(channel)
     await memory.SaveMemory(
         memory_service_pb2.SaveMemoryRequest(user_id="bo", content="Likes tea.")

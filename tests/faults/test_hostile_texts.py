@@ -144,8 +144,12 @@ async def test_row_69_a_model_s_reply_delays_nobody_else(
             asked = extraction.WatchJobRequest(job_id=reply.jobs[0].id)
             async for update in jobs.WatchJob(asked, metadata=mine, timeout=120):
                 last = update.job
-            assert last.attempt == 1, (piece, last.error)
-            assert last.state == job_pb2.JOB_STATE_SUCCEEDED, (piece, last)
+            if piece.strip():
+                assert last.attempt == 1, (piece, last.error)
+                assert last.state == job_pb2.JOB_STATE_SUCCEEDED, (piece, last)
+            else:
+                # A reply of blank texts says nothing; it is asked for until the attempts end.
+                assert "MODEL_UNUSABLE" in last.error, (piece, last)
             assert waited.seconds < LONGEST_WAIT_SECONDS, (waited, piece)
 
 

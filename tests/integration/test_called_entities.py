@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import psycopg
 import pytest
-
-from hitherto_shared.database import migrate
-from hitherto_shared.text.normalise import fold
-
-_PLAIN_LETTERS = Path(migrate.__file__).parent / "migrations" / "0080_plain_letters.sql"
 
 
 @pytest.mark.parametrize(
@@ -40,29 +33,3 @@ def test_called(
         ).fetchone()
     assert row is not None
     assert sorted(row[0]) == sorted(called)
-
-
-def test_d7_names_from_before_are_folded_as_new_ones_are(superuser_conninfo: str) -> None:
-    """Each once: of two names that become equal, one keeps its key."""
-    names = {"łukasz pawłowski": "łukasz pawłowski", "ærø": "Ærø", "aerø": "aerø", "ｎｔｔ": "NTT"}
-    names |= {"ha noi": "Hà Nội", "łodz": "Łódź", "lodz": "Lodz"}
-    with psycopg.connect(superuser_conninfo) as connection:
-        connection.execute("SET search_path = hitherto, public")
-        connection.execute("INSERT INTO users (tenant_id, user_id) VALUES ('folding', 'ana')")
-        for key, name in names.items():
-            connection.execute(
-                "INSERT INTO entities (tenant_id, user_id, entity_id, name, name_key, type)"
-                " VALUES ('folding', 'ana', gen_random_uuid(), %s, %s, 'person')",
-                (name, key),
-            )
-        connection.execute(_PLAIN_LETTERS.read_text("utf-8").encode())
-        keys = {
-            row[0]
-            for row in connection.execute(
-                "SELECT name_key FROM entities WHERE tenant_id = 'folding'"
-            )
-        }
-        connection.rollback()
-    assert {"lukasz pawlowski", "ntt", "ha noi", "lodz", "łodz", "aero"} <= keys
-    assert len(keys) == len(names)
-    assert fold("Łukasz Pawłowski") in keys

@@ -41,6 +41,7 @@ HIDDEN = {
     "filtered_memories_at",
     "filtered_messages",
     "filtered_summaries",
+    "in_doubt_at",
     "learnt_from_messages",
     "memories_at",
     "sealed_of_memory",

@@ -1,4 +1,4 @@
-"""Migrations: what is pending, what a newer schema means for an older program, the dry run."""
+"""Migrations: what is pending, what a newer or a much older schema means, the dry run."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from psycopg import sql
 from hitherto_shared.database.bootstrap import bootstrap
 from hitherto_shared.database.embedded import EmbeddedPostgres
 from hitherto_shared.database.migrate import (
+    BASELINE,
     Migration,
     MigrationError,
     all_migrations,
@@ -42,7 +43,7 @@ def enter(superuser_conninfo: str, name: str, oldest_program: str | None) -> Non
         )
 
 
-@pytest.mark.parametrize("oldest_program", [None, "0001", NEWEST])
+@pytest.mark.parametrize("oldest_program", [None, NEWEST])
 def test_a_program_runs_on_a_newer_schema_that_allows_it(
     superuser_conninfo: str, oldest_program: str | None
 ) -> None:
@@ -62,38 +63,49 @@ def test_a_schema_that_left_the_program_behind_is_refused(
         migrate(conninfo)
 
 
-def test_a_ledger_of_an_older_program_is_understood(superuser_conninfo: str, conninfo: str) -> None:
+@pytest.mark.parametrize("option", ["", "--check", "--dry-run"])
+def test_a_schema_from_before_the_baseline_is_refused(
+    superuser_conninfo: str, conninfo: str, option: str
+) -> None:
     with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
+        # Its ledger was narrower.
         connection.execute("ALTER TABLE schema_migrations DROP COLUMN oldest_program")
-    assert schema_state(superuser_conninfo).pending == ()
-    assert migrate(conninfo) == []
-    enter(superuser_conninfo, "9999_less", "9998")
-    with pytest.raises(MigrationError):
+        connection.execute("UPDATE schema_migrations SET name = '0081_cosines_by_key'")
+    refused = command(conninfo, *filter(None, [option]))
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr.startswith(
+        f"hitherto-migrate: the database is older than {BASELINE} (it is at 0081_cosines_by_key)"
+        " and cannot be migrated; nothing was changed. Export its users with the version that made"
+    )
+    with pytest.raises(MigrationError, match="older than"):
         schema_state(superuser_conninfo)
 
 
 def test_a_changed_migration_is_refused(superuser_conninfo: str) -> None:
     with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
-        connection.execute("UPDATE schema_migrations SET checksum = 'x' WHERE name LIKE '0003%'")
-    with pytest.raises(MigrationError, match="0003_memories was applied with different content"):
+        connection.execute(
+            "UPDATE schema_migrations SET checksum = 'x' WHERE name = %s", [BASELINE]
+        )
+    with pytest.raises(MigrationError, match=f"{BASELINE} was applied with different content"):
         schema_state(superuser_conninfo)
 
 
-@pytest.mark.parametrize("migration", all_migrations(), ids=lambda migration: migration.name)
-def test_what_takes_something_away_names_the_oldest_program(migration: Migration) -> None:
-    """An older program may run beside the migration unless the migration says otherwise.
+def takes_away_unannounced(migration: Migration) -> bool:
+    """Whether it takes away what an older program may use, and does not name the oldest one."""
+    statements = re.sub(r"--[^\n]*", "", migration.text)
+    return bool(TAKING_AWAY.search(statements)) and migration.oldest_program is None
 
-    The migrations up to 0054 came before the first version: no older program exists.
+
+def test_what_takes_something_away_names_the_oldest_program() -> None:
+    """An older program may run beside a migration that does not say otherwise.
+
+    `-- oldest-program: NNNN`, at its beginning, is the newest migration that a program must know.
     """
-    name, text = migration.name, migration.text
-    if name <= "0055":
-        return
-    statements = re.sub(r"--[^\n]*", "", text)
-    if TAKING_AWAY.search(statements):
-        assert migration.oldest_program is not None, (
-            f"{name} takes away what an older program may use: begin it with"
-            " '-- oldest-program: NNNN', the newest migration that a program must know"
-        )
+    less = "DROP VIEW whole_memories;"
+    assert takes_away_unannounced(Migration("9999_less", less))
+    assert not takes_away_unannounced(Migration("9999_less", f"-- oldest-program: 9998\n{less}"))
+    later = [each for each in all_migrations() if each.name != BASELINE]
+    assert [each.name for each in later if takes_away_unannounced(each)] == []
 
 
 @pytest.fixture
@@ -132,7 +144,7 @@ def test_the_dry_run_prints_what_would_run_and_runs_nothing(empty_database: str)
     printed = command(empty_database, "--dry-run")
     assert printed.returncode == 0, printed.stderr
     assert "CREATE EXTENSION IF NOT EXISTS" in printed.stdout
-    assert [line for line in printed.stdout.splitlines() if line.startswith("-- 0001_")]
+    assert [line for line in printed.stdout.splitlines() if line.startswith(f"-- {BASELINE}")]
     assert tables(empty_database) == 0
 
     # What it prints is what the command does.

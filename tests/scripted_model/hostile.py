@@ -134,7 +134,7 @@ def texts_everywhere(text: str) -> Callable[[ChatRequest], ChatAnswer]:
             "origin": text,
         }
         known = [
-            {"id": kept.local_id, "content": text, "tags": [text], "reason": text}
+            {"id": kept.local_id, "content": text, "tags": [text], "reason": text, "quote": text}
             for kept in request.memories
         ]
         return ChatAnswer.of(
@@ -142,6 +142,15 @@ def texts_everywhere(text: str) -> Callable[[ChatRequest], ChatAnswer]:
             updated_memories=[*known, {"id": text, "content": text}],
             contradicted_memories=[{"id": text, "by": text, "reason": text}],
             achieved_goals=[{"id": text}],
+            profile_changes=[
+                {
+                    "path": path,
+                    "value": text,
+                    "quote": text,
+                    "source_message_ids": _sources(request),
+                }
+                for path in ("summary", f"facts.personal.{text[:60]}", text)
+            ],
             profile={
                 "summary": text,
                 "current_projects": [text],

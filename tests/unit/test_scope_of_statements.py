@@ -12,7 +12,7 @@ import pytest
 
 from tests.unit.test_sql_stands_whole import ROOT, product
 
-MIGRATIONS = ROOT / "shared/hitherto_shared/database/migrations"
+DATABASE = ROOT / "shared/hitherto_shared/database"
 FUNCTIONS = {
     "compared_chunks",
     "compared_messages",
@@ -170,9 +170,12 @@ def tied(block: Block, alias: str, column: str) -> bool:
 def tables() -> dict[str, set[str]]:
     """Which of tenant and user each table and view has."""
     found: dict[str, set[str]] = {}
-    for path in sorted(MIGRATIONS.glob("*.sql")):
+    for path in (
+        *sorted(DATABASE.glob("schema/*.sql")),
+        *sorted(DATABASE.glob("migrations/*.sql")),
+    ):
         for name, body in re.findall(
-            r"CREATE TABLE (\w+) \((.*?)\n\);", path.read_text("utf-8"), re.DOTALL
+            r"CREATE TABLE (\w+) \((.*?)\n\)[^\n]*;", path.read_text("utf-8"), re.DOTALL
         ):
             found[name] = {
                 c for c in ("tenant_id", "user_id") if re.search(rf"^    {c} ", body, re.M)

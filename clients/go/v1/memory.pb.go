@@ -466,6 +466,7 @@ type Memory struct {
 	LastConfirmedAt *timestamppb.Timestamp `protobuf:"bytes,33,opt,name=last_confirmed_at,json=lastConfirmedAt,proto3" json:"last_confirmed_at,omitempty"`
 	// evidence, the words that state the memory or that changed it, as a model copied them from the messages,
 	// in the order of their conversations and ids. Empty for what was saved by hand or learnt before evidence was kept.
+	// A quote goes with its message.
 	Evidence      []*Evidence `protobuf:"bytes,34,rep,name=evidence,proto3" json:"evidence,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -65,7 +65,8 @@ type Profile struct {
 	// updated_at, when the current version was stored.
 	UpdatedAt *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
 	// sources, the origin of values by path, such as `facts.personal.location`. An item of a list has the path of
-	// the list, `#` and the item. Values set by hand and values learnt before sources were kept have none.
+	// the list, `#` and the item. Values set by hand and values learnt before sources were kept have none. Nor has
+	// a profile of an earlier time: of GetContext with `as_of` or `known_at`, and of changes in GetProfileHistory.
 	Sources       map[string]*ProfileSource `protobuf:"bytes,13,rep,name=sources,proto3" json:"sources,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -203,7 +204,7 @@ type ProfileSource struct {
 	SaidAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=said_at,json=saidAt,proto3" json:"said_at,omitempty"`
 	// memory_ids, the memories that were learnt from the same words. The value goes when they all end.
 	MemoryIds []string `protobuf:"bytes,4,rep,name=memory_ids,json=memoryIds,proto3" json:"memory_ids,omitempty"`
-	// quote, the words.
+	// quote, the words. Empty once the message is deleted, and for a user with encryption on.
 	Quote         string `protobuf:"bytes,5,opt,name=quote,proto3" json:"quote,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

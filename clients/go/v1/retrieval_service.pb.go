@@ -87,7 +87,8 @@ type GetContextRequest struct {
 	// min_relevance, the relevance from which a result for the query enters `relevant` and the block, from 0 to 1
 	// on the embedder's calibrated scale. Unset: the installation's floor. 0 switches the floor off.
 	MinRelevance *float64 `protobuf:"fixed64,20,opt,name=min_relevance,json=minRelevance,proto3,oneof" json:"min_relevance,omitempty"`
-	// include_doubtful, false leaves out memories that are in doubt. Unset: true.
+	// include_doubtful, false leaves out memories that are in doubt. Unset: true. With `known_at`: those that
+	// were in doubt then, also if the doubt was lifted later. With `as_of`: those whose doubt had begun by then.
 	IncludeDoubtful *bool `protobuf:"varint,21,opt,name=include_doubtful,json=includeDoubtful,proto3,oneof" json:"include_doubtful,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -498,7 +499,8 @@ type SearchMemoriesRequest struct {
 	// min_relevance, the relevance from which an item is a result, from 0 to 1 on the embedder's calibrated scale.
 	// Unset: the installation's floor. 0 switches the floor off. Without a query it has no effect.
 	MinRelevance *float64 `protobuf:"fixed64,27,opt,name=min_relevance,json=minRelevance,proto3,oneof" json:"min_relevance,omitempty"`
-	// include_doubtful, false leaves out memories that are in doubt. Unset: true.
+	// include_doubtful, false leaves out memories that are in doubt. Unset: true. With `known_at`: those that
+	// were in doubt then, also if the doubt was lifted later. With `as_of`: those whose doubt had begun by then.
 	IncludeDoubtful *bool `protobuf:"varint,28,opt,name=include_doubtful,json=includeDoubtful,proto3,oneof" json:"include_doubtful,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -987,7 +989,8 @@ type ListMemoriesRequest struct {
 	// consistency_token, from an earlier write: the reply includes that write. Unset: the reply may lag behind
 	// if reads go to a replica.
 	ConsistencyToken string `protobuf:"bytes,17,opt,name=consistency_token,json=consistencyToken,proto3" json:"consistency_token,omitempty"`
-	// include_doubtful, false leaves out memories that are in doubt. Unset: true.
+	// include_doubtful, false leaves out memories that are in doubt. Unset: true. With `known_at`: those that
+	// were in doubt then, also if the doubt was lifted later. With `as_of`: those whose doubt had begun by then.
 	IncludeDoubtful *bool `protobuf:"varint,18,opt,name=include_doubtful,json=includeDoubtful,proto3,oneof" json:"include_doubtful,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache

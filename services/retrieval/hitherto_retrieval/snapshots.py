@@ -37,6 +37,7 @@ from hitherto_shared.database.pool import Reads
 from hitherto_shared.database.tenancy import acting_for
 from hitherto_shared.metrics import SNAPSHOT_BYTES, SNAPSHOT_LOADS, SNAPSHOT_LOOKUPS, SNAPSHOTS
 from hitherto_shared.models import Scope
+from hitherto_shared.offloading import in_thread
 from hitherto_shared.work_record import begin_record
 
 logger = logging.getLogger("hitherto.snapshots")
@@ -336,7 +337,8 @@ class Snapshots:
             ):
                 self._drop(scope)
                 return
-            snapshot = await asyncio.to_thread(loading.snapshot)
+            with acting_for(scope.tenant_id):
+                snapshot = await in_thread(loading.snapshot)
         except Exception as error:
             # The next read goes to the database like this one.
             logger.info("cannot load a snapshot: %s", type(error).__name__)

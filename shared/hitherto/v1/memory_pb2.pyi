@@ -406,6 +406,7 @@ class Memory(_message.Message):
     def evidence(self) -> _containers.RepeatedCompositeFieldContainer[Global___Evidence]:
         """evidence, the words that state the memory or that changed it, as a model copied them from the messages,
         in the order of their conversations and ids. Empty for what was saved by hand or learnt before evidence was kept.
+        A quote goes with its message.
         """
 
     def __init__(

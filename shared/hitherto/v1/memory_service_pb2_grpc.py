@@ -150,10 +150,13 @@ class MemoryServiceServicer(object):
     def RestoreMemory(self, request, context):
         """RestoreMemory makes a FORGOTTEN or ARCHIVED memory ACTIVE again. It clears an `expires_at` that decay set
         or that has passed. A memory that was not ACTIVE before returns to its earlier status: ACHIEVED,
-        CONTRADICTED, SUPERSEDED, or QUARANTINED if it was rejected in review. Restoring an ACTIVE memory that
-        has not expired changes nothing. Fails with NOT_FOUND (`MEMORY_NOT_FOUND`) and FAILED_PRECONDITION
-        (`MEMORY_STATUS_CONFLICT`: use UndoConsolidation for a SUPERSEDED and ReviewMemory for a QUARANTINED
-        memory). Safe to retry.
+        CONTRADICTED, SUPERSEDED, or QUARANTINED if it was rejected in review. It also parts a memory that a
+        reconciliation joined to one that says the same: it is ACTIVE or ACHIEVED again, with its own sources, and
+        is not joined again. Restoring an ACTIVE memory that has not expired changes nothing.
+
+        Fails with NOT_FOUND (`MEMORY_NOT_FOUND`) and FAILED_PRECONDITION (`MEMORY_STATUS_CONFLICT`, whose message
+        names the call that undoes it: UndoConsolidation for a memory that was merged, RollbackSource for one that
+        a job contradicted, ReviewMemory for a QUARANTINED one). Safe to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -118,7 +118,8 @@ class Profile(_message.Message):
     @_builtins.property
     def sources(self) -> _containers.MessageMap[_builtins.str, Global___ProfileSource]:
         """sources, the origin of values by path, such as `facts.personal.location`. An item of a list has the path of
-        the list, `#` and the item. Values set by hand and values learnt before sources were kept have none.
+        the list, `#` and the item. Values set by hand and values learnt before sources were kept have none. Nor has
+        a profile of an earlier time: of GetContext with `as_of` or `known_at`, and of changes in GetProfileHistory.
         """
 
     def __init__(
@@ -162,7 +163,7 @@ class ProfileSource(_message.Message):
     message_id: _builtins.str
     """message_id, the message that states the value."""
     quote: _builtins.str
-    """quote, the words."""
+    """quote, the words. Empty once the message is deleted, and for a user with encryption on."""
     @_builtins.property
     def said_at(self) -> _timestamp_pb2.Timestamp:
         """said_at, when it was said."""

@@ -116,7 +116,9 @@ class GetContextRequest(_message.Message):
     on the embedder's calibrated scale. Unset: the installation's floor. 0 switches the floor off.
     """
     include_doubtful: _builtins.bool
-    """include_doubtful, false leaves out memories that are in doubt. Unset: true."""
+    """include_doubtful, false leaves out memories that are in doubt. Unset: true. With `known_at`: those that
+    were in doubt then, also if the doubt was lifted later. With `as_of`: those whose doubt had begun by then.
+    """
     @_builtins.property
     def scopes(self) -> _containers.RepeatedScalarFieldContainer[_search_pb2.SearchScope.ValueType]:
         """scopes, the scopes that `relevant` searches. Unset: MEMORIES, MESSAGES, SUMMARIES and DOCUMENTS. A memory
@@ -397,7 +399,9 @@ class SearchMemoriesRequest(_message.Message):
     Unset: the installation's floor. 0 switches the floor off. Without a query it has no effect.
     """
     include_doubtful: _builtins.bool
-    """include_doubtful, false leaves out memories that are in doubt. Unset: true."""
+    """include_doubtful, false leaves out memories that are in doubt. Unset: true. With `known_at`: those that
+    were in doubt then, also if the doubt was lifted later. With `as_of`: those whose doubt had begun by then.
+    """
     @_builtins.property
     def query_embedding(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
         """query_embedding, the caller's own vector for the query, from the active embedding model and with its
@@ -681,7 +685,9 @@ class ListMemoriesRequest(_message.Message):
     if reads go to a replica.
     """
     include_doubtful: _builtins.bool
-    """include_doubtful, false leaves out memories that are in doubt. Unset: true."""
+    """include_doubtful, false leaves out memories that are in doubt. Unset: true. With `known_at`: those that
+    were in doubt then, also if the doubt was lifted later. With `as_of`: those whose doubt had begun by then.
+    """
     @_builtins.property
     def types(self) -> _containers.RepeatedScalarFieldContainer[_memory_pb2.MemoryType.ValueType]:
         """types, only memories of one of these types."""

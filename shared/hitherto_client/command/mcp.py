@@ -66,6 +66,7 @@ def _serve_http(options: argparse.Namespace, mcp_server: Any) -> int:
             key_file=options.tls_key,
             public_hosts=options.public_host,
             allowed_origins=options.allowed_origin,
+            authorization_servers=options.authorization_server,
         )
         uvicorn.Server(config).run()
     return OK
@@ -88,6 +89,11 @@ COMMANDS = (
             "--allowed-origin",
             "with --listen, web pages that may call it, such as https://claude.ai",
             "ORIGIN",
+        ),
+        Repeated(
+            "--authorization-server",
+            "with --listen, the issuer of accepted tokens, where clients sign their user in",
+            "URL",
         ),
         Argument("--session", "the session of prepared actions", "ID", default=""),
         Argument("--tls-certificate", "PEM file; only with --listen", "FILE"),

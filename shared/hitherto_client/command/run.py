@@ -23,6 +23,7 @@ from hitherto_client.command import (
     erase,
     export,
     health,
+    http,
     importing,
     jobs,
     keys,
@@ -70,6 +71,7 @@ _GROUPS: dict[str, Sequence[Command | CommandGroup]] = {
     "Changes": changes.COMMANDS,
     "Upkeep": (*upkeep.COMMANDS, *reembed.COMMANDS, *upkeep.USAGE),
     "Web pages": console.COMMANDS,
+    "Over HTTP": http.COMMANDS,
     "Language models": mcp.COMMANDS,
     "Installation": (*health.COMMANDS, *doctor.COMMANDS, *keys.COMMANDS),
 }

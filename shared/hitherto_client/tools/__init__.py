@@ -7,11 +7,21 @@ Example:
         result = toolbox.call(tool_call.function.name, tool_call.function.arguments)
 """
 
-from hitherto_client.tools.definitions import GUIDE, TOOLS, Tool, anthropic_tools, openai_tools
+from hitherto_client.tools.definitions import (
+    GUIDE,
+    MCP_GUIDE,
+    MCP_TOOLS,
+    TOOLS,
+    Tool,
+    anthropic_tools,
+    openai_tools,
+)
 from hitherto_client.tools.toolbox import Toolbox, ToolResult, UnboundCredentialError
 
 __all__ = [
     "GUIDE",
+    "MCP_GUIDE",
+    "MCP_TOOLS",
     "TOOLS",
     "Tool",
     "ToolResult",

@@ -12,20 +12,28 @@ from datetime import UTC, tzinfo
 from typing import Any
 
 import grpc
+from google.protobuf.field_mask_pb2 import FieldMask
 
-from hitherto.v1 import memory_service_pb2, session_service_pb2
+from hitherto.v1 import memory_pb2, memory_service_pb2, session_service_pb2
 from hitherto.v1 import retrieval_service_pb2 as retrieval
 from hitherto_client._sync.client import Hitherto
 from hitherto_client.days import days_in, zone_or_utc
 from hitherto_client.errors import HithertoCallError
 from hitherto_client.tools import results
 from hitherto_client.tools.arguments import ToolArgumentError, check, moment, read_arguments
-from hitherto_client.tools.definitions import ALIASES, DEFAULT_RESULTS, SOURCES, TOOLS
+from hitherto_client.tools.definitions import (
+    ALIASES,
+    DEFAULT_RESULTS,
+    EDITING,
+    SCOPES,
+    SOURCES,
+    TOOLS,
+)
 from hitherto_client.wire import build
 
 _ZONE_SECONDS = 600.0
 """After which the user's time zone is asked for again."""
-_TOOLS = {tool.name: tool for tool in TOOLS}
+_TOOLS = {tool.name: tool for tool in (*TOOLS, *EDITING)}
 
 
 class UnboundCredentialError(PermissionError):
@@ -203,7 +211,43 @@ class Toolbox:
         return {"saved": results.memory(saved.memory), "already_known": saved.deduplicated}
 
     def _search_memory(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        return self._search(arguments, types=arguments.get("types"))
+        return self._search(
+            arguments,
+            scopes=SCOPES[arguments.get("scope", "memories")],
+            types=arguments.get("types"),
+            **_filters(arguments),
+        )
+
+    def _list_memories(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        request = build(
+            retrieval.ListMemoriesRequest,
+            user_id=self._user_id,
+            types=arguments.get("types"),
+            page_size=arguments.get("limit", DEFAULT_RESULTS),
+            consistency_token=self._token,
+        )
+        found = self._client.retrieval.ListMemories(request)
+        listed = [results.memory(one) for one in found.memories]
+        return {"known": found.total_size, "memories": listed} | _why(found.reason)
+
+    def _correct_memory(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        request = memory_service_pb2.UpdateMemoryRequest(
+            user_id=self._user_id,
+            memory_id=arguments["memory_id"],
+            memory=memory_pb2.Memory(content=arguments["content"]),
+            update_mask=FieldMask(paths=["content"]),
+        )
+        corrected = self._client.memories.UpdateMemory(request)
+        self._token = corrected.consistency_token
+        return {"corrected": results.memory(corrected.memory)}
+
+    def _forget_memory(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        request = memory_service_pb2.ForgetMemoryRequest(
+            user_id=self._user_id, memory_id=arguments["memory_id"]
+        )
+        forgotten = self._client.memories.ForgetMemory(request)
+        self._token = forgotten.consistency_token
+        return {"forgotten": forgotten.memory.id}
 
     def _get_profile(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         request = retrieval.GetProfileRequest(user_id=self._user_id, consistency_token=self._token)
@@ -216,22 +260,8 @@ class Toolbox:
         return {"profile": results.shown(found.profile)} | _why(found.reason)
 
     def _retrieve_context(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        times = arguments.get("time_filter", {})
-        bounds = {
-            f"created_{edge}": moment(times[edge], f"time_filter.{edge}")
-            for edge in ("after", "before")
-            if times.get(edge)
-        }
-        if len(bounds) == 2 and bounds["created_after"] >= bounds["created_before"]:
-            raise ToolArgumentError(
-                "time_filter.before must be later than time_filter.after, and is not included: for"
-                " one day, give the next one as before"
-            )
         return self._search(
-            arguments,
-            scopes=arguments.get("sources") or SOURCES,
-            entity=arguments.get("entity_filter", ""),
-            **bounds,
+            arguments, scopes=arguments.get("sources") or SOURCES, **_filters(arguments)
         )
 
     def _find_entity(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -278,6 +308,22 @@ class Toolbox:
             "pending_action": results.shown(made.pending_action),
             "next": "Ask the user to confirm it. It is not executed before that.",
         }
+
+
+def _filters(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The filters of a search: by time, and by what an item mentions."""
+    times = arguments.get("time_filter", {})
+    bounds = {
+        f"created_{edge}": moment(times[edge], f"time_filter.{edge}")
+        for edge in ("after", "before")
+        if times.get(edge)
+    }
+    if len(bounds) == 2 and bounds["created_after"] >= bounds["created_before"]:
+        raise ToolArgumentError(
+            "time_filter.before must be later than time_filter.after, and is not included: for"
+            " one day, give the next one as before"
+        )
+    return {"entity": arguments.get("entity_filter", ""), **bounds}
 
 
 def _why(reason: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The tables of the audit log: append, count reads, close an hour. See `0023_audit.sql`."""
+"""The tables of the audit log: append, count reads, close an hour. See `schema/11_access.sql`."""
 
 from __future__ import annotations
 

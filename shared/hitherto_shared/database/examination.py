@@ -132,7 +132,9 @@ def _schema(conninfo: str) -> Diagnosis:
         with connected(conninfo) as connection:
             found = connection.execute(_EXTENSION).fetchone()
             version = connection.info.server_version // 10_000
-    except (MigrationError, DatabaseUnreachable) as error:
+    except MigrationError as error:
+        return Diagnosis("database", "fault", str(error), "see docs/upgrading.md")
+    except DatabaseUnreachable as error:
         return Diagnosis("database", "fault", str(error), f"run `{COMMAND}`")
     except psycopg.Error as error:
         return Diagnosis(

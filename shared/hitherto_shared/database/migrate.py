@@ -1,4 +1,7 @@
-"""Numbered, forward-only migrations: `migrations/NNNN_name.sql`, each in one transaction.
+"""The schema of a new database, and forward-only migrations to it, each in one transaction.
+
+`schema/NN_noun.sql` is the baseline: migration 0000, all files in one transaction. What came after
+it is `migrations/NNNN_name.sql`, numbered from 0001.
 
 `hitherto-migrate` applies what is pending; services on the embedded database do so at start-up, on
 `DATABASE_URL` they only check. One process migrates at a time: the others poll an advisory lock
@@ -43,6 +46,7 @@ from hitherto_shared.database.logins import PASSWORD_VARIABLES, passwords_for, r
 logger = logging.getLogger("hitherto.migrate")
 
 COMMAND = "hitherto-migrate"
+BASELINE = "0000_baseline"
 _LOCK = 0x68697468  # "hith": one number for the whole program
 _NO_TRANSACTION = "-- no-transaction"
 _OLDEST_PROGRAM = re.compile(r"^-- oldest-program: (\d{4})$", re.MULTILINE)
@@ -50,10 +54,10 @@ _CREATE_LEDGER: LiteralString = """
 CREATE TABLE IF NOT EXISTS schema_migrations (
     name text PRIMARY KEY,
     checksum text NOT NULL,
-    applied_at timestamptz NOT NULL DEFAULT clock_timestamp()
+    applied_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    -- The number that a program must know to run on this schema; NULL if every one may.
+    oldest_program text
 );
--- The number that a program must know to run on this schema; NULL if every one may.
-ALTER TABLE schema_migrations ADD COLUMN IF NOT EXISTS oldest_program text;
 """
 _RECORD: LiteralString = (
     "INSERT INTO schema_migrations (name, checksum, oldest_program) VALUES (%s, %s, %s)"
@@ -66,7 +70,7 @@ class MigrationError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """One file: its number and name (`0003_memories`), its text and the text's checksum."""
+    """One step: its number and name (`0001_folders`), its text and the text's checksum."""
 
     name: str
     text: str
@@ -89,10 +93,17 @@ class Migration:
 
 
 def all_migrations() -> list[Migration]:
-    """Every migration this program ships, in order."""
-    folder = resources.files("hitherto_shared.database") / "migrations"
-    files = sorted((f for f in folder.iterdir() if f.name.endswith(".sql")), key=lambda f: f.name)
-    return [Migration(f.name.removesuffix(".sql"), f.read_text("utf-8")) for f in files]
+    """The baseline and every migration this program ships, in order."""
+    baseline = "\n".join(text for _, text in _sql_files("schema"))
+    later = [Migration(name, text) for name, text in _sql_files("migrations")]
+    return [Migration(BASELINE, baseline), *later]
+
+
+def _sql_files(folder: str) -> list[tuple[str, str]]:
+    """Name and text of the SQL files of a folder beside this module, by name."""
+    within = resources.files("hitherto_shared.database") / folder
+    files = sorted((f for f in within.iterdir() if f.name.endswith(".sql")), key=lambda f: f.name)
+    return [(f.name.removesuffix(".sql"), f.read_text("utf-8")) for f in files]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +124,7 @@ def schema_state(conninfo: str) -> SchemaState:
 
     Raises:
         MigrationError: An applied migration differs from the file, or the database has migrations
-            that this program cannot live with.
+            that this program cannot live with or is older than the baseline.
         DatabaseUnreachable: No connection could be made.
     """
     with connected(conninfo) as connection:
@@ -204,7 +215,7 @@ def _compared(connection: psycopg.Connection) -> tuple[list[Migration], list[str
     found = connection.execute("SELECT to_regclass('hitherto.schema_migrations')").fetchone()
     ledger: dict[str, tuple[str, str | None]] = {}
     if found is not None and found[0] is not None:
-        # By way of jsonb, because the ledger of an older program has no such column.
+        # By way of jsonb, because a ledger from before the baseline may have no such column.
         ledger = {
             name: (checksum, oldest_program)
             for name, checksum, oldest_program in connection.execute(
@@ -212,6 +223,12 @@ def _compared(connection: psycopg.Connection) -> tuple[list[Migration], list[str
                 " FROM hitherto.schema_migrations m"
             ).fetchall()
         }
+    if ledger and BASELINE not in ledger:
+        raise MigrationError(
+            f"the database is older than {BASELINE} (it is at {max(ledger)}) and cannot be"
+            " migrated; nothing was changed. Export its users with the version that made it and"
+            " import them into an empty database or data folder: docs/upgrading.md"
+        )
     migrations = all_migrations()
     newer = sorted(set(ledger) - {m.name for m in migrations})
     known = max(m.name for m in migrations)[:4]

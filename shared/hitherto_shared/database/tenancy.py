@@ -1,7 +1,7 @@
 """The current tenant, whose rows row-level security makes visible.
 
 Every statement names its tenant. This is the second layer of isolation, for a statement that omits
-it: the policies of the schema (`migrations/0024_walls.sql`) show the roles that work for one user
+it: the policies of the schema (`schema/14_rights.sql`) show the roles that work for one user
 only the rows of the tenant in the session's setting `hitherto.tenant_id`. A pool sets it from here
 before it lends a connection (`Database.connection`). Work for no tenant sees no row. The role
 hitherto_maintenance sees all tenants and needs no setting.

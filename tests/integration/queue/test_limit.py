@@ -11,7 +11,9 @@ from hitherto_shared.database.lean import LeanConnection
 from tests.integration.queue.stage import TENANT, Stage
 
 
-async def test_many_checks_are_not_counted_by_every_call(stage: Stage, monkeypatch: Any) -> None:
+async def test_many_reconciliations_are_not_counted_by_every_call(
+    stage: Stage, monkeypatch: Any
+) -> None:
     """They do not count towards the limit, but counting reads them."""
     queue, limit = JobQueue(4), QueueLimit(10)
     counts = []
@@ -26,7 +28,7 @@ async def test_many_checks_are_not_counted_by_every_call(stage: Stage, monkeypat
             await queue.enqueue(
                 connection,
                 TENANT,
-                "memory-extraction",
+                "reconciliation",
                 user_id="ana",
                 params={"memory_id": str(uuid4())},
             )

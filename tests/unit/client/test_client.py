@@ -184,6 +184,17 @@ class TestRetries:
             client.submit_transcripts([TALK])
         assert len(fakes.calls("SubmitTranscripts")) == 1
 
+    def test_what_grpc_itself_finds_too_large_is_final(
+        self, client: Hitherto, fakes: Fakes
+    ) -> None:
+        """The words of gRPC, which gives no details."""
+        words = "Received message larger than max (5242890 vs. 4194304)"
+        fakes.fail("GetContext", Failure(grpc.StatusCode.RESOURCE_EXHAUSTED, message=words))
+        with pytest.raises(HithertoCallError) as caught:
+            client.get_context("sarah")
+        assert caught.value.reason == "REQUEST_TOO_LARGE"
+        assert len(fakes.calls("GetContext")) == 1
+
     def test_the_number_of_attempts_is_bounded(self, client: Hitherto, fakes: Fakes) -> None:
         fakes.fail("GetContext", *[UNAVAILABLE] * 10)
         with pytest.raises(HithertoCallError) as caught:

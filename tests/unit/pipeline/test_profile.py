@@ -133,6 +133,14 @@ def test_said_at_is_rfc_3339_in_utc() -> None:
     assert merge({"summary": "A"}, local).said_at == {"summary": "2026-03-01T12:00:00+00:00"}
 
 
+@pytest.mark.parametrize("items", [[None], [" "], ["x" * 1_000]], ids=["null", "blank", "long"])
+def test_a_list_without_a_usable_item_replaces_nothing(items: list[Any]) -> None:
+    known = merge({"facts": {"personal": {"city": "Huế"}}})
+    change = merge({"facts": {"personal": {"city": items}}}, LATER, known)
+    assert change.profile == known.profile
+    assert change.changed == []
+
+
 def test_keys_with_dots_have_paths_of_their_own() -> None:
     assert said_path("facts", "a.b", "c") != said_path("facts", "a", "b.c")
     assert said_path("a\\", "b") != said_path("a\\.b")

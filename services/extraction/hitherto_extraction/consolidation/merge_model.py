@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from datetime import UTC
+from datetime import tzinfo
 from uuid import UUID
 
 from hitherto_extraction.consolidation.groups import Group
@@ -27,6 +26,7 @@ from hitherto_extraction.provider.protocol import (
 )
 from hitherto_shared.embeddings.protocol import Embedder
 from hitherto_shared.model_api import ModelError
+from hitherto_shared.offloading import in_thread
 
 logger = logging.getLogger("hitherto.consolidation")
 
@@ -44,10 +44,12 @@ class Background:
     Attributes:
         apart: For each memory, the merges that a person has taken it out of.
         words: For each memory the messages behind it, the newest first.
+        zone: The user's time zone, whose days the lines name.
     """
 
     apart: Mapping[UUID, Collection[UUID]]
     words: Mapping[UUID, Sequence[str]]
+    zone: tzinfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +89,12 @@ class MergeModel:
             TooMuch: The reply was cut off; ask about fewer memories.
             ModelError: There was no usable answer.
         """
-        prompt = await asyncio.to_thread(
-            build_prompt, group, temperature=self.temperature, max_tokens=self.max_tokens
+        prompt = await in_thread(
+            build_prompt,
+            group,
+            background.zone,
+            temperature=self.temperature,
+            max_tokens=self.max_tokens,
         )
         shown = [memory.local_id for memory in prompt.batch.memories]
         reply = await ask_for(
@@ -98,7 +104,7 @@ class MergeModel:
             divisible=len(shown) >= _FEWEST_TO_HALVE,
         )
         # Checking a merge against its originals reads every word of them.
-        accepted, dropped, refused = await asyncio.to_thread(
+        accepted, dropped, refused = await in_thread(
             accept, reply.answer, group, apart=background.apart
         )
         merges = [
@@ -134,15 +140,15 @@ class MergeModel:
         ], embedding
 
 
-def build_prompt(group: Group, *, temperature: float, max_tokens: int) -> Prompt:
-    """The prompt for a group, whose members are `e1`, `e2`… in their order."""
+def build_prompt(group: Group, zone: tzinfo, *, temperature: float, max_tokens: int) -> Prompt:
+    """The prompt for a group, whose members are `e1`, `e2`… in their order, with days of `zone`."""
     memories = [
         PromptMemory(f"e{i}", each.type, each.content, each.valid_from, each.tags)
         for i, each in enumerate(group.members, 1)
     ]
     return Prompt(
         system=_SYSTEM,
-        user="\n".join(["MEMORIES:", *(memory_line(each, UTC) for each in memories)]),
+        user="\n".join(["MEMORIES:", *(memory_line(each, zone) for each in memories)]),
         batch=Batch(profile={}, summary=None, memories=memories, messages=[]),
         schema=_SCHEMA,
         temperature=temperature,

@@ -32,6 +32,7 @@ from hitherto_extraction.consolidation.tag_review import (
 from hitherto_extraction.consolidation.writing import read_words, write_merge
 from hitherto_extraction.pipeline.failed_attempts import FailedAttempts
 from hitherto_extraction.pipeline.model_call import TooMuch, halves
+from hitherto_extraction.pipeline.prompt import zone_of
 from hitherto_extraction.pipeline.result import Result
 from hitherto_extraction.provider.protocol import Completion
 from hitherto_extraction.queue import attempts, claims, jobs
@@ -347,7 +348,8 @@ async def _read(
         # newer than the merge exists.
         newest = max(each.int for each in ids)
         apart = {m: {by for by in merges if by.int > newest} for m, merges in apart.items()}
-    return Background(apart, await read_words(user, ids))
+    zone = zone_of(await users.read_zone(user))
+    return Background(apart, await read_words(user, ids), zone)
 
 
 def _gone(held: Claim) -> Exception:

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
+from hitherto_extraction.pipeline import sealed_memories
 from hitherto_extraction.pipeline.resting_values import drop_resting_on
 from hitherto_extraction.pipeline.trust import outranks
 from hitherto_extraction.pipeline.versions import write_next
-from hitherto_extraction.storage import editing, ledger, memories, reconciliation
+from hitherto_extraction.storage import editing, ledger, memories
 from hitherto_extraction.storage.editing import EditableMemory
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.embeddings.active_embedder import active_model
@@ -85,7 +86,7 @@ async def near_to(user: UserRows, memory_id: UUID, *, threshold: float) -> list[
     active = await active_model(user.connection)
     if active is None:
         return []
-    found = await reconciliation.nearest(user, [memory_id], model=active[0], limit=2 * MOST_NEAR)
+    found = await sealed_memories.nearest(user, [memory_id], model=active[0], limit=2 * MOST_NEAR)
     near = [other for _, other, cosine in found if cosine >= threshold]
     held = await editing.read(user, near)
     return [held[each].memory for each in near if held[each].memory.status == "active"][:MOST_NEAR]

@@ -1,8 +1,9 @@
 """Forgets, restores and reviews memories.
 
 Any memory can be forgotten, including a replaced one: its successor then no longer names it.
-Restoring reverts only forgetting and archiving: a memory that had ended, or that waited for a
-review, returns to that state. The profile follows: a value goes with the last memory it rests on.
+Restoring reverts forgetting, archiving, and a reconciliation that joined the memory to another: a
+memory that had ended, or that waited for a review, returns to that state. The profile follows: a
+value goes with the last memory it rests on.
 """
 
 from __future__ import annotations
@@ -14,7 +15,15 @@ from uuid import UUID
 from hitherto_extraction.pipeline.doubts import clear_because_of
 from hitherto_extraction.pipeline.resting_values import drop_resting_on
 from hitherto_extraction.pipeline.versions import write_next
-from hitherto_extraction.storage import editing, ledger, memories, mentions, statements, users
+from hitherto_extraction.storage import (
+    editing,
+    ledger,
+    memories,
+    mentions,
+    reconciliation,
+    statements,
+    users,
+)
 from hitherto_extraction.storage.editing import EditableMemory
 from hitherto_extraction.storage.ledger import ChangeEvent
 from hitherto_shared.database.user_rows import UserRows
@@ -22,6 +31,7 @@ from hitherto_shared.models import CURRENT_STATUSES, Memory
 
 _TAKES_BACK = ("forgotten", "restored", "rejected")
 """What takes a change back, with the doubts that it caused."""
+_LAPSED = ("forgotten", "archived")
 
 
 async def forget(user: UserRows, memory_id: UUID, *, reason: str, actor: str) -> Memory:
@@ -45,14 +55,15 @@ async def forget(user: UserRows, memory_id: UUID, *, reason: str, actor: str) ->
 
 
 async def restore(user: UserRows, memory_id: UUID, *, reason: str, actor: str) -> Memory:
-    """Restore a FORGOTTEN, ARCHIVED or expired memory; one that is read stays unchanged.
+    """Restore a FORGOTTEN, ARCHIVED, joined or expired memory; one that is read stays unchanged.
 
     It returns to its earlier status: ACTIVE, or another one (`editing.before_it_lapsed`). So does
-    its expiry, unless that has passed: a restored memory is meant to be read.
+    its expiry, unless that has passed: a restored memory is meant to be read. A joined one takes
+    its sources back from the memory that says the same. The role is hitherto_removal.
 
     Raises:
         NotFound: The user has no such memory.
-        WrongState: The user was erased, or the memory is neither.
+        WrongState: The user was erased, or something else ended the memory.
     """
     held = await _open(user, memory_id)
     before = held.memory
@@ -63,12 +74,12 @@ async def restore(user: UserRows, memory_id: UUID, *, reason: str, actor: str) -
             return before
         after = held.changed(expires_at=None)
         return await _write(user, held, after, "restored", reasons, actor)
-    if before.status not in ("forgotten", "archived"):
+    if await _is_joined(user, before):
+        return await _part(user, held, reasons, actor)
+    if before.status not in _LAPSED:
         raise editing.status_conflict(
             before,
-            f"the memory is {before.status.upper()} and can be restored from FORGOTTEN and "
-            "ARCHIVED only: use UndoConsolidation for a SUPERSEDED and ReviewMemory for a "
-            "QUARANTINED one",
+            f"the memory is {before.status.upper()} and cannot be restored: {_remedy(before)}",
         )
     was = await editing.before_it_lapsed(user, memory_id)
     ended_by = None
@@ -81,6 +92,39 @@ async def restore(user: UserRows, memory_id: UUID, *, reason: str, actor: str) -
         expires_at=was.expires_at if was.expires_at and was.expires_at > at else None,
     )
     return await _write(user, held, after, "restored", reasons, actor)
+
+
+async def _is_joined(user: UserRows, memory: Memory) -> bool:
+    """Whether a reconciliation let another memory stand for this one."""
+    if memory.status != "superseded" or memory.superseded_by is None:
+        return False
+    settled = await reconciliation.settled_before(user, [memory.memory_id])
+    return (memory.memory_id, memory.superseded_by, "superseded") in settled
+
+
+async def _part(
+    user: UserRows, held: EditableMemory, reasons: tuple[str, str], actor: str
+) -> Memory:
+    """Let a joined memory stand for itself again; no reconciliation joins the two once more."""
+    memory_id, by = held.memory.memory_id, held.memory.superseded_by
+    assert by is not None
+    was = await editing.before_it_lapsed(user, memory_id, lapsed=(*_LAPSED, "superseded"))
+    await memories.remove_superseded(user, memory_id, by=by)
+    await reconciliation.part_sources(user, [memory_id])
+    after = held.changed(status=was.status, superseded_by=None)
+    return await _write(user, held, after, "restored", reasons, actor)
+
+
+def _remedy(memory: Memory) -> str:
+    """What undoes the end of a memory that is not restored by itself."""
+    if memory.status == "quarantined":
+        return "use ReviewMemory"
+    if memory.status == "superseded":
+        merged = memory.superseded_by or "into which it was merged"
+        return f"use UndoConsolidation with the memory {merged}"
+    if memory.job_id is not None:
+        return f"RollbackSource with the job {memory.job_id} takes back what ended it"
+    return "somebody ended it by hand; save it again if it is true after all"
 
 
 async def review(

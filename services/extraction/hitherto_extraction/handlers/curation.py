@@ -30,6 +30,7 @@ from hitherto_extraction.queue.signals import JobSignals
 from hitherto_extraction.storage import editing
 from hitherto_shared.consistency import Position
 from hitherto_shared.convert import EnumWords, memory_message
+from hitherto_shared.database.pool import Database
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.errors import HithertoError
 from hitherto_shared.models import Memory, Scope
@@ -55,12 +56,13 @@ class SaveRequest:
 
 @dataclass(eq=False)
 class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer):
-    """Implements MemoryService with the role hitherto_write."""
+    """Implements MemoryService with the role hitherto_write; `removal` may delete."""
 
     answering: Answering
     saving: Saving
     vectors: ChargedEmbedder
     signals: JobSignals
+    removal: Database
 
     async def SaveMemory(
         self, request: pb.SaveMemoryRequest, context: Context
@@ -187,8 +189,10 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
     async def RestoreMemory(
         self, request: pb.RestoreMemoryRequest, context: Context
     ) -> pb.RestoreMemoryResponse:
-        """Restore a forgotten or archived memory."""
-        return pb.RestoreMemoryResponse(**await self._restate(request, statuses.restore, context))
+        """Restore a forgotten, archived or joined memory, with the role hitherto_removal."""
+        return pb.RestoreMemoryResponse(
+            **await self._restate(request, statuses.restore, context, database=self.removal)
+        )
 
     async def ReviewMemory(
         self, request: pb.ReviewMemoryRequest, context: Context
@@ -271,6 +275,8 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
         request: pb.ForgetMemoryRequest | pb.RestoreMemoryRequest,
         restate: Callable[..., Awaitable[Memory]],
         context: Context,
+        *,
+        database: Database | None = None,
     ) -> dict[str, Any]:
         """Forget or restore the memory that a request names; returns the fields of the reply."""
         checks, user_id, memory_id, reason = _named(request)
@@ -279,6 +285,7 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
             call,
             lambda user: restate(user, memory_id, reason=reason, actor=call.principal.subject),
             context,
+            database=database,
         )
         return self._reply(outcome)
 
@@ -289,7 +296,12 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
         }
 
     async def _change(
-        self, call: UserCall, change: Callable[[UserRows], Awaitable[Memory]], context: Context
+        self,
+        call: UserCall,
+        change: Callable[[UserRows], Awaitable[Memory]],
+        context: Context,
+        *,
+        database: Database | None = None,
     ) -> IdempotentResult[Memory]:
         async def again(user: UserRows, ids: Sequence[str]) -> Memory:
             return (await editing.read_one(user, UUID(ids[0]))).memory
@@ -300,6 +312,7 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
             again,
             context,
             ids=lambda memory: [str(memory.memory_id)],
+            database=database,
         )
 
 

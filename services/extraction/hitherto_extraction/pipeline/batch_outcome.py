@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -24,7 +23,7 @@ from hitherto_extraction.storage.statements import NewStatement
 from hitherto_extraction.storage.summaries import HeldSummary
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.models import Profile
-from hitherto_shared.offloading import beside_loop
+from hitherto_shared.offloading import beside_loop, in_thread
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +71,7 @@ class OutcomeWriting:
         if not (items or profile.sources):
             await self._mark_extracted(profile)
             return result
-        learnt = await asyncio.to_thread(learn, profile, said_at, items, witnesses, plan)
+        learnt = await in_thread(learn, profile, said_at, items, witnesses, plan)
         state, changed = learnt.state, list(learnt.state.changed)
         after = replace(state.profile, version=profile.version + bool(changed))
         if learnt.said:

@@ -143,29 +143,21 @@ class _Merge:
         elif isinstance(held, dict):
             self.dropped += 1
         elif isinstance(value, list | tuple):
-            self._list(path, held, value)
+            if len(path) > MAX_DEPTH:
+                self.dropped += 1
+            else:
+                self._append(path, value)
         elif isinstance(held, list):
             self._append(path, [value])
         else:
             self._replace(path, held, value)
 
-    def _list(self, path: Path, held: Any, value: list[Any] | tuple[Any, ...]) -> None:
-        if len(path) > MAX_DEPTH:
-            self.dropped += 1
-            return
-        if not (held is ABSENT or isinstance(held, list)):
-            if self._is_late(path):
-                return
-            put_at(self.held, path, ABSENT)
-            self._size -= _size(held)
-            self._note(path)
-        self._append(path, value)
-
     def _append(self, path: Path, items: list[Any] | tuple[Any, ...]) -> None:
+        """Add to a list, or put one in place of a single value once it has an item."""
         if self._is_late(path):
             return
         held = self._at(path)
-        found: list[Any] = [] if held is ABSENT else held
+        found: list[Any] = held if isinstance(held, list) else []
         known = {_identity(item) for item in found}
         before = len(found)
         for raw in items:
@@ -178,16 +170,16 @@ class _Merge:
                 self.dropped += 1
             elif _identity(item) not in known:
                 added = _size(item) + _AROUND
-                missing = 0 if found else self._missing(path)
-                if len(found) >= MAX_LIST_ITEMS or self._size + added + missing > MAX_BYTES:
+                if not found:
+                    added += self._missing(path) if held is ABSENT else -_size(held)
+                if len(found) >= MAX_LIST_ITEMS or self._size + added > MAX_BYTES:
                     self.dropped += 1
                     continue
+                if not found:
+                    put_at(self.held, path, found)
                 found.append(item)
                 known.add(_identity(item))
-                self._size += added + missing
-                if held is ABSENT:
-                    held = found
-                    put_at(self.held, path, found)
+                self._size += added
         if len(found) > before:
             self._note(path)
 

@@ -56,20 +56,21 @@ class ValueChange:
     source: Mapping[str, Any] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
-        """The change as a statement stores it."""
+        """The change as a statement stores it: without the quote, which goes with its message."""
         return {
             "path": list(self.path),
             "value": self.value,
             "ended": self.ended,
             "said_at": self.said_at.isoformat(),
-            "source": dict(self.source),
+            "source": {name: held for name, held in self.source.items() if name != "quote"},
         }
 
     @classmethod
     def of(cls, said: Mapping[str, Any]) -> ValueChange:
         """The change that a statement stores."""
         at = datetime.fromisoformat(said["said_at"])
-        return cls(tuple(said["path"]), said["value"], said["ended"], at, said["source"])
+        source = {**said["source"], "quote": ""} if said["source"] else {}
+        return cls(tuple(said["path"]), said["value"], said["ended"], at, source)
 
 
 @dataclass(slots=True)

@@ -6,7 +6,6 @@ the indexes.
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from uuid import UUID
@@ -16,13 +15,15 @@ import numpy as np
 from hitherto_extraction.pipeline.answer import NewItem
 from hitherto_extraction.pipeline.dedupe import CANDIDATE_STATUSES
 from hitherto_extraction.pipeline.reply_vectors import Vectors
-from hitherto_extraction.storage import sealed_memories
+from hitherto_extraction.storage import reconciliation, sealed_memories
 from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_extraction.storage.sealed_memories import OpenedMemory
 from hitherto_extraction.storage.sealed_rows import SENSITIVE_TYPES
+from hitherto_shared.database.together import together
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.models import CURRENT_STATUSES
+from hitherto_shared.offloading import in_thread
 from hitherto_shared.text.bm25 import Statistics, TermPostings
 from hitherto_shared.text.terms import count_terms
 
@@ -51,7 +52,61 @@ async def find_near(
     if not held:
         return {}
     # In a thread: comparing thousands would block the event loop.
-    return await asyncio.to_thread(_near, held, items, wanted, at_least=at_least, limit=limit)
+    return await in_thread(_near, held, items, wanted, at_least=at_least, limit=limit)
+
+
+async def nearest(
+    user: UserRows, memory_ids: Sequence[UUID], *, model: str, limit: int
+) -> list[tuple[UUID, UUID, float]]:
+    """The current memories nearest to each, sealed or not, as (memory, other, cosine).
+
+    The nearest of all come first.
+    """
+    clear, held = await together(
+        user.connection,
+        reconciliation.nearest(user, memory_ids, model=model, limit=limit),
+        sealed_memories.read_newest(user, statuses=CURRENT_STATUSES, model=model),
+    )
+    if not held:
+        return list(clear)
+    wanted = set(memory_ids)
+    own = {
+        each.known.memory_id: each.vector
+        for each in held
+        if each.vector is not None and each.known.memory_id in wanted
+    }
+    beside, vectors = await together(
+        user.connection,
+        reconciliation.nearest_to_vectors(user, own, model=model, limit=limit),
+        reconciliation.clear_vectors(user, memory_ids, model=model),
+    )
+    sealed = await in_thread(_nearest, held, vectors | own)
+    return _first_of_each([*clear, *beside, *sealed], limit)
+
+
+def _nearest(
+    held: Sequence[OpenedMemory], vectors: Mapping[UUID, Vector]
+) -> list[tuple[UUID, UUID, float]]:
+    return [
+        (memory_id, other, cosine)
+        for memory_id, vector in vectors.items()
+        for other, cosine in _cosines(held, vector)
+        if other != memory_id and cosine > 0
+    ]
+
+
+def _first_of_each(
+    pairs: Sequence[tuple[UUID, UUID, float]], limit: int
+) -> list[tuple[UUID, UUID, float]]:
+    """The nearest of each memory: of all the first, then of all the second."""
+    places = Counter[UUID]()
+    ranked = []
+    for pair in sorted(pairs, key=lambda pair: (-pair[2], pair[1])):
+        places[pair[0]] += 1
+        if places[pair[0]] <= limit:
+            ranked.append((places[pair[0]], pair))
+    ranked.sort(key=lambda each: each[0])
+    return [pair for _, pair in ranked]
 
 
 def _near(

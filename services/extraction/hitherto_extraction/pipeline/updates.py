@@ -222,7 +222,6 @@ def _words(
         "confidence": update.confidence or None,
         "tags": list(update.tags),
         "questions": list(update.questions),
-        "quote": evidence.quote,
     }
 
 

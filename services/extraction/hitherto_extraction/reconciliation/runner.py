@@ -7,7 +7,6 @@ messages and documents go first.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
@@ -42,6 +41,7 @@ from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.encryption.at_hand import KeyNeeded, keys_at_hand
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.identifiers import parse_uuid
+from hitherto_shared.offloading import in_thread
 
 logger = logging.getLogger("hitherto.reconciliation")
 
@@ -190,7 +190,7 @@ class Reconciliation:
                     return None
                 encrypts = users.must_seal(state, held.scope)
                 rows = await self._rows(user, run, shown)
-                made = await asyncio.to_thread(settle, reply.answer, rows)
+                made = await in_thread(settle, reply.answer, rows)
                 await write_settlement(
                     user,
                     made,

@@ -11,14 +11,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC
+from datetime import tzinfo
 from uuid import UUID
 
+from hitherto_extraction.pipeline import sealed_memories
 from hitherto_extraction.pipeline.extraction_prompt import memory_in_prompt
-from hitherto_extraction.pipeline.prompt import load_prompt, memory_line
+from hitherto_extraction.pipeline.prompt import load_prompt, memory_line, zone_of
 from hitherto_extraction.pipeline.selection import MAX_TOKENS, joined, within
 from hitherto_extraction.provider.protocol import RECONCILIATION, Batch, Prompt, PromptMemory
-from hitherto_extraction.storage import known_memories, reconciliation
+from hitherto_extraction.storage import known_memories, reconciliation, users
 from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_extraction.storage.reconciliation import MemoryLinks
 from hitherto_shared.database.together import together
@@ -50,12 +51,14 @@ class Shown:
         changed: Those that changed.
         links: How memories stand to others.
         looked_at: The number of changed ids, from the first one on, that are settled by this call.
+        zone: The user's time zone, whose days the lines name.
     """
 
     local: Mapping[str, CurrentMemory]
     changed: Collection[UUID]
     links: Mapping[UUID, MemoryLinks]
     looked_at: int
+    zone: tzinfo
 
     @property
     def is_worth_asking(self) -> bool:
@@ -76,7 +79,7 @@ async def select(
     known = await known_memories.read_known(user, wanted)
     active = await active_model(user.connection)
     near = (
-        await reconciliation.nearest(user, wanted, model=active[0], limit=_NEAREST)
+        await sealed_memories.nearest(user, wanted, model=active[0], limit=_NEAREST)
         if active is not None
         else []
     )
@@ -108,6 +111,7 @@ async def select(
         [each for each in first if each in {one.memory_id for one in chosen}],
         links,
         len(taken),
+        zone_of(await users.read_zone(user)),
     )
 
 
@@ -177,7 +181,7 @@ def build_prompt(shown: Shown, *, temperature: float, max_tokens: int) -> Prompt
                 " ".join(f"[{each}]" for each in changed),
                 "",
                 "MEMORIES:",
-                *(memory_line(each, UTC) for each in memories),
+                *(memory_line(each, shown.zone) for each in memories),
             ]
         ),
         batch=Batch(profile={}, summary=None, memories=memories, messages=[]),
@@ -194,7 +198,7 @@ def _in_prompt(
     memory = memory_in_prompt(name, known)
     marks = list(memory.marks)
     if known.status not in CURRENT_STATUSES:
-        day = known.valid_to.astimezone(UTC).date().isoformat() if known.valid_to else ""
+        day = known.valid_to.astimezone(shown.zone).date().isoformat() if known.valid_to else ""
         marks.append(f"ended {day}".rstrip())
     older = [names[each] for each in shown.links[known.memory_id].may_replace if each in names]
     if older:

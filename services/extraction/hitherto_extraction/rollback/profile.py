@@ -177,8 +177,22 @@ async def rebuild_profile(
     paths = differing(profiles.profile_content(current), profiles.profile_content(rebuilt))
     if not paths:
         return 0
-    after = replace(rebuilt, version=current.version + 1)
+    sources = {
+        path: _quoted_as_now(source, current.sources.get(path))
+        for path, source in rebuilt.sources.items()
+    }
+    after = replace(rebuilt, version=current.version + 1, sources=sources)
     await profiles.write_profile(
         user, current, after, marks, actor=actor, job_id=None, rolled_back=reason
     )
     return len(paths)
+
+
+def _quoted_as_now(
+    source: Mapping[str, Any], present: Mapping[str, Any] | None
+) -> Mapping[str, Any]:
+    """A rebuilt source with the quote that the profile holds: statements hold none."""
+    named = ("conversation_id", "message_id")
+    if present is None or any(source[name] != present[name] for name in named):
+        return source
+    return {**source, "quote": present["quote"]}

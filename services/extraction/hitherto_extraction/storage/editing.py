@@ -16,7 +16,7 @@ from psycopg.types.json import Jsonb
 
 from hitherto_extraction.storage import memories
 from hitherto_extraction.storage.sealed_rows import WORDS, opened, stored_memory
-from hitherto_shared.database.arrays import fields_of
+from hitherto_shared.database.arrays import Texts, fields_of
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.encryption.rows import MEMORY
 from hitherto_shared.errors import WrongState, not_found
@@ -85,7 +85,7 @@ FROM memory_versions AS v
 LEFT JOIN memories AS s ON s.tenant_id = v.tenant_id AND s.user_id = v.user_id
      AND s.memory_id = v.superseded_by
 WHERE v.tenant_id = %(tenant_id)s AND v.user_id = %(user_id)s AND v.memory_id = %(memory_id)s
-  AND v.status NOT IN ('forgotten', 'archived')
+  AND v.status <> ALL(%(statuses)s)
 ORDER BY v.version DESC
 LIMIT 1
 """
@@ -256,19 +256,21 @@ def _edited(scope: Scope, row: tuple[Any, ...]) -> EditableMemory:
 
 @dataclass(frozen=True, slots=True)
 class EarlierVersion:
-    """The last version that was neither forgotten nor archived."""
+    """An earlier version of a memory, as far as it matters to a return to it."""
 
     status: str
     expires_at: datetime | None = None
     superseded_by: UUID | None = None
 
 
-async def before_it_lapsed(user: UserRows, memory_id: UUID) -> EarlierVersion:
-    """The earlier state of a forgotten or archived memory; ACTIVE if no version tells.
+async def before_it_lapsed(
+    user: UserRows, memory_id: UUID, *, lapsed: Sequence[str] = ("forgotten", "archived")
+) -> EarlierVersion:
+    """The state of a memory before it got one of these statuses; ACTIVE if no version tells.
 
     One that was merged into a memory without remaining content was ACTIVE before that.
     """
-    row = await user.fetch_row(_BEFORE, memory_id=memory_id)
+    row = await user.fetch_row(_BEFORE, memory_id=memory_id, statuses=Texts(lapsed))
     if row is None:
         return EarlierVersion("active")
     status, expires_at, successor, standing = row

@@ -103,10 +103,14 @@ async def write_profile(
     """
     sealed = users.must_seal(await users.read_user(user), user.scope)
     content = profile_content(after)
+    sources = dict(after.sources)
+    if sealed:
+        # A quote has to go with its message, without the key.
+        sources = {path: {**source, "quote": ""} for path, source in sources.items()}
     row = {
         **content,
         "said_at": dict(said_at),
-        "sources": dict(after.sources),
+        "sources": sources,
         "version": after.version,
     }
     version = {"version": after.version, "profile": content}

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+import numpy as np
+from pgvector import HalfVector
+
 from hitherto_shared.database.arrays import Uuids
 from hitherto_shared.database.user_rows import UserRows
+from hitherto_shared.embeddings.protocol import Vector
 
 # For each of these memories the nearest current ones, by the vectors of the active model.
 _NEAREST = """
@@ -27,6 +31,27 @@ FROM (
 ) AS ranked
 WHERE place <= %(limit)s AND cosine > 0
 ORDER BY place, cosine DESC, memory_id
+"""
+
+_VECTORS = """
+SELECT memory_id, embedding
+FROM memory_embeddings
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND model = %(model)s
+  AND memory_id = ANY(%(memory_ids)s)
+"""
+
+# The same for vectors that no row holds in clear.
+_NEAREST_TO_VECTORS = """
+SELECT memory_id, other_id, cosine
+FROM (
+    SELECT c.memory_id, o.memory_id AS other_id, 1 - (o.embedding <=> c.vector) AS cosine,
+           row_number() OVER (PARTITION BY c.memory_id
+                              ORDER BY o.embedding <=> c.vector, o.memory_id) AS place
+    FROM unnest(%(memory_ids)s::uuid[], %(vectors)b::halfvec[]) AS c (memory_id, vector)
+    JOIN memory_embeddings AS o ON o.tenant_id = %(tenant_id)s AND o.user_id = %(user_id)s
+         AND o.model = %(model)s AND o.status IN ('active', 'achieved')
+) AS ranked
+WHERE place <= %(limit)s AND cosine > 0
 """
 
 # Current memories that mention the same entities as these, those with most of them first.
@@ -119,9 +144,37 @@ class MemoryLinks:
 async def nearest(
     user: UserRows, memory_ids: Sequence[UUID], *, model: str, limit: int
 ) -> list[tuple[UUID, UUID, float]]:
-    """The nearest memories of each, as (memory, other, cosine): the nearest of all first."""
+    """The nearest memories of each, as (memory, other, cosine): the nearest of all first.
+
+    Sealed ones are left out; see `sealed_memories.nearest`.
+    """
     return list(
         await user.fetch_rows(_NEAREST, memory_ids=Uuids(memory_ids), model=model, limit=limit)
+    )
+
+
+async def clear_vectors(
+    user: UserRows, memory_ids: Sequence[UUID], *, model: str
+) -> dict[UUID, Vector]:
+    """The vectors of these memories, as far as they are stored in clear."""
+    rows = await user.fetch_rows(_VECTORS, memory_ids=Uuids(memory_ids), model=model)
+    return {memory_id: vector.to_numpy().astype(np.float32) for memory_id, vector in rows}
+
+
+async def nearest_to_vectors(
+    user: UserRows, vectors: Mapping[UUID, Vector], *, model: str, limit: int
+) -> list[tuple[UUID, UUID, float]]:
+    """The nearest memories in clear of sealed ones with these vectors; see `nearest`."""
+    if not vectors:
+        return []
+    return list(
+        await user.fetch_rows(
+            _NEAREST_TO_VECTORS,
+            memory_ids=Uuids(vectors),
+            vectors=[HalfVector(each) for each in vectors.values()],
+            model=model,
+            limit=limit,
+        )
     )
 
 

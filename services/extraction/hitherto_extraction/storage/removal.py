@@ -156,6 +156,19 @@ WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s AND s.quote IS NOT
   AND s.conversation_id = gone.conversation_id AND s.message_id = gone.message_id
 """
 
+_DROP_PROFILE_QUOTES = """
+UPDATE profiles AS p
+SET sources = (
+    SELECT jsonb_object_agg(s.path, CASE WHEN gone.message_id IS NULL THEN s.source
+                                         ELSE s.source || '{"quote": ""}' END)
+    FROM jsonb_each(p.sources) AS s (path, source)
+    LEFT JOIN unnest(%(conversations)s::text[], %(message_ids)s::text[])
+        AS gone (conversation_id, message_id)
+        ON gone.conversation_id = s.source ->> 'conversation_id'
+       AND gone.message_id = s.source ->> 'message_id')
+WHERE p.tenant_id = %(tenant_id)s AND p.user_id = %(user_id)s AND p.sources <> '{}'
+"""
+
 _LEARNT_FROM = """
 SELECT DISTINCT s.memory_id
 FROM unnest(%(conversations)s::text[], %(message_ids)s::text[])
@@ -279,6 +292,7 @@ async def remove_messages(
     learnt = sorted(row[0] for row in await user.fetch_rows(_LEARNT_FROM, **values))
     await user.execute(_DELETE_MESSAGES, **values)
     await user.execute(_DROP_QUOTES, **values)
+    await user.execute(_DROP_PROFILE_QUOTES, **values)
     await delete_source_vectors(user, learnt)
     await drop_excerpts(user, readers)
     await user.execute(_DROP_REPLIES, **values)

@@ -186,8 +186,11 @@ WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND s.tenant_id = 
   AND s.user_id = e.user_id AND s.conversation_id = e.conversation_id AND s.sealed IS NOT NULL
 """
 
+# Without quotes: they have to go with their messages, for which nobody has the key.
 _CLEAR_PROFILE = """
-SELECT summary, current_projects, preferences, frequent_intents, facts, metadata, said_at, sources,
+SELECT summary, current_projects, preferences, frequent_intents, facts, metadata, said_at,
+       (SELECT coalesce(jsonb_object_agg(s.path, s.source || '{"quote": ""}'), '{}')
+        FROM jsonb_each(sources) AS s (path, source)) AS sources,
        version
 FROM profiles
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NULL

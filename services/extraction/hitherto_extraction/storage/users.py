@@ -97,6 +97,10 @@ FROM users
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND erased_at IS NULL
 """
 
+_READ_ZONE = """
+SELECT time_zone FROM users WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+"""
+
 _SETTINGS = (
     *("memory_enabled", "learning_enabled", "retention_days", "message_retention_days"),
     *("encrypt_sensitive", "time_zone"),
@@ -288,6 +292,11 @@ async def leave_to_seal(user: UserRows) -> None:
 async def read_user(user: UserRows) -> UserWriteState | None:
     """The user's present state, without a lock: for decisions that a later lock confirms."""
     return await _state(user, _READ)
+
+
+async def read_zone(user: UserRows) -> str:
+    """The IANA name of the user's time zone; UTC if none is set."""
+    return str(await user.fetch_value(_READ_ZONE) or "UTC")
 
 
 async def read_settings(user: UserRows) -> dict[str, Any]:

@@ -113,7 +113,7 @@ def _memory(base: Base, answering: Answering) -> MemoryHandlers:
         crowding=crowding(base),
     )
     vectors = ChargedEmbedder(write, base.embedder, base.prices, base.budget)
-    return MemoryHandlers(answering, saving, vectors, base.signals)
+    return MemoryHandlers(answering, saving, vectors, base.signals, base.databases.removal)
 
 
 def _sessions(base: Base, answering: Answering) -> SessionHandlers:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -25,6 +24,7 @@ from hitherto_retrieval.storage.filters import Filters
 from hitherto_retrieval.storage.moment import Moment
 from hitherto_retrieval.storage.statement import Statement
 from hitherto_shared.models import Scope
+from hitherto_shared.offloading import in_thread
 
 LEG = "sealed"
 _CAPPED = "only the newest that are sealed were compared"
@@ -80,7 +80,7 @@ class SealedLeg:
     async def compare(self) -> None:
         """Open and compare the items in a thread: thousands would block the event loop."""
         if self._corpora:
-            await asyncio.to_thread(self._compare)
+            await in_thread(self._compare)
 
     def _compare(self) -> None:
         for corpus in self._corpora:

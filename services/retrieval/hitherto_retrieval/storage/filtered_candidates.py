@@ -63,8 +63,8 @@ WITH passing AS (
                 ELSE 0 END AS entities
     FROM passing AS m
     WHERE %(doubtful)s OR m.memory_id NOT IN (
-        SELECT memory_id FROM memories
-        WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND doubt IS NOT NULL)
+        SELECT d.memory_id
+        FROM in_doubt_at(%(tenant_id)s, %(user_id)s, %(known_at)s, %(as_of)s) AS d)
 ), pool AS (
     (SELECT * FROM allowed
      ORDER BY cosine DESC NULLS LAST, CASE WHEN cosine IS NULL THEN importance END DESC,

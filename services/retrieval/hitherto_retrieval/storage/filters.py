@@ -21,7 +21,7 @@ class Filters:
     `entity` is a name, a word of a name, an alias or an address. Tags and metadata of a sealed
     memory are not visible here: `sealed_ids` lists the sealed memories that have them, or that may
     be read at all. Without it a sealed memory has no tags and no metadata. Without `doubtful`,
-    those that are in doubt now do not count.
+    those that are in doubt, at the time that is read, do not count.
     """
 
     statuses: Sequence[str] = CURRENT_STATUSES

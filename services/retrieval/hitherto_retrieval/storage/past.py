@@ -91,8 +91,8 @@ WITH listed AS MATERIALIZED (
     LEFT JOIN memory_access AS a ON a.tenant_id = %(tenant_id)s AND a.user_id = %(user_id)s
          AND a.memory_id = m.memory_id
     WHERE %(doubtful)s OR m.memory_id NOT IN (
-        SELECT memory_id FROM memories
-        WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND doubt IS NOT NULL)
+        SELECT d.memory_id
+        FROM in_doubt_at(%(tenant_id)s, %(user_id)s, %(known_at)s, %(as_of)s) AS d)
 )
 SELECT memory_id, sort_key, (SELECT count(*) FROM listed)
 FROM listed

@@ -57,8 +57,8 @@ FROM filtered_memories_at(
     %(entity_names)s, %(metadata)s, %(sealed_ids)s, %(known_at)s, %(as_of)s) AS m
 WHERE m.sealed IS NOT NULL
   AND (%(doubtful)s OR m.memory_id NOT IN (
-      SELECT memory_id FROM memories
-      WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND doubt IS NOT NULL))
+      SELECT d.memory_id
+      FROM in_doubt_at(%(tenant_id)s, %(user_id)s, %(known_at)s, %(as_of)s) AS d))
 ORDER BY m.created_at DESC, m.memory_id DESC
 LIMIT %(limit)s
 """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from hitherto_extraction.provider.protocol import (
     Prompt,
     PromptMessage,
 )
+from hitherto_shared.offloading import in_thread
 
 MODEL = "offline-rules-2"
 _LONGEST_QUOTE = 200
@@ -49,9 +49,9 @@ class OfflineExtractor:
         """Read `prompt.batch`; the texts of the prompt are ignored."""
         # Rules are pure computation: in a thread, so that the event loop is not blocked.
         if prompt.task == CONSOLIDATION:
-            answer = await asyncio.to_thread(consolidate, prompt.batch.memories)
+            answer = await in_thread(consolidate, prompt.batch.memories)
         else:
-            answer = await asyncio.to_thread(extract, prompt.batch)
+            answer = await in_thread(extract, prompt.batch)
         text = json.dumps(answer, ensure_ascii=False)
         return Completion(text=text, model=MODEL, calls=0, input_tokens=0, output_tokens=0)
 

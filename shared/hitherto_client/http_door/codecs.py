@@ -1,0 +1,73 @@
+"""The forms in which a message is sent over HTTP; over gRPC it is always binary."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol
+
+from hitherto_client.http_door.methods import DoorMethod
+from hitherto_client.http_door.reply_json import write_reply
+from hitherto_client.http_door.request_json import LARGE_BYTES, read_request
+
+
+class Codec(Protocol):
+    """One form."""
+
+    name: str
+    """As in `application/NAME`."""
+
+    async def request(self, method: DoorMethod, data: bytes) -> bytes:
+        """A request in its binary form.
+
+        Raises:
+            ConnectError: It is no such request.
+        """
+
+    async def reply(self, method: DoorMethod, data: bytes) -> bytes:
+        """A reply in this form."""
+
+
+class JsonCodec:
+    """proto3 JSON."""
+
+    name = "json"
+
+    def __init__(self) -> None:
+        # What 4 MiB of JSON become takes a hundred megabytes; never several times at once.
+        self._large = asyncio.Semaphore(1)
+
+    async def request(self, method: DoorMethod, data: bytes) -> bytes:
+        """A request in its binary form; a large one is read in a thread, one after another."""
+        if len(data) <= LARGE_BYTES:
+            return _binary(method, data)
+        async with self._large:
+            return await asyncio.to_thread(_binary, method, data)
+
+    async def reply(self, method: DoorMethod, data: bytes) -> bytes:
+        """A reply as JSON; a large one is written in a thread."""
+        if len(data) <= LARGE_BYTES:
+            return _json(method, data)
+        return await asyncio.to_thread(_json, method, data)
+
+
+class BinaryCodec:
+    """The binary form itself, which the services check."""
+
+    name = "proto"
+
+    async def request(self, method: DoorMethod, data: bytes) -> bytes:
+        """The request as it is."""
+        return data
+
+    async def reply(self, method: DoorMethod, data: bytes) -> bytes:
+        """The reply as it is."""
+        return data
+
+
+def _binary(method: DoorMethod, data: bytes) -> bytes:
+    found: bytes = read_request(method.request, data).SerializeToString()
+    return found
+
+
+def _json(method: DoorMethod, data: bytes) -> bytes:
+    return write_reply(method.response.FromString(data))

@@ -1,0 +1,207 @@
+"""Calls with streams, by Connect's streaming protocol: messages in envelopes.
+
+An envelope is a byte of flags, the length in four bytes, and the message. HTTP/1.1 is half-duplex:
+all requests come before the first reply.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import struct
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+from typing import Any
+
+import grpc
+from starlette.datastructures import Headers
+from starlette.types import Receive, Send
+
+from hitherto_client.errors import Violation
+from hitherto_client.http_door import incoming
+from hitherto_client.http_door.channels import DoorChannels, Watched
+from hitherto_client.http_door.codecs import Codec
+from hitherto_client.http_door.connect_error import ConnectError, invalid
+from hitherto_client.http_door.methods import DoorMethod
+from hitherto_client.http_door.unary import COMPRESSED_FROM
+
+UNREAD_SECONDS = 60.0
+"""How long a client may read nothing of a stream."""
+
+_PACKED, _END = 1, 2
+_HEAD = struct.Struct(">BI")
+
+
+class StreamReply:
+    """The reply to a stream: its head, messages, and an end that says how it went."""
+
+    def __init__(self, codec: Codec, headers: Headers, send: Send, request_id: str) -> None:
+        self._send = send
+        self._gzip = incoming.accepts_gzip(headers.get("connect-accept-encoding", ""))
+        self._begun = False
+        self._headers = [
+            ("content-type", f"application/connect+{codec.name}"),
+            (incoming.REQUEST_ID, request_id),
+        ]
+        if self._gzip:
+            self._headers.append(("connect-content-encoding", incoming.GZIP))
+
+    async def begin(self, metadata: Any = ()) -> None:
+        """Send the head, with metadata of the call."""
+        if self._begun:
+            return
+        self._begun = True
+        headers = [*self._headers, *incoming.added(metadata, "")]
+        start = {
+            "type": "http.response.start",
+            "status": 200,
+            "headers": [(name.encode("latin-1"), text.encode("latin-1")) for name, text in headers],
+        }
+        await self._send(start)
+
+    async def message(self, data: bytes) -> None:
+        """Send a message.
+
+        Raises:
+            ClientGone: The client reads nothing.
+        """
+        await self._envelope(0, data)
+
+    async def end(self, error: ConnectError | None, metadata: Any = ()) -> None:
+        """Send the end."""
+        told: dict[str, Any] = {}
+        if error is not None:
+            told["error"] = error.to_json()
+        for name, value in incoming.added(metadata, ""):
+            told.setdefault("metadata", {}).setdefault(name, []).append(value)
+        await self.begin()
+        await self._envelope(_END, json.dumps(told, ensure_ascii=False).encode(), more=False)
+
+    async def _envelope(self, flags: int, data: bytes, *, more: bool = True) -> None:
+        if self._gzip and len(data) >= COMPRESSED_FROM:
+            flags, data = flags | _PACKED, incoming.packed(data)
+        body = _HEAD.pack(flags, len(data)) + data
+        try:
+            async with asyncio.timeout(UNREAD_SECONDS):
+                await self._send({"type": "http.response.body", "body": body, "more_body": more})
+        except TimeoutError:
+            raise incoming.ClientGone from None
+
+
+async def call_stream(
+    channels: DoorChannels,
+    method: DoorMethod,
+    codec: Codec,
+    headers: Headers,
+    receive: Receive,
+    reply: StreamReply,
+    share: incoming.Share,
+    request_id: str,
+) -> None:
+    """Make a call and send its replies and its end.
+
+    Raises:
+        ClientGone: The client has left.
+    """
+    call: Any = None
+    try:
+        incoming.check_version(
+            headers.get("connect-protocol-version"), "1", "Connect-Protocol-Version"
+        )
+        encoding = incoming.check_encoding(headers.get("connect-content-encoding", ""))
+        options = {
+            "timeout": incoming.timeout(headers, method.seconds),
+            "metadata": incoming.metadata(headers, request_id),
+        }
+        messages = _messages(receive, encoding, share)
+        with channels.stream():
+            if method.takes_stream:
+                call = channels.call(method)(**options)
+                await _send_all(call, method, codec, messages)
+            else:
+                request = await codec.request(method, await _only(messages))
+                call = channels.call(method)(request, **options)
+            async with Watched(call, method, receive):
+                await _pass_on(call, method, codec, reply)
+            trailers: Sequence[Any] = await call.trailing_metadata()
+    except ConnectError as error:
+        if call is not None:
+            call.cancel()
+        await reply.end(error)
+    else:
+        await reply.end(None, trailers)
+
+
+async def _send_all(
+    call: Any, method: DoorMethod, codec: Codec, messages: AsyncIterator[bytes]
+) -> None:
+    """Send the requests; a call that ends before all are sent says why when its reply is read."""
+    try:
+        async for data in messages:
+            await call.write(await codec.request(method, data))
+        await call.done_writing()
+    except (asyncio.InvalidStateError, grpc.aio.AioRpcError):
+        # What is left of the body is read, so that the client sees the answer.
+        with suppress(ConnectError):
+            async for _ in messages:
+                pass
+    except BaseException:
+        call.cancel()
+        raise
+
+
+async def _pass_on(call: Any, method: DoorMethod, codec: Codec, reply: StreamReply) -> None:
+    if not method.gives_stream:
+        data = await codec.reply(method, await call)
+        await reply.begin(await call.initial_metadata())
+        await reply.message(data)
+        return
+    async for each in call:
+        await reply.begin(await call.initial_metadata())
+        await reply.message(await codec.reply(method, each))
+    await reply.begin(await call.initial_metadata())
+
+
+async def _only(messages: AsyncIterator[bytes]) -> bytes:
+    """The one request of a call that takes one."""
+    found = [each async for each in messages]
+    if len(found) != 1:
+        raise ConnectError(
+            "unimplemented", f"this call takes one request in an envelope, and got {len(found)}"
+        )
+    return found[0]
+
+
+async def _messages(receive: Receive, encoding: str, share: incoming.Share) -> AsyncIterator[bytes]:
+    """The messages in the envelopes of a body, as they arrive.
+
+    Raises:
+        ClientGone: The client has left.
+        ConnectError: The body does not consist of envelopes, or one is too large.
+    """
+    waiting = bytearray()
+    async for chunk in incoming.chunks(receive):
+        share.grow(len(chunk))
+        waiting += chunk
+        while len(waiting) >= _HEAD.size:
+            flags, size = _HEAD.unpack_from(waiting)
+            if flags & ~_PACKED:
+                raise _no_envelope()
+            if size > incoming.MAX_BODY_BYTES:
+                raise incoming.too_large()
+            if len(waiting) < _HEAD.size + size:
+                break
+            data = bytes(waiting[_HEAD.size : _HEAD.size + size])
+            del waiting[: _HEAD.size + size]
+            yield incoming.unpacked(data, encoding if flags & _PACKED else incoming.IDENTITY)
+            share.shrink(_HEAD.size + size)
+    if waiting:
+        raise _no_envelope()
+
+
+def _no_envelope() -> ConnectError:
+    told = (
+        "the body should consist of envelopes: a byte of flags, 0, the length of the message in"
+        " four bytes, and the message"
+    )
+    return invalid([Violation("request", told)], "UNDECODABLE_REQUEST")

@@ -1,0 +1,424 @@
+"""Every RPC over HTTP with JSON (G6), through a real door in front of both services.
+
+A caller here knows only HTTP and what the OpenAPI document says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import gzip
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+from urllib.parse import quote
+
+import jsonschema
+import pytest
+from google.protobuf import json_format
+
+from hitherto.v1 import retrieval_service_pb2
+from hitherto_client.http_door.pages import OPENAPI
+from hitherto_shared import metrics
+from tests.e2e.conftest import Services, Shared
+from tests.e2e.doors import Caller, detail, door_over, envelope, opened
+from tests.e2e.leaving import until
+from tests.e2e.methods import METHODS, OFFERED
+from tests.scripted_model import ScriptedModel
+
+HANOI = "Tôi sống ở Hà Nội 👩🏽‍🚀 مرحبا 日本"
+DOCUMENT = json.loads(OPENAPI.read_text("utf-8"))
+REFUSED = {
+    # An import without data; the credential here is not the operator's.
+    "PrivacyService/ImportUser": ["invalid_argument"],
+    "MaintenanceService/Reembed": ["permission_denied"],
+}
+"""With what the examples of some RPCs are refused."""
+LEFT = ("ExtractionService/PreviewExtraction", "ExtractionService/WatchJob")
+SAVE, SEARCH = "MemoryService/SaveMemory", "RetrievalService/SearchMemories"
+
+
+@pytest.fixture(scope="module")
+async def door(shared_services: Shared) -> AsyncIterator[str]:
+    """One door for the module."""
+    async with door_over(shared_services.services, origins=["https://app.example.org"]) as url:
+        yield url
+
+
+@pytest.fixture
+async def caller(door: str, services: Services) -> AsyncIterator[Caller]:
+    found = Caller(door, services.token)
+    async with found.http:
+        yield found
+
+
+# --- every RPC -----------------------------------------------------------------------------------
+
+
+async def test_every_rpc_answers_the_example_of_the_document(caller: Caller) -> None:
+    assert DOCUMENT["paths"].keys() == {method.path for method in METHODS.values()}
+    for method in OFFERED:
+        post = DOCUMENT["paths"][method.path]["post"]
+        [(kind, content)] = post["requestBody"]["content"].items()
+        _check(content["schema"], content["example"])
+        json_format.ParseDict(content["example"], method.request())
+        if kind == "application/json":
+            response = await caller.post(method.name, content["example"])
+            replies, error = [response.json()], None
+            if response.status_code != 200:
+                replies, error = [], response.json()
+        else:
+            replies, end = await caller.stream(method.name, content["example"])
+            error = end.get("error")
+        for reply in replies:
+            _check(post["responses"]["200"]["content"][kind]["schema"], reply)
+        if error is not None:
+            _check({"$ref": "#/components/schemas/connect.error"}, error)
+            # What some examples name does not exist here.
+            expected = {"not_found", "failed_precondition", *REFUSED.get(method.name, ())}
+            assert error["code"] in expected, (method.name, error)
+
+
+def _check(schema: Any, value: Any) -> None:
+    """Validate JSON as the document describes it."""
+    jsonschema.Draft202012Validator({**DOCUMENT, **schema}).validate(value)
+
+
+async def test_a_reply_over_http_is_the_reply_over_grpc(caller: Caller, services: Services) -> None:
+    saved = await caller.ask(
+        SAVE,
+        {
+            "user_id": "ana",
+            "content": HANOI,
+            "type": "MEMORY_TYPE_FACT",
+            "importance": 0.75,
+            "tags": ["nhà", "家"],
+            "metadata": {"floor": 3, "lift": None, "rooms": [{"m²": 12.5}, True]},
+            "validFrom": "2026-08-21T18:42:10.5+07:00",
+        },
+    )
+    memory_id = saved["memory"]["id"]
+    by_grpc = await services.retrieval.GetMemory(
+        retrieval_service_pb2.GetMemoryRequest(
+            user_id="ana", memory_id=memory_id, consistency_token=saved["consistencyToken"]
+        )
+    )
+    by_http = await caller.ask(
+        "RetrievalService/GetMemory", {"userId": "ana", "memoryId": memory_id}
+    )
+    assert by_http == json_format.MessageToDict(by_grpc)
+    assert by_http["memory"]["content"] == HANOI
+    assert by_http["memory"]["metadata"] == {
+        "floor": 3,
+        "lift": None,
+        "rooms": [{"m²": 12.5}, True],
+    }
+    assert by_http["memory"]["validFrom"] == "2026-08-21T11:42:10.500Z"
+
+
+async def test_get_binary_and_packed_requests_say_the_same(caller: Caller) -> None:
+    await caller.ask(SAVE, {"userId": "ana", "content": f"Likes tea. {HANOI * 20}"})
+    body = json.dumps({"userId": "ana"})
+    plain = await caller.ask("RetrievalService/ListMemories", {"userId": "ana"})
+    path = "/hitherto.v1.RetrievalService/ListMemories"
+    packed = base64.urlsafe_b64encode(gzip.compress(body.encode())).decode().rstrip("=")
+    for query in (
+        f"encoding=json&message={quote(body)}",
+        f"connect=v1&encoding=json&base64=1&compression=gzip&message={packed}",
+    ):
+        got = await caller.http.get(f"{path}?{query}")
+        assert got.json() == plain, query
+    posted = await caller.post(
+        "RetrievalService/ListMemories",
+        gzip.compress(body.encode()),
+        content_encoding="gzip",
+        accept_encoding="gzip",
+        connect_protocol_version="1",
+    )
+    assert posted.headers["content-encoding"] == "gzip"
+    assert posted.json() == plain
+    request = retrieval_service_pb2.ListMemoriesRequest(user_id="ana")
+    binary = await caller.post(
+        "RetrievalService/ListMemories",
+        request.SerializeToString(),
+        content_type="application/proto",
+    )
+    assert binary.headers["content-type"] == "application/proto"
+    reply = retrieval_service_pb2.ListMemoriesResponse.FromString(binary.content)
+    assert json_format.MessageToDict(reply) == plain
+
+
+# --- streams -------------------------------------------------------------------------------------
+
+
+async def test_streams_both_ways(caller: Caller) -> None:
+    items = [{"item": {"userId": "ana", "content": f"Knows {word}."}} for word in ("chess", "Go")]
+    [saved], end = await caller.stream("MemoryService/StreamMemories", *items)
+    assert (saved["savedCount"], end) == ("2", {})
+
+    reply = await caller.ask(
+        "ExtractionService/SubmitTranscripts",
+        DOCUMENT["paths"]["/hitherto.v1.ExtractionService/SubmitTranscripts"]["post"][
+            "requestBody"
+        ]["content"]["application/json"]["example"],
+    )
+    watched, end = await caller.stream(
+        "ExtractionService/WatchJob", {"jobId": reply["jobs"][0]["id"]}
+    )
+    assert watched[-1]["job"]["state"] == "JOB_STATE_SUCCEEDED"
+    assert end == {}
+
+    exported, _ = await caller.stream(
+        "PrivacyService/ExportUser", {"userId": "ana"}, connect_accept_encoding="br, gzip"
+    )
+    data = [piece for piece in exported if "data" in piece]
+    imported, end = await caller.stream(
+        "PrivacyService/ImportUser", *({"userId": "bea", "data": each["data"]} for each in data)
+    )
+    assert imported[0]["importedCounts"]["memories"] == "3", end
+
+
+async def test_a_stream_ends_with_its_error(caller: Caller) -> None:
+    messages, end = await caller.stream("ExtractionService/WatchJob", {"jobId": "1", "x": 2})
+    assert messages == []
+    assert detail(end["error"], "BadRequest")["fieldViolations"][0]["field"] == "x"
+    _, end = await caller.stream("ExtractionService/WatchJob")
+    assert end["error"]["code"] == "unimplemented"
+    broken = await caller.post(
+        "MemoryService/StreamMemories",
+        envelope(b'{"item":{"userId":"ana","content":"x"}}') + b"\0\0\0\1",
+        content_type="application/connect+json",
+    )
+    [(flags, told)] = opened(broken.content)
+    assert flags & 2
+    assert json.loads(told)["error"]["code"] == "invalid_argument"
+
+
+async def test_deadlines_are_the_callers(caller: Caller) -> None:
+    _, end = await caller.stream(
+        "ExtractionService/StreamTranscripts",
+        *({"transcript": {"userId": "ana", "conversationId": "c", "messages": []}},) * 50,
+        connect_timeout_ms="1",
+    )
+    assert end["error"]["code"] == "deadline_exceeded"
+    late = await caller.post(SEARCH, {"userId": "ana"}, connect_timeout_ms="0")
+    assert (late.status_code, late.json()["code"]) == (504, "deadline_exceeded")
+    for given in ("-1", "1.5", "12345678901", "soon"):
+        wrong = await caller.post(SEARCH, {"userId": "ana"}, connect_timeout_ms=given)
+        assert wrong.status_code == 400, given
+
+
+async def test_a_client_that_leaves_cancels_its_call(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    model.delay = 5.0
+    example = DOCUMENT["paths"]["/hitherto.v1.ExtractionService/PreviewExtraction"]["post"]
+    body = example["requestBody"]["content"]["application/json"]["example"]
+    async with door_over(modelled) as address:
+        caller = Caller(address, modelled.token)
+        submitted = await caller.ask(
+            "ExtractionService/SubmitTranscripts", {"transcripts": [body["transcript"]]}
+        )
+        other = {"transcript": {**body["transcript"], "conversationId": "tuesday"}}
+        job = envelope(json.dumps({"jobId": submitted["jobs"][0]["id"]}).encode())
+        before = {rpc: _cancelled(rpc) for rpc in LEFT}
+        waiting = [
+            asyncio.create_task(caller.post("ExtractionService/PreviewExtraction", other)),
+            asyncio.create_task(
+                caller.post(
+                    "ExtractionService/WatchJob", job, content_type="application/connect+json"
+                )
+            ),
+        ]
+        # One call of the model is the job's.
+        async with asyncio.timeout(180):
+            await model.called(2)
+        for each in waiting:
+            each.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        await caller.http.aclose()
+        await until(lambda: all(_cancelled(rpc) > before[rpc] for rpc in LEFT))
+
+
+def _cancelled(rpc: str) -> float:
+    """How many calls of an RPC the services have seen end without an answer."""
+    labels = {"method": rpc, "code": "CANCELLED", "reason": ""}
+    return metrics.REGISTRY.get_sample_value("hitherto_rpcs_total", labels) or 0.0
+
+
+# --- refusals ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("rpc", "body", "fields"),
+    [
+        (SEARCH, {"userId": "ana", "qery": "x"}, {"qery": "did you mean query?"}),
+        (
+            SEARCH,
+            {"user_id": 5, "limit": "many", "types": ["FACT"], "createdAfter": "yesterday"},
+            {
+                "user_id": "should be text of valid Unicode, and is the number 5",
+                "limit": "should be a whole number",
+                "types[0]": "MEMORY_TYPE_FACT",
+                "createdAfter": "a time such as",
+            },
+        ),
+        (SEARCH, {"userId": "ana", "weights": {"semantic": "much"}}, {"weights.semantic": "numb"}),
+        (SEARCH, {"userId": "ana", "metadataFilter": [1]}, {"metadataFilter": "JSON"}),
+        (
+            "ExtractionService/SubmitTranscripts",
+            {"transcripts": [{}, {"messages": [{"content": "x"}, {"contents": "y"}]}, 7]},
+            {
+                "transcripts[1].messages[1].contents": "did you mean content?",
+                "transcripts[2]": "should be an object, and is the number 7",
+            },
+        ),
+        (
+            "MemoryService/RecordFeedback",
+            {"userId": "ana", "rating": 1, "edit": {}},
+            {"edit": "cannot be given together with rating"},
+        ),
+        (SAVE, '{"userId":"ana","content":"\\ud83d"}', {"content": "valid Unicode"}),
+        (SAVE, '{"userId":"ana","content":"a\\u0000b"}', {"content": ""}),
+        (SAVE, '{"userId":"a","content":"b","metadata":{"\\udc00":1}}', {"metadata": "Unicode"}),
+        (SAVE, {"userId": "ana"}, {"content": "is required"}),
+        (SAVE, "", {"request": "the body is empty; an empty request is {}"}),
+        (SAVE, '{"userId":"ana"', {"request": "line 1, column 16"}),
+        (
+            SAVE,
+            '{"userId":"ana","userId":"bea"}',
+            {"request": "'userId' stands in one object twice"},
+        ),
+        (SAVE, '{"importance":NaN}', {"request": "NaN is no value"}),
+        (SAVE, b'{"userId":"\xff"}', {"request": "the body is not UTF-8, at byte 11"}),
+        (SAVE, "[]", {"request": "a request is a JSON object"}),
+        (SAVE, '{"metadata":' * 30_000, {"request": "nested too deep"}),
+        (SAVE, '{"metadata":{"a":' + "[" * 300 + "]" * 300 + "}}", {"metadata": "nested too deep"}),
+    ],
+)
+async def test_what_cannot_be_read_is_named(
+    rpc: str, body: Any, fields: dict[str, str], caller: Caller
+) -> None:
+    response = await caller.post(rpc, body)
+    error = response.json()
+    assert (response.status_code, error["code"]) == (400, "invalid_argument"), error
+    told = {
+        each["field"]: each["description"]
+        for each in detail(error, "BadRequest")["fieldViolations"]
+    }
+    assert told.keys() == fields.keys(), told
+    for field, words in fields.items():
+        assert words in told[field]
+    info = detail(error, "ErrorInfo")
+    assert info["domain"] == "hitherto"
+    wanted = "UNDECODABLE_REQUEST" if "request" in fields else "INVALID_FIELD"
+    assert info["reason"] == wanted
+    assert len(response.headers["x-request-id"]) > 30
+
+
+async def test_what_is_not_served_says_what_is(caller: Caller) -> None:
+    misspelt = await caller.post("RetrievalService/SearchMemorys", {})
+    assert misspelt.status_code == 404
+    assert f"did you mean /hitherto.v1.{SEARCH}" in misspelt.json()["message"]
+    assert "SaveMemory" in (await caller.post("MemoryService/Nonsense", {})).json()["message"]
+    elsewhere = await caller.http.get("/v1/memories/ana")
+    assert (elsewhere.status_code, elsewhere.json()["code"]) == (404, "unimplemented")
+    assert "/openapi.json" in elsewhere.json()["message"]
+    writing = await caller.http.get(f"/hitherto.v1.{SAVE}?encoding=json&message={{}}")
+    assert (writing.status_code, writing.headers["allow"]) == (405, "POST")
+    form = await caller.post(SAVE, "a=b", content_type="application/x-www-form-urlencoded")
+    assert form.status_code == 415
+    assert form.headers["accept-post"] == "application/json, application/proto"
+    stream = await caller.post("ExtractionService/WatchJob", {})
+    assert "application/connect+json" in stream.json()["message"]
+    brotli = await caller.post(SAVE, {}, content_encoding="br")
+    assert (brotli.status_code, brotli.json()["code"]) == (501, "unimplemented")
+    assert brotli.headers["accept-encoding"] == "gzip"
+    version = await caller.post(SAVE, {}, connect_protocol_version="2")
+    assert version.json()["code"] == "invalid_argument"
+
+
+async def test_limits_are_those_of_the_services(caller: Caller) -> None:
+    long = {"userId": "ana", "content": "x" * (4 * 1024 * 1024)}
+    bomb = gzip.compress(b" " * (5 * 1024 * 1024) + b"{}")
+    many = {"userId": "ana", "content": "x", "metadata": {"a": [0] * 300_000}}
+    for response in (
+        await caller.post(SAVE, long),
+        await caller.post(SAVE, bomb, content_encoding="gzip"),
+        await caller.post(SAVE, many),
+    ):
+        error = response.json()
+        assert (response.status_code, error["code"]) == (429, "resource_exhausted")
+        assert detail(error, "ErrorInfo")["reason"] == "REQUEST_TOO_LARGE"
+    # Commas in text are no values.
+    text = await caller.post(SAVE, {"userId": "ana", "content": "[,{" * 100_000})
+    assert detail(text.json(), "BadRequest")["fieldViolations"][0]["field"] == "content"
+
+
+async def test_credentials_and_ids_are_the_callers(
+    caller: Caller, services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HITHERTO_API_KEY", services.token)
+    async with door_over(services) as address:
+        stranger = Caller(address, "")
+        async with stranger.http:
+            refused = await stranger.post(SEARCH, {"userId": "ana"})
+            for authorization in (f"Bearer {services.token}é", f"Bearer {services.token}, Bearer"):
+                wrong = await stranger.post(
+                    SEARCH,
+                    {"userId": "ana"},
+                    authorization=authorization.encode(),  # type: ignore[arg-type]
+                )
+                assert wrong.status_code in {400, 401}
+    assert (refused.status_code, refused.json()["code"]) == (401, "unauthenticated")
+    assert detail(refused.json(), "ErrorInfo")["reason"] == "CREDENTIAL_INVALID"
+    named = await caller.post(SEARCH, {"userId": "ana"}, x_request_id="row-7")
+    assert named.headers["x-request-id"] == "row-7"
+    assert named.headers["cache-control"] == "no-store"
+
+
+async def test_a_service_that_is_down_is_said_to_be(services: Services) -> None:
+    class Nowhere:
+        retrieval_address = extraction_address = "127.0.0.1:9"
+
+    async with door_over(Nowhere()) as address:  # type: ignore[arg-type]
+        caller = Caller(address, "")
+        async with caller.http:
+            response = await caller.post(SEARCH, {"userId": "ana"})
+    assert (response.status_code, response.json()["code"]) == (503, "unavailable")
+    assert "127.0.0.1" not in response.text
+    assert response.headers["retry-after"] == "1"
+
+
+# --- browsers ------------------------------------------------------------------------------------
+
+
+async def test_only_named_pages_may_call(caller: Caller) -> None:
+    asked = {
+        "access-control-request-method": "POST",
+        "access-control-request-headers": "authorization, content-type, connect-protocol-version",
+    }
+    path = f"/hitherto.v1.{SEARCH}"
+    for origin, allowed in (
+        ("https://app.example.org", True),
+        ("https://evil.example.org", False),
+        ("http://localhost:3000", False),
+    ):
+        before = await caller.http.options(path, headers={"origin": origin, **asked})
+        assert (before.status_code == 200) is allowed, origin
+        assert ("access-control-allow-origin" in before.headers) is allowed, origin
+        then = await caller.post(SEARCH, {"userId": "ana"}, origin=origin)
+        assert ("access-control-allow-origin" in then.headers) is allowed, origin
+    assert (await caller.post(SEARCH, {}, origin="https://evil.example.org")).status_code == 403
+    assert (await caller.post(SEARCH, {}, host="evil.example.org")).status_code == 421
+
+
+async def test_what_the_door_says_about_itself(caller: Caller) -> None:
+    assert (await caller.http.get("/health")).text == "ok\n"
+    assert (await caller.http.get("/openapi.json")).json() == DOCUMENT
+    page = await caller.http.get("/docs")
+    assert "script-src 'self'" in page.headers["content-security-policy"]
+    assert "http" not in page.text.replace("Hitherto over HTTP", "")
+    for name in ("docs.js", "docs.css"):
+        assert f"docs/static/{name}" in page.text
+        assert (await caller.http.get(f"/docs/static/{name}")).status_code == 200

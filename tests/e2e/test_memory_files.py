@@ -1,0 +1,285 @@
+"""A person's memory as files, by the commands of Anthropic's memory tool (G8)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx2
+import pytest
+from anthropic import Anthropic
+
+from hitherto_client import Hitherto
+from hitherto_client.integrations.anthropic import AsyncHithertoMemoryTool, HithertoMemoryTool
+from hitherto_client.memory_files import MemoryFileError, MemoryFiles
+from tests.e2e.conftest import Services
+
+PREFERENCES = "/memories/preferences.md"
+FACTS = "/memories/facts.md"
+PROFILE = "/memories/profile.md"
+THREADS = ThreadPoolExecutor(4)
+INDEXED_SECONDS = 60.0
+
+
+@pytest.fixture(scope="module", autouse=True)
+def end_threads() -> Iterator[None]:
+    yield
+    THREADS.shutdown()
+
+
+async def in_thread(blocking: Callable[[], Any]) -> Any:
+    """Run in a thread of our own: the services need those of their loop, which is ours."""
+    return await asyncio.get_running_loop().run_in_executor(THREADS, blocking)
+
+
+@pytest.fixture
+def memory(services: Services) -> Iterator[Hitherto]:
+    addresses = (services.retrieval_address, services.extraction_address)
+    with Hitherto(*addresses, token=services.token, timeout=120) as client:
+        yield client
+
+
+def shown(files: MemoryFiles, path: str) -> list[str]:
+    """The lines of a file, without their numbers."""
+    _, *lines = files.run({"command": "view", "path": path}).split("\n")
+    return [line.partition("\t")[2] for line in lines]
+
+
+def active(memory: Hitherto) -> set[str]:
+    return {found.content for found in memory.memories("ana", statuses=["active"])}
+
+
+async def test_an_edited_line_corrects_its_memory(memory: Hitherto) -> None:
+    def edit() -> None:
+        kept = memory.save_memory("ana", "Ana thích trà sen 🍵.", type="preference").memory
+        changed = memory.save_memory("ana", "Ana lives in Porto.", type="preference").memory
+        files = MemoryFiles(memory, user="ana")
+        assert shown(files, PREFERENCES) == ["- Ana thích trà sen 🍵.", "- Ana lives in Porto."]
+        told = files.run(
+            {
+                "command": "str_replace",
+                "path": PREFERENCES,
+                "old_str": "lives in Porto",
+                "new_str": "wohnt in Köln",
+            }
+        )
+        assert told.startswith("The memory file has been edited.")
+        assert "- Ana wohnt in Köln." in told
+        assert active(memory) == {"Ana thích trà sen 🍵.", "Ana wohnt in Köln."}
+        corrected = memory.get_memory("ana", changed.id)
+        assert corrected
+        assert (corrected.content, corrected.version) == ("Ana wohnt in Köln.", 2)
+        *_, created = memory.memory_history("ana", changed.id)
+        assert created.after["content"] == "Ana lives in Porto."
+        untouched = memory.get_memory("ana", kept.id)
+        assert untouched
+        assert untouched.version == 1
+
+    await in_thread(edit)
+
+
+async def test_a_line_that_is_gone_is_forgotten_and_a_new_one_saved(memory: Hitherto) -> None:
+    def edit() -> None:
+        files = MemoryFiles(memory, user="ana")
+        told = files.run(
+            {
+                "command": "create",
+                "path": FACTS,
+                "file_text": "# Ana\n\n- Ana has a cat.\n- 安娜住在上海。\nAna plays the oboe.\n",
+            }
+        )
+        assert told == f"File created successfully at: {FACTS}"
+        assert shown(files, FACTS) == [
+            "- Ana has a cat.",
+            "- 安娜住在上海。",
+            "- Ana plays the oboe.",
+        ]
+        assert {found.origin for found in memory.memories("ana")} == {"assistant"}
+        files.run(
+            {
+                "command": "str_replace",
+                "path": FACTS,
+                "old_str": "- Ana has a cat.\n",
+                "new_str": "",
+            }
+        )
+        files.run(
+            {"command": "insert", "path": FACTS, "insert_line": 1, "insert_text": "Ana is a nurse."}
+        )
+        assert active(memory) == {"安娜住在上海。", "Ana plays the oboe.", "Ana is a nurse."}
+        (gone,) = memory.memories("ana", statuses=["forgotten"])
+        memory.restore_memory("ana", gone.id)
+        assert "- Ana has a cat." in shown(files, FACTS)
+        assert files.run({"command": "delete", "path": FACTS}) == f"Successfully deleted {FACTS}"
+        assert active(memory) == set()
+
+    await in_thread(edit)
+
+
+async def test_the_profile_is_a_file(memory: Hitherto) -> None:
+    def edit() -> None:
+        memory.update_profile(
+            "ana",
+            summary="Ana: a nurse in Porto.",
+            current_projects=["Atlas", "Borealis"],
+            facts={"personal": {"location": "Porto", "age": 41}},
+        )
+        files = MemoryFiles(memory, user="ana")
+        assert shown(files, PROFILE) == [
+            "summary: Ana: a nurse in Porto.",
+            "current_projects: Atlas",
+            "current_projects: Borealis",
+            "facts.personal.age: 41",
+            "facts.personal.location: Porto",
+        ]
+        for old, new in (
+            ("location: Porto", "location: Köln"),
+            ("current_projects: Atlas\n", ""),
+            ("summary: Ana: a nurse in Porto.\n", "preferences.tone: brief\n"),
+        ):
+            files.run({"command": "str_replace", "path": PROFILE, "old_str": old, "new_str": new})
+        profile = memory.get_profile("ana")
+        assert profile
+        assert profile.summary == ""
+        assert profile.current_projects == ("Borealis",)
+        assert profile.preferences == {"tone": "brief"}
+        assert profile.facts == {"personal": {"location": "Köln", "age": 41}}
+        before = profile.version
+        with pytest.raises(MemoryFileError, match="is no line of the profile"):
+            files.run(
+                {"command": "insert", "path": PROFILE, "insert_line": 0, "insert_text": "Hello!"}
+            )
+        after = memory.get_profile("ana")
+        assert after
+        assert after.version == before
+
+    await in_thread(edit)
+
+
+async def test_other_files_are_the_agent_s_own(memory: Hitherto) -> None:
+    note, moved = "/memories/projects/atlas.md", "/memories/archive/atlas.md"
+    text = "# Atlas\n\nNgày phát hành: 2026-12-01\n\tindented\n"
+
+    def edit() -> None:
+        files = MemoryFiles(memory, user="ana")
+        files.run({"command": "create", "path": note, "file_text": text})
+        assert shown(files, note) == text.removesuffix("\n").split("\n")
+        assert files.run({"command": "view", "path": "/memories"}).split("\n")[1:] == [
+            f"{len(text.encode())}B\t/memories",
+            f"{len(text.encode())}B\t/memories/projects/",
+            f"{len(text.encode())}B\t{note}",
+        ]
+        files.run(
+            {"command": "rename", "old_path": "/memories/projects", "new_path": "/memories/archive"}
+        )
+        with pytest.raises(MemoryFileError, match=r"The path .* does not exist"):
+            files.run({"command": "view", "path": note})
+        assert shown(files, moved)[0] == "# Atlas"
+        # A search finds them once they are indexed; memories are not made of them.
+        until = time.monotonic() + INDEXED_SECONDS
+        while not memory.search("ana", "phát hành", scopes=["documents"]).results:
+            assert time.monotonic() < until
+            time.sleep(0.1)
+        assert not active(memory)
+        files.run({"command": "delete", "path": "/memories/archive"})
+        assert files.run({"command": "view", "path": "/memories"}).endswith("0B\t/memories")
+
+    await in_thread(edit)
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ({"command": "view", "path": "/etc/passwd"}, "must start with /memories"),
+        ({"command": "view", "path": "/memories/../secrets"}, "would escape"),
+        ({"command": "view", "path": "/memories/none.md"}, "does not exist"),
+        ({"command": "create", "path": FACTS, "file_text": "x"}, "already exists"),
+        ({"command": "str_replace", "path": FACTS, "old_str": "no", "new_str": ""}, "verbatim"),
+        ({"command": "str_replace", "path": FACTS, "old_str": "Ana", "new_str": ""}, "lines: 1, 2"),
+        ({"command": "insert", "path": FACTS, "insert_line": 9, "insert_text": ""}, r"\[0, 2\]"),
+        ({"command": "rename", "old_path": FACTS, "new_path": "/memories/x.md"}, "fixed names"),
+        ({"command": "delete", "path": "/memories"}, "cannot be deleted"),
+        ({"command": "format", "path": "/memories"}, "Unknown command"),
+        ({"command": "view"}, "path"),
+        ({"command": "insert", "path": FACTS, "insert_line": 1, "insert_text": "x" * 9_000}, "8"),
+    ],
+)
+async def test_a_command_that_cannot_be_carried_out_changes_nothing(
+    memory: Hitherto, command: dict[str, Any], told: str
+) -> None:
+    def edit() -> None:
+        memory.save_memory("ana", "Ana lives in Porto.")
+        memory.save_memory("ana", "Ana plays the oboe.")
+        before = active(memory)
+        with pytest.raises(MemoryFileError, match=told):
+            MemoryFiles(memory, user="ana").run(command)
+        assert active(memory) == before
+
+    await in_thread(edit)
+
+
+async def test_an_edit_that_another_one_overtook_is_refused(memory: Hitherto) -> None:
+    def edit() -> None:
+        saved = memory.save_memory("ana", "Ana lives in Porto.").memory
+        file = MemoryFiles(memory, user="ana")._tree.find(FACTS)
+        assert file
+        memory.update_memory("ana", saved.id, content="Ana lives in Köln.")
+        with pytest.raises(Exception, match="VERSION_MISMATCH"):
+            file.rewrite("- Ana lives in Faro.\n")
+        assert active(memory) == {"Ana lives in Köln."}
+
+    await in_thread(edit)
+
+
+async def test_the_runner_of_the_anthropic_package_uses_the_files(memory: Hitherto) -> None:
+    """The package's own loop: the model calls the tool, is told of its error, and ends."""
+    commands: list[dict[str, Any]] = [
+        {"command": "view", "path": "/memories/none.md"},
+        {"command": "create", "path": FACTS, "file_text": "Ana lives in Porto."},
+    ]
+    used = [{"type": "tool_use", "id": "t", "name": "memory", "input": one} for one in commands]
+    asked: list[dict[str, Any]] = []
+
+    def model(request: httpx2.Request) -> httpx2.Response:
+        asked.append(json.loads(request.content))
+        number = len(asked) - 1
+        ended = number == len(commands)
+        content = {"type": "text", "text": "Noted."} if ended else used[number]
+        return httpx2.Response(
+            200,
+            json={
+                "id": f"m{number}",
+                "type": "message",
+                "role": "assistant",
+                "model": "claude",
+                "content": [content],
+                "stop_reason": "end_turn" if ended else "tool_use",
+                "stop_sequence": None,
+                "usage": {"input_tokens": 1, "output_tokens": 1},
+            },
+        )
+
+    def converse() -> None:
+        http = httpx2.Client(transport=httpx2.MockTransport(model))
+        with Anthropic(api_key="test", base_url="http://model.test", http_client=http) as client:
+            runner = client.beta.messages.tool_runner(
+                model="claude",
+                max_tokens=100,
+                messages=[{"role": "user", "content": "I live in Porto."}],
+                tools=[HithertoMemoryTool(memory, user="ana")],
+            )
+            runner.until_done()
+
+    await in_thread(converse)
+    assert asked[0]["tools"] == [{"type": "memory_20250818", "name": "memory"}]
+    refused, created = (asked[number]["messages"][-1]["content"][0] for number in (1, 2))
+    assert refused["is_error"]
+    assert "does not exist" in str(refused["content"])
+    assert "created successfully" in str(created["content"])
+    assert await in_thread(lambda: active(memory)) == {"Ana lives in Porto."}
+    tool = AsyncHithertoMemoryTool(memory, user="ana")
+    assert "Porto" in str(await tool.call({"command": "view", "path": FACTS}))
