@@ -46,8 +46,11 @@ class ToldChange:
 
 
 def told_kind(action: str) -> str:
-    """What callers know an action as, of the words of `convert.EVENT_KIND`."""
-    return EVENT_KIND[EVENT_KIND_NUMBERS[action]]
+    """What callers know an action as, of the words of `convert.EVENT_KIND`.
+
+    One that only a newer program knows is `unspecified`.
+    """
+    return EVENT_KIND.get(EVENT_KIND_NUMBERS.get(action, 0), "unspecified")
 
 
 def change_message(change: ToldChange) -> change_pb2.MemoryChange:
@@ -55,7 +58,7 @@ def change_message(change: ToldChange) -> change_pb2.MemoryChange:
     return change_pb2.MemoryChange(
         user_id=change.user_id,
         memory_id=str(change.memory_id or ""),
-        kind=EVENT_KIND_NUMBERS[change.action],  # type: ignore[arg-type]
+        kind=EVENT_KIND_NUMBERS.get(change.action, 0),  # type: ignore[arg-type]
         version=change.version,
         previous_status=MEMORY_STATUS.numbers.get(change.old_status or "", 0),  # type: ignore[arg-type]
         status=MEMORY_STATUS.numbers.get(change.new_status or "", 0),  # type: ignore[arg-type]

@@ -232,6 +232,10 @@ async def test_walls_of_webhooks(services: Services, receiver: Receiver, tenant:
         if not name.startswith("List"):
             refusal = await refused(services, method, request, metadata=elsewhere)
             assert refusal.code == grpc.StatusCode.NOT_FOUND
+    retry = pb.RetryWebhookDeliveryRequest(webhook_id=created.webhook.id)
+    method = METHODS["MaintenanceService/RetryWebhookDelivery"]
+    refusal = await refused(services, method, retry, metadata=elsewhere)
+    assert refusal.reason == "WEBHOOK_NOT_FOUND"
     assert [each.state for each in await deliveries(services)] == [DELIVERED]
 
 

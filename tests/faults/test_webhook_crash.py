@@ -12,7 +12,7 @@ from hitherto.v1 import (
     memory_service_pb2_grpc,
 )
 from tests.e2e.receiver import Receiver, accept, hang
-from tests.faults.processes import CHANNEL_OPTIONS, Processes, eventually
+from tests.faults.processes import CHANNEL_OPTIONS, Processes, Service, eventually
 from tests.faults.test_crashes import END_STALLED, ask
 
 # Stops the transaction that gives changes their places and makes their deliveries.
@@ -22,11 +22,14 @@ CREATE FUNCTION stall_places() RETURNS trigger LANGUAGE plpgsql AS
 CREATE TRIGGER stall_places BEFORE UPDATE ON change_positions
     FOR EACH ROW EXECUTE FUNCTION stall_places();
 """
-SETTINGS = {
-    "HITHERTO_WEBHOOK_PRIVATE": "true",
-    "HITHERTO_WEBHOOK_TIMEOUT_SECONDS": "1",
-}
 NOW = "UPDATE webhook_deliveries SET next_attempt_at = now() WHERE state = 'pending'"
+
+
+async def start(shared: Processes) -> Service:
+    """The extraction service, permitted to send to this machine."""
+    return await shared.start(
+        "extraction", HITHERTO_WEBHOOK_PRIVATE="true", HITHERTO_WEBHOOK_TIMEOUT_SECONDS="1"
+    )
 
 
 async def save(address: str, content: str) -> str:
@@ -41,7 +44,7 @@ async def test_g9_killed_before_the_place_and_before_the_delivery(
     shared: Processes, superuser_conninfo: str
 ) -> None:
     async with Receiver() as receiver:
-        extraction = await shared.start("extraction", **SETTINGS)
+        extraction = await start(shared)
         async with grpc.aio.insecure_channel(
             extraction.address, options=CHANNEL_OPTIONS
         ) as channel:
@@ -62,7 +65,7 @@ async def test_g9_killed_before_the_place_and_before_the_delivery(
             connection.execute("DROP TRIGGER stall_places ON change_positions")
         # Killed again while the receiver has the request and has not answered.
         receiver.behave = hang
-        extraction = await shared.start("extraction", **SETTINGS)
+        extraction = await start(shared)
         await eventually(lambda: receiver.received, "the first request")
         second = await save(extraction.address, "Ana plays the cello.")
         extraction.kill()
@@ -70,7 +73,7 @@ async def test_g9_killed_before_the_place_and_before_the_delivery(
         with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
             # The leases of the dead process have ended.
             connection.execute(NOW)
-        await shared.start("extraction", **SETTINGS)
+        await start(shared)
         arrived = "SELECT count(*) FROM webhook_deliveries WHERE state = 'delivered'"
         await eventually(lambda: ask(superuser_conninfo, arrived) == 2, "both to arrive")
         told = {each.data["change"]["memoryId"] for each in receiver.received}

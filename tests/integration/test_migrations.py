@@ -70,6 +70,7 @@ def test_a_schema_from_before_the_baseline_is_refused(
     with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
         # Its ledger was narrower.
         connection.execute("ALTER TABLE schema_migrations DROP COLUMN oldest_program")
+        connection.execute("DELETE FROM schema_migrations WHERE name <> %s", [BASELINE])
         connection.execute("UPDATE schema_migrations SET name = '0081_cosines_by_key'")
     refused = command(conninfo, *filter(None, [option]))
     assert (refused.returncode, refused.stdout) == (1, "")

@@ -173,7 +173,13 @@ class ChangeFeed:
             while True:
                 with faults.Tolerated(logger, "changes are told later"):
                     known = poll.window
-                    page, more = await self._read(everybody, known.upto if known else None)
+                    try:
+                        page, more = await self._read(everybody, known.upto if known else None)
+                    except WrongState:
+                        # As after a restoration: watchers read by themselves, and are told so.
+                        poll.window = None
+                        poll.wake()
+                        raise
                     if known is None or page.changes:
                         after = page.upto if known is None else known.upto
                         poll.window = _Window(
