@@ -13,6 +13,9 @@ include docs.mk
 
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/hitherto-installed
+# Running needs a third of what development does; where that is installed already, nothing is added.
+RUNTIME := $(VENV)/hitherto-runtime
+TO_RUN := $(if $(wildcard $(INSTALLED)),$(INSTALLED),$(RUNTIME))
 
 # Two workers per core, six at most (tests/conftest.py); idle workers take tests from others.
 PYTEST_ARGS ?= -n auto --dist worksteal
@@ -34,7 +37,7 @@ FAULTS_SEED ?=
 export FAULTS_MINUTES FAULTS_SEED
 
 # The folders with our own Python code; mypy would refuse an empty one.
-TYPED := shared/hitherto shared/hitherto_shared shared/hitherto_client \
+TYPED := shared/hitherto shared/hitherto_shared shared/hitherto_client shared/hitherto_local \
 	services/retrieval/hitherto_retrieval services/extraction/hitherto_extraction tools tests \
 	$(patsubst %/,%,$(sort $(dir $(wildcard examples/*/*.py benchmarks/*.py))))
 
@@ -54,6 +57,25 @@ $(INSTALLED): pyproject.toml requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements.lock -e '.[dev]'
 	@touch $@
 
+# Shows in one line what it installs. uv takes a fraction of the time of pip.
+$(RUNTIME): pyproject.toml requirements.lock
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "Python 3.11 or newer is needed, for example: make PYTHON=python3.12 $(MAKECMDGOALS)"; \
+		exit 1; }
+	@echo "Installing what Hitherto needs into $(VENV), once ..."
+	@"$(PYTHON)" -m venv $(VENV)
+	@if command -v uv > /dev/null; then \
+		uv pip install --python $(BIN)/python -c requirements.lock -e '.[up]'; \
+	else \
+		{ $(BIN)/python -m pip install --disable-pip-version-check --progress-bar off \
+			-c requirements.lock -e '.[up]'; echo $$? > $@.code; } | awk \
+			'/^ *(Collecting|Downloading|Obtaining|Installing build|Preparing)/ { printf "\r\033[K  %s %.60s", $$1, $$2; fflush() } \
+			/^Installing collected/ { printf "\r\033[K  Installing"; fflush() } \
+			END { printf "\r\033[K" }'; \
+		read code < $@.code; rm $@.code; exit $$code; \
+	fi
+	@touch $@
+
 COMPILE = $(BIN)/python -m uv pip compile --quiet --no-config --universal \
 	--no-header --no-annotate --no-emit-index-url --no-emit-find-links
 # What images install: the versions of the lock, with the hash of every file.
@@ -71,14 +93,14 @@ lock-images: install ## Write the hashes of what images install, of the versions
 	$(HASHED) $(IN_IMAGES) --extra onnx --extra tokens --output-file docker/requirements-onnx.txt pyproject.toml
 	echo hatchling | $(HASHED) --output-file docker/requirements-build.txt -
 
-demo: install ## Learn from sample conversations and show the result (TRANSCRIPTS=file.jsonl: from your own)
-	$(BIN)/python -m examples.demo $(if $(TRANSCRIPTS),--transcripts "$(TRANSCRIPTS)")
+demo: $(TO_RUN) ## Learn from sample conversations and show the result (TRANSCRIPTS=file.jsonl: from your own)
+	@$(BIN)/hitherto demo $(if $(TRANSCRIPTS),--transcripts "$(TRANSCRIPTS)")
 
-tour: install ## The demo in full: every feature, on the same conversations
-	$(BIN)/python -m examples.demo --tour
+tour: $(TO_RUN) ## The demo in full: every feature, on the same conversations
+	@$(BIN)/hitherto demo --tour
 
-run: install ## Run both services in the foreground; Ctrl-C stops both
-	@$(BIN)/python -m tools.run_services
+run: $(TO_RUN) ## Run the database, both services and the console in this terminal (hitherto up)
+	@$(BIN)/hitherto up
 
 test: install ## Run the tests that start no processes of their own (options in PYTEST_ARGS)
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "$(MARKED)"

@@ -31,7 +31,7 @@ PYTHON_RUN_BY = {
 """The test that executes the Python of a page."""
 
 WALKED_BY = {
-    ("README.md", "A tour"): "tests/e2e/test_readme.py",
+    ("docs/demo.md", "A tour"): "tests/e2e/test_readme.py",
     ("docs/privacy.md", "Encryption"): "tests/e2e/test_privacy_docs.py",
     ("docs/security.md", "A walk through"): "tests/e2e/test_security_docs.py",
 }
@@ -50,12 +50,15 @@ NOT_RUN = {
     "go": "tests/e2e/test_client_packages.py takes the same steps",
     "hitherto audit verify": "needs the logs of other days; tests/e2e/test_audit.py",
     "hitherto console": "serves until it is stopped; tests/e2e/test_console.py",
+    "hitherto demo": "takes a minute; tests/e2e/test_demo.py",
+    "hitherto down": "ends what tests/faults/test_up.py starts",
     "hitherto jobs --cancel": "needs a job that waits; tests/e2e/test_command.py",
     f"hitherto jobs --retry {JOB}": "needs a job that failed; tests/e2e/test_command.py",
     "hitherto http": "serves until it is stopped; tests/e2e/test_http_browser.py",
     "hitherto mcp": "serves until it is stopped; tests/e2e/test_mcp.py",
     "hitherto receipt verify receipts/maren.json": "tests/e2e/test_leaving_command.py runs it",
     "hitherto reembed": "needs a second embedding model; tests/e2e/test_reembedding.py",
+    "hitherto up": "serves until it is stopped; tests/faults/test_up.py",
     "hitherto undo": "needs memories that were merged; tests/e2e/test_command.py",
     "hitherto-extraction": "serves until it is stopped; every end-to-end test starts it",
     "hitherto-keys": "needs the folder with people's keys; tests/integration/encryption",

@@ -29,7 +29,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 
 # What operators install: both services with every optional part.
-EXTRAS = "retrieval,extraction,onnx,tokens,cli,mcp,console,otel"
+EXTRAS = "up,retrieval,extraction,onnx,tokens,cli,mcp,console,otel"
 COMMANDS = (
     "hitherto",
     "hitherto-retrieval",

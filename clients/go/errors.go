@@ -14,6 +14,12 @@ import (
 // domain is that of every ErrorInfo that the services themselves give.
 const domain = "hitherto"
 
+// ownLimit stands in gRPC's own refusal of a message that is too large, which has no details.
+const (
+	ownLimit = "larger than max"
+	tooLarge = Reason("REQUEST_TOO_LARGE")
+)
+
 // Reason is why a call failed: a value of the contract's ErrorReason without its prefix, such as "USER_ERASED".
 //
 //	if errors.Is(err, hitherto.Reason("USER_ERASED")) { … }
@@ -85,6 +91,9 @@ func (e endpoint) readError(err error, requestID string) *Error {
 	read := &Error{
 		Code: told.Code(), Message: told.Message(), Service: e.service, Address: e.address,
 		RequestID: requestID, status: told,
+	}
+	if told.Code() == codes.ResourceExhausted && strings.Contains(told.Message(), ownLimit) {
+		read.Reason = tooLarge
 	}
 	for _, detail := range told.Details() {
 		switch detail := detail.(type) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // rules are what the clients in every language obey.
@@ -30,6 +31,12 @@ type rules struct {
 		Repeatable bool
 		Attempts   int
 		Wait       []float64
+	}
+	Refusals []struct {
+		Name    string
+		Code    codes.Code
+		Message string
+		Reason  Reason
 	}
 	Tokens []struct {
 		Name  string
@@ -78,6 +85,14 @@ func TestWaits(t *testing.T) {
 				t.Errorf("it waits %v, not %v s", wait, given.Wait)
 			}
 		})
+	}
+}
+
+func TestRefusalsOfGRPC(t *testing.T) {
+	for _, given := range readRules(t).Refusals {
+		if got := (endpoint{}).readError(status.Error(given.Code, given.Message), "").Reason; got != given.Reason {
+			t.Errorf("%s has the reason %q, not %q", given.Name, got, given.Reason)
+		}
 	}
 }
 

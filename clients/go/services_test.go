@@ -70,6 +70,17 @@ func TestServicesKeepEveryScript(t *testing.T) {
 			t.Errorf("%v, %v", memory, err)
 		}
 	}
+	old, err := client.SaveMemory(t.Context(), user, "Bà ấy có hai con chó.")
+	if err != nil {
+		t.Fatal(err)
+	}
+	replaced := []string{old.GetMemory().GetId()}
+	more, err := client.SaveMemory(t.Context(), user, "Bà ấy có ba con chó.", func(r *pb.SaveMemoryRequest) {
+		r.Replaces = replaced
+	})
+	if err != nil || !slices.Equal(more.GetMemory().GetSupersedes(), replaced) {
+		t.Errorf("%v, %v", more, err)
+	}
 	kept, err := client.GetMemory(t.Context(), user, hit.GetId())
 	if err != nil || kept.GetStatus() != pb.MemoryStatus_MEMORY_STATUS_FORGOTTEN {
 		t.Errorf("%v, %v", kept, err)

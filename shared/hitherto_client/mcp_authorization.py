@@ -7,22 +7,32 @@ out where their user signs in.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 
+from anyio import to_thread
 from starlette.datastructures import URL, Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 METADATA = "/.well-known/oauth-protected-resource"
-_NO_CREDENTIAL = {"error": "send a credential of Hitherto: Authorization: Bearer KEY"}
+NO_CREDENTIAL = "none"
+"""Sent for a credential where the services ask for none. It is no key of anybody."""
+_REFUSAL = {
+    "error": "send a credential of Hitherto: Authorization: Bearer KEY. None is needed on loopback"
+    " where the services ask for none (HITHERTO_AUTH=off)"
+}
 
 credential: ContextVar[str] = ContextVar("credential")
 """The credential of the HTTP request at hand."""
 
 
 def require_bearer(
-    app: ASGIApp, authorization_servers: Sequence[str] = (), public_hosts: Sequence[str] = ()
+    app: ASGIApp,
+    authorization_servers: Sequence[str] = (),
+    public_hosts: Sequence[str] = (),
+    *,
+    asks_for_none: Callable[[], bool],
 ) -> ASGIApp:
     """Answer 401 to requests without a credential; keep that of the others in `credential`.
 
@@ -34,6 +44,7 @@ def require_bearer(
         authorization_servers: Issuers of tokens, by URL. Without any there is no metadata.
         public_hosts: The first one is the host of the resource; it is reached with TLS. Unset: the
             host of each request.
+        asks_for_none: Whether requests without a credential are served. It may call the services.
     """
 
     async def checked(scope: Scope, receive: Receive, send: Send) -> None:
@@ -50,13 +61,15 @@ def require_bearer(
             await JSONResponse(told)(scope, receive, send)
             return
         token = _bearer(scope)
+        if "authorization" not in Headers(scope=scope) and await to_thread.run_sync(asks_for_none):
+            token = NO_CREDENTIAL
         if token is None:
             challenge = 'Bearer realm="hitherto"'
             if authorization_servers:
                 resource = _resource(scope, public_hosts)
                 metadata = resource.replace(path=METADATA + resource.path)
                 challenge += f', resource_metadata="{metadata}"'
-            refused = JSONResponse(_NO_CREDENTIAL, 401, {"www-authenticate": challenge})
+            refused = JSONResponse(_REFUSAL, 401, {"www-authenticate": challenge})
             await refused(scope, receive, send)
             return
         if scope["method"] == "GET":

@@ -13,6 +13,7 @@ import json
 import re
 import sys
 import threading
+import uuid
 from collections import OrderedDict
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Sequence
 from importlib.metadata import version
@@ -35,10 +36,11 @@ from mcp.shared.message import SessionMessage
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from hitherto.v1 import retrieval_service_pb2
 from hitherto_client._sync.client import Hitherto
 from hitherto_client.errors import HithertoCallError
 from hitherto_client.expected_address import LOOPBACK, ExpectedAddress
-from hitherto_client.mcp_authorization import credential, require_bearer
+from hitherto_client.mcp_authorization import NO_CREDENTIAL, credential, require_bearer
 from hitherto_client.tools import MCP_GUIDE, MCP_TOOLS, Toolbox, UnboundCredentialError
 from hitherto_client.web_server import MOST_REQUEST_BYTES, web_server_config
 
@@ -219,7 +221,9 @@ def http_config(
     )
     # The limit comes first: `refuse_other_messages` reads a whole body.
     limited = RequestBodyLimitMiddleware(refuse_other_messages(app), MOST_REQUEST_BYTES)
-    guarded: ASGIApp = require_bearer(limited, authorization_servers, public_hosts)
+    guarded: ASGIApp = require_bearer(
+        limited, authorization_servers, public_hosts, asks_for_none=_asks_for_none(client, host)
+    )
     if public_hosts or host in LOOPBACK:
         guarded = ExpectedAddress(guarded, public_hosts, allowed_origins)
     return web_server_config(guarded, host, port, certificate_file, key_file)
@@ -257,11 +261,42 @@ class HttpCallers:
             )
         key = (hashlib.sha256(credential.get().encode()).digest(), user_id)
         with self._lock:
-            toolbox = self._toolboxes.setdefault(key, Toolbox(self._client, user_id))
+            toolbox = self._toolboxes.setdefault(
+                key,
+                # Where none is asked for, there is no credential that could be bound.
+                Toolbox(self._client, user_id, allow_unbound=credential.get() == NO_CREDENTIAL),
+            )
             self._toolboxes.move_to_end(key)
             if len(self._toolboxes) > MOST_TOOLBOXES:
                 self._toolboxes.popitem(last=False)
         return toolbox
+
+
+def _asks_for_none(client: Hitherto, host: str) -> Callable[[], bool]:
+    """Whether the services, and this server, let everybody on this machine in.
+
+    The services decide: they refuse `NO_CREDENTIAL` like any other unknown key.
+    """
+    found = False
+
+    def ask() -> bool:
+        nonlocal found
+        if host not in LOOPBACK or found:
+            return found
+        before = credential.set(NO_CREDENTIAL)
+        try:
+            # Of a user that nobody has.
+            client.connection.retrieval.FindEntities(
+                retrieval_service_pb2.FindEntitiesRequest(user_id=f"nobody-{uuid.uuid4()}")
+            )
+            found = True
+        except HithertoCallError:
+            return False
+        finally:
+            credential.reset(before)
+        return True
+
+    return ask
 
 
 def refuse_other_messages(app: ASGIApp) -> ASGIApp:

@@ -77,7 +77,13 @@ class ImpatientProtocol(H11Protocol):
 
 
 def web_server_config(
-    app: ASGIApp, host: str, port: int, certificate_file: str | None, key_file: str | None
+    app: ASGIApp,
+    host: str,
+    port: int,
+    certificate_file: str | None = None,
+    key_file: str | None = None,
+    *,
+    has_own_log: bool = False,
 ) -> uvicorn.Config:
     """What serves an application.
 
@@ -87,9 +93,11 @@ def web_server_config(
         port: The port.
         certificate_file: PEM file with the certificate chain for TLS. None: no TLS.
         key_file: PEM file with its private key.
+        has_own_log: The process has configured logging; else the server writes lines for people.
     """
     return uvicorn.Config(
         app,
+        log_config=None if has_own_log else uvicorn.config.LOGGING_CONFIG,
         host=host,
         port=port,
         http=ImpatientProtocol,

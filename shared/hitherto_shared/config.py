@@ -72,6 +72,7 @@ class SharedSettings(ModelSettings, EdgeSettings):
     """The database logins of this process: a service has its own, commands use this one."""
 
     memory_enabled: bool = True
+    extract_idle_minutes: float = Field(10.0, gt=0, le=525_600)
     auth: AuthMode | None = None
     jwt_issuer: str | None = None
     jwt_audience: str | None = None

@@ -147,6 +147,8 @@ class Summary:
             empty texts for sealed ones.
         partly_until: When the earliest-ending memory learnt from it stopped, or stops, being true,
             if something said after the conversation contradicts it.
+        pending_messages: The messages of user and assistant that no job has read.
+        learns_at: When silence lets a job read them.
     """
 
     conversation_id: str
@@ -165,6 +167,8 @@ class Summary:
     withheld: Sequence[str] = field(default=(), repr=False)
     partly_until: datetime | None = None
     kept: Kept | None = field(default=None, repr=False, compare=False)
+    pending_messages: int = 0
+    learns_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

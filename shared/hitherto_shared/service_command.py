@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 
 from hitherto_shared.config import PREFIX, SharedSettings
+from hitherto_shared.lifeline import is_lifeline
 from hitherto_shared.processes.child import is_tie
 
 logger = logging.getLogger("hitherto.startup")
@@ -18,7 +19,7 @@ logger = logging.getLogger("hitherto.startup")
 # Services never import each other, and may share an environment with each other and the client.
 _OF_ONE_SERVICE = (
     "batch_tokens consolidate_above content_types daily_budget_usd daily_changes dedupe_threshold "
-    "embedding_cache_size embedding_deadline_ms extract_debounce_seconds extract_idle_minutes "
+    "embedding_cache_size embedding_deadline_ms extract_debounce_seconds "
     "extraction_listen extractor job_backoff_seconds job_max_retries lease_seconds max_memories "
     "message_retention_days message_vectors planning_seconds prices_file prompt_memories "
     "quality_sample queue_limit read_database_url read_pool_size read_processes recency_words "
@@ -27,8 +28,8 @@ _OF_ONE_SERVICE = (
     "ttl_session worker_concurrency worker_processes "
 ).split()
 _OF_THE_CLIENT = (
-    "api_key extraction_address retrieval_address tls_ca_file tls_client_certificate_file "
-    "tls_client_key_file token "
+    "api_key extraction_address http_listen http_origins retrieval_address tls_ca_file "
+    "tls_client_certificate_file tls_client_key_file token "
 ).split()
 ELSEWHERE = frozenset(f"{PREFIX}{name.upper()}" for name in (*_OF_ONE_SERVICE, *_OF_THE_CLIENT))
 """Variables that the client or only one of the services reads."""
@@ -48,7 +49,7 @@ def read_arguments(name: str, purpose: str, given: Sequence[str] | None = None) 
     )
     parser.add_argument("--version", action="version", version=f"hitherto {version('hitherto')}")
     words = sys.argv[1:] if given is None else given
-    parser.parse_args([word for word in words if not is_tie(word)])
+    parser.parse_args([word for word in words if not (is_tie(word) or is_lifeline(word))])
 
 
 def variables(settings: type[SharedSettings]) -> set[str]:

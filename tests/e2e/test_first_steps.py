@@ -119,6 +119,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         "HITHERTO_REQUIRE_DATABASE_URL": "false",
         "HITHERTO_RETRIEVAL_LISTEN": addresses[0],
         "HITHERTO_EXTRACTION_LISTEN": addresses[1],
+        "HITHERTO_HTTP_LISTEN": f"127.0.0.1:{free_port()}",
         "HITHERTO_RETRIEVAL_ADDRESS": addresses[0],
         "HITHERTO_EXTRACTION_ADDRESS": addresses[1],
         "COLUMNS": "200",
@@ -176,12 +177,11 @@ def test_the_quick_start_of_other_languages(running: Running, language: str) -> 
 
 
 def test_the_readme(running: Running) -> None:
-    """The program of its first screen, and its tour after the services have been started."""
-    first, *tour = section("README.md", "Hitherto"), *section("README.md", "A tour")
+    """Its program, and the tour of docs/demo.md, while the services run."""
+    first, tour = section("README.md", "Use it"), section("docs/demo.md", "A tour")
+    assert first[0].text == "make run\n"
     (program,) = (block for block in first if block.language == "python")
-    start, *others = tour
-    assert start.text == "make run\n"
-    steps = [line for block in others if not block.language for line in block.commands()]
+    steps = [line for block in tour if not block.language for line in block.commands()]
     assert steps[0] == ". .venv/bin/activate"
     told = running.take("\n".join([*steps, "python - <<'END'", program.text, "END"]))
     for shown in ("Ana lives in Porto.", "Glasgow", "hazelnuts"):

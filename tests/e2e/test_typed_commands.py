@@ -29,7 +29,7 @@ from tests.e2e.conftest import Services, Shared
 from tests.e2e.test_command import Typed, pointed, typed  # noqa: F401 - `typed` is a fixture
 from tests.e2e.test_importers import chatgpt_export
 
-ROOT = Path(__file__).resolve().parents[2]
+SAMPLES = Path(__file__).resolve().parents[2] / "shared/hitherto_local/demo"
 PEOPLE = ("ana", "linh", "maren", "team-data", "USER")
 ACTION, KEY = "act_1f2e3d4c", "l3pakt4be7tz"
 RUN = [
@@ -78,10 +78,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         archive.write(json.dumps({"content": "Maren rows on Sundays."}) + "\n")
     (tmp_path / "receipts").mkdir()
     chatgpt_export(tmp_path, 2).rename(tmp_path / "chatgpt-export.zip")
-    (tmp_path / "examples/demo").mkdir(parents=True)
-    told = (ROOT / "examples/demo/conversations.jsonl").read_text("utf-8").splitlines()[:3]
-    for name in ("conversations.jsonl", "examples/demo/conversations.jsonl"):
-        (tmp_path / name).write_text("\n".join(told) + "\n", "utf-8")
+    told = (SAMPLES / "conversations.jsonl").read_text("utf-8").splitlines()[:3]
+    (tmp_path / "conversations.jsonl").write_text("\n".join(told) + "\n", "utf-8")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -2,19 +2,99 @@
 
 import hashlib
 import json
+import os
 import subprocess
 import sys
+import tempfile
+import time
 import zipfile
 from pathlib import Path
 
 import pytest
+
+from tests.local_processes import alive
 
 ROOT = Path(__file__).resolve().parents[2]
 
 pytestmark = pytest.mark.faults
 
 
-@pytest.mark.timeout(900)
+def run(*words: object, **more: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(word) for word in words],
+        cwd="/",
+        env={**os.environ, **more},
+        capture_output=True,
+        text=True,
+        timeout=1_200,
+        check=False,
+    )
+
+
+def check_alone(wheel: Path, environment: Path) -> None:
+    """The wheel without the checkout and without tools of development runs everything."""
+    uv = Path(sys.executable).with_name("uv")
+    assert run(uv, "venv", "--python", sys.executable, environment).returncode == 0
+    done = run(
+        uv, "pip", "install", "--python", environment / "bin/python",
+        "--constraint", ROOT / "requirements.lock", f"{wheel}[up]",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    installed = run(uv, "pip", "list", "--python", environment / "bin/python").stdout
+    assert "hitherto" in installed
+    assert not [name for name in ("pytest", "mypy", "ruff", "hypothesis") if name in installed]
+
+    hitherto = environment / "bin/hitherto"
+    with tempfile.TemporaryDirectory(prefix="hitherto-alone-", dir="/tmp") as base:
+        os.chmod(base, 0o711)
+        data = Path(base).resolve() / "data"
+        settings = {
+            "HITHERTO_DATA_DIR": str(data),
+            "HITHERTO_REQUIRE_DATABASE_URL": "false",
+            "HITHERTO_RETRIEVAL_LISTEN": "127.0.0.1:0",
+            "HITHERTO_EXTRACTION_LISTEN": "127.0.0.1:0",
+            "HITHERTO_HTTP_LISTEN": "127.0.0.1:0",
+        }
+        up = subprocess.Popen([hitherto, "up"], cwd="/", env={**os.environ, **settings})
+        try:
+            found = addresses(data, up)
+            at = {
+                f"HITHERTO_{name.upper()}_ADDRESS": found[name]
+                for name in ("retrieval", "extraction")
+            }
+            saved = run(hitherto, "save", "ana", "Ana lives in Porto.", **settings, **at)
+            assert saved.returncode == 0, saved.stderr
+            told = run(hitherto, "context", "ana", "Where does she live?", **settings, **at)
+            assert "Ana lives in Porto." in told.stdout
+            assert run(hitherto, "down", **settings).returncode == 0
+            assert up.wait(300) == 0
+        finally:
+            up.kill()
+            up.wait()
+        assert alive(data) == []
+
+        demo = run(hitherto, "demo", "--data-dir", data, **settings)
+        assert demo.returncode == 0, demo.stderr
+        assert "because she said on 2026-10-05" in demo.stdout
+        assert alive(data) == []
+
+
+def addresses(data: Path, up: subprocess.Popen[bytes]) -> dict[str, str]:
+    """Where each part serves, once all do."""
+    give_up = time.monotonic() + 600
+    while time.monotonic() < give_up:
+        assert up.poll() is None
+        try:
+            found: dict[str, str] = json.loads((data / "up.json").read_text())["addresses"]
+        except (OSError, ValueError):
+            found = {}
+        if found:
+            return found
+        time.sleep(0.1)
+    raise AssertionError("nothing serves")
+
+
+@pytest.mark.timeout(3_600)
 def test_a_release_is_complete(tmp_path: Path) -> None:
     into = tmp_path / "dist"
     done = subprocess.run(
@@ -37,7 +117,11 @@ def test_a_release_is_complete(tmp_path: Path) -> None:
         f"{console}/static/{name}" for name in ("console.css", "htmx.min.js", "htmx.LICENSE")
     } < {*names}
     assert f"{console}/templates/page.html" in names
+    assert {"hitherto_local/demo/conversations.jsonl", "hitherto_local/demo/questions.json"} < {
+        *names
+    }
     assert not [name for name in names if name.startswith(("tests/", "benchmarks/"))]
+    check_alone(wheel, tmp_path / "alone")
 
     for line in (into / "SHA256SUMS").read_text().splitlines():
         digest, name = line.split("  ")

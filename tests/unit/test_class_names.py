@@ -19,7 +19,14 @@ import hitherto.v1
 
 ROOT = Path(__file__).resolve().parents[2]
 CLIENT = ("shared/hitherto_client",)
-SERVICES = ("services", "shared/hitherto_shared", "benchmarks", "examples", "tools")
+SERVICES = (
+    "services",
+    "shared/hitherto_shared",
+    "shared/hitherto_local",
+    "benchmarks",
+    "examples",
+    "tools",
+)
 
 
 def homes_in(folders: Sequence[str]) -> Mapping[str, Sequence[str]]:

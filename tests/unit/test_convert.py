@@ -145,7 +145,11 @@ def test_other_nouns_fill_every_field_too() -> None:
     item = {"id": "memory-1", "relevance": 0.5}
     for message in (
         summary_message(
-            Summary("c1", "ana", "T", "S", "resolved", 3, THEN, later(1), ["k"], ["t"], ["f"])
+            Summary(
+                *("c1", "ana", "T", "S", "resolved", 3, THEN, later(1), ["k"], ["t"], ["f"]),
+                pending_messages=2,
+                learns_at=later(2),
+            )
         ),
         message_message(
             Message("c1", "m1", "user", "Ana", "tea", THEN, [item], ["a1"], {"x": "y"})

@@ -15,6 +15,7 @@ FOLDERS = (
     "services",
     "shared/hitherto_shared",
     "shared/hitherto_client",
+    "shared/hitherto_local",
     "benchmarks",
     "examples",
     "tools",

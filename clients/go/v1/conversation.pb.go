@@ -446,7 +446,13 @@ type ConversationSummary struct {
 	// created_at, when the conversation was first summarised.
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	// updated_at, when the summary last changed.
-	UpdatedAt     *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	UpdatedAt *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	// pending_messages, the number of messages of user and assistant that no job has read. Only in
+	// ListConversations.
+	PendingMessages int32 `protobuf:"varint,12,opt,name=pending_messages,json=pendingMessages,proto3" json:"pending_messages,omitempty"`
+	// learns_at, when a job reads the pending messages if the chat goes on no further; EndConversation reads them
+	// at once. Unset if none are pending.
+	LearnsAt      *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=learns_at,json=learnsAt,proto3" json:"learns_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -558,6 +564,20 @@ func (x *ConversationSummary) GetUpdatedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *ConversationSummary) GetPendingMessages() int32 {
+	if x != nil {
+		return x.PendingMessages
+	}
+	return 0
+}
+
+func (x *ConversationSummary) GetLearnsAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LearnsAt
+	}
+	return nil
+}
+
 // Conversation is a summary with messages of the conversation.
 type Conversation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -641,7 +661,7 @@ const file_hitherto_v1_conversation_proto_rawDesc = "" +
 	"\x0fconversation_id\x18\x02 \x01(\tR\x0econversationId\x120\n" +
 	"\bmessages\x18\x03 \x03(\v2\x14.hitherto.v1.MessageR\bmessages\x12\x14\n" +
 	"\x05ended\x18\x04 \x01(\bR\x05ended\x12\x1b\n" +
-	"\ttime_zone\x18\x05 \x01(\tR\btimeZone\"\xcf\x03\n" +
+	"\ttime_zone\x18\x05 \x01(\tR\btimeZone\"\xb3\x04\n" +
 	"\x13ConversationSummary\x12'\n" +
 	"\x0fconversation_id\x18\x01 \x01(\tR\x0econversationId\x12\x17\n" +
 	"\auser_id\x18\x02 \x01(\tR\x06userId\x12\x14\n" +
@@ -657,7 +677,9 @@ const file_hitherto_v1_conversation_proto_rawDesc = "" +
 	"created_at\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
 	"\n" +
-	"updated_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\"|\n" +
+	"updated_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12)\n" +
+	"\x10pending_messages\x18\f \x01(\x05R\x0fpendingMessages\x127\n" +
+	"\tlearns_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\blearnsAt\"|\n" +
 	"\fConversation\x12:\n" +
 	"\asummary\x18\x01 \x01(\v2 .hitherto.v1.ConversationSummaryR\asummary\x120\n" +
 	"\bmessages\x18\x02 \x03(\v2\x14.hitherto.v1.MessageR\bmessages*_\n" +
@@ -708,13 +730,14 @@ var file_hitherto_v1_conversation_proto_depIdxs = []int32{
 	1,  // 5: hitherto.v1.ConversationSummary.outcome:type_name -> hitherto.v1.Outcome
 	7,  // 6: hitherto.v1.ConversationSummary.created_at:type_name -> google.protobuf.Timestamp
 	7,  // 7: hitherto.v1.ConversationSummary.updated_at:type_name -> google.protobuf.Timestamp
-	5,  // 8: hitherto.v1.Conversation.summary:type_name -> hitherto.v1.ConversationSummary
-	2,  // 9: hitherto.v1.Conversation.messages:type_name -> hitherto.v1.Message
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	7,  // 8: hitherto.v1.ConversationSummary.learns_at:type_name -> google.protobuf.Timestamp
+	5,  // 9: hitherto.v1.Conversation.summary:type_name -> hitherto.v1.ConversationSummary
+	2,  // 10: hitherto.v1.Conversation.messages:type_name -> hitherto.v1.Message
+	11, // [11:11] is the sub-list for method output_type
+	11, // [11:11] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_hitherto_v1_conversation_proto_init() }

@@ -10,6 +10,8 @@ import {
 
 /** The domain of every ErrorInfo that the services themselves give. */
 const DOMAIN = "hitherto";
+/** What gRPC's own refusal of a message that is too large says, which has no details. */
+const OWN_LIMIT = "larger than max";
 
 /** One invalid field of a request. */
 export interface Violation {
@@ -80,7 +82,12 @@ export function readError(raised: unknown, called: Called): HithertoError {
     throw raised;
   }
   const packed = metadata?.get("grpc-status-details-bin")[0];
-  const told = packed instanceof Uint8Array ? readDetails(packed, code, details ?? "") : {};
+  let told: Told = {};
+  if (packed instanceof Uint8Array) {
+    told = readDetails(packed, code, details ?? "");
+  } else if (code === status.RESOURCE_EXHAUSTED && details?.includes(OWN_LIMIT)) {
+    told.reason = "REQUEST_TOO_LARGE";
+  }
   return new HithertoError(code, details ?? "", called, told, raised);
 }
 

@@ -5,6 +5,7 @@ import { suite, test } from "node:test";
 import { MethodOptions_IdempotencyLevel } from "@bufbuild/protobuf/wkt";
 import { status } from "@grpc/grpc-js";
 
+import { readError } from "../src/errors.js";
 import { ExtractionService } from "../src/gen/hitherto/v1/extraction_service_pb.js";
 import { MemoryService } from "../src/gen/hitherto/v1/memory_service_pb.js";
 import { RetrievalService } from "../src/gen/hitherto/v1/retrieval_service_pb.js";
@@ -35,6 +36,16 @@ suite("waits", () => {
       } else {
         assert.ok(wait !== undefined && wait >= given.wait[0] * 1000 && wait <= given.wait[1] * 1000, `${wait} ms`);
       }
+    });
+  }
+});
+
+suite("refusals of gRPC", () => {
+  for (const { name, code, message, reason } of rules.refusals) {
+    test(name, () => {
+      const raised = { code: status[code as keyof typeof status], details: message };
+      const read = readError(raised, { service: "retrieval", address: "", requestId: "" });
+      assert.equal(read.reason, reason);
     });
   }
 });

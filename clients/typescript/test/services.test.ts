@@ -53,6 +53,9 @@ suite("running services", { skip }, () => {
     }
     assert.equal((await client.getMemory(user, item.value.id))?.status, MemoryStatus.FORGOTTEN);
     assert.equal(await client.getMemory(user, NOBODY), undefined);
+    const old = (await client.saveMemory(user, "Bà ấy có hai con chó.")).memory?.id ?? "";
+    const saved = await client.saveMemory(user, "Bà ấy có ba con chó.", { replaces: [old] });
+    assert.deepEqual(saved.memory?.supersedes, [old]);
   });
 
   test("learn from a chat", async () => {

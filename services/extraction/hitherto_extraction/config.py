@@ -29,7 +29,6 @@ class ExtractionSettings(SharedSettings):
         4000, validation_alias="MEMORY_EXTRACTION_MAX_TOKENS", ge=64, le=100_000
     )
     extract_every: int = Field(10, validation_alias="MEMORY_EXTRACT_EVERY_N_MESSAGES", ge=1)
-    extract_idle_minutes: float = Field(10.0, gt=0, le=525_600)
     extract_debounce_seconds: float = Field(2.0, ge=0, le=600)
     batch_tokens: int = Field(6_000, ge=200, description="Conversation text in one model call")
 

@@ -6,6 +6,7 @@ import logging
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
 
 from pydantic import ValidationError
 
@@ -141,6 +142,7 @@ async def running(
                 memory_enabled=settings.memory_enabled,
                 max_relevant=settings.max_context_items,
                 max_tokens=settings.max_context_tokens,
+                learns_after=timedelta(minutes=settings.extract_idle_minutes),
             ),
             dimensions=embedders.configured.dimensions,
             keys=keys,

@@ -255,6 +255,8 @@ class ConversationSummary(_message.Message):
     MESSAGE_COUNT_FIELD_NUMBER: _builtins.int
     CREATED_AT_FIELD_NUMBER: _builtins.int
     UPDATED_AT_FIELD_NUMBER: _builtins.int
+    PENDING_MESSAGES_FIELD_NUMBER: _builtins.int
+    LEARNS_AT_FIELD_NUMBER: _builtins.int
     conversation_id: _builtins.str
     """conversation_id, the summarised conversation."""
     user_id: _builtins.str
@@ -269,6 +271,10 @@ class ConversationSummary(_message.Message):
     """outcome, how the conversation ended so far."""
     message_count: _builtins.int
     """message_count, the number of stored messages of the conversation."""
+    pending_messages: _builtins.int
+    """pending_messages, the number of messages of user and assistant that no job has read. Only in
+    ListConversations.
+    """
     @_builtins.property
     def key_topics(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """key_topics, what the conversation was about."""
@@ -289,6 +295,12 @@ class ConversationSummary(_message.Message):
     def updated_at(self) -> _timestamp_pb2.Timestamp:
         """updated_at, when the summary last changed."""
 
+    @_builtins.property
+    def learns_at(self) -> _timestamp_pb2.Timestamp:
+        """learns_at, when a job reads the pending messages if the chat goes on no further; EndConversation reads them
+        at once. Unset if none are pending.
+        """
+
     def __init__(
         self,
         *,
@@ -303,10 +315,12 @@ class ConversationSummary(_message.Message):
         message_count: _builtins.int = ...,
         created_at: _timestamp_pb2.Timestamp | None = ...,
         updated_at: _timestamp_pb2.Timestamp | None = ...,
+        pending_messages: _builtins.int = ...,
+        learns_at: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["created_at", b"created_at", "updated_at", b"updated_at"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["created_at", b"created_at", "learns_at", b"learns_at", "updated_at", b"updated_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["conversation_id", b"conversation_id", "created_at", b"created_at", "followup_suggestions", b"followup_suggestions", "key_topics", b"key_topics", "message_count", b"message_count", "outcome", b"outcome", "summary", b"summary", "technical_topics", b"technical_topics", "title", b"title", "updated_at", b"updated_at", "user_id", b"user_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conversation_id", b"conversation_id", "created_at", b"created_at", "followup_suggestions", b"followup_suggestions", "key_topics", b"key_topics", "learns_at", b"learns_at", "message_count", b"message_count", "outcome", b"outcome", "pending_messages", b"pending_messages", "summary", b"summary", "technical_topics", b"technical_topics", "title", b"title", "updated_at", b"updated_at", "user_id", b"user_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -8,20 +8,19 @@ from types import TracebackType
 from typing import Self
 
 from hitherto_client._async.changes import AsyncWatching
-from hitherto_client._async.conversations import AsyncConversations, AsyncSessions
+from hitherto_client._async.conversations import AsyncSessions
 from hitherto_client._async.jobs import AsyncJobs
 from hitherto_client._async.memories import AsyncMemories
 from hitherto_client._async.privacy import AsyncPrivacy
 from hitherto_client._async.profiles import AsyncProfiles
-from hitherto_client._async.reads import AsyncRetrieval
+from hitherto_client._async.proofs import AsyncProofs
 from hitherto_client._async.upkeep import AsyncUpkeep
 from hitherto_client.calls import RetryPolicy
 from hitherto_client.target import find_target
 
 
 class AsyncHitherto(
-    AsyncRetrieval,
-    AsyncConversations,
+    AsyncProofs,
     AsyncMemories,
     AsyncProfiles,
     AsyncJobs,

@@ -73,6 +73,24 @@ class AsyncConversations(AsyncCalling):
     ) -> Job:
         """Mark a chat as over; the job learns from its last messages. Later ones reopen it."""
 
+    async def learn(self, user: str, *, timeout: float | None = None) -> tuple[Job, ...]:
+        """Learn at once from every chat of the user that waits for a pause, as if it had ended.
+
+        Returns:
+            A job for each of them; `wait_for_job` follows one to its end.
+
+        Args:
+            user: Whose chats.
+            timeout: Seconds for each call, retries included. Unset: 10 for reads, 30 for writes.
+        """
+        return tuple(
+            [
+                await self.end_conversation(user, each.conversation_id, timeout=timeout)
+                async for each in self.conversations(user, timeout=timeout)
+                if each.pending_messages
+            ]
+        )
+
     async def submit_transcripts(
         self,
         transcripts: Iterable[TranscriptInput],

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from datetime import datetime
 
 import grpc
@@ -19,6 +20,8 @@ from hitherto_client.errors import HithertoCallError
 from hitherto_client.results.jobs import Job
 from hitherto_client.wire import build, read
 from hitherto_client.words import JobState
+
+logger = logging.getLogger("hitherto_client")
 
 FINAL = frozenset(
     (job_pb2.JOB_STATE_SUCCEEDED, job_pb2.JOB_STATE_DEAD, job_pb2.JOB_STATE_CANCELLED)
@@ -60,21 +63,36 @@ class AsyncJobs(AsyncCalling):
             self._hear_of(state)
             yield read(Job, state)
 
-    async def wait_for_job(self, job: Job | str, *, timeout: float | None = None) -> Job:
+    async def wait_for_job(
+        self,
+        job: Job | str,
+        *,
+        progress: Callable[[Job], None] | None = None,
+        timeout: float | None = None,
+    ) -> Job:
         """Wait until a job is final, and return it; reads then include what it learnt.
 
         A job that did not succeed is returned as well: see `succeeded`, and `error` for the reason.
+        What a job waits for, such as a model that refuses the key, is logged once as a warning.
 
         Args:
             job: The job.
+            progress: Called with the job at once and after every change; `waits_for` of a job that
+                waits says for what. Nothing is logged then.
             timeout: Seconds until it must be final. Unset: no limit.
 
         Raises:
             HithertoCallError: The job is unknown, the service stays unreachable, or time is up.
         """
         last: Job | None = None
+        told = ""
         async for state in self.watch_job(job, timeout=timeout):
             last = state
+            if progress is not None:
+                progress(state)
+            elif state.waits_for not in ("", told):
+                told = state.waits_for
+                logger.warning("job %s is waiting: %s", state.id, told)
         assert last is not None  # Watching ends with a final state or an error.
         return last
 

@@ -9,20 +9,19 @@ from types import TracebackType
 from typing import Self
 
 from hitherto_client._sync.changes import Watching
-from hitherto_client._sync.conversations import Conversations, Sessions
+from hitherto_client._sync.conversations import Sessions
 from hitherto_client._sync.jobs import Jobs
 from hitherto_client._sync.memories import Memories
 from hitherto_client._sync.privacy import Privacy
 from hitherto_client._sync.profiles import Profiles
-from hitherto_client._sync.reads import Retrieval
+from hitherto_client._sync.proofs import Proofs
 from hitherto_client._sync.upkeep import Upkeep
 from hitherto_client.calls import RetryPolicy
 from hitherto_client.target import find_target
 
 
 class Hitherto(
-    Retrieval,
-    Conversations,
+    Proofs,
     Memories,
     Profiles,
     Jobs,

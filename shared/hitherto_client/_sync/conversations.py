@@ -74,6 +74,24 @@ class Conversations(Calling):
     ) -> Job:
         """Mark a chat as over; the job learns from its last messages. Later ones reopen it."""
 
+    def learn(self, user: str, *, timeout: float | None = None) -> tuple[Job, ...]:
+        """Learn at once from every chat of the user that waits for a pause, as if it had ended.
+
+        Returns:
+            A job for each of them; `wait_for_job` follows one to its end.
+
+        Args:
+            user: Whose chats.
+            timeout: Seconds for each call, retries included. Unset: 10 for reads, 30 for writes.
+        """
+        return tuple(
+            [
+                self.end_conversation(user, each.conversation_id, timeout=timeout)
+                for each in self.conversations(user, timeout=timeout)
+                if each.pending_messages
+            ]
+        )
+
     def submit_transcripts(
         self,
         transcripts: Iterable[TranscriptInput],

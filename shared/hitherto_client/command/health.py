@@ -46,7 +46,7 @@ def _run(options: argparse.Namespace, output: Output) -> int:
     for health in down:
         output.error(
             f"the {health.service} service at {health.address} does not serve: start it with "
-            f"`make run`, or name its address with --{health.service}"
+            f"`hitherto up`, or name its address with --{health.service}"
         )
     if any("storage" in health.without for health in found):
         output.note(
@@ -54,8 +54,8 @@ def _run(options: argparse.Namespace, output: Output) -> int:
         )
     if any({*health.without} - {"storage"} for health in found):
         output.note(
-            "jobs that need what does not answer wait for it: `hitherto jobs --state failed` tells "
-            "why, and which settings to check"
+            "jobs that need it wait until it answers: `hitherto jobs --state failed` tells why it "
+            "does not, and which settings to check"
         )
     return UNREACHABLE if down else OK
 

@@ -30,6 +30,7 @@ from hitherto_client.command.output import FAILED, OK, Output, UsageError
 from hitherto_client.command.progress import Bar, if_stopped
 from hitherto_client.command.rpc import Command
 from hitherto_client.command.show import Column, show_rows
+from hitherto_client.command.waits import tell_if_away
 from hitherto_client.importers import FORMATS, ExportReport, ExportUnreadable, read_export
 from hitherto_client.records import Record, memory_request, read_records
 from hitherto_client.streams import (
@@ -121,6 +122,7 @@ def _run(options: argparse.Namespace, output: Output) -> int:
         Bar(output, end_known=_size_of_all(files) is not None) as bar,
         if_stopped(output, left),
     ):
+        tell_if_away(client, output)
         for file in files:
             token = _import(client, file, files, bar, options.timeout) or token
             if file.kind == "transcripts":

@@ -21,6 +21,7 @@ from hitherto_client.command.output import FAILED, OK, Output, UsageError
 from hitherto_client.command.progress import Bar, if_stopped
 from hitherto_client.command.rpc import Command, Option, Rpc, given, of
 from hitherto_client.command.show import counted, dollars, word_of
+from hitherto_client.command.waits import QUIET_SECONDS, Waits
 from hitherto_client.errors import HithertoCallError
 
 _WATCHERS = 8
@@ -51,11 +52,17 @@ def follow(client: Hitherto, jobs: Iterable[job_pb2.Job], output: Output) -> lis
         for watcher in watchers:
             watcher.start()
         try:
+            waits = Waits(client, output)
             while any(job.state not in FINAL for job in known.values()):
-                event = heard.get()
+                try:
+                    event = heard.get(timeout=QUIET_SECONDS)
+                except queue.Empty:
+                    waits.look(known.values())
+                    continue
                 if isinstance(event, Exception):
                     raise event
                 known[event.id] = event
+                waits.hear(event)
                 _show_progress(bar, known)
             ended = True
         finally:

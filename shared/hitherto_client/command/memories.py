@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections.abc import Iterable
 from typing import Any
@@ -9,7 +10,9 @@ from typing import Any
 from google.protobuf import json_format
 
 from hitherto.v1 import history_pb2
-from hitherto_client.command.options import Argument
+from hitherto_client.command.learning import tell_waiting, waiting
+from hitherto_client.command.options import Argument, connect
+from hitherto_client.command.output import Output
 from hitherto_client.command.rpc import CONSISTENCY, UNTIL, USER, Command, Option, Rpc
 from hitherto_client.command.show import Column, OneRecord, Pair, Rows, day, short
 
@@ -154,6 +157,14 @@ _OF_MEMORY = Rpc(
 _OF_PROFILE = Rpc("GetProfileHistory", (), _HISTORY)
 
 
+def _memories(options: argparse.Namespace, output: Output) -> int:
+    code = _LIST.run(options, output)
+    if not output.as_json:
+        with connect(options) as client:
+            tell_waiting(output, options.user_id, waiting(client, options.user_id))
+    return code
+
+
 COMMANDS = (
     Command(
         "memories",
@@ -162,6 +173,7 @@ COMMANDS = (
         Argument(
             "--order-by", default="", choices=("created_at", "importance", "last_accessed_at")
         ),
+        run=_memories,
     ),
     Command("memory", "Show one memory, whatever its status.", _ONE),
 )

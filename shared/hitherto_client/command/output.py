@@ -208,7 +208,7 @@ def report(error: HithertoCallError, output: Output) -> int:
     if error.code is grpc.StatusCode.UNAVAILABLE and not error.reason:
         option = _OPTIONS.get(error.service, "--retrieval or --extraction")
         output.error(
-            f"cannot reach {service}{at}: start it with `make run`, or name its address with "
+            f"cannot reach {service}{at}: start it with `hitherto up`, or name its address with "
             f"{option}; with TLS, check HITHERTO_TLS_CA_FILE"
         )
         return UNREACHABLE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
 import signal
 import sys
@@ -27,6 +28,8 @@ from hitherto_client.command import (
     importing,
     jobs,
     keys,
+    learning,
+    local,
     mcp,
     memories,
     profiles,
@@ -36,6 +39,7 @@ from hitherto_client.command import (
     settings,
     submit,
     upkeep,
+    why,
 )
 from hitherto_client.command.local_database import DatabaseUnusable
 from hitherto_client.command.output import (
@@ -56,10 +60,18 @@ _ASKED = 2
 """Interrupts that ask the command to end; the next one ends it."""
 
 _GROUPS: dict[str, Sequence[Command | CommandGroup]] = {
-    "Submit": (*submit.COMMANDS, *importing.COMMANDS, *submit.PREVIEW, *jobs.COMMANDS),
+    "Here": local.COMMANDS,
+    "Submit": (
+        *submit.COMMANDS,
+        *learning.COMMANDS,
+        *importing.COMMANDS,
+        *submit.PREVIEW,
+        *jobs.COMMANDS,
+    ),
     "Read": (
         *search.COMMANDS,
         *memories.COMMANDS,
+        *why.COMMANDS,
         *profiles.COMMANDS,
         *conversations.COMMANDS,
         *memories.HISTORY,
@@ -114,6 +126,9 @@ def build_parser() -> argparse.ArgumentParser:
 def run(given: Sequence[str]) -> int:
     """Run the sub-command that the arguments name and return its exit code."""
     _open_closed_streams()
+    if unknown := _unknown_command(given):
+        Output(as_json=False).error(unknown)
+        return USAGE
     try:
         options = build_parser().parse_args(given)
     except SystemExit as ended:
@@ -144,6 +159,34 @@ def run(given: Sequence[str]) -> int:
         output.error(str(error))
         return FAILED
     return code
+
+
+_OTHER_WORDS = {
+    "add": "save",
+    "ask": "context",
+    "delete": "forget",
+    "end": "learn",
+    "list": "memories",
+    "recall": "context",
+    "remember": "save",
+    "run": "up",
+    "start": "up",
+    "stop": "down",
+    "update": "correct",
+}
+"""What people type for a command."""
+
+
+def _unknown_command(given: Sequence[str]) -> str:
+    """What to say of a command that does not exist; empty if it exists, or none is named."""
+    names = {member.name for members in _GROUPS.values() for member in members}
+    if not given or given[0].startswith("-") or given[0] in names:
+        return ""
+    word = given[0]
+    near = difflib.get_close_matches(word, names, n=1)
+    meant = _OTHER_WORDS.get(word) or (near[0] if near else "")
+    hint = f"did you mean `{meant}`? " if meant else ""
+    return f"there is no command {word!r}: {hint}usage: hitherto COMMAND; `--help` lists all"
 
 
 def _open_closed_streams() -> None:

@@ -37,7 +37,7 @@ def _show(output: Output, options: argparse.Namespace, reply: Any) -> None:
             show_explanations(output, reply.results)
         show_excerpts(output, reply.results)
     else:
-        output.note(nothing("nothing was found", reply.reason))
+        output.note(_nothing_found(options, reply.reason))
     if options.explain:
         if reply.entities:
             named = ", ".join(
@@ -47,6 +47,12 @@ def _show(output: Output, options: argparse.Namespace, reply: Any) -> None:
             output.note(f"the query names {named}")
         show_legs(output, reply.legs, f"{reply.candidates_total} candidates were scored")
     warn(output, reply.legs, degraded=reply.degraded)
+
+
+def _nothing_found(options: argparse.Namespace, reason: str) -> str:
+    if reason or not options.query or options.min_relevance is not None:
+        return nothing("nothing was found", reason)
+    return "nothing close was found; --min-relevance 0 also shows what is not close"
 
 
 _SEARCH = Rpc(
@@ -111,7 +117,8 @@ def _show_context(output: Output, options: argparse.Namespace, reply: Any) -> No
         output.note(
             f"the last answer of this conversation rested on {len(reply.previous_items)} items"
         )
-    show_legs(output, reply.legs, f"{reply.prompt_tokens} tokens")
+    more = "; --max-tokens allows more" if options.max_tokens == _ON_A_TERMINAL else ""
+    show_legs(output, reply.legs, f"{reply.prompt_tokens} tokens{more}")
     warn(output, reply.legs, degraded=reply.degraded)
 
 
@@ -142,6 +149,10 @@ _CONTEXT = Rpc(
 )
 
 
+_ON_A_TERMINAL = 400
+"""Tokens of a block that nobody asked to be longer."""
+
+
 def _context(options: argparse.Namespace, output: Output) -> int:
     if options.file is None and options.template == "custom":
         raise UsageError("--template custom needs --custom-template FILE")
@@ -149,6 +160,9 @@ def _context(options: argparse.Namespace, output: Output) -> int:
         if options.template not in (None, "custom"):
             raise UsageError(f"--custom-template does not go with --template {options.template}")
         options.template, options.custom_template = "custom", read_text(options.file)
+    if options.max_tokens is None and output.stdout.is_terminal and not output.as_json:
+        # A person reads it: what a model is given by default is eighty lines.
+        options.max_tokens = _ON_A_TERMINAL
     return _CONTEXT.run(options, output)
 
 

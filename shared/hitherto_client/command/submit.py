@@ -14,12 +14,14 @@ from hitherto_client import Hitherto
 from hitherto_client.batches import MAX_TRANSCRIPTS, batches
 from hitherto_client.command.conversations import SUMMARY
 from hitherto_client.command.jobs import exit_code, follow, show_jobs
+from hitherto_client.command.learning import show_learnt
 from hitherto_client.command.memories import MEMORIES
 from hitherto_client.command.options import Argument, connect, natural, wait
 from hitherto_client.command.output import OK, Output, UsageError
 from hitherto_client.command.progress import if_stopped
 from hitherto_client.command.rpc import Command
 from hitherto_client.command.show import dollars, show_record, show_rows, word_of
+from hitherto_client.command.waits import tell_if_away
 from hitherto_client.errors import HithertoCallError, Violation
 from hitherto_client.transcripts import Defaults, FileTranscript, read_transcripts
 
@@ -49,6 +51,7 @@ def _run(options: argparse.Namespace, output: Output) -> int:
     jobs: dict[str, job_pb2.Job] = {}
     reply = pb.SubmitTranscriptsResponse()
     with connect(options) as client, if_stopped(output, lambda: _left(len(jobs))):
+        tell_if_away(client, output)
         for group in groups:
             reply = _hand_over(client, group, options.timeout or _BATCH_SECONDS)
             jobs |= {job.id: job for job in reply.jobs}
@@ -57,9 +60,14 @@ def _run(options: argparse.Namespace, output: Output) -> int:
         shown = list(jobs.values())
         if options.wait:
             shown = follow(client, shown, output)
-    document = pb.SubmitTranscriptsResponse(jobs=shown, consistency_token=reply.consistency_token)
+        document = pb.SubmitTranscriptsResponse(
+            jobs=shown, consistency_token=reply.consistency_token
+        )
+        if options.wait:
+            output.result(document, lambda: show_learnt(client, output, shown))
+            return exit_code(shown)
     output.result(document, lambda: show_jobs(output, shown))
-    return exit_code(shown) if options.wait else OK
+    return OK
 
 
 def _left(jobs: int) -> str:

@@ -53,6 +53,7 @@ from hitherto_client.results.privacy import (
     ImportedUser,
     UserSettings,
 )
+from hitherto_client.results.proofs import Proof, SourceQuote
 from hitherto_client.results.search import (
     Context,
     EnhancedPrompt,
@@ -112,6 +113,7 @@ __all__ = [
     "Preview",
     "Profile",
     "ProfileSource",
+    "Proof",
     "Reembedding",
     "Refusal",
     "SavedMemory",
@@ -119,6 +121,7 @@ __all__ = [
     "SearchResult",
     "SearchResults",
     "Session",
+    "SourceQuote",
     "Suggestions",
     "UpdatedSession",
     "UpkeepStart",

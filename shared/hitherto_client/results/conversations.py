@@ -52,6 +52,10 @@ class ConversationSummary:
     message_count: int
     created_at: datetime | None
     updated_at: datetime | None
+    pending_messages: int = 0
+    """Messages of user and assistant that no job has read; only in lists of conversations."""
+    learns_at: datetime | None = None
+    """When they are read if the chat goes on no further; None if none are pending."""
 
 
 @dataclass(frozen=True, slots=True)

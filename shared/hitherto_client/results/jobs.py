@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import datetime
 
 from hitherto_client.errors import Violation
 from hitherto_client.words import JobState
+
+_REASON = re.compile(r"[A-Z][A-Z_]+(?:: |$)")
+
+
+def waiting_for(error: str) -> str:
+    """What the error of a job that waits for its next attempt says to people.
+
+    Without the reason in front of the sentence, where there is a sentence.
+    """
+    return _REASON.sub("", error, count=1) or error
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +101,11 @@ class Job:
     def final(self) -> bool:
         """True once the job has ended for good."""
         return self.state in ("succeeded", "dead", "cancelled")
+
+    @property
+    def waits_for(self) -> str:
+        """What a job that will be tried again waits for, as a sentence; empty for others."""
+        return waiting_for(self.error) if self.state == "failed" else ""
 
     @property
     def succeeded(self) -> bool:

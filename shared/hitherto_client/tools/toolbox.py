@@ -166,7 +166,9 @@ class Toolbox:
             return
         raise UnboundCredentialError(
             "this credential may act for every user, so a misled model could reach everybody: make"
-            f" one that is bound to {self._user_id!r} with `hitherto keys create --user`"
+            f" one that is bound to {self._user_id!r} with `hitherto keys create --user`. Services"
+            " that run without authentication bind no credential: send none, or start them with"
+            " HITHERTO_AUTH=api-key"
         )
 
     def _known_zone(self) -> tzinfo:

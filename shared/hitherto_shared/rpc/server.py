@@ -12,6 +12,7 @@ import os
 import resource
 import signal
 import socket
+import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from grpc_reflection.v1alpha import reflection
 from hitherto_shared.auth.authenticate import Authenticator
 from hitherto_shared.auth.departments import Departments
 from hitherto_shared.config import SharedSettings
+from hitherto_shared.lifeline import watch_starter
 from hitherto_shared.metrics import CERTIFICATE_EXPIRY
 from hitherto_shared.private_file import named_by, open_private, open_regular
 from hitherto_shared.rpc.admission import Admission, requirements_of
@@ -257,7 +259,10 @@ def check_free(listen: str) -> None:
 
 
 def end_signal() -> asyncio.Event:
-    """An event that the first SIGTERM or SIGINT sets; the second signal ends the process."""
+    """An event that the first SIGTERM or SIGINT sets; the second signal ends the process.
+
+    The end of a process that gave this one a lifeline sets it too.
+    """
     event = asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -270,4 +275,10 @@ def end_signal() -> asyncio.Event:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, received, number)
+
+    def gone() -> None:
+        logger.info("the process that started this one is gone: draining")
+        event.set()
+
+    watch_starter(sys.argv[1:], lambda: loop.call_soon_threadsafe(gone))
     return event

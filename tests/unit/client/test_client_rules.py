@@ -13,6 +13,7 @@ import pytest
 
 from hitherto_client import HithertoCallError, RetryPolicy
 from hitherto_client.calls import changes_nothing, default_seconds
+from hitherto_client.errors import read_error
 from hitherto_client.tokens import OwnWrites
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -41,6 +42,15 @@ def test_waits(given: dict[str, Any]) -> None:
         least, most = given["wait"]
         assert wait is not None
         assert least <= wait <= most
+
+
+@named("refusals")
+def test_refusals_of_grpc(given: dict[str, Any]) -> None:
+    nothing = grpc.aio.Metadata()
+    failed = grpc.aio.AioRpcError(
+        grpc.StatusCode[given["code"]], nothing, nothing, details=given["message"]
+    )
+    assert read_error(failed).reason == given["reason"]
 
 
 def test_the_default_policy() -> None:

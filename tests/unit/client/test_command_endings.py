@@ -136,6 +136,15 @@ class TestEndings:
         assert main(argv) == 2
         assert "usage:" in capsys.readouterr().err
 
+    @pytest.mark.parametrize(("word", "meant"), [("savee", "save"), ("remember", "save")])
+    def test_an_unknown_command(
+        self, capsys: pytest.CaptureFixture[str], word: str, meant: str
+    ) -> None:
+        assert main([word, "ana"]) == 2
+        told = capsys.readouterr().err
+        assert f"did you mean `{meant}`?" in told
+        assert len(told.splitlines()) == 1
+
     def test_help(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["--help"]) == 0
         assert "submit" in capsys.readouterr().out

@@ -29,11 +29,8 @@ class TestSubmit:
     ) -> None:
         assert main(["submit", lines_file(tmp_path, "chat-1", "chat-2")]) == 0
         out, err = capsys.readouterr()
-        assert "chat-1" in out
-        assert "succeeded" in out
-        assert "2 jobs" in out
+        assert "2 conversations read: 4 learnt" in out
         assert "$0.0250" in out
-        assert "created" in out
         assert "100 %  8 of 8 messages, 2 of 2 jobs" in err
         assert "\r" not in err
         assert "\x1b" not in err + out
@@ -46,7 +43,7 @@ class TestSubmit:
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         monkeypatch.setenv("COLUMNS", "80")
-        assert main(["submit", lines_file(tmp_path, "chat-1")]) == 0
+        assert main(["submit", "--no-wait", lines_file(tmp_path, "chat-1")]) == 0
         out = capsys.readouterr().out
         assert next(iter(fakes.extraction.jobs)) in out
         assert all(len(line.rstrip()) <= 80 for line in out.splitlines())
@@ -149,10 +146,10 @@ class TestSubmit:
         assert main(["submit", "--extraction", NOWHERE, lines_file(tmp_path, "chat-1")]) == 3
         out, err = capsys.readouterr()
         assert out == ""
-        assert err.startswith(
-            f"hitherto: cannot reach the extraction service at {NOWHERE}: start it with `make run`"
-        )
-        assert len(err.splitlines()) == 1
+        waiting, told = err.splitlines()
+        assert waiting.startswith(f"waiting: the extraction service at {NOWHERE} does not serve")
+        assert told.startswith(f"hitherto: cannot reach the extraction service at {NOWHERE}: ")
+        assert "start it with `hitherto up`" in told
 
 
 class TestJobs:

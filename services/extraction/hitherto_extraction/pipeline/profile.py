@@ -143,10 +143,7 @@ class _Merge:
         elif isinstance(held, dict):
             self.dropped += 1
         elif isinstance(value, list | tuple):
-            if len(path) > MAX_DEPTH:
-                self.dropped += 1
-            else:
-                self._append(path, value)
+            self._append(path, value)
         elif isinstance(held, list):
             self._append(path, [value])
         else:
@@ -154,6 +151,9 @@ class _Merge:
 
     def _append(self, path: Path, items: list[Any] | tuple[Any, ...]) -> None:
         """Add to a list, or put one in place of a single value once it has an item."""
+        if len(path) > MAX_DEPTH:
+            self.dropped += 1
+            return
         if self._is_late(path):
             return
         held = self._at(path)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+
 from hitherto.v1 import conversation_pb2
 from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto_retrieval.handlers.incoming import MAX_LIMIT
@@ -12,13 +16,16 @@ from hitherto_retrieval.storage.statement import Statement
 from hitherto_retrieval.suggestions import CONVERSATIONS, recent_topics, suggest
 from hitherto_shared.convert import OUTCOME, message_message, summary_message
 from hitherto_shared.errors import NotFound, not_found
-from hitherto_shared.models import Message, Scope
+from hitherto_shared.models import Message, Scope, Summary
 from hitherto_shared.rpc.call import Context as CallContext
 from hitherto_shared.rpc.call import current_call
 
 
 class ConversationCalls(ReadCalls):
     """Implements them."""
+
+    _learns_after: timedelta
+    """How long a conversation is silent before its messages are read."""
 
     async def ListConversations(
         self, request: pb.ListConversationsRequest, context: CallContext
@@ -32,22 +39,34 @@ class ConversationCalls(ReadCalls):
         reading = await self._begin(checks, request, context)
         if reading.empty:
             return pb.ListConversationsResponse(reason=reading.reason)
-        found, following, total = await reading.answer(
-            conversations.page(
-                reading.scope,
-                outcomes=outcomes,
-                created_after=created_after,
-                created_before=created_before,
-                with_sealed=await reading.may_show_sealed(),
-                **page.bounds,
-            )
+        listed = conversations.page(
+            reading.scope,
+            outcomes=outcomes,
+            created_after=created_after,
+            created_before=created_before,
+            with_sealed=await reading.may_show_sealed(),
+            **page.bounds,
         )
+        waiting = conversations.pending(reading.scope)
+        await reading.ask(listed, waiting)
+        found, following, total = listed.answer
         found = await reading.opener.whole(found)
         return pb.ListConversationsResponse(
-            conversations=[summary_message(summary) for summary in found],
+            conversations=[
+                summary_message(self._with_pending(summary, waiting.answer)) for summary in found
+            ],
             next_page_token=page.seal(following),
             total_size=total,
         )
+
+    def _with_pending(
+        self, summary: Summary, waiting: Mapping[str, tuple[int, datetime]]
+    ) -> Summary:
+        """A summary with the messages that no job has read, where there are any."""
+        if summary.conversation_id not in waiting:
+            return summary
+        count, last = waiting[summary.conversation_id]
+        return replace(summary, pending_messages=count, learns_at=last + self._learns_after)
 
     async def GetConversation(
         self, request: pb.GetConversationRequest, context: CallContext

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from uuid import UUID
 
 from hitherto.v1 import retrieval_service_pb2 as pb
@@ -81,11 +82,13 @@ _ORDERS: dict[int, str] = {
 
 @dataclass(frozen=True, slots=True)
 class ReadDefaults:
-    """The defaults for unset limits, and whether memory is on for users who did not choose."""
+    """Defaults for unset limits and users who did not choose, and what the other service does."""
 
     memory_enabled: bool
     max_relevant: int
     max_tokens: int
+    learns_after: timedelta
+    """How long a conversation is silent before its messages are learnt from."""
 
 
 class RetrievalHandlers(
@@ -119,6 +122,7 @@ class RetrievalHandlers(
         self._count_tokens = count_tokens
         self._accesses = accesses
         self._defaults = defaults
+        self._learns_after = defaults.learns_after
         self._dimensions = dimensions
         self._feed = feed
         self._consistency, self._watch_tokens = tokens

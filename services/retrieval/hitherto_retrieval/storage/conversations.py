@@ -104,6 +104,19 @@ ORDER BY c.last_said_at DESC, c.conversation_id DESC
 """
 
 
+# Conversations with messages that no job owns, how many, and the time of the last one's arrival.
+_PENDING = """
+SELECT c.conversation_id, count(*)::int, max(c.updated_at)
+FROM conversations AS c
+JOIN messages AS m ON m.tenant_id = c.tenant_id AND m.user_id = c.user_id
+     AND m.conversation_id = c.conversation_id AND m.message_no > c.watermark
+     AND m.role IN ('user', 'assistant')
+WHERE c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
+  AND c.watermark < c.last_message_no
+GROUP BY c.conversation_id
+"""
+
+
 def recent(
     scope: Scope,
     *,
@@ -146,6 +159,13 @@ def last_messages(
 
     values = scope.bind(conversation_ids=Texts(conversation_ids), limit=limit)
     return Statement(_MESSAGES, values, read)
+
+
+def pending(scope: Scope) -> Statement[dict[str, tuple[int, datetime]]]:
+    """By conversation, its messages that no job has read, and when the last one arrived."""
+    return Statement(
+        _PENDING, scope.bind(), lambda rows: {row[0]: (row[1], row[2]) for row in rows}
+    )
 
 
 def messages_before(

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-import grpc
 from starlette.responses import Response
 
 from hitherto_client.console import bars
@@ -17,36 +14,22 @@ from hitherto_client.console.fields import FieldRefused
 from hitherto_client.console.pages.memories import CONFIDENCES, TYPES
 from hitherto_client.console.rendering import iso_day
 from hitherto_client.console.visits import PAGE_SIZE, Visit, change, look, or_again
-from hitherto_client.errors import HithertoCallError
-from hitherto_client.results import Memory, Message
+from hitherto_client.results import Memory
 
-_MOST_MESSAGES = 1_000
 _MOST_SOURCES = 6
 
 
-@dataclass(frozen=True, slots=True)
-class SourceQuote:
-    """A message that a memory was learnt from, with its neighbours."""
-
-    conversation_id: str
-    title: str
-    before: Message | None
-    message: Message | None
-    """None if it cannot be read, is no longer stored, or is far back in a long conversation."""
-    after: Message | None
-
-
 async def _memory(visit: Visit, problem: Failure | None = None) -> Response:
-    memory = await visit.client.get_memory(visit.user, visit.named("memory_id"))
-    if memory is None:
+    proof = await visit.client.why(visit.user, visit.named("memory_id"))
+    if proof is None:
         return visit.fail(
             Failure(404, "There is no such memory", "It may belong to another person.")
         )
-    history, quotes, related = await asyncio.gather(
+    memory = proof.memory
+    history, related = await asyncio.gather(
         visit.client.memory_history(visit.user, memory.id, page_size=PAGE_SIZE).page(
             visit.address.text("page")
         ),
-        _quotes(visit, memory),
         _related(visit, memory),
     )
     first, last = _ends(memory, related)
@@ -55,7 +38,7 @@ async def _memory(visit: Visit, problem: Failure | None = None) -> Response:
         problem,
         memory=memory,
         history=history,
-        quotes=quotes,
+        quotes=proof.quotes,
         related=related,
         first=first,
         last=last,
@@ -64,55 +47,6 @@ async def _memory(visit: Visit, problem: Failure | None = None) -> Response:
         types=TYPES,
         confidences=CONFIDENCES,
     )
-
-
-async def _quotes(visit: Visit, memory: Memory) -> Sequence[SourceQuote]:
-    """The words that the memory was learnt from."""
-    wanted: dict[str, list[str]] = {}
-    for source in memory.sources[:_MOST_SOURCES]:
-        wanted.setdefault(source.conversation_id, []).append(source.message_id)
-    found = await asyncio.gather(
-        *(_quotes_from(visit, conversation, ids) for conversation, ids in wanted.items())
-    )
-    return [quote for quotes in found for quote in quotes]
-
-
-async def _quotes_from(
-    visit: Visit, conversation_id: str, message_ids: Sequence[str]
-) -> list[SourceQuote]:
-    try:
-        conversation = await visit.client.get_conversation(
-            visit.user, conversation_id, message_limit=1
-        )
-        messages = await _messages_down_to(visit, conversation_id, set(message_ids))
-    except HithertoCallError as error:
-        # Sealed, and its key is away: the memory itself can be shown all the same.
-        if error.code is not grpc.StatusCode.FAILED_PRECONDITION:
-            raise
-        conversation, messages = None, []
-    title = conversation.summary.title if conversation else ""
-    places = {message.id: place for place, message in enumerate(messages)}
-    quotes = []
-    for message_id in message_ids:
-        place = places.get(message_id)
-        if place is None:
-            quotes.append(SourceQuote(conversation_id, title, None, None, None))
-            continue
-        before = messages[place - 1] if place else None
-        after = messages[place + 1] if place + 1 < len(messages) else None
-        quotes.append(SourceQuote(conversation_id, title, before, messages[place], after))
-    return quotes
-
-
-async def _messages_down_to(visit: Visit, conversation_id: str, wanted: set[str]) -> list[Message]:
-    """The last messages of a conversation back to those wanted and the one before, in order."""
-    messages: list[Message] = []
-    async for message in visit.client.messages(visit.user, conversation_id):
-        messages.append(message)
-        if not wanted or len(messages) >= _MOST_MESSAGES:
-            break
-        wanted.discard(message.id)
-    return messages[::-1]
 
 
 async def _related(visit: Visit, memory: Memory) -> dict[str, list[Memory]]:

@@ -21,6 +21,9 @@ public final class HithertoException extends RuntimeException {
   /** The domain of every ErrorInfo that the services themselves give. */
   private static final String DOMAIN = "hitherto";
 
+  /** Stands in gRPC's own refusal of a message that is too large, which has no details. */
+  private static final String OWN_LIMIT = "larger than max";
+
   static final Metadata.Key<String> REQUEST_ID = key("x-request-id");
   static final Metadata.Key<String> SERVICE = key("x-hitherto-service");
   static final Metadata.Key<String> ADDRESS = key("x-hitherto-address");
@@ -50,6 +53,9 @@ public final class HithertoException extends RuntimeException {
     super(null, cause);
     this.status = status;
     this.trailers = trailers;
+    if (code() == Status.Code.RESOURCE_EXHAUSTED && description().contains(OWN_LIMIT)) {
+      reason = "REQUEST_TOO_LARGE";
+    }
     com.google.rpc.Status told;
     try {
       told = StatusProto.fromStatusAndTrailers(status, trailers);

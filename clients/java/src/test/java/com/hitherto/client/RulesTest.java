@@ -32,6 +32,7 @@ class RulesTest {
     Retry retry;
     List<Deadline> deadlines;
     List<Wait> waits;
+    List<Refusal> refusals;
     List<Tokens> tokens;
   }
 
@@ -57,6 +58,13 @@ class RulesTest {
     double[] wait;
   }
 
+  private static final class Refusal {
+    String name;
+    String code;
+    String message;
+    String reason;
+  }
+
   private static final class Tokens {
     String name;
     List<Map<String, Object>> steps;
@@ -74,6 +82,20 @@ class RulesTest {
 
   private static Duration seconds(double seconds) {
     return Duration.ofNanos(Math.round(seconds * 1e9));
+  }
+
+  @TestFactory
+  Stream<DynamicTest> refusalsOfGrpc() {
+    return RULES.refusals.stream()
+        .map(
+            given ->
+                dynamicTest(
+                    given.name,
+                    () -> {
+                      var status = Status.Code.valueOf(given.code).toStatus().withDescription(given.message);
+                      var read = new HithertoException(status, new Metadata(), null);
+                      assertEquals(given.reason, read.reason());
+                    }));
   }
 
   @Test

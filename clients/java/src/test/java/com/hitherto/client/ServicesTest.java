@@ -68,6 +68,9 @@ class ServicesTest {
     assertEquals(
         Optional.of(MemoryStatus.MEMORY_STATUS_FORGOTTEN), client.getMemory(user, id).map(Memory::getStatus));
     assertEquals(Optional.empty(), client.getMemory(user, NOBODY));
+    String old = client.saveMemory(user, "Bà ấy có hai con chó.").getMemory().getId();
+    var saved = client.saveMemory(user, "Bà ấy có ba con chó.", request -> request.addReplaces(old));
+    assertEquals(List.of(old), saved.getMemory().getSupersedesList());
   }
 
   @Test

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from examples.demo.show import EARLIEST, day
 from hitherto_client.inputs import MessageInput
 from hitherto_client.results import Context, ContextItem, ConversationSummary, SearchResult
+from hitherto_local.demo.show import EARLIEST, day
 
 if TYPE_CHECKING:
-    from examples.demo.story import Story
+    from hitherto_local.demo.story import Story
 
 _SUGGESTIONS = 3
 _SUGGESTION_LENGTH = 100

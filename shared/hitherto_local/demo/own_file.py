@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from examples.demo.show import LEARNT_COLUMNS, learnt, profile_lines
-from examples.demo.story import Story, tell_cost
 from hitherto_client.transcripts import Defaults, FileTranscript, read_transcripts
+from hitherto_local.demo.show import LEARNT_COLUMNS, learnt, profile_lines
+from hitherto_local.demo.story import Story, tell_cost
 
 _ROWS = 25
 

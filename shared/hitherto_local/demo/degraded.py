@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from examples.demo.model_server import DemoModelServer
 from hitherto_client import Hitherto
 from hitherto_client.results import LegReport
+from hitherto_local.demo.model_server import DemoModelServer
 from hitherto_shared.config import SharedSettings
 from hitherto_shared.embeddings.factory import configured_embedder
 
 if TYPE_CHECKING:
-    from examples.demo.story import Story
+    from hitherto_local.demo.story import Story
 
 FIRST = "Which table format did the team choose for the scan archive?"
 SECOND = "What is the name of her cat?"

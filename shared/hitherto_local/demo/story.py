@@ -11,23 +11,30 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
-from examples.demo.answers import (
+from hitherto.v1 import conversation_pb2
+from hitherto_client.results import Context, ConversationSummary, Memory, Profile, SearchResults
+from hitherto_client.transcripts import Defaults, FileTranscript, read_transcripts
+from hitherto_client.words import MemoryStatus
+from hitherto_extraction.provider.offline.evaluation import measure
+from hitherto_local.demo.answers import (
     tell_answers,
     tell_block,
     tell_past,
     tell_said,
     tell_use_cases,
 )
-from examples.demo.degraded import tell_degraded
-from examples.demo.services import Running
-from examples.demo.show import LEARNT_COLUMNS, StoryPage, day, learnt, oldest_first, profile_lines
-from examples.demo.upkeep import tell_upkeep
-from examples.demo.work import DemoRun, SubmissionResult
-from hitherto.v1 import conversation_pb2
-from hitherto_client.results import Context, ConversationSummary, Memory, Profile, SearchResults
-from hitherto_client.transcripts import Defaults, FileTranscript, read_transcripts
-from hitherto_client.words import MemoryStatus
-from hitherto_extraction.provider.offline.evaluation import measure
+from hitherto_local.demo.degraded import tell_degraded
+from hitherto_local.demo.services import Running
+from hitherto_local.demo.show import (
+    LEARNT_COLUMNS,
+    StoryPage,
+    day,
+    learnt,
+    oldest_first,
+    profile_lines,
+)
+from hitherto_local.demo.upkeep import tell_upkeep
+from hitherto_local.demo.work import DemoRun, SubmissionResult
 
 FOLDER = Path(__file__).parent
 PLANTED = ("administrator", "invoice", "full access", "pay@", "dropped without confirmation")

@@ -3,54 +3,27 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from hitherto_client import Hitherto, HithertoCallError
+from hitherto_local.local_process import LocalProcess, stop
 from hitherto_shared.database.embedded import EmbeddedPostgres, EmbeddedPostgresError
 from hitherto_shared.database.embedded.layout import DataFolderLayout
+from hitherto_shared.lifeline import arguments
 from hitherto_shared.processes.held_signals import has_ended, signals_held
 
 _START_SECONDS = 120.0
 _STOP_SECONDS = 40.0
 _LOOK_SECONDS = 0.05
-_LAST_LINES = 12
-_SERVING = "serving on port "
 
 
 class ServiceFailed(Exception):
     """The demo cannot go on; the text says why and has the services' last log lines."""
-
-
-@dataclass
-class _Service:
-    """One child process and the file with its log."""
-
-    name: str
-    process: subprocess.Popen[bytes]
-    log: Path
-    ready: Mapping[str, Any] = field(default_factory=dict)
-    """What it logged when it began to serve."""
-
-    @property
-    def address(self) -> str:
-        return "127.0.0.1:" + str(self.ready["message"]).removeprefix(_SERVING)
-
-    def last_words(self) -> str:
-        """The end of its log."""
-        lines = self.log.read_text("utf-8", errors="replace").splitlines()[-_LAST_LINES:]
-        last = "\n".join(f"  {_plain(line)}" for line in lines) or "  (nothing)"
-        code = self.process.poll()
-        state = "which runs" if code is None else f"which ended with code {code}"
-        return f"The last log lines of the {self.name} service, {state}:\n{last}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +38,7 @@ class Running:
     embedder: str
     folder: Path
     environment: Mapping[str, str]
+    lifeline: int
 
     @contextlib.contextmanager
     def another_reader(self, settings: Mapping[str, str]) -> Iterator[Hitherto]:
@@ -76,11 +50,15 @@ class Running:
         Raises:
             ServiceFailed: It does not start, or a call to it failed.
         """
-        services: list[_Service] = []
+        services: list[LocalProcess] = []
         try:
             environment = {**self.environment, **settings}
             with signals_held():
-                services.append(_start("retrieval", self.folder, environment, "another retrieval"))
+                services.append(
+                    _start(
+                        "retrieval", self.folder, environment, self.lifeline, "another retrieval"
+                    )
+                )
             _await_ready(services[0])
             writes = self.client.connection.target.extraction.address
             with Hitherto(services[0].address, writes) as client:
@@ -101,11 +79,13 @@ def running(data_dir: Path, environment: Mapping[str, str]) -> Iterator[Running]
     """
     started = time.monotonic()
     folder = DataFolderLayout.prepare(data_dir).folder
-    services: list[_Service] = []
+    services: list[LocalProcess] = []
+    # Held by this process alone: should it be killed, they end by themselves.
+    lifeline, held = os.pipe()
     try:
         for name in ("retrieval", "extraction"):
             with signals_held():
-                services.append(_start(name, folder, environment))
+                services.append(_start(name, folder, environment, lifeline))
         for service in services:
             _await_ready(service)
         reads, writes = services
@@ -118,6 +98,7 @@ def running(data_dir: Path, environment: Mapping[str, str]) -> Iterator[Running]
                 str(writes.ready["embedder"]),
                 folder,
                 environment,
+                lifeline,
             )
         for service in services:
             if has_ended(service.process):
@@ -128,44 +109,35 @@ def running(data_dir: Path, environment: Mapping[str, str]) -> Iterator[Running]
         ) from error
     finally:
         _end(services, folder)
+        os.close(held)
+        os.close(lifeline)
 
 
-def _end(services: list[_Service], folder: Path) -> None:
-    _stop(services, folder)
-    for service in services:
-        service.log.unlink(missing_ok=True)
-
-
-def _start(name: str, folder: Path, environment: Mapping[str, str], called: str = "") -> _Service:
+def _start(
+    name: str, folder: Path, environment: Mapping[str, str], lifeline: int, called: str = ""
+) -> LocalProcess:
     # Named after this process: two demos may share a folder.
     called = called or name
-    log = folder / f"{called.replace(' ', '-')}-{os.getpid()}.log"
     settings = {
         "HITHERTO_DATA_DIR": str(folder),
         f"HITHERTO_{name.upper()}_LISTEN": "127.0.0.1:0",
+        "HITHERTO_LOG_FORMAT": "json",
     }
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-m", f"hitherto_{name}"],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            env={**environment, **settings},
-            # A group of its own: Ctrl-C is for us, and we end the services in good order.
-            process_group=0,
-        )
-    return _Service(called, process, log)
+    return LocalProcess.start(
+        called,
+        f"hitherto_{name}",
+        folder / f"{called.replace(' ', '-')}-{os.getpid()}.log",
+        {**environment, **settings},
+        arguments=arguments(lifeline),
+        keep=[lifeline],
+    )
 
 
-def _await_ready(service: _Service) -> None:
+def _await_ready(service: LocalProcess) -> None:
     give_up = time.monotonic() + _START_SECONDS
-    while True:
-        for line in service.log.read_text("utf-8", errors="replace").splitlines():
-            with contextlib.suppress(ValueError):
-                entry = json.loads(line)
-                if str(entry.get("message", "")).startswith(_SERVING):
-                    service.ready = entry
-                    return
+    while not service.port:
+        for _ in service.new_lines():
+            pass
         if has_ended(service.process):
             raise ServiceFailed(f"the {service.name} service did not start")
         if time.monotonic() > give_up:
@@ -175,37 +147,18 @@ def _await_ready(service: _Service) -> None:
         time.sleep(_LOOK_SECONDS)
 
 
-def _stop(services: list[_Service], folder: Path) -> None:
+def _end(services: list[LocalProcess], folder: Path) -> None:
     """End the services; where one had to be killed, end the database in its place."""
     before = {
         number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)
     }
     try:
-        for service in services:
-            if service.process.poll() is None:
-                service.process.terminate()
-        give_up = time.monotonic() + _STOP_SECONDS
-        for service in services:
-            try:
-                service.process.wait(max(0.0, give_up - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                service.process.kill()
-                service.process.wait()
-        if any(service.process.returncode != 0 for service in services):
+        if not stop(services, _STOP_SECONDS):
             # Whoever holds the database last stops it, and these may have died holding it.
             with contextlib.suppress(EmbeddedPostgresError, OSError):
                 EmbeddedPostgres.acquire(folder, supervise=False).release()
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _plain(line: str) -> str:
-    """A log line for people: level, message and exception without the JSON around it."""
-    try:
-        entry = json.loads(line)
-        told = f"{entry['level']} {entry['message']}"
-    except (ValueError, KeyError, TypeError):
-        return line
-    exception = str(entry.get("exception", "")).strip().splitlines()
-    return f"{told}: {exception[-1]}" if exception else told
+    for service in services:
+        service.log.unlink(missing_ok=True)

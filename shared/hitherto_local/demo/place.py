@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
 
 from hitherto_shared.config import SharedSettings
 from hitherto_shared.database.embedded import default_data_dir
-from hitherto_shared.database.embedded.account import account_for
-from hitherto_shared.database.embedded.layout import DataFolderLayout
 
 _OURS = ("HITHERTO_", "MAX_CONTEXT_", "DATABASE_URL")
 _HEARD = frozenset(
@@ -40,14 +37,12 @@ def demo_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def choose_data_dir(settings: SharedSettings) -> Path:
-    """The demo's own data folder: below the current folder if the database can live there.
+    """The demo's own data folder.
 
     Each embedding model has a folder: vectors of two models cannot be compared, so that a database
     keeps to the one that it began with.
     """
-    name = Path("demo") / _slug(settings)
-    here = Path.cwd() / ".hitherto"
-    return (here if _suits(here / name) else default_data_dir()) / name
+    return default_data_dir() / "demo" / _slug(settings)
 
 
 def _slug(settings: SharedSettings) -> str:
@@ -58,19 +53,3 @@ def _slug(settings: SharedSettings) -> str:
     elif chosen == "onnx":
         parts.append(settings.onnx_model_dir.name if settings.onnx_model_dir else "")
     return re.sub(r"[^\w.-]+", "_", "-".join(part for part in parts if part))
-
-
-def _suits(folder: Path) -> bool:
-    """True when we can write there and Postgres, for root another user, can reach it."""
-    existing = next(path for path in (folder, *folder.parents) if path.exists())
-    return os.access(existing, os.W_OK | os.X_OK) and account_for(
-        DataFolderLayout(folder)
-    ).can_enter(existing)
-
-
-def shown(folder: Path) -> str:
-    """A folder as a person would name it: from the current folder on where it lies below it."""
-    try:
-        return str(folder.resolve().relative_to(Path.cwd()))
-    except ValueError:
-        return str(folder)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hitherto_client.results import SavedMemory
 
 if TYPE_CHECKING:
-    from examples.demo.story import Story
+    from hitherto_local.demo.story import Story
 
 TAG = "writing_style"
 SAVED = (

@@ -111,7 +111,7 @@ def learn(
         disable=not console.is_terminal,
         transient=True,
     ) as progress:
-        bar = progress.add_task("handing over", total=len(transcripts))
+        bar = progress.add_task("submitting", total=len(transcripts))
         for batch in batches(transcripts):
             asked = time.monotonic()
             request = SubmitTranscriptsRequest(transcripts=[item.transcript for item in batch])

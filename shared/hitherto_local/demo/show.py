@@ -19,7 +19,7 @@ from hitherto_client.results import Memory, Profile
 
 EARLIEST = datetime.min.replace(tzinfo=UTC)
 """In the place of a time that is not set."""
-_PIPE_WIDTH = 100
+_PIPE_WIDTH = 80
 _BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
@@ -66,6 +66,12 @@ class StoryPage:
     def item(self, text: str, style: str = "") -> None:
         """A line of a list, wrapped below itself."""
         self._wrapped(text, "  - ", "    ", style)
+
+    def line(self, text: str) -> None:
+        """An item on one line, cut to the width."""
+        room = self.console.width - len("  - ")
+        text = " ".join(text.split())
+        self.item(text if len(text) <= room else text[: room - 1] + "…")
 
     def quote(self, text: str) -> None:
         """Words as somebody sent them, each line marked as a quotation."""

@@ -1,1 +1,0 @@
-"""The demo behind `make demo`; see README.md beside this file."""

@@ -1,0 +1,1 @@
+"""The demo behind `hitherto demo`; docs/demo.md describes its conversations."""

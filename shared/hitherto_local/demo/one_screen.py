@@ -1,0 +1,113 @@
+"""The demo in one screen: a question with its proof, what else is known, and what is told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hitherto.v1 import conversation_pb2
+from hitherto_client.results import Memory
+from hitherto_local.demo.show import EARLIEST, day
+from hitherto_local.demo.story import Story, sent_at
+
+USER = "maren"
+QUESTION = "Where does Maren live now?"
+_TYPES = ("preference", "fact", "decision", "goal", "personal")
+_MEMORIES = 5
+_BUDGET = 150
+_CHANGE = "maren-6-moving"
+"""The conversation that ends what was true before."""
+
+
+def tell_in_one_screen(story: Story) -> None:
+    """Print the short form of the story: at most forty lines of eighty columns."""
+    page = story.page
+    memories = story.memories(USER)
+    found = story.search(USER, QUESTION, limit=1)
+    block = story.context(USER, QUESTION, max_tokens=_BUDGET).prompt_block
+    page.say(
+        f"{len(story.work.learnt)} conversations with {story.work.messages} messages, read in "
+        f"{story.work.seconds:.0f} s ({_by_whom(story)})."
+    )
+    page.chapter(QUESTION)
+    for result in found:
+        if result.memory is not None:
+            _prove(story, result.memory, memories)
+    _take_back(story, memories)
+
+    page.chapter(f"What else is known of her, of {len(memories)} memories")
+    shown = _selection(memories)
+    for memory in shown:
+        page.line(_learnt(memory, story.zone(USER)))
+    page.line(f"and {len(memories) - len(shown)} more")
+
+    page.chapter("What the assistant was told")
+    page.block(block)
+    page.say("")
+
+
+def _by_whom(story: Story) -> str:
+    if story.running.extractor == "offline":
+        return "by rules; a model learns more: set OPENAI_API_KEY"
+    return f"by {story.running.model}, {story.work.cost:.4f} US dollars"
+
+
+def _message(story: Story, conversation_id: str, message_id: str) -> conversation_pb2.Message:
+    return next(
+        message
+        for item in story.work.learnt
+        if item.transcript.conversation_id == conversation_id
+        for message in item.transcript.messages
+        if message.id == message_id
+    )
+
+
+def _prove(story: Story, memory: Memory, memories: Sequence[Memory]) -> None:
+    """The best answer, the message that states it, what it replaced and what it made uncertain."""
+    page, zone = story.page, story.zone(USER)
+    page.item(memory.content, "green")
+    for source in memory.sources[:1]:
+        message = _message(story, source.conversation_id, source.message_id)
+        page.item(f"because she said on {day(sent_at(message), zone)}:")
+        page.quote(message.content)
+    for older in memories:
+        if older.superseded_by == memory.id:
+            page.line(
+                f"it replaced: {older.content} (true {day(older.valid_from, zone)} to "
+                f"{day(older.valid_to, zone)})"
+            )
+    for doubtful in memories:
+        # Only a language model says so.
+        if doubtful.doubt is not None and doubtful.doubt.because_memory_id == memory.id:
+            page.line(f"uncertain since: {doubtful.content}")
+
+
+def _take_back(story: Story, memories: Sequence[Memory]) -> None:
+    """Take the change back, as if it had been planted."""
+    story.running.client.rollback_source(story.run.user(USER), conversation=_CHANGE)
+    before = {memory.id: memory.status for memory in memories}
+    for memory in story.memories(USER):
+        if memory.status != before[memory.id]:
+            now = "true again" if memory.status == "active" else memory.status
+            story.page.line(f"that conversation taken back: {memory.content} ({now})")
+
+
+def _selection(memories: Sequence[Memory]) -> list[Memory]:
+    """A few memories that show the most: reached, said often, by type."""
+    rank = {"achieved": 0, "active": 1}
+    shown = [memory for memory in memories if memory.status in rank and memory.type in _TYPES]
+    shown.sort(
+        key=lambda memory: (
+            rank[memory.status],
+            -len(memory.sources),
+            _TYPES.index(memory.type),
+            memory.valid_from or EARLIEST,
+        )
+    )
+    return shown[:_MEMORIES]
+
+
+def _learnt(memory: Memory, zone: str) -> str:
+    """A memory in a line: what became of it, since when, how often it was said."""
+    reached = " reached" if memory.status == "achieved" else ""
+    times = f", said {len(memory.sources)} times" if len(memory.sources) > 1 else ""
+    return f"{memory.type}{reached}, {day(memory.valid_from, zone)}{times}: {memory.content}"

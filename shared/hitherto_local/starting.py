@@ -1,0 +1,93 @@
+"""Which processes `hitherto up` runs, and in which environment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hitherto_client.target import DEFAULT_EXTRACTION, DEFAULT_RETRIEVAL
+
+HTTP_LISTEN = "HITHERTO_HTTP_LISTEN"
+DEFAULT_HTTP_LISTEN = "127.0.0.1:8090"
+CONSOLE = "/"
+"""Where the console is there."""
+DRAIN_SECONDS = 3.0
+"""For calls that run when it ends."""
+
+_METRICS = "HITHERTO_METRICS_LISTEN"
+_OF_A_DEVELOPER = {
+    # Somebody watches: a chat that pauses is read at once, and nothing holds up the end.
+    "HITHERTO_EXTRACT_IDLE_MINUTES": "0.5",
+    "HITHERTO_DRAIN_SECONDS": f"{DRAIN_SECONDS:g}",
+    "HITHERTO_LOG_FORMAT": "json",
+}
+_EVERYWHERE = ("0.0.0.0", "[::]", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One process."""
+
+    name: str
+    module: str
+    variable: str
+    """The setting with its address."""
+    listen: str
+
+    def reached_at(self, port: int) -> str:
+        """Where this machine reaches it.
+
+        Args:
+            port: The one that it was given, where the setting leaves it open.
+        """
+        host, _, asked = self.listen.rpartition(":")
+        if not asked.isdecimal():
+            return self.listen
+        return f"{'127.0.0.1' if host in _EVERYWHERE else host}:{port or asked}"
+
+    @property
+    def has_known_address(self) -> bool:
+        """Whether its address is known before it serves."""
+        return not self.listen.endswith(":0")
+
+
+def parts(environment: Mapping[str, str]) -> tuple[Part, Part, Part]:
+    """Both services and what browsers reach, where the environment puts them."""
+
+    def part(name: str, module: str, variable: str, otherwise: str) -> Part:
+        return Part(name, module, variable, environment.get(variable) or otherwise)
+
+    return (
+        part("extraction", "hitherto_extraction", "HITHERTO_EXTRACTION_LISTEN", DEFAULT_EXTRACTION),
+        part("retrieval", "hitherto_retrieval", "HITHERTO_RETRIEVAL_LISTEN", DEFAULT_RETRIEVAL),
+        part("console", "hitherto_local.web", HTTP_LISTEN, DEFAULT_HTTP_LISTEN),
+    )
+
+
+def environment_for(
+    part: Part, environment: Mapping[str, str], addresses: Mapping[str, str]
+) -> dict[str, str]:
+    """The environment of a part: the given one, completed by what suits a developer's machine.
+
+    Args:
+        part: For which.
+        environment: Its settings win; an empty one counts as unset.
+        addresses: Where the services can be reached, by name.
+    """
+    own = _OF_A_DEVELOPER | {name: text for name, text in environment.items() if text}
+    own[part.variable] = part.listen
+    # The console calls these services, whatever others the environment names.
+    own |= {f"HITHERTO_{name.upper()}_ADDRESS": address for name, address in addresses.items()}
+    if metrics := metrics_of(environment).get(part.name):
+        own[_METRICS] = metrics
+    return own
+
+
+def metrics_of(environment: Mapping[str, str]) -> dict[str, str]:
+    """Where each service shows its metrics: at the address that is set, and one port above."""
+    listen = environment.get(_METRICS, "")
+    host, _, port = listen.rpartition(":")
+    if not port.isdecimal():
+        return {}
+    above = int(port) + 1 if int(port) else 0
+    return {"retrieval": listen, "extraction": f"{host}:{above}"}

@@ -1,0 +1,260 @@
+"""`hitherto up`: everything of one installation in one terminal, and nothing left after it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+
+from hitherto_local.endings import Endings
+from hitherto_local.local_process import LocalProcess, complaint, stop
+from hitherto_local.starting import (
+    DRAIN_SECONDS,
+    Part,
+    environment_for,
+    metrics_of,
+    parts,
+)
+from hitherto_local.state_file import AlreadyRunning, ClaimedFolder, UpState, claimed
+from hitherto_local.taken_ports import taken_by
+from hitherto_shared.config import SharedSettings
+from hitherto_shared.database.embedded import EmbeddedPostgres, EmbeddedPostgresError
+from hitherto_shared.database.embedded.layout import DataFolderLayout
+from hitherto_shared.lifeline import arguments
+
+_LOOK_SECONDS = 0.1
+_AFTER_DRAIN_SECONDS = 25.0
+"""For what follows the drain of calls: caches, pools, and the database itself."""
+_TOLD_HERE = ("authentication is off", "no language model is configured")
+"""Warnings of what `up` says itself."""
+
+_MOST_SAID = 1_000
+
+Say = Callable[[str], None]
+
+
+class NotStarted(Exception):
+    """It does not run; the message says why and what to do."""
+
+
+class Up:
+    """The processes of one `hitherto up`.
+
+    Args:
+        settings: Those that all parts share.
+        environment: Everything that is set.
+        say: Shows a line to the person.
+    """
+
+    def __init__(self, settings: SharedSettings, environment: Mapping[str, str], say: Say) -> None:
+        self._settings = settings
+        self._folder = DataFolderLayout.prepare(settings.data_dir).folder
+        self._environment = dict(environment) | {"HITHERTO_DATA_DIR": str(self._folder)}
+        self._say = say
+        self._parts = parts(environment)
+        self._processes: dict[str, LocalProcess] = {}
+        self._said: set[str] = set()
+        self._endings = Endings()
+        self._began = time.monotonic()
+
+    def run(self, ready: Callable[[UpState], None]) -> bool:
+        """Start everything and keep it until somebody asks for the end.
+
+        Args:
+            ready: Called once everything serves.
+
+        Returns:
+            False if a part ended by itself.
+
+        Raises:
+            NotStarted: Nothing was started.
+        """
+        try:
+            with claimed(self._folder) as claim, self._endings.watched():
+                claim.tell(UpState.of_this_process())
+                self._require_free_ports()
+                database = "embedded Postgres" if self._settings.embedded else "DATABASE_URL"
+                self._say(f"starting on {self._folder} ({database}) …")
+                return self._keep(claim, ready)
+        except AlreadyRunning as found:
+            raise NotStarted(_where(found.running, self._folder)) from None
+        except OSError as error:
+            raise NotStarted(f"{self._folder} cannot be used ({error.strerror})") from None
+
+    def _require_free_ports(self) -> None:
+        for part in self._parts:
+            if (who := taken_by(part.listen)) is not None:
+                host, _, port = part.listen.rpartition(":")
+                raise NotStarted(
+                    f"{part.listen} is taken by {who}: end it, or choose another address for the "
+                    f"{part.name}, such as {part.variable}={host}:{int(port) + 10}"
+                )
+
+    def _keep(self, claim: ClaimedFolder, ready: Callable[[UpState], None]) -> bool:
+        reading, writing = os.pipe()
+        told = False
+        try:
+            while not self._endings.look():
+                self._start_what_can(reading)
+                self._hear()
+                if any(process.ended for process in self._processes.values()):
+                    break
+                if not told and self._all_serve:
+                    told = True
+                    running = UpState.of_this_process(self.addresses())
+                    claim.tell(running)
+                    self._tell_ready()
+                    ready(running)
+                time.sleep(_LOOK_SECONDS)
+            return self._explain_end()
+        finally:
+            self._stop()
+            os.close(writing)
+            os.close(reading)
+
+    @property
+    def _all_serve(self) -> bool:
+        started = self._processes.values()
+        return len(started) == len(self._parts) and all(each.port for each in started)
+
+    def addresses(self) -> dict[str, str]:
+        """Where each part can be reached, as far as that is known."""
+        found: dict[str, str] = {}
+        for part in self._parts:
+            process = self._processes.get(part.name)
+            port = process.port if process else 0
+            if port or part.has_known_address:
+                found[part.name] = part.reached_at(port)
+        return found
+
+    def _start_what_can(self, lifeline: int) -> None:
+        known = self.addresses()
+        for part in self._parts:
+            if part.name in self._processes:
+                continue
+            if part.name == "console" and not {"retrieval", "extraction"} <= known.keys():
+                continue
+            self._processes[part.name] = LocalProcess.start(
+                part.name,
+                part.module,
+                self._folder / f"{part.name}.log",
+                environment_for(
+                    part,
+                    self._environment,
+                    {name: known[name] for name in ("retrieval", "extraction") if name in known},
+                ),
+                arguments=arguments(lifeline),
+                keep=[lifeline],
+            )
+
+    def _hear(self) -> None:
+        """Say which part serves now, and what parts complain of: the same only once."""
+        for part in self._parts:
+            process = self._processes.get(part.name)
+            if process is None:
+                continue
+            served = process.port
+            for line in process.new_lines():
+                if told := self._shown(line):
+                    self._say(f"{part.name}: {told}")
+            if process.port and not served:
+                self._tell_serving(part, process)
+
+    def _shown(self, line: str) -> str:
+        if self._environment.get("HITHERTO_LOG_FORMAT"):
+            # Who chooses a format wants to read all of it.
+            return line
+        told = complaint(line)
+        if told in self._said or any(each in told for each in _TOLD_HERE):
+            return ""
+        if len(self._said) >= _MOST_SAID:
+            self._said.clear()
+        self._said.add(told)
+        return told
+
+    def _tell_serving(self, part: Part, process: LocalProcess) -> None:
+        address = part.reached_at(process.port)
+        if part.name == "console":
+            address = f"http://{address}/console"
+        self._say(f"  {part.name:<11} {address:<27} {_with(part, process)}".rstrip())
+
+    def _tell_ready(self) -> None:
+        for name, listen in metrics_of(self._environment).items():
+            self._say(f"  {'metrics':<11} http://{listen}/metrics   of the {name} service")
+        addresses = self.addresses()
+        self._say(
+            f"ready in {time.monotonic() - self._began:.1f} s; Ctrl-C ends it, and so does "
+            "`hitherto down`. Try, in another terminal:"
+        )
+        command = _command()
+        usual = {part.name: part.reached_at(0) for part in parts({})}
+        other = [
+            f"HITHERTO_{name.upper()}_ADDRESS={addresses[name]}"
+            for name in ("retrieval", "extraction")
+            if addresses[name] != usual[name]
+        ]
+        if other:
+            self._say(f"  export {' '.join(other)}")
+        self._say(f'  {command} save ana "Ana lives in Porto."')
+        self._say(f'  {command} context ana "Where does she live?"')
+        self._say(f"  {command} demo")
+
+    def _explain_end(self) -> bool:
+        """Say why it ends; False if a part ended by itself."""
+        if self._endings.why:
+            self._say(f"ending: {self._endings.why}")
+            return True
+        self._hear()
+        for process in self._processes.values():
+            if process.ended:
+                self._say(process.last_words())
+        return False
+
+    def _stop(self) -> None:
+        drain = float(self._environment.get("HITHERTO_DRAIN_SECONDS") or DRAIN_SECONDS)
+        clean = stop(
+            list(self._processes.values()),
+            drain + _AFTER_DRAIN_SECONDS,
+            hurried=lambda: self._endings.urgent,
+        )
+        if not clean and self._settings.embedded:
+            # Whoever holds the database last stops it, and these may have died holding it.
+            with suppress(EmbeddedPostgresError, OSError):
+                EmbeddedPostgres.acquire(self._folder, supervise=False).release()
+
+
+def _with(part: Part, process: LocalProcess) -> str:
+    """What a part works with."""
+    if part.name == "retrieval":
+        return f"embedder: {process.ready.get('embedder', '')}"
+    if part.name == "extraction":
+        model = process.ready.get("model")
+        rules = "rules for English and Vietnamese (set OPENAI_API_KEY for a model)"
+        return rules if process.ready.get("extractor") == "offline" else f"model: {model}"
+    return "and every call over HTTP: /docs"
+
+
+def _command() -> str:
+    """How this command is typed here."""
+    if shutil.which("hitherto"):
+        return "hitherto"
+    beside = Path(sys.executable).with_name("hitherto")
+    return os.path.relpath(beside) if beside.exists() else f"{sys.executable} -m hitherto_client"
+
+
+def _where(running: UpState | None, folder: Path) -> str:
+    """What runs already, and how to end it."""
+    if running is None:
+        return f"another `hitherto up` begins on {folder}"
+    since = datetime.fromtimestamp(running.started).strftime("%H:%M")
+    parts = ", ".join(f"{name} {address}" for name, address in running.addresses.items())
+    return (
+        f"it runs already on {folder}, as process {running.pid} since {since}"
+        f"{f' ({parts})' if parts else ''}; `hitherto down` ends it, and HITHERTO_DATA_DIR names "
+        "another folder"
+    )

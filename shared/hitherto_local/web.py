@@ -1,0 +1,111 @@
+"""The process that browsers reach: the HTTP door, and the console everywhere else.
+
+    python -m hitherto_local.web
+
+It reads HITHERTO_HTTP_LISTEN and the addresses of both services.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import sys
+
+import uvicorn
+from starlette.responses import RedirectResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from hitherto_client.command.http import named_origins
+from hitherto_client.console.app import make_app
+from hitherto_client.console.opening import (
+    ConsoleTarget,
+    ListenAddress,
+    ListenRefused,
+    check_openness,
+    listen_address,
+)
+from hitherto_client.http_door.application import HttpDoor, build
+from hitherto_client.web_server import web_server_config
+from hitherto_local.starting import CONSOLE, DEFAULT_HTTP_LISTEN, HTTP_LISTEN
+from hitherto_shared.config import SharedSettings
+from hitherto_shared.lifeline import watch_starter
+from hitherto_shared.telemetry import configure_logging
+
+_OF_THE_DOOR = ("/hitherto.v1.", "/openapi.json", "/docs")
+
+logger = logging.getLogger("hitherto.web")
+
+
+class _Server(uvicorn.Server):
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, and log the port as the services do."""
+        await super().startup(sockets)
+        for server in self.servers:
+            for one in server.sockets:
+                logger.info("serving on port %d", one.getsockname()[1])
+                return
+
+
+class DoorAndConsole:
+    """Every RPC with its description by the door; all other paths are those of the console."""
+
+    def __init__(self, door: HttpDoor, console: ASGIApp) -> None:
+        self._door = door
+        self._console = console
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, or begin and end."""
+        path = scope.get("path", "")
+
+        async def close_first() -> Message:
+            message = await receive()
+            if message["type"] == "lifespan.shutdown":
+                await self._door.close()
+            return message
+
+        if scope["type"] == "lifespan":
+            await self._console(scope, close_first, send)
+        elif path.startswith(_OF_THE_DOOR):
+            await self._door(scope, receive, send)
+        elif path.rstrip("/") == "/console":
+            await RedirectResponse(CONSOLE)(scope, receive, send)
+        else:
+            await self._console(scope, receive, send)
+
+
+def application(address: ListenAddress, *, open_to_all: bool) -> ASGIApp:
+    """What is served.
+
+    Args:
+        address: Where.
+        open_to_all: Nobody signs in: the services ask for no credential.
+
+    Raises:
+        ValueError: A file for TLS cannot be used.
+    """
+    target = ConsoleTarget(local=open_to_all, on_loopback=address.is_loopback)
+    door = build(public_hosts=address.hosts(), origins=named_origins())
+    return DoorAndConsole(door, make_app(target, address.hosts()))
+
+
+def main() -> None:
+    """Serve until stopped by a signal, or until the process that started this one is gone."""
+    settings = SharedSettings()
+    configure_logging("hitherto-web", settings.log_level, settings.log_format)
+    watch_starter(sys.argv[1:], lambda: os.kill(os.getpid(), signal.SIGTERM))
+    listen = os.environ.get(HTTP_LISTEN) or DEFAULT_HTTP_LISTEN
+    retrieval = os.environ.get("HITHERTO_RETRIEVAL_LISTEN") or "127.0.0.1:0"
+    try:
+        address = listen_address(listen)
+        open_to_all = settings.auth_mode(retrieval) == "off" and address.is_loopback
+        check_openness(address, tls=False, allow_http=False, local=open_to_all, public=())
+        app = application(address, open_to_all=open_to_all)
+    except (ListenRefused, ValueError) as error:
+        sys.exit(f"{HTTP_LISTEN}: {error}")
+    _Server(web_server_config(app, address.host, address.port, has_own_log=True)).run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,248 @@
+"""`hitherto up` in real processes: what it starts, and that nothing of it outlives its terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pytest
+
+from hitherto_client import Hitherto
+from hitherto_client.inputs import MessageInput
+from tests.local_processes import alive
+
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(1_800)]
+PATIENCE = 300.0
+HITHERTO = [
+    sys.executable,
+    "-c",
+    "from hitherto_client.command import main; raise SystemExit(main())",
+]
+
+
+def eventually(condition: Callable[[], object], what: str) -> None:
+    give_up = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < give_up, what
+        time.sleep(0.05)
+
+
+class Machine:
+    """A data folder, and `hitherto` on it with ports that are the system's choice."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        own = {name: text for name, text in os.environ.items() if not name.startswith("HITHERTO_")}
+        self.environment = {
+            **own,
+            "HITHERTO_DATA_DIR": str(folder),
+            "HITHERTO_REQUIRE_DATABASE_URL": "false",
+            "HITHERTO_RETRIEVAL_LISTEN": "127.0.0.1:0",
+            "HITHERTO_EXTRACTION_LISTEN": "127.0.0.1:0",
+            "HITHERTO_HTTP_LISTEN": "127.0.0.1:0",
+        }
+
+    def run(self, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
+        """A command, to its end."""
+        return subprocess.run(
+            [*HITHERTO, *words],
+            env={**self.environment, **more},
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+
+    def running(self) -> dict[str, str]:
+        """The addresses of what runs; empty until everything serves."""
+        with suppress(OSError, ValueError):
+            told = json.loads((self.folder / "up.json").read_text())
+            found: dict[str, str] = told["addresses"]
+            # A file that a SIGKILL left behind names a process that is gone.
+            return found if len(found) == 3 and psutil.pid_exists(told["pid"]) else {}
+        return {}
+
+
+@pytest.fixture(scope="module")
+def machine() -> Iterator[Machine]:
+    """One folder for all: a database is made once."""
+    with tempfile.TemporaryDirectory(prefix="hitherto-up-", dir="/tmp") as base:
+        os.chmod(base, 0o711)
+        here = Machine(Path(base).resolve() / "data")
+        yield here
+        assert alive(here.folder) == []
+
+
+class Terminal:
+    """A terminal of its own, in which a shell runs `hitherto up`, as a person types it."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.shell, self._master = pty.fork()
+        if self.shell == 0:
+            os.execvpe(
+                "sh", ["sh", "-c", 'trap : INT; "$@"; exit $?', "sh", *HITHERTO, "up"],
+                machine.environment,
+            )  # fmt: skip
+        eventually(machine.running, f"nothing serves: {self.told()}")
+
+    def told(self) -> str:
+        os.set_blocking(self._master, False)
+        found = b""
+        with suppress(OSError):
+            while piece := os.read(self._master, 65_536):
+                found += piece
+        return found.decode("utf-8", "replace")
+
+    def type(self, keys: bytes) -> None:
+        os.write(self._master, keys)
+
+    def close(self) -> None:
+        with suppress(OSError):
+            os.close(self._master)
+        with suppress(OSError):
+            os.kill(self.shell, signal.SIGKILL)
+        with suppress(ChildProcessError):
+            os.waitpid(self.shell, 0)
+
+
+def keeper(machine: Machine) -> psutil.Process:
+    return psutil.Process(json.loads((machine.folder / "up.json").read_text())["pid"])
+
+
+ENDS: dict[str, Callable[[Machine, Terminal], None]] = {
+    "Ctrl-C": lambda machine, terminal: terminal.type(b"\x03"),
+    "its terminal closes": lambda machine, terminal: terminal.close(),
+    "SIGTERM": lambda machine, terminal: keeper(machine).terminate(),
+    "SIGKILL": lambda machine, terminal: keeper(machine).kill(),
+    "its shell is killed": lambda machine, terminal: os.kill(terminal.shell, signal.SIGKILL),
+    "hitherto down": lambda machine, terminal: _down(machine),
+}
+
+
+def _down(machine: Machine) -> None:
+    done = machine.run("down")
+    assert (done.returncode, "ended process" in done.stderr) == (0, True), done.stderr
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_nothing_outlives_it(machine: Machine, end: str) -> None:
+    terminal = Terminal(machine)
+    try:
+        assert len(alive(machine.folder)) > 4, "both services, the console, the keeper and Postgres"
+        ENDS[end](machine, terminal)
+        eventually(lambda: not alive(machine.folder), f"after {end}: {alive(machine.folder)}")
+    finally:
+        terminal.close()
+    # What SIGKILL left in the file is known to be no longer true.
+    done = machine.run("down")
+    assert (done.returncode, "nothing runs" in done.stderr) == (1, True), done.stderr
+
+
+def mcp_needs_no_key(found: dict[str, str], machine: Machine) -> None:
+    """Over HTTP, the header names the user."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        listen = f"127.0.0.1:{probe.getsockname()[1]}"
+    addresses = [f"--{name}={found[name]}" for name in ("retrieval", "extraction")]
+    server = subprocess.Popen(
+        [*HITHERTO, "mcp", "--listen", listen, *addresses], env=machine.environment
+    )
+    call = {"name": "save_memory", "arguments": {"content": "Xavi sails."}}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+    request = urllib.request.Request(
+        f"http://{listen}/mcp",
+        json.dumps(message).encode(),
+        {
+            "content-type": "application/json",
+            "accept": "application/json, text/event-stream",
+            "hitherto-user": "xavi",
+        },
+    )
+
+    def saved() -> bool:
+        try:
+            with urllib.request.urlopen(request, timeout=60) as reply:
+                return b"Xavi sails." in reply.read()
+        except urllib.error.HTTPError:
+            raise
+        except OSError:
+            return False  # It does not listen yet.
+
+    try:
+        eventually(saved, "it is not saved")
+    finally:
+        server.terminate()
+        server.wait(PATIENCE)
+
+
+def test_it_says_what_runs_and_what_is_in_its_way(machine: Machine) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen(1)
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        refused = machine.run("up", HITHERTO_EXTRACTION_LISTEN=address)
+        assert refused.returncode == 1
+        assert f"{address} is taken by" in refused.stderr
+        assert f"process {os.getpid()}" in refused.stderr
+        assert "HITHERTO_EXTRACTION_LISTEN=" in refused.stderr
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        metrics = probe.getsockname()[1]
+    process = subprocess.Popen(
+        [*HITHERTO, "up"],
+        env={**machine.environment, "HITHERTO_METRICS_LISTEN": f"127.0.0.1:{metrics}"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        eventually(lambda: machine.running() or process.poll() is not None, "nothing serves")
+        found = machine.running()
+        second = machine.run("up")
+        assert second.returncode == 1
+        assert f"runs already on {machine.folder}" in second.stderr
+        assert found["retrieval"] in second.stderr
+
+        with urllib.request.urlopen(f"http://{found['console']}/console", timeout=60) as page:
+            assert "Hitherto" in page.read().decode()
+        call = urllib.request.Request(
+            f"http://{found['console']}/hitherto.v1.RetrievalService/ListMemories",
+            b'{"userId": "xavi"}',
+            {"content-type": "application/json"},
+        )
+        with urllib.request.urlopen(call, timeout=60) as reply:
+            assert reply.headers["content-type"] == "application/json"
+        for port in (metrics, metrics + 1):
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as page:
+                assert b"hitherto_" in page.read()
+
+        mcp_needs_no_key(found, machine)
+
+        # A pause of half a minute is enough to learn from.
+        with Hitherto(found["retrieval"], found["extraction"]) as client:
+            said: MessageInput = {"role": "user", "content": "I live in Porto."}
+            client.add("bea", [said], conversation="monday")
+            eventually(lambda: list(client.memories("bea")), "nothing was learnt")
+    finally:
+        process.terminate()
+        told, _ = process.communicate(timeout=PATIENCE)
+    lines = told.splitlines()
+    assert process.returncode == 0, told
+    assert len(lines) < 15, told
+    assert all("{" not in line for line in lines)
+    assert [line for line in lines if line.startswith("ready in")]
+    assert sum("save ana" in line or "context ana" in line for line in lines) == 2
