@@ -18,6 +18,7 @@ MEMORY, JOB, DOCUMENT = (f"0198c0de-7a11-7000-8000-00000000000{number}" for numb
 
 PYTHON_RUN_BY = {
     "README.md": "tests/e2e/test_readme.py",
+    "docs/changes.md": "tests/e2e/test_page_snippets.py",
     "docs/how-to.md": "tests/e2e/test_how_to_docs.py",
     "docs/integrations.md": "tests/e2e/test_integrations_docs.py",
     "docs/langgraph-agent.md": "tests/e2e/test_integrations_docs.py",

@@ -32,6 +32,7 @@ from tests.standstill import (  # noqa: F401, hooks of this run
     pytest_terminal_summary,
 )
 from tests.tenants import admit_test_role
+from tests.told_changes import fence_changes
 
 _SETTINGS = ("HITHERTO_", "OPENAI_", "MEMORY_", "EMBEDDING_", "MAX_CONTEXT_", "DATABASE_URL")
 
@@ -209,6 +210,7 @@ def postgres(data_dir: Path) -> Iterator[EmbeddedPostgres]:
         migrate(server.conninfo())
         admit_test_role(server.superuser_conninfo("hitherto"))
         fence_revisions(server.superuser_conninfo("hitherto"))
+        fence_changes(server.superuser_conninfo("hitherto"))
         _hurry(server)
         yield server
 

@@ -9,6 +9,7 @@
 SET search_path = hitherto, public;
 
 SELECT create_reference_table('embedding_models');
+SELECT create_reference_table('change_positions');
 
 SELECT create_distributed_table('users', 'user_id');
 
@@ -31,6 +32,8 @@ SELECT create_distributed_table('postings', 'user_id', colocate_with => 'users')
 SELECT create_distributed_table('statements', 'user_id', colocate_with => 'users');
 SELECT create_distributed_table('feedback', 'user_id', colocate_with => 'users');
 SELECT create_distributed_table('history', 'user_id', colocate_with => 'users');
+SELECT create_distributed_table('memory_changes', 'user_id', colocate_with => 'users');
+SELECT create_distributed_table('webhook_deliveries', 'user_id', colocate_with => 'users');
 
 SELECT create_distributed_table('entities', 'user_id', colocate_with => 'users');
 SELECT create_distributed_table('entity_mentions', 'user_id', colocate_with => 'users');

@@ -92,3 +92,6 @@ HistoryEventKind = Literal[
     "expired",
 ]
 """What happened to a memory or a profile."""
+
+WebhookDeliveryState = Literal["pending", "delivered", "dead"]
+"""How far a change is on its way to a webhook; dead ones can be retried."""

@@ -24,6 +24,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from hitherto.v1 import (
     conversation_pb2,
     entity_pb2,
+    history_pb2,
     job_pb2,
     memory_pb2,
     privacy_pb2,
@@ -66,6 +67,12 @@ ENTITY_TYPE = EnumWords(entity_pb2.EntityType.DESCRIPTOR)
 JOB_STATE = EnumWords(job_pb2.JobState.DESCRIPTOR)
 ACTION_STATE = EnumWords(session_pb2.PendingActionState.DESCRIPTOR)
 SECRET_HANDLING = EnumWords(privacy_pb2.SecretHandling.DESCRIPTOR)
+EVENT_KIND = EnumWords(history_pb2.HistoryEventKind.DESCRIPTOR)
+EVENT_KIND_NUMBERS = {
+    **EVENT_KIND.numbers,
+    "merged": history_pb2.HISTORY_EVENT_KIND_UPDATED,
+}
+"""Wire values by the schema's words; a restatement counts as an update."""
 
 Fields = dict[str, Any]
 """A message by its fields, as its constructor takes them; nested ones may be fields too."""

@@ -73,6 +73,7 @@ _VALID: dict[str, Callable[[], Message]] = {
     "RetrievalService/GetSuggestions": lambda: retrieval.GetSuggestionsRequest(user_id="ana"),
     "RetrievalService/GetProfile": lambda: retrieval.GetProfileRequest(user_id="ana"),
     "RetrievalService/ListConversations": lambda: retrieval.ListConversationsRequest(user_id="ana"),
+    "RetrievalService/WatchMemories": lambda: retrieval.WatchMemoriesRequest(user_id="ana"),
     "RetrievalService/GetSession": lambda: retrieval.GetSessionRequest(
         user_id="ana", session_id="c1"
     ),
@@ -174,6 +175,15 @@ _VALID: dict[str, Callable[[], Message]] = {
     "MaintenanceService/RunRetention": maintenance.RunRetentionRequest,
     "MaintenanceService/ListSchedules": maintenance.ListSchedulesRequest,
     "MaintenanceService/GetUsage": maintenance.GetUsageRequest,
+    "MaintenanceService/CreateWebhook": lambda: maintenance.CreateWebhookRequest(
+        url="https://receiver.invalid/changes"
+    ),
+    "MaintenanceService/ListWebhooks": maintenance.ListWebhooksRequest,
+    "MaintenanceService/DeleteWebhook": lambda: maintenance.DeleteWebhookRequest(webhook_id=NOBODY),
+    "MaintenanceService/ListWebhookDeliveries": maintenance.ListWebhookDeliveriesRequest,
+    "MaintenanceService/RetryWebhookDelivery": lambda: maintenance.RetryWebhookDeliveryRequest(
+        delivery_id=NOBODY
+    ),
 }
 
 

@@ -49,6 +49,7 @@ NAMELESS = {
     "MaintenanceService/ListSchedules",
     "MaintenanceService/Reembed",
     "RetrievalService/ListProfiles",
+    "MaintenanceService/ListWebhooks",
 }
 """Calls about the installation or the tenant, which name nothing of a user's."""
 GET_CONTEXT = METHODS["RetrievalService/GetContext"]

@@ -41,6 +41,7 @@ from tests.e2e.privacy import choose, context, search
 from tests.e2e.requests import valid
 from tests.e2e.sessions import items, refusal_of
 from tests.e2e.sessions import update as update_session
+from tests.e2e.watching import eventually
 
 USER = "kanari-person"
 ERASED = (grpc.StatusCode.FAILED_PRECONDITION, "USER_ERASED")
@@ -64,6 +65,8 @@ class TestNothingIsLeft:
         """Every table by the catalogue; another tenant's user of the same id keeps all."""
         planted = plant(superuser_conninfo, "default", USER)
         plant(superuser_conninfo, "other", USER)
+        untold = "SELECT 1 FROM memory_changes WHERE position IS NULL"
+        await eventually(lambda: not rows(superuser_conninfo, untold))
         theirs = naming(superuser_conninfo, "kanari-other")
         assert planted.tables <= set(naming(superuser_conninfo, USER))
         receipt = await erase(services, USER)

@@ -64,9 +64,9 @@ async def test_row_58_a_canary_in_every_column_comes_out(
     planted = plant(superuser_conninfo, "default", USER)
     plant(superuser_conninfo, "other", USER)
     found = await export(services, USER)
-    # Hashes of credentials stay here.
-    hashes = {("idempotency_keys", "subject")}
-    assert planted.words.keys() - planted.found_in(found.text) == hashes
+    # Hashes of credentials stay here, and where and how changes are sent.
+    kept = {("idempotency_keys", "subject"), ("webhooks", "secret_token"), ("webhooks", "url")}
+    assert planted.words.keys() - planted.found_in(found.text) == kept
     assert planted.tables <= set(found.manifest.counts)
     assert "kanari-other" not in found.text
     (key,) = found.of("api_keys")

@@ -7,6 +7,7 @@ import contextlib
 import os
 import re
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,14 +16,21 @@ import psycopg
 import pytest
 
 from hitherto_client import Hitherto
+from hitherto_extraction.telling.sending import sign
 from tests.code_blocks import Block, blocks
 from tests.e2e.conftest import Services, Shared
+from tests.e2e.curating import save
 from tests.e2e.test_tools import credential
 from tests.tenants import Tenant
 
 PYTHON = {
     page: [block.text for block in blocks("python") if block.page == page]
-    for page in ("docs/quick-start.md", "docs/security.md", "docs/sessions.md")
+    for page in (
+        "docs/changes.md",
+        "docs/quick-start.md",
+        "docs/security.md",
+        "docs/sessions.md",
+    )
 }
 
 
@@ -65,6 +73,22 @@ async def test_the_quick_start_over_mcp(tenant: Tenant, monkeypatch: pytest.Monk
     monkeypatch.setenv("HITHERTO_TOKEN", credential(tenant, "ana"))
     *_, program = PYTHON["docs/quick-start.md"]
     assert await printed(sys.executable, "-c", program) == "Ana lives in Porto.\n"
+
+
+async def test_changes(services: Services, capsys: pytest.CaptureFixture[str]) -> None:
+    watch, check = PYTHON["docs/changes.md"]
+    watching = asyncio.ensure_future(run("docs/changes.md", watch))
+    while not watching.done():
+        await save(services, f"Sarah has {time.monotonic()} ideas.", user="sarah")
+        await asyncio.sleep(0.2)
+    await watching
+    assert re.search(r"created [0-9a-f-]{36} 1", capsys.readouterr().out)
+    names: dict[str, Any] = {}
+    exec(check, names)
+    signature = sign("whsec_1", b"{}", int(time.time()))
+    assert names["is_genuine"]("whsec_1", signature, b"{}")
+    assert not names["is_genuine"]("whsec_2", signature, b"{}")
+    assert not names["is_genuine"]("whsec_1", sign("whsec_1", b"{}", 1_700_000_000), b"{}")
 
 
 async def test_working_memory() -> None:

@@ -60,7 +60,9 @@ def migrated(postgres: EmbeddedPostgres) -> Iterator[psycopg.Connection]:
             as_superuser(postgres, made), autocommit=True, prepare_threshold=None
         ) as connection,
     ):
-        connection.execute("DROP FUNCTION test_note_raised, test_require_raised CASCADE")
+        connection.execute(
+            "DROP FUNCTION test_note_raised, test_require_raised, test_require_told CASCADE"
+        )
         yield connection
 
 

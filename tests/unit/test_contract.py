@@ -30,20 +30,24 @@ READS_WITH_ANOTHER_SCOPE = {
     "ListSchedules": "it is about the installation and not about a user",
     "GetUsage": "it is about the installation and not about a user",
     "ListAuditEvents": "it tells who read what about others",
+    "ListWebhooks": "it tells where the changes of all users are sent",
+    "ListWebhookDeliveries": "it tells of the changes of all users",
 }
 
 # The RPCs that were promised, by service and in their order.
 SERVICES = {
     "RetrievalService": "GetContext SearchMemories GetMemory ListMemories GetMemoryHistory "
     "GetProfile ListProfiles GetProfileHistory GetConversation ListDocuments GetDocument "
-    "ListConversations GetRecentConversations FindEntities GetSuggestions GetSession",
+    "ListConversations GetRecentConversations FindEntities GetSuggestions GetSession "
+    "WatchMemories",
     "ExtractionService": "SubmitTranscripts StreamTranscripts AppendMessages EndConversation "
     "PreviewExtraction IngestDocuments DeleteDocument GetJob ListJobs WatchJob RetryJob CancelJob",
     "MemoryService": "StreamMemories SaveMemory UpdateMemory ForgetMemory RestoreMemory "
     "ReviewMemory UpdateProfile RecordFeedback",
     "SessionService": "UpdateSession AddPendingAction ResolvePendingAction",
     "MaintenanceService": "Consolidate UndoConsolidation RunDecay RunRetention Reembed "
-    "ListSchedules GetUsage RollbackSource",
+    "ListSchedules GetUsage RollbackSource CreateWebhook ListWebhooks DeleteWebhook "
+    "ListWebhookDeliveries RetryWebhookDelivery",
     "PrivacyService": "ReinstateUser ExportUser ImportUser EraseUser ClearMemories "
     "DeleteConversation GetUserSettings UpdateUserSettings ListAuditEvents",
 }

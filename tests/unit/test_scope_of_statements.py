@@ -48,7 +48,9 @@ ACROSS_USERS = {
     "storage/access": "_COUNT",
     "storage/audit": "_PAGE _UNSIGNED",
     "storage/consolidation": "_CROWDED_USERS",
+    "storage/changes": "_WAITING _NUMBER _DELETE_OLD _OF_TENANT",
     "storage/conversations": "_IDLE",
+    "storage/deliveries": "_INSERT _CLAIM _PAGE _WEBHOOK_OF _RETRY _RETRY_DEAD",
     "storage/documents": "_EXPIRED",
     "storage/erased": "_OTHER_KEYS _UNNAME",
     "storage/erasure": "_CUT_LISTS _LISTED",
@@ -65,13 +67,15 @@ ACROSS_USERS = {
     "storage/upkeep": "_LOOK _LOCK_USERS _ARCHIVE _CROWDED",
     "storage/usage": "_TODAY _TODAY_OF_ALL _TAKE_QUESTIONS",
     "storage/users": "_LOCK_ALL",
+    "storage/webhooks": "_COUNT _FIND _PAGE _DELETE_DELIVERIES _DELETE _ENABLE _WANTED _OPEN "
+    "_SUCCEEDED _FAILED",
 }
 """Statements that are not about one user of one tenant, by module.
 
 Those of the queue name a job by its id and the number of its claim, or are the sweeps that claim,
 wake and count jobs; those of `upkeep`, `retention`, `schedules`, re-embedding and what waits for a
 vector walk over users on the role hitherto_maintenance; audit, API keys, cost and idempotency keys
-belong to a tenant and not to one user; lists of users are a tenant's.
+belong to a tenant and not to one user, and so do webhooks; lists of users are a tenant's.
 """
 
 TOKEN = re.compile(r"'(?:[^']|'')*'|%\(\w+\)[sb]|[A-Za-z_][\w.]*|[(),;=<>]|\S")

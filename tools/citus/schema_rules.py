@@ -30,6 +30,7 @@ LOCAL = frozenset(
         "query_usage",
         "schedule_runs",
         "schema_migrations",
+        "webhooks",
     }
 )
 """Tables that stay on the coordinator."""

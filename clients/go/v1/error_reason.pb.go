@@ -301,6 +301,33 @@ const (
 	//
 	//	{"reason": "USER_NOT_EMPTY", "domain": "hitherto", "metadata": {"user_id": "sarah"}}
 	ErrorReason_ERROR_REASON_USER_NOT_EMPTY ErrorReason = 61
+	// INVALID_ARGUMENT: `after` is not the token of an earlier message of WatchMemories with the same `user_id` and
+	// tenant. Leave it out to begin with the next change.
+	//
+	//	{"reason": "INVALID_WATCH_TOKEN", "domain": "hitherto", "metadata": {"field": "after"}}
+	ErrorReason_ERROR_REASON_INVALID_WATCH_TOKEN ErrorReason = 70
+	// FAILED_PRECONDITION: changes after the token have been deleted, because they are kept for a limited time
+	// (HITHERTO_CHANGE_DAYS), or the database was restored from a backup that is older than the token. Read the
+	// memories anew, then watch without a token.
+	//
+	//	{"reason": "CHANGES_EXPIRED", "domain": "hitherto", "metadata": {}}
+	ErrorReason_ERROR_REASON_CHANGES_EXPIRED ErrorReason = 71
+	// NOT_FOUND: the tenant has no such webhook.
+	//
+	//	{"reason": "WEBHOOK_NOT_FOUND", "domain": "hitherto", "metadata": {"webhook_id": "0199…"}}
+	ErrorReason_ERROR_REASON_WEBHOOK_NOT_FOUND ErrorReason = 72
+	// NOT_FOUND: the tenant has no such delivery, or its change is older than changes are kept.
+	//
+	//	{"reason": "WEBHOOK_DELIVERY_NOT_FOUND", "domain": "hitherto", "metadata": {"delivery_id": "0199…"}}
+	ErrorReason_ERROR_REASON_WEBHOOK_DELIVERY_NOT_FOUND ErrorReason = 73
+	// FAILED_PRECONDITION: the webhook of the delivery is disabled. Call RetryWebhookDelivery with `webhook_id`.
+	//
+	//	{"reason": "WEBHOOK_DISABLED", "domain": "hitherto", "metadata": {"webhook_id": "0199…"}}
+	ErrorReason_ERROR_REASON_WEBHOOK_DISABLED ErrorReason = 74
+	// FAILED_PRECONDITION: the tenant has as many webhooks as it may have. Delete one.
+	//
+	//	{"reason": "TOO_MANY_WEBHOOKS", "domain": "hitherto", "metadata": {"limit": "20"}}
+	ErrorReason_ERROR_REASON_TOO_MANY_WEBHOOKS ErrorReason = 75
 )
 
 // Enum value maps for ErrorReason.
@@ -360,62 +387,74 @@ var (
 		51: "ERROR_REASON_ENCRYPTION_OFF",
 		60: "ERROR_REASON_MODEL_MISCONFIGURED",
 		61: "ERROR_REASON_USER_NOT_EMPTY",
+		70: "ERROR_REASON_INVALID_WATCH_TOKEN",
+		71: "ERROR_REASON_CHANGES_EXPIRED",
+		72: "ERROR_REASON_WEBHOOK_NOT_FOUND",
+		73: "ERROR_REASON_WEBHOOK_DELIVERY_NOT_FOUND",
+		74: "ERROR_REASON_WEBHOOK_DISABLED",
+		75: "ERROR_REASON_TOO_MANY_WEBHOOKS",
 	}
 	ErrorReason_value = map[string]int32{
-		"ERROR_REASON_UNSPECIFIED":               0,
-		"ERROR_REASON_INVALID_FIELD":             1,
-		"ERROR_REASON_INVALID_PAGE_TOKEN":        2,
-		"ERROR_REASON_INVALID_CONSISTENCY_TOKEN": 3,
-		"ERROR_REASON_UNDECODABLE_REQUEST":       4,
-		"ERROR_REASON_EMBEDDING_SIZE_MISMATCH":   5,
-		"ERROR_REASON_CREDENTIAL_INVALID":        6,
-		"ERROR_REASON_SCOPE_MISSING":             7,
-		"ERROR_REASON_USER_NOT_ALLOWED":          8,
-		"ERROR_REASON_DEPARTMENT_NOT_ALLOWED":    9,
-		"ERROR_REASON_CAPABILITY_MISSING":        10,
-		"ERROR_REASON_MEMORY_NOT_FOUND":          11,
-		"ERROR_REASON_PROFILE_NOT_FOUND":         12,
-		"ERROR_REASON_CONVERSATION_NOT_FOUND":    13,
-		"ERROR_REASON_MESSAGE_NOT_FOUND":         14,
-		"ERROR_REASON_DOCUMENT_NOT_FOUND":        15,
-		"ERROR_REASON_JOB_NOT_FOUND":             16,
-		"ERROR_REASON_PENDING_ACTION_NOT_FOUND":  17,
-		"ERROR_REASON_IDEMPOTENCY_KEY_REUSED":    18,
-		"ERROR_REASON_MESSAGE_ID_REUSED":         19,
-		"ERROR_REASON_USER_ERASED":               20,
-		"ERROR_REASON_MEMORY_DISABLED":           21,
-		"ERROR_REASON_LEARNING_DISABLED":         22,
-		"ERROR_REASON_JOB_STATE_CONFLICT":        23,
-		"ERROR_REASON_MEMORY_STATUS_CONFLICT":    24,
-		"ERROR_REASON_PENDING_ACTION_CONFLICT":   25,
-		"ERROR_REASON_REEMBEDDING_NOT_READY":     26,
-		"ERROR_REASON_MODEL_UNUSABLE":            27,
-		"ERROR_REASON_VERSION_MISMATCH":          28,
-		"ERROR_REASON_WRITE_CONFLICT":            29,
-		"ERROR_REASON_REQUEST_TOO_LARGE":         30,
-		"ERROR_REASON_RATE_LIMITED":              31,
-		"ERROR_REASON_QUEUE_FULL":                32,
-		"ERROR_REASON_OVERLOADED":                33,
-		"ERROR_REASON_STORAGE_FULL":              34,
-		"ERROR_REASON_BUDGET_EXHAUSTED":          35,
-		"ERROR_REASON_DATABASE_UNAVAILABLE":      36,
-		"ERROR_REASON_SHUTTING_DOWN":             37,
-		"ERROR_REASON_MODEL_UNAVAILABLE":         38,
-		"ERROR_REASON_AUDIT_UNAVAILABLE":         39,
-		"ERROR_REASON_DEADLINE_EXCEEDED":         40,
-		"ERROR_REASON_CAPABILITY_NOT_AVAILABLE":  41,
-		"ERROR_REASON_CANCELLED_BY_CALLER":       42,
-		"ERROR_REASON_CONVERSATION_DELETED":      43,
-		"ERROR_REASON_WORKER_LOST":               44,
-		"ERROR_REASON_MODEL_REFUSED":             45,
-		"ERROR_REASON_INTERNAL":                  46,
-		"ERROR_REASON_ENCRYPTION_NOT_CONFIGURED": 47,
-		"ERROR_REASON_KEY_SERVICE_UNAVAILABLE":   48,
-		"ERROR_REASON_ORIGIN_NOT_ALLOWED":        49,
-		"ERROR_REASON_SEAL_BROKEN":               50,
-		"ERROR_REASON_ENCRYPTION_OFF":            51,
-		"ERROR_REASON_MODEL_MISCONFIGURED":       60,
-		"ERROR_REASON_USER_NOT_EMPTY":            61,
+		"ERROR_REASON_UNSPECIFIED":                0,
+		"ERROR_REASON_INVALID_FIELD":              1,
+		"ERROR_REASON_INVALID_PAGE_TOKEN":         2,
+		"ERROR_REASON_INVALID_CONSISTENCY_TOKEN":  3,
+		"ERROR_REASON_UNDECODABLE_REQUEST":        4,
+		"ERROR_REASON_EMBEDDING_SIZE_MISMATCH":    5,
+		"ERROR_REASON_CREDENTIAL_INVALID":         6,
+		"ERROR_REASON_SCOPE_MISSING":              7,
+		"ERROR_REASON_USER_NOT_ALLOWED":           8,
+		"ERROR_REASON_DEPARTMENT_NOT_ALLOWED":     9,
+		"ERROR_REASON_CAPABILITY_MISSING":         10,
+		"ERROR_REASON_MEMORY_NOT_FOUND":           11,
+		"ERROR_REASON_PROFILE_NOT_FOUND":          12,
+		"ERROR_REASON_CONVERSATION_NOT_FOUND":     13,
+		"ERROR_REASON_MESSAGE_NOT_FOUND":          14,
+		"ERROR_REASON_DOCUMENT_NOT_FOUND":         15,
+		"ERROR_REASON_JOB_NOT_FOUND":              16,
+		"ERROR_REASON_PENDING_ACTION_NOT_FOUND":   17,
+		"ERROR_REASON_IDEMPOTENCY_KEY_REUSED":     18,
+		"ERROR_REASON_MESSAGE_ID_REUSED":          19,
+		"ERROR_REASON_USER_ERASED":                20,
+		"ERROR_REASON_MEMORY_DISABLED":            21,
+		"ERROR_REASON_LEARNING_DISABLED":          22,
+		"ERROR_REASON_JOB_STATE_CONFLICT":         23,
+		"ERROR_REASON_MEMORY_STATUS_CONFLICT":     24,
+		"ERROR_REASON_PENDING_ACTION_CONFLICT":    25,
+		"ERROR_REASON_REEMBEDDING_NOT_READY":      26,
+		"ERROR_REASON_MODEL_UNUSABLE":             27,
+		"ERROR_REASON_VERSION_MISMATCH":           28,
+		"ERROR_REASON_WRITE_CONFLICT":             29,
+		"ERROR_REASON_REQUEST_TOO_LARGE":          30,
+		"ERROR_REASON_RATE_LIMITED":               31,
+		"ERROR_REASON_QUEUE_FULL":                 32,
+		"ERROR_REASON_OVERLOADED":                 33,
+		"ERROR_REASON_STORAGE_FULL":               34,
+		"ERROR_REASON_BUDGET_EXHAUSTED":           35,
+		"ERROR_REASON_DATABASE_UNAVAILABLE":       36,
+		"ERROR_REASON_SHUTTING_DOWN":              37,
+		"ERROR_REASON_MODEL_UNAVAILABLE":          38,
+		"ERROR_REASON_AUDIT_UNAVAILABLE":          39,
+		"ERROR_REASON_DEADLINE_EXCEEDED":          40,
+		"ERROR_REASON_CAPABILITY_NOT_AVAILABLE":   41,
+		"ERROR_REASON_CANCELLED_BY_CALLER":        42,
+		"ERROR_REASON_CONVERSATION_DELETED":       43,
+		"ERROR_REASON_WORKER_LOST":                44,
+		"ERROR_REASON_MODEL_REFUSED":              45,
+		"ERROR_REASON_INTERNAL":                   46,
+		"ERROR_REASON_ENCRYPTION_NOT_CONFIGURED":  47,
+		"ERROR_REASON_KEY_SERVICE_UNAVAILABLE":    48,
+		"ERROR_REASON_ORIGIN_NOT_ALLOWED":         49,
+		"ERROR_REASON_SEAL_BROKEN":                50,
+		"ERROR_REASON_ENCRYPTION_OFF":             51,
+		"ERROR_REASON_MODEL_MISCONFIGURED":        60,
+		"ERROR_REASON_USER_NOT_EMPTY":             61,
+		"ERROR_REASON_INVALID_WATCH_TOKEN":        70,
+		"ERROR_REASON_CHANGES_EXPIRED":            71,
+		"ERROR_REASON_WEBHOOK_NOT_FOUND":          72,
+		"ERROR_REASON_WEBHOOK_DELIVERY_NOT_FOUND": 73,
+		"ERROR_REASON_WEBHOOK_DISABLED":           74,
+		"ERROR_REASON_TOO_MANY_WEBHOOKS":          75,
 	}
 )
 
@@ -450,7 +489,7 @@ var File_hitherto_v1_error_reason_proto protoreflect.FileDescriptor
 
 const file_hitherto_v1_error_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1ehitherto/v1/error_reason.proto\x12\vhitherto.v1*\xa0\x0f\n" +
+	"\x1ehitherto/v1/error_reason.proto\x12\vhitherto.v1*\x80\x11\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x1e\n" +
 	"\x1aERROR_REASON_INVALID_FIELD\x10\x01\x12#\n" +
@@ -506,7 +545,13 @@ const file_hitherto_v1_error_reason_proto_rawDesc = "" +
 	"\x18ERROR_REASON_SEAL_BROKEN\x102\x12\x1f\n" +
 	"\x1bERROR_REASON_ENCRYPTION_OFF\x103\x12$\n" +
 	" ERROR_REASON_MODEL_MISCONFIGURED\x10<\x12\x1f\n" +
-	"\x1bERROR_REASON_USER_NOT_EMPTY\x10=B9\n" +
+	"\x1bERROR_REASON_USER_NOT_EMPTY\x10=\x12$\n" +
+	" ERROR_REASON_INVALID_WATCH_TOKEN\x10F\x12 \n" +
+	"\x1cERROR_REASON_CHANGES_EXPIRED\x10G\x12\"\n" +
+	"\x1eERROR_REASON_WEBHOOK_NOT_FOUND\x10H\x12+\n" +
+	"'ERROR_REASON_WEBHOOK_DELIVERY_NOT_FOUND\x10I\x12!\n" +
+	"\x1dERROR_REASON_WEBHOOK_DISABLED\x10J\x12\"\n" +
+	"\x1eERROR_REASON_TOO_MANY_WEBHOOKS\x10KB9\n" +
 	"\x0fcom.hitherto.v1P\x01Z\x16hitherto/v1;hithertov1\xaa\x02\vHitherto.V1b\x06proto3"
 
 var (

@@ -1406,6 +1406,670 @@ func (x *RollbackSourceResponse) GetConsistencyToken() string {
 	return ""
 }
 
+// CreateWebhookRequest describes a webhook.
+type CreateWebhookRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// user_id, only changes of this user. Unset: of every user of the tenant.
+	UserId string `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// url, where to send changes: an https address of at most 2,048 characters, without a user name. Required.
+	Url string `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`
+	// kinds, only changes of these kinds. Unset: all.
+	Kinds []HistoryEventKind `protobuf:"varint,3,rep,packed,name=kinds,proto3,enum=hitherto.v1.HistoryEventKind" json:"kinds,omitempty"`
+	// include_content, true also sends each memory as it is at that moment. Unset: ids only.
+	IncludeContent bool `protobuf:"varint,4,opt,name=include_content,json=includeContent,proto3" json:"include_content,omitempty"`
+	// idempotency_key, optional, at most 128 characters. For at least 24 hours, the same key with the same body
+	// returns the first outcome again; with a different body the call fails with `IDEMPOTENCY_KEY_REUSED`.
+	IdempotencyKey string `protobuf:"bytes,5,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *CreateWebhookRequest) Reset() {
+	*x = CreateWebhookRequest{}
+	mi := &file_hitherto_v1_maintenance_service_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateWebhookRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateWebhookRequest) ProtoMessage() {}
+
+func (x *CreateWebhookRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_hitherto_v1_maintenance_service_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateWebhookRequest.ProtoReflect.Descriptor instead.
+func (*CreateWebhookRequest) Descriptor() ([]byte, []int) {
+	return file_hitherto_v1_maintenance_service_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *CreateWebhookRequest) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+func (x *CreateWebhookRequest) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *CreateWebhookRequest) GetKinds() []HistoryEventKind {
+	if x != nil {
+		return x.Kinds
+	}
+	return nil
+}
+
+func (x *CreateWebhookRequest) GetIncludeContent() bool {
+	if x != nil {
+		return x.IncludeContent
+	}
+	return false
+}
+
+func (x *CreateWebhookRequest) GetIdempotencyKey() string {
+	if x != nil {
+		return x.IdempotencyKey
+	}
+	return ""
+}
+
+// CreateWebhookResponse is the new webhook.
+type CreateWebhookResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// webhook, the webhook.
+	Webhook *Webhook `protobuf:"bytes,1,opt,name=webhook,proto3" json:"webhook,omitempty"`
+	// secret, the key of the signatures. Empty in the reply to a repeated call: delete the webhook and create another
+	// if the first reply was lost.
+	Secret string `protobuf:"bytes,2,opt,name=secret,proto3" json:"secret,omitempty"`
+	// consistency_token, for a later read that must see this write. Opaque.
+	ConsistencyToken string `protobuf:"bytes,3,opt,name=consistency_token,json=consistencyToken,proto3" json:"consistency_token,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *CreateWebhookResponse) Reset() {
+	*x = CreateWebhookResponse{}
+	mi := &file_hitherto_v1_maintenance_service_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateWebhookResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateWebhookResponse) ProtoMessage() {}
+
+func (x *CreateWebhookResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_hitherto_v1_maintenance_service_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateWebhookResponse.ProtoReflect.Descriptor instead.
+func (*CreateWebhookResponse) Descriptor() ([]byte, []int) {
+	return file_hitherto_v1_maintenance_service_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *CreateWebhookResponse) GetWebhook() *Webhook {
+	if x != nil {
+		return x.Webhook
+	}
+	return nil
+}
+
+func (x *CreateWebhookResponse) GetSecret() string {
+	if x != nil {
+		return x.Secret
+	}
+	return ""
+}
+
+func (x *CreateWebhookResponse) GetConsistencyToken() string {
+	if x != nil {
+		return x.ConsistencyToken
+	}
+	return ""
+}
+
+// ListWebhooksRequest asks for the webhooks.
+type ListWebhooksRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// page_size, the maximum number of items per page. 0 or unset: 10; values above 200 count as 200; negative
+	// values are refused.
+	PageSize int32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// page_token, the `next_page_token` of the previous page, with all other fields unchanged. Unset: the first
+	// page. Any other value is refused with `INVALID_PAGE_TOKEN`.
+	PageToken string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// consistency_token, from an earlier write: the reply includes that write. Unset: the reply may lag behind
+	// if reads go to a replica.
+	ConsistencyToken string `protobuf:"bytes,3,opt,name=consistency_token,json=consistencyToken,proto3" json:"consistency_token,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *ListWebhooksRequest) Reset() {
+	*x = ListWebhooksRequest{}
+	mi := &file_hitherto_v1_maintenance_service_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListWebhooksRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListWebhooksRequest) ProtoMessage() {}
+
+func (x *ListWebhooksRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_hitherto_v1_maintenance_service_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListWebhooksRequest.ProtoReflect.Descriptor instead.
+func (*ListWebhooksRequest) Descriptor() ([]byte, []int) {
+	return file_hitherto_v1_maintenance_service_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *ListWebhooksRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListWebhooksRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+func (x *ListWebhooksRequest) GetConsistencyToken() string {
+	if x != nil {
+		return x.ConsistencyToken
+	}
+	return ""
+}
+
+// ListWebhooksResponse is one page of webhooks.
+type ListWebhooksResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// webhooks, oldest first.
+	Webhooks []*Webhook `protobuf:"bytes,1,rep,name=webhooks,proto3" json:"webhooks,omitempty"`
+	// next_page_token, for the next page. Empty: this is the last page.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListWebhooksResponse) Reset() {
+	*x = ListWebhooksResponse{}
+	mi := &file_hitherto_v1_maintenance_service_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListWebhooksResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListWebhooksResponse) ProtoMessage() {}
+
+func (x *ListWebhooksResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_hitherto_v1_maintenance_service_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListWebhooksResponse.ProtoReflect.Descriptor instead.
+func (*ListWebhooksResponse) Descriptor() ([]byte, []int) {
+	return file_hitherto_v1_maintenance_service_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *ListWebhooksResponse) GetWebhooks() []*Webhook {
+	if x != nil {
+		return x.Webhooks
+	}
+	return nil
+}
+
+func (x *ListWebhooksResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+// DeleteWebhookRequest names a webhook.
+type DeleteWebhookRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// webhook_id, the webhook. Required.
+	WebhookId string `protobuf:"bytes,1,opt,name=webhook_id,json=webhookId,proto3" json:"webhook_id,omitempty"`
+	// idempotency_key, optional, at most 128 characters. For at least 24 hours, the same key with the same body
+	// returns the first outcome again; with a different body the call fails with `IDEMPOTENCY_KEY_REUSED`.
+	IdempotencyKey string `protobuf:"bytes,2,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *DeleteWebhookRequest) Reset() {
+	*x = DeleteWebhookRequest{}
+	mi := &file_hitherto_v1_maintenance_service_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteWebhookRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteWebhookRequest) ProtoMessage() {}
+
+func (x *DeleteWebhookRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_hitherto_v1_maintenance_service_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteWebhookRequest.ProtoReflect.Descriptor instead.
+func (*DeleteWebhookRequest) Descriptor() ([]byte, []int) {
+	return file_hitherto_v1_maintenance_service_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *DeleteWebhookRequest) GetWebhookId() string {
+	if x != nil {
+		return x.WebhookId
+	}
+	return ""
+}
+
+func (x *DeleteWebhookRequest) GetIdempotencyKey() string {
+	if x != nil {
+		return x.IdempotencyKey
+	}
+	return ""
+}
+
+// DeleteWebhookResponse confirms the deletion.
+type DeleteWebhookResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// consistency_token, for a later read that must see this write. Opaque.
+	ConsistencyToken string `protobuf:"bytes,1,opt,name=consistency_token,json=consistencyToken,proto3" json:"consistency_token,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *DeleteWebhookResponse) Reset() {
+	*x = DeleteWebhookResponse{}
+	mi := &file_hitherto_v1_maintenance_service_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteWebhookResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteWebhookResponse) ProtoMessage() {}
+
+func (x *DeleteWebhookResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_hitherto_v1_maintenance_service_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteWebhookResponse.ProtoReflect.Descriptor instead.
+func (*DeleteWebhookResponse) Descriptor() ([]byte, []int) {
+	return file_hitherto_v1_maintenance_service_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *DeleteWebhookResponse) GetConsistencyToken() string {
+	if x != nil {
+		return x.ConsistencyToken
+	}
+	return ""
+}
+
+// ListWebhookDeliveriesRequest selects deliveries.
+type ListWebhookDeliveriesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// webhook_id, only deliveries to this webhook. Unset: to any.
+	WebhookId string `protobuf:"bytes,1,opt,name=webhook_id,json=webhookId,proto3" json:"webhook_id,omitempty"`
+	// state, only deliveries in this state. Unset: in any.
+	State WebhookDeliveryState `protobuf:"varint,2,opt,name=state,proto3,enum=hitherto.v1.WebhookDeliveryState" json:"state,omitempty"`
+	// page_size, the maximum number of items per page. 0 or unset: 10; values above 200 count as 200; negative
+	// values are refused.
+	PageSize int32 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// page_token, the `next_page_token` of the previous page, with all other fields unchanged. Unset: the first
+	// page. Any other value is refused with `INVALID_PAGE_TOKEN`.
+	PageToken string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// consistency_token, from an earlier write: the reply includes that write. Unset: the reply may lag behind
+	// if reads go to a replica.
+	ConsistencyToken string `protobuf:"bytes,5,opt,name=consistency_token,json=consistencyToken,proto3" json:"consistency_token,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *ListWebhookDeliveriesRequest) Reset() {
+	*x = ListWebhookDeliveriesRequest{}
+	mi := &file_hitherto_v1_maintenance_service_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListWebhookDeliveriesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListWebhookDeliveriesRequest) ProtoMessage() {}
+
+func (x *ListWebhookDeliveriesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_hitherto_v1_maintenance_service_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListWebhookDeliveriesRequest.ProtoReflect.Descriptor instead.
+func (*ListWebhookDeliveriesRequest) Descriptor() ([]byte, []int) {
+	return file_hitherto_v1_maintenance_service_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *ListWebhookDeliveriesRequest) GetWebhookId() string {
+	if x != nil {
+		return x.WebhookId
+	}
+	return ""
+}
+
+func (x *ListWebhookDeliveriesRequest) GetState() WebhookDeliveryState {
+	if x != nil {
+		return x.State
+	}
+	return WebhookDeliveryState_WEBHOOK_DELIVERY_STATE_UNSPECIFIED
+}
+
+func (x *ListWebhookDeliveriesRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListWebhookDeliveriesRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+func (x *ListWebhookDeliveriesRequest) GetConsistencyToken() string {
+	if x != nil {
+		return x.ConsistencyToken
+	}
+	return ""
+}
+
+// ListWebhookDeliveriesResponse is one page of deliveries.
+type ListWebhookDeliveriesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// deliveries, newest first.
+	Deliveries []*WebhookDelivery `protobuf:"bytes,1,rep,name=deliveries,proto3" json:"deliveries,omitempty"`
+	// next_page_token, for the next page. Empty: this is the last page.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListWebhookDeliveriesResponse) Reset() {
+	*x = ListWebhookDeliveriesResponse{}
+	mi := &file_hitherto_v1_maintenance_service_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListWebhookDeliveriesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListWebhookDeliveriesResponse) ProtoMessage() {}
+
+func (x *ListWebhookDeliveriesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_hitherto_v1_maintenance_service_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListWebhookDeliveriesResponse.ProtoReflect.Descriptor instead.
+func (*ListWebhookDeliveriesResponse) Descriptor() ([]byte, []int) {
+	return file_hitherto_v1_maintenance_service_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *ListWebhookDeliveriesResponse) GetDeliveries() []*WebhookDelivery {
+	if x != nil {
+		return x.Deliveries
+	}
+	return nil
+}
+
+func (x *ListWebhookDeliveriesResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+// RetryWebhookDeliveryRequest names what to send again.
+type RetryWebhookDeliveryRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// target, what to send again. Required.
+	//
+	// Types that are valid to be assigned to Target:
+	//
+	//	*RetryWebhookDeliveryRequest_DeliveryId
+	//	*RetryWebhookDeliveryRequest_WebhookId
+	Target isRetryWebhookDeliveryRequest_Target `protobuf_oneof:"target"`
+	// idempotency_key, optional, at most 128 characters. For at least 24 hours, the same key with the same body
+	// returns the first outcome again; with a different body the call fails with `IDEMPOTENCY_KEY_REUSED`.
+	IdempotencyKey string `protobuf:"bytes,3,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *RetryWebhookDeliveryRequest) Reset() {
+	*x = RetryWebhookDeliveryRequest{}
+	mi := &file_hitherto_v1_maintenance_service_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RetryWebhookDeliveryRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RetryWebhookDeliveryRequest) ProtoMessage() {}
+
+func (x *RetryWebhookDeliveryRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_hitherto_v1_maintenance_service_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RetryWebhookDeliveryRequest.ProtoReflect.Descriptor instead.
+func (*RetryWebhookDeliveryRequest) Descriptor() ([]byte, []int) {
+	return file_hitherto_v1_maintenance_service_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *RetryWebhookDeliveryRequest) GetTarget() isRetryWebhookDeliveryRequest_Target {
+	if x != nil {
+		return x.Target
+	}
+	return nil
+}
+
+func (x *RetryWebhookDeliveryRequest) GetDeliveryId() string {
+	if x != nil {
+		if x, ok := x.Target.(*RetryWebhookDeliveryRequest_DeliveryId); ok {
+			return x.DeliveryId
+		}
+	}
+	return ""
+}
+
+func (x *RetryWebhookDeliveryRequest) GetWebhookId() string {
+	if x != nil {
+		if x, ok := x.Target.(*RetryWebhookDeliveryRequest_WebhookId); ok {
+			return x.WebhookId
+		}
+	}
+	return ""
+}
+
+func (x *RetryWebhookDeliveryRequest) GetIdempotencyKey() string {
+	if x != nil {
+		return x.IdempotencyKey
+	}
+	return ""
+}
+
+type isRetryWebhookDeliveryRequest_Target interface {
+	isRetryWebhookDeliveryRequest_Target()
+}
+
+type RetryWebhookDeliveryRequest_DeliveryId struct {
+	// delivery_id, this delivery, whatever its state.
+	DeliveryId string `protobuf:"bytes,1,opt,name=delivery_id,json=deliveryId,proto3,oneof"`
+}
+
+type RetryWebhookDeliveryRequest_WebhookId struct {
+	// webhook_id, all dead deliveries of this webhook, which is enabled again.
+	WebhookId string `protobuf:"bytes,2,opt,name=webhook_id,json=webhookId,proto3,oneof"`
+}
+
+func (*RetryWebhookDeliveryRequest_DeliveryId) isRetryWebhookDeliveryRequest_Target() {}
+
+func (*RetryWebhookDeliveryRequest_WebhookId) isRetryWebhookDeliveryRequest_Target() {}
+
+// RetryWebhookDeliveryResponse tells how many will be sent.
+type RetryWebhookDeliveryResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// retried, the number of deliveries.
+	Retried int32 `protobuf:"varint,1,opt,name=retried,proto3" json:"retried,omitempty"`
+	// consistency_token, for a later read that must see this write. Opaque.
+	ConsistencyToken string `protobuf:"bytes,2,opt,name=consistency_token,json=consistencyToken,proto3" json:"consistency_token,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *RetryWebhookDeliveryResponse) Reset() {
+	*x = RetryWebhookDeliveryResponse{}
+	mi := &file_hitherto_v1_maintenance_service_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RetryWebhookDeliveryResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RetryWebhookDeliveryResponse) ProtoMessage() {}
+
+func (x *RetryWebhookDeliveryResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_hitherto_v1_maintenance_service_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RetryWebhookDeliveryResponse.ProtoReflect.Descriptor instead.
+func (*RetryWebhookDeliveryResponse) Descriptor() ([]byte, []int) {
+	return file_hitherto_v1_maintenance_service_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *RetryWebhookDeliveryResponse) GetRetried() int32 {
+	if x != nil {
+		return x.Retried
+	}
+	return 0
+}
+
+func (x *RetryWebhookDeliveryResponse) GetConsistencyToken() string {
+	if x != nil {
+		return x.ConsistencyToken
+	}
+	return ""
+}
+
 // Schedule is upkeep that runs automatically.
 type Schedule struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1425,7 +2089,7 @@ type Schedule struct {
 
 func (x *Schedule) Reset() {
 	*x = Schedule{}
-	mi := &file_hitherto_v1_maintenance_service_proto_msgTypes[16]
+	mi := &file_hitherto_v1_maintenance_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1437,7 +2101,7 @@ func (x *Schedule) String() string {
 func (*Schedule) ProtoMessage() {}
 
 func (x *Schedule) ProtoReflect() protoreflect.Message {
-	mi := &file_hitherto_v1_maintenance_service_proto_msgTypes[16]
+	mi := &file_hitherto_v1_maintenance_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1450,7 +2114,7 @@ func (x *Schedule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Schedule.ProtoReflect.Descriptor instead.
 func (*Schedule) Descriptor() ([]byte, []int) {
-	return file_hitherto_v1_maintenance_service_proto_rawDescGZIP(), []int{16}
+	return file_hitherto_v1_maintenance_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Schedule) GetName() string {
@@ -1508,7 +2172,7 @@ type UsageRow struct {
 
 func (x *UsageRow) Reset() {
 	*x = UsageRow{}
-	mi := &file_hitherto_v1_maintenance_service_proto_msgTypes[17]
+	mi := &file_hitherto_v1_maintenance_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1520,7 +2184,7 @@ func (x *UsageRow) String() string {
 func (*UsageRow) ProtoMessage() {}
 
 func (x *UsageRow) ProtoReflect() protoreflect.Message {
-	mi := &file_hitherto_v1_maintenance_service_proto_msgTypes[17]
+	mi := &file_hitherto_v1_maintenance_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1533,7 +2197,7 @@ func (x *UsageRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageRow.ProtoReflect.Descriptor instead.
 func (*UsageRow) Descriptor() ([]byte, []int) {
-	return file_hitherto_v1_maintenance_service_proto_rawDescGZIP(), []int{17}
+	return file_hitherto_v1_maintenance_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *UsageRow) GetUserId() string {
@@ -1575,7 +2239,7 @@ var File_hitherto_v1_maintenance_service_proto protoreflect.FileDescriptor
 
 const file_hitherto_v1_maintenance_service_proto_rawDesc = "" +
 	"\n" +
-	"%hitherto/v1/maintenance_service.proto\x12\vhitherto.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18hitherto/v1/access.proto\x1a\x15hitherto/v1/job.proto\x1a\x18hitherto/v1/memory.proto\"\x81\x01\n" +
+	"%hitherto/v1/maintenance_service.proto\x12\vhitherto.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18hitherto/v1/access.proto\x1a\x19hitherto/v1/history.proto\x1a\x15hitherto/v1/job.proto\x1a\x18hitherto/v1/memory.proto\x1a\x19hitherto/v1/webhook.proto\"\x81\x01\n" +
 	"\x12ConsolidateRequest\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x10\n" +
 	"\x03tag\x18\x02 \x01(\tR\x03tag\x12\x17\n" +
@@ -1676,7 +2340,54 @@ const file_hitherto_v1_maintenance_service_proto_rawDesc = "" +
 	"\x11consistency_token\x18\x02 \x01(\tR\x10consistencyToken\x1a9\n" +
 	"\vCountsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xca\x01\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xc8\x01\n" +
+	"\x14CreateWebhookRequest\x12\x17\n" +
+	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x10\n" +
+	"\x03url\x18\x02 \x01(\tR\x03url\x123\n" +
+	"\x05kinds\x18\x03 \x03(\x0e2\x1d.hitherto.v1.HistoryEventKindR\x05kinds\x12'\n" +
+	"\x0finclude_content\x18\x04 \x01(\bR\x0eincludeContent\x12'\n" +
+	"\x0fidempotency_key\x18\x05 \x01(\tR\x0eidempotencyKey\"\x8c\x01\n" +
+	"\x15CreateWebhookResponse\x12.\n" +
+	"\awebhook\x18\x01 \x01(\v2\x14.hitherto.v1.WebhookR\awebhook\x12\x16\n" +
+	"\x06secret\x18\x02 \x01(\tR\x06secret\x12+\n" +
+	"\x11consistency_token\x18\x03 \x01(\tR\x10consistencyToken\"~\n" +
+	"\x13ListWebhooksRequest\x12\x1b\n" +
+	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x02 \x01(\tR\tpageToken\x12+\n" +
+	"\x11consistency_token\x18\x03 \x01(\tR\x10consistencyToken\"p\n" +
+	"\x14ListWebhooksResponse\x120\n" +
+	"\bwebhooks\x18\x01 \x03(\v2\x14.hitherto.v1.WebhookR\bwebhooks\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"^\n" +
+	"\x14DeleteWebhookRequest\x12\x1d\n" +
+	"\n" +
+	"webhook_id\x18\x01 \x01(\tR\twebhookId\x12'\n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tR\x0eidempotencyKey\"D\n" +
+	"\x15DeleteWebhookResponse\x12+\n" +
+	"\x11consistency_token\x18\x01 \x01(\tR\x10consistencyToken\"\xdf\x01\n" +
+	"\x1cListWebhookDeliveriesRequest\x12\x1d\n" +
+	"\n" +
+	"webhook_id\x18\x01 \x01(\tR\twebhookId\x127\n" +
+	"\x05state\x18\x02 \x01(\x0e2!.hitherto.v1.WebhookDeliveryStateR\x05state\x12\x1b\n" +
+	"\tpage_size\x18\x03 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x04 \x01(\tR\tpageToken\x12+\n" +
+	"\x11consistency_token\x18\x05 \x01(\tR\x10consistencyToken\"\x85\x01\n" +
+	"\x1dListWebhookDeliveriesResponse\x12<\n" +
+	"\n" +
+	"deliveries\x18\x01 \x03(\v2\x1c.hitherto.v1.WebhookDeliveryR\n" +
+	"deliveries\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x94\x01\n" +
+	"\x1bRetryWebhookDeliveryRequest\x12!\n" +
+	"\vdelivery_id\x18\x01 \x01(\tH\x00R\n" +
+	"deliveryId\x12\x1f\n" +
+	"\n" +
+	"webhook_id\x18\x02 \x01(\tH\x00R\twebhookId\x12'\n" +
+	"\x0fidempotency_key\x18\x03 \x01(\tR\x0eidempotencyKeyB\b\n" +
+	"\x06target\"e\n" +
+	"\x1cRetryWebhookDeliveryResponse\x12\x18\n" +
+	"\aretried\x18\x01 \x01(\x05R\aretried\x12+\n" +
+	"\x11consistency_token\x18\x02 \x01(\tR\x10consistencyToken\"\xca\x01\n" +
 	"\bSchedule\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04cron\x18\x02 \x01(\tR\x04cron\x12:\n" +
@@ -1700,7 +2411,8 @@ const file_hitherto_v1_maintenance_service_proto_rawDesc = "" +
 	"\x14USAGE_DIMENSION_USER\x10\x01\x12\x18\n" +
 	"\x14USAGE_DIMENSION_KIND\x10\x02\x12\x17\n" +
 	"\x13USAGE_DIMENSION_DAY\x10\x03\x12\x19\n" +
-	"\x15USAGE_DIMENSION_MODEL\x10\x042\xb0\x06\n" +
+	"\x15USAGE_DIMENSION_MODEL\x10\x042\xcb\n" +
+	"\n" +
 	"\x12MaintenanceService\x12c\n" +
 	"\vConsolidate\x12\x1f.hitherto.v1.ConsolidateRequest\x1a .hitherto.v1.ConsolidateResponse\"\x11\x82\xba\x18\r\b\x03\x12\auser_id\x18\x01\x12s\n" +
 	"\x11UndoConsolidation\x12%.hitherto.v1.UndoConsolidationRequest\x1a&.hitherto.v1.UndoConsolidationResponse\"\x0f\x82\xba\x18\v\b\x03\x12\auser_id\x12Z\n" +
@@ -1709,7 +2421,12 @@ const file_hitherto_v1_maintenance_service_proto_rawDesc = "" +
 	"\aReembed\x12\x1b.hitherto.v1.ReembedRequest\x1a\x1c.hitherto.v1.ReembedResponse\"\b\x82\xba\x18\x04\b\x03@\x01\x12a\n" +
 	"\rListSchedules\x12!.hitherto.v1.ListSchedulesRequest\x1a\".hitherto.v1.ListSchedulesResponse\"\t\x82\xba\x18\x02\b\x03\x90\x02\x01\x12]\n" +
 	"\bGetUsage\x12\x1c.hitherto.v1.GetUsageRequest\x1a\x1d.hitherto.v1.GetUsageResponse\"\x14\x82\xba\x18\r\b\x03\x12\auser_id\x18\x01\x90\x02\x01\x12j\n" +
-	"\x0eRollbackSource\x12\".hitherto.v1.RollbackSourceRequest\x1a#.hitherto.v1.RollbackSourceResponse\"\x0f\x82\xba\x18\v\b\x03\x12\auser_idB9\n" +
+	"\x0eRollbackSource\x12\".hitherto.v1.RollbackSourceRequest\x1a#.hitherto.v1.RollbackSourceResponse\"\x0f\x82\xba\x18\v\b\x03\x12\auser_id\x12i\n" +
+	"\rCreateWebhook\x12!.hitherto.v1.CreateWebhookRequest\x1a\".hitherto.v1.CreateWebhookResponse\"\x11\x82\xba\x18\r\b\x04\x12\auser_id\x18\x01\x12^\n" +
+	"\fListWebhooks\x12 .hitherto.v1.ListWebhooksRequest\x1a!.hitherto.v1.ListWebhooksResponse\"\t\x82\xba\x18\x02\b\x04\x90\x02\x01\x12^\n" +
+	"\rDeleteWebhook\x12!.hitherto.v1.DeleteWebhookRequest\x1a\".hitherto.v1.DeleteWebhookResponse\"\x06\x82\xba\x18\x02\b\x04\x12y\n" +
+	"\x15ListWebhookDeliveries\x12).hitherto.v1.ListWebhookDeliveriesRequest\x1a*.hitherto.v1.ListWebhookDeliveriesResponse\"\t\x82\xba\x18\x02\b\x04\x90\x02\x01\x12s\n" +
+	"\x14RetryWebhookDelivery\x12(.hitherto.v1.RetryWebhookDeliveryRequest\x1a).hitherto.v1.RetryWebhookDeliveryResponse\"\x06\x82\xba\x18\x02\b\x04B9\n" +
 	"\x0fcom.hitherto.v1P\x01Z\x16hitherto/v1;hithertov1\xaa\x02\vHitherto.V1b\x06proto3"
 
 var (
@@ -1725,80 +2442,109 @@ func file_hitherto_v1_maintenance_service_proto_rawDescGZIP() []byte {
 }
 
 var file_hitherto_v1_maintenance_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_hitherto_v1_maintenance_service_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_hitherto_v1_maintenance_service_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_hitherto_v1_maintenance_service_proto_goTypes = []any{
-	(ReembedPhase)(0),                 // 0: hitherto.v1.ReembedPhase
-	(UsageDimension)(0),               // 1: hitherto.v1.UsageDimension
-	(*ConsolidateRequest)(nil),        // 2: hitherto.v1.ConsolidateRequest
-	(*ConsolidateResponse)(nil),       // 3: hitherto.v1.ConsolidateResponse
-	(*UndoConsolidationRequest)(nil),  // 4: hitherto.v1.UndoConsolidationRequest
-	(*UndoConsolidationResponse)(nil), // 5: hitherto.v1.UndoConsolidationResponse
-	(*RunDecayRequest)(nil),           // 6: hitherto.v1.RunDecayRequest
-	(*RunDecayResponse)(nil),          // 7: hitherto.v1.RunDecayResponse
-	(*RunRetentionRequest)(nil),       // 8: hitherto.v1.RunRetentionRequest
-	(*RunRetentionResponse)(nil),      // 9: hitherto.v1.RunRetentionResponse
-	(*ReembedRequest)(nil),            // 10: hitherto.v1.ReembedRequest
-	(*ReembedResponse)(nil),           // 11: hitherto.v1.ReembedResponse
-	(*ListSchedulesRequest)(nil),      // 12: hitherto.v1.ListSchedulesRequest
-	(*ListSchedulesResponse)(nil),     // 13: hitherto.v1.ListSchedulesResponse
-	(*GetUsageRequest)(nil),           // 14: hitherto.v1.GetUsageRequest
-	(*GetUsageResponse)(nil),          // 15: hitherto.v1.GetUsageResponse
-	(*RollbackSourceRequest)(nil),     // 16: hitherto.v1.RollbackSourceRequest
-	(*RollbackSourceResponse)(nil),    // 17: hitherto.v1.RollbackSourceResponse
-	(*Schedule)(nil),                  // 18: hitherto.v1.Schedule
-	(*UsageRow)(nil),                  // 19: hitherto.v1.UsageRow
-	nil,                               // 20: hitherto.v1.ConsolidateResponse.CountsEntry
-	nil,                               // 21: hitherto.v1.RunDecayResponse.CountsEntry
-	nil,                               // 22: hitherto.v1.RunRetentionResponse.CountsEntry
-	nil,                               // 23: hitherto.v1.RollbackSourceResponse.CountsEntry
-	(*Job)(nil),                       // 24: hitherto.v1.Job
-	(*Memory)(nil),                    // 25: hitherto.v1.Memory
-	(*timestamppb.Timestamp)(nil),     // 26: google.protobuf.Timestamp
-	(*Usage)(nil),                     // 27: hitherto.v1.Usage
+	(ReembedPhase)(0),                     // 0: hitherto.v1.ReembedPhase
+	(UsageDimension)(0),                   // 1: hitherto.v1.UsageDimension
+	(*ConsolidateRequest)(nil),            // 2: hitherto.v1.ConsolidateRequest
+	(*ConsolidateResponse)(nil),           // 3: hitherto.v1.ConsolidateResponse
+	(*UndoConsolidationRequest)(nil),      // 4: hitherto.v1.UndoConsolidationRequest
+	(*UndoConsolidationResponse)(nil),     // 5: hitherto.v1.UndoConsolidationResponse
+	(*RunDecayRequest)(nil),               // 6: hitherto.v1.RunDecayRequest
+	(*RunDecayResponse)(nil),              // 7: hitherto.v1.RunDecayResponse
+	(*RunRetentionRequest)(nil),           // 8: hitherto.v1.RunRetentionRequest
+	(*RunRetentionResponse)(nil),          // 9: hitherto.v1.RunRetentionResponse
+	(*ReembedRequest)(nil),                // 10: hitherto.v1.ReembedRequest
+	(*ReembedResponse)(nil),               // 11: hitherto.v1.ReembedResponse
+	(*ListSchedulesRequest)(nil),          // 12: hitherto.v1.ListSchedulesRequest
+	(*ListSchedulesResponse)(nil),         // 13: hitherto.v1.ListSchedulesResponse
+	(*GetUsageRequest)(nil),               // 14: hitherto.v1.GetUsageRequest
+	(*GetUsageResponse)(nil),              // 15: hitherto.v1.GetUsageResponse
+	(*RollbackSourceRequest)(nil),         // 16: hitherto.v1.RollbackSourceRequest
+	(*RollbackSourceResponse)(nil),        // 17: hitherto.v1.RollbackSourceResponse
+	(*CreateWebhookRequest)(nil),          // 18: hitherto.v1.CreateWebhookRequest
+	(*CreateWebhookResponse)(nil),         // 19: hitherto.v1.CreateWebhookResponse
+	(*ListWebhooksRequest)(nil),           // 20: hitherto.v1.ListWebhooksRequest
+	(*ListWebhooksResponse)(nil),          // 21: hitherto.v1.ListWebhooksResponse
+	(*DeleteWebhookRequest)(nil),          // 22: hitherto.v1.DeleteWebhookRequest
+	(*DeleteWebhookResponse)(nil),         // 23: hitherto.v1.DeleteWebhookResponse
+	(*ListWebhookDeliveriesRequest)(nil),  // 24: hitherto.v1.ListWebhookDeliveriesRequest
+	(*ListWebhookDeliveriesResponse)(nil), // 25: hitherto.v1.ListWebhookDeliveriesResponse
+	(*RetryWebhookDeliveryRequest)(nil),   // 26: hitherto.v1.RetryWebhookDeliveryRequest
+	(*RetryWebhookDeliveryResponse)(nil),  // 27: hitherto.v1.RetryWebhookDeliveryResponse
+	(*Schedule)(nil),                      // 28: hitherto.v1.Schedule
+	(*UsageRow)(nil),                      // 29: hitherto.v1.UsageRow
+	nil,                                   // 30: hitherto.v1.ConsolidateResponse.CountsEntry
+	nil,                                   // 31: hitherto.v1.RunDecayResponse.CountsEntry
+	nil,                                   // 32: hitherto.v1.RunRetentionResponse.CountsEntry
+	nil,                                   // 33: hitherto.v1.RollbackSourceResponse.CountsEntry
+	(*Job)(nil),                           // 34: hitherto.v1.Job
+	(*Memory)(nil),                        // 35: hitherto.v1.Memory
+	(*timestamppb.Timestamp)(nil),         // 36: google.protobuf.Timestamp
+	(*Usage)(nil),                         // 37: hitherto.v1.Usage
+	(HistoryEventKind)(0),                 // 38: hitherto.v1.HistoryEventKind
+	(*Webhook)(nil),                       // 39: hitherto.v1.Webhook
+	(WebhookDeliveryState)(0),             // 40: hitherto.v1.WebhookDeliveryState
+	(*WebhookDelivery)(nil),               // 41: hitherto.v1.WebhookDelivery
 }
 var file_hitherto_v1_maintenance_service_proto_depIdxs = []int32{
-	24, // 0: hitherto.v1.ConsolidateResponse.job:type_name -> hitherto.v1.Job
-	20, // 1: hitherto.v1.ConsolidateResponse.counts:type_name -> hitherto.v1.ConsolidateResponse.CountsEntry
-	25, // 2: hitherto.v1.UndoConsolidationResponse.memories:type_name -> hitherto.v1.Memory
-	24, // 3: hitherto.v1.RunDecayResponse.job:type_name -> hitherto.v1.Job
-	21, // 4: hitherto.v1.RunDecayResponse.counts:type_name -> hitherto.v1.RunDecayResponse.CountsEntry
-	24, // 5: hitherto.v1.RunRetentionResponse.job:type_name -> hitherto.v1.Job
-	22, // 6: hitherto.v1.RunRetentionResponse.counts:type_name -> hitherto.v1.RunRetentionResponse.CountsEntry
+	34, // 0: hitherto.v1.ConsolidateResponse.job:type_name -> hitherto.v1.Job
+	30, // 1: hitherto.v1.ConsolidateResponse.counts:type_name -> hitherto.v1.ConsolidateResponse.CountsEntry
+	35, // 2: hitherto.v1.UndoConsolidationResponse.memories:type_name -> hitherto.v1.Memory
+	34, // 3: hitherto.v1.RunDecayResponse.job:type_name -> hitherto.v1.Job
+	31, // 4: hitherto.v1.RunDecayResponse.counts:type_name -> hitherto.v1.RunDecayResponse.CountsEntry
+	34, // 5: hitherto.v1.RunRetentionResponse.job:type_name -> hitherto.v1.Job
+	32, // 6: hitherto.v1.RunRetentionResponse.counts:type_name -> hitherto.v1.RunRetentionResponse.CountsEntry
 	0,  // 7: hitherto.v1.ReembedRequest.phase:type_name -> hitherto.v1.ReembedPhase
-	24, // 8: hitherto.v1.ReembedResponse.job:type_name -> hitherto.v1.Job
-	18, // 9: hitherto.v1.ListSchedulesResponse.schedules:type_name -> hitherto.v1.Schedule
-	26, // 10: hitherto.v1.GetUsageRequest.since:type_name -> google.protobuf.Timestamp
-	26, // 11: hitherto.v1.GetUsageRequest.until:type_name -> google.protobuf.Timestamp
+	34, // 8: hitherto.v1.ReembedResponse.job:type_name -> hitherto.v1.Job
+	28, // 9: hitherto.v1.ListSchedulesResponse.schedules:type_name -> hitherto.v1.Schedule
+	36, // 10: hitherto.v1.GetUsageRequest.since:type_name -> google.protobuf.Timestamp
+	36, // 11: hitherto.v1.GetUsageRequest.until:type_name -> google.protobuf.Timestamp
 	1,  // 12: hitherto.v1.GetUsageRequest.group_by:type_name -> hitherto.v1.UsageDimension
-	19, // 13: hitherto.v1.GetUsageResponse.rows:type_name -> hitherto.v1.UsageRow
-	27, // 14: hitherto.v1.GetUsageResponse.total:type_name -> hitherto.v1.Usage
-	26, // 15: hitherto.v1.RollbackSourceRequest.since:type_name -> google.protobuf.Timestamp
-	26, // 16: hitherto.v1.RollbackSourceRequest.until:type_name -> google.protobuf.Timestamp
-	23, // 17: hitherto.v1.RollbackSourceResponse.counts:type_name -> hitherto.v1.RollbackSourceResponse.CountsEntry
-	26, // 18: hitherto.v1.Schedule.last_run_at:type_name -> google.protobuf.Timestamp
-	26, // 19: hitherto.v1.Schedule.next_run_at:type_name -> google.protobuf.Timestamp
-	27, // 20: hitherto.v1.UsageRow.usage:type_name -> hitherto.v1.Usage
-	2,  // 21: hitherto.v1.MaintenanceService.Consolidate:input_type -> hitherto.v1.ConsolidateRequest
-	4,  // 22: hitherto.v1.MaintenanceService.UndoConsolidation:input_type -> hitherto.v1.UndoConsolidationRequest
-	6,  // 23: hitherto.v1.MaintenanceService.RunDecay:input_type -> hitherto.v1.RunDecayRequest
-	8,  // 24: hitherto.v1.MaintenanceService.RunRetention:input_type -> hitherto.v1.RunRetentionRequest
-	10, // 25: hitherto.v1.MaintenanceService.Reembed:input_type -> hitherto.v1.ReembedRequest
-	12, // 26: hitherto.v1.MaintenanceService.ListSchedules:input_type -> hitherto.v1.ListSchedulesRequest
-	14, // 27: hitherto.v1.MaintenanceService.GetUsage:input_type -> hitherto.v1.GetUsageRequest
-	16, // 28: hitherto.v1.MaintenanceService.RollbackSource:input_type -> hitherto.v1.RollbackSourceRequest
-	3,  // 29: hitherto.v1.MaintenanceService.Consolidate:output_type -> hitherto.v1.ConsolidateResponse
-	5,  // 30: hitherto.v1.MaintenanceService.UndoConsolidation:output_type -> hitherto.v1.UndoConsolidationResponse
-	7,  // 31: hitherto.v1.MaintenanceService.RunDecay:output_type -> hitherto.v1.RunDecayResponse
-	9,  // 32: hitherto.v1.MaintenanceService.RunRetention:output_type -> hitherto.v1.RunRetentionResponse
-	11, // 33: hitherto.v1.MaintenanceService.Reembed:output_type -> hitherto.v1.ReembedResponse
-	13, // 34: hitherto.v1.MaintenanceService.ListSchedules:output_type -> hitherto.v1.ListSchedulesResponse
-	15, // 35: hitherto.v1.MaintenanceService.GetUsage:output_type -> hitherto.v1.GetUsageResponse
-	17, // 36: hitherto.v1.MaintenanceService.RollbackSource:output_type -> hitherto.v1.RollbackSourceResponse
-	29, // [29:37] is the sub-list for method output_type
-	21, // [21:29] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	29, // 13: hitherto.v1.GetUsageResponse.rows:type_name -> hitherto.v1.UsageRow
+	37, // 14: hitherto.v1.GetUsageResponse.total:type_name -> hitherto.v1.Usage
+	36, // 15: hitherto.v1.RollbackSourceRequest.since:type_name -> google.protobuf.Timestamp
+	36, // 16: hitherto.v1.RollbackSourceRequest.until:type_name -> google.protobuf.Timestamp
+	33, // 17: hitherto.v1.RollbackSourceResponse.counts:type_name -> hitherto.v1.RollbackSourceResponse.CountsEntry
+	38, // 18: hitherto.v1.CreateWebhookRequest.kinds:type_name -> hitherto.v1.HistoryEventKind
+	39, // 19: hitherto.v1.CreateWebhookResponse.webhook:type_name -> hitherto.v1.Webhook
+	39, // 20: hitherto.v1.ListWebhooksResponse.webhooks:type_name -> hitherto.v1.Webhook
+	40, // 21: hitherto.v1.ListWebhookDeliveriesRequest.state:type_name -> hitherto.v1.WebhookDeliveryState
+	41, // 22: hitherto.v1.ListWebhookDeliveriesResponse.deliveries:type_name -> hitherto.v1.WebhookDelivery
+	36, // 23: hitherto.v1.Schedule.last_run_at:type_name -> google.protobuf.Timestamp
+	36, // 24: hitherto.v1.Schedule.next_run_at:type_name -> google.protobuf.Timestamp
+	37, // 25: hitherto.v1.UsageRow.usage:type_name -> hitherto.v1.Usage
+	2,  // 26: hitherto.v1.MaintenanceService.Consolidate:input_type -> hitherto.v1.ConsolidateRequest
+	4,  // 27: hitherto.v1.MaintenanceService.UndoConsolidation:input_type -> hitherto.v1.UndoConsolidationRequest
+	6,  // 28: hitherto.v1.MaintenanceService.RunDecay:input_type -> hitherto.v1.RunDecayRequest
+	8,  // 29: hitherto.v1.MaintenanceService.RunRetention:input_type -> hitherto.v1.RunRetentionRequest
+	10, // 30: hitherto.v1.MaintenanceService.Reembed:input_type -> hitherto.v1.ReembedRequest
+	12, // 31: hitherto.v1.MaintenanceService.ListSchedules:input_type -> hitherto.v1.ListSchedulesRequest
+	14, // 32: hitherto.v1.MaintenanceService.GetUsage:input_type -> hitherto.v1.GetUsageRequest
+	16, // 33: hitherto.v1.MaintenanceService.RollbackSource:input_type -> hitherto.v1.RollbackSourceRequest
+	18, // 34: hitherto.v1.MaintenanceService.CreateWebhook:input_type -> hitherto.v1.CreateWebhookRequest
+	20, // 35: hitherto.v1.MaintenanceService.ListWebhooks:input_type -> hitherto.v1.ListWebhooksRequest
+	22, // 36: hitherto.v1.MaintenanceService.DeleteWebhook:input_type -> hitherto.v1.DeleteWebhookRequest
+	24, // 37: hitherto.v1.MaintenanceService.ListWebhookDeliveries:input_type -> hitherto.v1.ListWebhookDeliveriesRequest
+	26, // 38: hitherto.v1.MaintenanceService.RetryWebhookDelivery:input_type -> hitherto.v1.RetryWebhookDeliveryRequest
+	3,  // 39: hitherto.v1.MaintenanceService.Consolidate:output_type -> hitherto.v1.ConsolidateResponse
+	5,  // 40: hitherto.v1.MaintenanceService.UndoConsolidation:output_type -> hitherto.v1.UndoConsolidationResponse
+	7,  // 41: hitherto.v1.MaintenanceService.RunDecay:output_type -> hitherto.v1.RunDecayResponse
+	9,  // 42: hitherto.v1.MaintenanceService.RunRetention:output_type -> hitherto.v1.RunRetentionResponse
+	11, // 43: hitherto.v1.MaintenanceService.Reembed:output_type -> hitherto.v1.ReembedResponse
+	13, // 44: hitherto.v1.MaintenanceService.ListSchedules:output_type -> hitherto.v1.ListSchedulesResponse
+	15, // 45: hitherto.v1.MaintenanceService.GetUsage:output_type -> hitherto.v1.GetUsageResponse
+	17, // 46: hitherto.v1.MaintenanceService.RollbackSource:output_type -> hitherto.v1.RollbackSourceResponse
+	19, // 47: hitherto.v1.MaintenanceService.CreateWebhook:output_type -> hitherto.v1.CreateWebhookResponse
+	21, // 48: hitherto.v1.MaintenanceService.ListWebhooks:output_type -> hitherto.v1.ListWebhooksResponse
+	23, // 49: hitherto.v1.MaintenanceService.DeleteWebhook:output_type -> hitherto.v1.DeleteWebhookResponse
+	25, // 50: hitherto.v1.MaintenanceService.ListWebhookDeliveries:output_type -> hitherto.v1.ListWebhookDeliveriesResponse
+	27, // 51: hitherto.v1.MaintenanceService.RetryWebhookDelivery:output_type -> hitherto.v1.RetryWebhookDeliveryResponse
+	39, // [39:52] is the sub-list for method output_type
+	26, // [26:39] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_hitherto_v1_maintenance_service_proto_init() }
@@ -1807,8 +2553,10 @@ func file_hitherto_v1_maintenance_service_proto_init() {
 		return
 	}
 	file_hitherto_v1_access_proto_init()
+	file_hitherto_v1_history_proto_init()
 	file_hitherto_v1_job_proto_init()
 	file_hitherto_v1_memory_proto_init()
+	file_hitherto_v1_webhook_proto_init()
 	file_hitherto_v1_maintenance_service_proto_msgTypes[14].OneofWrappers = []any{
 		(*RollbackSourceRequest_ConversationId)(nil),
 		(*RollbackSourceRequest_DocumentId)(nil),
@@ -1816,13 +2564,17 @@ func file_hitherto_v1_maintenance_service_proto_init() {
 		(*RollbackSourceRequest_Model)(nil),
 		(*RollbackSourceRequest_PromptVersion)(nil),
 	}
+	file_hitherto_v1_maintenance_service_proto_msgTypes[24].OneofWrappers = []any{
+		(*RetryWebhookDeliveryRequest_DeliveryId)(nil),
+		(*RetryWebhookDeliveryRequest_WebhookId)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_hitherto_v1_maintenance_service_proto_rawDesc), len(file_hitherto_v1_maintenance_service_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   22,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -21,14 +21,19 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	MaintenanceService_Consolidate_FullMethodName       = "/hitherto.v1.MaintenanceService/Consolidate"
-	MaintenanceService_UndoConsolidation_FullMethodName = "/hitherto.v1.MaintenanceService/UndoConsolidation"
-	MaintenanceService_RunDecay_FullMethodName          = "/hitherto.v1.MaintenanceService/RunDecay"
-	MaintenanceService_RunRetention_FullMethodName      = "/hitherto.v1.MaintenanceService/RunRetention"
-	MaintenanceService_Reembed_FullMethodName           = "/hitherto.v1.MaintenanceService/Reembed"
-	MaintenanceService_ListSchedules_FullMethodName     = "/hitherto.v1.MaintenanceService/ListSchedules"
-	MaintenanceService_GetUsage_FullMethodName          = "/hitherto.v1.MaintenanceService/GetUsage"
-	MaintenanceService_RollbackSource_FullMethodName    = "/hitherto.v1.MaintenanceService/RollbackSource"
+	MaintenanceService_Consolidate_FullMethodName           = "/hitherto.v1.MaintenanceService/Consolidate"
+	MaintenanceService_UndoConsolidation_FullMethodName     = "/hitherto.v1.MaintenanceService/UndoConsolidation"
+	MaintenanceService_RunDecay_FullMethodName              = "/hitherto.v1.MaintenanceService/RunDecay"
+	MaintenanceService_RunRetention_FullMethodName          = "/hitherto.v1.MaintenanceService/RunRetention"
+	MaintenanceService_Reembed_FullMethodName               = "/hitherto.v1.MaintenanceService/Reembed"
+	MaintenanceService_ListSchedules_FullMethodName         = "/hitherto.v1.MaintenanceService/ListSchedules"
+	MaintenanceService_GetUsage_FullMethodName              = "/hitherto.v1.MaintenanceService/GetUsage"
+	MaintenanceService_RollbackSource_FullMethodName        = "/hitherto.v1.MaintenanceService/RollbackSource"
+	MaintenanceService_CreateWebhook_FullMethodName         = "/hitherto.v1.MaintenanceService/CreateWebhook"
+	MaintenanceService_ListWebhooks_FullMethodName          = "/hitherto.v1.MaintenanceService/ListWebhooks"
+	MaintenanceService_DeleteWebhook_FullMethodName         = "/hitherto.v1.MaintenanceService/DeleteWebhook"
+	MaintenanceService_ListWebhookDeliveries_FullMethodName = "/hitherto.v1.MaintenanceService/ListWebhookDeliveries"
+	MaintenanceService_RetryWebhookDelivery_FullMethodName  = "/hitherto.v1.MaintenanceService/RetryWebhookDelivery"
 )
 
 // MaintenanceServiceClient is the client API for MaintenanceService service.
@@ -36,7 +41,7 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
 // MaintenanceService runs on request the upkeep that schedules also run: consolidation, decay, retention and
-// re-embedding. It also reports cost, and rolls back what was learnt from a bad source.
+// re-embedding. It also reports cost, rolls back what was learnt from a bad source, and keeps the webhooks.
 //
 // In addition to the errors listed at each call, any call can fail with the errors common to all calls, which
 // are listed at ErrorReason. A writing call also fails with ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`) if its
@@ -90,6 +95,30 @@ type MaintenanceServiceClient interface {
 	// Fails with NOT_FOUND (`CONVERSATION_NOT_FOUND`, `DOCUMENT_NOT_FOUND`, `JOB_NOT_FOUND`) and INVALID_ARGUMENT
 	// (`INVALID_FIELD`). Safe to retry: a second run finds nothing more.
 	RollbackSource(ctx context.Context, in *RollbackSourceRequest, opts ...grpc.CallOption) (*RollbackSourceResponse, error)
+	// CreateWebhook lets every later change of the tenant, or of one user, be sent to an address. The reply contains
+	// the secret that signs these requests; it is shown this once.
+	//
+	// Fails with INVALID_ARGUMENT (`INVALID_FIELD`; also for an address that this installation does not send to: one
+	// without https, or of this machine or a private network) and FAILED_PRECONDITION (`TOO_MANY_WEBHOOKS`,
+	// `USER_ERASED`). Safe to retry with an idempotency key; a repeated call returns no secret.
+	CreateWebhook(ctx context.Context, in *CreateWebhookRequest, opts ...grpc.CallOption) (*CreateWebhookResponse, error)
+	// ListWebhooks returns the webhooks of the tenant, oldest first. Fails with INVALID_ARGUMENT
+	// (`INVALID_PAGE_TOKEN`). Safe to retry.
+	ListWebhooks(ctx context.Context, in *ListWebhooksRequest, opts ...grpc.CallOption) (*ListWebhooksResponse, error)
+	// DeleteWebhook deletes a webhook with its deliveries. Fails with NOT_FOUND (`WEBHOOK_NOT_FOUND`). Safe to retry
+	// with an idempotency key.
+	DeleteWebhook(ctx context.Context, in *DeleteWebhookRequest, opts ...grpc.CallOption) (*DeleteWebhookResponse, error)
+	// ListWebhookDeliveries returns deliveries, newest first: those that wait, those that arrived, and the dead ones.
+	// They are kept as long as changes. Fails with INVALID_ARGUMENT (`INVALID_FIELD`, `INVALID_PAGE_TOKEN`). Safe to
+	// retry.
+	ListWebhookDeliveries(ctx context.Context, in *ListWebhookDeliveriesRequest, opts ...grpc.CallOption) (*ListWebhookDeliveriesResponse, error)
+	// RetryWebhookDelivery sends a delivery again from its first attempt on, or all dead ones of a webhook, which it
+	// then also enables.
+	//
+	// Fails with NOT_FOUND (`WEBHOOK_DELIVERY_NOT_FOUND`, `WEBHOOK_NOT_FOUND`), FAILED_PRECONDITION
+	// (`WEBHOOK_DISABLED` for one delivery of a disabled webhook) and INVALID_ARGUMENT (`INVALID_FIELD`). Safe to
+	// retry with an idempotency key.
+	RetryWebhookDelivery(ctx context.Context, in *RetryWebhookDeliveryRequest, opts ...grpc.CallOption) (*RetryWebhookDeliveryResponse, error)
 }
 
 type maintenanceServiceClient struct {
@@ -180,12 +209,62 @@ func (c *maintenanceServiceClient) RollbackSource(ctx context.Context, in *Rollb
 	return out, nil
 }
 
+func (c *maintenanceServiceClient) CreateWebhook(ctx context.Context, in *CreateWebhookRequest, opts ...grpc.CallOption) (*CreateWebhookResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CreateWebhookResponse)
+	err := c.cc.Invoke(ctx, MaintenanceService_CreateWebhook_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *maintenanceServiceClient) ListWebhooks(ctx context.Context, in *ListWebhooksRequest, opts ...grpc.CallOption) (*ListWebhooksResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListWebhooksResponse)
+	err := c.cc.Invoke(ctx, MaintenanceService_ListWebhooks_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *maintenanceServiceClient) DeleteWebhook(ctx context.Context, in *DeleteWebhookRequest, opts ...grpc.CallOption) (*DeleteWebhookResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DeleteWebhookResponse)
+	err := c.cc.Invoke(ctx, MaintenanceService_DeleteWebhook_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *maintenanceServiceClient) ListWebhookDeliveries(ctx context.Context, in *ListWebhookDeliveriesRequest, opts ...grpc.CallOption) (*ListWebhookDeliveriesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListWebhookDeliveriesResponse)
+	err := c.cc.Invoke(ctx, MaintenanceService_ListWebhookDeliveries_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *maintenanceServiceClient) RetryWebhookDelivery(ctx context.Context, in *RetryWebhookDeliveryRequest, opts ...grpc.CallOption) (*RetryWebhookDeliveryResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RetryWebhookDeliveryResponse)
+	err := c.cc.Invoke(ctx, MaintenanceService_RetryWebhookDelivery_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // MaintenanceServiceServer is the server API for MaintenanceService service.
 // All implementations must embed UnimplementedMaintenanceServiceServer
 // for forward compatibility.
 //
 // MaintenanceService runs on request the upkeep that schedules also run: consolidation, decay, retention and
-// re-embedding. It also reports cost, and rolls back what was learnt from a bad source.
+// re-embedding. It also reports cost, rolls back what was learnt from a bad source, and keeps the webhooks.
 //
 // In addition to the errors listed at each call, any call can fail with the errors common to all calls, which
 // are listed at ErrorReason. A writing call also fails with ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`) if its
@@ -239,6 +318,30 @@ type MaintenanceServiceServer interface {
 	// Fails with NOT_FOUND (`CONVERSATION_NOT_FOUND`, `DOCUMENT_NOT_FOUND`, `JOB_NOT_FOUND`) and INVALID_ARGUMENT
 	// (`INVALID_FIELD`). Safe to retry: a second run finds nothing more.
 	RollbackSource(context.Context, *RollbackSourceRequest) (*RollbackSourceResponse, error)
+	// CreateWebhook lets every later change of the tenant, or of one user, be sent to an address. The reply contains
+	// the secret that signs these requests; it is shown this once.
+	//
+	// Fails with INVALID_ARGUMENT (`INVALID_FIELD`; also for an address that this installation does not send to: one
+	// without https, or of this machine or a private network) and FAILED_PRECONDITION (`TOO_MANY_WEBHOOKS`,
+	// `USER_ERASED`). Safe to retry with an idempotency key; a repeated call returns no secret.
+	CreateWebhook(context.Context, *CreateWebhookRequest) (*CreateWebhookResponse, error)
+	// ListWebhooks returns the webhooks of the tenant, oldest first. Fails with INVALID_ARGUMENT
+	// (`INVALID_PAGE_TOKEN`). Safe to retry.
+	ListWebhooks(context.Context, *ListWebhooksRequest) (*ListWebhooksResponse, error)
+	// DeleteWebhook deletes a webhook with its deliveries. Fails with NOT_FOUND (`WEBHOOK_NOT_FOUND`). Safe to retry
+	// with an idempotency key.
+	DeleteWebhook(context.Context, *DeleteWebhookRequest) (*DeleteWebhookResponse, error)
+	// ListWebhookDeliveries returns deliveries, newest first: those that wait, those that arrived, and the dead ones.
+	// They are kept as long as changes. Fails with INVALID_ARGUMENT (`INVALID_FIELD`, `INVALID_PAGE_TOKEN`). Safe to
+	// retry.
+	ListWebhookDeliveries(context.Context, *ListWebhookDeliveriesRequest) (*ListWebhookDeliveriesResponse, error)
+	// RetryWebhookDelivery sends a delivery again from its first attempt on, or all dead ones of a webhook, which it
+	// then also enables.
+	//
+	// Fails with NOT_FOUND (`WEBHOOK_DELIVERY_NOT_FOUND`, `WEBHOOK_NOT_FOUND`), FAILED_PRECONDITION
+	// (`WEBHOOK_DISABLED` for one delivery of a disabled webhook) and INVALID_ARGUMENT (`INVALID_FIELD`). Safe to
+	// retry with an idempotency key.
+	RetryWebhookDelivery(context.Context, *RetryWebhookDeliveryRequest) (*RetryWebhookDeliveryResponse, error)
 	mustEmbedUnimplementedMaintenanceServiceServer()
 }
 
@@ -272,6 +375,21 @@ func (UnimplementedMaintenanceServiceServer) GetUsage(context.Context, *GetUsage
 }
 func (UnimplementedMaintenanceServiceServer) RollbackSource(context.Context, *RollbackSourceRequest) (*RollbackSourceResponse, error) {
 	return nil, status.Errorf(codes.Unimplemented, "method RollbackSource not implemented")
+}
+func (UnimplementedMaintenanceServiceServer) CreateWebhook(context.Context, *CreateWebhookRequest) (*CreateWebhookResponse, error) {
+	return nil, status.Errorf(codes.Unimplemented, "method CreateWebhook not implemented")
+}
+func (UnimplementedMaintenanceServiceServer) ListWebhooks(context.Context, *ListWebhooksRequest) (*ListWebhooksResponse, error) {
+	return nil, status.Errorf(codes.Unimplemented, "method ListWebhooks not implemented")
+}
+func (UnimplementedMaintenanceServiceServer) DeleteWebhook(context.Context, *DeleteWebhookRequest) (*DeleteWebhookResponse, error) {
+	return nil, status.Errorf(codes.Unimplemented, "method DeleteWebhook not implemented")
+}
+func (UnimplementedMaintenanceServiceServer) ListWebhookDeliveries(context.Context, *ListWebhookDeliveriesRequest) (*ListWebhookDeliveriesResponse, error) {
+	return nil, status.Errorf(codes.Unimplemented, "method ListWebhookDeliveries not implemented")
+}
+func (UnimplementedMaintenanceServiceServer) RetryWebhookDelivery(context.Context, *RetryWebhookDeliveryRequest) (*RetryWebhookDeliveryResponse, error) {
+	return nil, status.Errorf(codes.Unimplemented, "method RetryWebhookDelivery not implemented")
 }
 func (UnimplementedMaintenanceServiceServer) mustEmbedUnimplementedMaintenanceServiceServer() {}
 func (UnimplementedMaintenanceServiceServer) testEmbeddedByValue()                            {}
@@ -438,6 +556,96 @@ func _MaintenanceService_RollbackSource_Handler(srv interface{}, ctx context.Con
 	return interceptor(ctx, in, info, handler)
 }
 
+func _MaintenanceService_CreateWebhook_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CreateWebhookRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MaintenanceServiceServer).CreateWebhook(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MaintenanceService_CreateWebhook_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MaintenanceServiceServer).CreateWebhook(ctx, req.(*CreateWebhookRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _MaintenanceService_ListWebhooks_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListWebhooksRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MaintenanceServiceServer).ListWebhooks(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MaintenanceService_ListWebhooks_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MaintenanceServiceServer).ListWebhooks(ctx, req.(*ListWebhooksRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _MaintenanceService_DeleteWebhook_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DeleteWebhookRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MaintenanceServiceServer).DeleteWebhook(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MaintenanceService_DeleteWebhook_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MaintenanceServiceServer).DeleteWebhook(ctx, req.(*DeleteWebhookRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _MaintenanceService_ListWebhookDeliveries_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListWebhookDeliveriesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MaintenanceServiceServer).ListWebhookDeliveries(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MaintenanceService_ListWebhookDeliveries_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MaintenanceServiceServer).ListWebhookDeliveries(ctx, req.(*ListWebhookDeliveriesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _MaintenanceService_RetryWebhookDelivery_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RetryWebhookDeliveryRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MaintenanceServiceServer).RetryWebhookDelivery(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MaintenanceService_RetryWebhookDelivery_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MaintenanceServiceServer).RetryWebhookDelivery(ctx, req.(*RetryWebhookDeliveryRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // MaintenanceService_ServiceDesc is the grpc.ServiceDesc for MaintenanceService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -476,6 +684,26 @@ var MaintenanceService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "RollbackSource",
 			Handler:    _MaintenanceService_RollbackSource_Handler,
+		},
+		{
+			MethodName: "CreateWebhook",
+			Handler:    _MaintenanceService_CreateWebhook_Handler,
+		},
+		{
+			MethodName: "ListWebhooks",
+			Handler:    _MaintenanceService_ListWebhooks_Handler,
+		},
+		{
+			MethodName: "DeleteWebhook",
+			Handler:    _MaintenanceService_DeleteWebhook_Handler,
+		},
+		{
+			MethodName: "ListWebhookDeliveries",
+			Handler:    _MaintenanceService_ListWebhookDeliveries_Handler,
+		},
+		{
+			MethodName: "RetryWebhookDelivery",
+			Handler:    _MaintenanceService_RetryWebhookDelivery_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -11,6 +11,7 @@ package hithertov1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	structpb "google.golang.org/protobuf/types/known/structpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
@@ -2998,11 +2999,170 @@ func (x *GetSessionResponse) GetReason() string {
 	return ""
 }
 
+// WatchMemoriesRequest selects the changes to stream.
+type WatchMemoriesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// user_id, whose changes. Unset: every user's of the tenant; with a credential that is bound to one user, that
+	// user's.
+	UserId string `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// after, the `token` of an earlier message with the same `user_id`: the stream continues behind it. Unset: it
+	// begins with the next change.
+	After string `protobuf:"bytes,2,opt,name=after,proto3" json:"after,omitempty"`
+	// kinds, only changes of these kinds. Unset: all.
+	Kinds []HistoryEventKind `protobuf:"varint,3,rep,packed,name=kinds,proto3,enum=hitherto.v1.HistoryEventKind" json:"kinds,omitempty"`
+	// include_content, true also sends each memory as it is at that moment.
+	IncludeContent bool `protobuf:"varint,4,opt,name=include_content,json=includeContent,proto3" json:"include_content,omitempty"`
+	// heartbeat, the longest time without a message. Unset: 15 seconds. Less than a second counts as one, more than
+	// a minute as a minute.
+	Heartbeat *durationpb.Duration `protobuf:"bytes,5,opt,name=heartbeat,proto3" json:"heartbeat,omitempty"`
+	// consistency_token, from an earlier write. The stream always includes that write, because it reads from the
+	// primary database. Unset: the same.
+	ConsistencyToken string `protobuf:"bytes,6,opt,name=consistency_token,json=consistencyToken,proto3" json:"consistency_token,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *WatchMemoriesRequest) Reset() {
+	*x = WatchMemoriesRequest{}
+	mi := &file_hitherto_v1_retrieval_service_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchMemoriesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchMemoriesRequest) ProtoMessage() {}
+
+func (x *WatchMemoriesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_hitherto_v1_retrieval_service_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchMemoriesRequest.ProtoReflect.Descriptor instead.
+func (*WatchMemoriesRequest) Descriptor() ([]byte, []int) {
+	return file_hitherto_v1_retrieval_service_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *WatchMemoriesRequest) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+func (x *WatchMemoriesRequest) GetAfter() string {
+	if x != nil {
+		return x.After
+	}
+	return ""
+}
+
+func (x *WatchMemoriesRequest) GetKinds() []HistoryEventKind {
+	if x != nil {
+		return x.Kinds
+	}
+	return nil
+}
+
+func (x *WatchMemoriesRequest) GetIncludeContent() bool {
+	if x != nil {
+		return x.IncludeContent
+	}
+	return false
+}
+
+func (x *WatchMemoriesRequest) GetHeartbeat() *durationpb.Duration {
+	if x != nil {
+		return x.Heartbeat
+	}
+	return nil
+}
+
+func (x *WatchMemoriesRequest) GetConsistencyToken() string {
+	if x != nil {
+		return x.ConsistencyToken
+	}
+	return ""
+}
+
+// WatchMemoriesResponse is some changes, or a heartbeat. The first message of a stream is sent at once.
+type WatchMemoriesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// changes, in order. Empty: this is a heartbeat.
+	Changes []*MemoryChange `protobuf:"bytes,1,rep,name=changes,proto3" json:"changes,omitempty"`
+	// token, the place behind these changes. Opaque, bound to the tenant and to `user_id`.
+	Token string `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
+	// consistency_token, for a later read that must see these changes. Opaque.
+	ConsistencyToken string `protobuf:"bytes,3,opt,name=consistency_token,json=consistencyToken,proto3" json:"consistency_token,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *WatchMemoriesResponse) Reset() {
+	*x = WatchMemoriesResponse{}
+	mi := &file_hitherto_v1_retrieval_service_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchMemoriesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchMemoriesResponse) ProtoMessage() {}
+
+func (x *WatchMemoriesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_hitherto_v1_retrieval_service_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchMemoriesResponse.ProtoReflect.Descriptor instead.
+func (*WatchMemoriesResponse) Descriptor() ([]byte, []int) {
+	return file_hitherto_v1_retrieval_service_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *WatchMemoriesResponse) GetChanges() []*MemoryChange {
+	if x != nil {
+		return x.Changes
+	}
+	return nil
+}
+
+func (x *WatchMemoriesResponse) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+func (x *WatchMemoriesResponse) GetConsistencyToken() string {
+	if x != nil {
+		return x.ConsistencyToken
+	}
+	return ""
+}
+
 var File_hitherto_v1_retrieval_service_proto protoreflect.FileDescriptor
 
 const file_hitherto_v1_retrieval_service_proto_rawDesc = "" +
 	"\n" +
-	"#hitherto/v1/retrieval_service.proto\x12\vhitherto.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18hitherto/v1/access.proto\x1a\x1ehitherto/v1/conversation.proto\x1a\x1ahitherto/v1/document.proto\x1a\x18hitherto/v1/entity.proto\x1a\x19hitherto/v1/history.proto\x1a\x18hitherto/v1/memory.proto\x1a\x19hitherto/v1/profile.proto\x1a\x18hitherto/v1/search.proto\x1a\x19hitherto/v1/session.proto\"\xd6\b\n" +
+	"#hitherto/v1/retrieval_service.proto\x12\vhitherto.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18hitherto/v1/access.proto\x1a\x18hitherto/v1/change.proto\x1a\x1ehitherto/v1/conversation.proto\x1a\x1ahitherto/v1/document.proto\x1a\x18hitherto/v1/entity.proto\x1a\x19hitherto/v1/history.proto\x1a\x18hitherto/v1/memory.proto\x1a\x19hitherto/v1/profile.proto\x1a\x18hitherto/v1/search.proto\x1a\x19hitherto/v1/session.proto\"\xd6\b\n" +
 	"\x11GetContextRequest\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x14\n" +
 	"\x05query\x18\x02 \x01(\tR\x05query\x12'\n" +
@@ -3262,7 +3422,18 @@ const file_hitherto_v1_retrieval_service_proto_rawDesc = "" +
 	"\vpreferences\x18\x02 \x03(\v2\x17.hitherto.v1.PreferenceR\vpreferences\x12;\n" +
 	"\frecent_items\x18\x03 \x03(\v2\x18.hitherto.v1.ContextItemR\vrecentItems\x12C\n" +
 	"\x0fpending_actions\x18\x04 \x03(\v2\x1a.hitherto.v1.PendingActionR\x0ependingActions\x12\x16\n" +
-	"\x06reason\x18\x05 \x01(\tR\x06reason2\xec\r\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\"\x89\x02\n" +
+	"\x14WatchMemoriesRequest\x12\x17\n" +
+	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x14\n" +
+	"\x05after\x18\x02 \x01(\tR\x05after\x123\n" +
+	"\x05kinds\x18\x03 \x03(\x0e2\x1d.hitherto.v1.HistoryEventKindR\x05kinds\x12'\n" +
+	"\x0finclude_content\x18\x04 \x01(\bR\x0eincludeContent\x127\n" +
+	"\theartbeat\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\theartbeat\x12+\n" +
+	"\x11consistency_token\x18\x06 \x01(\tR\x10consistencyToken\"\x8f\x01\n" +
+	"\x15WatchMemoriesResponse\x123\n" +
+	"\achanges\x18\x01 \x03(\v2\x19.hitherto.v1.MemoryChangeR\achanges\x12\x14\n" +
+	"\x05token\x18\x02 \x01(\tR\x05token\x12+\n" +
+	"\x11consistency_token\x18\x03 \x01(\tR\x10consistencyToken2\xdc\x0e\n" +
 	"\x10RetrievalService\x12a\n" +
 	"\n" +
 	"GetContext\x12\x1e.hitherto.v1.GetContextRequest\x1a\x1f.hitherto.v1.GetContextResponse\"\x12\x82\xba\x18\v\b\x01\x12\auser_id\x90\x02\x01\x12m\n" +
@@ -3283,7 +3454,8 @@ const file_hitherto_v1_retrieval_service_proto_rawDesc = "" +
 	"\fFindEntities\x12 .hitherto.v1.FindEntitiesRequest\x1a!.hitherto.v1.FindEntitiesResponse\"\x12\x82\xba\x18\v\b\x01\x12\auser_id\x90\x02\x01\x12m\n" +
 	"\x0eGetSuggestions\x12\".hitherto.v1.GetSuggestionsRequest\x1a#.hitherto.v1.GetSuggestionsResponse\"\x12\x82\xba\x18\v\b\x01\x12\auser_id\x90\x02\x01\x12a\n" +
 	"\n" +
-	"GetSession\x12\x1e.hitherto.v1.GetSessionRequest\x1a\x1f.hitherto.v1.GetSessionResponse\"\x12\x82\xba\x18\v\b\x01\x12\auser_id\x90\x02\x01B9\n" +
+	"GetSession\x12\x1e.hitherto.v1.GetSessionRequest\x1a\x1f.hitherto.v1.GetSessionResponse\"\x12\x82\xba\x18\v\b\x01\x12\auser_id\x90\x02\x01\x12n\n" +
+	"\rWatchMemories\x12!.hitherto.v1.WatchMemoriesRequest\x1a\".hitherto.v1.WatchMemoriesResponse\"\x14\x82\xba\x18\r\b\x01\x12\auser_id\x18\x01\x90\x02\x010\x01B9\n" +
 	"\x0fcom.hitherto.v1P\x01Z\x16hitherto/v1;hithertov1\xaa\x02\vHitherto.V1b\x06proto3"
 
 var (
@@ -3298,7 +3470,7 @@ func file_hitherto_v1_retrieval_service_proto_rawDescGZIP() []byte {
 	return file_hitherto_v1_retrieval_service_proto_rawDescData
 }
 
-var file_hitherto_v1_retrieval_service_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_hitherto_v1_retrieval_service_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
 var file_hitherto_v1_retrieval_service_proto_goTypes = []any{
 	(*GetContextRequest)(nil),              // 0: hitherto.v1.GetContextRequest
 	(*GetContextResponse)(nil),             // 1: hitherto.v1.GetContextResponse
@@ -3332,133 +3504,143 @@ var file_hitherto_v1_retrieval_service_proto_goTypes = []any{
 	(*GetSuggestionsResponse)(nil),         // 29: hitherto.v1.GetSuggestionsResponse
 	(*GetSessionRequest)(nil),              // 30: hitherto.v1.GetSessionRequest
 	(*GetSessionResponse)(nil),             // 31: hitherto.v1.GetSessionResponse
-	nil,                                    // 32: hitherto.v1.SearchMemoriesRequest.WeightsEntry
-	(SearchScope)(0),                       // 33: hitherto.v1.SearchScope
-	(MemoryOrder)(0),                       // 34: hitherto.v1.MemoryOrder
-	(PromptTemplate)(0),                    // 35: hitherto.v1.PromptTemplate
-	(*timestamppb.Timestamp)(nil),          // 36: google.protobuf.Timestamp
-	(*Profile)(nil),                        // 37: hitherto.v1.Profile
-	(*Memory)(nil),                         // 38: hitherto.v1.Memory
-	(*SearchResult)(nil),                   // 39: hitherto.v1.SearchResult
-	(*ConversationSummary)(nil),            // 40: hitherto.v1.ConversationSummary
-	(*Entity)(nil),                         // 41: hitherto.v1.Entity
-	(*Preference)(nil),                     // 42: hitherto.v1.Preference
-	(*LegReport)(nil),                      // 43: hitherto.v1.LegReport
-	(MemoryType)(0),                        // 44: hitherto.v1.MemoryType
-	(MemoryStatus)(0),                      // 45: hitherto.v1.MemoryStatus
-	(MemorySource)(0),                      // 46: hitherto.v1.MemorySource
-	(Confidence)(0),                        // 47: hitherto.v1.Confidence
-	(*structpb.Struct)(nil),                // 48: google.protobuf.Struct
-	(*HistoryEvent)(nil),                   // 49: hitherto.v1.HistoryEvent
-	(*Message)(nil),                        // 50: hitherto.v1.Message
-	(*Document)(nil),                       // 51: hitherto.v1.Document
-	(Outcome)(0),                           // 52: hitherto.v1.Outcome
-	(*Conversation)(nil),                   // 53: hitherto.v1.Conversation
-	(EntityType)(0),                        // 54: hitherto.v1.EntityType
-	(*ContextItem)(nil),                    // 55: hitherto.v1.ContextItem
-	(*PendingAction)(nil),                  // 56: hitherto.v1.PendingAction
+	(*WatchMemoriesRequest)(nil),           // 32: hitherto.v1.WatchMemoriesRequest
+	(*WatchMemoriesResponse)(nil),          // 33: hitherto.v1.WatchMemoriesResponse
+	nil,                                    // 34: hitherto.v1.SearchMemoriesRequest.WeightsEntry
+	(SearchScope)(0),                       // 35: hitherto.v1.SearchScope
+	(MemoryOrder)(0),                       // 36: hitherto.v1.MemoryOrder
+	(PromptTemplate)(0),                    // 37: hitherto.v1.PromptTemplate
+	(*timestamppb.Timestamp)(nil),          // 38: google.protobuf.Timestamp
+	(*Profile)(nil),                        // 39: hitherto.v1.Profile
+	(*Memory)(nil),                         // 40: hitherto.v1.Memory
+	(*SearchResult)(nil),                   // 41: hitherto.v1.SearchResult
+	(*ConversationSummary)(nil),            // 42: hitherto.v1.ConversationSummary
+	(*Entity)(nil),                         // 43: hitherto.v1.Entity
+	(*Preference)(nil),                     // 44: hitherto.v1.Preference
+	(*LegReport)(nil),                      // 45: hitherto.v1.LegReport
+	(MemoryType)(0),                        // 46: hitherto.v1.MemoryType
+	(MemoryStatus)(0),                      // 47: hitherto.v1.MemoryStatus
+	(MemorySource)(0),                      // 48: hitherto.v1.MemorySource
+	(Confidence)(0),                        // 49: hitherto.v1.Confidence
+	(*structpb.Struct)(nil),                // 50: google.protobuf.Struct
+	(*HistoryEvent)(nil),                   // 51: hitherto.v1.HistoryEvent
+	(*Message)(nil),                        // 52: hitherto.v1.Message
+	(*Document)(nil),                       // 53: hitherto.v1.Document
+	(Outcome)(0),                           // 54: hitherto.v1.Outcome
+	(*Conversation)(nil),                   // 55: hitherto.v1.Conversation
+	(EntityType)(0),                        // 56: hitherto.v1.EntityType
+	(*ContextItem)(nil),                    // 57: hitherto.v1.ContextItem
+	(*PendingAction)(nil),                  // 58: hitherto.v1.PendingAction
+	(HistoryEventKind)(0),                  // 59: hitherto.v1.HistoryEventKind
+	(*durationpb.Duration)(nil),            // 60: google.protobuf.Duration
+	(*MemoryChange)(nil),                   // 61: hitherto.v1.MemoryChange
 }
 var file_hitherto_v1_retrieval_service_proto_depIdxs = []int32{
-	33, // 0: hitherto.v1.GetContextRequest.scopes:type_name -> hitherto.v1.SearchScope
-	34, // 1: hitherto.v1.GetContextRequest.memory_order:type_name -> hitherto.v1.MemoryOrder
-	35, // 2: hitherto.v1.GetContextRequest.template:type_name -> hitherto.v1.PromptTemplate
-	36, // 3: hitherto.v1.GetContextRequest.as_of:type_name -> google.protobuf.Timestamp
-	36, // 4: hitherto.v1.GetContextRequest.known_at:type_name -> google.protobuf.Timestamp
-	36, // 5: hitherto.v1.GetContextRequest.reference_time:type_name -> google.protobuf.Timestamp
-	37, // 6: hitherto.v1.GetContextResponse.profile:type_name -> hitherto.v1.Profile
-	38, // 7: hitherto.v1.GetContextResponse.memories:type_name -> hitherto.v1.Memory
-	39, // 8: hitherto.v1.GetContextResponse.relevant:type_name -> hitherto.v1.SearchResult
-	39, // 9: hitherto.v1.GetContextResponse.previous_items:type_name -> hitherto.v1.SearchResult
-	40, // 10: hitherto.v1.GetContextResponse.conversations:type_name -> hitherto.v1.ConversationSummary
-	41, // 11: hitherto.v1.GetContextResponse.entities:type_name -> hitherto.v1.Entity
-	42, // 12: hitherto.v1.GetContextResponse.preferences:type_name -> hitherto.v1.Preference
-	43, // 13: hitherto.v1.GetContextResponse.legs:type_name -> hitherto.v1.LegReport
-	44, // 14: hitherto.v1.SearchMemoriesRequest.types:type_name -> hitherto.v1.MemoryType
-	45, // 15: hitherto.v1.SearchMemoriesRequest.statuses:type_name -> hitherto.v1.MemoryStatus
-	46, // 16: hitherto.v1.SearchMemoriesRequest.sources:type_name -> hitherto.v1.MemorySource
-	33, // 17: hitherto.v1.SearchMemoriesRequest.scopes:type_name -> hitherto.v1.SearchScope
-	47, // 18: hitherto.v1.SearchMemoriesRequest.confidence_min:type_name -> hitherto.v1.Confidence
-	36, // 19: hitherto.v1.SearchMemoriesRequest.created_after:type_name -> google.protobuf.Timestamp
-	36, // 20: hitherto.v1.SearchMemoriesRequest.created_before:type_name -> google.protobuf.Timestamp
-	48, // 21: hitherto.v1.SearchMemoriesRequest.metadata_filter:type_name -> google.protobuf.Struct
-	32, // 22: hitherto.v1.SearchMemoriesRequest.weights:type_name -> hitherto.v1.SearchMemoriesRequest.WeightsEntry
-	36, // 23: hitherto.v1.SearchMemoriesRequest.as_of:type_name -> google.protobuf.Timestamp
-	36, // 24: hitherto.v1.SearchMemoriesRequest.known_at:type_name -> google.protobuf.Timestamp
-	36, // 25: hitherto.v1.SearchMemoriesRequest.reference_time:type_name -> google.protobuf.Timestamp
-	39, // 26: hitherto.v1.SearchMemoriesResponse.results:type_name -> hitherto.v1.SearchResult
-	41, // 27: hitherto.v1.SearchMemoriesResponse.entities:type_name -> hitherto.v1.Entity
-	43, // 28: hitherto.v1.SearchMemoriesResponse.legs:type_name -> hitherto.v1.LegReport
-	38, // 29: hitherto.v1.GetMemoryResponse.memory:type_name -> hitherto.v1.Memory
-	44, // 30: hitherto.v1.ListMemoriesRequest.types:type_name -> hitherto.v1.MemoryType
-	45, // 31: hitherto.v1.ListMemoriesRequest.statuses:type_name -> hitherto.v1.MemoryStatus
-	46, // 32: hitherto.v1.ListMemoriesRequest.sources:type_name -> hitherto.v1.MemorySource
-	47, // 33: hitherto.v1.ListMemoriesRequest.confidence_min:type_name -> hitherto.v1.Confidence
-	36, // 34: hitherto.v1.ListMemoriesRequest.created_after:type_name -> google.protobuf.Timestamp
-	36, // 35: hitherto.v1.ListMemoriesRequest.created_before:type_name -> google.protobuf.Timestamp
-	48, // 36: hitherto.v1.ListMemoriesRequest.metadata_filter:type_name -> google.protobuf.Struct
-	36, // 37: hitherto.v1.ListMemoriesRequest.as_of:type_name -> google.protobuf.Timestamp
-	36, // 38: hitherto.v1.ListMemoriesRequest.known_at:type_name -> google.protobuf.Timestamp
-	38, // 39: hitherto.v1.ListMemoriesResponse.memories:type_name -> hitherto.v1.Memory
-	49, // 40: hitherto.v1.GetMemoryHistoryResponse.events:type_name -> hitherto.v1.HistoryEvent
-	37, // 41: hitherto.v1.GetProfileResponse.profile:type_name -> hitherto.v1.Profile
-	37, // 42: hitherto.v1.ListProfilesResponse.profiles:type_name -> hitherto.v1.Profile
-	49, // 43: hitherto.v1.GetProfileHistoryResponse.events:type_name -> hitherto.v1.HistoryEvent
-	40, // 44: hitherto.v1.GetConversationResponse.summary:type_name -> hitherto.v1.ConversationSummary
-	50, // 45: hitherto.v1.GetConversationResponse.messages:type_name -> hitherto.v1.Message
-	36, // 46: hitherto.v1.ListDocumentsRequest.created_after:type_name -> google.protobuf.Timestamp
-	36, // 47: hitherto.v1.ListDocumentsRequest.created_before:type_name -> google.protobuf.Timestamp
-	48, // 48: hitherto.v1.ListDocumentsRequest.metadata_filter:type_name -> google.protobuf.Struct
-	51, // 49: hitherto.v1.ListDocumentsResponse.documents:type_name -> hitherto.v1.Document
-	51, // 50: hitherto.v1.GetDocumentResponse.document:type_name -> hitherto.v1.Document
-	52, // 51: hitherto.v1.ListConversationsRequest.outcomes:type_name -> hitherto.v1.Outcome
-	36, // 52: hitherto.v1.ListConversationsRequest.created_after:type_name -> google.protobuf.Timestamp
-	36, // 53: hitherto.v1.ListConversationsRequest.created_before:type_name -> google.protobuf.Timestamp
-	40, // 54: hitherto.v1.ListConversationsResponse.conversations:type_name -> hitherto.v1.ConversationSummary
-	53, // 55: hitherto.v1.GetRecentConversationsResponse.conversations:type_name -> hitherto.v1.Conversation
-	54, // 56: hitherto.v1.FindEntitiesRequest.type:type_name -> hitherto.v1.EntityType
-	41, // 57: hitherto.v1.FindEntitiesResponse.entities:type_name -> hitherto.v1.Entity
-	40, // 58: hitherto.v1.GetSuggestionsResponse.recent_conversations:type_name -> hitherto.v1.ConversationSummary
-	48, // 59: hitherto.v1.GetSessionResponse.context:type_name -> google.protobuf.Struct
-	42, // 60: hitherto.v1.GetSessionResponse.preferences:type_name -> hitherto.v1.Preference
-	55, // 61: hitherto.v1.GetSessionResponse.recent_items:type_name -> hitherto.v1.ContextItem
-	56, // 62: hitherto.v1.GetSessionResponse.pending_actions:type_name -> hitherto.v1.PendingAction
-	0,  // 63: hitherto.v1.RetrievalService.GetContext:input_type -> hitherto.v1.GetContextRequest
-	2,  // 64: hitherto.v1.RetrievalService.SearchMemories:input_type -> hitherto.v1.SearchMemoriesRequest
-	4,  // 65: hitherto.v1.RetrievalService.GetMemory:input_type -> hitherto.v1.GetMemoryRequest
-	6,  // 66: hitherto.v1.RetrievalService.ListMemories:input_type -> hitherto.v1.ListMemoriesRequest
-	8,  // 67: hitherto.v1.RetrievalService.GetMemoryHistory:input_type -> hitherto.v1.GetMemoryHistoryRequest
-	10, // 68: hitherto.v1.RetrievalService.GetProfile:input_type -> hitherto.v1.GetProfileRequest
-	12, // 69: hitherto.v1.RetrievalService.ListProfiles:input_type -> hitherto.v1.ListProfilesRequest
-	14, // 70: hitherto.v1.RetrievalService.GetProfileHistory:input_type -> hitherto.v1.GetProfileHistoryRequest
-	16, // 71: hitherto.v1.RetrievalService.GetConversation:input_type -> hitherto.v1.GetConversationRequest
-	18, // 72: hitherto.v1.RetrievalService.ListDocuments:input_type -> hitherto.v1.ListDocumentsRequest
-	20, // 73: hitherto.v1.RetrievalService.GetDocument:input_type -> hitherto.v1.GetDocumentRequest
-	22, // 74: hitherto.v1.RetrievalService.ListConversations:input_type -> hitherto.v1.ListConversationsRequest
-	24, // 75: hitherto.v1.RetrievalService.GetRecentConversations:input_type -> hitherto.v1.GetRecentConversationsRequest
-	26, // 76: hitherto.v1.RetrievalService.FindEntities:input_type -> hitherto.v1.FindEntitiesRequest
-	28, // 77: hitherto.v1.RetrievalService.GetSuggestions:input_type -> hitherto.v1.GetSuggestionsRequest
-	30, // 78: hitherto.v1.RetrievalService.GetSession:input_type -> hitherto.v1.GetSessionRequest
-	1,  // 79: hitherto.v1.RetrievalService.GetContext:output_type -> hitherto.v1.GetContextResponse
-	3,  // 80: hitherto.v1.RetrievalService.SearchMemories:output_type -> hitherto.v1.SearchMemoriesResponse
-	5,  // 81: hitherto.v1.RetrievalService.GetMemory:output_type -> hitherto.v1.GetMemoryResponse
-	7,  // 82: hitherto.v1.RetrievalService.ListMemories:output_type -> hitherto.v1.ListMemoriesResponse
-	9,  // 83: hitherto.v1.RetrievalService.GetMemoryHistory:output_type -> hitherto.v1.GetMemoryHistoryResponse
-	11, // 84: hitherto.v1.RetrievalService.GetProfile:output_type -> hitherto.v1.GetProfileResponse
-	13, // 85: hitherto.v1.RetrievalService.ListProfiles:output_type -> hitherto.v1.ListProfilesResponse
-	15, // 86: hitherto.v1.RetrievalService.GetProfileHistory:output_type -> hitherto.v1.GetProfileHistoryResponse
-	17, // 87: hitherto.v1.RetrievalService.GetConversation:output_type -> hitherto.v1.GetConversationResponse
-	19, // 88: hitherto.v1.RetrievalService.ListDocuments:output_type -> hitherto.v1.ListDocumentsResponse
-	21, // 89: hitherto.v1.RetrievalService.GetDocument:output_type -> hitherto.v1.GetDocumentResponse
-	23, // 90: hitherto.v1.RetrievalService.ListConversations:output_type -> hitherto.v1.ListConversationsResponse
-	25, // 91: hitherto.v1.RetrievalService.GetRecentConversations:output_type -> hitherto.v1.GetRecentConversationsResponse
-	27, // 92: hitherto.v1.RetrievalService.FindEntities:output_type -> hitherto.v1.FindEntitiesResponse
-	29, // 93: hitherto.v1.RetrievalService.GetSuggestions:output_type -> hitherto.v1.GetSuggestionsResponse
-	31, // 94: hitherto.v1.RetrievalService.GetSession:output_type -> hitherto.v1.GetSessionResponse
-	79, // [79:95] is the sub-list for method output_type
-	63, // [63:79] is the sub-list for method input_type
-	63, // [63:63] is the sub-list for extension type_name
-	63, // [63:63] is the sub-list for extension extendee
-	0,  // [0:63] is the sub-list for field type_name
+	35, // 0: hitherto.v1.GetContextRequest.scopes:type_name -> hitherto.v1.SearchScope
+	36, // 1: hitherto.v1.GetContextRequest.memory_order:type_name -> hitherto.v1.MemoryOrder
+	37, // 2: hitherto.v1.GetContextRequest.template:type_name -> hitherto.v1.PromptTemplate
+	38, // 3: hitherto.v1.GetContextRequest.as_of:type_name -> google.protobuf.Timestamp
+	38, // 4: hitherto.v1.GetContextRequest.known_at:type_name -> google.protobuf.Timestamp
+	38, // 5: hitherto.v1.GetContextRequest.reference_time:type_name -> google.protobuf.Timestamp
+	39, // 6: hitherto.v1.GetContextResponse.profile:type_name -> hitherto.v1.Profile
+	40, // 7: hitherto.v1.GetContextResponse.memories:type_name -> hitherto.v1.Memory
+	41, // 8: hitherto.v1.GetContextResponse.relevant:type_name -> hitherto.v1.SearchResult
+	41, // 9: hitherto.v1.GetContextResponse.previous_items:type_name -> hitherto.v1.SearchResult
+	42, // 10: hitherto.v1.GetContextResponse.conversations:type_name -> hitherto.v1.ConversationSummary
+	43, // 11: hitherto.v1.GetContextResponse.entities:type_name -> hitherto.v1.Entity
+	44, // 12: hitherto.v1.GetContextResponse.preferences:type_name -> hitherto.v1.Preference
+	45, // 13: hitherto.v1.GetContextResponse.legs:type_name -> hitherto.v1.LegReport
+	46, // 14: hitherto.v1.SearchMemoriesRequest.types:type_name -> hitherto.v1.MemoryType
+	47, // 15: hitherto.v1.SearchMemoriesRequest.statuses:type_name -> hitherto.v1.MemoryStatus
+	48, // 16: hitherto.v1.SearchMemoriesRequest.sources:type_name -> hitherto.v1.MemorySource
+	35, // 17: hitherto.v1.SearchMemoriesRequest.scopes:type_name -> hitherto.v1.SearchScope
+	49, // 18: hitherto.v1.SearchMemoriesRequest.confidence_min:type_name -> hitherto.v1.Confidence
+	38, // 19: hitherto.v1.SearchMemoriesRequest.created_after:type_name -> google.protobuf.Timestamp
+	38, // 20: hitherto.v1.SearchMemoriesRequest.created_before:type_name -> google.protobuf.Timestamp
+	50, // 21: hitherto.v1.SearchMemoriesRequest.metadata_filter:type_name -> google.protobuf.Struct
+	34, // 22: hitherto.v1.SearchMemoriesRequest.weights:type_name -> hitherto.v1.SearchMemoriesRequest.WeightsEntry
+	38, // 23: hitherto.v1.SearchMemoriesRequest.as_of:type_name -> google.protobuf.Timestamp
+	38, // 24: hitherto.v1.SearchMemoriesRequest.known_at:type_name -> google.protobuf.Timestamp
+	38, // 25: hitherto.v1.SearchMemoriesRequest.reference_time:type_name -> google.protobuf.Timestamp
+	41, // 26: hitherto.v1.SearchMemoriesResponse.results:type_name -> hitherto.v1.SearchResult
+	43, // 27: hitherto.v1.SearchMemoriesResponse.entities:type_name -> hitherto.v1.Entity
+	45, // 28: hitherto.v1.SearchMemoriesResponse.legs:type_name -> hitherto.v1.LegReport
+	40, // 29: hitherto.v1.GetMemoryResponse.memory:type_name -> hitherto.v1.Memory
+	46, // 30: hitherto.v1.ListMemoriesRequest.types:type_name -> hitherto.v1.MemoryType
+	47, // 31: hitherto.v1.ListMemoriesRequest.statuses:type_name -> hitherto.v1.MemoryStatus
+	48, // 32: hitherto.v1.ListMemoriesRequest.sources:type_name -> hitherto.v1.MemorySource
+	49, // 33: hitherto.v1.ListMemoriesRequest.confidence_min:type_name -> hitherto.v1.Confidence
+	38, // 34: hitherto.v1.ListMemoriesRequest.created_after:type_name -> google.protobuf.Timestamp
+	38, // 35: hitherto.v1.ListMemoriesRequest.created_before:type_name -> google.protobuf.Timestamp
+	50, // 36: hitherto.v1.ListMemoriesRequest.metadata_filter:type_name -> google.protobuf.Struct
+	38, // 37: hitherto.v1.ListMemoriesRequest.as_of:type_name -> google.protobuf.Timestamp
+	38, // 38: hitherto.v1.ListMemoriesRequest.known_at:type_name -> google.protobuf.Timestamp
+	40, // 39: hitherto.v1.ListMemoriesResponse.memories:type_name -> hitherto.v1.Memory
+	51, // 40: hitherto.v1.GetMemoryHistoryResponse.events:type_name -> hitherto.v1.HistoryEvent
+	39, // 41: hitherto.v1.GetProfileResponse.profile:type_name -> hitherto.v1.Profile
+	39, // 42: hitherto.v1.ListProfilesResponse.profiles:type_name -> hitherto.v1.Profile
+	51, // 43: hitherto.v1.GetProfileHistoryResponse.events:type_name -> hitherto.v1.HistoryEvent
+	42, // 44: hitherto.v1.GetConversationResponse.summary:type_name -> hitherto.v1.ConversationSummary
+	52, // 45: hitherto.v1.GetConversationResponse.messages:type_name -> hitherto.v1.Message
+	38, // 46: hitherto.v1.ListDocumentsRequest.created_after:type_name -> google.protobuf.Timestamp
+	38, // 47: hitherto.v1.ListDocumentsRequest.created_before:type_name -> google.protobuf.Timestamp
+	50, // 48: hitherto.v1.ListDocumentsRequest.metadata_filter:type_name -> google.protobuf.Struct
+	53, // 49: hitherto.v1.ListDocumentsResponse.documents:type_name -> hitherto.v1.Document
+	53, // 50: hitherto.v1.GetDocumentResponse.document:type_name -> hitherto.v1.Document
+	54, // 51: hitherto.v1.ListConversationsRequest.outcomes:type_name -> hitherto.v1.Outcome
+	38, // 52: hitherto.v1.ListConversationsRequest.created_after:type_name -> google.protobuf.Timestamp
+	38, // 53: hitherto.v1.ListConversationsRequest.created_before:type_name -> google.protobuf.Timestamp
+	42, // 54: hitherto.v1.ListConversationsResponse.conversations:type_name -> hitherto.v1.ConversationSummary
+	55, // 55: hitherto.v1.GetRecentConversationsResponse.conversations:type_name -> hitherto.v1.Conversation
+	56, // 56: hitherto.v1.FindEntitiesRequest.type:type_name -> hitherto.v1.EntityType
+	43, // 57: hitherto.v1.FindEntitiesResponse.entities:type_name -> hitherto.v1.Entity
+	42, // 58: hitherto.v1.GetSuggestionsResponse.recent_conversations:type_name -> hitherto.v1.ConversationSummary
+	50, // 59: hitherto.v1.GetSessionResponse.context:type_name -> google.protobuf.Struct
+	44, // 60: hitherto.v1.GetSessionResponse.preferences:type_name -> hitherto.v1.Preference
+	57, // 61: hitherto.v1.GetSessionResponse.recent_items:type_name -> hitherto.v1.ContextItem
+	58, // 62: hitherto.v1.GetSessionResponse.pending_actions:type_name -> hitherto.v1.PendingAction
+	59, // 63: hitherto.v1.WatchMemoriesRequest.kinds:type_name -> hitherto.v1.HistoryEventKind
+	60, // 64: hitherto.v1.WatchMemoriesRequest.heartbeat:type_name -> google.protobuf.Duration
+	61, // 65: hitherto.v1.WatchMemoriesResponse.changes:type_name -> hitherto.v1.MemoryChange
+	0,  // 66: hitherto.v1.RetrievalService.GetContext:input_type -> hitherto.v1.GetContextRequest
+	2,  // 67: hitherto.v1.RetrievalService.SearchMemories:input_type -> hitherto.v1.SearchMemoriesRequest
+	4,  // 68: hitherto.v1.RetrievalService.GetMemory:input_type -> hitherto.v1.GetMemoryRequest
+	6,  // 69: hitherto.v1.RetrievalService.ListMemories:input_type -> hitherto.v1.ListMemoriesRequest
+	8,  // 70: hitherto.v1.RetrievalService.GetMemoryHistory:input_type -> hitherto.v1.GetMemoryHistoryRequest
+	10, // 71: hitherto.v1.RetrievalService.GetProfile:input_type -> hitherto.v1.GetProfileRequest
+	12, // 72: hitherto.v1.RetrievalService.ListProfiles:input_type -> hitherto.v1.ListProfilesRequest
+	14, // 73: hitherto.v1.RetrievalService.GetProfileHistory:input_type -> hitherto.v1.GetProfileHistoryRequest
+	16, // 74: hitherto.v1.RetrievalService.GetConversation:input_type -> hitherto.v1.GetConversationRequest
+	18, // 75: hitherto.v1.RetrievalService.ListDocuments:input_type -> hitherto.v1.ListDocumentsRequest
+	20, // 76: hitherto.v1.RetrievalService.GetDocument:input_type -> hitherto.v1.GetDocumentRequest
+	22, // 77: hitherto.v1.RetrievalService.ListConversations:input_type -> hitherto.v1.ListConversationsRequest
+	24, // 78: hitherto.v1.RetrievalService.GetRecentConversations:input_type -> hitherto.v1.GetRecentConversationsRequest
+	26, // 79: hitherto.v1.RetrievalService.FindEntities:input_type -> hitherto.v1.FindEntitiesRequest
+	28, // 80: hitherto.v1.RetrievalService.GetSuggestions:input_type -> hitherto.v1.GetSuggestionsRequest
+	30, // 81: hitherto.v1.RetrievalService.GetSession:input_type -> hitherto.v1.GetSessionRequest
+	32, // 82: hitherto.v1.RetrievalService.WatchMemories:input_type -> hitherto.v1.WatchMemoriesRequest
+	1,  // 83: hitherto.v1.RetrievalService.GetContext:output_type -> hitherto.v1.GetContextResponse
+	3,  // 84: hitherto.v1.RetrievalService.SearchMemories:output_type -> hitherto.v1.SearchMemoriesResponse
+	5,  // 85: hitherto.v1.RetrievalService.GetMemory:output_type -> hitherto.v1.GetMemoryResponse
+	7,  // 86: hitherto.v1.RetrievalService.ListMemories:output_type -> hitherto.v1.ListMemoriesResponse
+	9,  // 87: hitherto.v1.RetrievalService.GetMemoryHistory:output_type -> hitherto.v1.GetMemoryHistoryResponse
+	11, // 88: hitherto.v1.RetrievalService.GetProfile:output_type -> hitherto.v1.GetProfileResponse
+	13, // 89: hitherto.v1.RetrievalService.ListProfiles:output_type -> hitherto.v1.ListProfilesResponse
+	15, // 90: hitherto.v1.RetrievalService.GetProfileHistory:output_type -> hitherto.v1.GetProfileHistoryResponse
+	17, // 91: hitherto.v1.RetrievalService.GetConversation:output_type -> hitherto.v1.GetConversationResponse
+	19, // 92: hitherto.v1.RetrievalService.ListDocuments:output_type -> hitherto.v1.ListDocumentsResponse
+	21, // 93: hitherto.v1.RetrievalService.GetDocument:output_type -> hitherto.v1.GetDocumentResponse
+	23, // 94: hitherto.v1.RetrievalService.ListConversations:output_type -> hitherto.v1.ListConversationsResponse
+	25, // 95: hitherto.v1.RetrievalService.GetRecentConversations:output_type -> hitherto.v1.GetRecentConversationsResponse
+	27, // 96: hitherto.v1.RetrievalService.FindEntities:output_type -> hitherto.v1.FindEntitiesResponse
+	29, // 97: hitherto.v1.RetrievalService.GetSuggestions:output_type -> hitherto.v1.GetSuggestionsResponse
+	31, // 98: hitherto.v1.RetrievalService.GetSession:output_type -> hitherto.v1.GetSessionResponse
+	33, // 99: hitherto.v1.RetrievalService.WatchMemories:output_type -> hitherto.v1.WatchMemoriesResponse
+	83, // [83:100] is the sub-list for method output_type
+	66, // [66:83] is the sub-list for method input_type
+	66, // [66:66] is the sub-list for extension type_name
+	66, // [66:66] is the sub-list for extension extendee
+	0,  // [0:66] is the sub-list for field type_name
 }
 
 func init() { file_hitherto_v1_retrieval_service_proto_init() }
@@ -3467,6 +3649,7 @@ func file_hitherto_v1_retrieval_service_proto_init() {
 		return
 	}
 	file_hitherto_v1_access_proto_init()
+	file_hitherto_v1_change_proto_init()
 	file_hitherto_v1_conversation_proto_init()
 	file_hitherto_v1_document_proto_init()
 	file_hitherto_v1_entity_proto_init()
@@ -3484,7 +3667,7 @@ func file_hitherto_v1_retrieval_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_hitherto_v1_retrieval_service_proto_rawDesc), len(file_hitherto_v1_retrieval_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   33,
+			NumMessages:   35,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -37,6 +37,7 @@ const (
 	RetrievalService_FindEntities_FullMethodName           = "/hitherto.v1.RetrievalService/FindEntities"
 	RetrievalService_GetSuggestions_FullMethodName         = "/hitherto.v1.RetrievalService/GetSuggestions"
 	RetrievalService_GetSession_FullMethodName             = "/hitherto.v1.RetrievalService/GetSession"
+	RetrievalService_WatchMemories_FullMethodName          = "/hitherto.v1.RetrievalService/WatchMemories"
 )
 
 // RetrievalServiceClient is the client API for RetrievalService service.
@@ -113,6 +114,18 @@ type RetrievalServiceClient interface {
 	// GetSession returns the working memory of a session. An unknown or expired session reads as empty; data
 	// that belongs to the user is there in every session. Fails with INVALID_ARGUMENT (`INVALID_FIELD`).
 	GetSession(ctx context.Context, in *GetSessionRequest, opts ...grpc.CallOption) (*GetSessionResponse, error)
+	// WatchMemories streams the changes of memories and profiles, of one user or of the whole tenant, at least once
+	// each and within about a second. Every message has a token, also those without changes: store the last one,
+	// and pass it as `after` to continue behind it, at this or another instance of the service.
+	//
+	// The stream ends after about ten minutes, so that a credential that was revoked does not last, or shortly before
+	// the deadline of the call; it ends with UNAVAILABLE (`SHUTTING_DOWN`) if the instance stops. Open the next one with the last token. A client that
+	// reads nothing for a while is ended with DEADLINE_EXCEEDED. Changes of users who were erased, or have memory
+	// switched off, are left out.
+	//
+	// Fails with FAILED_PRECONDITION (`CHANGES_EXPIRED` if changes after the token have been deleted) and
+	// INVALID_ARGUMENT (`INVALID_FIELD`, `INVALID_WATCH_TOKEN`).
+	WatchMemories(ctx context.Context, in *WatchMemoriesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchMemoriesResponse], error)
 }
 
 type retrievalServiceClient struct {
@@ -283,6 +296,25 @@ func (c *retrievalServiceClient) GetSession(ctx context.Context, in *GetSessionR
 	return out, nil
 }
 
+func (c *retrievalServiceClient) WatchMemories(ctx context.Context, in *WatchMemoriesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchMemoriesResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &RetrievalService_ServiceDesc.Streams[0], RetrievalService_WatchMemories_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[WatchMemoriesRequest, WatchMemoriesResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type RetrievalService_WatchMemoriesClient = grpc.ServerStreamingClient[WatchMemoriesResponse]
+
 // RetrievalServiceServer is the server API for RetrievalService service.
 // All implementations must embed UnimplementedRetrievalServiceServer
 // for forward compatibility.
@@ -357,6 +389,18 @@ type RetrievalServiceServer interface {
 	// GetSession returns the working memory of a session. An unknown or expired session reads as empty; data
 	// that belongs to the user is there in every session. Fails with INVALID_ARGUMENT (`INVALID_FIELD`).
 	GetSession(context.Context, *GetSessionRequest) (*GetSessionResponse, error)
+	// WatchMemories streams the changes of memories and profiles, of one user or of the whole tenant, at least once
+	// each and within about a second. Every message has a token, also those without changes: store the last one,
+	// and pass it as `after` to continue behind it, at this or another instance of the service.
+	//
+	// The stream ends after about ten minutes, so that a credential that was revoked does not last, or shortly before
+	// the deadline of the call; it ends with UNAVAILABLE (`SHUTTING_DOWN`) if the instance stops. Open the next one with the last token. A client that
+	// reads nothing for a while is ended with DEADLINE_EXCEEDED. Changes of users who were erased, or have memory
+	// switched off, are left out.
+	//
+	// Fails with FAILED_PRECONDITION (`CHANGES_EXPIRED` if changes after the token have been deleted) and
+	// INVALID_ARGUMENT (`INVALID_FIELD`, `INVALID_WATCH_TOKEN`).
+	WatchMemories(*WatchMemoriesRequest, grpc.ServerStreamingServer[WatchMemoriesResponse]) error
 	mustEmbedUnimplementedRetrievalServiceServer()
 }
 
@@ -414,6 +458,9 @@ func (UnimplementedRetrievalServiceServer) GetSuggestions(context.Context, *GetS
 }
 func (UnimplementedRetrievalServiceServer) GetSession(context.Context, *GetSessionRequest) (*GetSessionResponse, error) {
 	return nil, status.Errorf(codes.Unimplemented, "method GetSession not implemented")
+}
+func (UnimplementedRetrievalServiceServer) WatchMemories(*WatchMemoriesRequest, grpc.ServerStreamingServer[WatchMemoriesResponse]) error {
+	return status.Errorf(codes.Unimplemented, "method WatchMemories not implemented")
 }
 func (UnimplementedRetrievalServiceServer) mustEmbedUnimplementedRetrievalServiceServer() {}
 func (UnimplementedRetrievalServiceServer) testEmbeddedByValue()                          {}
@@ -724,6 +771,17 @@ func _RetrievalService_GetSession_Handler(srv interface{}, ctx context.Context, 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _RetrievalService_WatchMemories_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(WatchMemoriesRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(RetrievalServiceServer).WatchMemories(m, &grpc.GenericServerStream[WatchMemoriesRequest, WatchMemoriesResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type RetrievalService_WatchMemoriesServer = grpc.ServerStreamingServer[WatchMemoriesResponse]
+
 // RetrievalService_ServiceDesc is the grpc.ServiceDesc for RetrievalService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -796,6 +854,12 @@ var RetrievalService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _RetrievalService_GetSession_Handler,
 		},
 	},
-	Streams:  []grpc.StreamDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "WatchMemories",
+			Handler:       _RetrievalService_WatchMemories_Handler,
+			ServerStreams: true,
+		},
+	},
 	Metadata: "hitherto/v1/retrieval_service.proto",
 }

@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
+from hitherto_extraction.telling.delivering import read_schedule
 from hitherto_extraction.upkeep.schedules import NAMES, read_line
 from hitherto_shared.config import SharedSettings
 from hitherto_shared.database.connect import EXTRACTION_LOGINS
@@ -52,6 +53,12 @@ class ExtractionSettings(SharedSettings):
 
     redact_secrets: Literal["redact", "off"] = "redact"
 
+    change_days: int = Field(7, ge=1, le=365)
+    webhook_private: bool = False
+    webhook_retry_seconds: str = "5 30 120 600 1800 3600 7200 18000"
+    webhook_timeout_seconds: float = Field(10.0, gt=0, le=60)
+    webhook_disable_after: int = Field(20, ge=1, le=1_000_000)
+
     ttl_session: int = Field(1_800, ge=1, le=31_536_000)
     ttl_recent: int = Field(900, ge=1, le=31_536_000)
 
@@ -78,6 +85,12 @@ class ExtractionSettings(SharedSettings):
     def _is_a_cron_line(cls, line: str) -> str:
         read_line(line)
         return line
+
+    @field_validator("webhook_retry_seconds")
+    @classmethod
+    def _are_waits(cls, setting: str) -> str:
+        read_schedule(setting)
+        return setting
 
     @property
     def chosen_extractor(self) -> Literal["openai", "offline"]:

@@ -31,11 +31,12 @@ from hitherto_extraction.budget import Budget, BudgetSpent
 from hitherto_extraction.queue import attempts, claims
 from hitherto_extraction.queue.claims import Claim, ClaimLost, OthersFirst
 from hitherto_extraction.queue.leases import LeaseRenewal
-from hitherto_extraction.queue.signals import RETRIED, JobSignals, Watch
+from hitherto_extraction.queue.signals import RETRIED, JobSignals
 from hitherto_shared import metrics
 from hitherto_shared.audit.trail import Trail
 from hitherto_shared.database import faults
 from hitherto_shared.database.pool import Database
+from hitherto_shared.database.signals import Watch
 from hitherto_shared.database.tenancy import act_for
 from hitherto_shared.errors import Conflict, HithertoError, WorkTooLong
 from hitherto_shared.model_api import (

@@ -11,8 +11,10 @@ from datetime import timedelta
 from pydantic import ValidationError
 
 from hitherto.v1 import retrieval_service_pb2, retrieval_service_pb2_grpc
+from hitherto_retrieval.change_feed import ChangeFeed
 from hitherto_retrieval.config import RetrievalSettings
 from hitherto_retrieval.handlers.retrieval import ReadDefaults, RetrievalHandlers
+from hitherto_retrieval.handlers.watching import WatchTokens
 from hitherto_retrieval.readers import Readers
 from hitherto_retrieval.render.tokens import counter
 from hitherto_retrieval.search.intent.question import Wording
@@ -25,11 +27,14 @@ from hitherto_retrieval.usage_counts import AccessCounter, QueryUsageCounter
 from hitherto_shared.audit.reads import AuditedReads
 from hitherto_shared.audit.trail import Trail
 from hitherto_shared.auth.departments import Departments
+from hitherto_shared.changes import CHANNEL
 from hitherto_shared.config import describe
 from hitherto_shared.consistency import ConsistencyTokens
+from hitherto_shared.database.connect import with_role
 from hitherto_shared.database.installation import check_hash_key
 from hitherto_shared.database.pool import Database
 from hitherto_shared.database.room import RoomWatch
+from hitherto_shared.database.signals import Signals
 from hitherto_shared.embeddings.factory import embedders_for
 from hitherto_shared.paging import PageTokens
 from hitherto_shared.processes import ProcessSpread, serve_in_processes
@@ -87,7 +92,8 @@ async def running(
             there = settings.for_service(settings.read_database_url.get_secret_value())
             replica = _pool(settings, there, processes)
         secret = load_deployment_secret(settings)
-        readers = Readers(primary, replica, ConsistencyTokens(secret))
+        tokens = ConsistencyTokens(secret)
+        readers = Readers(primary, replica, tokens)
         stack.push_async_callback(counters.close)
         stack.push_async_callback(audited.close)
         stack.push_async_callback(readers.close)
@@ -120,6 +126,7 @@ async def running(
         )
         stack.push_async_callback(snapshots.stop)
         await snapshots.start()
+        feed = await _feed(stack, settings, conninfo, readers)
         handlers = RetrievalHandlers(
             readers,
             Search(
@@ -140,6 +147,8 @@ async def running(
             dimensions=embedders.configured.dimensions,
             keys=keys,
             count_tokens=counter(settings.token_encoding),
+            feed=feed,
+            tokens=(tokens, WatchTokens(secret)),
         )
         server = Server(
             settings,
@@ -164,9 +173,7 @@ async def running(
         await paid.start()
         stack.push_async_callback(audit.stop)
         await audit.start()
-        room = RoomWatch(counters, server.say_of, settings.data_dir if settings.embedded else None)
-        stack.push_async_callback(room.stop)
-        await room.start()
+        await _watch_room(stack, settings, counters, server)
         await server.start()
         logger.info(
             "serving on port %d",
@@ -179,7 +186,33 @@ async def running(
         try:
             yield server
         finally:
+            # Watchers would otherwise hold the drain for as long as it lasts.
+            feed.end()
             await server.stop(settings.drain_seconds)
+
+
+async def _watch_room(
+    stack: AsyncExitStack, settings: RetrievalSettings, database: Database, server: Server
+) -> None:
+    """Let the health service say whether there is room on the disk."""
+    room = RoomWatch(database, server.say_of, settings.data_dir if settings.embedded else None)
+    stack.push_async_callback(room.stop)
+    await room.start()
+
+
+async def _feed(
+    stack: AsyncExitStack, settings: RetrievalSettings, conninfo: str, readers: Readers
+) -> ChangeFeed:
+    """What watchers of changes follow: the primary, which also signals them."""
+    direct = settings.direct(conninfo)
+    signals = Signals(
+        CHANNEL,
+        None if direct is None else with_role(direct, "hitherto_read", application=NAME),
+        later="changes are told",
+    )
+    stack.push_async_callback(signals.stop)
+    await signals.start()
+    return ChangeFeed(readers.keys, signals, memory_enabled=settings.memory_enabled)
 
 
 def _pool(settings: RetrievalSettings, conninfo: str, processes: int) -> Database:

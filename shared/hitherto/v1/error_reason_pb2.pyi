@@ -337,6 +337,39 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
 
         {"reason": "USER_NOT_EMPTY", "domain": "hitherto", "metadata": {"user_id": "sarah"}}
     """
+    ERROR_REASON_INVALID_WATCH_TOKEN: _ErrorReason.ValueType  # 70
+    """INVALID_ARGUMENT: `after` is not the token of an earlier message of WatchMemories with the same `user_id` and
+    tenant. Leave it out to begin with the next change.
+
+        {"reason": "INVALID_WATCH_TOKEN", "domain": "hitherto", "metadata": {"field": "after"}}
+    """
+    ERROR_REASON_CHANGES_EXPIRED: _ErrorReason.ValueType  # 71
+    """FAILED_PRECONDITION: changes after the token have been deleted, because they are kept for a limited time
+    (HITHERTO_CHANGE_DAYS), or the database was restored from a backup that is older than the token. Read the
+    memories anew, then watch without a token.
+
+        {"reason": "CHANGES_EXPIRED", "domain": "hitherto", "metadata": {}}
+    """
+    ERROR_REASON_WEBHOOK_NOT_FOUND: _ErrorReason.ValueType  # 72
+    """NOT_FOUND: the tenant has no such webhook.
+
+        {"reason": "WEBHOOK_NOT_FOUND", "domain": "hitherto", "metadata": {"webhook_id": "0199…"}}
+    """
+    ERROR_REASON_WEBHOOK_DELIVERY_NOT_FOUND: _ErrorReason.ValueType  # 73
+    """NOT_FOUND: the tenant has no such delivery, or its change is older than changes are kept.
+
+        {"reason": "WEBHOOK_DELIVERY_NOT_FOUND", "domain": "hitherto", "metadata": {"delivery_id": "0199…"}}
+    """
+    ERROR_REASON_WEBHOOK_DISABLED: _ErrorReason.ValueType  # 74
+    """FAILED_PRECONDITION: the webhook of the delivery is disabled. Call RetryWebhookDelivery with `webhook_id`.
+
+        {"reason": "WEBHOOK_DISABLED", "domain": "hitherto", "metadata": {"webhook_id": "0199…"}}
+    """
+    ERROR_REASON_TOO_MANY_WEBHOOKS: _ErrorReason.ValueType  # 75
+    """FAILED_PRECONDITION: the tenant has as many webhooks as it may have. Delete one.
+
+        {"reason": "TOO_MANY_WEBHOOKS", "domain": "hitherto", "metadata": {"limit": "20"}}
+    """
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """ErrorReason is the machine-readable reason of an error.
@@ -668,5 +701,38 @@ ERROR_REASON_USER_NOT_EMPTY: ErrorReason.ValueType  # 61
 Import for another user, or erase and reinstate this one first.
 
     {"reason": "USER_NOT_EMPTY", "domain": "hitherto", "metadata": {"user_id": "sarah"}}
+"""
+ERROR_REASON_INVALID_WATCH_TOKEN: ErrorReason.ValueType  # 70
+"""INVALID_ARGUMENT: `after` is not the token of an earlier message of WatchMemories with the same `user_id` and
+tenant. Leave it out to begin with the next change.
+
+    {"reason": "INVALID_WATCH_TOKEN", "domain": "hitherto", "metadata": {"field": "after"}}
+"""
+ERROR_REASON_CHANGES_EXPIRED: ErrorReason.ValueType  # 71
+"""FAILED_PRECONDITION: changes after the token have been deleted, because they are kept for a limited time
+(HITHERTO_CHANGE_DAYS), or the database was restored from a backup that is older than the token. Read the
+memories anew, then watch without a token.
+
+    {"reason": "CHANGES_EXPIRED", "domain": "hitherto", "metadata": {}}
+"""
+ERROR_REASON_WEBHOOK_NOT_FOUND: ErrorReason.ValueType  # 72
+"""NOT_FOUND: the tenant has no such webhook.
+
+    {"reason": "WEBHOOK_NOT_FOUND", "domain": "hitherto", "metadata": {"webhook_id": "0199…"}}
+"""
+ERROR_REASON_WEBHOOK_DELIVERY_NOT_FOUND: ErrorReason.ValueType  # 73
+"""NOT_FOUND: the tenant has no such delivery, or its change is older than changes are kept.
+
+    {"reason": "WEBHOOK_DELIVERY_NOT_FOUND", "domain": "hitherto", "metadata": {"delivery_id": "0199…"}}
+"""
+ERROR_REASON_WEBHOOK_DISABLED: ErrorReason.ValueType  # 74
+"""FAILED_PRECONDITION: the webhook of the delivery is disabled. Call RetryWebhookDelivery with `webhook_id`.
+
+    {"reason": "WEBHOOK_DISABLED", "domain": "hitherto", "metadata": {"webhook_id": "0199…"}}
+"""
+ERROR_REASON_TOO_MANY_WEBHOOKS: ErrorReason.ValueType  # 75
+"""FAILED_PRECONDITION: the tenant has as many webhooks as it may have. Delete one.
+
+    {"reason": "TOO_MANY_WEBHOOKS", "domain": "hitherto", "metadata": {"limit": "20"}}
 """
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

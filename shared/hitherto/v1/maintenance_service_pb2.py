@@ -24,11 +24,13 @@ _sym_db = _symbol_database.Default()
 
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from hitherto.v1 import access_pb2 as hitherto_dot_v1_dot_access__pb2
+from hitherto.v1 import history_pb2 as hitherto_dot_v1_dot_history__pb2
 from hitherto.v1 import job_pb2 as hitherto_dot_v1_dot_job__pb2
 from hitherto.v1 import memory_pb2 as hitherto_dot_v1_dot_memory__pb2
+from hitherto.v1 import webhook_pb2 as hitherto_dot_v1_dot_webhook__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%hitherto/v1/maintenance_service.proto\x12\x0bhitherto.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18hitherto/v1/access.proto\x1a\x15hitherto/v1/job.proto\x1a\x18hitherto/v1/memory.proto\"\\\n\x12\x43onsolidateRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x0b\n\x03tag\x18\x02 \x01(\t\x12\x0f\n\x07\x64ry_run\x18\x03 \x01(\x08\x12\x17\n\x0fidempotency_key\x18\x04 \x01(\t\"\xbc\x01\n\x13\x43onsolidateResponse\x12\x1d\n\x03job\x18\x01 \x01(\x0b\x32\x10.hitherto.v1.Job\x12<\n\x06\x63ounts\x18\x02 \x03(\x0b\x32,.hitherto.v1.ConsolidateResponse.CountsEntry\x12\x19\n\x11\x63onsistency_token\x18\x03 \x01(\t\x1a-\n\x0b\x43ountsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"W\n\x18UndoConsolidationRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x11\n\tmemory_id\x18\x02 \x01(\t\x12\x17\n\x0fidempotency_key\x18\x03 \x01(\t\"]\n\x19UndoConsolidationResponse\x12%\n\x08memories\x18\x01 \x03(\x0b\x32\x13.hitherto.v1.Memory\x12\x19\n\x11\x63onsistency_token\x18\x02 \x01(\t\"L\n\x0fRunDecayRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x0f\n\x07\x64ry_run\x18\x02 \x01(\x08\x12\x17\n\x0fidempotency_key\x18\x03 \x01(\t\"\xb6\x01\n\x10RunDecayResponse\x12\x1d\n\x03job\x18\x01 \x01(\x0b\x32\x10.hitherto.v1.Job\x12\x39\n\x06\x63ounts\x18\x02 \x03(\x0b\x32).hitherto.v1.RunDecayResponse.CountsEntry\x12\x19\n\x11\x63onsistency_token\x18\x03 \x01(\t\x1a-\n\x0b\x43ountsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"P\n\x13RunRetentionRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x0f\n\x07\x64ry_run\x18\x02 \x01(\x08\x12\x17\n\x0fidempotency_key\x18\x03 \x01(\t\"\xbe\x01\n\x14RunRetentionResponse\x12\x1d\n\x03job\x18\x01 \x01(\x0b\x32\x10.hitherto.v1.Job\x12=\n\x06\x63ounts\x18\x02 \x03(\x0b\x32-.hitherto.v1.RunRetentionResponse.CountsEntry\x12\x19\n\x11\x63onsistency_token\x18\x03 \x01(\t\x1a-\n\x0b\x43ountsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"v\n\x0eReembedRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x12\n\ndimensions\x18\x02 \x01(\x05\x12(\n\x05phase\x18\x03 \x01(\x0e\x32\x19.hitherto.v1.ReembedPhase\x12\x17\n\x0fidempotency_key\x18\x04 \x01(\t\"\xdc\x01\n\x0fReembedResponse\x12\x1d\n\x03job\x18\x01 \x01(\x0b\x32\x10.hitherto.v1.Job\x12\x14\n\x0c\x61\x63tive_model\x18\x02 \x01(\t\x12\x19\n\x11\x61\x63tive_dimensions\x18\x03 \x01(\x05\x12\x14\n\x0ctarget_model\x18\x04 \x01(\t\x12\x19\n\x11target_dimensions\x18\x05 \x01(\x05\x12\x16\n\x0e\x65mbedded_count\x18\x06 \x01(\x03\x12\x15\n\rpending_count\x18\x07 \x01(\x03\x12\x19\n\x11\x63onsistency_token\x18\x08 \x01(\t\"X\n\x14ListSchedulesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x19\n\x11\x63onsistency_token\x18\x03 \x01(\t\"Z\n\x15ListSchedulesResponse\x12(\n\tschedules\x18\x01 \x03(\x0b\x32\x15.hitherto.v1.Schedule\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xf8\x01\n\x0fGetUsageRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\r\n\x05kinds\x18\x02 \x03(\t\x12)\n\x05since\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12)\n\x05until\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12-\n\x08group_by\x18\x05 \x03(\x0e\x32\x1b.hitherto.v1.UsageDimension\x12\x11\n\tpage_size\x18\x06 \x01(\x05\x12\x12\n\npage_token\x18\x07 \x01(\t\x12\x19\n\x11\x63onsistency_token\x18\x08 \x01(\t\"\xa6\x01\n\x10GetUsageResponse\x12#\n\x04rows\x18\x01 \x03(\x0b\x32\x15.hitherto.v1.UsageRow\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12!\n\x05total\x18\x03 \x01(\x0b\x32\x12.hitherto.v1.Usage\x12\x18\n\x10\x64\x61ily_budget_usd\x18\x04 \x01(\x01\x12\x17\n\x0fspent_today_usd\x18\x05 \x01(\x01\"\xa1\x02\n\x15RollbackSourceRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x19\n\x0f\x63onversation_id\x18\x02 \x01(\tH\x00\x12\x15\n\x0b\x64ocument_id\x18\x03 \x01(\tH\x00\x12\x10\n\x06job_id\x18\x04 \x01(\tH\x00\x12\x0f\n\x05model\x18\x07 \x01(\tH\x00\x12\x18\n\x0eprompt_version\x18\x08 \x01(\tH\x00\x12\x0f\n\x07\x64ry_run\x18\x05 \x01(\x08\x12\x17\n\x0fidempotency_key\x18\x06 \x01(\t\x12)\n\x05since\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12)\n\x05until\x18\n \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x08\n\x06source\"\xa3\x01\n\x16RollbackSourceResponse\x12?\n\x06\x63ounts\x18\x01 \x03(\x0b\x32/.hitherto.v1.RollbackSourceResponse.CountsEntry\x12\x19\n\x11\x63onsistency_token\x18\x02 \x01(\t\x1a-\n\x0b\x43ountsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"\x9d\x01\n\x08Schedule\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04\x63ron\x18\x02 \x01(\t\x12/\n\x0blast_run_at\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0bnext_run_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0blast_job_id\x18\x05 \x01(\t\"h\n\x08UsageRow\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\x0b\n\x03\x64\x61y\x18\x03 \x01(\t\x12\r\n\x05model\x18\x04 \x01(\t\x12!\n\x05usage\x18\x05 \x01(\x0b\x32\x12.hitherto.v1.Usage*\x96\x01\n\x0cReembedPhase\x12\x1d\n\x19REEMBED_PHASE_UNSPECIFIED\x10\x00\x12\x17\n\x13REEMBED_PHASE_START\x10\x01\x12\x18\n\x14REEMBED_PHASE_STATUS\x10\x02\x12\x18\n\x14REEMBED_PHASE_SWITCH\x10\x03\x12\x1a\n\x16REEMBED_PHASE_ROLLBACK\x10\x04*\x99\x01\n\x0eUsageDimension\x12\x1f\n\x1bUSAGE_DIMENSION_UNSPECIFIED\x10\x00\x12\x18\n\x14USAGE_DIMENSION_USER\x10\x01\x12\x18\n\x14USAGE_DIMENSION_KIND\x10\x02\x12\x17\n\x13USAGE_DIMENSION_DAY\x10\x03\x12\x19\n\x15USAGE_DIMENSION_MODEL\x10\x04\x32\xb0\x06\n\x12MaintenanceService\x12\x63\n\x0b\x43onsolidate\x12\x1f.hitherto.v1.ConsolidateRequest\x1a .hitherto.v1.ConsolidateResponse\"\x11\x82\xba\x18\r\x08\x03\x12\x07user_id\x18\x01\x12s\n\x11UndoConsolidation\x12%.hitherto.v1.UndoConsolidationRequest\x1a&.hitherto.v1.UndoConsolidationResponse\"\x0f\x82\xba\x18\x0b\x08\x03\x12\x07user_id\x12Z\n\x08RunDecay\x12\x1c.hitherto.v1.RunDecayRequest\x1a\x1d.hitherto.v1.RunDecayResponse\"\x11\x82\xba\x18\r\x08\x03\x12\x07user_id\x18\x01\x12\x66\n\x0cRunRetention\x12 .hitherto.v1.RunRetentionRequest\x1a!.hitherto.v1.RunRetentionResponse\"\x11\x82\xba\x18\r\x08\x03\x12\x07user_id\x18\x01\x12N\n\x07Reembed\x12\x1b.hitherto.v1.ReembedRequest\x1a\x1c.hitherto.v1.ReembedResponse\"\x08\x82\xba\x18\x04\x08\x03@\x01\x12\x61\n\rListSchedules\x12!.hitherto.v1.ListSchedulesRequest\x1a\".hitherto.v1.ListSchedulesResponse\"\t\x90\x02\x01\x82\xba\x18\x02\x08\x03\x12]\n\x08GetUsage\x12\x1c.hitherto.v1.GetUsageRequest\x1a\x1d.hitherto.v1.GetUsageResponse\"\x14\x90\x02\x01\x82\xba\x18\r\x08\x03\x12\x07user_id\x18\x01\x12j\n\x0eRollbackSource\x12\".hitherto.v1.RollbackSourceRequest\x1a#.hitherto.v1.RollbackSourceResponse\"\x0f\x82\xba\x18\x0b\x08\x03\x12\x07user_idB9\n\x0f\x63om.hitherto.v1P\x01Z\x16hitherto/v1;hithertov1\xaa\x02\x0bHitherto.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%hitherto/v1/maintenance_service.proto\x12\x0bhitherto.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18hitherto/v1/access.proto\x1a\x19hitherto/v1/history.proto\x1a\x15hitherto/v1/job.proto\x1a\x18hitherto/v1/memory.proto\x1a\x19hitherto/v1/webhook.proto\"\\\n\x12\x43onsolidateRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x0b\n\x03tag\x18\x02 \x01(\t\x12\x0f\n\x07\x64ry_run\x18\x03 \x01(\x08\x12\x17\n\x0fidempotency_key\x18\x04 \x01(\t\"\xbc\x01\n\x13\x43onsolidateResponse\x12\x1d\n\x03job\x18\x01 \x01(\x0b\x32\x10.hitherto.v1.Job\x12<\n\x06\x63ounts\x18\x02 \x03(\x0b\x32,.hitherto.v1.ConsolidateResponse.CountsEntry\x12\x19\n\x11\x63onsistency_token\x18\x03 \x01(\t\x1a-\n\x0b\x43ountsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"W\n\x18UndoConsolidationRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x11\n\tmemory_id\x18\x02 \x01(\t\x12\x17\n\x0fidempotency_key\x18\x03 \x01(\t\"]\n\x19UndoConsolidationResponse\x12%\n\x08memories\x18\x01 \x03(\x0b\x32\x13.hitherto.v1.Memory\x12\x19\n\x11\x63onsistency_token\x18\x02 \x01(\t\"L\n\x0fRunDecayRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x0f\n\x07\x64ry_run\x18\x02 \x01(\x08\x12\x17\n\x0fidempotency_key\x18\x03 \x01(\t\"\xb6\x01\n\x10RunDecayResponse\x12\x1d\n\x03job\x18\x01 \x01(\x0b\x32\x10.hitherto.v1.Job\x12\x39\n\x06\x63ounts\x18\x02 \x03(\x0b\x32).hitherto.v1.RunDecayResponse.CountsEntry\x12\x19\n\x11\x63onsistency_token\x18\x03 \x01(\t\x1a-\n\x0b\x43ountsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"P\n\x13RunRetentionRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x0f\n\x07\x64ry_run\x18\x02 \x01(\x08\x12\x17\n\x0fidempotency_key\x18\x03 \x01(\t\"\xbe\x01\n\x14RunRetentionResponse\x12\x1d\n\x03job\x18\x01 \x01(\x0b\x32\x10.hitherto.v1.Job\x12=\n\x06\x63ounts\x18\x02 \x03(\x0b\x32-.hitherto.v1.RunRetentionResponse.CountsEntry\x12\x19\n\x11\x63onsistency_token\x18\x03 \x01(\t\x1a-\n\x0b\x43ountsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"v\n\x0eReembedRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x12\n\ndimensions\x18\x02 \x01(\x05\x12(\n\x05phase\x18\x03 \x01(\x0e\x32\x19.hitherto.v1.ReembedPhase\x12\x17\n\x0fidempotency_key\x18\x04 \x01(\t\"\xdc\x01\n\x0fReembedResponse\x12\x1d\n\x03job\x18\x01 \x01(\x0b\x32\x10.hitherto.v1.Job\x12\x14\n\x0c\x61\x63tive_model\x18\x02 \x01(\t\x12\x19\n\x11\x61\x63tive_dimensions\x18\x03 \x01(\x05\x12\x14\n\x0ctarget_model\x18\x04 \x01(\t\x12\x19\n\x11target_dimensions\x18\x05 \x01(\x05\x12\x16\n\x0e\x65mbedded_count\x18\x06 \x01(\x03\x12\x15\n\rpending_count\x18\x07 \x01(\x03\x12\x19\n\x11\x63onsistency_token\x18\x08 \x01(\t\"X\n\x14ListSchedulesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x19\n\x11\x63onsistency_token\x18\x03 \x01(\t\"Z\n\x15ListSchedulesResponse\x12(\n\tschedules\x18\x01 \x03(\x0b\x32\x15.hitherto.v1.Schedule\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xf8\x01\n\x0fGetUsageRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\r\n\x05kinds\x18\x02 \x03(\t\x12)\n\x05since\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12)\n\x05until\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12-\n\x08group_by\x18\x05 \x03(\x0e\x32\x1b.hitherto.v1.UsageDimension\x12\x11\n\tpage_size\x18\x06 \x01(\x05\x12\x12\n\npage_token\x18\x07 \x01(\t\x12\x19\n\x11\x63onsistency_token\x18\x08 \x01(\t\"\xa6\x01\n\x10GetUsageResponse\x12#\n\x04rows\x18\x01 \x03(\x0b\x32\x15.hitherto.v1.UsageRow\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12!\n\x05total\x18\x03 \x01(\x0b\x32\x12.hitherto.v1.Usage\x12\x18\n\x10\x64\x61ily_budget_usd\x18\x04 \x01(\x01\x12\x17\n\x0fspent_today_usd\x18\x05 \x01(\x01\"\xa1\x02\n\x15RollbackSourceRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x19\n\x0f\x63onversation_id\x18\x02 \x01(\tH\x00\x12\x15\n\x0b\x64ocument_id\x18\x03 \x01(\tH\x00\x12\x10\n\x06job_id\x18\x04 \x01(\tH\x00\x12\x0f\n\x05model\x18\x07 \x01(\tH\x00\x12\x18\n\x0eprompt_version\x18\x08 \x01(\tH\x00\x12\x0f\n\x07\x64ry_run\x18\x05 \x01(\x08\x12\x17\n\x0fidempotency_key\x18\x06 \x01(\t\x12)\n\x05since\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12)\n\x05until\x18\n \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x08\n\x06source\"\xa3\x01\n\x16RollbackSourceResponse\x12?\n\x06\x63ounts\x18\x01 \x03(\x0b\x32/.hitherto.v1.RollbackSourceResponse.CountsEntry\x12\x19\n\x11\x63onsistency_token\x18\x02 \x01(\t\x1a-\n\x0b\x43ountsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"\x94\x01\n\x14\x43reateWebhookRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x0b\n\x03url\x18\x02 \x01(\t\x12,\n\x05kinds\x18\x03 \x03(\x0e\x32\x1d.hitherto.v1.HistoryEventKind\x12\x17\n\x0finclude_content\x18\x04 \x01(\x08\x12\x17\n\x0fidempotency_key\x18\x05 \x01(\t\"i\n\x15\x43reateWebhookResponse\x12%\n\x07webhook\x18\x01 \x01(\x0b\x32\x14.hitherto.v1.Webhook\x12\x0e\n\x06secret\x18\x02 \x01(\t\x12\x19\n\x11\x63onsistency_token\x18\x03 \x01(\t\"W\n\x13ListWebhooksRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x19\n\x11\x63onsistency_token\x18\x03 \x01(\t\"W\n\x14ListWebhooksResponse\x12&\n\x08webhooks\x18\x01 \x03(\x0b\x32\x14.hitherto.v1.Webhook\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"C\n\x14\x44\x65leteWebhookRequest\x12\x12\n\nwebhook_id\x18\x01 \x01(\t\x12\x17\n\x0fidempotency_key\x18\x02 \x01(\t\"2\n\x15\x44\x65leteWebhookResponse\x12\x19\n\x11\x63onsistency_token\x18\x01 \x01(\t\"\xa6\x01\n\x1cListWebhookDeliveriesRequest\x12\x12\n\nwebhook_id\x18\x01 \x01(\t\x12\x30\n\x05state\x18\x02 \x01(\x0e\x32!.hitherto.v1.WebhookDeliveryState\x12\x11\n\tpage_size\x18\x03 \x01(\x05\x12\x12\n\npage_token\x18\x04 \x01(\t\x12\x19\n\x11\x63onsistency_token\x18\x05 \x01(\t\"j\n\x1dListWebhookDeliveriesResponse\x12\x30\n\ndeliveries\x18\x01 \x03(\x0b\x32\x1c.hitherto.v1.WebhookDelivery\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"m\n\x1bRetryWebhookDeliveryRequest\x12\x15\n\x0b\x64\x65livery_id\x18\x01 \x01(\tH\x00\x12\x14\n\nwebhook_id\x18\x02 \x01(\tH\x00\x12\x17\n\x0fidempotency_key\x18\x03 \x01(\tB\x08\n\x06target\"J\n\x1cRetryWebhookDeliveryResponse\x12\x0f\n\x07retried\x18\x01 \x01(\x05\x12\x19\n\x11\x63onsistency_token\x18\x02 \x01(\t\"\x9d\x01\n\x08Schedule\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04\x63ron\x18\x02 \x01(\t\x12/\n\x0blast_run_at\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0bnext_run_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0blast_job_id\x18\x05 \x01(\t\"h\n\x08UsageRow\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\x0b\n\x03\x64\x61y\x18\x03 \x01(\t\x12\r\n\x05model\x18\x04 \x01(\t\x12!\n\x05usage\x18\x05 \x01(\x0b\x32\x12.hitherto.v1.Usage*\x96\x01\n\x0cReembedPhase\x12\x1d\n\x19REEMBED_PHASE_UNSPECIFIED\x10\x00\x12\x17\n\x13REEMBED_PHASE_START\x10\x01\x12\x18\n\x14REEMBED_PHASE_STATUS\x10\x02\x12\x18\n\x14REEMBED_PHASE_SWITCH\x10\x03\x12\x1a\n\x16REEMBED_PHASE_ROLLBACK\x10\x04*\x99\x01\n\x0eUsageDimension\x12\x1f\n\x1bUSAGE_DIMENSION_UNSPECIFIED\x10\x00\x12\x18\n\x14USAGE_DIMENSION_USER\x10\x01\x12\x18\n\x14USAGE_DIMENSION_KIND\x10\x02\x12\x17\n\x13USAGE_DIMENSION_DAY\x10\x03\x12\x19\n\x15USAGE_DIMENSION_MODEL\x10\x04\x32\xcb\n\n\x12MaintenanceService\x12\x63\n\x0b\x43onsolidate\x12\x1f.hitherto.v1.ConsolidateRequest\x1a .hitherto.v1.ConsolidateResponse\"\x11\x82\xba\x18\r\x08\x03\x12\x07user_id\x18\x01\x12s\n\x11UndoConsolidation\x12%.hitherto.v1.UndoConsolidationRequest\x1a&.hitherto.v1.UndoConsolidationResponse\"\x0f\x82\xba\x18\x0b\x08\x03\x12\x07user_id\x12Z\n\x08RunDecay\x12\x1c.hitherto.v1.RunDecayRequest\x1a\x1d.hitherto.v1.RunDecayResponse\"\x11\x82\xba\x18\r\x08\x03\x12\x07user_id\x18\x01\x12\x66\n\x0cRunRetention\x12 .hitherto.v1.RunRetentionRequest\x1a!.hitherto.v1.RunRetentionResponse\"\x11\x82\xba\x18\r\x08\x03\x12\x07user_id\x18\x01\x12N\n\x07Reembed\x12\x1b.hitherto.v1.ReembedRequest\x1a\x1c.hitherto.v1.ReembedResponse\"\x08\x82\xba\x18\x04\x08\x03@\x01\x12\x61\n\rListSchedules\x12!.hitherto.v1.ListSchedulesRequest\x1a\".hitherto.v1.ListSchedulesResponse\"\t\x90\x02\x01\x82\xba\x18\x02\x08\x03\x12]\n\x08GetUsage\x12\x1c.hitherto.v1.GetUsageRequest\x1a\x1d.hitherto.v1.GetUsageResponse\"\x14\x90\x02\x01\x82\xba\x18\r\x08\x03\x12\x07user_id\x18\x01\x12j\n\x0eRollbackSource\x12\".hitherto.v1.RollbackSourceRequest\x1a#.hitherto.v1.RollbackSourceResponse\"\x0f\x82\xba\x18\x0b\x08\x03\x12\x07user_id\x12i\n\rCreateWebhook\x12!.hitherto.v1.CreateWebhookRequest\x1a\".hitherto.v1.CreateWebhookResponse\"\x11\x82\xba\x18\r\x08\x04\x12\x07user_id\x18\x01\x12^\n\x0cListWebhooks\x12 .hitherto.v1.ListWebhooksRequest\x1a!.hitherto.v1.ListWebhooksResponse\"\t\x90\x02\x01\x82\xba\x18\x02\x08\x04\x12^\n\rDeleteWebhook\x12!.hitherto.v1.DeleteWebhookRequest\x1a\".hitherto.v1.DeleteWebhookResponse\"\x06\x82\xba\x18\x02\x08\x04\x12y\n\x15ListWebhookDeliveries\x12).hitherto.v1.ListWebhookDeliveriesRequest\x1a*.hitherto.v1.ListWebhookDeliveriesResponse\"\t\x90\x02\x01\x82\xba\x18\x02\x08\x04\x12s\n\x14RetryWebhookDelivery\x12(.hitherto.v1.RetryWebhookDeliveryRequest\x1a).hitherto.v1.RetryWebhookDeliveryResponse\"\x06\x82\xba\x18\x02\x08\x04\x42\x39\n\x0f\x63om.hitherto.v1P\x01Z\x16hitherto/v1;hithertov1\xaa\x02\x0bHitherto.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -60,54 +62,84 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_MAINTENANCESERVICE'].methods_by_name['GetUsage']._serialized_options = b'\220\002\001\202\272\030\r\010\003\022\007user_id\030\001'
   _globals['_MAINTENANCESERVICE'].methods_by_name['RollbackSource']._loaded_options = None
   _globals['_MAINTENANCESERVICE'].methods_by_name['RollbackSource']._serialized_options = b'\202\272\030\013\010\003\022\007user_id'
-  _globals['_REEMBEDPHASE']._serialized_start=2839
-  _globals['_REEMBEDPHASE']._serialized_end=2989
-  _globals['_USAGEDIMENSION']._serialized_start=2992
-  _globals['_USAGEDIMENSION']._serialized_end=3145
-  _globals['_CONSOLIDATEREQUEST']._serialized_start=162
-  _globals['_CONSOLIDATEREQUEST']._serialized_end=254
-  _globals['_CONSOLIDATERESPONSE']._serialized_start=257
-  _globals['_CONSOLIDATERESPONSE']._serialized_end=445
-  _globals['_CONSOLIDATERESPONSE_COUNTSENTRY']._serialized_start=400
-  _globals['_CONSOLIDATERESPONSE_COUNTSENTRY']._serialized_end=445
-  _globals['_UNDOCONSOLIDATIONREQUEST']._serialized_start=447
-  _globals['_UNDOCONSOLIDATIONREQUEST']._serialized_end=534
-  _globals['_UNDOCONSOLIDATIONRESPONSE']._serialized_start=536
-  _globals['_UNDOCONSOLIDATIONRESPONSE']._serialized_end=629
-  _globals['_RUNDECAYREQUEST']._serialized_start=631
-  _globals['_RUNDECAYREQUEST']._serialized_end=707
-  _globals['_RUNDECAYRESPONSE']._serialized_start=710
-  _globals['_RUNDECAYRESPONSE']._serialized_end=892
-  _globals['_RUNDECAYRESPONSE_COUNTSENTRY']._serialized_start=400
-  _globals['_RUNDECAYRESPONSE_COUNTSENTRY']._serialized_end=445
-  _globals['_RUNRETENTIONREQUEST']._serialized_start=894
-  _globals['_RUNRETENTIONREQUEST']._serialized_end=974
-  _globals['_RUNRETENTIONRESPONSE']._serialized_start=977
-  _globals['_RUNRETENTIONRESPONSE']._serialized_end=1167
-  _globals['_RUNRETENTIONRESPONSE_COUNTSENTRY']._serialized_start=400
-  _globals['_RUNRETENTIONRESPONSE_COUNTSENTRY']._serialized_end=445
-  _globals['_REEMBEDREQUEST']._serialized_start=1169
-  _globals['_REEMBEDREQUEST']._serialized_end=1287
-  _globals['_REEMBEDRESPONSE']._serialized_start=1290
-  _globals['_REEMBEDRESPONSE']._serialized_end=1510
-  _globals['_LISTSCHEDULESREQUEST']._serialized_start=1512
-  _globals['_LISTSCHEDULESREQUEST']._serialized_end=1600
-  _globals['_LISTSCHEDULESRESPONSE']._serialized_start=1602
-  _globals['_LISTSCHEDULESRESPONSE']._serialized_end=1692
-  _globals['_GETUSAGEREQUEST']._serialized_start=1695
-  _globals['_GETUSAGEREQUEST']._serialized_end=1943
-  _globals['_GETUSAGERESPONSE']._serialized_start=1946
-  _globals['_GETUSAGERESPONSE']._serialized_end=2112
-  _globals['_ROLLBACKSOURCEREQUEST']._serialized_start=2115
-  _globals['_ROLLBACKSOURCEREQUEST']._serialized_end=2404
-  _globals['_ROLLBACKSOURCERESPONSE']._serialized_start=2407
-  _globals['_ROLLBACKSOURCERESPONSE']._serialized_end=2570
-  _globals['_ROLLBACKSOURCERESPONSE_COUNTSENTRY']._serialized_start=400
-  _globals['_ROLLBACKSOURCERESPONSE_COUNTSENTRY']._serialized_end=445
-  _globals['_SCHEDULE']._serialized_start=2573
-  _globals['_SCHEDULE']._serialized_end=2730
-  _globals['_USAGEROW']._serialized_start=2732
-  _globals['_USAGEROW']._serialized_end=2836
-  _globals['_MAINTENANCESERVICE']._serialized_start=3148
-  _globals['_MAINTENANCESERVICE']._serialized_end=3964
+  _globals['_MAINTENANCESERVICE'].methods_by_name['CreateWebhook']._loaded_options = None
+  _globals['_MAINTENANCESERVICE'].methods_by_name['CreateWebhook']._serialized_options = b'\202\272\030\r\010\004\022\007user_id\030\001'
+  _globals['_MAINTENANCESERVICE'].methods_by_name['ListWebhooks']._loaded_options = None
+  _globals['_MAINTENANCESERVICE'].methods_by_name['ListWebhooks']._serialized_options = b'\220\002\001\202\272\030\002\010\004'
+  _globals['_MAINTENANCESERVICE'].methods_by_name['DeleteWebhook']._loaded_options = None
+  _globals['_MAINTENANCESERVICE'].methods_by_name['DeleteWebhook']._serialized_options = b'\202\272\030\002\010\004'
+  _globals['_MAINTENANCESERVICE'].methods_by_name['ListWebhookDeliveries']._loaded_options = None
+  _globals['_MAINTENANCESERVICE'].methods_by_name['ListWebhookDeliveries']._serialized_options = b'\220\002\001\202\272\030\002\010\004'
+  _globals['_MAINTENANCESERVICE'].methods_by_name['RetryWebhookDelivery']._loaded_options = None
+  _globals['_MAINTENANCESERVICE'].methods_by_name['RetryWebhookDelivery']._serialized_options = b'\202\272\030\002\010\004'
+  _globals['_REEMBEDPHASE']._serialized_start=3914
+  _globals['_REEMBEDPHASE']._serialized_end=4064
+  _globals['_USAGEDIMENSION']._serialized_start=4067
+  _globals['_USAGEDIMENSION']._serialized_end=4220
+  _globals['_CONSOLIDATEREQUEST']._serialized_start=216
+  _globals['_CONSOLIDATEREQUEST']._serialized_end=308
+  _globals['_CONSOLIDATERESPONSE']._serialized_start=311
+  _globals['_CONSOLIDATERESPONSE']._serialized_end=499
+  _globals['_CONSOLIDATERESPONSE_COUNTSENTRY']._serialized_start=454
+  _globals['_CONSOLIDATERESPONSE_COUNTSENTRY']._serialized_end=499
+  _globals['_UNDOCONSOLIDATIONREQUEST']._serialized_start=501
+  _globals['_UNDOCONSOLIDATIONREQUEST']._serialized_end=588
+  _globals['_UNDOCONSOLIDATIONRESPONSE']._serialized_start=590
+  _globals['_UNDOCONSOLIDATIONRESPONSE']._serialized_end=683
+  _globals['_RUNDECAYREQUEST']._serialized_start=685
+  _globals['_RUNDECAYREQUEST']._serialized_end=761
+  _globals['_RUNDECAYRESPONSE']._serialized_start=764
+  _globals['_RUNDECAYRESPONSE']._serialized_end=946
+  _globals['_RUNDECAYRESPONSE_COUNTSENTRY']._serialized_start=454
+  _globals['_RUNDECAYRESPONSE_COUNTSENTRY']._serialized_end=499
+  _globals['_RUNRETENTIONREQUEST']._serialized_start=948
+  _globals['_RUNRETENTIONREQUEST']._serialized_end=1028
+  _globals['_RUNRETENTIONRESPONSE']._serialized_start=1031
+  _globals['_RUNRETENTIONRESPONSE']._serialized_end=1221
+  _globals['_RUNRETENTIONRESPONSE_COUNTSENTRY']._serialized_start=454
+  _globals['_RUNRETENTIONRESPONSE_COUNTSENTRY']._serialized_end=499
+  _globals['_REEMBEDREQUEST']._serialized_start=1223
+  _globals['_REEMBEDREQUEST']._serialized_end=1341
+  _globals['_REEMBEDRESPONSE']._serialized_start=1344
+  _globals['_REEMBEDRESPONSE']._serialized_end=1564
+  _globals['_LISTSCHEDULESREQUEST']._serialized_start=1566
+  _globals['_LISTSCHEDULESREQUEST']._serialized_end=1654
+  _globals['_LISTSCHEDULESRESPONSE']._serialized_start=1656
+  _globals['_LISTSCHEDULESRESPONSE']._serialized_end=1746
+  _globals['_GETUSAGEREQUEST']._serialized_start=1749
+  _globals['_GETUSAGEREQUEST']._serialized_end=1997
+  _globals['_GETUSAGERESPONSE']._serialized_start=2000
+  _globals['_GETUSAGERESPONSE']._serialized_end=2166
+  _globals['_ROLLBACKSOURCEREQUEST']._serialized_start=2169
+  _globals['_ROLLBACKSOURCEREQUEST']._serialized_end=2458
+  _globals['_ROLLBACKSOURCERESPONSE']._serialized_start=2461
+  _globals['_ROLLBACKSOURCERESPONSE']._serialized_end=2624
+  _globals['_ROLLBACKSOURCERESPONSE_COUNTSENTRY']._serialized_start=454
+  _globals['_ROLLBACKSOURCERESPONSE_COUNTSENTRY']._serialized_end=499
+  _globals['_CREATEWEBHOOKREQUEST']._serialized_start=2627
+  _globals['_CREATEWEBHOOKREQUEST']._serialized_end=2775
+  _globals['_CREATEWEBHOOKRESPONSE']._serialized_start=2777
+  _globals['_CREATEWEBHOOKRESPONSE']._serialized_end=2882
+  _globals['_LISTWEBHOOKSREQUEST']._serialized_start=2884
+  _globals['_LISTWEBHOOKSREQUEST']._serialized_end=2971
+  _globals['_LISTWEBHOOKSRESPONSE']._serialized_start=2973
+  _globals['_LISTWEBHOOKSRESPONSE']._serialized_end=3060
+  _globals['_DELETEWEBHOOKREQUEST']._serialized_start=3062
+  _globals['_DELETEWEBHOOKREQUEST']._serialized_end=3129
+  _globals['_DELETEWEBHOOKRESPONSE']._serialized_start=3131
+  _globals['_DELETEWEBHOOKRESPONSE']._serialized_end=3181
+  _globals['_LISTWEBHOOKDELIVERIESREQUEST']._serialized_start=3184
+  _globals['_LISTWEBHOOKDELIVERIESREQUEST']._serialized_end=3350
+  _globals['_LISTWEBHOOKDELIVERIESRESPONSE']._serialized_start=3352
+  _globals['_LISTWEBHOOKDELIVERIESRESPONSE']._serialized_end=3458
+  _globals['_RETRYWEBHOOKDELIVERYREQUEST']._serialized_start=3460
+  _globals['_RETRYWEBHOOKDELIVERYREQUEST']._serialized_end=3569
+  _globals['_RETRYWEBHOOKDELIVERYRESPONSE']._serialized_start=3571
+  _globals['_RETRYWEBHOOKDELIVERYRESPONSE']._serialized_end=3645
+  _globals['_SCHEDULE']._serialized_start=3648
+  _globals['_SCHEDULE']._serialized_end=3805
+  _globals['_USAGEROW']._serialized_start=3807
+  _globals['_USAGEROW']._serialized_end=3911
+  _globals['_MAINTENANCESERVICE']._serialized_start=4223
+  _globals['_MAINTENANCESERVICE']._serialized_end=5578
 # @@protoc_insertion_point(module_scope)

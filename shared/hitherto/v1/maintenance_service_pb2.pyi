@@ -9,8 +9,10 @@ from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from hitherto.v1 import history_pb2 as _history_pb2
 from hitherto.v1 import job_pb2 as _job_pb2
 from hitherto.v1 import memory_pb2 as _memory_pb2
+from hitherto.v1 import webhook_pb2 as _webhook_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -790,6 +792,328 @@ class RollbackSourceResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RollbackSourceResponse: _TypeAlias = RollbackSourceResponse  # noqa: Y015
+
+@_typing.final
+class CreateWebhookRequest(_message.Message):
+    """CreateWebhookRequest describes a webhook."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    USER_ID_FIELD_NUMBER: _builtins.int
+    URL_FIELD_NUMBER: _builtins.int
+    KINDS_FIELD_NUMBER: _builtins.int
+    INCLUDE_CONTENT_FIELD_NUMBER: _builtins.int
+    IDEMPOTENCY_KEY_FIELD_NUMBER: _builtins.int
+    user_id: _builtins.str
+    """user_id, only changes of this user. Unset: of every user of the tenant."""
+    url: _builtins.str
+    """url, where to send changes: an https address of at most 2,048 characters, without a user name. Required."""
+    include_content: _builtins.bool
+    """include_content, true also sends each memory as it is at that moment. Unset: ids only."""
+    idempotency_key: _builtins.str
+    """idempotency_key, optional, at most 128 characters. For at least 24 hours, the same key with the same body
+    returns the first outcome again; with a different body the call fails with `IDEMPOTENCY_KEY_REUSED`.
+    """
+    @_builtins.property
+    def kinds(self) -> _containers.RepeatedScalarFieldContainer[_history_pb2.HistoryEventKind.ValueType]:
+        """kinds, only changes of these kinds. Unset: all."""
+
+    def __init__(
+        self,
+        *,
+        user_id: _builtins.str = ...,
+        url: _builtins.str = ...,
+        kinds: _abc.Iterable[_history_pb2.HistoryEventKind.ValueType] | None = ...,
+        include_content: _builtins.bool = ...,
+        idempotency_key: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["idempotency_key", b"idempotency_key", "include_content", b"include_content", "kinds", b"kinds", "url", b"url", "user_id", b"user_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CreateWebhookRequest: _TypeAlias = CreateWebhookRequest  # noqa: Y015
+
+@_typing.final
+class CreateWebhookResponse(_message.Message):
+    """CreateWebhookResponse is the new webhook."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WEBHOOK_FIELD_NUMBER: _builtins.int
+    SECRET_FIELD_NUMBER: _builtins.int
+    CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
+    secret: _builtins.str
+    """secret, the key of the signatures. Empty in the reply to a repeated call: delete the webhook and create another
+    if the first reply was lost.
+    """
+    consistency_token: _builtins.str
+    """consistency_token, for a later read that must see this write. Opaque."""
+    @_builtins.property
+    def webhook(self) -> _webhook_pb2.Webhook:
+        """webhook, the webhook."""
+
+    def __init__(
+        self,
+        *,
+        webhook: _webhook_pb2.Webhook | None = ...,
+        secret: _builtins.str = ...,
+        consistency_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["webhook", b"webhook"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["consistency_token", b"consistency_token", "secret", b"secret", "webhook", b"webhook"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CreateWebhookResponse: _TypeAlias = CreateWebhookResponse  # noqa: Y015
+
+@_typing.final
+class ListWebhooksRequest(_message.Message):
+    """ListWebhooksRequest asks for the webhooks."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
+    page_size: _builtins.int
+    """page_size, the maximum number of items per page. 0 or unset: 10; values above 200 count as 200; negative
+    values are refused.
+    """
+    page_token: _builtins.str
+    """page_token, the `next_page_token` of the previous page, with all other fields unchanged. Unset: the first
+    page. Any other value is refused with `INVALID_PAGE_TOKEN`.
+    """
+    consistency_token: _builtins.str
+    """consistency_token, from an earlier write: the reply includes that write. Unset: the reply may lag behind
+    if reads go to a replica.
+    """
+    def __init__(
+        self,
+        *,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+        consistency_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["consistency_token", b"consistency_token", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListWebhooksRequest: _TypeAlias = ListWebhooksRequest  # noqa: Y015
+
+@_typing.final
+class ListWebhooksResponse(_message.Message):
+    """ListWebhooksResponse is one page of webhooks."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WEBHOOKS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """next_page_token, for the next page. Empty: this is the last page."""
+    @_builtins.property
+    def webhooks(self) -> _containers.RepeatedCompositeFieldContainer[_webhook_pb2.Webhook]:
+        """webhooks, oldest first."""
+
+    def __init__(
+        self,
+        *,
+        webhooks: _abc.Iterable[_webhook_pb2.Webhook] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "webhooks", b"webhooks"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListWebhooksResponse: _TypeAlias = ListWebhooksResponse  # noqa: Y015
+
+@_typing.final
+class DeleteWebhookRequest(_message.Message):
+    """DeleteWebhookRequest names a webhook."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WEBHOOK_ID_FIELD_NUMBER: _builtins.int
+    IDEMPOTENCY_KEY_FIELD_NUMBER: _builtins.int
+    webhook_id: _builtins.str
+    """webhook_id, the webhook. Required."""
+    idempotency_key: _builtins.str
+    """idempotency_key, optional, at most 128 characters. For at least 24 hours, the same key with the same body
+    returns the first outcome again; with a different body the call fails with `IDEMPOTENCY_KEY_REUSED`.
+    """
+    def __init__(
+        self,
+        *,
+        webhook_id: _builtins.str = ...,
+        idempotency_key: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["idempotency_key", b"idempotency_key", "webhook_id", b"webhook_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeleteWebhookRequest: _TypeAlias = DeleteWebhookRequest  # noqa: Y015
+
+@_typing.final
+class DeleteWebhookResponse(_message.Message):
+    """DeleteWebhookResponse confirms the deletion."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
+    consistency_token: _builtins.str
+    """consistency_token, for a later read that must see this write. Opaque."""
+    def __init__(
+        self,
+        *,
+        consistency_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["consistency_token", b"consistency_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeleteWebhookResponse: _TypeAlias = DeleteWebhookResponse  # noqa: Y015
+
+@_typing.final
+class ListWebhookDeliveriesRequest(_message.Message):
+    """ListWebhookDeliveriesRequest selects deliveries."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WEBHOOK_ID_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
+    webhook_id: _builtins.str
+    """webhook_id, only deliveries to this webhook. Unset: to any."""
+    state: _webhook_pb2.WebhookDeliveryState.ValueType
+    """state, only deliveries in this state. Unset: in any."""
+    page_size: _builtins.int
+    """page_size, the maximum number of items per page. 0 or unset: 10; values above 200 count as 200; negative
+    values are refused.
+    """
+    page_token: _builtins.str
+    """page_token, the `next_page_token` of the previous page, with all other fields unchanged. Unset: the first
+    page. Any other value is refused with `INVALID_PAGE_TOKEN`.
+    """
+    consistency_token: _builtins.str
+    """consistency_token, from an earlier write: the reply includes that write. Unset: the reply may lag behind
+    if reads go to a replica.
+    """
+    def __init__(
+        self,
+        *,
+        webhook_id: _builtins.str = ...,
+        state: _webhook_pb2.WebhookDeliveryState.ValueType = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+        consistency_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["consistency_token", b"consistency_token", "page_size", b"page_size", "page_token", b"page_token", "state", b"state", "webhook_id", b"webhook_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListWebhookDeliveriesRequest: _TypeAlias = ListWebhookDeliveriesRequest  # noqa: Y015
+
+@_typing.final
+class ListWebhookDeliveriesResponse(_message.Message):
+    """ListWebhookDeliveriesResponse is one page of deliveries."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DELIVERIES_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """next_page_token, for the next page. Empty: this is the last page."""
+    @_builtins.property
+    def deliveries(self) -> _containers.RepeatedCompositeFieldContainer[_webhook_pb2.WebhookDelivery]:
+        """deliveries, newest first."""
+
+    def __init__(
+        self,
+        *,
+        deliveries: _abc.Iterable[_webhook_pb2.WebhookDelivery] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["deliveries", b"deliveries", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListWebhookDeliveriesResponse: _TypeAlias = ListWebhookDeliveriesResponse  # noqa: Y015
+
+@_typing.final
+class RetryWebhookDeliveryRequest(_message.Message):
+    """RetryWebhookDeliveryRequest names what to send again."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DELIVERY_ID_FIELD_NUMBER: _builtins.int
+    WEBHOOK_ID_FIELD_NUMBER: _builtins.int
+    IDEMPOTENCY_KEY_FIELD_NUMBER: _builtins.int
+    delivery_id: _builtins.str
+    """delivery_id, this delivery, whatever its state."""
+    webhook_id: _builtins.str
+    """webhook_id, all dead deliveries of this webhook, which is enabled again."""
+    idempotency_key: _builtins.str
+    """idempotency_key, optional, at most 128 characters. For at least 24 hours, the same key with the same body
+    returns the first outcome again; with a different body the call fails with `IDEMPOTENCY_KEY_REUSED`.
+    """
+    def __init__(
+        self,
+        *,
+        delivery_id: _builtins.str = ...,
+        webhook_id: _builtins.str = ...,
+        idempotency_key: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["delivery_id", b"delivery_id", "target", b"target", "webhook_id", b"webhook_id"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["delivery_id", b"delivery_id", "idempotency_key", b"idempotency_key", "target", b"target", "webhook_id", b"webhook_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_target: _TypeAlias = _typing.Literal["delivery_id", "webhook_id"]  # noqa: Y015
+    _WhichOneofArgType_target: _TypeAlias = _typing.Literal["target", b"target"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_target) -> _WhichOneofReturnType_target | None: ...
+
+Global___RetryWebhookDeliveryRequest: _TypeAlias = RetryWebhookDeliveryRequest  # noqa: Y015
+
+@_typing.final
+class RetryWebhookDeliveryResponse(_message.Message):
+    """RetryWebhookDeliveryResponse tells how many will be sent."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RETRIED_FIELD_NUMBER: _builtins.int
+    CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
+    retried: _builtins.int
+    """retried, the number of deliveries."""
+    consistency_token: _builtins.str
+    """consistency_token, for a later read that must see this write. Opaque."""
+    def __init__(
+        self,
+        *,
+        retried: _builtins.int = ...,
+        consistency_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["consistency_token", b"consistency_token", "retried", b"retried"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RetryWebhookDeliveryResponse: _TypeAlias = RetryWebhookDeliveryResponse  # noqa: Y015
 
 @_typing.final
 class Schedule(_message.Message):

@@ -27,7 +27,7 @@ if _version_not_supported:
 
 class MaintenanceServiceStub(object):
     """MaintenanceService runs on request the upkeep that schedules also run: consolidation, decay, retention and
-    re-embedding. It also reports cost, and rolls back what was learnt from a bad source.
+    re-embedding. It also reports cost, rolls back what was learnt from a bad source, and keeps the webhooks.
 
     In addition to the errors listed at each call, any call can fail with the errors common to all calls, which
     are listed at ErrorReason. A writing call also fails with ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`) if its
@@ -80,11 +80,36 @@ class MaintenanceServiceStub(object):
                 request_serializer=hitherto_dot_v1_dot_maintenance__service__pb2.RollbackSourceRequest.SerializeToString,
                 response_deserializer=hitherto_dot_v1_dot_maintenance__service__pb2.RollbackSourceResponse.FromString,
                 _registered_method=True)
+        self.CreateWebhook = channel.unary_unary(
+                '/hitherto.v1.MaintenanceService/CreateWebhook',
+                request_serializer=hitherto_dot_v1_dot_maintenance__service__pb2.CreateWebhookRequest.SerializeToString,
+                response_deserializer=hitherto_dot_v1_dot_maintenance__service__pb2.CreateWebhookResponse.FromString,
+                _registered_method=True)
+        self.ListWebhooks = channel.unary_unary(
+                '/hitherto.v1.MaintenanceService/ListWebhooks',
+                request_serializer=hitherto_dot_v1_dot_maintenance__service__pb2.ListWebhooksRequest.SerializeToString,
+                response_deserializer=hitherto_dot_v1_dot_maintenance__service__pb2.ListWebhooksResponse.FromString,
+                _registered_method=True)
+        self.DeleteWebhook = channel.unary_unary(
+                '/hitherto.v1.MaintenanceService/DeleteWebhook',
+                request_serializer=hitherto_dot_v1_dot_maintenance__service__pb2.DeleteWebhookRequest.SerializeToString,
+                response_deserializer=hitherto_dot_v1_dot_maintenance__service__pb2.DeleteWebhookResponse.FromString,
+                _registered_method=True)
+        self.ListWebhookDeliveries = channel.unary_unary(
+                '/hitherto.v1.MaintenanceService/ListWebhookDeliveries',
+                request_serializer=hitherto_dot_v1_dot_maintenance__service__pb2.ListWebhookDeliveriesRequest.SerializeToString,
+                response_deserializer=hitherto_dot_v1_dot_maintenance__service__pb2.ListWebhookDeliveriesResponse.FromString,
+                _registered_method=True)
+        self.RetryWebhookDelivery = channel.unary_unary(
+                '/hitherto.v1.MaintenanceService/RetryWebhookDelivery',
+                request_serializer=hitherto_dot_v1_dot_maintenance__service__pb2.RetryWebhookDeliveryRequest.SerializeToString,
+                response_deserializer=hitherto_dot_v1_dot_maintenance__service__pb2.RetryWebhookDeliveryResponse.FromString,
+                _registered_method=True)
 
 
 class MaintenanceServiceServicer(object):
     """MaintenanceService runs on request the upkeep that schedules also run: consolidation, decay, retention and
-    re-embedding. It also reports cost, and rolls back what was learnt from a bad source.
+    re-embedding. It also reports cost, rolls back what was learnt from a bad source, and keeps the webhooks.
 
     In addition to the errors listed at each call, any call can fail with the errors common to all calls, which
     are listed at ErrorReason. A writing call also fails with ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`) if its
@@ -179,6 +204,55 @@ class MaintenanceServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CreateWebhook(self, request, context):
+        """CreateWebhook lets every later change of the tenant, or of one user, be sent to an address. The reply contains
+        the secret that signs these requests; it is shown this once.
+
+        Fails with INVALID_ARGUMENT (`INVALID_FIELD`; also for an address that this installation does not send to: one
+        without https, or of this machine or a private network) and FAILED_PRECONDITION (`TOO_MANY_WEBHOOKS`,
+        `USER_ERASED`). Safe to retry with an idempotency key; a repeated call returns no secret.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListWebhooks(self, request, context):
+        """ListWebhooks returns the webhooks of the tenant, oldest first. Fails with INVALID_ARGUMENT
+        (`INVALID_PAGE_TOKEN`). Safe to retry.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteWebhook(self, request, context):
+        """DeleteWebhook deletes a webhook with its deliveries. Fails with NOT_FOUND (`WEBHOOK_NOT_FOUND`). Safe to retry
+        with an idempotency key.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListWebhookDeliveries(self, request, context):
+        """ListWebhookDeliveries returns deliveries, newest first: those that wait, those that arrived, and the dead ones.
+        They are kept as long as changes. Fails with INVALID_ARGUMENT (`INVALID_FIELD`, `INVALID_PAGE_TOKEN`). Safe to
+        retry.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RetryWebhookDelivery(self, request, context):
+        """RetryWebhookDelivery sends a delivery again from its first attempt on, or all dead ones of a webhook, which it
+        then also enables.
+
+        Fails with NOT_FOUND (`WEBHOOK_DELIVERY_NOT_FOUND`, `WEBHOOK_NOT_FOUND`), FAILED_PRECONDITION
+        (`WEBHOOK_DISABLED` for one delivery of a disabled webhook) and INVALID_ARGUMENT (`INVALID_FIELD`). Safe to
+        retry with an idempotency key.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_MaintenanceServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -222,6 +296,31 @@ def add_MaintenanceServiceServicer_to_server(servicer, server):
                     request_deserializer=hitherto_dot_v1_dot_maintenance__service__pb2.RollbackSourceRequest.FromString,
                     response_serializer=hitherto_dot_v1_dot_maintenance__service__pb2.RollbackSourceResponse.SerializeToString,
             ),
+            'CreateWebhook': grpc.unary_unary_rpc_method_handler(
+                    servicer.CreateWebhook,
+                    request_deserializer=hitherto_dot_v1_dot_maintenance__service__pb2.CreateWebhookRequest.FromString,
+                    response_serializer=hitherto_dot_v1_dot_maintenance__service__pb2.CreateWebhookResponse.SerializeToString,
+            ),
+            'ListWebhooks': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListWebhooks,
+                    request_deserializer=hitherto_dot_v1_dot_maintenance__service__pb2.ListWebhooksRequest.FromString,
+                    response_serializer=hitherto_dot_v1_dot_maintenance__service__pb2.ListWebhooksResponse.SerializeToString,
+            ),
+            'DeleteWebhook': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteWebhook,
+                    request_deserializer=hitherto_dot_v1_dot_maintenance__service__pb2.DeleteWebhookRequest.FromString,
+                    response_serializer=hitherto_dot_v1_dot_maintenance__service__pb2.DeleteWebhookResponse.SerializeToString,
+            ),
+            'ListWebhookDeliveries': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListWebhookDeliveries,
+                    request_deserializer=hitherto_dot_v1_dot_maintenance__service__pb2.ListWebhookDeliveriesRequest.FromString,
+                    response_serializer=hitherto_dot_v1_dot_maintenance__service__pb2.ListWebhookDeliveriesResponse.SerializeToString,
+            ),
+            'RetryWebhookDelivery': grpc.unary_unary_rpc_method_handler(
+                    servicer.RetryWebhookDelivery,
+                    request_deserializer=hitherto_dot_v1_dot_maintenance__service__pb2.RetryWebhookDeliveryRequest.FromString,
+                    response_serializer=hitherto_dot_v1_dot_maintenance__service__pb2.RetryWebhookDeliveryResponse.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'hitherto.v1.MaintenanceService', rpc_method_handlers)
@@ -232,7 +331,7 @@ def add_MaintenanceServiceServicer_to_server(servicer, server):
  # This class is part of an EXPERIMENTAL API.
 class MaintenanceService(object):
     """MaintenanceService runs on request the upkeep that schedules also run: consolidation, decay, retention and
-    re-embedding. It also reports cost, and rolls back what was learnt from a bad source.
+    re-embedding. It also reports cost, rolls back what was learnt from a bad source, and keeps the webhooks.
 
     In addition to the errors listed at each call, any call can fail with the errors common to all calls, which
     are listed at ErrorReason. A writing call also fails with ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`) if its
@@ -445,6 +544,141 @@ class MaintenanceService(object):
             '/hitherto.v1.MaintenanceService/RollbackSource',
             hitherto_dot_v1_dot_maintenance__service__pb2.RollbackSourceRequest.SerializeToString,
             hitherto_dot_v1_dot_maintenance__service__pb2.RollbackSourceResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CreateWebhook(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hitherto.v1.MaintenanceService/CreateWebhook',
+            hitherto_dot_v1_dot_maintenance__service__pb2.CreateWebhookRequest.SerializeToString,
+            hitherto_dot_v1_dot_maintenance__service__pb2.CreateWebhookResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListWebhooks(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hitherto.v1.MaintenanceService/ListWebhooks',
+            hitherto_dot_v1_dot_maintenance__service__pb2.ListWebhooksRequest.SerializeToString,
+            hitherto_dot_v1_dot_maintenance__service__pb2.ListWebhooksResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteWebhook(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hitherto.v1.MaintenanceService/DeleteWebhook',
+            hitherto_dot_v1_dot_maintenance__service__pb2.DeleteWebhookRequest.SerializeToString,
+            hitherto_dot_v1_dot_maintenance__service__pb2.DeleteWebhookResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListWebhookDeliveries(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hitherto.v1.MaintenanceService/ListWebhookDeliveries',
+            hitherto_dot_v1_dot_maintenance__service__pb2.ListWebhookDeliveriesRequest.SerializeToString,
+            hitherto_dot_v1_dot_maintenance__service__pb2.ListWebhookDeliveriesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RetryWebhookDelivery(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hitherto.v1.MaintenanceService/RetryWebhookDelivery',
+            hitherto_dot_v1_dot_maintenance__service__pb2.RetryWebhookDeliveryRequest.SerializeToString,
+            hitherto_dot_v1_dot_maintenance__service__pb2.RetryWebhookDeliveryResponse.FromString,
             options,
             channel_credentials,
             insecure,

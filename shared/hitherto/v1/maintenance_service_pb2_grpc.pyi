@@ -28,7 +28,7 @@ GRPC_VERSION: str
 
 class MaintenanceServiceStub:
     """MaintenanceService runs on request the upkeep that schedules also run: consolidation, decay, retention and
-    re-embedding. It also reports cost, and rolls back what was learnt from a bad source.
+    re-embedding. It also reports cost, rolls back what was learnt from a bad source, and keeps the webhooks.
 
     In addition to the errors listed at each call, any call can fail with the errors common to all calls, which
     are listed at ErrorReason. A writing call also fails with ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`) if its
@@ -94,11 +94,40 @@ class MaintenanceServiceStub:
     Fails with NOT_FOUND (`CONVERSATION_NOT_FOUND`, `DOCUMENT_NOT_FOUND`, `JOB_NOT_FOUND`) and INVALID_ARGUMENT
     (`INVALID_FIELD`). Safe to retry: a second run finds nothing more.
     """
+    CreateWebhook: _grpc.UnaryUnaryMultiCallable[_maintenance_service_pb2.CreateWebhookRequest, _maintenance_service_pb2.CreateWebhookResponse]
+    """CreateWebhook lets every later change of the tenant, or of one user, be sent to an address. The reply contains
+    the secret that signs these requests; it is shown this once.
+
+    Fails with INVALID_ARGUMENT (`INVALID_FIELD`; also for an address that this installation does not send to: one
+    without https, or of this machine or a private network) and FAILED_PRECONDITION (`TOO_MANY_WEBHOOKS`,
+    `USER_ERASED`). Safe to retry with an idempotency key; a repeated call returns no secret.
+    """
+    ListWebhooks: _grpc.UnaryUnaryMultiCallable[_maintenance_service_pb2.ListWebhooksRequest, _maintenance_service_pb2.ListWebhooksResponse]
+    """ListWebhooks returns the webhooks of the tenant, oldest first. Fails with INVALID_ARGUMENT
+    (`INVALID_PAGE_TOKEN`). Safe to retry.
+    """
+    DeleteWebhook: _grpc.UnaryUnaryMultiCallable[_maintenance_service_pb2.DeleteWebhookRequest, _maintenance_service_pb2.DeleteWebhookResponse]
+    """DeleteWebhook deletes a webhook with its deliveries. Fails with NOT_FOUND (`WEBHOOK_NOT_FOUND`). Safe to retry
+    with an idempotency key.
+    """
+    ListWebhookDeliveries: _grpc.UnaryUnaryMultiCallable[_maintenance_service_pb2.ListWebhookDeliveriesRequest, _maintenance_service_pb2.ListWebhookDeliveriesResponse]
+    """ListWebhookDeliveries returns deliveries, newest first: those that wait, those that arrived, and the dead ones.
+    They are kept as long as changes. Fails with INVALID_ARGUMENT (`INVALID_FIELD`, `INVALID_PAGE_TOKEN`). Safe to
+    retry.
+    """
+    RetryWebhookDelivery: _grpc.UnaryUnaryMultiCallable[_maintenance_service_pb2.RetryWebhookDeliveryRequest, _maintenance_service_pb2.RetryWebhookDeliveryResponse]
+    """RetryWebhookDelivery sends a delivery again from its first attempt on, or all dead ones of a webhook, which it
+    then also enables.
+
+    Fails with NOT_FOUND (`WEBHOOK_DELIVERY_NOT_FOUND`, `WEBHOOK_NOT_FOUND`), FAILED_PRECONDITION
+    (`WEBHOOK_DISABLED` for one delivery of a disabled webhook) and INVALID_ARGUMENT (`INVALID_FIELD`). Safe to
+    retry with an idempotency key.
+    """
 
 @_typing.type_check_only
 class MaintenanceServiceAsyncStub(MaintenanceServiceStub):
     """MaintenanceService runs on request the upkeep that schedules also run: consolidation, decay, retention and
-    re-embedding. It also reports cost, and rolls back what was learnt from a bad source.
+    re-embedding. It also reports cost, rolls back what was learnt from a bad source, and keeps the webhooks.
 
     In addition to the errors listed at each call, any call can fail with the errors common to all calls, which
     are listed at ErrorReason. A writing call also fails with ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`) if its
@@ -161,10 +190,39 @@ class MaintenanceServiceAsyncStub(MaintenanceServiceStub):
     Fails with NOT_FOUND (`CONVERSATION_NOT_FOUND`, `DOCUMENT_NOT_FOUND`, `JOB_NOT_FOUND`) and INVALID_ARGUMENT
     (`INVALID_FIELD`). Safe to retry: a second run finds nothing more.
     """
+    CreateWebhook: _aio.UnaryUnaryMultiCallable[_maintenance_service_pb2.CreateWebhookRequest, _maintenance_service_pb2.CreateWebhookResponse]  # type: ignore[assignment]
+    """CreateWebhook lets every later change of the tenant, or of one user, be sent to an address. The reply contains
+    the secret that signs these requests; it is shown this once.
+
+    Fails with INVALID_ARGUMENT (`INVALID_FIELD`; also for an address that this installation does not send to: one
+    without https, or of this machine or a private network) and FAILED_PRECONDITION (`TOO_MANY_WEBHOOKS`,
+    `USER_ERASED`). Safe to retry with an idempotency key; a repeated call returns no secret.
+    """
+    ListWebhooks: _aio.UnaryUnaryMultiCallable[_maintenance_service_pb2.ListWebhooksRequest, _maintenance_service_pb2.ListWebhooksResponse]  # type: ignore[assignment]
+    """ListWebhooks returns the webhooks of the tenant, oldest first. Fails with INVALID_ARGUMENT
+    (`INVALID_PAGE_TOKEN`). Safe to retry.
+    """
+    DeleteWebhook: _aio.UnaryUnaryMultiCallable[_maintenance_service_pb2.DeleteWebhookRequest, _maintenance_service_pb2.DeleteWebhookResponse]  # type: ignore[assignment]
+    """DeleteWebhook deletes a webhook with its deliveries. Fails with NOT_FOUND (`WEBHOOK_NOT_FOUND`). Safe to retry
+    with an idempotency key.
+    """
+    ListWebhookDeliveries: _aio.UnaryUnaryMultiCallable[_maintenance_service_pb2.ListWebhookDeliveriesRequest, _maintenance_service_pb2.ListWebhookDeliveriesResponse]  # type: ignore[assignment]
+    """ListWebhookDeliveries returns deliveries, newest first: those that wait, those that arrived, and the dead ones.
+    They are kept as long as changes. Fails with INVALID_ARGUMENT (`INVALID_FIELD`, `INVALID_PAGE_TOKEN`). Safe to
+    retry.
+    """
+    RetryWebhookDelivery: _aio.UnaryUnaryMultiCallable[_maintenance_service_pb2.RetryWebhookDeliveryRequest, _maintenance_service_pb2.RetryWebhookDeliveryResponse]  # type: ignore[assignment]
+    """RetryWebhookDelivery sends a delivery again from its first attempt on, or all dead ones of a webhook, which it
+    then also enables.
+
+    Fails with NOT_FOUND (`WEBHOOK_DELIVERY_NOT_FOUND`, `WEBHOOK_NOT_FOUND`), FAILED_PRECONDITION
+    (`WEBHOOK_DISABLED` for one delivery of a disabled webhook) and INVALID_ARGUMENT (`INVALID_FIELD`). Safe to
+    retry with an idempotency key.
+    """
 
 class MaintenanceServiceServicer(metaclass=_abc_1.ABCMeta):
     """MaintenanceService runs on request the upkeep that schedules also run: consolidation, decay, retention and
-    re-embedding. It also reports cost, and rolls back what was learnt from a bad source.
+    re-embedding. It also reports cost, rolls back what was learnt from a bad source, and keeps the webhooks.
 
     In addition to the errors listed at each call, any call can fail with the errors common to all calls, which
     are listed at ErrorReason. A writing call also fails with ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`) if its
@@ -272,6 +330,65 @@ class MaintenanceServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Fails with NOT_FOUND (`CONVERSATION_NOT_FOUND`, `DOCUMENT_NOT_FOUND`, `JOB_NOT_FOUND`) and INVALID_ARGUMENT
         (`INVALID_FIELD`). Safe to retry: a second run finds nothing more.
+        """
+
+    @_abc_1.abstractmethod
+    def CreateWebhook(
+        self,
+        request: _maintenance_service_pb2.CreateWebhookRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_maintenance_service_pb2.CreateWebhookResponse, _abc.Awaitable[_maintenance_service_pb2.CreateWebhookResponse]]:
+        """CreateWebhook lets every later change of the tenant, or of one user, be sent to an address. The reply contains
+        the secret that signs these requests; it is shown this once.
+
+        Fails with INVALID_ARGUMENT (`INVALID_FIELD`; also for an address that this installation does not send to: one
+        without https, or of this machine or a private network) and FAILED_PRECONDITION (`TOO_MANY_WEBHOOKS`,
+        `USER_ERASED`). Safe to retry with an idempotency key; a repeated call returns no secret.
+        """
+
+    @_abc_1.abstractmethod
+    def ListWebhooks(
+        self,
+        request: _maintenance_service_pb2.ListWebhooksRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_maintenance_service_pb2.ListWebhooksResponse, _abc.Awaitable[_maintenance_service_pb2.ListWebhooksResponse]]:
+        """ListWebhooks returns the webhooks of the tenant, oldest first. Fails with INVALID_ARGUMENT
+        (`INVALID_PAGE_TOKEN`). Safe to retry.
+        """
+
+    @_abc_1.abstractmethod
+    def DeleteWebhook(
+        self,
+        request: _maintenance_service_pb2.DeleteWebhookRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_maintenance_service_pb2.DeleteWebhookResponse, _abc.Awaitable[_maintenance_service_pb2.DeleteWebhookResponse]]:
+        """DeleteWebhook deletes a webhook with its deliveries. Fails with NOT_FOUND (`WEBHOOK_NOT_FOUND`). Safe to retry
+        with an idempotency key.
+        """
+
+    @_abc_1.abstractmethod
+    def ListWebhookDeliveries(
+        self,
+        request: _maintenance_service_pb2.ListWebhookDeliveriesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_maintenance_service_pb2.ListWebhookDeliveriesResponse, _abc.Awaitable[_maintenance_service_pb2.ListWebhookDeliveriesResponse]]:
+        """ListWebhookDeliveries returns deliveries, newest first: those that wait, those that arrived, and the dead ones.
+        They are kept as long as changes. Fails with INVALID_ARGUMENT (`INVALID_FIELD`, `INVALID_PAGE_TOKEN`). Safe to
+        retry.
+        """
+
+    @_abc_1.abstractmethod
+    def RetryWebhookDelivery(
+        self,
+        request: _maintenance_service_pb2.RetryWebhookDeliveryRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_maintenance_service_pb2.RetryWebhookDeliveryResponse, _abc.Awaitable[_maintenance_service_pb2.RetryWebhookDeliveryResponse]]:
+        """RetryWebhookDelivery sends a delivery again from its first attempt on, or all dead ones of a webhook, which it
+        then also enables.
+
+        Fails with NOT_FOUND (`WEBHOOK_DELIVERY_NOT_FOUND`, `WEBHOOK_NOT_FOUND`), FAILED_PRECONDITION
+        (`WEBHOOK_DISABLED` for one delivery of a disabled webhook) and INVALID_ARGUMENT (`INVALID_FIELD`). Safe to
+        retry with an idempotency key.
         """
 
 def add_MaintenanceServiceServicer_to_server(servicer: MaintenanceServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -5,10 +5,12 @@ The retrieval service: all reads."""
 
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
+from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
+from hitherto.v1 import change_pb2 as _change_pb2
 from hitherto.v1 import conversation_pb2 as _conversation_pb2
 from hitherto.v1 import document_pb2 as _document_pb2
 from hitherto.v1 import entity_pb2 as _entity_pb2
@@ -1741,3 +1743,89 @@ class GetSessionResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetSessionResponse: _TypeAlias = GetSessionResponse  # noqa: Y015
+
+@_typing.final
+class WatchMemoriesRequest(_message.Message):
+    """WatchMemoriesRequest selects the changes to stream."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    USER_ID_FIELD_NUMBER: _builtins.int
+    AFTER_FIELD_NUMBER: _builtins.int
+    KINDS_FIELD_NUMBER: _builtins.int
+    INCLUDE_CONTENT_FIELD_NUMBER: _builtins.int
+    HEARTBEAT_FIELD_NUMBER: _builtins.int
+    CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
+    user_id: _builtins.str
+    """user_id, whose changes. Unset: every user's of the tenant; with a credential that is bound to one user, that
+    user's.
+    """
+    after: _builtins.str
+    """after, the `token` of an earlier message with the same `user_id`: the stream continues behind it. Unset: it
+    begins with the next change.
+    """
+    include_content: _builtins.bool
+    """include_content, true also sends each memory as it is at that moment."""
+    consistency_token: _builtins.str
+    """consistency_token, from an earlier write. The stream always includes that write, because it reads from the
+    primary database. Unset: the same.
+    """
+    @_builtins.property
+    def kinds(self) -> _containers.RepeatedScalarFieldContainer[_history_pb2.HistoryEventKind.ValueType]:
+        """kinds, only changes of these kinds. Unset: all."""
+
+    @_builtins.property
+    def heartbeat(self) -> _duration_pb2.Duration:
+        """heartbeat, the longest time without a message. Unset: 15 seconds. Less than a second counts as one, more than
+        a minute as a minute.
+        """
+
+    def __init__(
+        self,
+        *,
+        user_id: _builtins.str = ...,
+        after: _builtins.str = ...,
+        kinds: _abc.Iterable[_history_pb2.HistoryEventKind.ValueType] | None = ...,
+        include_content: _builtins.bool = ...,
+        heartbeat: _duration_pb2.Duration | None = ...,
+        consistency_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["heartbeat", b"heartbeat"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "consistency_token", b"consistency_token", "heartbeat", b"heartbeat", "include_content", b"include_content", "kinds", b"kinds", "user_id", b"user_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WatchMemoriesRequest: _TypeAlias = WatchMemoriesRequest  # noqa: Y015
+
+@_typing.final
+class WatchMemoriesResponse(_message.Message):
+    """WatchMemoriesResponse is some changes, or a heartbeat. The first message of a stream is sent at once."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHANGES_FIELD_NUMBER: _builtins.int
+    TOKEN_FIELD_NUMBER: _builtins.int
+    CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
+    token: _builtins.str
+    """token, the place behind these changes. Opaque, bound to the tenant and to `user_id`."""
+    consistency_token: _builtins.str
+    """consistency_token, for a later read that must see these changes. Opaque."""
+    @_builtins.property
+    def changes(self) -> _containers.RepeatedCompositeFieldContainer[_change_pb2.MemoryChange]:
+        """changes, in order. Empty: this is a heartbeat."""
+
+    def __init__(
+        self,
+        *,
+        changes: _abc.Iterable[_change_pb2.MemoryChange] | None = ...,
+        token: _builtins.str = ...,
+        consistency_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["changes", b"changes", "consistency_token", b"consistency_token", "token", b"token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WatchMemoriesResponse: _TypeAlias = WatchMemoriesResponse  # noqa: Y015

@@ -126,6 +126,11 @@ class RetrievalServiceStub(object):
                 request_serializer=hitherto_dot_v1_dot_retrieval__service__pb2.GetSessionRequest.SerializeToString,
                 response_deserializer=hitherto_dot_v1_dot_retrieval__service__pb2.GetSessionResponse.FromString,
                 _registered_method=True)
+        self.WatchMemories = channel.unary_stream(
+                '/hitherto.v1.RetrievalService/WatchMemories',
+                request_serializer=hitherto_dot_v1_dot_retrieval__service__pb2.WatchMemoriesRequest.SerializeToString,
+                response_deserializer=hitherto_dot_v1_dot_retrieval__service__pb2.WatchMemoriesResponse.FromString,
+                _registered_method=True)
 
 
 class RetrievalServiceServicer(object):
@@ -280,6 +285,23 @@ class RetrievalServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def WatchMemories(self, request, context):
+        """WatchMemories streams the changes of memories and profiles, of one user or of the whole tenant, at least once
+        each and within about a second. Every message has a token, also those without changes: store the last one,
+        and pass it as `after` to continue behind it, at this or another instance of the service.
+
+        The stream ends after about ten minutes, so that a credential that was revoked does not last, or shortly before
+        the deadline of the call; it ends with UNAVAILABLE (`SHUTTING_DOWN`) if the instance stops. Open the next one with the last token. A client that
+        reads nothing for a while is ended with DEADLINE_EXCEEDED. Changes of users who were erased, or have memory
+        switched off, are left out.
+
+        Fails with FAILED_PRECONDITION (`CHANGES_EXPIRED` if changes after the token have been deleted) and
+        INVALID_ARGUMENT (`INVALID_FIELD`, `INVALID_WATCH_TOKEN`).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_RetrievalServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -362,6 +384,11 @@ def add_RetrievalServiceServicer_to_server(servicer, server):
                     servicer.GetSession,
                     request_deserializer=hitherto_dot_v1_dot_retrieval__service__pb2.GetSessionRequest.FromString,
                     response_serializer=hitherto_dot_v1_dot_retrieval__service__pb2.GetSessionResponse.SerializeToString,
+            ),
+            'WatchMemories': grpc.unary_stream_rpc_method_handler(
+                    servicer.WatchMemories,
+                    request_deserializer=hitherto_dot_v1_dot_retrieval__service__pb2.WatchMemoriesRequest.FromString,
+                    response_serializer=hitherto_dot_v1_dot_retrieval__service__pb2.WatchMemoriesResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -808,6 +835,33 @@ class RetrievalService(object):
             '/hitherto.v1.RetrievalService/GetSession',
             hitherto_dot_v1_dot_retrieval__service__pb2.GetSessionRequest.SerializeToString,
             hitherto_dot_v1_dot_retrieval__service__pb2.GetSessionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def WatchMemories(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/hitherto.v1.RetrievalService/WatchMemories',
+            hitherto_dot_v1_dot_retrieval__service__pb2.WatchMemoriesRequest.SerializeToString,
+            hitherto_dot_v1_dot_retrieval__service__pb2.WatchMemoriesResponse.FromString,
             options,
             channel_credentials,
             insecure,

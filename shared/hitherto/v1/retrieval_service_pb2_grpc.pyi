@@ -116,6 +116,19 @@ class RetrievalServiceStub:
     """GetSession returns the working memory of a session. An unknown or expired session reads as empty; data
     that belongs to the user is there in every session. Fails with INVALID_ARGUMENT (`INVALID_FIELD`).
     """
+    WatchMemories: _grpc.UnaryStreamMultiCallable[_retrieval_service_pb2.WatchMemoriesRequest, _retrieval_service_pb2.WatchMemoriesResponse]
+    """WatchMemories streams the changes of memories and profiles, of one user or of the whole tenant, at least once
+    each and within about a second. Every message has a token, also those without changes: store the last one,
+    and pass it as `after` to continue behind it, at this or another instance of the service.
+
+    The stream ends after about ten minutes, so that a credential that was revoked does not last, or shortly before
+    the deadline of the call; it ends with UNAVAILABLE (`SHUTTING_DOWN`) if the instance stops. Open the next one with the last token. A client that
+    reads nothing for a while is ended with DEADLINE_EXCEEDED. Changes of users who were erased, or have memory
+    switched off, are left out.
+
+    Fails with FAILED_PRECONDITION (`CHANGES_EXPIRED` if changes after the token have been deleted) and
+    INVALID_ARGUMENT (`INVALID_FIELD`, `INVALID_WATCH_TOKEN`).
+    """
 
 @_typing.type_check_only
 class RetrievalServiceAsyncStub(RetrievalServiceStub):
@@ -204,6 +217,19 @@ class RetrievalServiceAsyncStub(RetrievalServiceStub):
     GetSession: _aio.UnaryUnaryMultiCallable[_retrieval_service_pb2.GetSessionRequest, _retrieval_service_pb2.GetSessionResponse]  # type: ignore[assignment]
     """GetSession returns the working memory of a session. An unknown or expired session reads as empty; data
     that belongs to the user is there in every session. Fails with INVALID_ARGUMENT (`INVALID_FIELD`).
+    """
+    WatchMemories: _aio.UnaryStreamMultiCallable[_retrieval_service_pb2.WatchMemoriesRequest, _retrieval_service_pb2.WatchMemoriesResponse]  # type: ignore[assignment]
+    """WatchMemories streams the changes of memories and profiles, of one user or of the whole tenant, at least once
+    each and within about a second. Every message has a token, also those without changes: store the last one,
+    and pass it as `after` to continue behind it, at this or another instance of the service.
+
+    The stream ends after about ten minutes, so that a credential that was revoked does not last, or shortly before
+    the deadline of the call; it ends with UNAVAILABLE (`SHUTTING_DOWN`) if the instance stops. Open the next one with the last token. A client that
+    reads nothing for a while is ended with DEADLINE_EXCEEDED. Changes of users who were erased, or have memory
+    switched off, are left out.
+
+    Fails with FAILED_PRECONDITION (`CHANGES_EXPIRED` if changes after the token have been deleted) and
+    INVALID_ARGUMENT (`INVALID_FIELD`, `INVALID_WATCH_TOKEN`).
     """
 
 class RetrievalServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -386,6 +412,25 @@ class RetrievalServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_retrieval_service_pb2.GetSessionResponse, _abc.Awaitable[_retrieval_service_pb2.GetSessionResponse]]:
         """GetSession returns the working memory of a session. An unknown or expired session reads as empty; data
         that belongs to the user is there in every session. Fails with INVALID_ARGUMENT (`INVALID_FIELD`).
+        """
+
+    @_abc_1.abstractmethod
+    def WatchMemories(
+        self,
+        request: _retrieval_service_pb2.WatchMemoriesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_retrieval_service_pb2.WatchMemoriesResponse], _abc.AsyncIterator[_retrieval_service_pb2.WatchMemoriesResponse]]:
+        """WatchMemories streams the changes of memories and profiles, of one user or of the whole tenant, at least once
+        each and within about a second. Every message has a token, also those without changes: store the last one,
+        and pass it as `after` to continue behind it, at this or another instance of the service.
+
+        The stream ends after about ten minutes, so that a credential that was revoked does not last, or shortly before
+        the deadline of the call; it ends with UNAVAILABLE (`SHUTTING_DOWN`) if the instance stops. Open the next one with the last token. A client that
+        reads nothing for a while is ended with DEADLINE_EXCEEDED. Changes of users who were erased, or have memory
+        switched off, are left out.
+
+        Fails with FAILED_PRECONDITION (`CHANGES_EXPIRED` if changes after the token have been deleted) and
+        INVALID_ARGUMENT (`INVALID_FIELD`, `INVALID_WATCH_TOKEN`).
         """
 
 def add_RetrievalServiceServicer_to_server(servicer: RetrievalServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

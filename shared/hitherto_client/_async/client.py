@@ -7,6 +7,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
+from hitherto_client._async.changes import AsyncWatching
 from hitherto_client._async.conversations import AsyncSessions
 from hitherto_client._async.jobs import AsyncJobs
 from hitherto_client._async.memories import AsyncMemories
@@ -26,6 +27,7 @@ class AsyncHitherto(
     AsyncSessions,
     AsyncPrivacy,
     AsyncUpkeep,
+    AsyncWatching,
 ):
     """An asynchronous client of both services. Close it, or use it as a context manager.
 

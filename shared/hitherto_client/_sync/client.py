@@ -8,6 +8,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
+from hitherto_client._sync.changes import Watching
 from hitherto_client._sync.conversations import Sessions
 from hitherto_client._sync.jobs import Jobs
 from hitherto_client._sync.memories import Memories
@@ -27,6 +28,7 @@ class Hitherto(
     Sessions,
     Privacy,
     Upkeep,
+    Watching,
 ):
     """A synchronous client of both services. Close it, or use it as a context manager.
 

@@ -15,6 +15,7 @@ from types import FrameType
 
 from hitherto_client.command import (
     audit,
+    changes,
     console,
     conversations,
     curation,
@@ -79,6 +80,7 @@ _GROUPS: dict[str, Sequence[Command | CommandGroup]] = {
     "Privacy": (*settings.COMMANDS, *export.COMMANDS, *erase.COMMANDS, *audit.COMMANDS),
     "Working memory": sessions.COMMANDS,
     "Knowledge": documents.COMMANDS,
+    "Changes": changes.COMMANDS,
     "Upkeep": (*upkeep.COMMANDS, *reembed.COMMANDS, *upkeep.USAGE),
     "Web pages": console.COMMANDS,
     "Over HTTP": http.COMMANDS,

@@ -3,6 +3,13 @@
 Times are aware datetimes in UTC, free JSON is a dict, lists are tuples.
 """
 
+from hitherto_client.results.changes import (
+    MemoryChange,
+    NewWebhook,
+    WatchedChanges,
+    Webhook,
+    WebhookDelivery,
+)
 from hitherto_client.results.conversations import (
     Added,
     AddedAction,
@@ -100,8 +107,10 @@ __all__ = [
     "JobResult",
     "LegReport",
     "Memory",
+    "MemoryChange",
     "MemorySourceRef",
     "Message",
+    "NewWebhook",
     "Page",
     "PendingAction",
     "Preference",
@@ -124,4 +133,7 @@ __all__ = [
     "UsageReport",
     "UsageRow",
     "UserSettings",
+    "WatchedChanges",
+    "Webhook",
+    "WebhookDelivery",
 ]

@@ -265,6 +265,35 @@ CALLS: dict[str, tuple[Call, dict[str, Any]]] = {
         lambda m: m.get_usage(group_by=["day"], page_size=3, page_token="t"),
         {"group_by": ["USAGE_DIMENSION_DAY"], "page_size": 3, "page_token": "t"},
     ),
+    "MaintenanceService/CreateWebhook": (
+        lambda m: m.create_webhook("https://a.example/", user="ana", kinds=["forgotten"]),
+        {
+            "url": "https://a.example/",
+            "user_id": "ana",
+            "kinds": ["HISTORY_EVENT_KIND_FORGOTTEN"],
+        },
+    ),
+    "MaintenanceService/ListWebhooks": (
+        lambda m: m.webhooks(page_size=7).page("t"),
+        {"page_size": 7, "page_token": "t"},
+    ),
+    "MaintenanceService/DeleteWebhook": (
+        lambda m: m.delete_webhook("w1"),
+        {"webhook_id": "w1"},
+    ),
+    "MaintenanceService/ListWebhookDeliveries": (
+        lambda m: m.webhook_deliveries(webhook_id="w1", state="dead", page_size=7).page("t"),
+        {
+            "webhook_id": "w1",
+            "state": "WEBHOOK_DELIVERY_STATE_DEAD",
+            "page_size": 7,
+            "page_token": "t",
+        },
+    ),
+    "MaintenanceService/RetryWebhookDelivery": (
+        lambda m: m.retry_webhook_delivery(webhook_id="w1"),
+        {"webhook_id": "w1"},
+    ),
     "MaintenanceService/RollbackSource": (
         lambda m: m.rollback_source("ana", document_id="d1"),
         {"user_id": "ana", "document_id": "d1"},
@@ -277,6 +306,7 @@ STREAMS: dict[str, Call] = {
     "MemoryService/StreamMemories": lambda m: m.import_memories(
         [{"user_id": "ana", "content": "x"}]
     ),
+    "RetrievalService/WatchMemories": lambda m: next(m.watch_memories("ana")),
     "PrivacyService/ExportUser": lambda m: m.export_user("ana", io.BytesIO()),
     "PrivacyService/ImportUser": lambda m: m.import_user("ana", io.BytesIO(b"{}")),
 }
@@ -286,6 +316,7 @@ STREAMS: dict[str, Call] = {
 def client(fakes: Fakes) -> Iterator[Hitherto]:
     fakes.extraction.add_job(user_id="ana")
     fakes.others.replies["ExportUser"] = EMPTY_EXPORT
+    fakes.others.replies["WatchMemories"] = retrieval_service_pb2.WatchMemoriesResponse(token="t")
     # Page tokens are the numbers of the pages there.
     fakes.retrieval.memories = [retrieval_service_pb2.ListMemoriesResponse(total_size=3)]
     retry = RetryPolicy(attempts=3, first_wait=0.001, longest_wait=0.01)

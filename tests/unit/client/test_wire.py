@@ -14,6 +14,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 from hitherto.v1 import (
+    change_pb2,
     conversation_pb2,
     document_pb2,
     entity_pb2,
@@ -31,6 +32,7 @@ from hitherto.v1 import (
     search_pb2,
     session_pb2,
     session_service_pb2,
+    webhook_pb2,
 )
 from hitherto_client import results, words
 from hitherto_client.errors import Violation
@@ -72,7 +74,12 @@ MESSAGES: dict[type, type[Message]] = {
     results.LegReport: search_pb2.LegReport,
     results.Memory: memory_pb2.Memory,
     results.MemorySourceRef: memory_pb2.MemorySourceRef,
+    results.MemoryChange: change_pb2.MemoryChange,
     results.Message: conversation_pb2.Message,
+    results.NewWebhook: maintenance_service_pb2.CreateWebhookResponse,
+    results.WatchedChanges: retrieval_service_pb2.WatchMemoriesResponse,
+    results.Webhook: webhook_pb2.Webhook,
+    results.WebhookDelivery: webhook_pb2.WebhookDelivery,
     results.PendingAction: session_pb2.PendingAction,
     results.Preference: profile_pb2.Preference,
     results.Preview: extraction_service_pb2.PreviewExtractionResponse,
@@ -105,6 +112,7 @@ ENUMS: dict[str, Any] = {
     "PromptTemplate": search_pb2.PromptTemplate,
     "PendingActionState": session_pb2.PendingActionState,
     "HistoryEventKind": history_pb2.HistoryEventKind,
+    "WebhookDeliveryState": webhook_pb2.WebhookDeliveryState,
     "ReembedPhase": maintenance_service_pb2.ReembedPhase,
     "SecretHandling": privacy_pb2.SecretHandling,
     "UsageDimension": maintenance_service_pb2.UsageDimension,

@@ -8,12 +8,13 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 from uuid import UUID
 
-from hitherto.v1 import job_pb2, maintenance_service_pb2_grpc
+from hitherto.v1 import job_pb2
 from hitherto.v1 import maintenance_service_pb2 as pb
 from hitherto_extraction.budget import SHARES, Budget
 from hitherto_extraction.consolidation.writing import read_originals, undo
-from hitherto_extraction.handlers.answering import Answering, checks_of
+from hitherto_extraction.handlers.answering import checks_of
 from hitherto_extraction.handlers.upkeep import UpkeepOnDemand
+from hitherto_extraction.handlers.webhooks import WebhookCalls
 from hitherto_extraction.once import IdempotentOperation
 from hitherto_extraction.pipeline.embedding_charges import SEARCH
 from hitherto_extraction.queue.enqueueing import JobQueue
@@ -32,7 +33,6 @@ from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.embeddings.registry import Embedders
 from hitherto_shared.models import Job
-from hitherto_shared.paging import PageTokens
 from hitherto_shared.rpc.call import Context, current_call, seconds_left
 from hitherto_shared.text.normalise import tag_key
 from hitherto_shared.validation import Checks
@@ -59,15 +59,13 @@ _DIMENSIONS = EnumWords(pb.UsageDimension.DESCRIPTOR)
 
 
 @dataclass(eq=False)
-class MaintenanceHandlers(maintenance_service_pb2_grpc.MaintenanceServiceServicer):
+class MaintenanceHandlers(WebhookCalls):
     """Implements MaintenanceService.
 
     `maintenance` is the database with the role that works across users, `removal` the one with the
     role that may delete.
     """
 
-    answering: Answering
-    pages: PageTokens
     upkeep: UpkeepOnDemand
     schedules: Schedules
     embedders: Embedders

@@ -394,8 +394,11 @@ LEFT_OUT = frozenset(
         "erased_users",
         "idempotency_keys",
         "jobs",
+        "memory_changes",
         "unusable_replies",
         "usage_ledger",
+        "webhook_deliveries",
+        "webhooks",
         # Computed anew.
         "document_chunk_embeddings",
         "memory_embeddings",

@@ -50,6 +50,8 @@ async def write(
     elif table in _SEALED_WHOLE:
         rows = [_without(row, BY_TABLE[table].also) for row in rows]
     stored = await imported.insert(user, table, rows)
+    if stored and table == "profiles":
+        await imported.tell_of_profile(user)
     if stored and not sealed and table == "messages":
         keys = [(row["conversation_id"], row["message_no"]) for row in rows]
         await index.index_unindexed(user, MESSAGES, keys, embedded=message_vectors)
@@ -85,7 +87,9 @@ async def _write_memories(user: UserRows, rows: Rows, *, sealed: bool) -> int:
             columns |= _sealed_row(user.scope, MEMORY, row)
             columns |= {"sensitive": True, "questions": [], "embedding_state": SEALED}
         numbered.append(columns)
-    return await imported.insert(user, "memories", numbered)
+    stored = await imported.insert(user, "memories", numbered)
+    await imported.tell(user, list(new))
+    return stored
 
 
 async def _write_chunks(user: UserRows, rows: Rows) -> int:

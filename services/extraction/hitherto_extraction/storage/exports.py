@@ -75,8 +75,15 @@ DERIVED_TABLES = frozenset({"sealed_embeddings"})
 """Tables in which only such numbers are sealed."""
 # Ciphertext: an export contains the text instead.
 _SEALED = "sealed"
-# With these, an attacker could act as the user, or link what an erasure unlinks.
-_SECRETS = frozenset({("api_keys", "secret_hash"), ("users", "audit_key")})
+# With these, an attacker could act as the user or the tenant, or link what an erasure unlinks.
+_SECRETS = frozenset(
+    {
+        ("api_keys", "secret_hash"),
+        ("users", "audit_key"),
+        ("webhooks", "secret_token"),
+        ("webhooks", "url"),
+    }
+)
 
 
 async def take_snapshot(connection: Connection) -> datetime:

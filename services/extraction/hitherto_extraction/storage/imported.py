@@ -84,6 +84,23 @@ ON CONFLICT ON CONSTRAINT {primary_key} DO NOTHING
 """
 
 
+# An import brings a history of its own, which is told to nobody: only what it makes of the user is.
+_TELL = """
+INSERT INTO memory_changes (tenant_id, user_id, memory_id, action, version, new_status)
+SELECT m.tenant_id, m.user_id, m.memory_id, 'created', m.version, m.status
+FROM memories AS m
+WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+  AND m.memory_id = ANY(%(memory_ids)s::uuid[])
+"""
+
+_TELL_PROFILE = """
+INSERT INTO memory_changes (tenant_id, user_id, action, version)
+SELECT p.tenant_id, p.user_id, 'created', p.version
+FROM profiles AS p
+WHERE p.tenant_id = %(tenant_id)s AND p.user_id = %(user_id)s
+"""
+
+
 class RowRefused(Exception):
     """A row contradicts itself or the rows before it.
 
@@ -134,6 +151,16 @@ async def not_indexed(user: UserRows, *, after: UUID, limit: int) -> list[UUID]:
 async def await_vectors(user: UserRows, memory_ids: Sequence[UUID]) -> None:
     """Let memories wait for vectors, with those of their source words."""
     await user.execute(_AWAIT_VECTORS, memory_ids=list(memory_ids))
+
+
+async def tell(user: UserRows, memory_ids: Sequence[str]) -> None:
+    """Tell those who wait for changes of memories that were inserted."""
+    await user.execute(_TELL, memory_ids=list(memory_ids))
+
+
+async def tell_of_profile(user: UserRows) -> None:
+    """Tell those who wait for changes of the profile that was inserted."""
+    await user.execute(_TELL_PROFILE)
 
 
 async def insert(user: UserRows, table: str, rows: Sequence[Mapping[str, Any]]) -> int:

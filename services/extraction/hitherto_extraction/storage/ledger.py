@@ -21,13 +21,24 @@ ACTOR = "extraction"
 NOBODY = ""
 """The user for what is charged to a whole tenant."""
 
+# Whatever the history records is told to those who wait for changes, in the same statement.
 _RECORD = """
-INSERT INTO history (tenant_id, user_id, event_id, subject, memory_id, action, version, actor,
-                     reason, job_id, before, after, related_memory_id)
-SELECT %(tenant_id)s, %(user_id)s, event.event_id, event.subject, event.memory_id, event.action,
-       event.version, %(actor)s, event.reason, %(job_id)s, event.before, event.after, event.related
-FROM json_to_recordset(%(rows)s) AS event (event_id uuid, subject text, memory_id uuid, action text,
-     version integer, reason text, before jsonb, after jsonb, related uuid)
+WITH event AS MATERIALIZED (
+    SELECT event_id, subject, memory_id, action, version, reason, before, after, related
+    FROM json_to_recordset(%(rows)s) AS event (event_id uuid, subject text, memory_id uuid,
+         action text, version integer, reason text, before jsonb, after jsonb, related uuid)
+), recorded AS (
+    INSERT INTO history (tenant_id, user_id, event_id, subject, memory_id, action, version, actor,
+                         reason, job_id, before, after, related_memory_id)
+    SELECT %(tenant_id)s, %(user_id)s, event_id, subject, memory_id, action, version, %(actor)s,
+           reason, %(job_id)s, before, after, related
+    FROM event
+)
+INSERT INTO memory_changes (tenant_id, user_id, memory_id, action, version, old_status, new_status,
+                            related_memory_id, job_id)
+SELECT %(tenant_id)s, %(user_id)s, memory_id, action, version, before ->> 'status',
+       after ->> 'status', related, %(job_id)s
+FROM event
 """
 
 _CHARGE = """

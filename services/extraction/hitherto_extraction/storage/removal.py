@@ -111,13 +111,21 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(
 """
 
 _RECORD_EXPIRY = """
-INSERT INTO history (tenant_id, user_id, event_id, subject, memory_id, action, version, actor,
-                     reason, job_id)
-SELECT m.tenant_id, m.user_id, named.event_id, 'memory', m.memory_id, 'expired', m.version,
-       'retention', 'not used for longer than it is kept', %(job_id)s
-FROM unnest(%(memory_ids)s::uuid[], %(event_ids)s::uuid[]) AS named (memory_id, event_id)
-JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
-     AND m.memory_id = named.memory_id
+WITH expired AS MATERIALIZED (
+    SELECT m.tenant_id, m.user_id, m.memory_id, m.version, m.status, named.event_id
+    FROM unnest(%(memory_ids)s::uuid[], %(event_ids)s::uuid[]) AS named (memory_id, event_id)
+    JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+         AND m.memory_id = named.memory_id
+), recorded AS (
+    INSERT INTO history (tenant_id, user_id, event_id, subject, memory_id, action, version, actor,
+                         reason, job_id)
+    SELECT tenant_id, user_id, event_id, 'memory', memory_id, 'expired', version, 'retention',
+           'not used for longer than it is kept', %(job_id)s
+    FROM expired
+)
+INSERT INTO memory_changes (tenant_id, user_id, memory_id, action, version, old_status, job_id)
+SELECT tenant_id, user_id, memory_id, 'expired', version, status, %(job_id)s
+FROM expired
 """
 
 # Transactions that accept or hand out messages of these conversations wait until they are gone.

@@ -113,6 +113,12 @@ WITH fading AS MATERIALIZED (
            jsonb_build_object('status', old_status, 'expires_at', old_expires_at),
            jsonb_build_object('status', 'archived', 'expires_at', expires_at)
     FROM archived
+), told AS (
+    INSERT INTO memory_changes (tenant_id, user_id, memory_id, action, version, old_status,
+                                new_status, job_id, recorded_at)
+    SELECT tenant_id, user_id, memory_id, 'archived', version, old_status, 'archived', %(job_id)s,
+           %(at)s
+    FROM archived
 )
 SELECT rule, count(*) FROM archived GROUP BY rule
 """

@@ -27,11 +27,13 @@ from hitherto_extraction.handlers.privacy import PrivacyHandlers
 from hitherto_extraction.handlers.screening import Screening
 from hitherto_extraction.handlers.sessions import SessionHandlers
 from hitherto_extraction.handlers.upkeep import UpkeepOnDemand
+from hitherto_extraction.handlers.webhooks import WebhookKeeping
 from hitherto_extraction.pipeline.embedding_charges import ChargedEmbedder
 from hitherto_extraction.pipeline.failed_attempts import UnusableReplies
 from hitherto_extraction.pipeline.preview import ExtractionPreview
 from hitherto_extraction.restoring.importing import Importing
 from hitherto_extraction.sessions import SessionRules
+from hitherto_extraction.telling.webhook_secrets import WebhookSecrets
 from hitherto_extraction.upkeep.schedules import DECAY, RETENTION
 from hitherto_extraction.wiring.base import Base
 from hitherto_extraction.wiring.work import BackgroundWork, crowding, reconciling
@@ -133,6 +135,12 @@ def _maintenance(
     return MaintenanceHandlers(
         answering,
         pages,
+        WebhookKeeping(
+            WebhookSecrets(base.secret),
+            work.delivering,
+            databases.removal,
+            base.settings.webhook_private,
+        ),
         UpkeepOnDemand(
             {DECAY: work.decay, RETENTION: work.retention},
             work.consolidation,

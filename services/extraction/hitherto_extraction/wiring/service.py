@@ -57,6 +57,8 @@ async def running(
         stack.push_async_callback(room.stop)
         await room.start()
         await work.worker.start()
+        await work.placing.start()
+        await work.delivering.start()
         work.scheduler.start()
         await server.start()
         logger.info(
@@ -75,7 +77,11 @@ async def running(
             work.scheduler.stop()
             # Watchers of a job would otherwise hold the drain for as long as it lasts.
             base.signals.end()
-            # Calls and jobs drain side by side, within the same time.
+            # Calls, jobs and requests to webhooks drain side by side, within the same time.
             await asyncio.gather(
-                server.stop(settings.drain_seconds), work.worker.stop(settings.drain_seconds)
+                server.stop(settings.drain_seconds),
+                work.worker.stop(settings.drain_seconds),
+                work.delivering.stop(settings.drain_seconds),
             )
+            # Last, so that what these have changed is told.
+            await work.placing.stop()

@@ -29,6 +29,10 @@ from hitherto_extraction.reembedding.phases import KIND as REEMBEDDING
 from hitherto_extraction.sealing.sweep import SealedVectors, SealingSweep
 from hitherto_extraction.storage.retention import RetentionDays
 from hitherto_extraction.sweeps import SOON_SECONDS, Duty, Scheduler, Sweeps
+from hitherto_extraction.telling.delivering import DeliveryLoop, DeliveryRules, read_schedule
+from hitherto_extraction.telling.places import PlacingLoop, delete_old_changes
+from hitherto_extraction.telling.sending import Sender
+from hitherto_extraction.telling.webhook_secrets import WebhookSecrets
 from hitherto_extraction.upkeep.audit_digests import HOURS_SECONDS
 from hitherto_extraction.upkeep.decay import Decay
 from hitherto_extraction.upkeep.retention import Retention
@@ -61,6 +65,8 @@ class BackgroundWork:
     schedules: Schedules
     worker: Worker
     scheduler: Scheduler
+    placing: PlacingLoop
+    delivering: DeliveryLoop
 
 
 def build_work(base: Base) -> BackgroundWork:
@@ -91,6 +97,7 @@ def build_work(base: Base) -> BackgroundWork:
     keep = RetentionDays(settings.retention_days, settings.message_retention_days)
     retention = Retention(databases.removal, keep)
     sweeps = _sweeps(base, intake)
+    delivering = _delivering(base)
     schedules = Schedules(
         databases.maintenance,
         read_schedules(settings.schedule_lines),
@@ -117,6 +124,26 @@ def build_work(base: Base) -> BackgroundWork:
                 ),
                 (HOURS_SECONDS, base.digests.close_hours),
             ],
+        ),
+        PlacingLoop(databases.maintenance, base.signals, delivering.wake),
+        delivering,
+    )
+
+
+def _delivering(base: Base) -> DeliveryLoop:
+    """What sends changes to webhooks."""
+    settings, databases = base.settings, base.databases
+    timeout = settings.webhook_timeout_seconds
+    return DeliveryLoop(
+        databases.maintenance,
+        databases.write,
+        Sender(timeout=timeout, private=settings.webhook_private),
+        WebhookSecrets(base.secret),
+        DeliveryRules(
+            read_schedule(settings.webhook_retry_seconds),
+            settings.webhook_disable_after,
+            timeout,
+            settings.memory_enabled,
         ),
     )
 
@@ -259,6 +286,12 @@ def _sweeps(base: Base, intake: Intake) -> Sweeps:
             "charging of queries",
             SOON_SECONDS,
             partial(charge_queries, databases.maintenance, base.prices),
+        ),
+        Duty(
+            "deletion of old changes",
+            600.0,
+            partial(delete_old_changes, databases.maintenance, settings.change_days),
+            until_done=True,
         ),
     ]
     if settings.metrics_listen:

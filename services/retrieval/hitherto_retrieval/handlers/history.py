@@ -13,17 +13,10 @@ from hitherto_retrieval.handlers.sealed_history import (
 )
 from hitherto_retrieval.storage import history, memories
 from hitherto_retrieval.storage.history import HistoryEvent
-from hitherto_shared.convert import struct, timestamp
+from hitherto_shared.convert import EVENT_KIND_NUMBERS, struct, timestamp
 from hitherto_shared.errors import not_found
 from hitherto_shared.rpc.call import Context as CallContext
 from hitherto_shared.rpc.call import current_call
-
-_KINDS = {
-    value.name.removeprefix("HISTORY_EVENT_KIND_").lower(): value.number
-    for value in history_pb2.HistoryEventKind.DESCRIPTOR.values
-    if value.number
-} | {"merged": history_pb2.HISTORY_EVENT_KIND_UPDATED}
-"""Wire values by the schema's words; a restatement counts as an update."""
 
 
 class HistoryCalls(ReadCalls):
@@ -70,7 +63,7 @@ def _events(found: Sequence[HistoryEvent]) -> list[history_pb2.HistoryEvent]:
     return [
         history_pb2.HistoryEvent(
             id=str(event.event_id),
-            kind=_KINDS[event.action],  # type: ignore[arg-type]
+            kind=EVENT_KIND_NUMBERS[event.action],  # type: ignore[arg-type]
             actor=event.actor,
             reason=event.reason,
             job_id=str(event.job_id) if event.job_id else "",

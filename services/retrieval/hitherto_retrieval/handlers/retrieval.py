@@ -9,6 +9,7 @@ from uuid import UUID
 
 from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto.v1 import retrieval_service_pb2_grpc, search_pb2
+from hitherto_retrieval.change_feed import ChangeFeed
 from hitherto_retrieval.context import Building
 from hitherto_retrieval.handlers.conversations import ConversationCalls
 from hitherto_retrieval.handlers.documents import DocumentCalls
@@ -32,6 +33,7 @@ from hitherto_retrieval.handlers.people import PeopleCalls
 from hitherto_retrieval.handlers.reading import UserChecks
 from hitherto_retrieval.handlers.replies import context_reply, search_reply, written
 from hitherto_retrieval.handlers.sessions import SessionCalls
+from hitherto_retrieval.handlers.watching import WatchCalls, WatchTokens
 from hitherto_retrieval.readers import Readers
 from hitherto_retrieval.render.custom import check_custom_template
 from hitherto_retrieval.render.tokens import CountTokens
@@ -47,6 +49,7 @@ from hitherto_retrieval.storage.passage_filters import PassageFilters
 from hitherto_retrieval.usage_counts import AccessCounter
 from hitherto_retrieval.user_context import ContextRequest, UserContext
 from hitherto_shared.audit.reads import AuditedReads
+from hitherto_shared.consistency import ConsistencyTokens
 from hitherto_shared.convert import (
     EnumWords,
     Fields,
@@ -94,6 +97,7 @@ class RetrievalHandlers(
     DocumentCalls,
     HistoryCalls,
     SessionCalls,
+    WatchCalls,
     retrieval_service_pb2_grpc.RetrievalServiceServicer,
 ):
     """Implements RetrievalService with the role hitherto_read."""
@@ -110,6 +114,8 @@ class RetrievalHandlers(
         dimensions: int,
         keys: UserKeys,
         count_tokens: CountTokens,
+        feed: ChangeFeed,
+        tokens: tuple[ConsistencyTokens, WatchTokens],
     ) -> None:
         super().__init__(readers, pages, audit, memory_enabled=defaults.memory_enabled, keys=keys)
         self._search = search
@@ -118,6 +124,8 @@ class RetrievalHandlers(
         self._defaults = defaults
         self._learns_after = defaults.learns_after
         self._dimensions = dimensions
+        self._feed = feed
+        self._consistency, self._watch_tokens = tokens
 
     # The generated class knows replies as messages only; the gateway also takes their bytes.
     async def GetContext(  # type: ignore[override]

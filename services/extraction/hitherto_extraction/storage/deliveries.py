@@ -1,0 +1,268 @@
+"""Deliveries of changes to webhooks: claimed with a lease, settled by the attempt that held it.
+
+The role is hitherto_maintenance for statements across users, else hitherto_write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from hitherto_shared.changes import ToldChange
+from hitherto_shared.database.arrays import Texts, Uuids, records
+from hitherto_shared.database.pool import Connection
+
+# Across users.
+_INSERT = """
+INSERT INTO webhook_deliveries (tenant_id, user_id, delivery_id, webhook_id, change_no)
+SELECT new.tenant_id, new.user_id, new.delivery_id, new.webhook_id, new.change_no
+FROM json_to_recordset(%(rows)s) AS new (tenant_id text, user_id text, delivery_id uuid,
+     webhook_id uuid, change_no bigint)
+"""
+
+# Across users. A few of each webhook, those that waited longest first, so that no receiver takes
+# the place of others. Of somebody erased nothing is told.
+_CLAIM = """
+WITH due AS MATERIALIZED (
+    SELECT waiting.tenant_id, waiting.user_id, waiting.delivery_id
+    FROM unnest(%(tenant_ids)s::text[], %(webhook_ids)s::uuid[]) AS w (tenant_id, webhook_id)
+    CROSS JOIN LATERAL (
+        SELECT d.tenant_id, d.user_id, d.delivery_id, d.next_attempt_at
+        FROM webhook_deliveries AS d
+        WHERE d.tenant_id = w.tenant_id AND d.webhook_id = w.webhook_id AND d.state = 'pending'
+          AND d.next_attempt_at <= statement_timestamp()
+          AND NOT EXISTS (
+              SELECT FROM users AS u
+              WHERE u.tenant_id = d.tenant_id AND u.user_id = d.user_id
+                AND u.erased_at IS NOT NULL)
+        ORDER BY d.next_attempt_at
+        LIMIT %(of_each)s
+        FOR UPDATE SKIP LOCKED
+    ) AS waiting
+    ORDER BY waiting.next_attempt_at
+    LIMIT %(limit)s
+)
+UPDATE webhook_deliveries AS d
+SET attempts = d.attempts + 1,
+    next_attempt_at = statement_timestamp() + make_interval(secs => %(lease_seconds)s)
+FROM due, memory_changes AS c
+WHERE d.tenant_id = due.tenant_id AND d.user_id = due.user_id AND d.delivery_id = due.delivery_id
+  AND c.tenant_id = d.tenant_id AND c.user_id = d.user_id AND c.change_no = d.change_no
+RETURNING d.tenant_id, d.delivery_id, d.webhook_id, d.attempts, d.user_id, c.position,
+          c.memory_id, c.action, c.version, c.old_status, c.new_status, c.related_memory_id,
+          c.job_id, c.recorded_at
+"""
+
+# Across users, by the attempt that held the lease: a later one decides by itself.
+_DELIVERED = """
+UPDATE webhook_deliveries
+SET state = 'delivered', next_attempt_at = NULL, finished_at = statement_timestamp(),
+    last_status = %(status)s, last_error = ''
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND delivery_id = %(delivery_id)s
+  AND attempts = %(attempts)s AND state = 'pending'
+"""
+
+_FAILED = """
+UPDATE webhook_deliveries
+SET state = CASE WHEN %(wait_seconds)s::float8 IS NULL THEN 'dead' ELSE 'pending' END,
+    next_attempt_at = statement_timestamp() + make_interval(secs => %(wait_seconds)s::float8),
+    finished_at = CASE WHEN %(wait_seconds)s::float8 IS NULL THEN statement_timestamp() END,
+    last_status = %(status)s, last_error = %(error)s
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND delivery_id = %(delivery_id)s
+  AND attempts = %(attempts)s AND state = 'pending'
+"""
+
+_PAGE = """
+SELECT d.delivery_id, d.webhook_id, d.state, d.attempts, d.next_attempt_at, d.last_status,
+       d.last_error, d.created_at, d.finished_at, d.user_id, c.position, c.memory_id, c.action,
+       c.version, c.old_status, c.new_status, c.related_memory_id, c.job_id, c.recorded_at
+FROM webhook_deliveries AS d
+JOIN memory_changes AS c ON c.tenant_id = d.tenant_id AND c.user_id = d.user_id
+     AND c.change_no = d.change_no
+WHERE d.tenant_id = %(tenant_id)s
+  AND (%(webhook_id)s::uuid IS NULL OR d.webhook_id = %(webhook_id)s::uuid)
+  AND (%(state)s::text IS NULL OR d.state = %(state)s::text)
+  AND (%(after)s::uuid IS NULL OR d.delivery_id < %(after)s::uuid)
+ORDER BY d.delivery_id DESC
+LIMIT %(limit)s
+"""
+
+_WEBHOOK_OF = """
+SELECT webhook_id FROM webhook_deliveries
+WHERE tenant_id = %(tenant_id)s AND delivery_id = %(delivery_id)s
+"""
+
+_RETRY = """
+UPDATE webhook_deliveries
+SET state = 'pending', attempts = 0, next_attempt_at = statement_timestamp(), finished_at = NULL
+WHERE tenant_id = %(tenant_id)s AND delivery_id = %(delivery_id)s
+"""
+
+_RETRY_DEAD = """
+UPDATE webhook_deliveries
+SET state = 'pending', attempts = 0, next_attempt_at = statement_timestamp(), finished_at = NULL
+WHERE tenant_id = %(tenant_id)s AND webhook_id = %(webhook_id)s AND state = 'dead'
+"""
+
+_OF_CHANGE = 10
+"""The number of columns of a change at the end of a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewDelivery:
+    """A change that a webhook receives."""
+
+    tenant_id: str
+    user_id: str
+    delivery_id: UUID
+    webhook_id: UUID
+    change_no: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedDelivery:
+    """A delivery to be sent by this process, until its lease ends."""
+
+    tenant_id: str
+    delivery_id: UUID
+    webhook_id: UUID
+    attempts: int
+    change: ToldChange
+
+    @property
+    def key(self) -> dict[str, Any]:
+        """What identifies this attempt."""
+        return {
+            "tenant_id": self.tenant_id,
+            "user_id": self.change.user_id,
+            "delivery_id": self.delivery_id,
+            "attempts": self.attempts,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class StoredDelivery:
+    """A delivery as callers see it."""
+
+    delivery_id: UUID
+    webhook_id: UUID
+    state: str
+    attempts: int
+    next_attempt_at: datetime | None
+    last_status: int
+    last_error: str
+    created_at: datetime
+    finished_at: datetime | None
+    change: ToldChange
+
+
+async def insert(connection: Connection, new: Sequence[NewDelivery]) -> None:
+    """Store deliveries that are due at once."""
+    if new:
+        rows = [
+            {
+                "tenant_id": each.tenant_id,
+                "user_id": each.user_id,
+                "delivery_id": str(each.delivery_id),
+                "webhook_id": str(each.webhook_id),
+                "change_no": each.change_no,
+            }
+            for each in new
+        ]
+        await connection.later(_INSERT, {"rows": records(rows)})
+
+
+async def claim(
+    connection: Connection,
+    named: Sequence[tuple[str, UUID]],
+    *,
+    limit: int,
+    of_each: int,
+    lease_seconds: float,
+) -> list[ClaimedDelivery]:
+    """Claim deliveries that are due to the webhooks `named` by tenant and id.
+
+    Up to `limit`, and up to `of_each` webhook.
+    """
+    values = {
+        "tenant_ids": Texts(tenant_id for tenant_id, _ in named),
+        "webhook_ids": Uuids(webhook_id for _, webhook_id in named),
+        "limit": limit,
+        "of_each": of_each,
+        "lease_seconds": lease_seconds,
+    }
+    rows = await connection.fetch_rows(_CLAIM, values)
+    return [ClaimedDelivery(*_with_change(row)) for row in rows]
+
+
+async def settle_delivered(
+    connection: Connection, delivery: ClaimedDelivery, *, status: int
+) -> bool:
+    """Record that a delivery arrived; False if it is not this attempt's any more."""
+    values = {**delivery.key, "status": status}
+    return (await connection.execute(_DELIVERED, values)).rowcount > 0
+
+
+async def settle_failed(
+    connection: Connection,
+    delivery: ClaimedDelivery,
+    *,
+    status: int,
+    error: str,
+    wait_seconds: float | None,
+) -> bool:
+    """Record a failed attempt; it waits for the next one, or is dead if `wait_seconds` is None.
+
+    False if the delivery is not this attempt's any more.
+    """
+    values = {**delivery.key, "status": status, "error": error, "wait_seconds": wait_seconds}
+    return (await connection.execute(_FAILED, values)).rowcount > 0
+
+
+async def page(
+    connection: Connection,
+    tenant_id: str,
+    *,
+    webhook_id: UUID | None,
+    state: str | None,
+    after: str | None,
+    limit: int,
+) -> list[StoredDelivery]:
+    """The next deliveries before one, newest first."""
+    values = {
+        "tenant_id": tenant_id,
+        "webhook_id": webhook_id,
+        "state": state,
+        "after": after,
+        "limit": limit,
+    }
+    rows = await connection.fetch_rows(_PAGE, values)
+    return [StoredDelivery(*_with_change(row)) for row in rows]
+
+
+async def webhook_of(connection: Connection, tenant_id: str, delivery_id: UUID) -> UUID | None:
+    """The webhook of a delivery; None if there is no such delivery."""
+    found: UUID | None = await connection.fetch_value(
+        _WEBHOOK_OF, {"tenant_id": tenant_id, "delivery_id": delivery_id}
+    )
+    return found
+
+
+async def retry(connection: Connection, tenant_id: str, delivery_id: UUID) -> int:
+    """Let a delivery be sent again from its first attempt on."""
+    values = {"tenant_id": tenant_id, "delivery_id": delivery_id}
+    return (await connection.execute(_RETRY, values)).rowcount
+
+
+async def retry_dead(connection: Connection, tenant_id: str, webhook_id: UUID) -> int:
+    """Let all dead deliveries of a webhook be sent again; returns how many."""
+    values = {"tenant_id": tenant_id, "webhook_id": webhook_id}
+    return (await connection.execute(_RETRY_DEAD, values)).rowcount
+
+
+def _with_change(row: Sequence[Any]) -> list[Any]:
+    """A row whose last columns are those of the change, as one value."""
+    return [*row[:-_OF_CHANGE], ToldChange(*row[-_OF_CHANGE:])]

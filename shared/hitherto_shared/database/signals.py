@@ -1,0 +1,134 @@
+"""Wakes those who wait for a change in the database, through one LISTEN per process.
+
+A signal is a hint and may be lost (a reconnect, a pooler), so every waiter also looks once a
+second. A signal that names a subject wakes those who wait for it, and those who wait for any.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import LiteralString
+
+import psycopg
+from psycopg.sql import SQL, Identifier
+
+logger = logging.getLogger("hitherto.signals")
+
+LOOK_ANYWAY_SECONDS = 1.0
+_ALL = ""
+
+
+class Watch:
+    """A subscription to signals. A signal between two waits is not lost."""
+
+    def __init__(self) -> None:
+        self._news = asyncio.Event()
+
+    def wake(self) -> None:
+        """End the present wait, or the next one."""
+        self._news.set()
+
+    def seen(self) -> bool:
+        """Whether a signal has arrived since the last check; does not wait."""
+        happened = self._news.is_set()
+        self._news.clear()
+        return happened
+
+    async def change(self, timeout: float = LOOK_ANYWAY_SECONDS) -> None:
+        """Return when a signal has arrived since the last check, or after `timeout` seconds."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                await self._news.wait()
+        self._news.clear()
+
+
+class Signals:
+    """Listens while it runs.
+
+    Attributes:
+        ending: Whether the process is stopping; waiters should reconnect to another one.
+
+    Args:
+        channel: The name that signals are sent under.
+        conninfo: A session of its own, not of a pooler; None if there is none. Signals then reach
+            this process only, and waiters in others find what changed by polling.
+        later: What happens later without a session, for the log.
+    """
+
+    def __init__(self, channel: LiteralString, conninfo: str | None, *, later: str) -> None:
+        self._channel = channel
+        self._conninfo = conninfo
+        self._later = later
+        self._watches: defaultdict[str, set[Watch]] = defaultdict(set)
+        self._task: asyncio.Task[None] | None = None
+        self.ending = False
+
+    async def start(self) -> None:
+        """Start listening in the background."""
+        if self._conninfo is None:
+            logger.warning(
+                "HITHERTO_DIRECT_DATABASE_URL is not set, and a pooler passes on no signals: %s up "
+                "to %.0f s later",
+                self._later,
+                LOOK_ANYWAY_SECONDS,
+            )
+            return
+        self._task = asyncio.create_task(
+            self._listen(self._conninfo), name=f"signals-{self._channel}"
+        )
+
+    async def stop(self) -> None:
+        """Stop listening."""
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+            self._task = None
+
+    def end(self) -> None:
+        """Tell all waiters that the process is stopping."""
+        self.ending = True
+        self._wake_everybody()
+
+    @contextmanager
+    def watching(self, subject: str | None = None) -> Iterator[Watch]:
+        """A watch of one subject, or of all, until the block ends."""
+        watch = Watch()
+        key = _ALL if subject is None else subject
+        self._watches[key].add(watch)
+        try:
+            yield watch
+        finally:
+            self._watches[key].discard(watch)
+            if not self._watches[key]:
+                del self._watches[key]
+
+    def wake(self, subject: str = _ALL) -> None:
+        """Signal from inside this process: to the watches of this subject, and to those of all."""
+        for key in {subject, _ALL}:
+            for watch in self._watches.get(key, ()):
+                watch.wake()
+
+    def _wake_everybody(self) -> None:
+        for watches in self._watches.values():
+            for watch in watches:
+                watch.wake()
+
+    async def _listen(self, conninfo: str) -> None:
+        while True:
+            try:
+                async with await psycopg.AsyncConnection.connect(
+                    conninfo, autocommit=True
+                ) as connection:
+                    await connection.execute(SQL("LISTEN {}").format(Identifier(self._channel)))
+                    # Earlier signals are lost.
+                    self._wake_everybody()
+                    async for notice in connection.notifies():
+                        self.wake(notice.payload)
+            except psycopg.Error as error:
+                logger.info("LISTEN was interrupted: %s", type(error).__name__)
+            await asyncio.sleep(LOOK_ANYWAY_SECONDS)

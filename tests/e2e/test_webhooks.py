@@ -1,0 +1,283 @@
+"""Webhooks (G9): signed, repeated until they arrive, given up in the end, and never led astray."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import grpc
+import pytest
+
+from hitherto.v1 import history_pb2, privacy_service_pb2, webhook_pb2
+from hitherto.v1 import maintenance_service_pb2 as pb
+from tests.e2e.conftest import Services, StartServices
+from tests.e2e.credentials import bearer
+from tests.e2e.curating import forget, save, update
+from tests.e2e.learning import rows
+from tests.e2e.methods import METHODS, refused
+from tests.e2e.receiver import (
+    Receiver,
+    accept,
+    answer_at_length,
+    fail,
+    hang,
+    leave,
+    redirect,
+)
+from tests.e2e.watching import eventually
+from tests.tenants import ISSUED, Tenant
+
+CREATE = METHODS["MaintenanceService/CreateWebhook"]
+DEAD = webhook_pb2.WEBHOOK_DELIVERY_STATE_DEAD
+DELIVERED = webhook_pb2.WEBHOOK_DELIVERY_STATE_DELIVERED
+PENDING = webhook_pb2.WEBHOOK_DELIVERY_STATE_PENDING
+
+
+@pytest.fixture(scope="module")
+def service_settings() -> dict[str, Any]:
+    """Loopback is permitted, and nothing waits long."""
+    return {
+        "webhook_private": True,
+        "webhook_retry_seconds": "0.05 0.05",
+        "webhook_timeout_seconds": 1.0,
+        "webhook_disable_after": 2,
+    }
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[Receiver]:
+    """One of the test's own."""
+    async with Receiver() as running:
+        yield running
+
+
+async def create(services: Services, receiver: Receiver, **given: Any) -> pb.CreateWebhookResponse:
+    """A webhook for the receiver."""
+    request = pb.CreateWebhookRequest(url=receiver.url, **given)
+    return await services.maintenance.CreateWebhook(request)
+
+
+async def deliveries(services: Services, state: int = 0) -> list[webhook_pb2.WebhookDelivery]:
+    """The deliveries in a state, or all, oldest first."""
+    reply = await services.maintenance.ListWebhookDeliveries(
+        pb.ListWebhookDeliveriesRequest(
+            state=webhook_pb2.WebhookDeliveryState.ValueType(state), page_size=200
+        )
+    )
+    return list(reply.deliveries)[::-1]
+
+
+async def until_states(services: Services, *states: int) -> list[webhook_pb2.WebhookDelivery]:
+    """The deliveries, once they have these states."""
+    found: list[webhook_pb2.WebhookDelivery] = []
+    give_up = time.monotonic() + 60
+    while [each.state for each in found] != list(states):
+        assert time.monotonic() < give_up, found
+        found = await deliveries(services)
+    return found
+
+
+async def test_a_change_arrives_signed_and_with_contents_only_if_asked(
+    services: Services, receiver: Receiver
+) -> None:
+    created = await create(services, receiver)
+    assert created.secret.startswith("whsec_")
+    forgotten = [history_pb2.HISTORY_EVENT_KIND_FORGOTTEN]
+    whole = await create(services, receiver, user_id="ana", include_content=True)
+    picky = await create(services, receiver, kinds=forgotten)
+    saved = await save(services, "Ana lives in Leith.")
+    await save(services, "Ben plays chess.", user="ben")
+    await eventually(lambda: len(receiver.received) == 3)
+    for each in receiver.received:
+        assert each.headers["Content-Type"] == "application/json"
+        assert each.data["type"] == "memory.created"
+        assert each.data["id"] == each.headers["Hitherto-Delivery"]
+    by_secret = {
+        name: [each for each in receiver.received if each.signed_with(secret)]
+        for name, secret in (("all", created.secret), ("ana", whole.secret), ("p", picky.secret))
+    }
+    assert {name: len(found) for name, found in by_secret.items()} == {"all": 2, "ana": 1, "p": 0}
+    assert not any("memory" in each.data["change"] for each in by_secret["all"])
+    change = by_secret["ana"][0].data["change"]
+    assert change["memory"]["content"] == "Ana lives in Leith."
+    assert (change["userId"], change["memoryId"], change["version"]) == ("ana", saved.memory.id, 1)
+    # What is forgotten by then is not told again.
+    await forget(services, saved.memory.id)
+    await eventually(lambda: len(receiver.received) == 6)
+    assert not any("memory" in each.data["change"] for each in receiver.received[3:])
+    assert not any(b"Leith" in each.body for each in receiver.received[3:])
+    assert sum(each.signed_with(picky.secret) for each in receiver.received[3:]) == 1
+
+
+async def test_misbehaviour_is_borne_repeated_and_given_up(
+    services: Services, receiver: Receiver
+) -> None:
+    created = await create(services, receiver)
+    for behaviour, status, error in (
+        (fail, 500, "answered with 500"),
+        (redirect, 307, "redirects are not followed"),
+        (hang, 0, "no answer within 1 s"),
+    ):
+        receiver.received.clear()
+        receiver.behave = behaviour
+        await save(services, f"Ana knows {error}.")
+        dead = (await until_states(services, DEAD))[0]
+        assert (dead.attempts, dead.last_status) == (3, status)
+        assert error in dead.last_error
+        assert {each.path for each in receiver.received} == {"/changes"}
+        assert len({each.headers["Hitherto-Delivery"] for each in receiver.received}) == 1
+        # Taken as soon as the status is there, however long the body goes on; and again by hand.
+        receiver.behave = answer_at_length
+        retried = await services.maintenance.RetryWebhookDelivery(
+            pb.RetryWebhookDeliveryRequest(delivery_id=dead.id)
+        )
+        assert retried.retried == 1
+        (delivered,) = await until_states(services, DELIVERED)
+        assert (delivered.attempts, delivered.last_status, delivered.last_error) == (1, 200, "")
+        await services.maintenance.DeleteWebhook(
+            pb.DeleteWebhookRequest(webhook_id=created.webhook.id)
+        )
+        assert await deliveries(services) == []
+        created = await create(services, receiver)
+
+
+async def test_a_receiver_that_fails_is_disabled_and_can_be_enabled(
+    services: Services, receiver: Receiver
+) -> None:
+    created = await create(services, receiver)
+    receiver.behave = fail
+    first = (await save(services, "Ana lives in Leith.")).memory.id
+    await until_states(services, DEAD)
+    await update(services, first, "importance", importance=0.9)
+    await until_states(services, DEAD, DEAD)
+    (webhook,) = (await services.maintenance.ListWebhooks(pb.ListWebhooksRequest())).webhooks
+    assert webhook.HasField("disabled_at")
+    assert webhook.HasField("failing_since")
+    assert "deliveries failed for good" in webhook.disabled_reason
+    # What changes meanwhile waits.
+    sent = len(receiver.received)
+    await update(services, first, "importance", importance=0.8)
+    found = await until_states(services, DEAD, DEAD, PENDING)
+    retry = METHODS["MaintenanceService/RetryWebhookDelivery"]
+    refusal = await refused(
+        services,
+        retry,
+        pb.RetryWebhookDeliveryRequest(delivery_id=found[0].id),
+        metadata=bearer(services.token),
+    )
+    assert refusal.reason == "WEBHOOK_DISABLED"
+    assert len(receiver.received) == sent
+    receiver.behave = accept
+    request = pb.RetryWebhookDeliveryRequest(webhook_id=webhook.id, idempotency_key="once")
+    for _ in range(2):
+        reply = await services.maintenance.RetryWebhookDelivery(request)
+        assert reply.retried == 2
+    await until_states(services, DELIVERED, DELIVERED, DELIVERED)
+    assert all(each.signed_with(created.secret) for each in receiver.received)
+    # A receiver that says so itself is left alone at once.
+    receiver.behave = leave
+    await update(services, first, "importance", importance=0.7)
+    assert (await until_states(services, DELIVERED, DELIVERED, DELIVERED, DEAD))[3].attempts == 1
+    (webhook,) = (await services.maintenance.ListWebhooks(pb.ListWebhooksRequest())).webhooks
+    assert "410" in webhook.disabled_reason
+
+
+async def test_erasure_takes_the_deliveries_and_webhooks_of_a_person(
+    services: Services, receiver: Receiver, tenant_conninfo: str
+) -> None:
+    receiver.behave = fail
+    await create(services, receiver)
+    await create(services, receiver, user_id="ana")
+    await save(services, "Ana lives in Leith.")
+    await save(services, "Ben plays chess.", user="ben")
+    await eventually(lambda: len(rows(tenant_conninfo, "SELECT 1 FROM webhook_deliveries")) == 3)
+    erased = await services.privacy.EraseUser(privacy_service_pb2.EraseUserRequest(user_id="ana"))
+    counts = erased.receipt.counts
+    assert (counts["webhook_deliveries"], counts["webhooks"], counts["memory_changes"]) == (2, 1, 1)
+    left = "SELECT DISTINCT user_id FROM webhook_deliveries"
+    assert rows(tenant_conninfo, left) == [("ben",)]
+    listed = (await services.maintenance.ListWebhooks(pb.ListWebhooksRequest())).webhooks
+    assert [each.user_id for each in listed] == [""]
+    again = METHODS["MaintenanceService/CreateWebhook"]
+    request = pb.CreateWebhookRequest(url=receiver.url, user_id="ana")
+    refusal = await refused(services, again, request, metadata=bearer(services.token))
+    assert refusal.reason == "USER_ERASED"
+
+
+async def test_walls_of_webhooks(services: Services, receiver: Receiver, tenant: Tenant) -> None:
+    """Another tenant finds none of them; a person's credential and a reader's may not look."""
+    created = await create(services, receiver, idempotency_key="one")
+    repeated = await create(services, receiver, idempotency_key="one")
+    assert (repeated.webhook.id, repeated.secret) == (created.webhook.id, "")
+    await save(services, "Ana lives in Leith.")
+    (delivery,) = await until_states(services, DELIVERED)
+    elsewhere = bearer(Tenant().token)
+    reader = bearer(ISSUED.token(sub="svc", tenant=tenant.tenant_id, scope="read write maintenance",
+                                 hitherto_user_scope="any"))  # fmt: skip
+    person = bearer(ISSUED.token(sub="ana", tenant=tenant.tenant_id, scope="read write admin"))
+    listing = await services.maintenance.ListWebhooks(pb.ListWebhooksRequest(), metadata=elsewhere)
+    assert list(listing.webhooks) == []
+    calls = {
+        "DeleteWebhook": pb.DeleteWebhookRequest(webhook_id=created.webhook.id),
+        "RetryWebhookDelivery": pb.RetryWebhookDeliveryRequest(delivery_id=delivery.id),
+        "ListWebhooks": pb.ListWebhooksRequest(),
+        "ListWebhookDeliveries": pb.ListWebhookDeliveriesRequest(),
+    }
+    for name, request in calls.items():
+        method = METHODS[f"MaintenanceService/{name}"]
+        assert (await refused(services, method, request, metadata=reader)).reason == "SCOPE_MISSING"
+        refusal = await refused(services, method, request, metadata=person)
+        assert refusal.reason == "USER_NOT_ALLOWED"
+        if not name.startswith("List"):
+            refusal = await refused(services, method, request, metadata=elsewhere)
+            assert refusal.code == grpc.StatusCode.NOT_FOUND
+    retry = pb.RetryWebhookDeliveryRequest(webhook_id=created.webhook.id)
+    method = METHODS["MaintenanceService/RetryWebhookDelivery"]
+    refusal = await refused(services, method, retry, metadata=elsewhere)
+    assert refusal.reason == "WEBHOOK_NOT_FOUND"
+    assert [each.state for each in await deliveries(services)] == [DELIVERED]
+
+
+async def test_nothing_is_sent_into_this_network_unless_permitted(
+    start_services: StartServices, receiver: Receiver
+) -> None:
+    async with start_services(webhook_private=True) as permitting:
+        await create(permitting, receiver)
+        named = pb.CreateWebhookRequest(url=f"http://localhost:{receiver.port}/changes")
+        await permitting.maintenance.CreateWebhook(named)
+        await save(permitting, "Ana lives in Leith.")
+        await eventually(lambda: len(receiver.received) == 2)
+    async with start_services(webhook_private=False, webhook_retry_seconds="3600") as services:
+        await save(services, "Ana plays the cello.")
+        found: list[webhook_pb2.WebhookDelivery] = []
+        give_up = time.monotonic() + 60
+        while len([each for each in found if each.last_error]) < 2:
+            assert time.monotonic() < give_up
+            found = await deliveries(services, PENDING)
+        assert all(each.last_error.startswith("refused: ") for each in found)
+        assert len(receiver.received) == 2
+        for url in (
+            receiver.url,
+            "https://localhost/",
+            "https://127.0.0.1/",
+            "https://[::1]:8443/",
+            "https://[::ffff:10.0.0.1]/",
+            "https://[64:ff9b::a9fe:a9fe]/",
+            "https://[2002:7f00:1::]/",
+            "https://169.254.169.254/latest/meta-data",
+            "https://192.168.1.1/",
+            "https://100.64.0.1/",
+            "https://0.0.0.0/",
+            "https://2130706433/",
+            "https://name:word@example.com/",
+            "ftp://example.com/",
+            "https://",
+            "nonsense",
+            "https://example.com/" + "x" * 3000,
+        ):
+            refusal = await refused(services, CREATE, pb.CreateWebhookRequest(url=url))
+            assert set(refusal.fields) == {"url"}, url
+        await services.maintenance.CreateWebhook(
+            pb.CreateWebhookRequest(url="https://receiver.invalid/changes")
+        )
