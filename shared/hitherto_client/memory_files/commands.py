@@ -12,7 +12,7 @@ import grpc
 
 from hitherto_client._sync.client import Hitherto
 from hitherto_client.errors import HithertoCallError
-from hitherto_client.memory_files.kinds import FreeFile, MemoryFile, MemoryFileError, Owner
+from hitherto_client.memory_files.kinds import FilesOwner, FreeFile, MemoryFile, MemoryFileError
 from hitherto_client.memory_files.tree import ROOT, Tree, checked_path
 from hitherto_client.words import Origin
 
@@ -44,7 +44,7 @@ class MemoryFiles:
             origin: On whose word new lines stand. What an assistant wrote never displaces what the
                 user said; `user` is right where the user edits the files.
         """
-        self._owner = Owner(client, user, origin)
+        self._owner = FilesOwner(client, user, origin)
         self._commands: Mapping[str, Callable[..., str]] = {
             "view": self.view,
             "create": self.create,

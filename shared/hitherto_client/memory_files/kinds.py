@@ -29,7 +29,7 @@ class MemoryFileError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class FilesOwner:
     """Whose files they are, and on whose word new lines stand."""
 
     client: Hitherto
@@ -59,7 +59,7 @@ class MemoryFile(Protocol):
 class MemoryList:
     """Memories of one type, one a line, the oldest first."""
 
-    owner: Owner
+    owner: FilesOwner
     type: MemoryType
     memories: Sequence[Memory]
 
@@ -108,7 +108,7 @@ class MemoryList:
 class ProfileFile:
     """The profile: a line `path: value` for each value, and for each item of a list."""
 
-    owner: Owner
+    owner: FilesOwner
     profile: Profile | None
 
     @property
@@ -189,7 +189,7 @@ _FIELDS = _NESTED | {"summary", "current_projects", "frequent_intents"}
 class FreeFile:
     """A file that the agent made: a document, which searches and contexts find."""
 
-    owner: Owner
+    owner: FilesOwner
     path: str
     document: Document | None
     """None: it is about to be made."""

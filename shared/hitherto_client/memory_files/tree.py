@@ -9,11 +9,11 @@ from typing import get_args
 
 from hitherto_client.memory_files.kinds import (
     SOURCE_TYPE,
+    FilesOwner,
     FreeFile,
     MemoryFile,
     MemoryFileError,
     MemoryList,
-    Owner,
     ProfileFile,
 )
 from hitherto_client.results.memories import Memory
@@ -59,7 +59,7 @@ def checked_path(path: str) -> str:
 class Tree:
     """The files of a person, read anew for each command."""
 
-    owner: Owner
+    owner: FilesOwner
 
     def files(self) -> dict[str, MemoryFile]:
         """Every file that holds something, by path. Free files come without their text."""

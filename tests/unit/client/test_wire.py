@@ -121,7 +121,8 @@ ENUMS: dict[str, Any] = {
 
 def test_every_result_stands_for_a_message() -> None:
     public = {getattr(results, name) for name in results.__all__}
-    assert public - {ChangedMemory, EnhancedPrompt, Health, Page} == set(MESSAGES) - {Violation}
+    ours = {ChangedMemory, EnhancedPrompt, Health, Page, results.Proof, results.SourceQuote}
+    assert public - ours == set(MESSAGES) - {Violation}
 
 
 @pytest.mark.parametrize("kind", MESSAGES, ids=lambda kind: kind.__name__)
