@@ -313,3 +313,47 @@ async def test_a_value_stays_when_the_memory_of_its_message_has_its_words_again(
     await take_back(modelled, conversation_id="bad")
     assert {m.content for m in await memories(modelled)} == {"The user bakes bread."}
     assert (await profile_of(modelled))["personal"]["name"] == "Ana"
+
+
+async def test_a_value_stays_whose_memory_was_replaced_before(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    """It rests on the memory that has replaced its own in the end."""
+
+    def moved(before: str, after: str, said: str) -> Any:
+        return lambda request: {
+            "new_memories": [new_memory(after, ["m1"])],
+            "contradicted_memories": [
+                {"id": shown(request, before), "by": 0, "source_message_ids": ["m1"], "quote": said}
+            ],
+        }
+
+    model.script = replies(
+        {
+            "Ana here": lambda _: {
+                "new_memories": [new_memory("Ana works at Acme.", ["m1"])],
+                "profile_changes": [value("facts.personal.name", "Ana", "Ana here")],
+            },
+            "Now I am at Umbra": moved("Acme", "Ana works at Umbra.", "Now I am at Umbra"),
+            "Now I am at Zenith": moved("Umbra", "Ana works at Zenith.", "Now I am at Zenith"),
+            "It rains": lambda request: {
+                "forgotten_memories": [
+                    {
+                        "id": shown(request, "Zenith"),
+                        "source_message_ids": ["m1"],
+                        "quote": "It rains today",
+                    }
+                ]
+            },
+        }
+    )
+    for day, said in enumerate(
+        ("Ana here, I am at Acme", "Now I am at Umbra", "Now I am at Zenith", "It rains today")
+    ):
+        at = NOON + timedelta(days=day)
+        await learn(modelled, talk(said, conversation=f"c{day}", at=at))
+    assert not await memories(modelled)
+    assert "personal" not in await profile_of(modelled)
+    await take_back(modelled, conversation_id="c3")
+    assert {m.content for m in await memories(modelled)} == {"Ana works at Zenith."}
+    assert (await profile_of(modelled))["personal"]["name"] == "Ana"

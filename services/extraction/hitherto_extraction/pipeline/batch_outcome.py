@@ -89,6 +89,7 @@ class OutcomeWriting:
             )
             result = replace(result, profile_version=after.version)
         else:
+            await profiles.write_sources(self.user, profile, after, state.said_at)
             await self._mark_extracted(profile)
         return result.refusing_profile(learnt.refused, state.dropped)
 

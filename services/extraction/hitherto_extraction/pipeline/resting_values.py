@@ -40,23 +40,29 @@ async def drop_resting_on(
         for each in source.get("memory_ids", ())
         if (memory_id := parse_uuid(each)) is not None
     }
-    if not rests & changed:
+    # A rebuilt profile may name memories that were replaced long ago.
+    successors = await _successors(user, rests)
+    if not successors.keys() & changed:
         return 0
-    ended = await editing.read(user, sorted(rests & changed))
-    heirs = {each: held.memory.superseded_by for each, held in ended.items()}
-    named = {*rests, *(heir for heir in heirs.values() if heir is not None)}
-    known = await known_memories.read_known(user, sorted(named))
-    gone = rests & changed - known.keys()
+    known = await known_memories.read_known(user, sorted(successors))
 
     def says(memory_id: UUID) -> str | None:
-        if memory_id in gone:
+        if memory_id in changed and memory_id not in known:
             return None
         each = known[memory_id]
         return whole(each) if each.status in CURRENT_STATUSES else None
 
+    def heir(memory_id: UUID) -> UUID | None:
+        passed = {memory_id}
+        while (following := successors[memory_id]) is not None and following not in passed:
+            memory_id = following
+            passed.add(memory_id)
+        return memory_id if len(passed) > 1 else None
+
     state = ProfileState(profile, said_at)
-    state.drop_unsupported(says, heirs.get, corrected=changed if corrected else ())
+    state.drop_unsupported(says, heir, corrected=changed if corrected else ())
     if not state.changed:
+        await profiles.write_sources(user, profile, state.profile, state.said_at)
         return 0
     await profiles.write_profile(
         user,
@@ -68,3 +74,16 @@ async def drop_resting_on(
         changed=list(state.changed),
     )
     return len(state.changed)
+
+
+async def _successors(user: UserRows, memory_ids: Collection[UUID]) -> dict[UUID, UUID | None]:
+    """What replaced each of these memories, what replaced that, and so on."""
+    found: dict[UUID, UUID | None] = {}
+    wanted = set(memory_ids)
+    while wanted:
+        held = await editing.read(user, sorted(wanted))
+        found |= {
+            each: held[each].memory.superseded_by if each in held else None for each in wanted
+        }
+        wanted = {each for each in found.values() if each is not None} - found.keys()
+    return found

@@ -101,27 +101,9 @@ async def write_profile(
     Raises:
         KeyNeeded: The user has encryption on, and the key for it is not at hand.
     """
-    sealed = users.must_seal(await users.read_user(user), user.scope)
+    sealed = await _store(user, after, said_at, extracted=job_id is not None)
     content = profile_content(after)
-    sources = dict(after.sources)
-    if sealed:
-        # A quote has to go with its message, without the key.
-        sources = {path: {**source, "quote": ""} for path, source in sources.items()}
-    row = {
-        **content,
-        "said_at": dict(said_at),
-        "sources": sources,
-        "version": after.version,
-    }
     version = {"version": after.version, "profile": content}
-    await user.later(
-        _WRITE,
-        department=after.department,
-        access_level=after.access_level,
-        extracted=job_id is not None,
-        **stored(user.scope, PROFILE, row, sealed=sealed),
-        version=after.version,
-    )
     await user.later(
         _KEEP_VERSION,
         version=after.version,
@@ -139,6 +121,44 @@ async def write_profile(
         subject="profile",
     )
     await ledger.record(user, job_id, [event], actor=actor)
+
+
+async def write_sources(
+    user: UserRows, before: Profile, after: Profile, said_at: Mapping[str, str]
+) -> None:
+    """Store what values rest on, if that has moved although no value changed: no new version.
+
+    Raises:
+        KeyNeeded: The user has encryption on, and the key for it is not at hand.
+    """
+    if before.version and after.sources != before.sources:
+        await _store(user, replace(after, version=before.version), said_at, extracted=False)
+
+
+async def _store(
+    user: UserRows, profile: Profile, said_at: Mapping[str, str], *, extracted: bool
+) -> bool:
+    """Write the row; returns whether it is sealed."""
+    sealed = users.must_seal(await users.read_user(user), user.scope)
+    sources = dict(profile.sources)
+    if sealed:
+        # A quote has to go with its message, without the key.
+        sources = {path: {**source, "quote": ""} for path, source in sources.items()}
+    row = {
+        **profile_content(profile),
+        "said_at": dict(said_at),
+        "sources": sources,
+        "version": profile.version,
+    }
+    await user.later(
+        _WRITE,
+        department=profile.department,
+        access_level=profile.access_level,
+        extracted=extracted,
+        **stored(user.scope, PROFILE, row, sealed=sealed),
+        version=profile.version,
+    )
+    return sealed
 
 
 async def mark_extracted(user: UserRows) -> None:
