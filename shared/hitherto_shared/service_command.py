@@ -18,14 +18,15 @@ logger = logging.getLogger("hitherto.startup")
 
 # Services never import each other, and may share an environment with each other and the client.
 _OF_ONE_SERVICE = (
-    "batch_tokens consolidate_above content_types daily_budget_usd daily_changes dedupe_threshold "
-    "embedding_cache_size embedding_deadline_ms extract_debounce_seconds "
+    "batch_tokens change_days consolidate_above content_types daily_budget_usd daily_changes "
+    "dedupe_threshold embedding_cache_size embedding_deadline_ms extract_debounce_seconds "
     "extraction_listen extractor job_backoff_seconds job_max_retries lease_seconds max_memories "
     "message_retention_days message_vectors planning_seconds prices_file prompt_memories "
     "quality_sample queue_limit read_database_url read_pool_size read_processes recency_words "
-    "reconcile retention_days retrieval_listen schedule_audit schedule_consolidation "
-    "schedule_decay schedule_idle schedule_retention snapshot_memory_mb token_encoding ttl_recent "
-    "ttl_session worker_concurrency worker_processes "
+    "reconcile redact_secrets retention_days retrieval_listen schedule_audit "
+    "schedule_consolidation schedule_decay schedule_idle schedule_retention snapshot_memory_mb "
+    "token_encoding ttl_recent ttl_session webhook_disable_after webhook_private "
+    "webhook_retry_seconds webhook_timeout_seconds worker_concurrency worker_processes"
 ).split()
 _OF_THE_CLIENT = (
     "api_key extraction_address http_listen http_origins retrieval_address tls_ca_file "

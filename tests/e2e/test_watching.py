@@ -27,6 +27,7 @@ from tests.e2e.conftest import Services, StartServices
 from tests.e2e.credentials import bearer
 from tests.e2e.curating import forget, restore, save, update
 from tests.e2e.learning import rows
+from tests.e2e.masks import masked
 from tests.e2e.methods import METHODS, read_refusal, refused
 from tests.e2e.watching import Watcher, eventually, kind_of
 from tests.tenants import ISSUED, Tenant
@@ -42,8 +43,10 @@ async def test_g9_each_change_is_told_once_committed_with_its_version(services: 
         await forget(services, memory_id)
         await restore(services, memory_id)
         await services.memory.UpdateProfile(
-            memory_service_pb2.UpdateProfileRequest(
-                user_id="ana", profile=profile_pb2.Profile(summary="A cellist.")
+            masked(
+                memory_service_pb2.UpdateProfileRequest(
+                    user_id="ana", profile=profile_pb2.Profile(summary="A cellist.")
+                )
             )
         )
         other = await save(services, "Ben plays chess.", user="ben")

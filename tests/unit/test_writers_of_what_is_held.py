@@ -49,6 +49,7 @@ WRITERS = {
         "memory_source_embeddings",
         "memory_sources",
         "messages",
+        "profiles",
     },
     "reconciliation": {"memory_sources"},
     "rollback": {"entity_mentions", "memories", "memory_source_embeddings", "memory_sources"},

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from google.protobuf import json_format
 
+import hitherto_local
 from hitherto.v1 import conversation_pb2
 from hitherto_client import batches as batching
 from hitherto_client.batches import batches
@@ -20,7 +21,7 @@ from hitherto_client.transcripts import (
     read_transcripts,
 )
 
-DEMO = Path(__file__).resolve().parents[3] / "examples" / "demo" / "conversations.jsonl"
+DEMO = Path(hitherto_local.__file__).parent / "demo" / "conversations.jsonl"
 SARAH = Defaults(user_id="sarah")
 
 
