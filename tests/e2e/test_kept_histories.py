@@ -42,7 +42,7 @@ SAID: Items = [
         "type": "function_call",
         "call_id": "call_1",
         "name": "log_in",
-        "arguments": '{"password": "hunter2"}',
+        "arguments": '{"account": "hunter2"}',
     },
     {"type": "function_call_output", "call_id": "call_1", "output": "token\x00 4711 \ud800"},
     {
@@ -207,7 +207,7 @@ async def test_words_are_learnt_from_and_secrets_of_tools_are_not(memory: AsyncH
     ]
     found = await memory.search("ana", "Đà Nẵng", scopes=["messages"])
     assert [result.text for result in found][:1] == ["Tôi sống ở Đà Nẵng 🏖️"]
-    hidden = await memory.search("ana", "hunter2 password token 4711", scopes=["messages"])
+    hidden = await memory.search("ana", "hunter2 account token 4711", scopes=["messages"])
     assert not [result for result in hidden if "log_in" in result.text or "4711" in result.text]
 
 
@@ -300,7 +300,7 @@ MESSAGES = [
     HumanMessage("Tôi sống ở Đà Nẵng 🏖️", id="h1", name="Ana"),
     HumanMessage([{"type": "text", "text": "我住在"}, {"type": "text", "text": "上海。"}]),
     AIMessage(
-        "", tool_calls=[{"name": "log_in", "args": {"password": "hunter2", "n": 3}, "id": "1"}]
+        "", tool_calls=[{"name": "log_in", "args": {"account": "hunter2", "n": 3}, "id": "1"}]
     ),
     ToolMessage("token 4711", tool_call_id="1", artifact={"rows": [1, 2.5, None]}),
     AIMessage("You are in.", additional_kwargs={"x": {"y": 2**60}}, response_metadata={"m": "t"}),

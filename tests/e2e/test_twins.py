@@ -83,10 +83,12 @@ _FENCE = re.compile(r"\b[0-9a-f]{16}\b")
 VOLATILE = {
     "access_count",
     "breakdown",
+    "change_no",
     "consistency_token",
     "job_id",
     "last_accessed_at",
     "legs",
+    "position",
     "prompt_tokens",
     "score",
     "sequence_no",

@@ -15,6 +15,8 @@ from hitherto.v1 import (
     memory_service_pb2_grpc,
     privacy_service_pb2,
     privacy_service_pb2_grpc,
+    retrieval_service_pb2,
+    retrieval_service_pb2_grpc,
 )
 from tests.e2e.methods import OFFERED
 from tests.e2e.requests import message, transcript
@@ -32,7 +34,14 @@ SMALL_WINDOWS = (("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", 65_
 class Streams:
     """Every stream there is, begun before Postgres is frozen and again while it is."""
 
-    def __init__(self, channel: grpc.aio.Channel, job_id: str, lines: list[bytes]) -> None:
+    def __init__(
+        self,
+        channel: grpc.aio.Channel,
+        reading: grpc.aio.Channel,
+        job_id: str,
+        lines: list[bytes],
+    ) -> None:
+        self._retrieval: Any = retrieval_service_pb2_grpc.RetrievalServiceStub(reading)
         self._extraction: Any = extraction_service_pb2_grpc.ExtractionServiceStub(channel)
         self._memory: Any = memory_service_pb2_grpc.MemoryServiceStub(channel)
         self._privacy: Any = privacy_service_pb2_grpc.PrivacyServiceStub(channel)
@@ -45,6 +54,12 @@ class Streams:
         """WatchJob of a job that does not end."""
         asked = extraction_service_pb2.WatchJobRequest(job_id=self._job_id)
         async for _ in self._extraction.WatchJob(asked):
+            self.begun.add(name)
+
+    async def changes(self, name: str) -> None:
+        """WatchMemories of a user whom nothing happens to."""
+        asked = retrieval_service_pb2.WatchMemoriesRequest(user_id="ana")
+        async for _ in self._retrieval.WatchMemories(asked):
             self.begun.add(name)
 
     async def export(self, name: str) -> None:
@@ -97,6 +112,7 @@ class Streams:
         """By name of the method."""
         return {
             "WatchJob": self.watch,
+            "WatchMemories": self.changes,
             "ExportUser": self.export,
             "ImportUser": self.restore,
             "StreamTranscripts": self.transcripts,
@@ -130,7 +146,11 @@ async def test_every_stream_ends_while_postgres_is_frozen(
 ) -> None:
     extraction = await private.start("extraction")
     options = [*CHANNEL_OPTIONS, *SMALL_WINDOWS]
-    async with grpc.aio.insecure_channel(extraction.address, options=options) as channel:
+    retrieval = await private.start("retrieval")
+    async with (
+        grpc.aio.insecure_channel(extraction.address, options=options) as channel,
+        grpc.aio.insecure_channel(retrieval.address, options=options) as reading,
+    ):
         submit: Any = extraction_service_pb2_grpc.ExtractionServiceStub(channel).SubmitTranscripts
         model.delay = 3_600.0
         accepted = await submit(
@@ -144,7 +164,7 @@ async def test_every_stream_ends_while_postgres_is_frozen(
             )
         )
         lines = await exported_lines(channel)
-        streams = Streams(channel, accepted.jobs[0].id, lines)
+        streams = Streams(channel, reading, accepted.jobs[0].id, lines)
         offered = {
             method.name.partition("/")[2]
             for method in OFFERED
@@ -167,7 +187,7 @@ async def test_every_stream_ends_while_postgres_is_frozen(
         finally:
             private.thaw()
         assert set(ended.values()) <= ENDS, ended
-        again = Streams(channel, accepted.jobs[0].id, lines)
+        again = Streams(channel, reading, accepted.jobs[0].id, lines)
         again.frozen.set()
 
         async def exported() -> bool:

@@ -48,6 +48,9 @@ UNKNOWN = [0.5 + 0.005 * n for n in range(40)]
         # The nearest of many that are near says nothing, and the same cosine among others does.
         (candidate(1, 0.75), UNKNOWN, MINILM, False),
         (candidate(1, 0.75, bm25=8.0), UNKNOWN, MINILM, True),
+        # Where all vectors are the same, words decide.
+        (candidate(1, 1.0), [1.0] * 40, MINILM, False),
+        (candidate(1, 1.0, bm25=12.0), [1.0] * 40, MINILM, True),
         # Of a few texts, the model says what is usual.
         (candidate(1, 0.75), UNKNOWN[:5], MINILM, True),
         (candidate(1, 0.75), UNKNOWN[:5], ADA, False),

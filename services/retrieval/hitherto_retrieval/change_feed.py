@@ -21,7 +21,7 @@ from hitherto_shared.database import faults
 from hitherto_shared.database.pool import Connection, Reads
 from hitherto_shared.database.signals import Signals, Watch
 from hitherto_shared.database.tenancy import acting_for
-from hitherto_shared.errors import Unavailable, WrongState
+from hitherto_shared.errors import TooLate, Unavailable, WrongState
 
 logger = logging.getLogger("hitherto.changes")
 
@@ -80,6 +80,7 @@ class _TenantPoll:
         self.window: _Window | None = None
         self.watches: set[Watch] = set()
         self.task: asyncio.Task[None] | None = None
+        self.unreachable = False
 
     def wake(self) -> None:
         for watch in self.watches:
@@ -147,6 +148,13 @@ class ChangeFeed:
                         reason="SHUTTING_DOWN",
                         retry_after=1.0,
                     )
+                if poll.unreachable:
+                    # A heartbeat would say that there is nothing new.
+                    raise Unavailable(
+                        "the database does not answer; watch again with the last token",
+                        reason="DATABASE_UNAVAILABLE",
+                        retry_after=1.0,
+                    )
                 if not more and (poll.window or window) is window:
                     await news.change(max(0.0, min(said_at + heartbeat, ends) - clock()))
 
@@ -180,6 +188,11 @@ class ChangeFeed:
                         poll.window = None
                         poll.wake()
                         raise
+                    except (Unavailable, TooLate):
+                        poll.unreachable = True
+                        poll.wake()
+                        raise
+                    poll.unreachable = False
                     if known is None or page.changes:
                         after = page.upto if known is None else known.upto
                         poll.window = _Window(

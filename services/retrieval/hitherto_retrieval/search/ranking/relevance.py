@@ -41,6 +41,8 @@ _MANY = 20
 """Fewer candidates tell nothing about the bulk."""
 _BELOW = 4
 """One in so many candidates is below the bulk."""
+_MOST_BULK = 0.9
+"""Where all vectors are alike, they separate nothing, and words alone decide."""
 _USUAL: Mapping[str, float] = {"text-embedding-ada": 0.7}
 _OF_OTHERS = 0.05
 """The bulk among few candidates, by model: of most it keeps nothing back that answers."""
@@ -90,7 +92,7 @@ class Relevance:
         if len(cosines) < _MANY:
             usual = (bulk for name, bulk in _USUAL.items() if self.model.startswith(name))
             return next(usual, _OF_OTHERS)
-        return max(0.0, cosines[len(cosines) // _BELOW])
+        return min(_MOST_BULK, max(0.0, cosines[len(cosines) // _BELOW]))
 
     def _of(self, candidate: Candidate, bulk: float, *, timely: bool) -> float:
         """The relevance of one candidate, in 0..1; `timely` if it is of the time that is asked."""
