@@ -11,7 +11,7 @@ _MOST_LINE_BYTES = 16 * 1024 * 1024
 """Bytes of a line that the services accept."""
 _MANIFEST = "manifest"
 """What the last line names in place of a table, if the first one announces it."""
-_NAMED = re.compile(rb'\s*\{\s*"table"\s*:\s*"([^"\\]{1,64})"')
+_NAMED = re.compile(rb'\{\s*"table"\s*:\s*"([^"\\]{1,64})"')
 _LONGEST_ODD_LINE = 1024 * 1024
 _TAIL_BYTES = 128
 
@@ -52,7 +52,7 @@ def count_records(export: BinaryIO) -> Counter[str]:
 
 def _named(number: int, line: bytes) -> str:
     """The table that a line names."""
-    if found := _NAMED.match(line):
+    if found := _NAMED.match(line.lstrip()):
         return found[1].decode("utf-8", "replace")
     value = _object(line)
     if not isinstance(value.get("table"), str):

@@ -172,7 +172,9 @@ async def test_memories_are_corrected_by_hand(client: AsyncHitherto) -> None:
     )
     assert (changed.content, changed.importance, changed.tags) == ("Ana drinks tea.", 0.9, ())
     assert changed.metadata == {"project": "x"}
-    assert (await client.get_memory("ana", memory.id)) == changed
+    stored = await client.get_memory("ana", memory.id)
+    assert stored is not None
+    assert (stored.version, stored.content) == (changed.version, changed.content)
     with pytest.raises(HithertoCallError) as stale:
         await client.update_memory("ana", memory.id, content="No.", version=memory.version)
     assert stale.value.reason == "VERSION_MISMATCH"
@@ -412,6 +414,30 @@ async def test_operators_see_and_steer_the_work(client: AsyncHitherto) -> None:
     assert (await client.rollback_source("ana", job=job))["memories_forgotten"] >= 1
     found = client.audit_events("ana", methods=["/hitherto.v1.MaintenanceService/RollbackSource"])
     assert [event.count async for event in found] == [1]
+
+
+async def test_changes_are_watched_and_sent(client: AsyncHitherto) -> None:
+    """The receiver does not exist: that deliveries arrive is tested with one of our own."""
+    made = await client.create_webhook("https://hooks.invalid/hitherto", kinds=["forgotten"])
+    assert made.secret
+    assert [known.id async for known in client.webhooks()] == [made.webhook.id]
+    await client.add("ana", SAID, conversation="c1")
+    (job,) = await client.learn("ana")
+    assert (await client.wait_for_job(job)).succeeded
+    (memory, *_) = [memory async for memory in client.memories("ana")]
+    proof = await client.why("ana", memory.id)
+    assert proof
+    assert proof.quotes[0].message is not None
+    assert "Porto" in proof.quotes[0].message.content
+    (begun, *_) = [each async for each in client.watch_memories("ana", timeout=2)]
+    await client.forget_memory("ana", memory.id)
+    heard = [each async for each in client.watch_memories("ana", after=begun.token, timeout=4)]
+    assert [change.kind for each in heard for change in each.changes] == ["forgotten"]
+    deliveries = [each async for each in client.webhook_deliveries(webhook_id=made.webhook.id)]
+    assert [each.change.memory_id for each in deliveries if each.change] == [memory.id]
+    assert await client.retry_webhook_delivery(webhook_id=made.webhook.id) == 0
+    await client.delete_webhook(made.webhook.id)
+    assert not [known async for known in client.webhooks()]
 
 
 async def test_errors_say_what_to_do(client: AsyncHitherto) -> None:

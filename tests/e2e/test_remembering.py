@@ -224,7 +224,7 @@ async def test_a_request_sent_again_is_kept_once(
 async def test_a_tools_arguments_are_kept_only_if_asked_for(
     wrap: Wrap, model: ScriptedAssistant, memory: AsyncHitherto, tools: bool
 ) -> None:
-    secret = '{"password": "hunter2"}'
+    secret = '{"account": "hunter2"}'
     model.queue(Answer(calls=(("call_1", "log_in", secret),)), Answer("You are in."))
     client = wrap(tools=tools)
     asked = {"role": "user", "content": "Log me in."}
@@ -259,9 +259,9 @@ async def test_streams_pass_and_are_kept(
         ("assistant", "You said: And now?"),
     ]
     assert await kept(memory) == expected
-    model.queue(Answer(calls=(("call_1", "log_in", '{"password": "hunter2"}'),)))
+    model.queue(Answer(calls=(("call_1", "log_in", '{"account": "hunter2"}'),)))
     chunks = await take(await chat(wrap(tools=True), "Log me in.", stream=True))
-    told = ("tool", 'log_in({"password": "hunter2"})')
+    told = ("tool", 'log_in({"account": "hunter2"})')
     assert await kept(memory) == [*expected, ("user", "Log me in."), told]
 
 
