@@ -92,6 +92,8 @@ class Terminal:
     def __init__(self, machine: Machine) -> None:
         self.shell, self._master = pty.fork()
         if self.shell == 0:
+            # What `nohup` started would let it outlive its terminal, as it is meant to.
+            signal.signal(signal.SIGHUP, signal.SIG_DFL)
             os.execvpe(
                 "sh", ["sh", "-c", 'trap : INT; "$@"; exit $?', "sh", *HITHERTO, "up"],
                 machine.environment,
