@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+import hitherto_local
 from hitherto_client import AsyncHitherto
 from hitherto_client.inputs import DocumentInput
 from tests.e2e.client_packages import unavailable
@@ -26,7 +27,7 @@ from tests.tenants import Tenant
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
 
-CONVERSATIONS = Path(__file__).parents[2] / "examples" / "demo" / "conversations.jsonl"
+CONVERSATIONS = Path(hitherto_local.__file__).parent / "demo" / "conversations.jsonl"
 HOSTILE = "<script>window.broken=1</script><img src=x onerror='window.broken=1'> is a text"
 ARABIC = "مريم تحب الشاي الأخضر"
 TAB, ENTER = "\ue004", "\ue007"

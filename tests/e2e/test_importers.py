@@ -494,7 +494,7 @@ LARGE: dict[str, tuple[str, int, Callable[[int], str]]] = {
     "one message": ("claude", 8 << 20, lambda length: json.dumps(_one_message(length))),
     "many values": (
         "mem0",
-        1 << 19,
+        1 << 18,
         lambda length: f'[{filled("{},", length // 3 * 3)}{{"memory": "x"}}]',
     ),
     "blanks": ("mem0", 16 << 20, lambda length: f"[{' ' * length}]"),
