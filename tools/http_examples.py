@@ -29,6 +29,7 @@ ALSO: dict[str, dict[str, Any]] = {
     "AppendMessagesRequest": {
         "messages": [{"role": "ROLE_USER", "content": "I live in Porto."}],
     },
+    "CreateWebhookRequest": {"url": "https://hooks.example.com/hitherto"},
     "GetContextRequest": {"query": "Where do I live?"},
     "IngestDocumentsRequest": {
         "documents": [
@@ -42,6 +43,7 @@ ALSO: dict[str, dict[str, Any]] = {
     },
     "RecordFeedbackRequest": {"rating": 5},
     "RetryJobRequest": {"jobId": ID},
+    "RetryWebhookDeliveryRequest": {"deliveryId": ID},
     "RollbackSourceRequest": {"conversationId": "monday"},
     "SearchMemoriesRequest": {"query": "Where do I live?"},
     "SubmitTranscriptsRequest": {
