@@ -13,8 +13,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ["README.md", *sorted(f"docs/{path.name}" for path in ROOT.glob("docs/*.md"))]
 
-MEMORY, JOB, DOCUMENT = (f"0198c0de-7a11-7000-8000-00000000000{number}" for number in (1, 3, 9))
-"""The ids that stand for some memory, job and document."""
+MEMORY, JOB, DOCUMENT, DELIVERY, WEBHOOK = (
+    f"0198c0de-7a11-7000-8000-0000000000{number}" for number in ("01", "03", "09", "11", "12")
+)
+"""The ids that stand for some memory, job, document, delivery and webhook."""
 
 PYTHON_RUN_BY = {
     "README.md": "tests/e2e/test_readme.py",

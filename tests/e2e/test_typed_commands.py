@@ -23,11 +23,12 @@ from psycopg.conninfo import conninfo_to_dict
 from hitherto_client import AsyncHitherto
 from hitherto_client.inputs import MessageInput
 from hitherto_shared.database.embedded import EmbeddedPostgres
-from tests.code_blocks import DOCUMENT, JOB, MEMORY, Block, blocks, start_not_run
+from tests.code_blocks import DELIVERY, DOCUMENT, JOB, MEMORY, WEBHOOK, Block, blocks, start_not_run
 from tests.code_blocks import typed as typed_words
 from tests.e2e.conftest import Services, Shared
 from tests.e2e.test_command import Typed, pointed, typed  # noqa: F401 - `typed` is a fixture
 from tests.e2e.test_importers import chatgpt_export
+from tests.faults.processes import eventually
 
 SAMPLES = Path(__file__).resolve().parents[2] / "shared/hitherto_local/demo"
 PEOPLE = ("ana", "linh", "maren", "team-data", "USER")
@@ -108,6 +109,19 @@ class Stage:
         job = await self._m.wait_for_job(await self._m.end_conversation(user, "chat-1"))
         self._ids[JOB] = job.id
 
+    async def _delivered(self) -> None:
+        """A webhook has something to send. Its receiver does not exist."""
+        made = await self._m.create_webhook("https://hooks.invalid/hitherto", user="maren")
+        await self._m.save_memory("maren", "Maren skis.")
+
+        async def found() -> bool:
+            async for delivery in self._m.webhook_deliveries(webhook_id=made.webhook.id):
+                self._ids[DELIVERY] = delivery.id
+            return DELIVERY in self._ids
+
+        self._ids[WEBHOOK] = made.webhook.id
+        await eventually(found, "a change to be on its way")
+
     async def fitted(self, line: str) -> str:
         """The line with ids of what there is."""
         if MEMORY in line and (MEMORY not in self._ids or " review " in line):
@@ -123,6 +137,8 @@ class Stage:
                 "maren", [{"source_type": "gdrive", "source_id": "1", "content": "A handbook."}]
             )
             self._ids[DOCUMENT] = (await anext(aiter(self._m.documents("maren")))).id
+        if (DELIVERY in line or WEBHOOK in line) and WEBHOOK not in self._ids:
+            await self._delivered()
         if ACTION in line and " complete " not in line:
             added = await self._m.add_pending_action("maren", "send", session_id="chat-1")
             self._ids[ACTION] = added.pending_action.id

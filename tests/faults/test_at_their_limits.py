@@ -14,7 +14,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import grpc
@@ -50,7 +49,6 @@ from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel, empty_s
 
 LONGEST_WAIT_SECONDS = 2.0
 LONGEST_HOLD_SECONDS = 0.5
-COLLECTION_SECONDS = 0.06
 NOTED_SECONDS = 0.03
 DIMENSIONS = 64
 MEBIBYTE = 1024 * 1024
@@ -600,12 +598,12 @@ async def test_requests_at_their_limits_hold_nobody_up(
         )
     async with watch.over("the jobs of all of them"):
         await stage.idle()
-    collections = [told["collected"] for _, told in stage.told(since) if "collected" in told]
+    collections = [told for _, told in stage.told(since) if "collected" in told]
     with capsys.disabled():
         print("", *watch.seen, f"full collections: {collections}", sep="\n")
     assert not watch.complaints
-    # Of what came since the start. All that the process consists of would take 0.1 s each time.
-    assert median(collections or [0.0]) < COLLECTION_SECONDS
+    # Only what came since the start is scanned, not all that the process consists of.
+    assert all(told["scanned"] < told["left_out"] for told in collections)
 
 
 async def sent(stage: Stage, case: Case) -> bool:

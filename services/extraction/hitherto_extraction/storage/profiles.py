@@ -40,7 +40,9 @@ SET department = EXCLUDED.department, summary = EXCLUDED.summary,
     frequent_intents = EXCLUDED.frequent_intents, access_level = EXCLUDED.access_level,
     facts = EXCLUDED.facts, metadata = EXCLUDED.metadata, said_at = EXCLUDED.said_at,
     sources = EXCLUDED.sources, sealed = EXCLUDED.sealed, version = EXCLUDED.version,
-    updated_at = clock_timestamp(),
+    updated_at = CASE profiles.version
+        WHEN EXCLUDED.version THEN profiles.updated_at ELSE clock_timestamp()
+    END,
     last_extracted_at = coalesce(EXCLUDED.last_extracted_at, profiles.last_extracted_at)
 """
 
