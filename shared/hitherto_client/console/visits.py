@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -16,6 +17,7 @@ from starlette.routing import Route
 from hitherto_client._async.client import AsyncHitherto
 from hitherto_client.console.failures import Failure, explain
 from hitherto_client.console.fields import FieldRefused, Fields, read_address, read_form
+from hitherto_client.console.menu import MenuGroup, menu_for
 from hitherto_client.console.protection import comes_from_here
 from hitherto_client.console.rendering import render
 from hitherto_client.console.rights import Rights
@@ -31,12 +33,17 @@ PAGE_SIZE = 25
 NO_FORM = Fields({})
 
 
+def base_of(request: Request) -> str:
+    """Under which path the console is served; empty at the root."""
+    return str(request.scope.get("root_path", ""))
+
+
 def cookie_name(request: Request, name: str = SESSION_COOKIE) -> str:
     """The cookie's name; over TLS with the prefix that binds it to this host."""
     return f"__Host-{name}" if request.url.scheme == "https" else name
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Visit:
     """A request with the session that it belongs to."""
 
@@ -70,7 +77,29 @@ class Visit:
         elif self.user:
             fields.setdefault("user", self.user)
         kept = {name: value for name, value in fields.items() if value not in (None, "", [])}
-        return f"{quote(path)}?{urlencode(kept, doseq=True)}" if kept else quote(path)
+        address = self.base + quote(path)
+        return f"{address}?{urlencode(kept, doseq=True)}" if kept else address
+
+    @property
+    def base(self) -> str:
+        """Under which path the console is served; empty at the root."""
+        return base_of(self.request)
+
+    @property
+    def here(self) -> str:
+        """The path of the page within the console."""
+        return self.request.url.path.removeprefix(self.base)
+
+    @cached_property
+    def menu(self) -> list[MenuGroup]:
+        """The pages that this visitor may go to."""
+        return menu_for(self.rights, self.user, self.here, self.link)
+
+    @property
+    def place(self) -> str:
+        """The name of the entry of the menu that the page belongs to; empty if it is in none."""
+        entries = (entry for group in self.menu for entry in group.entries)
+        return next((entry.text for entry in entries if entry.is_here), "")
 
     def page(self, template: str, problem: Failure | None = None, /, **values: Any) -> Response:
         """A page with what every page shows; `problem` is why a form is shown again."""
@@ -82,7 +111,7 @@ class Visit:
             "link": self.link,
             "form_token": self.session.form_token,
             "notices": notices,
-            "here": self.request.url.path,
+            "base": self.base,
             "problem": problem,
             **values,
         }
@@ -195,17 +224,17 @@ OUTDATED_FORM = Failure(
 
 def to_sign_in(request: Request) -> Response:
     """Ask for a credential; then go on with the page that was asked for."""
-    wanted = ""
-    if request.method == "GET" and request.url.path != "/":
+    base, wanted = base_of(request), ""
+    if request.method == "GET" and request.url.path.rstrip("/") != base:
         wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-    target = f"{SIGN_IN}?{urlencode({'next': wanted})}" if wanted else SIGN_IN
+    form = base + SIGN_IN
     if request.headers.get("hx-request") == "true":
         # The part of a page that was asked for is not on that one.
-        return Response(status_code=401, headers={"hx-redirect": SIGN_IN})
-    return RedirectResponse(target, 303)
+        return Response(status_code=401, headers={"hx-redirect": form})
+    return RedirectResponse(f"{form}?{urlencode({'next': wanted})}" if wanted else form, 303)
 
 
-def only_here(target: str) -> str:
-    """An address of these pages; the first page for any other."""
-    local = target.startswith("/") and not target.startswith(("//", "/\\"))
-    return target if local and target.isprintable() and "\\" not in target else "/"
+def only_here(target: str, base: str = "") -> str:
+    """An address of these pages, which are served under `base`; the first page for any other."""
+    local = target.startswith(f"{base}/") and not target.startswith(("//", "/\\"))
+    return target if local and target.isprintable() and "\\" not in target else f"{base}/"

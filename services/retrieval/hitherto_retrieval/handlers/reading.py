@@ -22,6 +22,7 @@ from hitherto_shared.validation import Checks
 
 CALL_SECONDS = 5.0
 _MEMORY_DISABLED = "MEMORY_DISABLED"
+_USER_ERASED = "USER_ERASED"
 
 Found = TypeVar("Found")
 
@@ -58,6 +59,8 @@ class UserReadContext(ReadContext):
     @property
     def reason(self) -> str:
         """Why a reply is intentionally empty."""
+        if self.user.erased:
+            return _USER_ERASED
         return _MEMORY_DISABLED if self.disabled else ""
 
     async def may_show_sealed(self) -> bool:
