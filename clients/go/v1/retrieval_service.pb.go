@@ -302,8 +302,8 @@ type GetContextResponse struct {
 	Legs []*LegReport `protobuf:"bytes,10,rep,name=legs,proto3" json:"legs,omitempty"`
 	// degraded, true if a leg failed or timed out, so that something may be missing.
 	Degraded bool `protobuf:"varint,11,opt,name=degraded,proto3" json:"degraded,omitempty"`
-	// reason, why the reply is empty on purpose: `MEMORY_DISABLED` if memory is switched off for the user,
-	// `USER_ERASED` if everything about the user was erased. Empty otherwise.
+	// reason, `MEMORY_DISABLED` if the reply is empty because memory is switched off for the user. Empty
+	// otherwise.
 	Reason string `protobuf:"bytes,12,opt,name=reason,proto3" json:"reason,omitempty"`
 	// nothing_relevant, true if the query found nothing above the floor of `min_relevance`. The block then says
 	// so in one line, so that the assistant does not invent an answer.
@@ -745,8 +745,8 @@ type SearchMemoriesResponse struct {
 	Legs []*LegReport `protobuf:"bytes,4,rep,name=legs,proto3" json:"legs,omitempty"`
 	// degraded, true if a leg failed or timed out, so that something may be missing.
 	Degraded bool `protobuf:"varint,5,opt,name=degraded,proto3" json:"degraded,omitempty"`
-	// reason, why the reply is empty on purpose: `MEMORY_DISABLED` if memory is switched off for the user,
-	// `USER_ERASED` if everything about the user was erased. Empty otherwise.
+	// reason, `MEMORY_DISABLED` if the reply is empty because memory is switched off for the user. Empty
+	// otherwise.
 	Reason        string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -894,8 +894,8 @@ type GetMemoryResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// memory, in its current version. Unset if `reason` is set.
 	Memory *Memory `protobuf:"bytes,1,opt,name=memory,proto3" json:"memory,omitempty"`
-	// reason, why the reply is empty on purpose: `MEMORY_DISABLED` if memory is switched off for the user,
-	// `USER_ERASED` if everything about the user was erased. Empty otherwise.
+	// reason, `MEMORY_DISABLED` if the reply is empty because memory is switched off for the user. Empty
+	// otherwise.
 	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1161,8 +1161,8 @@ type ListMemoriesResponse struct {
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	// total_size, the number of matches on all pages.
 	TotalSize int32 `protobuf:"varint,3,opt,name=total_size,json=totalSize,proto3" json:"total_size,omitempty"`
-	// reason, why the reply is empty on purpose: `MEMORY_DISABLED` if memory is switched off for the user,
-	// `USER_ERASED` if everything about the user was erased. Empty otherwise.
+	// reason, `MEMORY_DISABLED` if the reply is empty because memory is switched off for the user. Empty
+	// otherwise.
 	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1318,8 +1318,8 @@ type GetMemoryHistoryResponse struct {
 	Events []*HistoryEvent `protobuf:"bytes,1,rep,name=events,proto3" json:"events,omitempty"`
 	// next_page_token, for the next page. Empty: this is the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	// reason, why the reply is empty on purpose: `MEMORY_DISABLED` if memory is switched off for the user,
-	// `USER_ERASED` if everything about the user was erased. Empty otherwise.
+	// reason, `MEMORY_DISABLED` if the reply is empty because memory is switched off for the user. Empty
+	// otherwise.
 	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1437,8 +1437,8 @@ type GetProfileResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// profile, in its current version. Unset if `reason` is set.
 	Profile *Profile `protobuf:"bytes,1,opt,name=profile,proto3" json:"profile,omitempty"`
-	// reason, why the reply is empty on purpose: `MEMORY_DISABLED` if memory is switched off for the user,
-	// `USER_ERASED` if everything about the user was erased. Empty otherwise.
+	// reason, `MEMORY_DISABLED` if the reply is empty because memory is switched off for the user. Empty
+	// otherwise.
 	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1722,8 +1722,8 @@ type GetProfileHistoryResponse struct {
 	Events []*HistoryEvent `protobuf:"bytes,1,rep,name=events,proto3" json:"events,omitempty"`
 	// next_page_token, for the next page. Empty: this is the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	// reason, why the reply is empty on purpose: `MEMORY_DISABLED` if memory is switched off for the user,
-	// `USER_ERASED` if everything about the user was erased. Empty otherwise.
+	// reason, `MEMORY_DISABLED` if the reply is empty because memory is switched off for the user. Empty
+	// otherwise.
 	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1873,8 +1873,8 @@ type GetConversationResponse struct {
 	Summary *ConversationSummary `protobuf:"bytes,1,opt,name=summary,proto3" json:"summary,omitempty"`
 	// messages, the last ones in chronological order, with their context items.
 	Messages []*Message `protobuf:"bytes,2,rep,name=messages,proto3" json:"messages,omitempty"`
-	// reason, why the reply is empty on purpose: `MEMORY_DISABLED` if memory is switched off for the user,
-	// `USER_ERASED` if everything about the user was erased. Empty otherwise.
+	// reason, `MEMORY_DISABLED` if the reply is empty because memory is switched off for the user. Empty
+	// otherwise.
 	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2071,8 +2071,8 @@ type ListDocumentsResponse struct {
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	// total_size, the number of matches on all pages.
 	TotalSize int32 `protobuf:"varint,3,opt,name=total_size,json=totalSize,proto3" json:"total_size,omitempty"`
-	// reason, why the reply is empty on purpose: `MEMORY_DISABLED` if memory is switched off for the user,
-	// `USER_ERASED` if everything about the user was erased. Empty otherwise.
+	// reason, `MEMORY_DISABLED` if the reply is empty because memory is switched off for the user. Empty
+	// otherwise.
 	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2206,8 +2206,8 @@ type GetDocumentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// document, with its content. Unset if `reason` is set.
 	Document *Document `protobuf:"bytes,1,opt,name=document,proto3" json:"document,omitempty"`
-	// reason, why the reply is empty on purpose: `MEMORY_DISABLED` if memory is switched off for the user,
-	// `USER_ERASED` if everything about the user was erased. Empty otherwise.
+	// reason, `MEMORY_DISABLED` if the reply is empty because memory is switched off for the user. Empty
+	// otherwise.
 	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2369,8 +2369,8 @@ type ListConversationsResponse struct {
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	// total_size, the number of matches on all pages.
 	TotalSize int32 `protobuf:"varint,3,opt,name=total_size,json=totalSize,proto3" json:"total_size,omitempty"`
-	// reason, why the reply is empty on purpose: `MEMORY_DISABLED` if memory is switched off for the user,
-	// `USER_ERASED` if everything about the user was erased. Empty otherwise.
+	// reason, `MEMORY_DISABLED` if the reply is empty because memory is switched off for the user. Empty
+	// otherwise.
 	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2524,8 +2524,8 @@ type GetRecentConversationsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// conversations, most recently active first.
 	Conversations []*Conversation `protobuf:"bytes,1,rep,name=conversations,proto3" json:"conversations,omitempty"`
-	// reason, why the reply is empty on purpose: `MEMORY_DISABLED` if memory is switched off for the user,
-	// `USER_ERASED` if everything about the user was erased. Empty otherwise.
+	// reason, `MEMORY_DISABLED` if the reply is empty because memory is switched off for the user. Empty
+	// otherwise.
 	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2664,8 +2664,8 @@ type FindEntitiesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// entities, most mentioned first.
 	Entities []*Entity `protobuf:"bytes,1,rep,name=entities,proto3" json:"entities,omitempty"`
-	// reason, why the reply is empty on purpose: `MEMORY_DISABLED` if memory is switched off for the user,
-	// `USER_ERASED` if everything about the user was erased. Empty otherwise.
+	// reason, `MEMORY_DISABLED` if the reply is empty because memory is switched off for the user. Empty
+	// otherwise.
 	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2791,8 +2791,8 @@ type GetSuggestionsResponse struct {
 	RecentTopics []string `protobuf:"bytes,2,rep,name=recent_topics,json=recentTopics,proto3" json:"recent_topics,omitempty"`
 	// recent_conversations, the summaries that the suggestions come from.
 	RecentConversations []*ConversationSummary `protobuf:"bytes,3,rep,name=recent_conversations,json=recentConversations,proto3" json:"recent_conversations,omitempty"`
-	// reason, why the reply is empty on purpose: `MEMORY_DISABLED` if memory is switched off for the user,
-	// `USER_ERASED` if everything about the user was erased. Empty otherwise.
+	// reason, `MEMORY_DISABLED` if the reply is empty because memory is switched off for the user. Empty
+	// otherwise.
 	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2937,8 +2937,8 @@ type GetSessionResponse struct {
 	// pending_actions, the session's actions that are not final, oldest first; if there are more than 200, the
 	// newest.
 	PendingActions []*PendingAction `protobuf:"bytes,4,rep,name=pending_actions,json=pendingActions,proto3" json:"pending_actions,omitempty"`
-	// reason, why the reply is empty on purpose: `MEMORY_DISABLED` if memory is switched off for the user,
-	// `USER_ERASED` if everything about the user was erased. Empty otherwise.
+	// reason, `MEMORY_DISABLED` if the reply is empty because memory is switched off for the user. Empty
+	// otherwise.
 	Reason        string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -238,8 +238,8 @@ class GetContextResponse(_message.Message):
     degraded: _builtins.bool
     """degraded, true if a leg failed or timed out, so that something may be missing."""
     reason: _builtins.str
-    """reason, why the reply is empty on purpose: `MEMORY_DISABLED` if memory is switched off for the user,
-    `USER_ERASED` if everything about the user was erased. Empty otherwise.
+    """reason, `MEMORY_DISABLED` if the reply is empty because memory is switched off for the user. Empty
+    otherwise.
     """
     nothing_relevant: _builtins.bool
     """nothing_relevant, true if the query found nothing above the floor of `min_relevance`. The block then says
@@ -536,8 +536,8 @@ class SearchMemoriesResponse(_message.Message):
     degraded: _builtins.bool
     """degraded, true if a leg failed or timed out, so that something may be missing."""
     reason: _builtins.str
-    """reason, why the reply is empty on purpose: `MEMORY_DISABLED` if memory is switched off for the user,
-    `USER_ERASED` if everything about the user was erased. Empty otherwise.
+    """reason, `MEMORY_DISABLED` if the reply is empty because memory is switched off for the user. Empty
+    otherwise.
     """
     @_builtins.property
     def results(self) -> _containers.RepeatedCompositeFieldContainer[_search_pb2.SearchResult]:
@@ -610,8 +610,8 @@ class GetMemoryResponse(_message.Message):
     MEMORY_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     reason: _builtins.str
-    """reason, why the reply is empty on purpose: `MEMORY_DISABLED` if memory is switched off for the user,
-    `USER_ERASED` if everything about the user was erased. Empty otherwise.
+    """reason, `MEMORY_DISABLED` if the reply is empty because memory is switched off for the user. Empty
+    otherwise.
     """
     @_builtins.property
     def memory(self) -> _memory_pb2.Memory:
@@ -771,8 +771,8 @@ class ListMemoriesResponse(_message.Message):
     total_size: _builtins.int
     """total_size, the number of matches on all pages."""
     reason: _builtins.str
-    """reason, why the reply is empty on purpose: `MEMORY_DISABLED` if memory is switched off for the user,
-    `USER_ERASED` if everything about the user was erased. Empty otherwise.
+    """reason, `MEMORY_DISABLED` if the reply is empty because memory is switched off for the user. Empty
+    otherwise.
     """
     @_builtins.property
     def memories(self) -> _containers.RepeatedCompositeFieldContainer[_memory_pb2.Memory]:
@@ -850,8 +850,8 @@ class GetMemoryHistoryResponse(_message.Message):
     next_page_token: _builtins.str
     """next_page_token, for the next page. Empty: this is the last page."""
     reason: _builtins.str
-    """reason, why the reply is empty on purpose: `MEMORY_DISABLED` if memory is switched off for the user,
-    `USER_ERASED` if everything about the user was erased. Empty otherwise.
+    """reason, `MEMORY_DISABLED` if the reply is empty because memory is switched off for the user. Empty
+    otherwise.
     """
     @_builtins.property
     def events(self) -> _containers.RepeatedCompositeFieldContainer[_history_pb2.HistoryEvent]:
@@ -909,8 +909,8 @@ class GetProfileResponse(_message.Message):
     PROFILE_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     reason: _builtins.str
-    """reason, why the reply is empty on purpose: `MEMORY_DISABLED` if memory is switched off for the user,
-    `USER_ERASED` if everything about the user was erased. Empty otherwise.
+    """reason, `MEMORY_DISABLED` if the reply is empty because memory is switched off for the user. Empty
+    otherwise.
     """
     @_builtins.property
     def profile(self) -> _profile_pb2.Profile:
@@ -1062,8 +1062,8 @@ class GetProfileHistoryResponse(_message.Message):
     next_page_token: _builtins.str
     """next_page_token, for the next page. Empty: this is the last page."""
     reason: _builtins.str
-    """reason, why the reply is empty on purpose: `MEMORY_DISABLED` if memory is switched off for the user,
-    `USER_ERASED` if everything about the user was erased. Empty otherwise.
+    """reason, `MEMORY_DISABLED` if the reply is empty because memory is switched off for the user. Empty
+    otherwise.
     """
     @_builtins.property
     def events(self) -> _containers.RepeatedCompositeFieldContainer[_history_pb2.HistoryEvent]:
@@ -1139,8 +1139,8 @@ class GetConversationResponse(_message.Message):
     MESSAGES_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     reason: _builtins.str
-    """reason, why the reply is empty on purpose: `MEMORY_DISABLED` if memory is switched off for the user,
-    `USER_ERASED` if everything about the user was erased. Empty otherwise.
+    """reason, `MEMORY_DISABLED` if the reply is empty because memory is switched off for the user. Empty
+    otherwise.
     """
     @_builtins.property
     def summary(self) -> _conversation_pb2.ConversationSummary:
@@ -1256,8 +1256,8 @@ class ListDocumentsResponse(_message.Message):
     total_size: _builtins.int
     """total_size, the number of matches on all pages."""
     reason: _builtins.str
-    """reason, why the reply is empty on purpose: `MEMORY_DISABLED` if memory is switched off for the user,
-    `USER_ERASED` if everything about the user was erased. Empty otherwise.
+    """reason, `MEMORY_DISABLED` if the reply is empty because memory is switched off for the user. Empty
+    otherwise.
     """
     @_builtins.property
     def documents(self) -> _containers.RepeatedCompositeFieldContainer[_document_pb2.Document]:
@@ -1320,8 +1320,8 @@ class GetDocumentResponse(_message.Message):
     DOCUMENT_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     reason: _builtins.str
-    """reason, why the reply is empty on purpose: `MEMORY_DISABLED` if memory is switched off for the user,
-    `USER_ERASED` if everything about the user was erased. Empty otherwise.
+    """reason, `MEMORY_DISABLED` if the reply is empty because memory is switched off for the user. Empty
+    otherwise.
     """
     @_builtins.property
     def document(self) -> _document_pb2.Document:
@@ -1414,8 +1414,8 @@ class ListConversationsResponse(_message.Message):
     total_size: _builtins.int
     """total_size, the number of matches on all pages."""
     reason: _builtins.str
-    """reason, why the reply is empty on purpose: `MEMORY_DISABLED` if memory is switched off for the user,
-    `USER_ERASED` if everything about the user was erased. Empty otherwise.
+    """reason, `MEMORY_DISABLED` if the reply is empty because memory is switched off for the user. Empty
+    otherwise.
     """
     @_builtins.property
     def conversations(self) -> _containers.RepeatedCompositeFieldContainer[_conversation_pb2.ConversationSummary]:
@@ -1490,8 +1490,8 @@ class GetRecentConversationsResponse(_message.Message):
     CONVERSATIONS_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     reason: _builtins.str
-    """reason, why the reply is empty on purpose: `MEMORY_DISABLED` if memory is switched off for the user,
-    `USER_ERASED` if everything about the user was erased. Empty otherwise.
+    """reason, `MEMORY_DISABLED` if the reply is empty because memory is switched off for the user. Empty
+    otherwise.
     """
     @_builtins.property
     def conversations(self) -> _containers.RepeatedCompositeFieldContainer[_conversation_pb2.Conversation]:
@@ -1562,8 +1562,8 @@ class FindEntitiesResponse(_message.Message):
     ENTITIES_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     reason: _builtins.str
-    """reason, why the reply is empty on purpose: `MEMORY_DISABLED` if memory is switched off for the user,
-    `USER_ERASED` if everything about the user was erased. Empty otherwise.
+    """reason, `MEMORY_DISABLED` if the reply is empty because memory is switched off for the user. Empty
+    otherwise.
     """
     @_builtins.property
     def entities(self) -> _containers.RepeatedCompositeFieldContainer[_entity_pb2.Entity]:
@@ -1628,8 +1628,8 @@ class GetSuggestionsResponse(_message.Message):
     RECENT_CONVERSATIONS_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     reason: _builtins.str
-    """reason, why the reply is empty on purpose: `MEMORY_DISABLED` if memory is switched off for the user,
-    `USER_ERASED` if everything about the user was erased. Empty otherwise.
+    """reason, `MEMORY_DISABLED` if the reply is empty because memory is switched off for the user. Empty
+    otherwise.
     """
     @_builtins.property
     def suggestions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -1705,8 +1705,8 @@ class GetSessionResponse(_message.Message):
     PENDING_ACTIONS_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     reason: _builtins.str
-    """reason, why the reply is empty on purpose: `MEMORY_DISABLED` if memory is switched off for the user,
-    `USER_ERASED` if everything about the user was erased. Empty otherwise.
+    """reason, `MEMORY_DISABLED` if the reply is empty because memory is switched off for the user. Empty
+    otherwise.
     """
     @_builtins.property
     def context(self) -> _struct_pb2.Struct:

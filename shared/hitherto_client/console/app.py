@@ -18,6 +18,7 @@ from starlette.types import Scope
 from hitherto_client.console.failures import Failure
 from hitherto_client.console.opening import ConsoleTarget, ListenAddress
 from hitherto_client.console.pages import (
+    changes,
     conversations,
     data,
     documents,
@@ -25,6 +26,7 @@ from hitherto_client.console.pages import (
     memory,
     operations,
     profile,
+    review,
     signing_in,
 )
 from hitherto_client.console.protection import Protection
@@ -37,6 +39,8 @@ _PAGES = (
     signing_in,
     memories,
     memory,
+    review,
+    changes,
     conversations,
     documents,
     profile,

@@ -1,4 +1,4 @@
-"""What is remembered about a person, as one says it to that person: "You live in Leith."
+"""What is remembered about a person, as one says it to that person: you live in Leith.
 
 Memories are stored in the third person, for an assistant. Only sentences whose grammar is certain
 are turned; any other is shown as it is stored.

@@ -21,7 +21,8 @@ from hitherto_client.console.menu import MenuGroup, menu_for
 from hitherto_client.console.protection import comes_from_here
 from hitherto_client.console.rendering import render
 from hitherto_client.console.rights import Rights
-from hitherto_client.console.sessions import ConsoleSession, ConsoleSessions
+from hitherto_client.console.second_person import to_second_person
+from hitherto_client.console.sessions import ConsoleSession, ConsoleSessions, Notice
 from hitherto_client.days import use_zone
 from hitherto_client.errors import HithertoCallError
 
@@ -55,6 +56,8 @@ class Visit:
     """The fields of the form; none for a request that only looks."""
     user: str
     """The person whose data the page shows; empty if it shows nobody's."""
+    erased: bool = False
+    """Everything about that person was erased."""
 
     @property
     def client(self) -> AsyncHitherto:
@@ -120,8 +123,39 @@ class Visit:
     def go(self, path: str, notice: str = "", **fields: Any) -> Response:
         """Go on to another page, which says `notice`."""
         if notice:
-            self.session.notices.append(notice)
+            self.tell(notice)
         return RedirectResponse(self.link(path, **fields), 303)
+
+    def go_back(self, path: str, notice: str, undo: str = "") -> Response:
+        """Go on to where the form was, else to another page, which says `notice`.
+
+        Args:
+            path: The page if the form names none.
+            notice: What it says.
+            undo: The path of the form that takes the change back.
+        """
+        self.tell(notice, undo)
+        return RedirectResponse(self.came_from or self.link(path), 303)
+
+    @property
+    def came_from(self) -> str:
+        """The address of the page whose form was sent; empty if it does not say."""
+        named = self.form.text("back")
+        return only_here(named, self.base) if named else ""
+
+    @property
+    def this_page(self) -> str:
+        """The address of a page that only looks."""
+        query = self.request.url.query
+        return self.request.url.path + (f"?{query}" if query else "")
+
+    def tell(self, text: str, undo: str = "") -> None:
+        """Let the next page say something."""
+        self.session.notices.append(Notice(text, undo, self.user, self.came_from))
+
+    def spoken(self, statement: str) -> str:
+        """A statement as the visitor reads it: addressed to whoever it is about."""
+        return to_second_person(statement) if self.rights.person else statement
 
     def fail(self, failure: Failure) -> Response:
         """A page that says why the request was not carried out."""
@@ -174,7 +208,9 @@ def _visited(
         try:
             visit = await _read(visit, changes=changes)
             if about_user and visit.user:
-                use_zone(await session.zone_of(visit.user))
+                state = await session.state_of(visit.user)
+                use_zone(state.zone)
+                visit = replace(visit, erased=state.erased)
             return _refusal(visit, about_user, changes) or await show(visit)
         except FieldRefused as error:
             return visit.fail(Failure(400, "Some of this cannot be used", str(error)))

@@ -22,7 +22,6 @@ from hitherto_shared.validation import Checks
 
 CALL_SECONDS = 5.0
 _MEMORY_DISABLED = "MEMORY_DISABLED"
-_USER_ERASED = "USER_ERASED"
 
 Found = TypeVar("Found")
 
@@ -59,8 +58,6 @@ class UserReadContext(ReadContext):
     @property
     def reason(self) -> str:
         """Why a reply is intentionally empty."""
-        if self.user.erased:
-            return _USER_ERASED
         return _MEMORY_DISABLED if self.disabled else ""
 
     async def may_show_sealed(self) -> bool:
