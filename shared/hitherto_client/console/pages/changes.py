@@ -51,9 +51,9 @@ async def _changes(visit: Visit) -> Response:
     day = min(max(day, _FIRST_DAY), local(bars.now()).date())
     begins, ends = first_moment(day), min(last_moment(day), bars.now())
     before, after = await asyncio.gather(_at(visit, begins, way), _at(visit, ends, way))
-    hidden, profile = list[Memory](), list[HistoryEvent]()
+    forgotten, profile = list[Memory](), list[HistoryEvent]()
     if way == "known":
-        hidden = await _hidden(visit, begins, ends)
+        forgotten = await _forgotten(visit, begins, ends)
         profile = await _profile_events(visit, begins, ends)
     return visit.page(
         "changes.html",
@@ -65,7 +65,7 @@ async def _changes(visit: Visit) -> Response:
         new=[Change(None, after[one]) for one in after if one not in before],
         altered=_differences(before, after),
         gone=[Change(before[one], None) for one in before if one not in after],
-        hidden=hidden,
+        forgotten=forgotten,
         profile=profile,
         whole=max(len(before), len(after)) < _MOST_MEMORIES,
     )
@@ -108,9 +108,9 @@ def _values(memory: Memory | None) -> dict[str, Any]:
     }
 
 
-async def _hidden(visit: Visit, begins: datetime, ends: datetime) -> list[Memory]:
-    """What was forgotten or put into quarantine between two moments: reads of the past hide it."""
-    found = await visit.client.memories(visit.user, statuses=["forgotten", "quarantined"]).page()
+async def _forgotten(visit: Visit, begins: datetime, ends: datetime) -> list[Memory]:
+    """What was forgotten between two moments: reads of the past do not show it."""
+    found = await visit.client.memories(visit.user, statuses=["forgotten"]).page()
     return [one for one in found.items if one.updated_at and begins <= one.updated_at <= ends]
 
 
