@@ -50,7 +50,9 @@ async def _changes(visit: Visit) -> Response:
     day = local(asked).date() if asked else await _latest_day(visit)
     day = min(max(day, _FIRST_DAY), local(bars.now()).date())
     begins, ends = first_moment(day), min(last_moment(day), bars.now())
-    before, after = await asyncio.gather(_at(visit, begins, way), _at(visit, ends, way))
+    # What ended at midnight was true until then.
+    eve = begins - timedelta(microseconds=1)
+    before, after = await asyncio.gather(_at(visit, eve, way), _at(visit, ends, way))
     forgotten, profile = list[Memory](), list[HistoryEvent]()
     if way == "known":
         forgotten = await _forgotten(visit, begins, ends)
