@@ -295,7 +295,6 @@ async def test_the_pictures_of_the_documentation(
         "console-documents": ("/documents", 1180, 620, "light"),
         "console-timeline": ("/timeline", 1180, 820, "dark"),
         "console-phone": ("/memories?q=hazelnuts", 390, 760, "dark"),
-        "console-review": ("/review", 1180, 620, "light"),
         "console-changes": ("/changes", 1180, 900, "light"),
     }
 
