@@ -10,13 +10,13 @@ import re
 from collections.abc import Collection
 from typing import Any
 
-_ID = re.compile(r"[\[(\s]*([a-z]?[0-9]{1,6})(?:[\])\s:].*)?", re.IGNORECASE | re.DOTALL)
+_ID = re.compile(r"([a-z]?[0-9]{1,6})(?:[\])\s:]|\Z)", re.IGNORECASE)
 _MOST = 999_999
 
 
 def local_id(value: Any) -> str:
     """The id that a text names; empty for anything else."""
-    found = _ID.fullmatch(value) if isinstance(value, str) else None
+    found = _ID.match(value.lstrip("[( \n\t")) if isinstance(value, str) else None
     return found[1].lower() if found else ""
 
 
