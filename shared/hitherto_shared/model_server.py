@@ -254,7 +254,7 @@ class ModelServer:
 
     @property
     def _proxy_settings(self) -> str:
-        return f"{self.root.scheme.upper()}_PROXY and NO_PROXY"
+        return f"{self.root.scheme.upper()}_PROXY, ALL_PROXY and NO_PROXY"
 
     def json_object(
         self, content: bytes, load: Callable[[bytes], Any] = json.loads

@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 
 import grpc
+import pytest
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
@@ -22,6 +23,8 @@ from tests.e2e.curating import save
 from tests.e2e.leaving import export
 from tests.e2e.test_strangers import free_port
 from tests.faults.processes import eventually
+
+pytestmark = pytest.mark.faults
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "proxies.md"
 HOST = "memory.example.com"
