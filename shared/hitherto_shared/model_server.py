@@ -10,6 +10,7 @@ import json
 import os
 import re
 import ssl
+import sys
 from base64 import b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from email.utils import parsedate_to_datetime
 from math import isfinite
 from typing import Any
 
+import certifi
 from yarl import URL
 
 from hitherto_shared.embeddings.proxies import proxy_for
@@ -288,10 +290,13 @@ def basic_authorization(url: URL) -> str | None:
 
 
 def tls_context() -> ssl.SSLContext:
-    """Trusts the same authorities as the openai package."""
-    import httpx2  # noqa: PLC0415 - a local server without TLS needs none of it
-
-    return httpx2.create_ssl_context()
+    """Trusts the authorities of the system or `SSL_CERT_FILE`; if there are none, of certifi."""
+    context = ssl.create_default_context()
+    paths = ssl.get_default_verify_paths()
+    # Windows has a store of its own, and Python for macOS comes without any.
+    if sys.platform != "win32" and not (paths.cafile or paths.capath):
+        context.load_verify_locations(certifi.where())
+    return context
 
 
 def work_of_json(content: bytes) -> int:
