@@ -147,7 +147,7 @@ class TestRetries:
     def test_reads_are_repeated(
         self, client: Hitherto, fakes: Fakes, code: grpc.StatusCode
     ) -> None:
-        fakes.retrieval.context.prompt_block = "known"
+        fakes.answer("GetContext", {"promptBlock": "known"})
         fakes.fail("GetContext", Failure(code), Failure(code))
         assert client.get_context("sarah").prompt_block == "known"
         assert len(fakes.calls("GetContext")) == 3
@@ -287,7 +287,7 @@ class TestErrors:
             client.get_context("sarah")
 
     def test_threads_may_share_it(self, client: Hitherto, fakes: Fakes) -> None:
-        fakes.retrieval.context.prompt_block = "known"
+        fakes.answer("GetContext", {"promptBlock": "known"})
         found: list[str] = []
         threads = [
             threading.Thread(target=lambda: found.append(client.get_context("sarah").prompt_block))
@@ -337,7 +337,7 @@ class TestWatch:
 
 class TestEnhancePrompt:
     def test_the_block_follows_the_base(self, client: Hitherto, fakes: Fakes) -> None:
-        fakes.retrieval.context.prompt_block = "[ABOUT THE USER]"
+        fakes.answer("GetContext", {"promptBlock": "[ABOUT THE USER]"})
         enhanced = client.enhance_prompt("Be kind.", "sarah", "hello", max_tokens=100)
         assert enhanced.text == "Be kind.\n\n[ABOUT THE USER]"
         assert enhanced.enhanced

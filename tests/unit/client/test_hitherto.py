@@ -13,7 +13,7 @@ import grpc
 import pytest
 import uvloop
 
-from hitherto.v1 import job_pb2, memory_pb2, retrieval_service_pb2
+from hitherto.v1 import job_pb2
 from hitherto_client import AsyncHitherto, Hitherto, HithertoCallError, RetryPolicy
 from hitherto_client.inputs import TranscriptInput
 from hitherto_client.tokens import OwnWrites
@@ -100,13 +100,7 @@ def test_errors_are_typed(run: Run, fakes: Fakes) -> None:
 
 @both
 def test_pages_are_fetched_as_they_are_needed(run: Run, fakes: Fakes) -> None:
-    fakes.retrieval.memories = [
-        retrieval_service_pb2.ListMemoriesResponse(
-            memories=[memory_pb2.Memory(id=str(page))], next_page_token=str(page + 1)
-        )
-        for page in range(3)
-    ]
-    fakes.retrieval.memories[2].next_page_token = ""
+    fakes.pages("ListMemories", *({"memories": [{"id": str(page)}]} for page in range(3)))
     found = run(lambda m: m.memories("ana", page_size=1))
     assert [memory.id for memory in found] == ["0", "1", "2"] if run is run_waiting else True
     with Hitherto() as client:

@@ -317,8 +317,7 @@ def client(fakes: Fakes) -> Iterator[Hitherto]:
     fakes.extraction.add_job(user_id="ana")
     fakes.others.replies["ExportUser"] = EMPTY_EXPORT
     fakes.others.replies["WatchMemories"] = retrieval_service_pb2.WatchMemoriesResponse(token="t")
-    # Page tokens are the numbers of the pages there.
-    fakes.retrieval.memories = [retrieval_service_pb2.ListMemoriesResponse(total_size=3)]
+    fakes.answer("ListMemories", {"totalSize": 3})
     retry = RetryPolicy(attempts=3, first_wait=0.001, longest_wait=0.01)
     with Hitherto(api_key="mk_0123456789ab_secret", retry=retry, timeout=PATIENT_SECONDS) as client:
         yield connected(client)
@@ -422,11 +421,7 @@ def test_a_list_says_how_much_there_is(client: Hitherto, fakes: Fakes) -> None:
 
 
 def test_pages_go_on_where_the_one_before_ended(client: Hitherto, fakes: Fakes) -> None:
-    replies = [
-        retrieval_service_pb2.ListMemoriesResponse(next_page_token="1", total_size=2),
-        retrieval_service_pb2.ListMemoriesResponse(reason="MEMORY_DISABLED", total_size=2),
-    ]
-    fakes.retrieval.memories = replies
+    fakes.pages("ListMemories", {}, {"reason": "MEMORY_DISABLED"})
     memories = client.memories("ana", page_size=1)
     first = memories.page()
     second = memories.page(first.next_page_token)
