@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "long": LENGTHY,
         "short": "Ngắn",
         "none.json": '["a"]',
+        "two.jsonl": '{"user_id": "ana", "conversation_id": "c", "messages": []}\n' * 2,
+        "bad.jsonl": '{"user_id": 1}',
+        "chat.txt": "user: Tôi sống ở Huế.",
         "deep.json": "[" * 100_000,
     }
     for name, text in texts.items():
@@ -287,7 +291,7 @@ context ana --custom-template no-such-file | --max-tokens -1 | --max-tokens 9999
 context ana --timeout 0 | --timeout nan
 save ana x --type poem | --importance much | --valid-from yesterday | --expires 0000-00-00
 save ana x --metadata '[1]' | --metadata '{'
-correct ana ID | ID --tag a --clear tags
+correct ana ID | ID --tag a --clear tags | ID --metadata [1]
 review ana --approve | ID | ID --approve --reject | --reject
 feedback ana c1 a1 | --rating 6 | --rating 0 | --original long | --original none --edited none
 feedback ana c1 a1 --rating 5 --original long --edited short
@@ -296,25 +300,24 @@ settings ana retention_days=٣ | retention_days=99999999999 | time_zone=UTC time
 settings ana time_zone=UTC --reset time_zone | --reset everything
 jobs --retry | --retry ID --all | --reason X | --since 2026-09-01
 usage --by week | --by user, | --by user,week
-preview c.jsonl
+preview two.jsonl | two.jsonl --line 3
+import two.jsonl no-such-file
+submit two.jsonl bad.jsonl | chat.txt | no-such-file
 dance | search | jobs --state happy
 """
 
 
-def refused() -> list[str]:
-    found = []
+def refused() -> Iterator[str]:
+    """Each line with the words before its first option or value, for all that follow."""
+    heads = ("context ana", "correct ana", "feedback ana c1 a1", "import", "jobs", "preview")
+    heads += ("review ana", "save ana x", "search ana q", "settings ana", "submit", "usage")
     for line in REFUSED.strip().splitlines():
-        first, *others = line.split(" | ")
-        head, option, _ = first.partition(" --")
-        words = head.split(" ")
-        given = {"correct": 2, "review": 2, "feedback": 4, "settings": 2, "jobs": 1, "dance": 0}
-        head = " ".join(words[: given.get(words[0], len(words))])
-        found += [first, *(f"{head} {other}".strip() for other in others)]
-        assert option or words[0] in (*given, "preview")
-    return found
+        head = next((each for each in heads if line.startswith(each)), "")
+        for typed in line.removeprefix(head).split(" | "):
+            yield f"{head} {typed}".strip()
 
 
-@pytest.mark.parametrize("typed", refused())
+@pytest.mark.parametrize("typed", list(refused()))
 def test_wrong_usage_sends_nothing(
     fakes: Fakes, folder: Path, capsys: pytest.CaptureFixture[str], typed: str
 ) -> None:

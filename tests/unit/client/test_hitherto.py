@@ -13,7 +13,6 @@ import grpc
 import pytest
 import uvloop
 
-from hitherto.v1 import job_pb2
 from hitherto_client import AsyncHitherto, Hitherto, HithertoCallError, RetryPolicy
 from hitherto_client.inputs import TranscriptInput
 from hitherto_client.tokens import OwnWrites
@@ -53,17 +52,6 @@ def run_waiting(scenario: Scenario, **options: Any) -> Any:
 
 both = pytest.mark.parametrize("run", [run_blocking, run_waiting], ids=["sync", "async"])
 Run = Callable[..., Any]
-
-
-@both
-def test_a_call_carries_deadline_credential_and_ids(run: Run, fakes: Fakes) -> None:
-    run(lambda m: m.end_conversation("ana", "c1", timeout=20), api_key="secret")
-    (asked,) = fakes.recorder.calls["EndConversation"]
-    assert asked.metadata["authorization"] == "Bearer secret"
-    assert asked.metadata["x-request-id"]
-    assert asked.request.idempotency_key
-    assert asked.seconds is not None
-    assert 10 < asked.seconds < 25
 
 
 @both
@@ -166,17 +154,6 @@ def test_a_token_that_is_no_longer_valid_is_dropped(run: Run, fakes: Fakes) -> N
     sent = [call.request.consistency_token for call in fakes.recorder.calls["GetContext"]]
     assert sent[0]
     assert sent[1:] == ["", ""]
-
-
-def test_a_job_that_did_not_succeed_is_returned(fakes: Fakes) -> None:
-    fakes.extraction.outcomes["c1"] = job_pb2.JOB_STATE_DEAD
-    with Hitherto() as client:
-        job = client.wait_for_job(
-            client.submit_transcripts([SUBMITTED])[0], timeout=PATIENT_SECONDS
-        )
-    assert job.state == "dead"
-    assert job.final
-    assert not job.succeeded
 
 
 @pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
