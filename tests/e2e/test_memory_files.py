@@ -213,6 +213,9 @@ async def test_other_files_are_the_agent_s_own(memory: Hitherto) -> None:
         ({"command": "delete", "path": "/memories"}, "cannot be deleted"),
         ({"command": "format", "path": "/memories"}, "Unknown command"),
         ({"command": "view"}, "path"),
+        ({"command": "view", "path": 5}, "path must be a text"),
+        ({"command": "view", "path": FACTS, "view_range": ["1", 2]}, "two whole numbers"),
+        ({"command": "insert", "path": FACTS, "insert_line": "1", "insert_text": ""}, "a whole"),
         ({"command": "insert", "path": FACTS, "insert_line": 1, "insert_text": "x" * 9_000}, "8"),
     ],
 )

@@ -206,18 +206,19 @@ class _Check:
         if memory is None:
             return None
         by = raw.get("by")
-        if by is not None and (
-            not isinstance(by, int) or isinstance(by, bool) or not 0 <= by < new_count
-        ):
+        if by is not None and not _is_index(by, new_count):
             return None
         cited = self.cited(f"{how}[{number}]", raw)
         return ClosedItem(cited, memory, by, text_of(raw.get("reason"))[:500])
 
-    def forgotten_item(self, number: int, raw: Any) -> ForgottenItem | None:
+    def forgotten_item(self, new_count: int, number: int, raw: Any) -> ForgottenItem | None:
+        new = raw.get("new") if isinstance(raw, dict) and not raw.get("id") else None
+        cited = f"forgotten_memories[{number}]"
+        if _is_index(new, new_count):
+            self.formed += 1
+            return ForgottenItem(self.cited(cited, raw), new=new)
         memory = self._known(raw, "forgotten_memories")
-        if memory is None:
-            return None
-        return ForgottenItem(self.cited(f"forgotten_memories[{number}]", raw), memory)
+        return None if memory is None else ForgottenItem(self.cited(cited, raw), memory)
 
     def profile_item(self, number: int, raw: Any) -> ProfileItem | None:
         if not isinstance(raw, dict) or not isinstance(raw.get("path"), str):
@@ -358,7 +359,7 @@ def read_answer(
         updated=numbered("updated_memories", check.updated_item),
         contradicted=closed("contradicted_memories"),
         achieved=closed("achieved_goals"),
-        forgotten=numbered("forgotten_memories", check.forgotten_item),
+        forgotten=numbered("forgotten_memories", partial(check.forgotten_item, len(items))),
         profile=values[:_MAX_VALUES],
         summary=clean(summary) if summary else None,
     )
@@ -379,6 +380,10 @@ def _name(value: Any) -> str:
 def _local_id(value: Any) -> str:
     """A local id such as `m1`, with or without brackets; empty for anything else."""
     return value.strip().strip("[]").lower() if isinstance(value, str) else ""
+
+
+def _is_index(value: Any, count: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < count
 
 
 def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
