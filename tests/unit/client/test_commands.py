@@ -309,8 +309,10 @@ dance | search | jobs --state happy
 
 def refused() -> Iterator[str]:
     """Each line with the words before its first option or value, for all that follow."""
-    heads = ("context ana", "correct ana", "feedback ana c1 a1", "import", "jobs", "preview")
-    heads += ("review ana", "save ana x", "search ana q", "settings ana", "submit", "usage")
+    heads = (
+        *("context ana", "correct ana", "feedback ana c1 a1", "import", "jobs", "preview"),
+        *("review ana", "save ana x", "search ana q", "settings ana", "submit", "usage"),
+    )
     for line in REFUSED.strip().splitlines():
         head = next((each for each in heads if line.startswith(each)), "")
         for typed in line.removeprefix(head).split(" | "):
