@@ -12,8 +12,6 @@ from pathlib import Path
 
 import grpc
 import pytest
-from google.rpc import error_details_pb2
-from grpc_status import rpc_status
 
 from hitherto.v1 import extraction_service_pb2, retrieval_service_pb2
 from tests.certificates import Authority
@@ -21,6 +19,7 @@ from tests.e2e.client_packages import unavailable
 from tests.e2e.conftest import Services, StartServices
 from tests.e2e.curating import save
 from tests.e2e.leaving import export
+from tests.e2e.methods import read_refusal
 from tests.e2e.test_strangers import free_port
 from tests.faults.processes import eventually
 
@@ -101,28 +100,18 @@ async def test_the_configuration_of_nginx_passes_everything_on(
         assert [each.memory.id for each in found.results] == [saved.memory.id]
 
         missing = retrieval_service_pb2.GetMemoryRequest(user_id="bo", memory_id=saved.memory.id)
-        refused = await _refusal(services.retrieval.GetMemory(missing, timeout=60))
-        assert refused.code() is grpc.StatusCode.NOT_FOUND
-        status = rpc_status.from_call(refused)
-        assert status is not None
-        reason = error_details_pb2.ErrorInfo()
-        assert any(detail.Unpack(reason) for detail in status.details)
-        assert reason.domain == "hitherto"
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await services.retrieval.GetMemory(missing, timeout=60)
+        assert refused.value.code() is grpc.StatusCode.NOT_FOUND
+        assert read_refusal(refused.value).reason == "MEMORY_NOT_FOUND"
 
         # Above nginx's own limit of 1 MiB, and above the service's.
         await services.extraction.SubmitTranscripts(_of_messages(60), timeout=120)
-        too_large = services.extraction.SubmitTranscripts(_of_messages(90), timeout=120)
-        assert (await _refusal(too_large)).code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        with pytest.raises(grpc.aio.AioRpcError) as too_large:
+            await services.extraction.SubmitTranscripts(_of_messages(90), timeout=120)
+        assert too_large.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
 
         assert (await export(services)).rows
-
-
-async def _refusal(call: grpc.aio.UnaryUnaryCall) -> grpc.aio.AioRpcError:
-    try:
-        await call
-    except grpc.aio.AioRpcError as error:
-        return error
-    raise AssertionError("the call was answered")
 
 
 def _of_messages(count: int) -> extraction_service_pb2.SubmitTranscriptsRequest:
