@@ -87,6 +87,8 @@ MEANINGS = {
     ),
     "studies": Meaning("fact", 0.7, _about("education")),
     "answers": Meaning("preference", 0.7, ("preference", "answer_style")),
+    # What holds for some questions says nothing about the length of all answers.
+    "instruction": Meaning("preference", 0.7, ("answer_style",)),
     "wish": Meaning("preference", 0.5, ("preference", "answer_style"), only="known"),
     "feedback": Meaning("feedback", 0.5, ("feedback",)),
     "favourite": Meaning("preference", 0.6, ("preference",), {"favourite:{thing}": "{x}"}),
