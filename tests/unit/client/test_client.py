@@ -281,6 +281,13 @@ class TestWatch:
 
 
 class TestEnhancePrompt:
+    def test_the_block_follows_the_base(self, client: Hitherto, fakes: Fakes) -> None:
+        fakes.answer("GetContext", {"promptBlock": "[ABOUT THE USER]"})
+        enhanced = client.enhance_prompt("Be kind.", "sarah", "hello", max_tokens=100)
+        assert enhanced.text == "Be kind.\n\n[ABOUT THE USER]"
+        assert enhanced.enhanced
+        assert fakes.calls("GetContext")[0].request.max_tokens == 100
+
     def test_any_error_gives_the_base_and_says_so(self, client: Hitherto, fakes: Fakes) -> None:
         fakes.fail("GetContext", Failure(grpc.StatusCode.INTERNAL, "INTERNAL", "a fault"))
         enhanced = client.enhance_prompt("Be kind.", "sarah")
