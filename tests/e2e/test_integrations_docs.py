@@ -11,6 +11,7 @@ from typing import cast
 import pytest
 
 from hitherto_client.integrations.openai import remembering
+from hitherto_client.integrations.pydantic_ai import HithertoMemory
 from tests.e2e.conftest import Services
 from tests.scripted_model.assistant import Answer, AssistantRequest, ScriptedAssistant
 
@@ -52,7 +53,8 @@ def environment(
     monkeypatch.setenv("OPENAI_BASE_URL", model.base_url)
     monkeypatch.setenv("OPENAI_API_KEY", "test")
     # On a busy machine two seconds are not what is tested here.
-    monkeypatch.setitem(cast(dict[str, float], remembering.__kwdefaults__), "timeout", 60.0)
+    for bounded in (remembering, HithertoMemory.__init__):
+        monkeypatch.setitem(cast(dict[str, float], bounded.__kwdefaults__), "timeout", 60.0)
 
 
 async def run(program: str, name: str) -> None:

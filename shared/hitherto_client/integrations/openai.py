@@ -22,9 +22,16 @@ from typing import Any, TypeVar, overload
 from hitherto_client._async.client import AsyncHitherto
 from hitherto_client._sync.client import Hitherto
 from hitherto_client.integrations import missing_package
+from hitherto_client.integrations.backlog import Place
 from hitherto_client.integrations.exchange import Exchange
-from hitherto_client.integrations.openai_forms import AnswerSoFar, ChatForm, Form, ResponsesForm
-from hitherto_client.integrations.openai_remembrance import Remembrance, note_event, read_reply
+from hitherto_client.integrations.openai_forms import ChatForm, Form, ResponsesForm
+from hitherto_client.integrations.openai_remembrance import (
+    Remembrance,
+    note_event,
+    read_reply,
+    said,
+)
+from hitherto_client.integrations.recollection import AsyncRecollection, Recollection
 
 try:
     from openai import AsyncOpenAI, AsyncStream, OpenAI, Stream
@@ -104,11 +111,13 @@ def remembering(
     Raises:
         TypeError: `client` and `memory` are not both synchronous or both asynchronous.
     """
-    how = (user, conversation or str(uuid.uuid4()), timeout, max_tokens, keep, tools)
+    how = (Place(user, conversation or str(uuid.uuid4())), keep, tools)
     if isinstance(client, OpenAI) and isinstance(memory, Hitherto):
-        return _wrapped(client, _SyncRemembering(memory, *how))
+        recollection = Recollection(memory, timeout=timeout, max_tokens=max_tokens)
+        return _wrapped(client, _SyncRemembering(recollection, *how))
     if isinstance(client, AsyncOpenAI) and isinstance(memory, AsyncHitherto):
-        return _wrapped(client, _AsyncRemembering(memory, *how))
+        awaited = AsyncRecollection(memory, timeout=timeout, max_tokens=max_tokens)
+        return _wrapped(client, _AsyncRemembering(awaited, *how))
     raise TypeError(
         "remembering takes an OpenAI client with a Hitherto, or an AsyncOpenAI client with an "
         f"AsyncHitherto, not {type(client).__name__} with {type(memory).__name__}"
@@ -166,15 +175,15 @@ class _SyncRemembering(Remembrance):
     def remembered(
         self, call: Callable[..., Any], form: Form, request: dict[str, Any], exchange: Exchange
     ) -> Any:
-        try:
-            block = self.memory.get_context(**self.question(exchange)).prompt_block
-        except Exception as error:
-            block = self.without(error)
+        block = self.recollection.block(self.place, exchange.question)
         given = call(**self.extended(form, request, block))
         if not self.keep:
             return given
         reply = form.reply(tools=self.tools)
-        add = functools.partial(self._add, exchange, reply)
+
+        def add() -> None:
+            self.recollection.keep(self.place, said(exchange, reply))
+
         if isinstance(given, Stream):
             _dropped.ready()
             return RememberedStream(
@@ -187,29 +196,21 @@ class _SyncRemembering(Remembrance):
         add()
         return given
 
-    def _add(self, exchange: Exchange, reply: AnswerSoFar) -> None:
-        until = self.said(exchange, reply)
-        while adding := self.to_add(until):
-            try:
-                self.memory.add(**adding)
-            except Exception as error:
-                if self.not_added(adding, error):
-                    break
-
 
 class _AsyncRemembering(Remembrance):
     async def remembered(
         self, call: Callable[..., Any], form: Form, request: dict[str, Any], exchange: Exchange
     ) -> Any:
-        try:
-            block = (await self.memory.get_context(**self.question(exchange))).prompt_block
-        except Exception as error:
-            block = self.without(error)
+        block = await self.recollection.block(self.place, exchange.question)
         given = await call(**self.extended(form, request, block))
         if not self.keep:
             return given
         reply = form.reply(tools=self.tools)
-        start = functools.partial(self._start_adding, exchange, reply)
+
+        def start() -> asyncio.Task[None]:
+            task: asyncio.Task[None] = self.recollection.keeping(self.place, said(exchange, reply))
+            return task
+
         if isinstance(given, AsyncStream):
             loop = asyncio.get_running_loop()
             return AsyncRememberedStream(
@@ -221,19 +222,3 @@ class _AsyncRemembering(Remembrance):
         read_reply(reply, given, request)
         await asyncio.shield(start())
         return given
-
-    def _start_adding(self, exchange: Exchange, reply: AnswerSoFar) -> asyncio.Task[None]:
-        """Add in a task of its own, which goes on if the caller is cancelled."""
-        task = asyncio.get_running_loop().create_task(self._add(exchange, reply))
-        self.tasks.add(task)
-        task.add_done_callback(self.tasks.discard)
-        return task
-
-    async def _add(self, exchange: Exchange, reply: AnswerSoFar) -> None:
-        until = self.said(exchange, reply)
-        while adding := self.to_add(until):
-            try:
-                await self.memory.add(**adding)
-            except Exception as error:
-                if self.not_added(adding, error):
-                    break

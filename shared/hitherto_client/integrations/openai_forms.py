@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from hitherto_client.integrations.blocks import joined
 from hitherto_client.integrations.exchange import Exchange, Utterance
 from hitherto_client.integrations.wording import field, text_of
-
-_BEGIN = re.compile(r"<<<hitherto:memory ([0-9A-Za-z]{8,64}): ")
 
 
 class AnswerSoFar(ABC):
@@ -171,26 +169,6 @@ def _id(named: Any) -> str:
     """The id of a conversation or response that a request continues; empty if it names none."""
     found = named if isinstance(named, str) else field(named, "id")
     return found if isinstance(found, str) else ""
-
-
-def joined(instructions: str, block: str) -> str:
-    """The instructions without any earlier block, and the block after them."""
-    bare = without_blocks(instructions).rstrip()
-    return f"{bare}\n\n{block}" if bare else block
-
-
-def without_blocks(text: str) -> str:
-    """The text without the blocks of memory in it, such as a reply's echo of its instructions."""
-    kept: list[str] = []
-    at = 0
-    while (begin := _BEGIN.search(text, at)) is not None:
-        end = f"<<<end hitherto:memory {begin[1]}>>>"
-        found = text.find(end, begin.end())
-        if found < 0:
-            break
-        kept.append(text[at : begin.start()])
-        at = found + len(end)
-    return "".join(kept) + text[at:]
 
 
 def _chat_utterances(messages: Any, tools: bool) -> Iterator[Utterance]:
