@@ -10,6 +10,7 @@ from typing import cast
 
 import pytest
 
+from hitherto_client.integrations.agent_framework import HithertoContextProvider
 from hitherto_client.integrations.openai import remembering
 from hitherto_client.integrations.pydantic_ai import HithertoMemory
 from tests.e2e.conftest import Services
@@ -53,7 +54,7 @@ def environment(
     monkeypatch.setenv("OPENAI_BASE_URL", model.base_url)
     monkeypatch.setenv("OPENAI_API_KEY", "test")
     # On a busy machine two seconds are not what is tested here.
-    for bounded in (remembering, HithertoMemory.__init__):
+    for bounded in (remembering, HithertoMemory.__init__, HithertoContextProvider.__init__):
         monkeypatch.setitem(cast(dict[str, float], bounded.__kwdefaults__), "timeout", 60.0)
 
 

@@ -13,6 +13,7 @@ PACKAGES = {
     "langchain": "langchain_core",
     "langgraph": "langgraph",
     "pydantic-ai": "pydantic_ai",
+    "agent-framework": "agent_framework",
 }
 
 
