@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from hitherto_client._async.client import AsyncHitherto
+from hitherto_client.inputs import MessageInput
 from hitherto_client.integrations import missing_package
-from hitherto_client.integrations.backlog import Place
 from hitherto_client.integrations.exchange import Exchange, Utterance
 from hitherto_client.integrations.kept_items import (
     ItemReader,
@@ -27,6 +27,8 @@ from hitherto_client.integrations.kept_items import (
     check_kept,
 )
 from hitherto_client.integrations.recollection import AsyncRecollection
+from hitherto_client.integrations.waiting_messages import Chat
+from hitherto_client.integrations.wording import text_of
 from hitherto_client.words import Role
 
 try:
@@ -92,7 +94,7 @@ class HithertoContextProvider(ContextProvider):
     ) -> None:
         """Add what is known to the instructions."""
         question = Exchange(_utterances(context.input_messages)).question
-        block = await self._recollection.block(self._place(session), question)
+        block = await self._recollection.block(self._chat(session), question)
         if block:
             context.extend_instructions(self.source_id, block)
 
@@ -110,10 +112,10 @@ class HithertoContextProvider(ContextProvider):
         # The history may be the model server's, so that ids cannot follow from it.
         exchange = Exchange(_utterances(context.input_messages), thread=uuid.uuid4().hex)
         said = exchange.ended(_utterances(context.response.messages))
-        await self._recollection.keep(self._place(session), said)
+        await self._recollection.keep(self._chat(session), said)
 
-    def _place(self, session: AgentSession) -> Place:
-        return Place(_user_of(self._user, session), session.session_id)
+    def _chat(self, session: AgentSession) -> Chat:
+        return Chat(_user_of(self._user, session), session.session_id)
 
 
 class HithertoHistoryProvider(HistoryProvider):
@@ -184,7 +186,7 @@ class HithertoHistoryProvider(HistoryProvider):
         """The messages of a session, the oldest first."""
         reader = ItemReader(_KIND)
         found: list[Message] = []
-        async for message in self._memory.messages(*self._place(session_id, state)):
+        async for message in self._memory.messages(*self._chat(session_id, state)):
             item = reader.take(message)
             if item is not None:
                 found.append(_message_of(item))
@@ -199,12 +201,12 @@ class HithertoHistoryProvider(HistoryProvider):
         **kwargs: Any,
     ) -> None:
         """Add messages at the end of a session."""
-        user, conversation = self._place(session_id, state)
+        user, conversation = self._chat(session_id, state)
         for batch in batched(part for message in messages for part in _kept(message)):
             added = await self._memory.add(user, batch, conversation=conversation)
             check_kept(added.job)
 
-    def _place(self, session_id: str | None, state: dict[str, Any] | None) -> Place:
+    def _chat(self, session_id: str | None, state: dict[str, Any] | None) -> Chat:
         """Where a session is kept.
 
         Raises:
@@ -213,22 +215,29 @@ class HithertoHistoryProvider(HistoryProvider):
         user = (state or {}).get("user") or self._user
         if not session_id or not isinstance(user, str):
             raise ValueError("a history is that of a session, and of a user")
-        return Place(user, session_id)
+        return Chat(user, session_id)
 
 
 def _user_of(user: User, session: AgentSession) -> str:
     return user(session) if callable(user) else user
 
 
+def _spoken(message: Message) -> str:
+    """What the user or the agent says in a message."""
+    if message.role not in _ROLES:
+        return ""
+    return text_of([part for part in message.contents if part.type == "text"])
+
+
 def _utterances(messages: Iterable[Message]) -> Iterator[Utterance]:
     for message in messages:
         if message.role in _ROLES:
-            yield Utterance(_ROLES[message.role], message.text)
+            yield Utterance(_ROLES[message.role], _spoken(message))
 
 
-def _kept(message: Message) -> Iterator[Any]:
+def _kept(message: Message) -> Iterator[MessageInput]:
     role = _ROLES.get(message.role, "system")
-    text = message.text if message.role in _ROLES else ""
+    text = _spoken(message)
     return as_messages(_KIND, message.to_dict(), role=role, text=text, label=message.role)
 
 

@@ -19,10 +19,10 @@ from typing import Any
 
 from hitherto_client._sync.client import Hitherto
 from hitherto_client.integrations import missing_package
-from hitherto_client.integrations.backlog import Place
 from hitherto_client.integrations.exchange import Exchange, Utterance
 from hitherto_client.integrations.kept_items import ItemReader, batched, check_kept
 from hitherto_client.integrations.recollection import Recollection
+from hitherto_client.integrations.waiting_messages import Chat
 from hitherto_client.tools import MCP_TOOLS, Toolbox
 
 try:
@@ -99,8 +99,8 @@ class HithertoMemory(AbstractCapability[AgentDepsT]):
     async def _known(self, ctx: RunContext[AgentDepsT]) -> str:
         if self._block is None:
             said = [*utterances(ctx.messages), Utterance("user", words(ctx.prompt))]
-            place, question = self._place(ctx), Exchange(said).question
-            self._block = await asyncio.to_thread(self._recollection.block, place, question)
+            chat, question = self._chat(ctx), Exchange(said).question
+            self._block = await asyncio.to_thread(self._recollection.block, chat, question)
         return self._block
 
     async def after_run(
@@ -113,11 +113,11 @@ class HithertoMemory(AbstractCapability[AgentDepsT]):
             begun += next((n for n, m in enumerate(new) if isinstance(m, ModelResponse)), len(new))
             exchange = Exchange(utterances(messages[:begun], tools=self._tools))
             said = exchange.ended(utterances(messages[begun:], tools=self._tools))
-            await asyncio.to_thread(self._recollection.keep, self._place(ctx), said)
+            await asyncio.to_thread(self._recollection.keep, self._chat(ctx), said)
         return result
 
-    def _place(self, ctx: RunContext[AgentDepsT]) -> Place:
-        return Place(_user_of(self._user, ctx), ctx.conversation_id or "")
+    def _chat(self, ctx: RunContext[AgentDepsT]) -> Chat:
+        return Chat(_user_of(self._user, ctx), ctx.conversation_id or "")
 
 
 class HithertoToolset(AbstractToolset[AgentDepsT]):
@@ -225,7 +225,7 @@ class HithertoHistory:
             memory: The client.
             user: Whom the agent talks with.
         """
-        self._place = Place(user, conversation)
+        self._chat = Chat(user, conversation)
         self._memory = memory
 
     async def messages(self, limit: int | None = None) -> list[ModelMessage]:
@@ -252,7 +252,7 @@ class HithertoHistory:
     def _read(self, limit: int | None) -> list[ModelMessage]:
         reader = ItemReader(KIND)
         found: list[ModelMessage] = []
-        for message in self._memory.messages(*self._place):
+        for message in self._memory.messages(*self._chat):
             if len(found) == limit:
                 break
             item = reader.take(message)
@@ -266,7 +266,7 @@ class HithertoHistory:
     def _write(self, messages: Sequence[ModelMessage]) -> None:
         parts = [part for message in messages for part in kept(message)]
         for batch in batched(parts):
-            added = self._memory.add(self._place.user, batch, conversation=self._place.conversation)
+            added = self._memory.add(self._chat.user, batch, conversation=self._chat.conversation)
             check_kept(added.job)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from hitherto_client._async.client import AsyncHitherto
 from hitherto_client._sync.client import Hitherto
 from hitherto_client.inputs import MessageInput
-from hitherto_client.integrations.backlog import Backlog, Place
+from hitherto_client.integrations.waiting_messages import Chat, WaitingMessages
 
 logger = logging.getLogger("hitherto_client")
 
@@ -31,21 +31,21 @@ class _Bounded:
         """
         self._timeout = timeout
         self._max_tokens = max_tokens
-        self._backlog = Backlog()
+        self._waiting = WaitingMessages()
 
-    def _asked(self, place: Place, question: str) -> dict[str, Any]:
+    def _asked(self, chat: Chat, question: str) -> dict[str, Any]:
         """The arguments of `get_context`."""
         return {
-            "user": place.user,
+            "user": chat.user,
             "query": question,
-            "conversation": place.conversation,
+            "conversation": chat.conversation,
             "max_tokens": self._max_tokens,
             "timeout": self._timeout,
         }
 
-    def _said(self, place: Place, messages: Iterable[MessageInput]) -> float:
+    def _said(self, chat: Chat, messages: Iterable[MessageInput]) -> float:
         """Have messages wait to be added; returns until when to try."""
-        self._backlog.put(place, messages)
+        self._waiting.put(chat, messages)
         return time.monotonic() + max(self._timeout, 0.001)
 
 
@@ -57,21 +57,21 @@ class Recollection(_Bounded):
         super().__init__(timeout=timeout, max_tokens=max_tokens)
         self._memory = memory
 
-    def block(self, place: Place, question: str) -> str:
+    def block(self, chat: Chat, question: str) -> str:
         """What is known that matters for a question; empty if nothing is, or memory fails."""
         try:
-            return self._memory.get_context(**self._asked(place, question)).prompt_block
+            return self._memory.get_context(**self._asked(chat, question)).prompt_block
         except Exception as error:
             return without(error)
 
-    def keep(self, place: Place, messages: Iterable[MessageInput]) -> None:
+    def keep(self, chat: Chat, messages: Iterable[MessageInput]) -> None:
         """Add what was said to its conversation, now or with a later call."""
-        until = self._said(place, messages)
-        while adding := self._backlog.take(place, until):
+        until = self._said(chat, messages)
+        while adding := self._waiting.take(chat, until):
             try:
                 self._memory.add(**adding)
             except Exception as error:
-                if self._backlog.put_back(adding, error):
+                if self._waiting.put_back(adding, error):
                     break
 
 
@@ -84,34 +84,34 @@ class AsyncRecollection(_Bounded):
         self._memory = memory
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def block(self, place: Place, question: str) -> str:
+    async def block(self, chat: Chat, question: str) -> str:
         """What is known that matters for a question; empty if nothing is, or memory fails."""
         try:
-            return (await self._memory.get_context(**self._asked(place, question))).prompt_block
+            return (await self._memory.get_context(**self._asked(chat, question))).prompt_block
         except Exception as error:
             return without(error)
 
-    async def keep(self, place: Place, messages: Iterable[MessageInput]) -> None:
+    async def keep(self, chat: Chat, messages: Iterable[MessageInput]) -> None:
         """Add what was said to its conversation, now or with a later call.
 
         It is added even if the caller is cancelled.
         """
-        await asyncio.shield(self.keeping(place, messages))
+        await asyncio.shield(self.keeping(chat, messages))
 
-    def keeping(self, place: Place, messages: Iterable[MessageInput]) -> asyncio.Task[None]:
+    def keeping(self, chat: Chat, messages: Iterable[MessageInput]) -> asyncio.Task[None]:
         """The same, in a task of its own."""
-        task = asyncio.get_running_loop().create_task(self._keep(place, messages))
+        task = asyncio.get_running_loop().create_task(self._keep(chat, messages))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _keep(self, place: Place, messages: Iterable[MessageInput]) -> None:
-        until = self._said(place, messages)
-        while adding := self._backlog.take(place, until):
+    async def _keep(self, chat: Chat, messages: Iterable[MessageInput]) -> None:
+        until = self._said(chat, messages)
+        while adding := self._waiting.take(chat, until):
             try:
                 await self._memory.add(**adding)
             except Exception as error:
-                if self._backlog.put_back(adding, error):
+                if self._waiting.put_back(adding, error):
                     break
 
 

@@ -9,6 +9,7 @@ import pytest
 
 PACKAGES = {
     "openai": "openai",
+    "anthropic": "anthropic",
     "agents": "agents",
     "langchain": "langchain_core",
     "langgraph": "langgraph",

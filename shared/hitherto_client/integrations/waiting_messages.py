@@ -34,43 +34,43 @@ _TRY_AGAIN = (
 )
 
 
-class Place(NamedTuple):
+class Chat(NamedTuple):
     """Where something is said."""
 
     user: str
     conversation: str
 
 
-class Backlog:
+class WaitingMessages:
     """Messages that wait to be added, of all conversations of a client. Thread-safe."""
 
     def __init__(self) -> None:
-        self._waiting: list[tuple[Place, MessageInput]] = []
+        self._waiting: list[tuple[Chat, MessageInput]] = []
         self._lock = threading.Lock()
 
-    def put(self, place: Place, said: Iterable[MessageInput]) -> None:
+    def put(self, chat: Chat, said: Iterable[MessageInput]) -> None:
         """Have messages wait. What waits already, because a request is repeated, waits once."""
         with self._lock:
             known = {(there, message["id"]) for there, message in self._waiting}
             self._waiting += (
-                (place, message) for message in said if (place, message["id"]) not in known
+                (chat, message) for message in said if (chat, message["id"]) not in known
             )
 
-    def take(self, place: Place, until: float) -> dict[str, Any] | None:
+    def take(self, chat: Chat, until: float) -> dict[str, Any] | None:
         """The arguments of the next `add`; None if there is none, or no time for it.
 
-        What waits elsewhere follows what was said in `place`.
+        What waits elsewhere follows what was said in `chat`.
 
         Args:
-            place: Where somebody speaks now.
+            chat: Where somebody speaks now.
             until: When to stop, by `time.monotonic`.
         """
         left = until - time.monotonic()
         with self._lock:
             if left <= 0 or not self._waiting:
                 return None
-            places = {there for there, _ in self._waiting}
-            chosen = place if place in places else self._waiting[0][0]
+            chats = {there for there, _ in self._waiting}
+            chosen = chat if chat in chats else self._waiting[0][0]
             here = [message for there, message in self._waiting if there == chosen]
             messages = next(groups(here, _size, _MOST_AT_ONCE))
             taken = {message["id"] for message in messages}
@@ -92,19 +92,19 @@ class Backlog:
         Of a call with messages that the service refuses, the others may be added at once.
         """
         messages = adding["messages"]
-        place = Place(adding["user"], adding["conversation"])
+        chat = Chat(adding["user"], adding["conversation"])
         if not _may_pass(error):
             # At least one of these, or none: a call with all of them again would never end.
             refused = _refused(error).intersection(range(len(messages)))
             others = [each for at, each in enumerate(messages) if refused and at not in refused]
             with self._lock:
-                self._waiting[:0] = [(place, each) for each in others]
+                self._waiting[:0] = [(chat, each) for each in others]
             lost = len(messages) - len(others)
             logger.warning("%d messages are not remembered: %s", lost, error)
             return False
         logger.warning("%d messages are added with the next call: %s", len(messages), error)
         with self._lock:
-            self._waiting[:0] = [(place, each) for each in messages]
+            self._waiting[:0] = [(chat, each) for each in messages]
             size = sum(len(message["content"]) for _, message in self._waiting)
             while size > _MOST_WAITING:
                 size -= len(self._waiting.pop(0)[1]["content"])
