@@ -1,4 +1,4 @@
-"""Streams of the openai package that note what passes and say when they end, however they end.
+"""Streams of other packages that note what passes and say when they end, however they end.
 
 A stream ends when it is read to its end, fails, is closed (by itself, or through its response, as
 the package's own helpers do), or is dropped by everybody.
@@ -10,8 +10,6 @@ import asyncio
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
-
-from openai import AsyncStream, Stream
 
 
 class _Noting:
@@ -55,10 +53,10 @@ class _Noting:
         self._drop()
 
 
-class RememberedStream(_Noting, Stream[Any]):
-    """A stream that notes its events; in every other respect it is the stream that it replaces."""
+class NotedStream(_Noting):
+    """Notes the events of a stream; in every other respect a class with it is the package's own."""
 
-    def __init__(self, stream: Stream[Any], **told: Callable[..., Any]) -> None:
+    def __init__(self, stream: Any, **told: Callable[..., Any]) -> None:
         super().__init__(stream, **told)
         close, this = stream.response.close, weakref.ref(self)
 
@@ -68,7 +66,7 @@ class RememberedStream(_Noting, Stream[Any]):
             if found is not None and not found._reading:
                 found._end()
 
-        stream.response.close = closing  # type: ignore[method-assign]
+        stream.response.close = closing
 
     def __iter__(self) -> Iterator[Any]:
         return self
@@ -96,10 +94,10 @@ class RememberedStream(_Noting, Stream[Any]):
             self._ended()
 
 
-class AsyncRememberedStream(_Noting, AsyncStream[Any]):
-    """See RememberedStream. A cancelled reader does not wait for what is kept."""
+class AsyncNotedStream(_Noting):
+    """See NotedStream. A cancelled reader does not wait for what is kept."""
 
-    def __init__(self, stream: AsyncStream[Any], **told: Callable[..., Any]) -> None:
+    def __init__(self, stream: Any, **told: Callable[..., Any]) -> None:
         super().__init__(stream, **told)
         close, this = stream.response.aclose, weakref.ref(self)
 
@@ -109,7 +107,7 @@ class AsyncRememberedStream(_Noting, AsyncStream[Any]):
             if found is not None and not found._reading:
                 await found._end()
 
-        stream.response.aclose = closing  # type: ignore[method-assign]
+        stream.response.aclose = closing
 
     def __aiter__(self) -> AsyncIterator[Any]:
         return self
