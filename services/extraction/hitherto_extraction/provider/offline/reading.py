@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from hitherto_shared.vocabulary.relative_dates import RelativeDate, resolve_dates
-
 from hitherto_extraction.provider.offline.language import (
     ClauseRule,
     LanguageTable,
     technologies,
 )
 from hitherto_extraction.provider.offline.text import cut, sentences
+from hitherto_shared.dates.clauses import RelativeDate, resolve_dates
 from hitherto_shared.text.normalise import fold
 
 _EVENTS, _EVENT_LENGTH, _VALUE_LENGTH = ("question", "problem", "learning"), 200, 400
