@@ -102,7 +102,7 @@ async def _record(
     chosen: Sequence[Persona], folder: Path, records: dict[str, dict[str, RecordedReply]]
 ) -> BenchmarkResult:
     """Let somebody answer the prompts of people whose replies are not recorded yet."""
-    playback = Playback(TalkIndex(chosen), records)
+    playback = Playback(TalkIndex(chosen), records, alike=1.0)
     recording = Recording(playback, folder, VERSION, records)
     limits = {"model_timeout_seconds": 600.0, "worker_concurrency": 64}
     async with _services(recording.answer, **limits) as client:

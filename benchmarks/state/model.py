@@ -15,8 +15,6 @@ from benchmarks.state.replies import RecordedReply
 from tests.scripted_model import ChatAnswer, ChatRequest
 
 _POLL_SECONDS = 0.5
-_ALIKE = 0.6
-"""Share of a prompt's memories that the prompt of a record must have shown, too."""
 _NOTHING = ChatAnswer.of(
     new_memories=[], memories=[], same=[], replaced=[], doubtful=[], certain=[]
 )
@@ -53,11 +51,13 @@ class TalkIndex:
 class Playback:
     """Answers from records; `unknown` counts prompts without one, which get an empty answer.
 
+    `alike` is the share of a prompt's memories that the prompt of a record must have shown, too.
     `calls` and `letters` count the prompts of each kind and the characters in them.
     """
 
     sessions: TalkIndex
     records: Mapping[str, Mapping[str, RecordedReply]]
+    alike: float = 0.6
     unknown: int = 0
     calls: Counter[str] = field(default_factory=Counter)
     letters: Counter[str] = field(default_factory=Counter)
@@ -94,7 +94,7 @@ class Playback:
             if key.startswith(kind)
         ]
         (share, _), person, key = max(scored, default=((0.0, 0.0), "", ""))
-        return self.records[person][key] if share >= _ALIKE else None
+        return self.records[person][key] if share >= self.alike else None
 
 
 @dataclass(eq=False)

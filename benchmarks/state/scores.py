@@ -95,11 +95,12 @@ def _state(found: Score, seen: Seen) -> None:
         known = known or any(map(item.matches, values)) or item.matches(" ".join(values))
         found.note("current known", known, item.what)
     for each in active:
-        wrong = [item.what for item in (*person.ended, *person.never) if item.matches(_words(each))]
+        wrong = [item.what for item in person.ended if _states(each, item)]
+        wrong += [item.what for item in person.never if item.matches(_words(each))]
         wrong = [] if _tells_an_end(each, person) else wrong
         found.note("current right", not wrong, f"{each.content} <- {wrong}")
     for item in person.ended:
-        still = [_words(each) for each in active if item.matches(_words(each))]
+        still = [_words(each) for each in active if _states(each, item)]
         found.note("ended gone", not still, f"{item.what} <- {still[:1]}")
     for item in person.never:
         stored = [_words(each) for each in active if item.matches(_words(each))]
@@ -157,6 +158,12 @@ def _first(lines: Sequence[str], patterns: Iterable[Pattern]) -> int | None:
     return next(
         (at for at, line in enumerate(lines) if any(item.matches(line) for item in wanted)), None
     )
+
+
+def _states(memory: Memory, ended: Pattern) -> bool:
+    """Whether a memory states what ended; a goal that is marked as achieved says that it ended."""
+    achieved = memory.status == "achieved" and ended.more.get("how") == "achieved"
+    return not achieved and ended.matches(_words(memory))
 
 
 def _tells_an_end(memory: Memory, person: Persona) -> bool:

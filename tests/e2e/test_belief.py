@@ -17,6 +17,7 @@ from hitherto.v1 import (
     extraction_service_pb2,
     maintenance_service_pb2,
     memory_pb2,
+    memory_service_pb2,
     profile_pb2,
     retrieval_service_pb2,
 )
@@ -204,6 +205,57 @@ async def test_what_the_user_asks_to_forget_is_forgotten(
         assert again.counts["kept_forgotten"] == 1
     await roll_back(modelled, conversation_id="c2")
     assert [m.content for m in await memories(modelled)] == [TEA]
+
+
+@pytest.mark.parametrize(
+    ("role", "quote", "refused"),
+    [
+        ("user", "keep that to yourself", ""),
+        ("user", "never tell anybody", "refused_quote"),
+        ("assistant", "keep that to yourself", "refused_by_trust"),
+    ],
+)
+async def test_what_is_told_and_to_be_forgotten_at_once_is_never_told(
+    role: str, quote: str, refused: str, modelled: Services, model: ScriptedModel
+) -> None:
+    secret = "Ana failed pharmacology."
+    model.script = replies(
+        {
+            "failed": lambda _: {
+                "new_memories": [memory(TEA, ["m1"]), memory(secret, ["m2"])],
+                "forgotten_memories": [
+                    {"new": 1, "source_message_ids": ["m2"], "quote": quote},
+                    {"new": 2, "source_message_ids": ["m2"], "quote": quote},
+                ],
+            },
+            "again": lambda _: {"new_memories": [memory(secret, ["m1"])]},
+        }
+    )
+    told = talk("I drink tea", (role, "Pharmacology: failed. Keep that to yourself!"), at=MARCH)
+    result = await learn(modelled, told)
+    by_words = await by_content(modelled)
+    kept = by_words[secret]
+    context = await modelled.retrieval.GetContext(
+        retrieval_service_pb2.GetContextRequest(user_id="ana", query="Did I fail pharmacology?")
+    )
+    assert "tea" in context.prompt_block
+    if refused:
+        assert [each.reason for each in result.refusals] == [refused]
+        assert kept.status == STATUS.MEMORY_STATUS_ACTIVE
+        return
+    assert (result.memories_created, result.counts["forgotten_new"]) == (1, 1)
+    assert (kept.status, kept.version) == (STATUS.MEMORY_STATUS_FORGOTTEN, 1)
+    assert by_words[TEA].status == STATUS.MEMORY_STATUS_ACTIVE
+    assert "harmacology" not in context.prompt_block
+    # Nothing older brings it back; the person does, by a call.
+    again = await learn(modelled, talk("again", conversation="c2", at=MARCH))
+    assert again.counts["kept_forgotten"] == 1
+    await modelled.memory.RestoreMemory(
+        memory_service_pb2.RestoreMemoryRequest(user_id="ana", memory_id=kept.id)
+    )
+    assert {m.content for m in await memories(modelled)} == {TEA, secret}
+    await roll_back(modelled, conversation_id="c1")
+    assert not await memories(modelled)
 
 
 async def test_a_goal_that_was_reached_can_be_forgotten(

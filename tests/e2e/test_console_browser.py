@@ -159,6 +159,8 @@ async def test_every_page_is_usable_in_any_light_at_any_width(
         "/memories/new",
         f"/memories/{memory.id}",
         "/timeline",
+        "/review",
+        "/changes",
         "/conversations",
         "/conversation?id=maren-2-weekend",
         "/documents",
@@ -189,6 +191,9 @@ async def test_every_page_is_usable_in_any_light_at_any_width(
                 browser.scheme(scheme)
                 assert browser.script(PALE) == [], f"{page} in {scheme}"
             assert browser.script(UNNAMED) == [], page
+            browser.resize(380, 900)
+            here = browser.text_of(".folded summary")
+            assert here.endswith(": menu"), f"{page} has no folded menu: {here!r}"
             assert browser.script("return document.querySelectorAll('main').length") == 1
             assert browser.script("return document.querySelectorAll('h1').length") == 1
             assert browser.script("return window.broken") is None
@@ -291,7 +296,9 @@ async def test_the_pictures_of_the_documentation(
         "console-told": ("/told?q=Which nuts is Maren allergic to?", 1180, 1180, "light"),
         "console-documents": ("/documents", 1180, 620, "light"),
         "console-timeline": ("/timeline", 1180, 820, "dark"),
-        "console-phone": ("/memories?q=nut allergy", 380, 760, "dark"),
+        "console-phone": ("/memories?q=nut allergy", 390, 760, "dark"),
+        "console-review": ("/review", 1180, 620, "light"),
+        "console-changes": ("/changes", 1180, 900, "light"),
     }
 
     def walk() -> None:

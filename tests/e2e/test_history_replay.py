@@ -276,6 +276,8 @@ def script(random: Random) -> Any:
                 found[key] = [{"id": known, "by": 0, "source_message_ids": ["m1"]}]
             elif key == "updated_memories":
                 found[key] = [{"id": known, "tags": ["seen"], "source_message_ids": ["m1"]}]
+        if random.random() < 0.2:
+            found["forgotten_memories"] = [{"new": 0, "source_message_ids": ["m1"]}]
         return quoting(request, **found)
 
     return answer

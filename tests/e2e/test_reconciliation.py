@@ -99,7 +99,7 @@ async def test_b9_what_was_said_later_replaces_what_it_may_replace(
     await settled(modelled) if await jobs(modelled) else None
     await save(modelled, NEW_HOME)
     result = await settled(modelled)
-    assert (result.memories_contradicted, result.prompt_version) == (1, "reconciliation_1")
+    assert (result.memories_contradicted, result.prompt_version) == (1, "reconciliation_2")
     old, new = await with_words(modelled, OLD_HOME), await with_words(modelled, NEW_HOME)
     assert (old.status, old.superseded_by) == (STATUS.MEMORY_STATUS_CONTRADICTED, new.id)
     assert list(new.supersedes) == [old.id]

@@ -84,8 +84,10 @@ type GetContextRequest struct {
 	// count_access, false: the returned memories do not count as accessed. For people who inspect what is
 	// remembered, so that looking changes nothing. Unset: true.
 	CountAccess *bool `protobuf:"varint,19,opt,name=count_access,json=countAccess,proto3,oneof" json:"count_access,omitempty"`
-	// min_relevance, the relevance from which a result for the query enters `relevant` and the block, from 0 to 1
-	// on the embedder's calibrated scale. Unset: the installation's floor. 0 switches the floor off.
+	// min_relevance, the relevance from which a result for the query enters `relevant` and the block, from 0 to 1:
+	// by how much it matches better than most of the user's texts do, whatever the embedder. Unset: where something
+	// has 0.5, what has 0.25 enters, and what has 0.1 in the same conversation; otherwise nothing. 0 switches the
+	// floor off.
 	MinRelevance *float64 `protobuf:"fixed64,20,opt,name=min_relevance,json=minRelevance,proto3,oneof" json:"min_relevance,omitempty"`
 	// include_doubtful, false leaves out memories that are in doubt. Unset: true. With `known_at`: those that
 	// were in doubt then, also if the doubt was lifted later. With `as_of`: those whose doubt had begun by then.
@@ -496,8 +498,9 @@ type SearchMemoriesRequest struct {
 	// count_access, false: the returned memories do not count as accessed. For people who inspect what is
 	// remembered, so that looking changes nothing. Unset: true.
 	CountAccess *bool `protobuf:"varint,26,opt,name=count_access,json=countAccess,proto3,oneof" json:"count_access,omitempty"`
-	// min_relevance, the relevance from which an item is a result, from 0 to 1 on the embedder's calibrated scale.
-	// Unset: the installation's floor. 0 switches the floor off. Without a query it has no effect.
+	// min_relevance, the relevance from which an item is a result, from 0 to 1: by how much it matches better than
+	// most of the user's texts do, whatever the embedder. Unset: as in GetContextRequest; no floor with filters or
+	// with the ranking `seed003`. 0 switches the floor off. Without a query it has no effect.
 	MinRelevance *float64 `protobuf:"fixed64,27,opt,name=min_relevance,json=minRelevance,proto3,oneof" json:"min_relevance,omitempty"`
 	// include_doubtful, false leaves out memories that are in doubt. Unset: true. With `known_at`: those that
 	// were in doubt then, also if the doubt was lifted later. With `as_of`: those whose doubt had begun by then.
@@ -1503,8 +1506,11 @@ type ListProfilesRequest struct {
 	// consistency_token, from an earlier write: the reply includes that write. Unset: the reply may lag behind
 	// if reads go to a replica.
 	ConsistencyToken string `protobuf:"bytes,4,opt,name=consistency_token,json=consistencyToken,proto3" json:"consistency_token,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// include_without_profile, true lists the users of whom something is stored and no profile, too: each with
+	// `user_id` alone and version 0. Unset: only profiles.
+	IncludeWithoutProfile bool `protobuf:"varint,5,opt,name=include_without_profile,json=includeWithoutProfile,proto3" json:"include_without_profile,omitempty"`
+	unknownFields         protoimpl.UnknownFields
+	sizeCache             protoimpl.SizeCache
 }
 
 func (x *ListProfilesRequest) Reset() {
@@ -1563,6 +1569,13 @@ func (x *ListProfilesRequest) GetConsistencyToken() string {
 		return x.ConsistencyToken
 	}
 	return ""
+}
+
+func (x *ListProfilesRequest) GetIncludeWithoutProfile() bool {
+	if x != nil {
+		return x.IncludeWithoutProfile
+	}
+	return false
 }
 
 // ListProfilesResponse is one page of profiles.
@@ -3309,7 +3322,7 @@ const file_hitherto_v1_retrieval_service_proto_rawDesc = "" +
 	"\x11consistency_token\x18\x02 \x01(\tR\x10consistencyToken\"\\\n" +
 	"\x12GetProfileResponse\x12.\n" +
 	"\aprofile\x18\x01 \x01(\v2\x14.hitherto.v1.ProfileR\aprofile\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"\x9e\x01\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xd6\x01\n" +
 	"\x13ListProfilesRequest\x12\x1e\n" +
 	"\n" +
 	"department\x18\x01 \x01(\tR\n" +
@@ -3317,7 +3330,8 @@ const file_hitherto_v1_retrieval_service_proto_rawDesc = "" +
 	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
 	"page_token\x18\x03 \x01(\tR\tpageToken\x12+\n" +
-	"\x11consistency_token\x18\x04 \x01(\tR\x10consistencyToken\"\x8f\x01\n" +
+	"\x11consistency_token\x18\x04 \x01(\tR\x10consistencyToken\x126\n" +
+	"\x17include_without_profile\x18\x05 \x01(\bR\x15includeWithoutProfile\"\x8f\x01\n" +
 	"\x14ListProfilesResponse\x120\n" +
 	"\bprofiles\x18\x01 \x03(\v2\x14.hitherto.v1.ProfileR\bprofiles\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x1d\n" +

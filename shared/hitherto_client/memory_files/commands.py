@@ -5,6 +5,7 @@ https://platform.claude.com/docs/en/agents-and-tools/tool-use/memory-tool
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -67,10 +68,9 @@ class MemoryFiles:
             raise MemoryFileError(
                 f"Unknown command: {name}. There are {', '.join(self._commands)}."
             )
+        _check(name, self._commands[name], arguments)
         try:
             return self._commands[name](**arguments)
-        except TypeError as error:
-            raise MemoryFileError(f"{name}: {error}") from error
         except HithertoCallError as error:
             raise MemoryFileError(_told(error)) from error
 
@@ -197,6 +197,30 @@ class MemoryFiles:
                 f"Error: The path {path} does not exist. Please provide a valid path."
             )
         return path, file
+
+
+def _check(name: str, command: Callable[..., str], arguments: Mapping[str, Any]) -> None:
+    """Refuse arguments that a command does not take; the model sees why, and tries again."""
+    try:
+        inspect.signature(command).bind(**arguments)
+    except TypeError as error:
+        raise MemoryFileError(f"{name}: {error}") from None
+    for argument, value in arguments.items():
+        if argument == "insert_line":
+            fits, wanted = _is_number(value), "a whole number"
+        elif argument == "view_range":
+            fits = value is None or (
+                isinstance(value, list | tuple) and len(value) <= 2 and all(map(_is_number, value))
+            )
+            wanted = "two whole numbers"
+        else:
+            fits, wanted = isinstance(value, str), "a text"
+        if not fits:
+            raise MemoryFileError(f"{name}: {argument} must be {wanted}")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _numbered(lines: Sequence[str], first: int) -> str:

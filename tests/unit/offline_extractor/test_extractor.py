@@ -96,6 +96,23 @@ async def test_it_is_a_chat_model_that_costs_nothing() -> None:
          ["Người dùng quyết định dùng SQLite cho bản thử."]),
         ("Hôm nay mình mới biết là pip có bộ nhớ đệm.",
          ["Người dùng đã học được rằng pip có bộ nhớ đệm (2026-03-14)."]),
+        (
+            "Whenever I ask about a recipe, always list the allergens first",
+            [
+                "User wants the assistant to list the allergens first "
+                "whenever they ask about a recipe."
+            ],
+        ),
+        (
+            "Never suggest seafood when I ask for dinner ideas",
+            ["User wants the assistant to never suggest seafood when they ask for dinner ideas."],
+        ),
+        (
+            "Luôn ghi kèm giá tiền mỗi khi tôi hỏi về quán ăn nhé",
+            ["Người dùng muốn trợ lý ghi kèm giá tiền mỗi khi mình hỏi về quán ăn."],
+        ),
+        ("Please look at what happens when I mention a user twice", []),
+        ("My manager gets angry whenever I ask about my salary", []),
         # Nobody's own statement, or no statement.
         ("> I live in Oslo.", []),
         ("If I lived in Portugal I'd ride all winter", []),

@@ -19,8 +19,9 @@ from hitherto_extraction.pipeline.answer import (
 )
 from hitherto_extraction.pipeline.caps import ChangeAllowance, Changes
 from hitherto_extraction.pipeline.dedupe import Neighbour
+from hitherto_extraction.pipeline.draft import Situation
 from hitherto_extraction.pipeline.evidence import Witnesses
-from hitherto_extraction.pipeline.operations import Plan, Situation
+from hitherto_extraction.pipeline.operations import Plan
 from hitherto_extraction.pipeline.plan import make_plan
 from hitherto_extraction.storage.conversations import StoredMessage
 from hitherto_extraction.storage.known_memories import CurrentMemory

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from hitherto_extraction.pipeline.answer import Answer
 from hitherto_extraction.pipeline.caps import ChangeAllowance
 from hitherto_extraction.pipeline.dedupe import Neighbour
+from hitherto_extraction.pipeline.draft import Situation
 from hitherto_extraction.pipeline.evidence import Witnesses
-from hitherto_extraction.pipeline.operations import Situation
 from hitherto_extraction.pipeline.plan import make_plan
 from hitherto_extraction.storage.conversations import StoredMessage
 from tests.unit.pipeline.situations import (

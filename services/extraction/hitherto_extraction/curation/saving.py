@@ -22,10 +22,11 @@ from hitherto_extraction.pipeline.answer import Answer, NewItem
 from hitherto_extraction.pipeline.caps import ChangeAllowance
 from hitherto_extraction.pipeline.crowded_tags import Crowding, tags_touched
 from hitherto_extraction.pipeline.dedupe import Neighbour, find_duplicate
+from hitherto_extraction.pipeline.draft import Situation
 from hitherto_extraction.pipeline.evidence import Witnesses
 from hitherto_extraction.pipeline.free_json import MAX_STRUCT_BYTES, fits_struct
 from hitherto_extraction.pipeline.nearby_memories import look_around
-from hitherto_extraction.pipeline.operations import Occasion, Plan, Situation
+from hitherto_extraction.pipeline.operations import Occasion, Plan
 from hitherto_extraction.pipeline.plan import make_plan
 from hitherto_extraction.pipeline.reply_vectors import Vectors
 from hitherto_extraction.pipeline.sealed_memories import is_sensitive

@@ -104,10 +104,11 @@ class ClosedItem:
 
 @dataclass(frozen=True, slots=True)
 class ForgottenItem:
-    """A known memory that the user asks not to remember."""
+    """What the user asks not to remember: a known memory, or else a new item, by its index."""
 
     cited: Cited
-    memory: str
+    memory: str = ""
+    new: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,7 @@ from hitherto_extraction.pipeline.free_json import (
     text_of,
     without_pairs,
 )
+from hitherto_extraction.pipeline.local_ids import local_id, message_ids
 from hitherto_extraction.provider.reply_text import UnusableAnswer, read_object
 from hitherto_shared.models import CONFIDENCES, MEMORY_TYPES, ORIGINS
 
@@ -155,7 +156,7 @@ class _Check:
             content, detail = shortened(content, detail)
         detail = detail if len(detail.encode()) <= MAX_CONTENT_BYTES else ""
         confidence, origin = _name(raw.get("confidence")), _name(raw.get("origin"))
-        same_as = _local_id(raw.get("same_as"))
+        same_as = local_id(raw.get("same_as"))
         context = clean(raw.get("context") or {})
         return NewItem(
             index=index,
@@ -206,18 +207,19 @@ class _Check:
         if memory is None:
             return None
         by = raw.get("by")
-        if by is not None and (
-            not isinstance(by, int) or isinstance(by, bool) or not 0 <= by < new_count
-        ):
+        if by is not None and not _is_index(by, new_count):
             return None
         cited = self.cited(f"{how}[{number}]", raw)
         return ClosedItem(cited, memory, by, text_of(raw.get("reason"))[:500])
 
-    def forgotten_item(self, number: int, raw: Any) -> ForgottenItem | None:
+    def forgotten_item(self, new_count: int, number: int, raw: Any) -> ForgottenItem | None:
+        new = raw.get("new") if isinstance(raw, dict) and not raw.get("id") else None
+        cited = f"forgotten_memories[{number}]"
+        if _is_index(new, new_count):
+            self.formed += 1
+            return ForgottenItem(self.cited(cited, raw), new=new)
         memory = self._known(raw, "forgotten_memories")
-        if memory is None:
-            return None
-        return ForgottenItem(self.cited(f"forgotten_memories[{number}]", raw), memory)
+        return None if memory is None else ForgottenItem(self.cited(cited, raw), memory)
 
     def profile_item(self, number: int, raw: Any) -> ProfileItem | None:
         if not isinstance(raw, dict) or not isinstance(raw.get("path"), str):
@@ -258,7 +260,7 @@ class _Check:
         """The local id of a memory that was in the prompt and is not yet named in this way."""
         if not isinstance(raw, dict):
             return None
-        memory = _local_id(raw.get("id"))
+        memory = local_id(raw.get("id"))
         if not memory:
             return None
         self.formed += 1
@@ -272,10 +274,8 @@ class _Check:
         given = raw.get(_SOURCES)
         if given is None or given == []:
             return None
-        if not isinstance(given, list):
-            self.dropped += 1
-            return ()
-        known = [each for each in map(_local_id, given) if each in self.messages]
+        given = given if isinstance(given, list) else [given]
+        known = message_ids(given, self.messages)
         self.dropped += len(given) - len(known)
         return tuple(dict.fromkeys(known))
 
@@ -358,7 +358,7 @@ def read_answer(
         updated=numbered("updated_memories", check.updated_item),
         contradicted=closed("contradicted_memories"),
         achieved=closed("achieved_goals"),
-        forgotten=numbered("forgotten_memories", check.forgotten_item),
+        forgotten=numbered("forgotten_memories", partial(check.forgotten_item, len(items))),
         profile=values[:_MAX_VALUES],
         summary=clean(summary) if summary else None,
     )
@@ -376,9 +376,8 @@ def _name(value: Any) -> str:
     return value.strip().lower() if isinstance(value, str) else ""
 
 
-def _local_id(value: Any) -> str:
-    """A local id such as `m1`, with or without brackets; empty for anything else."""
-    return value.strip().strip("[]").lower() if isinstance(value, str) else ""
+def _is_index(value: Any, count: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < count
 
 
 def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:

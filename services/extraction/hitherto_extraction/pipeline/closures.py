@@ -7,7 +7,8 @@
 - A less trusted statement never ends a more trusted one: it goes into quarantine and names the
   memory it challenges, and nothing ends. The same applies to statements that read as instructions.
 - Without evidence nothing ends, and the new statement names the one that it may replace.
-- An achieved goal keeps half its importance. A memory that the user asks to forget is forgotten.
+- An achieved goal keeps half its importance. A memory that the user asks to forget is forgotten,
+  also one that the same reply states.
 - If a reply exceeds the limit of its job or its day, it makes no change at all (`caps`).
 """
 
@@ -18,8 +19,9 @@ from dataclasses import dataclass, replace
 from uuid import UUID
 
 from hitherto_extraction.pipeline.answer import Cited, ClosedItem, ForgottenItem
+from hitherto_extraction.pipeline.draft import Draft, may_change
 from hitherto_extraction.pipeline.evidence import Evidence
-from hitherto_extraction.pipeline.operations import Closure, Creation, Draft, may_change
+from hitherto_extraction.pipeline.operations import Closure, Creation
 from hitherto_extraction.pipeline.trust import is_higher, outranks
 from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_shared.models import CURRENT_STATUSES
@@ -28,6 +30,8 @@ ACHIEVED_IMPORTANCE = 0.5
 """The share of its importance that an achieved goal keeps."""
 
 CHALLENGES = "contradicts what somebody more trusted said"
+
+FORGETTING = "the user asked to forget it"
 
 _BESIDE = "both stand"
 
@@ -72,10 +76,10 @@ def set_aside(draft: Draft, ending: Ending, why: str) -> None:
 
 
 def _borne(
-    draft: Draft, cited: Cited, memory: str, successor: UUID | None
+    draft: Draft, cited: Cited, memory: str, successor: UUID | None, stated: UUID | None = None
 ) -> tuple[CurrentMemory, Evidence] | None:
     """The current memory behind a local id and the evidence for its end; None if it is refused."""
-    known = draft.current(memory)
+    known = draft.current(memory, stated)
     if known is None:
         draft.refuse(cited.item, "refused_unknown", None)
         return None
@@ -190,7 +194,12 @@ def _achieve(
 
 
 def _forgetting(draft: Draft, item: ForgottenItem) -> Ending | None:
-    borne = _borne(draft, item.cited, item.memory, None)
+    stated = draft.stated_by.get(item.new) if item.new is not None else None
+    made = draft.creation_of(stated)
+    if made is not None:
+        _forget_new(draft, item, made)
+        return None
+    borne = _borne(draft, item.cited, item.memory, None, stated)
     if borne is None:
         return None
     known, evidence = borne
@@ -200,7 +209,7 @@ def _forgetting(draft: Draft, item: ForgottenItem) -> Ending | None:
         return None
 
     def carry_out(draft: Draft) -> str | None:
-        held = draft.current(item.memory)
+        held = draft.current(item.memory, stated)
         if held is None:
             return "refused_unknown"
         if evidence.said_at < held.said_at:
@@ -208,10 +217,22 @@ def _forgetting(draft: Draft, item: ForgottenItem) -> Ending | None:
         # The request names the matter: what hides messages behind forgotten memories hides it too.
         draft.note_sources(held.memory_id, evidence)
         after = replace(held, version=held.version + 1, status="forgotten")
-        draft.rewrite(held, after, "forgotten", "the user asked to forget it")
+        draft.rewrite(held, after, "forgotten", FORGETTING)
         return None
 
     return Ending(item.cited, known, None, carry_out)
+
+
+def _forget_new(draft: Draft, item: ForgottenItem, made: Creation) -> None:
+    """Store what the reply itself states as forgotten: nobody is told, and it stays forgotten."""
+    evidence = draft.situation.witnesses.for_change(item.cited)
+    if isinstance(evidence, str) or not evidence.trusted:
+        why = evidence if isinstance(evidence, str) else "refused_by_trust"
+        draft.refuse(item.cited.item, why, None)
+        return
+    draft.note_sources(made.memory_id, evidence)
+    draft.replace_creation(made, replace(made, status="forgotten", challenges=(), may_replace=()))
+    draft.leave_unmentioned(made.memory_id)
 
 
 def _note(draft: Draft, known: CurrentMemory, successor: UUID | None, evidence: Evidence) -> None:
@@ -258,7 +279,7 @@ def _new_one_challenges(draft: Draft, made: Creation, known: CurrentMemory) -> b
         ),
     )
     # Entities are not taken from a statement that is not trusted yet.
-    draft.plan.mentions = [pair for pair in draft.plan.mentions if pair[0] != made.memory_id]
+    draft.leave_unmentioned(made.memory_id)
     return True
 
 
@@ -276,7 +297,7 @@ def _worthy(draft: Draft, successor: UUID | None, known: CurrentMemory) -> bool:
     """Whether a memory is trusted enough to replace another."""
     made = draft.creation_of(successor)
     if made is not None:
-        return made.status != "quarantined" and (
+        return made.status not in ("quarantined", "forgotten") and (
             made.evidence.trusted or not is_higher(known.origin)
         )
     older = draft.now.get(successor) if successor is not None else None

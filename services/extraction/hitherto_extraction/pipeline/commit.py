@@ -16,9 +16,10 @@ from datetime import datetime
 from hitherto_extraction.pipeline.batch_outcome import BatchOutcome, OutcomeWriting
 from hitherto_extraction.pipeline.caps import DAILY_CHANGES, ChangeAllowance, Changes
 from hitherto_extraction.pipeline.crowded_tags import Crowding
+from hitherto_extraction.pipeline.draft import Situation
 from hitherto_extraction.pipeline.evidence import Witnesses
 from hitherto_extraction.pipeline.nearby_memories import look_around
-from hitherto_extraction.pipeline.operations import Occasion, Plan, Situation
+from hitherto_extraction.pipeline.operations import Occasion, Plan
 from hitherto_extraction.pipeline.plan import make_plan
 from hitherto_extraction.pipeline.quality_sample import check
 from hitherto_extraction.pipeline.result import SECRETS_REDACTED, Result

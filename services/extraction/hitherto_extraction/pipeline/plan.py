@@ -27,17 +27,10 @@ from hitherto_extraction.pipeline.dedupe import (
     find_forgotten,
     same_words,
 )
+from hitherto_extraction.pipeline.draft import Draft, Situation, may_change, whole
 from hitherto_extraction.pipeline.evidence import Evidence
 from hitherto_extraction.pipeline.merge import WORDS, MergeableMemory, merge_update
-from hitherto_extraction.pipeline.operations import (
-    Creation,
-    Draft,
-    Plan,
-    Refused,
-    Situation,
-    may_change,
-    whole,
-)
+from hitherto_extraction.pipeline.operations import Creation, Plan, Refused
 from hitherto_extraction.pipeline.sealed_memories import is_sensitive
 from hitherto_extraction.pipeline.source_statements import begins, words_of
 from hitherto_extraction.storage.known_memories import CurrentMemory

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from uuid import UUID
 
-from hitherto_extraction.pipeline.operations import whole
+from hitherto_extraction.pipeline.draft import whole
 from hitherto_extraction.pipeline.profile_changes import ProfileState
 from hitherto_extraction.storage import editing, known_memories, profiles
 from hitherto_shared.database.user_rows import UserRows

@@ -50,11 +50,12 @@ class Result:
     def with_plan(self, plan: Plan, dropped: int) -> Result:
         """Add what a plan writes and what had to be dropped."""
         late = sum(made.status == "contradicted" for made in plan.creations)
+        unsaid = sum(made.status == FORGOTTEN for made in plan.creations)
         contradicted = sum(closure.status == "contradicted" for closure in plan.closures)
         refused = [asdict(each) for each in plan.refusals]
         return replace(
             self,
-            memories_created=self.memories_created + len(plan.creations),
+            memories_created=self.memories_created + len(plan.creations) - unsaid,
             memories_updated=self.memories_updated
             + sum(change.action != FORGOTTEN for change in plan.rewrites),
             memories_contradicted=self.memories_contradicted + contradicted + late,
@@ -68,6 +69,7 @@ class Result:
                     "merged": sum(change.action == "merged" for change in plan.rewrites),
                     REFINED: sum(change.action == "updated" for change in plan.rewrites),
                     FORGOTTEN: sum(change.action == FORGOTTEN for change in plan.rewrites),
+                    "forgotten_new": unsaid,
                     "repeated_in_reply": plan.repeated,
                     "kept_forgotten": plan.forgotten_again,
                     "quarantined": sum(made.status == "quarantined" for made in plan.creations)

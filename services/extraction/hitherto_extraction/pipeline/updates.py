@@ -20,8 +20,9 @@ from hitherto_extraction.pipeline import trust
 from hitherto_extraction.pipeline.answer import MAX_LABELS, NewItem, UpdatedItem
 from hitherto_extraction.pipeline.dedupe import same_words
 from hitherto_extraction.pipeline.digits import strange
+from hitherto_extraction.pipeline.draft import Draft, hides, may_change, whole
 from hitherto_extraction.pipeline.evidence import Evidence
-from hitherto_extraction.pipeline.operations import Creation, Draft, hides, may_change, whole
+from hitherto_extraction.pipeline.operations import Creation
 from hitherto_extraction.pipeline.questions import kept
 from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_shared.identifiers import uuid7

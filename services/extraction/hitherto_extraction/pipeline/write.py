@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 from uuid import UUID
 
-from hitherto_extraction.pipeline.closures import CHALLENGES
+from hitherto_extraction.pipeline.closures import CHALLENGES, FORGETTING
 from hitherto_extraction.pipeline.crowded_tags import Crowding, tags_touched
 from hitherto_extraction.pipeline.indexing import IndexEntry, index_plan, last_rewordings
 from hitherto_extraction.pipeline.operations import Closure, Creation, Occasion, Plan, Rewrite
@@ -284,17 +284,17 @@ def events_of(plan: Plan, occasion: Occasion) -> Sequence[ChangeEvent]:
         )
         for change in plan.rewrites
     ]
-    quarantined = [
+    withheld = [
         ChangeEvent(
-            "quarantined",
+            made.status,
             1,
-            CHALLENGES if made.challenges else "reads as an instruction to the assistant",
+            _why_withheld(made),
             made.memory_id,
             after={"status": made.status},
             related=next(iter(made.challenges), None),
         )
         for made in plan.creations
-        if made.status == "quarantined"
+        if made.status in ("quarantined", "forgotten")
     ]
     closed = [
         ChangeEvent(
@@ -314,8 +314,14 @@ def events_of(plan: Plan, occasion: Occasion) -> Sequence[ChangeEvent]:
         )
         for closure in plan.closures
     ]
-    events = (*created, *quarantined, *rewritten, *closed)
+    events = (*created, *withheld, *rewritten, *closed)
     return [replace(event, sealed=event.memory_id in plan.sealed) for event in events]
+
+
+def _why_withheld(made: Creation) -> str:
+    if made.status == "forgotten":
+        return FORGETTING
+    return CHALLENGES if made.challenges else "reads as an instruction to the assistant"
 
 
 def _challenged(plan: Plan, change: Rewrite) -> UUID | None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from statistics import median
 from uuid import UUID
 
-from hitherto_extraction.pipeline.operations import Plan, Situation
+from hitherto_extraction.pipeline.draft import Situation
+from hitherto_extraction.pipeline.operations import Plan
 from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_shared.models import CURRENT_STATUSES
 

@@ -27,7 +27,7 @@ from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.embeddings.active_embedder import active_model
 from hitherto_shared.models import CURRENT_STATUSES
 
-VERSION = "reconciliation_1"
+VERSION = "reconciliation_2"
 MAX_LINES = 24
 MAX_CHANGED = 20
 """The lines of a call that changed memories and their near ones may take, so that some are left for
