@@ -88,7 +88,7 @@ def _slots(memory: PromptMemory, names: set[str]) -> dict[str, str]:
     """What a known memory says of the user, if its sentence is one that the rules write."""
     for language in LANGUAGES:
         for rule in language.rules:
-            match = rule.written.match(memory.content)
+            match = rule.written and rule.written.match(memory.content)
             if match and match["s"].casefold() in {language.subject.casefold(), "the user"} | names:
                 parts = {key: value or "" for key, value in match.groupdict().items()}
                 return slots_of(rule.meaning, parts, language)

@@ -19,12 +19,15 @@ _LETTERS = re.compile(r"[^\W\d_]+")
 
 @dataclass(frozen=True, slots=True)
 class ClauseRule:
-    """A pattern of clauses, the sentence it writes, and the pattern of such a sentence."""
+    """A pattern of clauses, the sentence it writes, and the pattern of such a sentence.
+
+    `written` is None if such a sentence gives no property with one value.
+    """
 
     meaning: Mapping[str, Any]
     says: str
     pattern: re.Pattern[str]
-    written: re.Pattern[str]
+    written: re.Pattern[str] | None
 
 
 class LanguageTable:
@@ -57,7 +60,9 @@ class LanguageTable:
             for key, rows in table["replace"].items()
         }
         self.rules = [
-            ClauseRule(_SHARED["meanings"][meaning], says, self._compiled(pattern), _written(says))
+            ClauseRule(
+                means := _MEANINGS[meaning], says, self._compiled(pattern), _written(means, says)
+            )
             for meaning, says, *patterns in table["rules"]["table"]
             for pattern in patterns
         ]
@@ -78,7 +83,9 @@ def _read(name: str) -> dict[str, Any]:
     return tomllib.loads(files(__package__).joinpath(f"{name}.toml").read_text(encoding="utf-8"))
 
 
-def _written(says: str) -> re.Pattern[str]:
+def _written(meaning: Mapping[str, Any], says: str) -> re.Pattern[str] | None:
+    if "slots" not in meaning and "preference" not in meaning["tags"]:
+        return None
     # Bounded: what is read may have 8 KiB, and each group divides it anew.
     groups = {
         "s": r"(?P<s>\S{1,40}(?: \S{1,40})?)",
@@ -95,6 +102,7 @@ def _written(says: str) -> re.Pattern[str]:
 
 
 _SHARED = _read("meanings")
+_MEANINGS: Mapping[str, Mapping[str, Any]] = _SHARED["meanings"]
 LANGUAGES = (LanguageTable("english"), LanguageTable("vietnamese"))
 _TECHNOLOGIES = {
     name.lstrip("!").casefold(): (name.lstrip("!"), path, name[0] == "!")
