@@ -3,32 +3,51 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
 from functools import lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from hitherto_retrieval.search.dates import english, vietnamese
-from hitherto_retrieval.search.dates.language import DateMatch
-from hitherto_retrieval.search.dates.phrases import PhraseContext
-from hitherto_retrieval.search.dates.window import (
+from hitherto_shared.dates.language import DateMatch, Language
+from hitherto_shared.dates.phrases import PhraseContext
+from hitherto_shared.dates.window import (
     DISTANT_PAST,
     Window,
     end_instant,
     first_instant,
 )
+from hitherto_shared.dates.world import named_times
 from hitherto_shared.text.normalise import normalized
-from hitherto_shared.vocabulary.world_times import named_times
 
-_WORD = re.compile(r"\w+")
 MAX_CHARACTERS = 1_000
 """Only the beginning of a longer question is read: a question states its time in one sentence."""
+
+
+ENGLISH, VIETNAMESE, _PLAIN = (
+    Language("english"),
+    Language("vietnamese"),
+    Language("vietnamese", plain=True),
+)
+_VIETNAMESE_ONLY = re.compile("[ăđơưạảấầẩẫậắằẳẵặẹẻẽếềểễệỉịĩọỏốồổỗộớờởỡợụủũứừửữựỳỵỷỹ]")
+
+
+def languages_of(lower: str) -> tuple[Language, ...]:
+    """The languages whose words a text may hold, the one to be tried first in front.
+
+    Vietnamese words without diacritics count unless the text shows that it has them.
+    """
+    if lower.isascii():
+        return (ENGLISH, _PLAIN)
+    # "hom qua o café": the accents may belong to a word of another language.
+    only = _VIETNAMESE_ONLY.search(lower)
+    return (ENGLISH, VIETNAMESE) if only else (ENGLISH, VIETNAMESE, _PLAIN)
 
 
 def find_window(query: str, now: datetime, time_zone: str = "UTC") -> Window | None:
     """The time window that a question names, or None.
 
     Everything below is read in English and Vietnamese; of other languages, near days and periods,
-    counted units and dates (`world_times.py`).
+    counted units and dates (`world.py`).
 
     Days, weeks (from Monday), months and years are those of `time_zone`. A date without a year is
     the latest one that is not after `now`. Seasons are those of the northern hemisphere, and a
@@ -56,15 +75,16 @@ def find_window(query: str, now: datetime, time_zone: str = "UTC") -> Window | N
     text = query[:MAX_CHARACTERS]
     if not text.isascii():
         text = normalized("NFC", text)
-    lower = _lower(text)
-    words = [(match.start(), match[0]) for match in _WORD.finditer(lower)]
+    reading = PhraseContext(text, local)
     found = [
         DateMatch(named.span.first, named.span.last, False, named.start, named.end)
-        for named in named_times(lower, words, local.date())
+        for named in named_times(reading.lower, reading.words, reading.today)
     ]
-    for find in (english.find, vietnamese.find):
-        if match := find(PhraseContext(text, lower, local, words)):
+    for language in languages_of(reading.lower):
+        if match := language.find(replace(reading, phrases=[])):
             found.append(match)
+            if language is not ENGLISH:
+                break
     best = min(found, key=lambda match: (match.start, -match.end), default=None)
     return _window(best, text, instant, zone) if best else None
 
@@ -73,14 +93,6 @@ def _window(found: DateMatch, text: str, now: datetime, zone: tzinfo) -> Window 
     start = DISTANT_PAST if found.first is None else first_instant(found.first, zone)
     end = now if found.to_now else end_instant(found.last, zone)
     return Window(start, end, text[found.start : found.end]) if start < end else None
-
-
-def _lower(text: str) -> str:
-    """Lower case that preserves every position (a plain `lower` turns "İ" into two characters)."""
-    lowered = text.lower()
-    if len(lowered) == len(text):
-        return lowered
-    return "".join(low if len(low := ch.lower()) == 1 else ch for ch in text)
 
 
 @lru_cache(maxsize=1_024)

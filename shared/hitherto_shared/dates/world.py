@@ -8,11 +8,13 @@ such as German "morgen" (tomorrow, morning).
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
+from importlib.resources import files
 from typing import NamedTuple
 
-from hitherto_shared.vocabulary.spans import (
+from hitherto_shared.dates.spans import (
     InYear,
     Span,
     Which,
@@ -26,55 +28,13 @@ from hitherto_shared.vocabulary.spans import (
     unit_of,
     year_span,
 )
-from hitherto_shared.vocabulary.times import FOREIGN_MONTHS, FOREIGN_WEEKDAYS
 
-_TABLE = """
-day -3 大前天
-day -2 前天 一昨日 おととい 그저께 เมื่อวานซืน anteayer antier anteontem avant_hier vorgestern
-day -2 altro_ieri ieri_l_altro позавчера أول_أمس kemarin_lusa
-day -1 昨天 昨日 昨晚 昨夜 昨晩 きのう ゆうべ 어제 어젯밤 เมื่อวาน เมื่อคืน ayer anoche ontem
-day -1 hier gestern ieri вчера أمس امس البارحة kemarin
-day 0 今天 今日 今晚 今晩 今早 今朝 今夜 きょう 오늘 วันนี้ hoy hoje aujourd_hui heute oggi
-day 0 сегодня اليوم hari_ini
-day 1 明天 明日 明晚 あした 내일 พรุ่งนี้ amanhã demain domani завтра غدا besok
-day 2 明後日 あさって 모레 pasado_mañana après_demain übermorgen dopodomani послезавтра بعد_غد
-day 2 lusa
-week -2 上上周 上上週 上上星期 上上个星期 先々週 지지난주
-week -1 上周 上週 上星期 上个星期 上個星期 上礼拜 上個禮拜 先週 지난주 지난_주 저번_주 일주일_전
-week -1 สัปดาห์ที่แล้ว อาทิตย์ที่แล้ว สัปดาห์ก่อน semana_pasada semana_passada semaine_dernière
-week -1 semaine_passée letzte_woche letzter_woche vergangene_woche vorige_woche settimana_scorsa
-week -1 scorsa_settimana прошлой_неделе прошлая_неделя прошлую_неделю الأسبوع_الماضي minggu_lalu
-week 0 这周 本周 這週 本週 这个星期 這個星期 这星期 今週 이번_주 이번주 สัปดาห์นี้ อาทิตย์นี้
-week 0 esta_semana nesta_semana cette_semaine diese_woche dieser_woche questa_settimana
-week 0 этой_неделе هذا_الأسبوع minggu_ini
-week 1 下周 下週 下星期 下个星期 下個星期 来週 다음_주 다음주 สัปดาห์หน้า próxima_semana
-week 1 semana_que_viene semaine_prochaine nächste_woche nächster_woche prossima_settimana
-week 1 следующей_неделе الأسبوع_القادم الأسبوع_المقبل minggu_depan
-weekend -1 上周末 上週末 先週末 지난_주말 지난주말 fin_de_semana_pasado week_end_dernier
-weekend -1 letztes_wochenende letzten_wochenende scorso_weekend weekend_scorso прошлых_выходных
-weekend 0 这周末 本周末 這週末 今週末 이번_주말 이번주말 este_fin_de_semana ce_week_end
-weekend 0 dieses_wochenende questo_weekend этих_выходных
-month -2 上上个月 上上個月 上上月 先々月 지지난달
-month -1 上月 上个月 上個月 先月 지난달 지난_달 เดือนที่แล้ว เดือนก่อน mes_pasado mês_passado
-month -1 mois_dernier mois_passé letzten_monat letztem_monat vergangenen_monat mese_scorso
-month -1 scorso_mese прошлом_месяце الشهر_الماضي bulan_lalu
-month 0 这个月 這個月 本月 今月 이번_달 이번달 เดือนนี้ este_mes este_mês neste_mês ce_mois
-month 0 diesen_monat diesem_monat questo_mese этом_месяце هذا_الشهر bulan_ini
-month 1 下月 下个月 下個月 来月 다음_달 다음달 เดือนหน้า próximo_mes mes_que_viene próximo_mês
-month 1 mois_prochain nächsten_monat prossimo_mese следующем_месяце الشهر_القادم bulan_depan
-year -2 前年 一昨年 おととし 재작년
-year -1 去年 昨年 작년 지난해 ปีที่แล้ว año_pasado ano_passado année_dernière an_dernier
-year -1 letztes_jahr letzten_jahr vergangenes_jahr voriges_jahr anno_scorso прошлом_году
-year -1 العام_الماضي السنة_الماضية tahun_lalu
-year 0 今年 올해 금년 ปีนี้ este_año este_ano neste_ano cette_année dieses_jahr diesem_jahr
-year 0 quest_anno этом_году هذا_العام هذه_السنة tahun_ini
-year 1 明年 来年 내년 ปีหน้า próximo_año próximo_ano année_prochaine nächstes_jahr prossimo_anno
-year 1 следующем_году العام_القادم tahun_depan
-"""
-"""A unit, how many of it from the present one, and the words; `_` is a space or a hyphen."""
+_TABLES: dict[str, str] = tomllib.loads(
+    files(__package__).joinpath("world.toml").read_text(encoding="utf-8")
+)
 _PERIODS = {
     word: (unit, int(shift))
-    for unit, shift, *words in map(str.split, _TABLE.strip().splitlines())
+    for unit, shift, *words in map(str.split, _TABLES["periods"].strip().splitlines())
     for word in words
 }
 
@@ -85,29 +45,11 @@ def _by_word(table: str) -> dict[str, str]:
     return {word: first for first, *words in lines for word in words}
 
 
-_UNITS = _by_word("""
-day 天 日 일 วัน día días dia dias jour jours tag tage tagen giorno giorni день дня дней يوم
-day أيام hari
-week 周 週 週間 星期 个星期 個星期 礼拜 주 주일 สัปดาห์ อาทิตย์ semana semanas semaine semaines
-week woche wochen settimana settimane неделю недели недель أسبوع أسابيع minggu
-month 个月 個月 か月 ヶ月 カ月 ヵ月 ケ月 개월 달 เดือน mes meses mês mois monat monate monaten
-month mese mesi месяц месяца месяцев شهر أشهر شهور bulan
-year 年 년 ปี año años ano anos an ans année années jahr jahre jahren anno anni год года лет سنة
-year سنوات عام أعوام tahun
-""")
-_NUMBERS_BY_WORD = _by_word("""
-1 一 한 un una uno um uma une einem einer один одну satu หนึ่ง
-2 二 两 兩 두 dos dois duas deux zwei due два две dua สอง
-3 三 세 tres três trois drei tre три ثلاثة tiga สาม
-4 四 네 cuatro quatro quatre vier quattro четыре أربعة empat สี่
-5 五 다섯 cinco cinq fünf cinque пять خمسة lima ห้า
-6 六 여섯 seis six sechs sei шесть ستة enam
-7 七 일곱 siete sete sept sieben sette семь سبعة tujuh
-8 八 여덟 ocho oito huit acht otto восемь ثمانية delapan
-9 九 아홉 nueve nove neuf neun девять تسعة sembilan
-10 十 열 diez dez dix zehn dieci десять عشرة sepuluh
-""")
+_UNITS = _by_word(_TABLES["units"])
+_NUMBERS_BY_WORD = _by_word(_TABLES["numbers"])
 _NUMBERS = {word: int(number) for word, number in _NUMBERS_BY_WORD.items()}
+_MONTHS = {word: int(month) for word, month in _by_word(_TABLES["months"]).items()}
+_WEEKDAYS = {word: int(day) for word, day in _by_word(_TABLES["weekdays"]).items()}
 _ALONE = frozenset("неделю месяц год يوم أسبوع شهر سنة عام".split())
 """Units that mean one of them without a number ("неделю назад")."""
 _DUALS = {"يومين": "day", "أسبوعين": "week", "شهرين": "month", "سنتين": "year", "عامين": "year"}
@@ -207,9 +149,9 @@ def _at(words: Sequence[tuple[int, str]], index: int, word: str, today: date) ->
             period = _PHRASES.get(ahead[:length])
             if period:
                 return _shifted(words, index, index + length, *period, today)
-    if word in FOREIGN_MONTHS:
+    if word in _MONTHS:
         return _date(words, index, today)
-    if word in FOREIGN_WEEKDAYS:
+    if word in _WEEKDAYS:
         return _last_weekday(words, index, today)
     if word in _UNITS or word in _DUALS:
         return _ago(words, index, today)
@@ -251,13 +193,13 @@ def _last_weekday(words: Sequence[tuple[int, str]], index: int, today: date) -> 
         end += 1
     else:
         return None
-    span = choose_weekday(FOREIGN_WEEKDAYS[words[index][1]], today, Which.LAST)
+    span = choose_weekday(_WEEKDAYS[words[index][1]], today, Which.LAST)
     return NamedTime(words[first][0], _end(words, end - 1), "day", None, span)
 
 
 def _date(words: Sequence[tuple[int, str]], index: int, today: date) -> NamedTime | None:
     """A month with a day before it, a year behind it, or a word such as "in" before it."""
-    month = FOREIGN_MONTHS[words[index][1]]
+    month = _MONTHS[words[index][1]]
     first, last, day, year = index, index, 0, 0
     at = index - 2 if index > 1 and words[index - 1][1] in _OF else index - 1
     before = words[at][1] if at >= 0 else ""
