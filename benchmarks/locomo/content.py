@@ -17,7 +17,7 @@ from typing import Any
 
 from benchmarks.locomo.data import BenchmarkQuestion
 from hitherto_retrieval.render.tokens import CountTokens
-from hitherto_retrieval.render.values import clean
+from hitherto_retrieval.render.values import ELLIPSIS, clean
 from hitherto_shared.text.terms import content_terms
 
 FIRST = 300
@@ -114,9 +114,14 @@ class AnsweringParts:
             under = bool(_HEADING.match(line)) or (under and line.startswith("- "))
             said = _SAID.match(line)
             if said and (under or not line.startswith("- [") or line.startswith("- [MESSAGE]")):
-                words = _plain(said[1])
-                sources = [key for key, content in self._plain.get(user, ()) if words in content]
-                if words and sources:
+                # Of a long message, parts that may be far from each other.
+                parts = [words for part in said[1].split(ELLIPSIS) if (words := _plain(part))]
+                sources = [
+                    key
+                    for key, content in self._plain.get(user, ())
+                    if all(words in content for words in parts)
+                ]
+                if parts and sources:
                     found += [(source, _words(line)) for source in sources]
                     continue
             found.append(("", _words(line)))

@@ -361,8 +361,19 @@ def test_a_long_message_is_told_by_the_part_that_the_question_is_about() -> None
     said = message(1, f"{filling}The ferry to Porto leaves at nine. {filling}")
     context = replace(found(RelevantItem.of_message(said, 0.9)), terms={"ferri": 3.0, "else": 0.1})
     (line,) = [line for line in lines(context) if line.startswith("- Bao")]
-    assert line.startswith("- Bao: …The ferry to Porto leaves at nine.")
-    assert line.endswith("…")
+    assert line.startswith("- Bao: This sentence is about something else entirely.")
+    assert line.endswith("entirely. … The ferry to Porto leaves at nine. …")
+    assert len(line) < 520
+    # Far apart, each with a word of the question.
+    said = message(
+        1, f"{filling}Cork is nice. {filling}Tea is cheap there. {filling}" + "word " * 99
+    )
+    context = replace(
+        context,
+        relevant=[RelevantItem.of_message(said, 0.9)],
+        terms=dict.fromkeys(("cork", "tea"), 1.0),
+    )
+    assert "… Cork is nice. … Tea is cheap there. …" in block(context).text
     plain = found(RelevantItem.of_message(said, 0.9))
     assert "- Bao: This sentence" in block(plain).text
 
@@ -466,6 +477,22 @@ def test_a_long_line_is_no_better_for_its_length() -> None:
         RelevantItem.of_message(message(2, short), 0.2),
     )
     assert "Once upon" in block(clearly, max_tokens=130).text
+
+
+def test_a_few_characters_less_are_no_reason_to_go_first() -> None:
+    better, shorter = (
+        "Bao moved to Glasgow and lives in Glasgow.",
+        "Bao's sister Ilse lives in Lyon.",
+    )
+    printed = lines(
+        found(
+            RelevantItem.of_memory(memory(1, "fact", shorter), 0.188),
+            RelevantItem.of_memory(memory(2, "fact", better), 0.189),
+        )
+    )
+    first, second = (line for line in printed if line.startswith("- "))
+    assert better in first
+    assert shorter in second
 
 
 def said_of(path: tuple[str, ...], at: datetime) -> dict[str, object]:

@@ -84,8 +84,10 @@ type GetContextRequest struct {
 	// count_access, false: the returned memories do not count as accessed. For people who inspect what is
 	// remembered, so that looking changes nothing. Unset: true.
 	CountAccess *bool `protobuf:"varint,19,opt,name=count_access,json=countAccess,proto3,oneof" json:"count_access,omitempty"`
-	// min_relevance, the relevance from which a result for the query enters `relevant` and the block, from 0 to 1
-	// on the embedder's calibrated scale. Unset: the installation's floor. 0 switches the floor off.
+	// min_relevance, the relevance from which a result for the query enters `relevant` and the block, from 0 to 1:
+	// by how much it matches better than most of the user's texts do, whatever the embedder. Unset: where something
+	// has 0.5, what has 0.25 enters, and what has 0.1 in the same conversation; otherwise nothing. 0 switches the
+	// floor off.
 	MinRelevance *float64 `protobuf:"fixed64,20,opt,name=min_relevance,json=minRelevance,proto3,oneof" json:"min_relevance,omitempty"`
 	// include_doubtful, false leaves out memories that are in doubt. Unset: true. With `known_at`: those that
 	// were in doubt then, also if the doubt was lifted later. With `as_of`: those whose doubt had begun by then.
@@ -496,8 +498,9 @@ type SearchMemoriesRequest struct {
 	// count_access, false: the returned memories do not count as accessed. For people who inspect what is
 	// remembered, so that looking changes nothing. Unset: true.
 	CountAccess *bool `protobuf:"varint,26,opt,name=count_access,json=countAccess,proto3,oneof" json:"count_access,omitempty"`
-	// min_relevance, the relevance from which an item is a result, from 0 to 1 on the embedder's calibrated scale.
-	// Unset: the installation's floor. 0 switches the floor off. Without a query it has no effect.
+	// min_relevance, the relevance from which an item is a result, from 0 to 1: by how much it matches better than
+	// most of the user's texts do, whatever the embedder. Unset: as in GetContextRequest; no floor with filters or
+	// with the ranking `seed003`. 0 switches the floor off. Without a query it has no effect.
 	MinRelevance *float64 `protobuf:"fixed64,27,opt,name=min_relevance,json=minRelevance,proto3,oneof" json:"min_relevance,omitempty"`
 	// include_doubtful, false leaves out memories that are in doubt. Unset: true. With `known_at`: those that
 	// were in doubt then, also if the doubt was lifted later. With `as_of`: those whose doubt had begun by then.

@@ -112,8 +112,10 @@ class GetContextRequest(_message.Message):
     remembered, so that looking changes nothing. Unset: true.
     """
     min_relevance: _builtins.float
-    """min_relevance, the relevance from which a result for the query enters `relevant` and the block, from 0 to 1
-    on the embedder's calibrated scale. Unset: the installation's floor. 0 switches the floor off.
+    """min_relevance, the relevance from which a result for the query enters `relevant` and the block, from 0 to 1:
+    by how much it matches better than most of the user's texts do, whatever the embedder. Unset: where something
+    has 0.5, what has 0.25 enters, and what has 0.1 in the same conversation; otherwise nothing. 0 switches the
+    floor off.
     """
     include_doubtful: _builtins.bool
     """include_doubtful, false leaves out memories that are in doubt. Unset: true. With `known_at`: those that
@@ -395,8 +397,9 @@ class SearchMemoriesRequest(_message.Message):
     remembered, so that looking changes nothing. Unset: true.
     """
     min_relevance: _builtins.float
-    """min_relevance, the relevance from which an item is a result, from 0 to 1 on the embedder's calibrated scale.
-    Unset: the installation's floor. 0 switches the floor off. Without a query it has no effect.
+    """min_relevance, the relevance from which an item is a result, from 0 to 1: by how much it matches better than
+    most of the user's texts do, whatever the embedder. Unset: as in GetContextRequest; no floor with filters or
+    with the ranking `seed003`. 0 switches the floor off. Without a query it has no effect.
     """
     include_doubtful: _builtins.bool
     """include_doubtful, false leaves out memories that are in doubt. Unset: true. With `known_at`: those that

@@ -24,6 +24,8 @@ from hitherto_shared.models import Memory
 _BREVITY = 0.1
 """The exponent of a line's length by which its score is divided: of two equal matches the shorter
 one goes first, and a clearly better match goes first however long it is."""
+_SHORT = 60
+"""Lines of fewer characters count as this long: a few tokens less are no reason to go first."""
 _LONG, _LENGTH = 250, 0.3
 """A line of more characters than this also loses by this exponent of what it is longer."""
 _SHARES = {"message": 1.0, "memory": 0.83}
@@ -278,7 +280,7 @@ def _worth(item: RelevantItem) -> float:
     if item.first:
         return float("inf")
     kind = "message" if item.role else "memory" if item.memory is not None else ""
-    length = min(max(1, len(item.summary or item.text)), 500)
+    length = min(max(_SHORT, len(item.summary or item.text)), 500)
     long = (max(length, _LONG) / _LONG) ** _LENGTH
     share = _SHARES.get(kind, _OTHERS) * (1.0 if item.partly_until is None else _STALE)
     return float(item.score * share / length**_BREVITY / long)

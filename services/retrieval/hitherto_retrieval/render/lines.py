@@ -350,6 +350,4 @@ def _part(item: RelevantItem, terms: Mapping[str, float]) -> tuple[str, bool]:
     """What is printed of a message, and whether that does not depend on the question."""
     if len(item.text) <= _EXCERPT_CHARACTERS:
         return clean(item.text), True
-    begins, text = passage(item.text, terms, _EXCERPT_CHARACTERS)
-    shown = beginning(clean(text[:_EXCERPT_SOURCE]), _EXCERPT_CHARACTERS)
-    return (f"{ELLIPSIS}{shown}" if begins else shown), False
+    return passage(item.text, terms, _EXCERPT_CHARACTERS), False

@@ -1,46 +1,90 @@
-"""Finds the part of a long text that a question is about."""
+"""Tells the part of a long text that a question is about: its beginning, and what answers."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
+from itertools import pairwise
 
+from hitherto_retrieval.render.values import ELLIPSIS, beginning, clean
+from hitherto_shared.text.graphemes import is_border
 from hitherto_shared.text.terms import content_terms
 from hitherto_shared.text.word_forms import forms
 
 _MOST = 12_000
 """Characters of a text that are looked at."""
 _BREAK = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])|\n+")
+_MOST_TRIED = 200
+"""Sentences with words of the question among which the best are looked for."""
+_PARTS = 2
+"""A longer sentence than the room divided by this is told in parts."""
 
 
-def passage(text: str, terms: Mapping[str, float], size: int) -> tuple[int, str]:
-    """Where the part begins, and the part: whole sentences from there on, about `size` characters.
+def passage(text: str, terms: Mapping[str, float], size: int) -> str:
+    """The part of a text in one line, with an ellipsis where something is left out.
 
-    It has the most of the question's words by their weight, each counted once; of equal ones the
-    first, and the beginning if no part has any.
+    It is the first sentence, and then those that have the most of the question's words by their
+    weight, each word counted once until all are there; of equal ones the earlier. They stand in
+    their order. Where the answer is one of many points of a long text, they are rarely side by
+    side.
 
     Args:
         text: The text.
         terms: The question's words with their weights.
-        size: The length that will be printed.
+        size: Characters that are printed, besides ellipses.
     """
-    if len(text) <= size or not terms:
-        return 0, text
-    borders = [0, *(match.end() for match in _BREAK.finditer(text[:_MOST]))]
-    sentences = [
-        (first, terms.keys() & {forms(term)[0] for term in content_terms(text[first:end])})
-        for first, end in zip(borders, [*borders[1:], min(len(text), _MOST)], strict=True)
+    if len(text) <= size:
+        return clean(text)
+    sentences = _sentences(text[:_MOST], size // _PARTS)
+    words = [
+        terms.keys() & {forms(term)[0] for term in content_terms(sentence)}
+        for sentence in sentences
     ]
-    best, begins = 0.0, 0
-    for number, (first, words) in enumerate(sentences):
-        if not words and number:
+    taken = {0}
+    left = size - len(sentences[0])
+    told: Set[str] = words[0]
+    about = [place for place in range(1, len(sentences)) if words[place]][:_MOST_TRIED]
+    while about := [place for place in about if len(sentences[place]) <= left]:
+        weights = [sum(terms[word] for word in words[place] - told) for place in about]
+        if not any(weights) and told:
+            # All are there: a further sentence with some of them tells more than one without any.
+            told = set()
             continue
-        held = set(words)
-        for following, more in sentences[number + 1 :]:
-            if following - first >= size:
-                break
-            held |= more
-        weight = sum(terms[word] for word in held)
-        if weight > best + 1e-9:
-            best, begins = weight, first
-    return begins, text[begins:]
+        place = about.pop(weights.index(max(weights)))
+        taken.add(place)
+        left -= len(sentences[place])
+        told = told | words[place]
+    for place, sentence in enumerate(sentences):
+        if place not in taken and len(sentence) <= left:
+            taken.add(place)
+            left -= len(sentence)
+    return beginning(_joined(sentences, sorted(taken), whole=len(text) <= _MOST), 2 * size)
+
+
+def _sentences(text: str, most: int) -> Sequence[str]:
+    """The sentences of a text, with the white space after them; overlong ones in parts."""
+    borders = [0, *(match.end() for match in _BREAK.finditer(text)), len(text)]
+    found: list[str] = []
+    for start, end in pairwise(borders):
+        at = start
+        while end - at > most:
+            cut = text.rfind(" ", at + most // 2, at + most) + 1 or at + most
+            while cut > at + 1 and not is_border(text, cut, at):
+                cut -= 1
+            found.append(text[at:cut])
+            at = cut
+        if text[at:end].strip():
+            found.append(text[at:end])
+    return found or [text]
+
+
+def _joined(sentences: Sequence[str], taken: Sequence[int], *, whole: bool) -> str:
+    """The sentences at these places in one line, neighbours without an ellipsis."""
+    line, before = "", -1
+    for place in taken:
+        if line and place != before + 1:
+            line += f" {ELLIPSIS} "
+        line += sentences[place]
+        before = place
+    ended = whole and before == len(sentences) - 1
+    return clean(line) + ("" if ended else f" {ELLIPSIS}")
