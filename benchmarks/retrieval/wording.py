@@ -7,6 +7,7 @@ one topic form a cluster, and two texts are the nearer the more rare words they 
 
 from __future__ import annotations
 
+import functools
 import random
 import re
 from collections.abc import Sequence
@@ -99,10 +100,11 @@ def vector(text: str) -> Vector:
     numbers = [_NUMBER_OF[word] for word in _WORD.findall(text.lower()) if word in _NUMBER_OF]
     total = _OF_THE_TEXT * own_vector(text)
     if numbers:
-        total = total + _WORD_VECTORS[numbers].sum(axis=0) / np.sqrt(len(numbers))
+        total = total + _word_vectors()[numbers].sum(axis=0) / np.sqrt(len(numbers))
     return (total / np.linalg.norm(total)).astype("<f4")
 
 
+@functools.cache
 def _word_vectors() -> NDArray[np.float32]:
     rng = np.random.default_rng(7)
     centres = rng.standard_normal((TOPICS, DIMENSIONS), dtype=np.float32)
@@ -118,4 +120,3 @@ _WORDS_OF: Sequence[Sequence[str]] = [
     [word for number, word in enumerate(WORDS) if number >= _COMMON and number % TOPICS == topic]
     for topic in range(TOPICS)
 ]
-_WORD_VECTORS = _word_vectors()

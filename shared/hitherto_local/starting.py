@@ -9,8 +9,8 @@ from hitherto_client.target import DEFAULT_EXTRACTION, DEFAULT_RETRIEVAL
 
 HTTP_LISTEN = "HITHERTO_HTTP_LISTEN"
 DEFAULT_HTTP_LISTEN = "127.0.0.1:8090"
-CONSOLE = "/"
-"""Where the console is there."""
+CONSOLE = "/console"
+"""The path of the console there."""
 DRAIN_SECONDS = 3.0
 """For calls that run when it ends."""
 

@@ -1,4 +1,4 @@
-"""The process that browsers reach: the HTTP door, and the console everywhere else.
+"""The process that browsers reach: the console at /console, and the HTTP door.
 
     python -m hitherto_local.web
 
@@ -33,8 +33,6 @@ from hitherto_shared.config import SharedSettings
 from hitherto_shared.lifeline import watch_starter
 from hitherto_shared.telemetry import configure_logging
 
-_OF_THE_DOOR = ("/hitherto.v1.", "/openapi.json", "/docs")
-
 logger = logging.getLogger("hitherto.web")
 
 
@@ -49,7 +47,7 @@ class _Server(uvicorn.Server):
 
 
 class DoorAndConsole:
-    """Every RPC with its description by the door; all other paths are those of the console."""
+    """The console at `/console`, to which `/` leads; every other path is the door's."""
 
     def __init__(self, door: HttpDoor, console: ASGIApp) -> None:
         self._door = door
@@ -67,12 +65,12 @@ class DoorAndConsole:
 
         if scope["type"] == "lifespan":
             await self._console(scope, close_first, send)
-        elif path.startswith(_OF_THE_DOOR):
-            await self._door(scope, receive, send)
-        elif path.rstrip("/") == "/console":
+        elif path == "/":
             await RedirectResponse(CONSOLE)(scope, receive, send)
+        elif path == CONSOLE or path.startswith(f"{CONSOLE}/"):
+            await self._console({**scope, "root_path": CONSOLE}, receive, send)
         else:
-            await self._console(scope, receive, send)
+            await self._door(scope, receive, send)
 
 
 def application(address: ListenAddress, *, open_to_all: bool) -> ASGIApp:

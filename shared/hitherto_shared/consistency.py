@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from hitherto_shared.database.exchange import BoundStatement
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.database.statement_batch import BoundStatement
 from hitherto_shared.errors import invalid
 from hitherto_shared.sealing import BrokenToken, Sealer
 

@@ -259,11 +259,6 @@ def context_items(items: Iterable[Mapping[str, Any]]) -> list[conversation_pb2.C
 
 def message_message(message: Message) -> conversation_pb2.Message:
     """A message of a conversation on the wire."""
-    return conversation_pb2.Message(**message_fields(message))
-
-
-def message_fields(message: Message) -> Fields:
-    """The fields of a conversation's message on the wire."""
     found: Fields = {
         "id": message.message_id,
         "role": ROLE.numbers[message.role],
@@ -279,7 +274,7 @@ def message_fields(message: Message) -> Fields:
         found["pending_action_ids"] = message.pending_action_ids
     if message.metadata:
         found["metadata"] = struct(message.metadata)
-    return found
+    return conversation_pb2.Message(**found)
 
 
 def preference_message(preference: Preference) -> profile_pb2.Preference:

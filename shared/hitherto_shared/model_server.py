@@ -10,6 +10,7 @@ import json
 import os
 import re
 import ssl
+import sys
 from base64 import b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -18,8 +19,10 @@ from email.utils import parsedate_to_datetime
 from math import isfinite
 from typing import Any
 
+import certifi
 from yarl import URL
 
+from hitherto_shared.embeddings.proxies import proxy_for
 from hitherto_shared.model_api import (
     ModelMisbehaved,
     ModelMisconfigured,
@@ -43,7 +46,7 @@ _OUTAGE_4XX = frozenset({408, 409, 425, 429})
 # Statuses that are permanent; every other 5xx is an outage.
 _PERMANENT_5XX = frozenset({501, 505})
 # Statuses that recur for any request until the installation is corrected. So does a redirect.
-_OF_THE_INSTALLATION = frozenset({401, 402, 404, 405, 407, 410, *_PERMANENT_5XX})
+_OF_THE_INSTALLATION = frozenset({401, 402, 404, 405, 410, *_PERMANENT_5XX})
 OF_THE_CONTENT = ("content_filter", "content_policy", "content management policy")
 """Words with which a content filter refuses a request."""
 # Statuses that mean an outage unless the server speaks of the length of the request: OpenAI's limit
@@ -194,6 +197,8 @@ class ModelServer:
         outage = status in _OUTAGE_4XX or (status >= 500 and status not in _PERMANENT_5XX)
         if outage and not too_much:
             return ModelUnavailable(what, retry_after=retry_after(headers), status=status)
+        if status == 407:
+            return self.proxy_refused(status)
         if status in (401, 402, 403):
             what += f": check {self.key_setting}, what it may use and the account behind it"
         elif status == 404 or status < 400:
@@ -237,10 +242,21 @@ class ModelServer:
         It names the error only by its class: the system's message may quote the address.
         """
         reason = type(error.__cause__ or error).__name__
+        road = f"{self._proxy_settings}, " if proxy_for(self.root) else ""
         return ModelUnavailable(
             f"the connection to the model server failed ({reason}); "
-            f"check {self.url_setting} and the network if this lasts"
+            f"check {road}{self.url_setting} and the network if this lasts"
         )
+
+    def proxy_refused(self, status: int) -> ModelUnavailable:
+        """The error for the status with which a proxy refuses to pass requests on."""
+        what = f"the proxy answered {status}: check {self._proxy_settings}"
+        kind = ModelUnavailable if status >= 500 else ModelMisconfigured
+        return kind(what, status=status)
+
+    @property
+    def _proxy_settings(self) -> str:
+        return f"{self.root.scheme.upper()}_PROXY, ALL_PROXY and NO_PROXY"
 
     def json_object(
         self, content: bytes, load: Callable[[bytes], Any] = json.loads
@@ -274,10 +290,13 @@ def basic_authorization(url: URL) -> str | None:
 
 
 def tls_context() -> ssl.SSLContext:
-    """Trusts the same authorities as the openai package."""
-    import httpx2  # noqa: PLC0415 - a local server without TLS needs none of it
-
-    return httpx2.create_ssl_context()
+    """Trusts the authorities of the system or `SSL_CERT_FILE`; if there are none, of certifi."""
+    context = ssl.create_default_context()
+    paths = ssl.get_default_verify_paths()
+    # Windows has a store of its own, and Python for macOS comes without any.
+    if sys.platform != "win32" and not (paths.cafile or paths.capath):
+        context.load_verify_locations(certifi.where())
+    return context
 
 
 def work_of_json(content: bytes) -> int:

@@ -34,7 +34,7 @@ from hitherto_shared.database.connect import (
 )
 from hitherto_shared.database.embedded import EmbeddedPostgres
 from hitherto_shared.database.faults import described
-from hitherto_shared.database.lasting import vanishes
+from hitherto_shared.database.lasting import vanishes, would_vanish
 from hitherto_shared.database.logins import passwords_for, require_no_more
 from hitherto_shared.database.migrate import (
     COMMAND,
@@ -113,12 +113,7 @@ def locate_database(settings: SharedSettings, stop: threading.Event | None = Non
     """
     if settings.database_url is None:
         if vanishes(settings.data_dir, required=settings.require_database_url):
-            raise StartupFailed(
-                f"DATABASE_URL is not set, and {settings.data_dir} is no volume: an embedded"
-                " database there would be lost with this container. Set DATABASE_URL, or mount a"
-                f" volume at {settings.data_dir} (HITHERTO_DATA_DIR); only to try things out, set"
-                " HITHERTO_REQUIRE_DATABASE_URL=false"
-            )
+            raise StartupFailed(". ".join(would_vanish(settings.data_dir)))
         embedded = EmbeddedPostgres.acquire(settings.data_dir)
         try:
             conninfo = embedded.conninfo()

@@ -11,7 +11,7 @@ import pytest
 
 from hitherto_client.command import main
 from tests.e2e.conftest import Services, StartServices, model_settings
-from tests.e2e.learning import echo, rows
+from tests.e2e.learning import echo
 from tests.e2e.merging import ONE_STYLE, STYLE, STYLES, all_into, say, script
 from tests.scripted_model import ScriptedModel
 
@@ -131,54 +131,6 @@ async def test_what_reads_like_an_instruction_waits_for_review(at: Typed) -> Non
     assert "no memory of minh waits" in at.err
 
 
-async def test_a_profile_by_hand(at: Typed) -> None:
-    """E2, C6: set, set deeper, clear, and who did it."""
-    await at("profile", "ana", code=1)
-    await at("profile", "ana", "summary=A baker.", "facts.personal.location=Huế")
-    shown = await at("profile", "ana", "facts.personal.age=41", "current_projects=Bánh")
-    assert "Huế" in shown
-    assert "version 2" in at.err
-    cleared = await at.json("profile", "ana", "--clear", "facts.personal.location")
-    assert cleared["profile"]["facts"] == {"personal": {"age": 41.0}}
-    assert cleared["profile"]["current_projects"] == ["Bánh"]
-    await at("profile", "ana", "summary=x", "--version", "1", code=1)
-    assert len((await at.json("history", "ana"))["events"]) == 3
-
-
-async def test_conversations_are_shown_and_deleted(at: Typed, tmp_path: Path) -> None:
-    await at("submit", lines(tmp_path, said("I live in Porto.")))
-    shown = await at("conversation", "ana", "c1")
-    assert "I live in Porto." in shown
-    await at("conversation", "ana", "c1", "--delete", "--yes")
-    await at("conversation", "ana", "c1", code=1)
-    assert "CONVERSATION_NOT_FOUND" in at.err
-    assert await contents(at)
-
-
-async def test_f3_working_memory(at: Typed) -> None:
-    """A session is kept and shown, an action added and decided once."""
-    await at("session", "ana", "s1")
-    assert "unknown or has expired" in at.err
-    context = '{"last_message": "Trà sen 🍵"}'
-    await at("session", "ana", "s1", "--context", context, "--recent", "m1=0.8", "--recent", "m2")
-    added = await at.json("action", "add", "ana", "call", "Gọi Linh?", "--session", "s1")
-    action = added["pending_action"]["id"]
-    shown = await at("session", "ana", "s1")
-    for part in ("Trà sen 🍵", "m1 (0.80)", "m2", action, "Gọi Linh?", "pending-confirmation"):
-        assert part in shown
-    assert "confirmed" in await at("action", "confirm", "ana", action, "--session", "s1")
-    await at("action", "confirm", "ana", action, code=1)
-    assert "PENDING_ACTION_CONFLICT" in at.err
-    done = await at.json("action", "complete", "ana", action, "--result", '{"ok": true}')
-    assert done["pending_action"]["result"] == {"ok": True}
-    await at("action", "reject", "ana", "act_00000000", code=1)
-    assert "PENDING_ACTION_NOT_FOUND" in at.err
-    renewed = await at.json("session", "ana", "s1", "--renew")
-    assert renewed["context"] == {"last_message": "Trà sen 🍵"}
-    assert "context" not in await at.json("session", "ana", "s1", "--context", "{}")
-    assert (await at.json("session", "ana", "s1"))["pending_actions"] == []
-
-
 async def test_b15_a_preview_stores_nothing(at_model: Typed, tmp_path: Path) -> None:
     path = lines(tmp_path, said("Likes green tea."), said("Likes the sea.", "c2"))
     shown = await at_model("preview", path, "--line", "2")
@@ -199,22 +151,6 @@ async def test_b1_transcripts_are_imported_line_by_line(at: Typed, tmp_path: Pat
         assert found["errors"][0]["line"] == 61
         assert "time_zone" in found["errors"][0]["problem"]
     assert (await at.json("jobs", "--all"))["total_size"] == 120
-
-
-async def test_memories_are_imported_and_move_to_another_user(at: Typed, tmp_path: Path) -> None:
-    records = [{"content": f"Fact number {n} is about {word}."} for n, word in enumerate("abc")]
-    records[0]["type"] = "goal"
-    path = lines(tmp_path, *records, {"content": ""})
-    (found,) = (await at.json("import", path, "--user", "ana", code=1))["files"]
-    assert (found["accepted"], found["rejected"]) == (3, 1)
-    assert found["errors"][0]["line"] == 4
-    listed = (await at.json("memories", "ana", "--all"))["memories"]
-    for record in listed:
-        record.pop("user_id")
-    moved = lines(tmp_path, *listed, name="moved.jsonl")
-    await at("import", moved, "--user", "minh")
-    assert await contents(at, user="minh") == await contents(at)
-    assert len(await contents(at, "--type", "goal", user="minh")) == 1
 
 
 async def test_b16_documents(at: Typed, tmp_path: Path) -> None:
@@ -244,68 +180,6 @@ async def test_b16_documents(at: Typed, tmp_path: Path) -> None:
     assert "DOCUMENT_NOT_FOUND" in at.err
 
 
-async def test_f6_feedback(at_model: Typed, tmp_path: Path) -> None:
-    await at_model("submit", lines(tmp_path, said("Likes green tea.")))
-    (known,) = (await at_model.json("memories", "ana"))["memories"]
-    answer = {
-        "id": "a1",
-        "role": "assistant",
-        "content": "Tea it is.",
-        "context_item_ids": [known["id"]],
-    }
-    talked = {"user_id": "ana", "conversation_id": "c2", "messages": [answer]}
-    await at_model("submit", lines(tmp_path, talked))
-    shown = await at_model("feedback", "ana", "c2", "a1", "--rating", "5")
-    assert known["id"] in shown
-    for name, text in (("long", "a long answer " * 20), ("short", "brief")):
-        (tmp_path / name).write_text(text, "utf-8")
-    files = ("--original", str(tmp_path / "long"), "--edited", str(tmp_path / "short"))
-    assert "response / length" in await at_model("feedback", "ana", "c2", "a1", *files)
-    await at_model("feedback", "ana", "c2", "nothing", "--rating", "1", code=1)
-    assert "MESSAGE_NOT_FOUND" in at_model.err
-
-
-async def test_rollback_takes_a_source_back(at_model: Typed, tmp_path: Path) -> None:
-    """H5: counted first, then done; other sources stay."""
-    path = lines(tmp_path, said("Likes green tea.", "good"), said("Hates the sea.", "bad"))
-    await at_model("submit", path)
-    would = await at_model("rollback", "ana", "--conversation", "bad", "--dry-run")
-    assert "would undo: 1 memories forgotten" in would
-    assert len(await contents(at_model)) == 2
-    assert "undone:" in await at_model("rollback", "ana", "--conversation", "bad", "--yes")
-    assert await contents(at_model) == {"Likes green tea."}
-    await at_model("rollback", "ana", "--conversation", "nothing", "--yes", code=1)
-    assert "CONVERSATION_NOT_FOUND" in at_model.err
-
-
-async def test_b14_usage(at_model: Typed, tmp_path: Path) -> None:
-    await at_model("submit", lines(tmp_path, said("Likes tea."), said("Likes rye.", user="minh")))
-    table = await at_model("usage", "--by", "user,kind")
-    for part in ("ana", "minh", "memory-extraction", "total"):
-        assert part in table
-    assert "spent today" in at_model.err
-    reply = await at_model.json("usage", "--by", "user", "--all")
-    assert sorted(row["user_id"] for row in reply["rows"]) == ["ana", "minh"]
-    assert int(reply["total"]["llm_calls"]) == 2
-
-
-async def test_c2_c3_decay_and_retention(
-    at_model: Typed, tmp_path: Path, tenant_conninfo: str
-) -> None:
-    await at_model("submit", lines(tmp_path, said("Likes tea."), said("Has a dog.", "c2")))
-    rows(
-        tenant_conninfo,
-        "UPDATE memories SET importance = 0.2, created_at = created_at - interval '40 days',"
-        " updated_at = updated_at - interval '40 days' RETURNING 1",
-    )
-    assert "2 archived" in await at_model("decay", "--user", "ana", "--dry-run")
-    assert len(await contents(at_model)) == 2
-    assert "2 archived" in await at_model("decay")
-    assert await contents(at_model) == set()
-    assert "would change:" in await at_model("retention", "--dry-run")
-    assert "succeeded" in await at_model("retention", "--yes")
-
-
 async def test_c1_consolidation_and_its_undoing(
     at_model: Typed, modelled: Services, model: ScriptedModel
 ) -> None:
@@ -322,20 +196,6 @@ async def test_c1_consolidation_and_its_undoing(
     assert await contents(at_model) == set(STYLES)
     await at_model("undo", "ana", merged["id"], code=1)
     assert "MEMORY_STATUS_CONFLICT" in at_model.err
-
-
-async def test_c4_schedules(
-    start_services: StartServices, typed: Typed, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with start_services(schedule_decay="0 3 * * *") as services:
-        at = pointed(typed, services, monkeypatch)
-        (found,) = [
-            schedule
-            for schedule in (await at.json("schedules"))["schedules"]
-            if schedule["name"] == "decay"
-        ]
-        assert found["cron"] == "0 3 * * *"
-        assert "0 3 * * *" in await at("schedules")
 
 
 async def test_c7_reembedding(

@@ -159,6 +159,8 @@ async def test_every_page_is_usable_in_any_light_at_any_width(
         "/memories/new",
         f"/memories/{memory.id}",
         "/timeline",
+        "/review",
+        "/changes",
         "/conversations",
         "/conversation?id=maren-2-weekend",
         "/documents",
@@ -185,6 +187,7 @@ async def test_every_page_is_usable_in_any_light_at_any_width(
                 browser.resize(width, 900)
                 wide = browser.script("return document.documentElement.scrollWidth")
                 assert wide <= width, f"{page} is {wide} wide at {width}"
+                assert browser.script(FOLDED) == (width == 380), f"{page} at {width}"
             for scheme in ("light", "dark"):
                 browser.scheme(scheme)
                 assert browser.script(PALE) == [], f"{page} in {scheme}"
@@ -238,7 +241,7 @@ async def test_a_text_file_becomes_a_document(
         browser.until(lambda: "Stored." in browser.text(), "not stored")
         assert browser.text_of("h1") == "handbook.txt"
         assert "deploys on Tuesdays 🚀" in browser.text()
-        browser.click("details summary")
+        browser.click("main details summary")
         browser.click("form[action$='/delete'] button")
         browser.until(lambda: "The document is deleted" in browser.text(), "not deleted")
         assert browser.errors() == []
@@ -291,7 +294,8 @@ async def test_the_pictures_of_the_documentation(
         "console-told": ("/told?q=Which nuts is Maren allergic to?", 1180, 1180, "light"),
         "console-documents": ("/documents", 1180, 620, "light"),
         "console-timeline": ("/timeline", 1180, 820, "dark"),
-        "console-phone": ("/memories?q=nut allergy", 380, 760, "dark"),
+        "console-phone": ("/memories?q=hazelnuts", 390, 760, "dark"),
+        "console-changes": ("/changes", 1180, 900, "light"),
     }
 
     def walk() -> None:
@@ -328,6 +332,9 @@ DOCUMENTS: list[DocumentInput] = [
         "created_at": datetime(2026, 8, 2, 15, 0, tzinfo=UTC),
     },
 ]
+
+FOLDED = "return document.querySelector('.folded').checkVisibility()"
+"""Whether the menu is folded up under the name of the page."""
 
 UNNAMED = """
 return [...document.querySelectorAll('input:not([type=hidden]), select, textarea')]

@@ -125,20 +125,6 @@ async def test_the_profile_is_edited_value_by_value(ana: Visitor, memory: AsyncH
     assert "Nothing was changed." in ana.text
 
 
-async def test_a_profile_that_changed_meanwhile_is_not_overwritten(
-    ana: Visitor, memory: AsyncHitherto
-) -> None:
-    await memory.update_profile("ana", summary="Ana builds bridges.")
-    fields = edited(await ana.open("/profile/edit"))
-    await memory.update_profile("ana", summary="Ana builds tunnels.")
-    await ana.send("/profile/edit", **{**fields, "summary": "Ana builds roads."})
-    assert ana.status == 409
-    assert "Ana builds roads." in ana.page
-    profile = await memory.get_profile("ana")
-    assert profile is not None
-    assert profile.summary == "Ana builds tunnels."
-
-
 async def test_a_first_profile_is_made_by_hand(ana: Visitor, memory: AsyncHitherto) -> None:
     await ana.open("/profile")
     assert "There is no profile yet" in ana.text

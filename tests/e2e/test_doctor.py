@@ -166,6 +166,11 @@ FAULTS: dict[str, tuple[Break, str, str]] = {
         "settings", "OPENAI_API_VERSION",
     ),
     "no price": (_set(HITHERTO_DAILY_BUDGET_USD="5"), "settings", "HITHERTO_PRICES_FILE"),
+    "proxy": (_set(HTTP_PROXY="http://127.0.0.1:1", NO_PROXY=""), "chat", "HTTP_PROXY"),
+    "no volume": (
+        _set(DATABASE_URL="", HITHERTO_REQUIRE_DATABASE_URL="true", HITHERTO_DATA_DIR="/"),
+        "database", "HITHERTO_REQUIRE_DATABASE_URL=false",
+    ),
     "no database": (_no_host, "database", "DATABASE_URL"),
     "old schema": (_unmigrated, "database", "hitherto-migrate"),
     "other vectors": (_another_model, "stored vectors", "EMBEDDING_MODEL=nomic"),

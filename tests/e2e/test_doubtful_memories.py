@@ -14,11 +14,14 @@ from hitherto.v1 import (
     search_pb2,
 )
 from tests.e2e.conftest import Services
+from tests.e2e.consoles import console_over, visitor
 from tests.e2e.curating import save
 from tests.e2e.learning import learn, memories, talk
 from tests.e2e.reconciling import doubting, jobs, named, nothing, script, settled, with_words
+from tests.e2e.test_tools import credential
 from tests.e2e.travelling import now_of, stamp
 from tests.scripted_model import ChatRequest, ScriptedModel
+from tests.tenants import Tenant
 
 MAY = datetime(2026, 5, 4, 9, tzinfo=UTC)
 SEPTEMBER = datetime(2026, 9, 3, 9, tzinfo=UTC)
@@ -156,6 +159,21 @@ async def test_b10_before_the_change_it_was_certain(
     then = await modelled.retrieval.SearchMemories(june)
     (found,) = [each.memory for each in then.results if each.memory.content == COMMUTE]
     assert not found.HasField("doubt")
+
+
+async def test_the_console_says_why_a_memory_is_uncertain_and_lets_it_be_confirmed(
+    modelled: Services, model: ScriptedModel, tenant: Tenant
+) -> None:
+    await move(modelled, model)
+    commute = await with_words(modelled, COMMUTE)
+    async with console_over(modelled) as url, visitor(url) as ana:
+        await ana.sign_in(credential(tenant, "ana"))
+        await ana.open("/review")
+        for told in (COMMUTE, "Uncertain since 3 Sep 2026 : moved to Kassel", NEW_HOME):
+            assert told in ana.text, told
+        await ana.send(f"/memories/{commute.id}/review", decision="approve")
+        assert ana.url.endswith("/review")
+        assert COMMUTE not in ana.text
 
 
 async def test_b10_the_filter_goes_by_the_doubts_of_the_time_that_is_read(

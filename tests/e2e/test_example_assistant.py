@@ -13,21 +13,30 @@ import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from aiohttp import web
-from openai import OpenAI
 
 from examples.assistant.actions import RecordedExecutor
-from examples.assistant.chat import Assistant, AssistantReply, AssistantRequest
-from examples.assistant.model import MAX_ROUNDS, Model
 from hitherto_client import Hitherto
 from tests.e2e.conftest import Services
+from tests.lazily import Lazily
 from tests.scripted_model import ChatAnswer, ScriptedModel
 from tests.scripted_model import ChatRequest as ExtractionRequest
 from tests.scripted_model.answers import memory
 from tests.tenants import ISSUED, Tenant
+
+if TYPE_CHECKING:
+    import openai
+
+    from examples.assistant import chat as assistant_chat
+    from examples.assistant import model as assistant_model
+else:
+    openai = Lazily("openai")
+    assistant_chat = Lazily("examples.assistant.chat")
+    assistant_model = Lazily("examples.assistant.model")
+
 
 Script = Callable[["Asked"], "str | dict[str, Any] | None"]
 
@@ -113,16 +122,16 @@ class Stage:
     """The assistant and the client behind it, for one user."""
 
     def __init__(
-        self, assistant: Assistant, client: Hitherto, chat: ChatModel, record: Path
+        self, assistant: assistant_chat.Assistant, client: Hitherto, chat: ChatModel, record: Path
     ) -> None:
         self.assistant = assistant
         self.client = client
         self.chat = chat
         self.record = record
 
-    async def say(self, message: str = "", **more: Any) -> AssistantReply:
+    async def say(self, message: str = "", **more: Any) -> assistant_chat.AssistantReply:
         """One message of Ana."""
-        request = AssistantRequest("ana", message, **more)
+        request = assistant_chat.AssistantRequest("ana", message, **more)
         return await asyncio.to_thread(self.assistant.answer, request)
 
     async def over(self, session: str) -> None:
@@ -154,10 +163,11 @@ def stage(
             modelled.extraction_address,
             token=ISSUED.token(sub="ana", tenant=tenant.tenant_id, scope="read write"),
         ) as client,
-        OpenAI(api_key="none", base_url=address, max_retries=0) as openai,
+        openai.OpenAI(api_key="none", base_url=address, max_retries=0) as api,
     ):
         record = tmp_path / "actions.jsonl"
-        assistant = Assistant(client, Model(openai), RecordedExecutor(record))
+        model = assistant_model.Model(api)
+        assistant = assistant_chat.Assistant(client, model, RecordedExecutor(record))
         yield Stage(assistant, client, chat, record)
 
 
@@ -457,7 +467,7 @@ async def test_a_model_that_calls_tools_for_ever_is_asked_ten_times(stage: Stage
         calls("find_entity", name="Sarah") | {"content": "Still looking."}
     )
     reply = await stage.say("Who is Sarah?")
-    assert len(stage.chat.asked) == MAX_ROUNDS == 10
+    assert len(stage.chat.asked) == assistant_model.MAX_ROUNDS == 10
     assert stage.chat.asked[-1].tools == []
     assert reply.response == "Still looking."
 

@@ -399,6 +399,10 @@ SPOILT: dict[str, tuple[str, Spoil]] = {
     "deep": ("memories", lambda line: line["row"].update(metadata=nested(40))),
     "very deep": ("memories", lambda line: line["row"].update(metadata=nested(400))),
     "large": ("memories", lambda line: line["row"].update(metadata={"a": "x" * 200_000})),
+    "sources of another shape": (
+        "profiles",
+        lambda line: line["row"].update(sources={"facts.personal.name": {"quote": "Ana"}}),
+    ),
     "null": ("conversations", lambda line: line["row"].update(watermark=None)),
     "ahead of its messages": ("conversations", lambda line: line["row"].update(watermark=10**6)),
     "huge": ("conversations", lambda line: line["row"].update(last_message_no=10**12)),

@@ -10,7 +10,9 @@ from typing import cast
 
 import pytest
 
-from hitherto_client.integrations.openai import remembering
+from hitherto_client.integrations import openai, remembrance
+from hitherto_client.integrations.agent_framework import HithertoContextProvider
+from hitherto_client.integrations.pydantic_ai import HithertoMemory
 from tests.e2e.conftest import Services
 from tests.scripted_model.assistant import Answer, AssistantRequest, ScriptedAssistant
 
@@ -51,8 +53,16 @@ def environment(
     monkeypatch.setenv("HITHERTO_TOKEN", services.token)
     monkeypatch.setenv("OPENAI_BASE_URL", model.base_url)
     monkeypatch.setenv("OPENAI_API_KEY", "test")
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", model.base_url.removesuffix("/v1"))
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "test")
     # On a busy machine two seconds are not what is tested here.
-    monkeypatch.setitem(cast(dict[str, float], remembering.__kwdefaults__), "timeout", 60.0)
+    for bounded in (
+        openai.remembering,
+        HithertoMemory.__init__,
+        HithertoContextProvider.__init__,
+    ):
+        monkeypatch.setitem(cast(dict[str, float], bounded.__kwdefaults__), "timeout", 60.0)
+    monkeypatch.setattr(remembrance, "TIMEOUT", 60.0)
 
 
 async def run(program: str, name: str) -> None:

@@ -5,32 +5,37 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-import openai
 import pytest
-from agents import (
-    Agent,
-    OpenAIChatCompletionsModel,
-    OpenAIResponsesModel,
-    RunConfig,
-    Runner,
-    Session,
-    SessionSettings,
-    SQLiteSession,
-    function_tool,
-)
-from langchain_core.chat_history import InMemoryChatMessageHistory
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
-from langchain_core.runnables import RunnableLambda
-from langchain_core.runnables.history import RunnableWithMessageHistory
 
 from hitherto_client import AsyncHitherto, Hitherto, HithertoCallError
-from hitherto_client.integrations.agents import HithertoSession
-from hitherto_client.integrations.langchain import HithertoChatMessageHistory
-from hitherto_client.integrations.openai import remembering
 from tests.e2e.conftest import Services
+from tests.lazily import Lazily
 from tests.scripted_model.assistant import Answer, ScriptedAssistant
+
+if TYPE_CHECKING:
+    import agents
+    import openai
+    from langchain_core import chat_history as chat_histories
+    from langchain_core import messages as chat_messages
+    from langchain_core import runnables as chat_runnables
+    from langchain_core.runnables import history as chat_chains
+
+    from hitherto_client.integrations import agents as our_agents
+    from hitherto_client.integrations import langchain as our_langchain
+    from hitherto_client.integrations import openai as our_openai
+else:
+    openai = Lazily("openai")
+    agents = Lazily("agents")
+    chat_histories = Lazily("langchain_core.chat_history")
+    chat_messages = Lazily("langchain_core.messages")
+    chat_runnables = Lazily("langchain_core.runnables")
+    chat_chains = Lazily("langchain_core.runnables.history")
+    our_agents = Lazily("hitherto_client.integrations.agents")
+    our_langchain = Lazily("hitherto_client.integrations.langchain")
+    our_openai = Lazily("hitherto_client.integrations.openai")
+
 
 Items = list[Any]
 
@@ -86,8 +91,8 @@ async def model() -> AsyncIterator[ScriptedAssistant]:
         yield server
 
 
-def session(memory: AsyncHitherto, user: str = "ana", **options: Any) -> HithertoSession:
-    return HithertoSession("s1", memory=memory, user=user, **options)
+def session(memory: AsyncHitherto, user: str = "ana", **options: Any) -> our_agents.HithertoSession:
+    return our_agents.HithertoSession("s1", memory=memory, user=user, **options)
 
 
 # --- the Agents SDK ------------------------------------------------------------------------------
@@ -95,8 +100,8 @@ def session(memory: AsyncHitherto, user: str = "ana", **options: Any) -> Hithert
 
 async def test_a_session_does_what_the_packages_own_does(memory: AsyncHitherto) -> None:
     """The same steps on the SDK's SQLiteSession give the same items."""
-    ours, theirs = session(memory), SQLiteSession("s1")
-    assert isinstance(ours, Session)
+    ours, theirs = session(memory), agents.SQLiteSession("s1")
+    assert isinstance(ours, agents.Session)
     both: tuple[Any, Any] = (ours, theirs)
 
     async def same(step: Any) -> Any:
@@ -131,18 +136,18 @@ async def test_a_long_session_is_read_whole(memory: AsyncHitherto) -> None:
     await ours.add_items(said[440:])
     assert await ours.get_items() == said
     assert await ours.get_items(limit=3) == said[-3:]
-    bounded = session(memory, session_settings=SessionSettings(limit=210))
+    bounded = session(memory, session_settings=agents.SessionSettings(limit=210))
     assert await bounded.get_items() == said[-210:]
 
 
-@pytest.mark.parametrize("form", [OpenAIChatCompletionsModel, OpenAIResponsesModel])
+@pytest.mark.parametrize("form", ["OpenAIChatCompletionsModel", "OpenAIResponsesModel"])
 async def test_a_run_goes_on_in_another_process(
-    memory: AsyncHitherto, model: ScriptedAssistant, form: Any
+    memory: AsyncHitherto, model: ScriptedAssistant, form: str
 ) -> None:
     """With a tool call; the second run has a session object and an agent of its own."""
     weather: list[str] = []
 
-    @function_tool
+    @agents.function_tool
     def get_weather(city: str) -> str:
         """The weather."""
         weather.append(city)
@@ -150,14 +155,16 @@ async def test_a_run_goes_on_in_another_process(
 
     async def run(question: str) -> str:
         async with openai.AsyncOpenAI(base_url=model.base_url, api_key="test") as client:
-            agent = Agent(
+            agent = agents.Agent(
                 name="A",
                 instructions="Be brief.",
                 tools=[get_weather],
-                model=form("scripted", openai_client=client),
+                model=getattr(agents, form)("scripted", openai_client=client),
             )
-            config = RunConfig(tracing_disabled=True)
-            done = await Runner.run(agent, question, session=session(memory), run_config=config)
+            config = agents.RunConfig(tracing_disabled=True)
+            done = await agents.Runner.run(
+                agent, question, session=session(memory), run_config=config
+            )
             return str(done.final_output)
 
     model.queue(Answer(calls=(("call_1", "get_weather", '{"city": "Huế"}'),)), Answer("Rain."))
@@ -179,14 +186,18 @@ async def test_the_agent_knows_what_was_said_elsewhere(
     memory: AsyncHitherto, model: ScriptedAssistant
 ) -> None:
     """Through `remembering`, which leaves the keeping to the session."""
-    await HithertoSession("earlier", memory=memory, user="ana").add_items(
+    await our_agents.HithertoSession("earlier", memory=memory, user="ana").add_items(
         [{"role": "user", "content": "I live in Porto."}]
     )
     async with openai.AsyncOpenAI(base_url=model.base_url, api_key="test") as plain:
-        client = remembering(plain, memory=memory, user="ana", keep=False, timeout=120)
-        agent = Agent(name="A", model=OpenAIChatCompletionsModel("scripted", openai_client=client))
-        config = RunConfig(tracing_disabled=True)
-        await Runner.run(agent, "Where do I live?", session=session(memory), run_config=config)
+        client = our_openai.remembering(plain, memory=memory, user="ana", keep=False, timeout=120)
+        agent = agents.Agent(
+            name="A", model=agents.OpenAIChatCompletionsModel("scripted", openai_client=client)
+        )
+        config = agents.RunConfig(tracing_disabled=True)
+        await agents.Runner.run(
+            agent, "Where do I live?", session=session(memory), run_config=config
+        )
     assert "Porto" in model.requests[0].instructions
     said = [message.content async for message in memory.messages("ana", "s1")]
     assert said == ["You said: Where do I live?", "Where do I live?"]
@@ -260,7 +271,7 @@ async def test_what_is_not_kept_raises(memory: AsyncHitherto, blocking: Hitherto
     with pytest.raises(HithertoCallError) as refused:
         await session(memory).add_items(SAID)
     assert refused.value.reason == "MEMORY_DISABLED"
-    history = HithertoChatMessageHistory("h1", memory=blocking, user="ana")
+    history = our_langchain.HithertoChatMessageHistory("h1", memory=blocking, user="ana")
     with pytest.raises(HithertoCallError) as refused:
         await in_thread(lambda: history.add_user_message("Hello!"))
     assert refused.value.reason == "MEMORY_DISABLED"
@@ -295,44 +306,59 @@ DEPRECATED = pytest.mark.filterwarnings(
 )
 """For the package's own parts; it advises its users to move to LangGraph."""
 
-MESSAGES = [
-    SystemMessage("Be brief."),
-    HumanMessage("Tôi sống ở Đà Nẵng 🏖️", id="h1", name="Ana"),
-    HumanMessage([{"type": "text", "text": "我住在"}, {"type": "text", "text": "上海。"}]),
-    AIMessage(
-        "", tool_calls=[{"name": "log_in", "args": {"account": "hunter2", "n": 3}, "id": "1"}]
-    ),
-    ToolMessage("token 4711", tool_call_id="1", artifact={"rows": [1, 2.5, None]}),
-    AIMessage("You are in.", additional_kwargs={"x": {"y": 2**60}}, response_metadata={"m": "t"}),
-]
+
+def turns() -> list[chat_messages.BaseMessage]:
+    return [
+        chat_messages.SystemMessage("Be brief."),
+        chat_messages.HumanMessage("Tôi sống ở Đà Nẵng 🏖️", id="h1", name="Ana"),
+        chat_messages.HumanMessage(
+            [{"type": "text", "text": "我住在"}, {"type": "text", "text": "上海。"}]
+        ),
+        chat_messages.AIMessage(
+            "", tool_calls=[{"name": "log_in", "args": {"account": "hunter2", "n": 3}, "id": "1"}]
+        ),
+        chat_messages.ToolMessage(
+            "token 4711", tool_call_id="1", artifact={"rows": [1, 2.5, None]}
+        ),
+        chat_messages.AIMessage(
+            "You are in.", additional_kwargs={"x": {"y": 2**60}}, response_metadata={"m": "t"}
+        ),
+    ]
 
 
 @DEPRECATED
 async def test_a_history_does_what_the_packages_own_does(
     blocking: Hitherto, memory: AsyncHitherto
 ) -> None:
-    ours = HithertoChatMessageHistory("h1", memory=blocking, user="ana")
-    theirs = InMemoryChatMessageHistory()
+    ours = our_langchain.HithertoChatMessageHistory("h1", memory=blocking, user="ana")
+    theirs = chat_histories.InMemoryChatMessageHistory()
 
     def steps() -> None:
         for history in (ours, theirs):
             assert history.messages == []
             history.clear()
-            history.add_messages(MESSAGES)
+            history.add_messages(turns())
             history.add_user_message("Hello!")
             history.add_ai_message("Hi.")
         assert ours.messages == theirs.messages
         assert str(ours) == str(theirs)
-        bounded = HithertoChatMessageHistory("h1", memory=blocking, user="ana", limit=2)
+        bounded = our_langchain.HithertoChatMessageHistory(
+            "h1", memory=blocking, user="ana", limit=2
+        )
         assert bounded.messages == theirs.messages[-2:]
         # A window never begins with the result of a tool, whose call it would lack.
         for limit in range(len(theirs.messages) + 2):
-            window = HithertoChatMessageHistory("h1", memory=blocking, user="ana", limit=limit)
+            window = our_langchain.HithertoChatMessageHistory(
+                "h1", memory=blocking, user="ana", limit=limit
+            )
             expected = theirs.messages[-limit:] if limit else []
             while expected and expected[0].type == "tool":
                 expected = expected[1:]
             assert window.messages == expected
-        assert HithertoChatMessageHistory("h1", memory=blocking, user="bea").messages == []
+        assert (
+            our_langchain.HithertoChatMessageHistory("h1", memory=blocking, user="bea").messages
+            == []
+        )
 
     await in_thread(steps)
     said = [(m.role, m.content) async for m in memory.messages("ana", "h1")]
@@ -350,23 +376,25 @@ async def test_a_history_does_what_the_packages_own_does(
     assert await in_thread(lambda: ours.messages) == []
     # Its words are those of any conversation.
     await memory.add("ana", [{"role": "user", "content": "Hello!"}], conversation="h1")
-    assert await in_thread(lambda: ours.messages) == [HumanMessage("Hello!")]
+    assert await in_thread(lambda: ours.messages) == [chat_messages.HumanMessage("Hello!")]
 
 
 @DEPRECATED
 async def test_a_chain_remembers_its_turns(blocking: Hitherto) -> None:
     """A runnable with history, in another object for every turn."""
 
-    def reply(messages: Any) -> AIMessage:
-        return AIMessage(" | ".join(message.content for message in messages))
+    def reply(messages: Any) -> chat_messages.AIMessage:
+        return chat_messages.AIMessage(" | ".join(message.content for message in messages))
 
     def turn(text: str, user: str) -> str:
-        chain = RunnableWithMessageHistory(
-            RunnableLambda(reply),
-            lambda session_id: HithertoChatMessageHistory(session_id, memory=blocking, user=user),
+        chain = chat_chains.RunnableWithMessageHistory(
+            chat_runnables.RunnableLambda(reply),
+            lambda session_id: our_langchain.HithertoChatMessageHistory(
+                session_id, memory=blocking, user=user
+            ),
         )
         config: Any = {"configurable": {"session_id": "h1"}}
-        return str(chain.invoke([HumanMessage(text)], config).content)
+        return str(chain.invoke([chat_messages.HumanMessage(text)], config).content)
 
     assert await in_thread(lambda: turn("Một", "ana")) == "Một"
     assert await in_thread(lambda: turn("Hai", "bea")) == "Hai"
@@ -375,8 +403,10 @@ async def test_a_chain_remembers_its_turns(blocking: Hitherto) -> None:
 
 async def test_the_asynchronous_methods(blocking: Hitherto) -> None:
     """The base class runs them in threads."""
-    history = HithertoChatMessageHistory("h1", memory=blocking, user="ana")
-    await history.aadd_messages([HumanMessage("Hello!"), AIMessage("Hi.")])
+    history = our_langchain.HithertoChatMessageHistory("h1", memory=blocking, user="ana")
+    await history.aadd_messages(
+        [chat_messages.HumanMessage("Hello!"), chat_messages.AIMessage("Hi.")]
+    )
     assert [message.content for message in await history.aget_messages()] == ["Hello!", "Hi."]
     await history.aclear()
     assert await history.aget_messages() == []

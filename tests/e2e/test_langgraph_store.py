@@ -8,26 +8,27 @@ import json
 import random
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Annotated, Any, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
 
 import pytest
-from langgraph.graph import END, START, StateGraph
-from langgraph.store.base import (
-    BaseStore,
-    GetOp,
-    InvalidNamespaceError,
-    ListNamespacesOp,
-    MatchCondition,
-    Op,
-    PutOp,
-    SearchOp,
-)
-from langgraph.store.memory import InMemoryStore
 
 from hitherto_client import Hitherto, HithertoCallError
-from hitherto_client.integrations.langgraph import HithertoStore
 from hitherto_client.integrations.store_items import item_filter
 from tests.e2e.conftest import Services
+from tests.lazily import Lazily
+
+if TYPE_CHECKING:
+    import langgraph.graph as langgraph_graph
+    import langgraph.store.base as store_base
+    import langgraph.store.memory as memory_store
+
+    from hitherto_client.integrations import langgraph as our_store
+else:
+    langgraph_graph = Lazily("langgraph.graph")
+    store_base = Lazily("langgraph.store.base")
+    memory_store = Lazily("langgraph.store.memory")
+    our_store = Lazily("hitherto_client.integrations.langgraph")
+
 
 THREADS = ThreadPoolExecutor(8)
 
@@ -50,8 +51,8 @@ def memory(services: Services) -> Iterator[Hitherto]:
         yield client
 
 
-def store(memory: Hitherto, user: str | int = "ana", **options: Any) -> HithertoStore:
-    return HithertoStore(memory, user=user, **{"index_seconds": 60.0, **options})
+def store(memory: Hitherto, user: str | int = "ana", **options: Any) -> our_store.HithertoStore:
+    return our_store.HithertoStore(memory, user=user, **{"index_seconds": 60.0, **options})
 
 
 def plain(item: Any) -> Any:
@@ -76,18 +77,18 @@ FILTERS: list[dict[str, Any]] = [
     {"tags": ["x", "y"]},
     {"on": True, "n": {"$gt": 2}},
 ]
-CONDITIONS = [
-    MatchCondition("prefix", ("a",)),
-    MatchCondition("prefix", ("*", "记忆🎉")),
-    MatchCondition("suffix", ("ký ức",)),
-    MatchCondition("suffix", ("a", "*")),
+CONDITIONS: list[tuple[Literal["prefix", "suffix"], tuple[str, ...]]] = [
+    ("prefix", ("a",)),
+    ("prefix", ("*", "记忆🎉")),
+    ("suffix", ("ký ức",)),
+    ("suffix", ("a", "*")),
 ]
 
 
 async def test_it_does_what_the_packages_own_does(memory: Hitherto) -> None:
     """The same random operations on LangGraph's InMemoryStore give the same."""
     draw = random.Random(4711)
-    ours, theirs = store(memory, index_seconds=0.0), InMemoryStore()
+    ours, theirs = store(memory, index_seconds=0.0), memory_store.InMemoryStore()
     found: list[Any] = []
 
     def namespace(least: int) -> tuple[str, ...]:
@@ -99,9 +100,9 @@ async def test_it_does_what_the_packages_own_does(memory: Hitherto) -> None:
                 where, key = namespace(1), draw.choice("xyz")
                 value = draw.choice([*VALUES, None])
                 for one in (ours, theirs):
-                    one.batch([PutOp(where, key, value)])
+                    one.batch([store_base.PutOp(where, key, value)])
             case 4 | 5:
-                op = GetOp(namespace(1), draw.choice("xyz"))
+                op = store_base.GetOp(namespace(1), draw.choice("xyz"))
                 found.append(plain(ours.batch([op])[0]))
                 assert found[-1] == plain(theirs.batch([op])[0])
             case 6 | 7:
@@ -110,16 +111,21 @@ async def test_it_does_what_the_packages_own_does(memory: Hitherto) -> None:
                     # Theirs fails for items without the number.
                     wanted = {"n": wanted["n"]}
                 where = namespace(0)
-                op_all = SearchOp(where, filter=_bearable(theirs, where, wanted), limit=1_000)
+                op_all = store_base.SearchOp(
+                    where, filter=_bearable(theirs, where, wanted), limit=1_000
+                )
                 mine, yours = (one.batch([op_all])[0] for one in (ours, theirs))
                 assert _sorted(mine) == _sorted(yours)
-                some = SearchOp(where, filter=op_all.filter, limit=2, offset=1)
+                some = store_base.SearchOp(where, filter=op_all.filter, limit=2, offset=1)
                 fewer: list[Any] = [one.batch([some])[0] for one in (ours, theirs)]
                 assert len(fewer[0]) == len(fewer[1])
             case _:
-                conditions = tuple(draw.sample(CONDITIONS, draw.randint(0, 2)))
+                drawn = draw.sample(CONDITIONS, draw.randint(0, 2))
+                conditions = tuple(store_base.MatchCondition(*each) for each in drawn)
                 depth = draw.choice([None, 1, 2])
-                listing = ListNamespacesOp(conditions, depth, limit=4, offset=draw.randint(0, 2))
+                listing = store_base.ListNamespacesOp(
+                    conditions, depth, limit=4, offset=draw.randint(0, 2)
+                )
                 expected = _namespaces(theirs, listing)
                 assert ours.batch([listing])[0] == expected
 
@@ -135,38 +141,40 @@ def _sorted(items: Any) -> list[str]:
     return sorted(repr(plain(item)) for item in items)
 
 
-def _bearable(theirs: InMemoryStore, where: tuple[str, ...], wanted: Any) -> Any:
+def _bearable(theirs: memory_store.InMemoryStore, where: tuple[str, ...], wanted: Any) -> Any:
     """The filter, or None where the package's store would compare what is no number."""
     try:
-        theirs.batch([SearchOp(where, filter=wanted, limit=1_000)])
+        theirs.batch([store_base.SearchOp(where, filter=wanted, limit=1_000)])
     except TypeError:
         return None
     return wanted
 
 
-def _namespaces(theirs: InMemoryStore, listing: ListNamespacesOp) -> list[tuple[str, ...]]:
+def _namespaces(
+    theirs: memory_store.InMemoryStore, listing: store_base.ListNamespacesOp
+) -> list[tuple[str, ...]]:
     """Theirs lists namespaces whose items are all deleted, too."""
-    everything: Any = theirs.batch([SearchOp((), limit=1_000)])[0]
-    filled = InMemoryStore()
-    filled.batch([PutOp(item.namespace, item.key, item.value) for item in everything])
+    everything: Any = theirs.batch([store_base.SearchOp((), limit=1_000)])[0]
+    filled = memory_store.InMemoryStore()
+    filled.batch([store_base.PutOp(item.namespace, item.key, item.value) for item in everything])
     listed: Any = filled.batch([listing])[0]
     return list(listed)
 
 
 async def test_one_batch_reads_before_it_writes(memory: Hitherto) -> None:
     """As in the package's store; the last write of an item counts."""
-    batch: list[Op] = [
-        PutOp(("a",), "x", {"n": 1}),
-        GetOp(("a",), "x"),
-        PutOp(("a",), "x", {"n": 2}),
-        SearchOp(("a",)),
+    batch: list[store_base.Op] = [
+        store_base.PutOp(("a",), "x", {"n": 1}),
+        store_base.GetOp(("a",), "x"),
+        store_base.PutOp(("a",), "x", {"n": 2}),
+        store_base.SearchOp(("a",)),
     ]
 
-    def steps(one: BaseStore) -> None:
+    def steps(one: store_base.BaseStore) -> None:
         assert one.batch(batch) == [None, None, None, []]
         assert plain(one.get(("a",), "x")) == (("a",), "x", {"n": 2})
 
-    for one in (store(memory), InMemoryStore()):
+    for one in (store(memory), memory_store.InMemoryStore()):
         await in_thread(functools.partial(steps, one))
 
 
@@ -232,7 +240,7 @@ async def test_many_items_are_paged(memory: Hitherto) -> None:
     keys = [f"key-{number:03}" for number in range(230)]
 
     def steps() -> None:
-        ours.batch([PutOp(("a",), key, {"n": n}) for n, key in enumerate(keys)])
+        ours.batch([store_base.PutOp(("a",), key, {"n": n}) for n, key in enumerate(keys)])
         found = [
             item.key
             for at in range(0, 300, 50)
@@ -279,7 +287,7 @@ async def test_what_cannot_be_is_refused(memory: Hitherto) -> None:
     ours = store(memory)
     refused: list[tuple[type[Exception], Callable[[], Any]]] = [
         (ValueError, lambda: ours.put(("a",), "x", {}, ttl=float("nan"))),
-        (InvalidNamespaceError, lambda: ours.batch([GetOp(("a.b",), "x")])),
+        (store_base.InvalidNamespaceError, lambda: ours.batch([store_base.GetOp(("a.b",), "x")])),
         (TypeError, lambda: ours.put(("a",), "x", {"no": object()})),
         (ValueError, lambda: ours.put(("a",), "x", {"no": float("nan")})),
         (ValueError, lambda: ours.put(("a",), "x", {"long": "大" * 10_000})),
@@ -371,16 +379,16 @@ class State(TypedDict):
 async def test_a_graph_remembers_between_its_threads(memory: Hitherto) -> None:
     """LangGraph gives the store to a node; one run writes what another one finds."""
 
-    async def answer(state: State, *, store: BaseStore) -> dict[str, Any]:
+    async def answer(state: State, *, store: store_base.BaseStore) -> dict[str, Any]:
         namespace = ("memories", state["user"])
         found = await store.asearch(namespace, query=state["said"], limit=3)
         await store.aput(namespace, state["said"].replace(".", ""), {"text": state["said"]})
         return {"answers": [item.value["text"] for item in found]}
 
-    graph = StateGraph(State)
+    graph = langgraph_graph.StateGraph(State)
     graph.add_node("answer", answer)
-    graph.add_edge(START, "answer")
-    graph.add_edge("answer", END)
+    graph.add_edge(langgraph_graph.START, "answer")
+    graph.add_edge("answer", langgraph_graph.END)
 
     async def run(user: str, said: str) -> list[str]:
         compiled = graph.compile(store=store(memory, user=1))

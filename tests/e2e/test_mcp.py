@@ -9,22 +9,34 @@ import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx2
 import pytest
 import uvicorn
-from mcp.client.client import Client
-from mcp.client.stdio import StdioServerParameters
-from mcp.client.streamable_http import streamable_http_client
-from mcp.shared.exceptions import MCPError
 
-from hitherto_client import Hitherto, mcp_server
-from hitherto_client.mcp_authorization import credential as credential_of_request
+from hitherto_client import Hitherto
 from hitherto_client.tools import MCP_GUIDE
 from tests.e2e.conftest import Services
 from tests.e2e.test_tools import credential
+from tests.lazily import Lazily
 from tests.tenants import Tenant
+
+if TYPE_CHECKING:
+    import mcp.client.client as mcp_client
+    import mcp.client.stdio as mcp_stdio
+    import mcp.client.streamable_http as mcp_http
+    import mcp.shared.exceptions as mcp_exceptions
+
+    from hitherto_client import mcp_authorization, mcp_server
+else:
+    mcp_client = Lazily("mcp.client.client")
+    mcp_stdio = Lazily("mcp.client.stdio")
+    mcp_http = Lazily("mcp.client.streamable_http")
+    mcp_exceptions = Lazily("mcp.shared.exceptions")
+    mcp_server = Lazily("hitherto_client.mcp_server")
+    mcp_authorization = Lazily("hitherto_client.mcp_authorization")
+
 
 CLIENT = {"name": "test", "version": "1"}
 
@@ -35,7 +47,7 @@ async def served(services: Services, user: str = "", **more: Any) -> AsyncIterat
     client = Hitherto(
         services.retrieval_address,
         services.extraction_address,
-        token=credential_of_request.get,
+        token=mcp_authorization.credential.get,
     )
     config = mcp_server.http_config(client, "127.0.0.1", 0, user_id=user, **more)
     server = uvicorn.Server(config)
@@ -55,12 +67,12 @@ async def served(services: Services, user: str = "", **more: Any) -> AsyncIterat
 
 
 @asynccontextmanager
-async def connected(url: str, **headers: str) -> AsyncIterator[Client]:
+async def connected(url: str, **headers: str) -> AsyncIterator[mcp_client.Client]:
     """A client of the official package with these headers."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     async with (
         httpx2.AsyncClient(headers=named) as http,
-        Client(streamable_http_client(url, http_client=http)) as client,
+        mcp_client.Client(mcp_http.streamable_http_client(url, http_client=http)) as client,
     ):
         yield client
 
@@ -145,7 +157,7 @@ async def test_people_and_tenants_hold_over_http(services: Services, tenant: Ten
             refused = await client.call_tool("search_memory", {"query": "tea"})
             assert refused.structured_content["reason"] == "CREDENTIAL_INVALID"
         async with connected(url, authorization=f"Bearer {ours.token}") as client:
-            with pytest.raises(MCPError, match="may act for every user"):
+            with pytest.raises(mcp_exceptions.MCPError, match="may act for every user"):
                 await client.call_tool("search_memory", {"query": "tea"})
 
 
@@ -192,7 +204,7 @@ async def test_a_user_who_cannot_be_read_is_refused(services: Services, tenant: 
         served(services) as url,
         connected(url, authorization=bearer, hitherto_user="%ff%fe") as client,
     ):
-        with pytest.raises(MCPError, match="percent-encoded"):
+        with pytest.raises(mcp_exceptions.MCPError, match="percent-encoded"):
             await client.call_tool("search_memory", {"query": "tea"})
 
 
@@ -207,7 +219,7 @@ async def test_nobody_holds_a_stream_that_says_nothing(services: Services) -> No
 async def test_a_request_must_name_its_user(services: Services, tenant: Tenant) -> None:
     bearer = f"Bearer {credential(tenant, 'ana')}"
     async with served(services) as url, connected(url, authorization=bearer) as client:
-        with pytest.raises(MCPError, match="Hitherto-User"):
+        with pytest.raises(mcp_exceptions.MCPError, match="Hitherto-User"):
             await client.call_tool("get_profile", {})
 
 
@@ -363,7 +375,7 @@ async def test_whatever_is_no_message_is_refused_over_stdio(
 @pytest.mark.faults
 async def test_the_command_over_stdio(services: Services, tenant: Tenant) -> None:
     """As an assistant on a desktop starts it."""
-    command = StdioServerParameters(
+    command = mcp_stdio.StdioServerParameters(
         command=sys.executable,
         args=[
             "-c",
@@ -378,7 +390,7 @@ async def test_the_command_over_stdio(services: Services, tenant: Tenant) -> Non
             "HITHERTO_TOKEN": credential(tenant, "ana"),
         },
     )
-    async with Client(command) as client:
+    async with mcp_client.Client(command) as client:
         value(await client.call_tool("save_memory", {"content": "Ana likes tea."}))
         found = value(await client.call_tool("search_memory", {"query": "tea"}))
     assert found["found"] == 1

@@ -7,16 +7,24 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx2
 import pytest
-from anthropic import Anthropic
 
 from hitherto_client import Hitherto
-from hitherto_client.integrations.anthropic import AsyncHithertoMemoryTool, HithertoMemoryTool
 from hitherto_client.memory_files import MemoryFileError, MemoryFiles
 from tests.e2e.conftest import Services
+from tests.lazily import Lazily
+
+if TYPE_CHECKING:
+    import anthropic
+
+    from hitherto_client.integrations import anthropic as memory_tool
+else:
+    anthropic = Lazily("anthropic")
+    memory_tool = Lazily("hitherto_client.integrations.anthropic")
+
 
 PREFERENCES = "/memories/preferences.md"
 FACTS = "/memories/facts.md"
@@ -268,12 +276,14 @@ async def test_the_runner_of_the_anthropic_package_uses_the_files(memory: Hither
 
     def converse() -> None:
         http = httpx2.Client(transport=httpx2.MockTransport(model))
-        with Anthropic(api_key="test", base_url="http://model.test", http_client=http) as client:
+        with anthropic.Anthropic(
+            api_key="test", base_url="http://model.test", http_client=http
+        ) as client:
             runner = client.beta.messages.tool_runner(
                 model="claude",
                 max_tokens=100,
                 messages=[{"role": "user", "content": "I live in Porto."}],
-                tools=[HithertoMemoryTool(memory, user="ana")],
+                tools=[memory_tool.HithertoMemoryTool(memory, user="ana")],
             )
             runner.until_done()
 
@@ -284,5 +294,5 @@ async def test_the_runner_of_the_anthropic_package_uses_the_files(memory: Hither
     assert "does not exist" in str(refused["content"])
     assert "created successfully" in str(created["content"])
     assert await in_thread(lambda: active(memory)) == {"Ana lives in Porto."}
-    tool = AsyncHithertoMemoryTool(memory, user="ana")
+    tool = memory_tool.AsyncHithertoMemoryTool(memory, user="ana")
     assert "Porto" in str(await tool.call({"command": "view", "path": FACTS}))

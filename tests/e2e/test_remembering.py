@@ -9,17 +9,25 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import openai
 import pytest
 
 from hitherto_client import AsyncHitherto, Hitherto
-from hitherto_client.integrations.openai import remembering
 from tests.e2e.conftest import Services
 from tests.faults.relay import Relay
+from tests.lazily import Lazily
 from tests.listening import Listener
 from tests.scripted_model.assistant import Answer, ScriptedAssistant
+
+if TYPE_CHECKING:
+    import openai
+
+    from hitherto_client.integrations import openai as our_openai
+else:
+    openai = Lazily("openai")
+    our_openai = Lazily("hitherto_client.integrations.openai")
+
 
 FENCE = "<<<hitherto:memory "
 SAID = {
@@ -75,7 +83,7 @@ async def wrap(
 def wrapper(client: Any, ours: Any) -> Wrap:
     def wrap(user: str = "ana", conversation: str = "c1", **options: Any) -> Any:
         given = {"memory": ours, "timeout": 30.0, **options}
-        return remembering(client, user=user, conversation=conversation, **given)
+        return our_openai.remembering(client, user=user, conversation=conversation, **given)
 
     return wrap
 
@@ -367,10 +375,14 @@ async def test_wrapping_twice_remembers_once(
     await memory.save_memory("ana", "Ana lives in Porto.")
     mixed: Any = openai.OpenAI(api_key="x")
     with pytest.raises(TypeError, match="OpenAI client with a Hitherto"):
-        remembering(mixed, memory=memory, user="ana")
+        our_openai.remembering(mixed, memory=memory, user="ana")
     async with openai.AsyncOpenAI(base_url=model.base_url, api_key="test") as plain:
-        first = remembering(plain, memory=memory, user="ana", conversation="c1", timeout=120)
-        second = remembering(first, memory=memory, user="ana", conversation="c2", timeout=120)
+        first = our_openai.remembering(
+            plain, memory=memory, user="ana", conversation="c1", timeout=120
+        )
+        second = our_openai.remembering(
+            first, memory=memory, user="ana", conversation="c2", timeout=120
+        )
         await chat(second, "Where do I live?")
         await chat(plain, "Where do I live?")
     assert [r.instructions.count(FENCE) for r in model.requests] == [1, 0]
@@ -422,7 +434,9 @@ async def test_a_cancelled_reader_leaves_what_was_received(
                 arrived.set()
 
     async with openai.AsyncOpenAI(base_url=model.base_url, api_key="test") as plain:
-        client = remembering(plain, memory=memory, user="ana", conversation="c1", timeout=120)
+        client = our_openai.remembering(
+            plain, memory=memory, user="ana", conversation="c1", timeout=120
+        )
         task = asyncio.create_task(serve(client))
         async with asyncio.timeout(180):
             await arrived.wait()
@@ -446,7 +460,9 @@ async def test_silent_memory_does_not_hold_an_answer_up(
         openai.AsyncOpenAI(base_url=model.base_url, api_key="test") as plain,
         asyncio.timeout(180),
     ):
-        client = remembering(plain, memory=ours, user="ana", conversation="c1", timeout=0.2)
+        client = our_openai.remembering(
+            plain, memory=ours, user="ana", conversation="c1", timeout=0.2
+        )
         with caplog.at_level(logging.WARNING, "hitherto_client"):
             reply = await chat(client, "Hunter2!")
     assert reply.choices[0].message.content == "You said: Hunter2!"
@@ -471,7 +487,9 @@ async def test_what_memory_did_not_confirm_is_added_again_and_kept_once(
         AsyncHitherto(services.retrieval_address, relay.address, token=services.token) as ours,
         openai.AsyncOpenAI(base_url=model.base_url, api_key="test") as plain,
     ):
-        client = remembering(plain, memory=ours, user="ana", conversation="c1", timeout=2)
+        client = our_openai.remembering(
+            plain, memory=ours, user="ana", conversation="c1", timeout=2
+        )
         await ours.get_user_settings("ana", timeout=120)
         relay.hold = True
         await chat(client, "One.")

@@ -654,10 +654,10 @@ async def test_services_play_a_role_that_is_no_superuser(
     assert powerful == (0,)
     for role in _ROLES:
         async with as_role(conninfo, role) as connection:
-            cursor = await connection.execute(
+            answer = await connection.execute(
                 "SELECT current_user, current_setting('is_superuser')"
             )
-            assert await cursor.fetchone() == (role, "off")
+            assert answer.rows == [(role, "off")]
 
 
 async def test_what_each_role_may_change(conninfo: str, superuser_conninfo: str) -> None:

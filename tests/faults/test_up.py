@@ -221,6 +221,7 @@ def test_it_says_what_runs_and_what_is_in_its_way(machine: Machine) -> None:
 
         with urllib.request.urlopen(f"http://{found['console']}/console", timeout=60) as page:
             assert "Hitherto" in page.read().decode()
+            assert "/console/" in page.url
         call = urllib.request.Request(
             f"http://{found['console']}/hitherto.v1.RetrievalService/ListMemories",
             b'{"userId": "xavi"}',

@@ -7,7 +7,7 @@ import os
 import random
 import signal
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import Any
 
@@ -16,16 +16,15 @@ import pytest
 import uvloop
 from psycopg_pool import PoolTimeout, TooManyRequests
 
-from hitherto_shared.database.conversation import BatchRead
+from hitherto_shared.database.exchange import BoundStatement, StatementResult
 from hitherto_shared.database.lean import LeanConnection
 from hitherto_shared.database.pool import Database
-from hitherto_shared.database.statement_batch import BoundStatement
-from hitherto_shared.database.tenancy import acting_for
 from hitherto_shared.errors import TooLate
 from tests.integration.embedded.processes import wait_until
 
 APPLICATION = "batch-reads"
 Run = Callable[[Coroutine[Any, Any, None]], None]
+BatchRead = Callable[[LeanConnection], Awaitable[list[StatementResult]]]
 
 
 @pytest.fixture(params=[asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
@@ -36,7 +35,8 @@ def run(request: pytest.FixtureRequest) -> Run:
 
 
 def batch(*statements: str, **parameters: Any) -> BatchRead:
-    return BatchRead([BoundStatement(each, parameters) for each in statements])
+    asked = [BoundStatement(each, parameters) for each in statements]
+    return lambda connection: connection.answers(asked)
 
 
 PID = batch("SELECT pg_backend_pid()")
@@ -80,42 +80,6 @@ async def until_idle(superuser_conninfo: str) -> None:
     await asyncio.to_thread(
         wait_until, lambda: not running(superuser_conninfo), "the end of the statement"
     )
-
-
-def test_answers_come_in_order_and_later_statements_are_prepared_again(
-    conninfo: str, run: Run
-) -> None:
-    async def test(database: Database) -> None:
-        read = batch("SELECT %(a)s::int", "SELECT %(a)s::int + 1 FROM generate_series(1, 3)", a=4)
-        for _ in range(3):
-            first, second = await database.run(read, timeout=120, repeatable=True)
-            assert (first.rows, second.rows) == ([(4,)], [(5,), (5,), (5,)])
-            await value(database, batch("DEALLOCATE ALL", "SELECT 1"))
-        with pytest.raises(psycopg.errors.DivisionByZero):
-            await value(database, batch("SELECT 1", "SELECT 1 / %(zero)s::int", zero=0))
-        assert await value(database, read) == 5
-
-    within(conninfo, run, test)
-
-
-def test_more_than_a_socket_takes_at_once_arrives_and_returns(conninfo: str, run: Run) -> None:
-    async def test(database: Database) -> None:
-        text = "x" * 12_000_000
-        read = batch("SELECT %(text)s::text", "SELECT length(%(text)s::text)", text=text)
-        first, second = await database.run(read, timeout=120, repeatable=True)
-        assert (first.rows, second.rows) == ([(text,)], [(len(text),)])
-
-    within(conninfo, run, test)
-
-
-def test_each_tenant_reads_its_own(conninfo: str, run: Run) -> None:
-    async def test(database: Database) -> None:
-        for tenant in ("one", "two", "two", "one"):
-            with acting_for(tenant):
-                read = batch("SELECT current_setting('hitherto.tenant_id')")
-                assert await value(database, read) == tenant
-
-    within(conninfo, run, test)
 
 
 @pytest.mark.parametrize("cancelled", [True, False])

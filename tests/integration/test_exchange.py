@@ -8,36 +8,31 @@ from collections.abc import AsyncIterator
 
 import psycopg
 import pytest
-from psycopg import AsyncConnection, pq
-from psycopg.rows import TupleRow
+from psycopg import pq
 
-from hitherto_shared.database.exchange import exchange
+from hitherto_shared.database import exchange
+from hitherto_shared.database.exchange import BoundStatement
 from hitherto_shared.database.faults import translate
+from hitherto_shared.database.lean import LeanConnection as Connection
 from hitherto_shared.database.pool import Database
-from hitherto_shared.database.statement_batch import _MOST_PREPARED, BoundStatement
 from hitherto_shared.errors import Conflict, TooLate
-
-Connection = AsyncConnection[TupleRow]
 
 
 @pytest.fixture
 async def connection(superuser_conninfo: str) -> AsyncIterator[Connection]:
-    opened = await AsyncConnection.connect(
-        superuser_conninfo, autocommit=True, prepare_threshold=None
-    )
+    opened = await Connection.connect(superuser_conninfo, autocommit=True, prepare_threshold=None)
     async with opened:
         await opened.execute("CREATE TEMPORARY TABLE things (id int, name text)")
         yield opened
 
 
 async def rows_of(connection: Connection, sql: str, *values: object) -> list[tuple[object, ...]]:
-    (answer,) = await exchange(connection, [BoundStatement(sql, values)])
+    (answer,) = await connection.answers([BoundStatement(sql, values)])
     return answer.rows
 
 
 async def test_every_statement_has_its_own_answer(connection: Connection) -> None:
-    inserted, updated, read, nothing = await exchange(
-        connection,
+    inserted, updated, read, nothing = await connection.answers(
         [
             BoundStatement(
                 "INSERT INTO things VALUES (%(a)s, %(b)s), (%(c)s, %(b)s)",
@@ -48,16 +43,15 @@ async def test_every_statement_has_its_own_answer(connection: Connection) -> Non
             BoundStatement(b"SELECT FROM things WHERE false", binary=False),
         ],
     )
-    assert (inserted.count, updated.count) == (2, 1)
+    assert (inserted.rowcount, updated.rowcount) == (2, 1)
     assert read.rows == [(1, "x"), (2, "50 %")]
-    assert (nothing.rows, nothing.count) == ([], 0)
+    assert (nothing.rows, nothing.rowcount) == ([], 0)
 
 
 async def test_the_statements_of_a_batch_stand_or_fall_together(connection: Connection) -> None:
     for _ in range(3):
         with pytest.raises(psycopg.errors.DivisionByZero):
-            await exchange(
-                connection,
+            await connection.answers(
                 [
                     BoundStatement("INSERT INTO things VALUES (7, NULL)"),
                     BoundStatement("SELECT 1 / %s::int", [0]),
@@ -70,7 +64,7 @@ async def test_the_statements_of_a_batch_stand_or_fall_together(connection: Conn
 
 async def test_a_transaction_holds_over_several_batches(connection: Connection) -> None:
     async with connection.transaction(force_rollback=True):
-        await exchange(connection, [BoundStatement("INSERT INTO things VALUES (8, NULL)")])
+        await connection.answers([BoundStatement("INSERT INTO things VALUES (8, NULL)")])
         assert await rows_of(connection, "SELECT count(*) FROM things") == [(1,)]
     # What was prepared in it is prepared still.
     assert await rows_of(connection, "SELECT count(*) FROM things") == [(0,)]
@@ -91,7 +85,7 @@ async def test_more_than_either_side_can_hold_goes_both_ways_at_once(
     """Neither waits for the other to take what it sends before it takes what is sent to it."""
     large = "x" * (8 << 20)
     async with asyncio.timeout(180):
-        answers = await exchange(connection, [BoundStatement("SELECT %s::text", [large])] * 4)
+        answers = await connection.answers([BoundStatement("SELECT %s::text", [large])] * 4)
     assert [answer.rows == [(large,)] for answer in answers] == [True] * 4
 
 
@@ -121,25 +115,13 @@ async def test_a_table_altered_beside_a_transaction_is_a_conflict(connection: Co
         assert await rows_of(connection, "SELECT * FROM things") == []
 
 
-async def test_only_so_many_statements_stay_prepared(connection: Connection) -> None:
-    for number in range(250):
-        assert await rows_of(connection, f"SELECT {number} + %s::int", 1) == [(number + 1,)]
-        assert await rows_of(connection, "SELECT %s::int", number) == [(number,)]
-    held = await rows_of(
-        connection,
-        "SELECT count(*), bool_or(statement = 'SELECT $1::int') FROM pg_prepared_statements",
-    )
-    assert held == [(101, True)]
-
-
 async def test_a_batch_that_is_cut_off_is_ended_by_postgres(conninfo: str) -> None:
     database = Database(conninfo, "hitherto_read", application="exchange", max_size=1)
     await database.open()
     try:
 
         async def slow(connection: Connection) -> None:
-            await exchange(
-                connection,
+            await connection.answers(
                 [
                     BoundStatement("SELECT 1"),
                     BoundStatement("SELECT pg_sleep(60)"),
@@ -148,7 +130,7 @@ async def test_a_batch_that_is_cut_off_is_ended_by_postgres(conninfo: str) -> No
             )
 
         async def pid(connection: Connection) -> int:
-            (answer,) = await exchange(connection, [BoundStatement("SELECT pg_backend_pid()")])
+            (answer,) = await connection.answers([BoundStatement("SELECT pg_backend_pid()")])
             return int(answer.rows[0][0])
 
         before = await database.run(pid, timeout=120)
@@ -159,21 +141,33 @@ async def test_a_batch_that_is_cut_off_is_ended_by_postgres(conninfo: str) -> No
         await database.close()
 
 
-async def few_are_prepared(connection: Connection) -> None:
-    """As many as are kept, and those that the last batches have put beyond that."""
-    ((held,),) = await rows_of(connection, "SELECT count(*)::int FROM pg_prepared_statements")
-    assert isinstance(held, int)
-    assert _MOST_PREPARED <= held <= _MOST_PREPARED + 2
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> int:
+    """So many statements stay prepared, and those of the batch that exceeds it."""
+    monkeypatch.setattr(exchange, "MOST_PREPARED", 10)
+    return 10
 
 
-async def test_what_is_kept_no_longer_is_dropped_behind_the_statements(
-    connection: Connection,
+async def held(connection: Connection) -> int:
+    ((number,),) = await rows_of(connection, "SELECT count(*)::int FROM pg_prepared_statements")
+    assert isinstance(number, int)
+    return number
+
+
+async def test_only_so_many_statements_stay_prepared(connection: Connection, few: int) -> None:
+    for number in range(5 * few):
+        assert await rows_of(connection, f"SELECT {number} + %s::int", 1) == [(number + 1,)]
+        assert await rows_of(connection, "SELECT %s::int", number) == [(number,)]
+        assert await held(connection) <= few + 3
+
+
+async def test_what_was_prepared_is_dropped_behind_the_statements(
+    connection: Connection, few: int
 ) -> None:
     """Before them it would have begun their transaction, whose isolation is settled then."""
-    for number in range(150):
+    for number in range(3 * few):
         await rows_of(connection, f"SELECT {number} + %s::int", 1)
-        await exchange(
-            connection,
+        await connection.answers(
             [
                 BoundStatement("BEGIN"),
                 BoundStatement("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"),
@@ -181,25 +175,24 @@ async def test_what_is_kept_no_longer_is_dropped_behind_the_statements(
                 BoundStatement("COMMIT"),
             ],
         )
-    await few_are_prepared(connection)
+    assert await held(connection) <= few + 5
 
 
 async def test_what_is_to_be_dropped_is_kept_in_mind_when_a_batch_fails(
-    connection: Connection,
+    connection: Connection, few: int
 ) -> None:
-    for number in range(150):
+    for number in range(3 * few):
         await rows_of(connection, f"SELECT {number} + %s::int", 1)
         with pytest.raises(psycopg.errors.DivisionByZero):
             await rows_of(connection, "SELECT 1 / %s::int", 0)
-    await rows_of(connection, "SELECT 1")
-    await few_are_prepared(connection)
+    assert await held(connection) <= few + 3
 
 
-async def test_what_postgres_dropped_for_a_caller_who_left_is_not_dropped_again(
-    connection: Connection,
+async def test_what_postgres_dropped_for_a_caller_who_left_is_prepared_again(
+    connection: Connection, few: int
 ) -> None:
     """The whole batch was done when its caller was cut off: nobody read that it was."""
-    for number in range(_MOST_PREPARED + 1):
+    for number in range(few):
         await rows_of(connection, f"SELECT {number} + %s::int", 1)
     late = asyncio.create_task(rows_of(connection, "SELECT %s::text", "late"))
     await asyncio.sleep(0)
@@ -209,5 +202,5 @@ async def test_what_postgres_dropped_for_a_caller_who_left_is_not_dropped_again(
         await late
     assert not connection.closed
     async with connection.transaction():
-        assert await rows_of(connection, "SELECT %s::int", 5) == [(5,)]
-    await few_are_prepared(connection)
+        for number in range(few):
+            assert await rows_of(connection, f"SELECT {number} + %s::int", 1) == [(number + 1,)]

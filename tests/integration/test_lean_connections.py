@@ -8,11 +8,10 @@ from typing import Any
 import psycopg
 import pytest
 from psycopg import pq
+from psycopg.sql import SQL, Identifier
 
-from hitherto_shared.database import exchange
-from hitherto_shared.database.exchange import waited_for
+from hitherto_shared.database.exchange import BoundStatement
 from hitherto_shared.database.lean import LeanConnection
-from hitherto_shared.database.statement_batch import BoundStatement
 from hitherto_shared.models import Scope
 
 
@@ -28,16 +27,8 @@ class Counted(LeanConnection):
         return await super().wait(*given, **options)
 
 
-async def counted(connection: Counted, talk: Any) -> Any:
-    connection.trips += 1
-    return await waited_for(connection, talk)
-
-
 @pytest.fixture
-async def connection(
-    superuser_conninfo: str, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Counted]:
-    monkeypatch.setattr(exchange, "waited_for", counted)
+async def connection(superuser_conninfo: str) -> AsyncIterator[Counted]:
     opened = await Counted.connect(superuser_conninfo, autocommit=True, prepare_threshold=None)
     async with opened:
         await opened.execute("CREATE TEMPORARY TABLE things (id int PRIMARY KEY, name text)")
@@ -51,8 +42,7 @@ async def things(connection: LeanConnection) -> list[tuple[Any, ...]]:
 
 
 async def many(connection: LeanConnection, *rows: tuple[int, str]) -> None:
-    async with connection.cursor() as cursor:
-        await cursor.executemany("INSERT INTO things VALUES (%s, %s)", rows)
+    await connection.later_for_each("INSERT INTO things VALUES (%s, %s)", rows)
 
 
 async def test_statements_about_a_user_name_that_user_whatever_their_parameters(
@@ -179,9 +169,8 @@ async def test_other_ways_to_ask_see_what_waits(connection: Counted) -> None:
             await cursor.execute(query)
             assert await cursor.fetchone() == (2,)
         await many(connection, (3, "c"))
-        async with connection.cursor(name="named") as named:
-            await named.execute(query)
-            assert await named.fetchone() == (3,)
+        composed = SQL("SELECT count(*) FROM {}").format(Identifier("things"))
+        assert await connection.fetch_value(composed) == 3
 
 
 async def test_rows_are_those_of_psycopg(connection: Counted) -> None:

@@ -10,10 +10,8 @@ from typing import Any
 
 import psycopg
 import pytest
-from psycopg import AsyncConnection, pq
+from psycopg import pq
 
-from hitherto_shared.database import exchange
-from hitherto_shared.database.exchange import waited_for
 from hitherto_shared.database.lean import LeanConnection
 from hitherto_shared.database.together import kept, together
 
@@ -30,22 +28,14 @@ class Counted(LeanConnection):
         return await super().wait(*given, **options)
 
 
-async def counted(connection: Counted, talk: Any) -> Any:
-    connection.trips += 1
-    return await waited_for(connection, talk)
-
-
 @pytest.fixture
-async def connection(
-    superuser_conninfo: str, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Counted]:
-    monkeypatch.setattr(exchange, "waited_for", counted)
+async def connection(superuser_conninfo: str) -> AsyncIterator[Counted]:
     opened = await Counted.connect(superuser_conninfo, autocommit=True, prepare_threshold=None)
     async with opened:
         yield opened
 
 
-async def count_to(connection: AsyncConnection[Any], last: int) -> list[int]:
+async def count_to(connection: Counted, last: int) -> list[int]:
     """A read with as many statements."""
     found = []
     for number in range(last):
@@ -90,8 +80,8 @@ async def test_reads_see_what_their_transaction_has_written(connection: Counted)
         assert row is not None
         return int(row[0])
 
-    async with connection.transaction(), connection.cursor() as cursor:
-        await cursor.executemany("INSERT INTO things VALUES (%s)", [[1], [2]])
+    async with connection.transaction():
+        await connection.later_for_each("INSERT INTO things VALUES (%s)", [[1], [2]])
         assert await together(connection, held(), held()) == [2, 2]
 
 
@@ -159,8 +149,3 @@ async def test_reads_that_are_cut_off_leave_the_connection_as_it_was(connection:
         async with asyncio.timeout(0.1):
             await together(connection, count_to(connection, 1), asyncio.sleep(60))
     assert await count_to(connection, 2) == [1, 2]
-
-
-async def test_any_other_connection_reads_one_after_the_other(superuser_conninfo: str) -> None:
-    async with await AsyncConnection.connect(superuser_conninfo, autocommit=True) as plain:
-        assert await together(plain, count_to(plain, 2), count_to(plain, 1)) == [[1, 2], [1]]

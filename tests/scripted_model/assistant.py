@@ -1,4 +1,4 @@
-"""A scripted assistant: OpenAI's chat completions and responses, whole and as streams."""
+"""A scripted assistant: OpenAI's chat completions and responses, and Anthropic's messages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from tests.listening import Listener
-from tests.scripted_model import http
+from tests.scripted_model import http, messages
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,8 @@ class AssistantRequest:
     @property
     def instructions(self) -> str:
         """What the model is told before the conversation."""
+        if "system" in self.body:
+            return _text(self.body["system"])
         if "messages" not in self.body:
             return str(self.body.get("instructions") or "")
         told = [m["content"] for m in self.body["messages"] if m["role"] in ("system", "developer")]
@@ -113,11 +115,10 @@ class ScriptedAssistant:
             return
         chat = request.path.endswith("/chat/completions")
         if not asked.body.get("stream"):
-            whole = _completion if chat else _response
-            await _send(writer, _reply(whole(self._made, asked, answer)))
+            await _send(writer, _reply(_whole(self._made, asked, answer)))
             return
         await _send(writer, http.head(200, _STREAM_HEADERS))
-        events = _chunks(self._made, answer) if chat else _events(self._made, asked, answer)
+        events = _stream(self._made, asked, answer)
         async for event in self._paced(events, answer):
             if event is None:
                 http.reset(writer)
@@ -155,7 +156,22 @@ def _text(content: Any) -> str:
 def _says_something(event: Mapping[str, Any]) -> bool:
     if "choices" in event:
         return any(choice["delta"].get("content") for choice in event["choices"])
-    return bool(event["type"] == "response.output_text.delta")
+    return event["type"] in ("response.output_text.delta", "content_block_delta")
+
+
+def _whole(number: int, request: AssistantRequest, answer: Answer) -> dict[str, Any]:
+    if request.path.endswith("/messages"):
+        return messages.message(number, answer.text, answer.calls)
+    whole = _completion if request.path.endswith("/chat/completions") else _response
+    return whole(number, request, answer)
+
+
+def _stream(number: int, request: AssistantRequest, answer: Answer) -> Iterator[dict[str, Any]]:
+    if request.path.endswith("/messages"):
+        return messages.events(number, _words(answer.text), answer.calls)
+    if request.path.endswith("/chat/completions"):
+        return _chunks(number, answer)
+    return _events(number, request, answer)
 
 
 def _words(text: str) -> list[str]:

@@ -17,9 +17,7 @@ from benchmarks.report import (
     JudgedBar,
     ResultPart,
     read_result,
-    write_result,
 )
-from benchmarks.throughput import BENCHMARK as THROUGHPUT
 from hitherto_client.errors import HithertoCallError
 
 
@@ -107,29 +105,3 @@ def test_a_busy_machine_is_held_to_no_bar_and_says_so(
     assert ("no bars: the load average" in shown) is not judged
     assert f"load average before: {load}" in shown
     assert "2.0 ms" in shown
-
-
-def test_an_amount_is_at_least_one(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as raised:
-        run(benchmark(RESULT), ["--calls", "0"])
-    assert raised.value.code == 2
-    assert "at least 1" in capsys.readouterr().err
-
-
-def test_results_without_rows_are_compared_by_what_both_have(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    a, b, other = (tmp_path / name for name in ("a", "b", "other"))
-    write_result(a, RESULT)
-    write_result(b, result(p50=3.0, database=1.0))
-    other.write_text("[1]", "utf-8")
-    assert run(benchmark(RESULT), ["compare", str(a), str(b)]) == 0
-    shown = capsys.readouterr().out
-    assert "1.50" in shown
-    assert "2 figures stand in one result only" in shown
-    assert run(benchmark(RESULT), ["compare", str(a), str(other)]) == 2
-    assert "other is no result of this version of made" in capsys.readouterr().err
-    assert run(THROUGHPUT, ["compare", str(a), str(b)]) == 2
-    assert "a is no result of this version of throughput" in capsys.readouterr().err
-    assert run(benchmark(RESULT), ["tables", str(tmp_path / "none")]) == 2
-    assert "none cannot be read" in capsys.readouterr().err

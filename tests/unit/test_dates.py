@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hitherto_retrieval.search.dates import DISTANT_PAST, Window, closeness, find_window
+from hitherto_shared.dates import DISTANT_PAST, Window, closeness, find_window
+from hitherto_shared.dates.clauses import resolve_dates
 
 NOW = datetime(2023, 7, 12, 15, 30, tzinfo=UTC)
 """A Wednesday; its week is 10 to 16 July."""
@@ -629,3 +630,24 @@ _JUNE = Window(datetime(2023, 6, 1, tzinfo=UTC), datetime(2023, 7, 1, tzinfo=UTC
 )
 def test_closeness_falls_with_the_distance(moment: datetime, score: float) -> None:
     assert closeness(_JUNE, moment) == pytest.approx(score)
+
+
+@pytest.mark.parametrize(
+    ("language", "clause", "rest", "dates"),
+    [
+        ("en", "I moved to Ghent last week", "I moved to Ghent", ["week of 2023-07-03"]),
+        ("en", "I went there a month ago", "I went there", ["2023-06"]),
+        ("en", "I fly next Friday, today I pack", "I fly, I pack", ["2023-07-21", "2023-07-12"]),
+        ("en", "it is done by tomorrow", "it is done by 2023-07-13", []),
+        ("en", "a few days ago, on 5 May, in the past month", None, []),
+        ("vi", "hôm qua tôi đã đậu", "tôi đã đậu", ["2023-07-11"]),
+        ("vi", "tôi chuyển vào thứ hai tuần trước", "tôi chuyển", ["2023-07-03"]),
+        ("vi", "tôi làm xong trước năm sau", "tôi làm xong trước 2024", []),
+    ],
+)  # fmt: skip
+def test_relative_dates_of_a_statement_are_resolved(
+    language: str, clause: str, rest: str | None, dates: list[str]
+) -> None:
+    found, taken = resolve_dates(clause, language, NOW.date())
+    assert found == (clause if rest is None else rest)
+    assert [moment.text for moment in taken] == dates

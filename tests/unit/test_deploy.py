@@ -67,23 +67,6 @@ def test_every_alert_says_what_to_do() -> None:
     assert {rule["alert"] for rule in RULES} == sections
 
 
-def test_a_dashboard_that_grafana_can_lay_out() -> None:
-    identifiers = [panel["id"] for panel in DASHBOARD["panels"]]
-    assert len(set(identifiers)) == len(identifiers)
-    taken: set[tuple[int, int]] = set()
-    for panel in DASHBOARD["panels"]:
-        place = panel["gridPos"]
-        cells = {
-            (x, y)
-            for x in range(place["x"], place["x"] + place["w"])
-            for y in range(place["y"], place["y"] + place["h"])
-        }
-        assert place["x"] + place["w"] <= 24
-        assert not cells & taken, panel["title"]
-        taken |= cells
-    assert all(panel["description"] and panel["targets"] for panel in PANELS)
-
-
 @pytest.fixture
 def promtool() -> str:
     found = shutil.which("promtool")

@@ -12,10 +12,10 @@ from uuid import UUID
 
 import pytest
 
-from hitherto_retrieval.search.dates.window import Window
 from hitherto_retrieval.search.ranking.balanced import Balanced
 from hitherto_retrieval.search.ranking.ranking import QueryIntent, RankedCandidate
 from hitherto_retrieval.storage.candidate import Candidate
+from hitherto_shared.dates.window import Window
 
 NOW = datetime(2025, 6, 1, tzinfo=UTC)
 MAY = Window(datetime(2025, 5, 1, tzinfo=UTC), datetime(2025, 6, 1, tzinfo=UTC), "in May")

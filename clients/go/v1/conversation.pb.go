@@ -452,7 +452,9 @@ type ConversationSummary struct {
 	PendingMessages int32 `protobuf:"varint,12,opt,name=pending_messages,json=pendingMessages,proto3" json:"pending_messages,omitempty"`
 	// learns_at, when a job reads the pending messages if the chat goes on no further; EndConversation reads them
 	// at once. Unset if none are pending.
-	LearnsAt      *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=learns_at,json=learnsAt,proto3" json:"learns_at,omitempty"`
+	LearnsAt *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=learns_at,json=learnsAt,proto3" json:"learns_at,omitempty"`
+	// last_said_at, when its newest message was said. Unset if it never had one.
+	LastSaidAt    *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=last_said_at,json=lastSaidAt,proto3" json:"last_said_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -578,6 +580,13 @@ func (x *ConversationSummary) GetLearnsAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *ConversationSummary) GetLastSaidAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastSaidAt
+	}
+	return nil
+}
+
 // Conversation is a summary with messages of the conversation.
 type Conversation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -661,7 +670,7 @@ const file_hitherto_v1_conversation_proto_rawDesc = "" +
 	"\x0fconversation_id\x18\x02 \x01(\tR\x0econversationId\x120\n" +
 	"\bmessages\x18\x03 \x03(\v2\x14.hitherto.v1.MessageR\bmessages\x12\x14\n" +
 	"\x05ended\x18\x04 \x01(\bR\x05ended\x12\x1b\n" +
-	"\ttime_zone\x18\x05 \x01(\tR\btimeZone\"\xb3\x04\n" +
+	"\ttime_zone\x18\x05 \x01(\tR\btimeZone\"\xf1\x04\n" +
 	"\x13ConversationSummary\x12'\n" +
 	"\x0fconversation_id\x18\x01 \x01(\tR\x0econversationId\x12\x17\n" +
 	"\auser_id\x18\x02 \x01(\tR\x06userId\x12\x14\n" +
@@ -679,7 +688,9 @@ const file_hitherto_v1_conversation_proto_rawDesc = "" +
 	"\n" +
 	"updated_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12)\n" +
 	"\x10pending_messages\x18\f \x01(\x05R\x0fpendingMessages\x127\n" +
-	"\tlearns_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\blearnsAt\"|\n" +
+	"\tlearns_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\blearnsAt\x12<\n" +
+	"\flast_said_at\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"lastSaidAt\"|\n" +
 	"\fConversation\x12:\n" +
 	"\asummary\x18\x01 \x01(\v2 .hitherto.v1.ConversationSummaryR\asummary\x120\n" +
 	"\bmessages\x18\x02 \x03(\v2\x14.hitherto.v1.MessageR\bmessages*_\n" +
@@ -731,13 +742,14 @@ var file_hitherto_v1_conversation_proto_depIdxs = []int32{
 	7,  // 6: hitherto.v1.ConversationSummary.created_at:type_name -> google.protobuf.Timestamp
 	7,  // 7: hitherto.v1.ConversationSummary.updated_at:type_name -> google.protobuf.Timestamp
 	7,  // 8: hitherto.v1.ConversationSummary.learns_at:type_name -> google.protobuf.Timestamp
-	5,  // 9: hitherto.v1.Conversation.summary:type_name -> hitherto.v1.ConversationSummary
-	2,  // 10: hitherto.v1.Conversation.messages:type_name -> hitherto.v1.Message
-	11, // [11:11] is the sub-list for method output_type
-	11, // [11:11] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	7,  // 9: hitherto.v1.ConversationSummary.last_said_at:type_name -> google.protobuf.Timestamp
+	5,  // 10: hitherto.v1.Conversation.summary:type_name -> hitherto.v1.ConversationSummary
+	2,  // 11: hitherto.v1.Conversation.messages:type_name -> hitherto.v1.Message
+	12, // [12:12] is the sub-list for method output_type
+	12, // [12:12] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_hitherto_v1_conversation_proto_init() }

@@ -106,6 +106,9 @@ type UserSettings struct {
 	// redact_secrets, what happens to keys, tokens, passwords and card numbers in what is stored about the user.
 	// Unset: that of the installation, which is REDACT unless configured.
 	RedactSecrets *SecretHandling `protobuf:"varint,7,opt,name=redact_secrets,json=redactSecrets,proto3,enum=hitherto.v1.SecretHandling,oneof" json:"redact_secrets,omitempty"`
+	// erased, true if everything about the user was erased, so that nothing is stored until ReinstateUser. Output
+	// only.
+	Erased        bool `protobuf:"varint,8,opt,name=erased,proto3" json:"erased,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -187,6 +190,13 @@ func (x *UserSettings) GetRedactSecrets() SecretHandling {
 		return *x.RedactSecrets
 	}
 	return SecretHandling_SECRET_HANDLING_UNSPECIFIED
+}
+
+func (x *UserSettings) GetErased() bool {
+	if x != nil {
+		return x.Erased
+	}
+	return false
 }
 
 // EraseReceipt proves that a user was erased.
@@ -479,7 +489,7 @@ var File_hitherto_v1_privacy_proto protoreflect.FileDescriptor
 
 const file_hitherto_v1_privacy_proto_rawDesc = "" +
 	"\n" +
-	"\x19hitherto/v1/privacy.proto\x12\vhitherto.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfb\x03\n" +
+	"\x19hitherto/v1/privacy.proto\x12\vhitherto.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x93\x04\n" +
 	"\fUserSettings\x12*\n" +
 	"\x0ememory_enabled\x18\x01 \x01(\bH\x00R\rmemoryEnabled\x88\x01\x01\x12.\n" +
 	"\x10learning_enabled\x18\x02 \x01(\bH\x01R\x0flearningEnabled\x88\x01\x01\x12*\n" +
@@ -487,7 +497,8 @@ const file_hitherto_v1_privacy_proto_rawDesc = "" +
 	"\x16message_retention_days\x18\x04 \x01(\x05H\x03R\x14messageRetentionDays\x88\x01\x01\x120\n" +
 	"\x11encrypt_sensitive\x18\x05 \x01(\bH\x04R\x10encryptSensitive\x88\x01\x01\x12 \n" +
 	"\ttime_zone\x18\x06 \x01(\tH\x05R\btimeZone\x88\x01\x01\x12G\n" +
-	"\x0eredact_secrets\x18\a \x01(\x0e2\x1b.hitherto.v1.SecretHandlingH\x06R\rredactSecrets\x88\x01\x01B\x11\n" +
+	"\x0eredact_secrets\x18\a \x01(\x0e2\x1b.hitherto.v1.SecretHandlingH\x06R\rredactSecrets\x88\x01\x01\x12\x16\n" +
+	"\x06erased\x18\b \x01(\bR\x06erasedB\x11\n" +
 	"\x0f_memory_enabledB\x13\n" +
 	"\x11_learning_enabledB\x11\n" +
 	"\x0f_retention_daysB\x19\n" +

@@ -1506,8 +1506,11 @@ type ListProfilesRequest struct {
 	// consistency_token, from an earlier write: the reply includes that write. Unset: the reply may lag behind
 	// if reads go to a replica.
 	ConsistencyToken string `protobuf:"bytes,4,opt,name=consistency_token,json=consistencyToken,proto3" json:"consistency_token,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// include_without_profile, true lists the users of whom something is stored and no profile, too: each with
+	// `user_id` alone and version 0. Unset: only profiles.
+	IncludeWithoutProfile bool `protobuf:"varint,5,opt,name=include_without_profile,json=includeWithoutProfile,proto3" json:"include_without_profile,omitempty"`
+	unknownFields         protoimpl.UnknownFields
+	sizeCache             protoimpl.SizeCache
 }
 
 func (x *ListProfilesRequest) Reset() {
@@ -1566,6 +1569,13 @@ func (x *ListProfilesRequest) GetConsistencyToken() string {
 		return x.ConsistencyToken
 	}
 	return ""
+}
+
+func (x *ListProfilesRequest) GetIncludeWithoutProfile() bool {
+	if x != nil {
+		return x.IncludeWithoutProfile
+	}
+	return false
 }
 
 // ListProfilesResponse is one page of profiles.
@@ -3312,7 +3322,7 @@ const file_hitherto_v1_retrieval_service_proto_rawDesc = "" +
 	"\x11consistency_token\x18\x02 \x01(\tR\x10consistencyToken\"\\\n" +
 	"\x12GetProfileResponse\x12.\n" +
 	"\aprofile\x18\x01 \x01(\v2\x14.hitherto.v1.ProfileR\aprofile\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"\x9e\x01\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xd6\x01\n" +
 	"\x13ListProfilesRequest\x12\x1e\n" +
 	"\n" +
 	"department\x18\x01 \x01(\tR\n" +
@@ -3320,7 +3330,8 @@ const file_hitherto_v1_retrieval_service_proto_rawDesc = "" +
 	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
 	"page_token\x18\x03 \x01(\tR\tpageToken\x12+\n" +
-	"\x11consistency_token\x18\x04 \x01(\tR\x10consistencyToken\"\x8f\x01\n" +
+	"\x11consistency_token\x18\x04 \x01(\tR\x10consistencyToken\x126\n" +
+	"\x17include_without_profile\x18\x05 \x01(\bR\x15includeWithoutProfile\"\x8f\x01\n" +
 	"\x14ListProfilesResponse\x120\n" +
 	"\bprofiles\x18\x01 \x03(\v2\x14.hitherto.v1.ProfileR\bprofiles\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x1d\n" +

@@ -26,7 +26,7 @@ from google.protobuf import struct_pb2 as google_dot_protobuf_dot_struct__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ehitherto/v1/conversation.proto\x12\x0bhitherto.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb0\x02\n\x07Message\x12\n\n\x02id\x18\x01 \x01(\t\x12\x1f\n\x04role\x18\x02 \x01(\x0e\x32\x11.hitherto.v1.Role\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x04 \x01(\t\x12.\n\ncreated_at\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x18\n\x10\x63ontext_item_ids\x18\x06 \x03(\t\x12/\n\rcontext_items\x18\x07 \x03(\x0b\x32\x18.hitherto.v1.ContextItem\x12\x1a\n\x12pending_action_ids\x18\x08 \x03(\t\x12)\n\x08metadata\x18\t \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x17\n\x0f\x63onversation_id\x18\n \x01(\t\",\n\x0b\x43ontextItem\x12\n\n\x02id\x18\x01 \x01(\t\x12\x11\n\trelevance\x18\x02 \x01(\x01\"\x80\x01\n\nTranscript\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x17\n\x0f\x63onversation_id\x18\x02 \x01(\t\x12&\n\x08messages\x18\x03 \x03(\x0b\x32\x14.hitherto.v1.Message\x12\r\n\x05\x65nded\x18\x04 \x01(\x08\x12\x11\n\ttime_zone\x18\x05 \x01(\t\"\x92\x03\n\x13\x43onversationSummary\x12\x17\n\x0f\x63onversation_id\x18\x01 \x01(\t\x12\x0f\n\x07user_id\x18\x02 \x01(\t\x12\r\n\x05title\x18\x03 \x01(\t\x12\x0f\n\x07summary\x18\x04 \x01(\t\x12\x12\n\nkey_topics\x18\x05 \x03(\t\x12\x18\n\x10technical_topics\x18\x06 \x03(\t\x12%\n\x07outcome\x18\x07 \x01(\x0e\x32\x14.hitherto.v1.Outcome\x12\x1c\n\x14\x66ollowup_suggestions\x18\x08 \x03(\t\x12\x15\n\rmessage_count\x18\t \x01(\x05\x12.\n\ncreated_at\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nupdated_at\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x18\n\x10pending_messages\x18\x0c \x01(\x05\x12-\n\tlearns_at\x18\r \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"i\n\x0c\x43onversation\x12\x31\n\x07summary\x18\x01 \x01(\x0b\x32 .hitherto.v1.ConversationSummary\x12&\n\x08messages\x18\x02 \x03(\x0b\x32\x14.hitherto.v1.Message*_\n\x04Role\x12\x14\n\x10ROLE_UNSPECIFIED\x10\x00\x12\r\n\tROLE_USER\x10\x01\x12\x12\n\x0eROLE_ASSISTANT\x10\x02\x12\x0f\n\x0bROLE_SYSTEM\x10\x03\x12\r\n\tROLE_TOOL\x10\x04*i\n\x07Outcome\x12\x17\n\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x14\n\x10OUTCOME_RESOLVED\x10\x01\x12\x13\n\x0fOUTCOME_ONGOING\x10\x02\x12\x1a\n\x16OUTCOME_NEEDS_FOLLOWUP\x10\x03\x42\x39\n\x0f\x63om.hitherto.v1P\x01Z\x16hitherto/v1;hithertov1\xaa\x02\x0bHitherto.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ehitherto/v1/conversation.proto\x12\x0bhitherto.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb0\x02\n\x07Message\x12\n\n\x02id\x18\x01 \x01(\t\x12\x1f\n\x04role\x18\x02 \x01(\x0e\x32\x11.hitherto.v1.Role\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x04 \x01(\t\x12.\n\ncreated_at\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x18\n\x10\x63ontext_item_ids\x18\x06 \x03(\t\x12/\n\rcontext_items\x18\x07 \x03(\x0b\x32\x18.hitherto.v1.ContextItem\x12\x1a\n\x12pending_action_ids\x18\x08 \x03(\t\x12)\n\x08metadata\x18\t \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x17\n\x0f\x63onversation_id\x18\n \x01(\t\",\n\x0b\x43ontextItem\x12\n\n\x02id\x18\x01 \x01(\t\x12\x11\n\trelevance\x18\x02 \x01(\x01\"\x80\x01\n\nTranscript\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x17\n\x0f\x63onversation_id\x18\x02 \x01(\t\x12&\n\x08messages\x18\x03 \x03(\x0b\x32\x14.hitherto.v1.Message\x12\r\n\x05\x65nded\x18\x04 \x01(\x08\x12\x11\n\ttime_zone\x18\x05 \x01(\t\"\xc4\x03\n\x13\x43onversationSummary\x12\x17\n\x0f\x63onversation_id\x18\x01 \x01(\t\x12\x0f\n\x07user_id\x18\x02 \x01(\t\x12\r\n\x05title\x18\x03 \x01(\t\x12\x0f\n\x07summary\x18\x04 \x01(\t\x12\x12\n\nkey_topics\x18\x05 \x03(\t\x12\x18\n\x10technical_topics\x18\x06 \x03(\t\x12%\n\x07outcome\x18\x07 \x01(\x0e\x32\x14.hitherto.v1.Outcome\x12\x1c\n\x14\x66ollowup_suggestions\x18\x08 \x03(\t\x12\x15\n\rmessage_count\x18\t \x01(\x05\x12.\n\ncreated_at\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nupdated_at\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x18\n\x10pending_messages\x18\x0c \x01(\x05\x12-\n\tlearns_at\x18\r \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x30\n\x0clast_said_at\x18\x0e \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"i\n\x0c\x43onversation\x12\x31\n\x07summary\x18\x01 \x01(\x0b\x32 .hitherto.v1.ConversationSummary\x12&\n\x08messages\x18\x02 \x03(\x0b\x32\x14.hitherto.v1.Message*_\n\x04Role\x12\x14\n\x10ROLE_UNSPECIFIED\x10\x00\x12\r\n\tROLE_USER\x10\x01\x12\x12\n\x0eROLE_ASSISTANT\x10\x02\x12\x0f\n\x0bROLE_SYSTEM\x10\x03\x12\r\n\tROLE_TOOL\x10\x04*i\n\x07Outcome\x12\x17\n\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x14\n\x10OUTCOME_RESOLVED\x10\x01\x12\x13\n\x0fOUTCOME_ONGOING\x10\x02\x12\x1a\n\x16OUTCOME_NEEDS_FOLLOWUP\x10\x03\x42\x39\n\x0f\x63om.hitherto.v1P\x01Z\x16hitherto/v1;hithertov1\xaa\x02\x0bHitherto.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,10 +34,10 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'hitherto.v1.conversation_pb
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\017com.hitherto.v1P\001Z\026hitherto/v1;hithertov1\252\002\013Hitherto.V1'
-  _globals['_ROLE']._serialized_start=1106
-  _globals['_ROLE']._serialized_end=1201
-  _globals['_OUTCOME']._serialized_start=1203
-  _globals['_OUTCOME']._serialized_end=1308
+  _globals['_ROLE']._serialized_start=1156
+  _globals['_ROLE']._serialized_end=1251
+  _globals['_OUTCOME']._serialized_start=1253
+  _globals['_OUTCOME']._serialized_end=1358
   _globals['_MESSAGE']._serialized_start=111
   _globals['_MESSAGE']._serialized_end=415
   _globals['_CONTEXTITEM']._serialized_start=417
@@ -45,7 +45,7 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_TRANSCRIPT']._serialized_start=464
   _globals['_TRANSCRIPT']._serialized_end=592
   _globals['_CONVERSATIONSUMMARY']._serialized_start=595
-  _globals['_CONVERSATIONSUMMARY']._serialized_end=997
-  _globals['_CONVERSATION']._serialized_start=999
-  _globals['_CONVERSATION']._serialized_end=1104
+  _globals['_CONVERSATIONSUMMARY']._serialized_end=1047
+  _globals['_CONVERSATION']._serialized_start=1049
+  _globals['_CONVERSATION']._serialized_end=1154
 # @@protoc_insertion_point(module_scope)

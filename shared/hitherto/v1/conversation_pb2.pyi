@@ -257,6 +257,7 @@ class ConversationSummary(_message.Message):
     UPDATED_AT_FIELD_NUMBER: _builtins.int
     PENDING_MESSAGES_FIELD_NUMBER: _builtins.int
     LEARNS_AT_FIELD_NUMBER: _builtins.int
+    LAST_SAID_AT_FIELD_NUMBER: _builtins.int
     conversation_id: _builtins.str
     """conversation_id, the summarised conversation."""
     user_id: _builtins.str
@@ -301,6 +302,10 @@ class ConversationSummary(_message.Message):
         at once. Unset if none are pending.
         """
 
+    @_builtins.property
+    def last_said_at(self) -> _timestamp_pb2.Timestamp:
+        """last_said_at, when its newest message was said. Unset if it never had one."""
+
     def __init__(
         self,
         *,
@@ -317,10 +322,11 @@ class ConversationSummary(_message.Message):
         updated_at: _timestamp_pb2.Timestamp | None = ...,
         pending_messages: _builtins.int = ...,
         learns_at: _timestamp_pb2.Timestamp | None = ...,
+        last_said_at: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["created_at", b"created_at", "learns_at", b"learns_at", "updated_at", b"updated_at"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["created_at", b"created_at", "last_said_at", b"last_said_at", "learns_at", b"learns_at", "updated_at", b"updated_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["conversation_id", b"conversation_id", "created_at", b"created_at", "followup_suggestions", b"followup_suggestions", "key_topics", b"key_topics", "learns_at", b"learns_at", "message_count", b"message_count", "outcome", b"outcome", "pending_messages", b"pending_messages", "summary", b"summary", "technical_topics", b"technical_topics", "title", b"title", "updated_at", b"updated_at", "user_id", b"user_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conversation_id", b"conversation_id", "created_at", b"created_at", "followup_suggestions", b"followup_suggestions", "key_topics", b"key_topics", "last_said_at", b"last_said_at", "learns_at", b"learns_at", "message_count", b"message_count", "outcome", b"outcome", "pending_messages", b"pending_messages", "summary", b"summary", "technical_topics", b"technical_topics", "title", b"title", "updated_at", b"updated_at", "user_id", b"user_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19hitherto/v1/privacy.proto\x12\x0bhitherto.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8b\x03\n\x0cUserSettings\x12\x1b\n\x0ememory_enabled\x18\x01 \x01(\x08H\x00\x88\x01\x01\x12\x1d\n\x10learning_enabled\x18\x02 \x01(\x08H\x01\x88\x01\x01\x12\x1b\n\x0eretention_days\x18\x03 \x01(\x05H\x02\x88\x01\x01\x12#\n\x16message_retention_days\x18\x04 \x01(\x05H\x03\x88\x01\x01\x12\x1e\n\x11\x65ncrypt_sensitive\x18\x05 \x01(\x08H\x04\x88\x01\x01\x12\x16\n\ttime_zone\x18\x06 \x01(\tH\x05\x88\x01\x01\x12\x38\n\x0eredact_secrets\x18\x07 \x01(\x0e\x32\x1b.hitherto.v1.SecretHandlingH\x06\x88\x01\x01\x42\x11\n\x0f_memory_enabledB\x13\n\x11_learning_enabledB\x11\n\x0f_retention_daysB\x19\n\x17_message_retention_daysB\x14\n\x12_encrypt_sensitiveB\x0c\n\n_time_zoneB\x11\n\x0f_redact_secrets\"\xfd\x01\n\x0c\x45raseReceipt\x12\n\n\x02id\x18\x01 \x01(\t\x12\x11\n\tuser_hash\x18\x02 \x01(\t\x12-\n\terased_at\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x35\n\x06\x63ounts\x18\x04 \x03(\x0b\x32%.hitherto.v1.EraseReceipt.CountsEntry\x12\x16\n\x0esigned_payload\x18\x05 \x01(\t\x12\x11\n\tsignature\x18\x06 \x01(\x0c\x12\x0e\n\x06key_id\x18\x07 \x01(\t\x1a-\n\x0b\x43ountsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"\xde\x01\n\x0e\x45xportManifest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12.\n\ncreated_at\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x37\n\x06\x63ounts\x18\x03 \x03(\x0b\x32\'.hitherto.v1.ExportManifest.CountsEntry\x12\x13\n\x0btotal_bytes\x18\x04 \x01(\x03\x12\x0e\n\x06sha256\x18\x05 \x01(\t\x1a-\n\x0b\x43ountsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"\x9f\x01\n\nAuditEvent\x12\n\n\x02id\x18\x01 \x01(\t\x12.\n\ncreated_at\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05\x61\x63tor\x18\x03 \x01(\t\x12\x0e\n\x06method\x18\x04 \x01(\t\x12\x11\n\tuser_hash\x18\x05 \x01(\t\x12\x14\n\x0cresource_ids\x18\x06 \x03(\t\x12\r\n\x05\x63ount\x18\x07 \x01(\x03*\x80\x01\n\x0eSecretHandling\x12\x1f\n\x1bSECRET_HANDLING_UNSPECIFIED\x10\x00\x12\x1a\n\x16SECRET_HANDLING_REDACT\x10\x01\x12\x18\n\x14SECRET_HANDLING_SEAL\x10\x02\x12\x17\n\x13SECRET_HANDLING_OFF\x10\x03\x42\x39\n\x0f\x63om.hitherto.v1P\x01Z\x16hitherto/v1;hithertov1\xaa\x02\x0bHitherto.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19hitherto/v1/privacy.proto\x12\x0bhitherto.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x9b\x03\n\x0cUserSettings\x12\x1b\n\x0ememory_enabled\x18\x01 \x01(\x08H\x00\x88\x01\x01\x12\x1d\n\x10learning_enabled\x18\x02 \x01(\x08H\x01\x88\x01\x01\x12\x1b\n\x0eretention_days\x18\x03 \x01(\x05H\x02\x88\x01\x01\x12#\n\x16message_retention_days\x18\x04 \x01(\x05H\x03\x88\x01\x01\x12\x1e\n\x11\x65ncrypt_sensitive\x18\x05 \x01(\x08H\x04\x88\x01\x01\x12\x16\n\ttime_zone\x18\x06 \x01(\tH\x05\x88\x01\x01\x12\x38\n\x0eredact_secrets\x18\x07 \x01(\x0e\x32\x1b.hitherto.v1.SecretHandlingH\x06\x88\x01\x01\x12\x0e\n\x06\x65rased\x18\x08 \x01(\x08\x42\x11\n\x0f_memory_enabledB\x13\n\x11_learning_enabledB\x11\n\x0f_retention_daysB\x19\n\x17_message_retention_daysB\x14\n\x12_encrypt_sensitiveB\x0c\n\n_time_zoneB\x11\n\x0f_redact_secrets\"\xfd\x01\n\x0c\x45raseReceipt\x12\n\n\x02id\x18\x01 \x01(\t\x12\x11\n\tuser_hash\x18\x02 \x01(\t\x12-\n\terased_at\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x35\n\x06\x63ounts\x18\x04 \x03(\x0b\x32%.hitherto.v1.EraseReceipt.CountsEntry\x12\x16\n\x0esigned_payload\x18\x05 \x01(\t\x12\x11\n\tsignature\x18\x06 \x01(\x0c\x12\x0e\n\x06key_id\x18\x07 \x01(\t\x1a-\n\x0b\x43ountsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"\xde\x01\n\x0e\x45xportManifest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12.\n\ncreated_at\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x37\n\x06\x63ounts\x18\x03 \x03(\x0b\x32\'.hitherto.v1.ExportManifest.CountsEntry\x12\x13\n\x0btotal_bytes\x18\x04 \x01(\x03\x12\x0e\n\x06sha256\x18\x05 \x01(\t\x1a-\n\x0b\x43ountsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"\x9f\x01\n\nAuditEvent\x12\n\n\x02id\x18\x01 \x01(\t\x12.\n\ncreated_at\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05\x61\x63tor\x18\x03 \x01(\t\x12\x0e\n\x06method\x18\x04 \x01(\t\x12\x11\n\tuser_hash\x18\x05 \x01(\t\x12\x14\n\x0cresource_ids\x18\x06 \x03(\t\x12\r\n\x05\x63ount\x18\x07 \x01(\x03*\x80\x01\n\x0eSecretHandling\x12\x1f\n\x1bSECRET_HANDLING_UNSPECIFIED\x10\x00\x12\x1a\n\x16SECRET_HANDLING_REDACT\x10\x01\x12\x18\n\x14SECRET_HANDLING_SEAL\x10\x02\x12\x17\n\x13SECRET_HANDLING_OFF\x10\x03\x42\x39\n\x0f\x63om.hitherto.v1P\x01Z\x16hitherto/v1;hithertov1\xaa\x02\x0bHitherto.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,18 +37,18 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_ERASERECEIPT_COUNTSENTRY']._serialized_options = b'8\001'
   _globals['_EXPORTMANIFEST_COUNTSENTRY']._loaded_options = None
   _globals['_EXPORTMANIFEST_COUNTSENTRY']._serialized_options = b'8\001'
-  _globals['_SECRETHANDLING']._serialized_start=1117
-  _globals['_SECRETHANDLING']._serialized_end=1245
+  _globals['_SECRETHANDLING']._serialized_start=1133
+  _globals['_SECRETHANDLING']._serialized_end=1261
   _globals['_USERSETTINGS']._serialized_start=76
-  _globals['_USERSETTINGS']._serialized_end=471
-  _globals['_ERASERECEIPT']._serialized_start=474
-  _globals['_ERASERECEIPT']._serialized_end=727
-  _globals['_ERASERECEIPT_COUNTSENTRY']._serialized_start=682
-  _globals['_ERASERECEIPT_COUNTSENTRY']._serialized_end=727
-  _globals['_EXPORTMANIFEST']._serialized_start=730
-  _globals['_EXPORTMANIFEST']._serialized_end=952
-  _globals['_EXPORTMANIFEST_COUNTSENTRY']._serialized_start=682
-  _globals['_EXPORTMANIFEST_COUNTSENTRY']._serialized_end=727
-  _globals['_AUDITEVENT']._serialized_start=955
-  _globals['_AUDITEVENT']._serialized_end=1114
+  _globals['_USERSETTINGS']._serialized_end=487
+  _globals['_ERASERECEIPT']._serialized_start=490
+  _globals['_ERASERECEIPT']._serialized_end=743
+  _globals['_ERASERECEIPT_COUNTSENTRY']._serialized_start=698
+  _globals['_ERASERECEIPT_COUNTSENTRY']._serialized_end=743
+  _globals['_EXPORTMANIFEST']._serialized_start=746
+  _globals['_EXPORTMANIFEST']._serialized_end=968
+  _globals['_EXPORTMANIFEST_COUNTSENTRY']._serialized_start=698
+  _globals['_EXPORTMANIFEST_COUNTSENTRY']._serialized_end=743
+  _globals['_AUDITEVENT']._serialized_start=971
+  _globals['_AUDITEVENT']._serialized_end=1130
 # @@protoc_insertion_point(module_scope)

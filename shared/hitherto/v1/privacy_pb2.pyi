@@ -69,6 +69,7 @@ class UserSettings(_message.Message):
     ENCRYPT_SENSITIVE_FIELD_NUMBER: _builtins.int
     TIME_ZONE_FIELD_NUMBER: _builtins.int
     REDACT_SECRETS_FIELD_NUMBER: _builtins.int
+    ERASED_FIELD_NUMBER: _builtins.int
     memory_enabled: _builtins.bool
     """memory_enabled, false: nothing is read or learnt about the user."""
     learning_enabled: _builtins.bool
@@ -92,6 +93,10 @@ class UserSettings(_message.Message):
     """redact_secrets, what happens to keys, tokens, passwords and card numbers in what is stored about the user.
     Unset: that of the installation, which is REDACT unless configured.
     """
+    erased: _builtins.bool
+    """erased, true if everything about the user was erased, so that nothing is stored until ReinstateUser. Output
+    only.
+    """
     def __init__(
         self,
         *,
@@ -102,10 +107,11 @@ class UserSettings(_message.Message):
         encrypt_sensitive: _builtins.bool | None = ...,
         time_zone: _builtins.str | None = ...,
         redact_secrets: Global___SecretHandling.ValueType | None = ...,
+        erased: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_encrypt_sensitive", b"_encrypt_sensitive", "_learning_enabled", b"_learning_enabled", "_memory_enabled", b"_memory_enabled", "_message_retention_days", b"_message_retention_days", "_redact_secrets", b"_redact_secrets", "_retention_days", b"_retention_days", "_time_zone", b"_time_zone", "encrypt_sensitive", b"encrypt_sensitive", "learning_enabled", b"learning_enabled", "memory_enabled", b"memory_enabled", "message_retention_days", b"message_retention_days", "redact_secrets", b"redact_secrets", "retention_days", b"retention_days", "time_zone", b"time_zone"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_encrypt_sensitive", b"_encrypt_sensitive", "_learning_enabled", b"_learning_enabled", "_memory_enabled", b"_memory_enabled", "_message_retention_days", b"_message_retention_days", "_redact_secrets", b"_redact_secrets", "_retention_days", b"_retention_days", "_time_zone", b"_time_zone", "encrypt_sensitive", b"encrypt_sensitive", "learning_enabled", b"learning_enabled", "memory_enabled", b"memory_enabled", "message_retention_days", b"message_retention_days", "redact_secrets", b"redact_secrets", "retention_days", b"retention_days", "time_zone", b"time_zone"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_encrypt_sensitive", b"_encrypt_sensitive", "_learning_enabled", b"_learning_enabled", "_memory_enabled", b"_memory_enabled", "_message_retention_days", b"_message_retention_days", "_redact_secrets", b"_redact_secrets", "_retention_days", b"_retention_days", "_time_zone", b"_time_zone", "encrypt_sensitive", b"encrypt_sensitive", "erased", b"erased", "learning_enabled", b"learning_enabled", "memory_enabled", b"memory_enabled", "message_retention_days", b"message_retention_days", "redact_secrets", b"redact_secrets", "retention_days", b"retention_days", "time_zone", b"time_zone"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__encrypt_sensitive: _TypeAlias = _typing.Literal["encrypt_sensitive"]  # noqa: Y015
     _WhichOneofArgType__encrypt_sensitive: _TypeAlias = _typing.Literal["_encrypt_sensitive", b"_encrypt_sensitive"]  # noqa: Y015

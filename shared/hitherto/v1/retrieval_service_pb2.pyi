@@ -943,6 +943,7 @@ class ListProfilesRequest(_message.Message):
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
+    INCLUDE_WITHOUT_PROFILE_FIELD_NUMBER: _builtins.int
     department: _builtins.str
     """department, only profiles of this department. Unset: profiles of every department that the credential may
     see.
@@ -959,6 +960,10 @@ class ListProfilesRequest(_message.Message):
     """consistency_token, from an earlier write: the reply includes that write. Unset: the reply may lag behind
     if reads go to a replica.
     """
+    include_without_profile: _builtins.bool
+    """include_without_profile, true lists the users of whom something is stored and no profile, too: each with
+    `user_id` alone and version 0. Unset: only profiles.
+    """
     def __init__(
         self,
         *,
@@ -966,10 +971,11 @@ class ListProfilesRequest(_message.Message):
         page_size: _builtins.int = ...,
         page_token: _builtins.str = ...,
         consistency_token: _builtins.str = ...,
+        include_without_profile: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["consistency_token", b"consistency_token", "department", b"department", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["consistency_token", b"consistency_token", "department", b"department", "include_without_profile", b"include_without_profile", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

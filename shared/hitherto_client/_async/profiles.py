@@ -21,9 +21,21 @@ class AsyncProfiles(AsyncCalling):
 
     @pages("ListProfiles")
     def profiles(
-        self, *, department: str = "", page_size: int = 200, timeout: float | None = None
+        self,
+        *,
+        department: str = "",
+        include_without_profile: bool = False,
+        page_size: int = 200,
+        timeout: float | None = None,
     ) -> AsyncPages[Profile]:
-        """The profiles that the credential may see, fetched page by page."""
+        """The profiles that the credential may see, fetched page by page.
+
+        Args:
+            department: Only those of this department. Unset: of every department.
+            include_without_profile: The others of whom something is stored, too, with version 0.
+            page_size: Profiles per call, 200 at most.
+            timeout: Seconds for each page. Unset: 10.
+        """
 
     @pages("GetProfileHistory")
     def profile_history(

@@ -52,7 +52,11 @@ _UPDATE = Rpc(
 )
 _LIST = Rpc(
     "ListProfiles",
-    (Option("--department", "department", "only profiles of this department", "NAME"), CONSISTENCY),
+    (
+        Option("--department", "department", "only profiles of this department", "NAME"),
+        Option("--everybody", "include_without_profile", "also people without a profile"),
+        CONSISTENCY,
+    ),
     Rows(
         "profiles",
         (

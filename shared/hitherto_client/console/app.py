@@ -18,6 +18,7 @@ from starlette.types import Scope
 from hitherto_client.console.failures import Failure
 from hitherto_client.console.opening import ConsoleTarget, ListenAddress
 from hitherto_client.console.pages import (
+    changes,
     conversations,
     data,
     documents,
@@ -25,17 +26,21 @@ from hitherto_client.console.pages import (
     memory,
     operations,
     profile,
+    review,
     signing_in,
 )
 from hitherto_client.console.protection import Protection
 from hitherto_client.console.rendering import STATIC, render
 from hitherto_client.console.sessions import ConsoleSessions, SignInForms
+from hitherto_client.console.visits import base_of
 from hitherto_client.web_server import MOST_REQUEST_BYTES, web_server_config
 
 _PAGES = (
     signing_in,
     memories,
     memory,
+    review,
+    changes,
     conversations,
     documents,
     profile,
@@ -100,17 +105,19 @@ async def _not_found(request: Request, error: Exception) -> Response:
     failure = Failure(
         error.status_code, titles.get(error.status_code, error.detail), "Go back, or start again."
     )
-    return _bare(failure)
+    return _bare(request, failure)
 
 
 async def _broken(request: Request, error: Exception) -> Response:
     return _bare(
-        Failure(500, "The console failed", "This is a fault of the console; its log says more.")
+        request,
+        Failure(500, "The console failed", "This is a fault of the console; its log says more."),
     )
 
 
-def _bare(failure: Failure) -> Response:
-    return HTMLResponse(render("bare_failure.html", {"failure": failure}), failure.status)
+def _bare(request: Request, failure: Failure) -> Response:
+    values = {"failure": failure, "base": base_of(request)}
+    return HTMLResponse(render("bare_failure.html", values), failure.status)
 
 
 def server_config(

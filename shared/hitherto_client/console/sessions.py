@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, tzinfo
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from hitherto_client._async.client import AsyncHitherto
 from hitherto_client.console.opening import ConsoleTarget
@@ -32,11 +32,34 @@ from hitherto_shared.sealing import load_secret
 IDLE_SECONDS = 30 * 60.0
 LONGEST_SECONDS = 12 * 3600.0
 MOST_SESSIONS = 1_000
-ZONE_SECONDS = 60.0
-"""After which the time zone of a person is read again."""
-MOST_ZONES = 1_000
+STATE_SECONDS = 60.0
+"""After which the state of a person is read again."""
+MOST_PEOPLE = 1_000
 _NOTICES = "notices"
 _KEY = "sign-in-forms"
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """What the next page says about a change."""
+
+    text: str
+    undo: str = ""
+    """The path of the form that takes the change back; empty if none does."""
+    user: str = ""
+    """Whose data were changed."""
+    back: str = ""
+    """The address to go on with after that."""
+
+
+@dataclass(frozen=True, slots=True)
+class PersonState:
+    """What pages about a person need besides what they show."""
+
+    read_at: float
+    """On the monotonic clock."""
+    zone: tzinfo
+    erased: bool
 
 
 @dataclass(eq=False, slots=True)
@@ -47,29 +70,30 @@ class ConsoleSession:
     client: AsyncHitherto
     """Holds the credential; the session itself does not."""
     rights: Rights
-    notices: list[str] = field(default_factory=list)
+    notices: list[Notice] = field(default_factory=list)
     """What the next page should say."""
     receipts: dict[str, str] = field(default_factory=dict)
     """Proofs of erasures, as JSON by id, until the session ends."""
-    stored: tuple[str, ...] = ()
+    stored: tuple[Notice | str, ...] = ()
     """The notices and the ids of the receipts that are stored already."""
-    zones: dict[str, tuple[float, tzinfo]] = field(default_factory=dict)
-    """Time zones of people with when they were read, as long as this process knows the session."""
+    people: dict[str, PersonState] = field(default_factory=dict)
+    """What was read of people, as long as this process knows the session."""
 
-    async def zone_of(self, user: str) -> tzinfo:
-        """The time zone of a person, read now and then; UTC if it cannot be read."""
-        asked, zone = self.zones.get(user, (-ZONE_SECONDS, UTC))
-        if time.monotonic() - asked < ZONE_SECONDS:
-            return zone
+    async def state_of(self, user: str) -> PersonState:
+        """What every page about a person needs, read now and then; in UTC if it cannot be read."""
+        known = self.people.get(user)
+        if known and time.monotonic() - known.read_at < STATE_SECONDS:
+            return known
+        zone, erased = cast(tzinfo, UTC), False
         try:
             settings = await self.client.get_user_settings(user, timeout=SETTINGS_SECONDS)
-            zone = zone_named(settings.time_zone)
+            zone, erased = zone_named(settings.time_zone), settings.erased
         except HithertoCallError:
-            zone = UTC
-        if len(self.zones) >= MOST_ZONES:
-            self.zones.clear()
-        self.zones[user] = (time.monotonic(), zone)
-        return zone
+            pass
+        if len(self.people) >= MOST_PEOPLE:
+            self.people.clear()
+        self.people[user] = PersonState(time.monotonic(), zone, erased)
+        return self.people[user]
 
     @property
     def form_token(self) -> str:
@@ -102,14 +126,14 @@ class ConsoleSessions:
         )
         self._clients: dict[str, AsyncHitherto] = {}
         """By the names of their sessions; every process makes its own."""
-        self._zones: dict[str, dict[str, tuple[float, tzinfo]]] = {}
+        self._people: dict[str, dict[str, PersonState]] = {}
 
     async def begin(self, credential: str, client: AsyncHitherto, rights: Rights) -> ConsoleSession:
         """A new session, with a new id."""
         now = self._clock()
         left = await asyncio.to_thread(self._files.sweep, now - IDLE_SECONDS, MOST_SESSIONS - 1)
         for name in self._clients.keys() - left:
-            self._zones.pop(name, None)
+            self._people.pop(name, None)
             await self._clients.pop(name).close()
         session = ConsoleSession(secrets.token_urlsafe(32), client, rights)
         state = {"credential": credential, "rights": asdict(rights), "began": now}
@@ -135,12 +159,13 @@ class ConsoleSessions:
             if name not in self._clients:
                 self._clients[name] = self._target.client(state["credential"])
             session = ConsoleSession(session_id, self._clients[name], Rights(**state["rights"]))
-            session.zones = self._zones.setdefault(name, {})
+            session.people = self._people.setdefault(name, {})
         except (SignInRefused, TypeError, ValueError):
             # Stored by another version, or before the console was started in another way.
             await self._remove(session_id)
             return None
-        session.notices = files.pop(_NOTICES, {"texts": []})["texts"]
+        told = files.pop(_NOTICES, {}).get("notices", [])
+        session.notices = [Notice(**one) for one in told]
         session.receipts = {one["id"]: one["text"] for one in files.values()}
         session.stored = (*session.notices, *session.receipts)
         await asyncio.to_thread(self._files.touch, session_id, now)
@@ -155,7 +180,8 @@ class ConsoleSessions:
             for one, text in session.receipts.items()
             if one not in session.stored
         }
-        for file, value in (*files.items(), (_NOTICES, {"texts": session.notices})):
+        files[_NOTICES] = {"notices": [asdict(one) for one in session.notices]}
+        for file, value in files.items():
             await asyncio.to_thread(self._files.write, session.id, file, value)
         await asyncio.to_thread(self._files.touch, session.id, self._clock())
 
@@ -176,7 +202,7 @@ class ConsoleSessions:
 
     async def _forget(self, session_id: str) -> None:
         name = self._files.name(session_id)
-        self._zones.pop(name, None)
+        self._people.pop(name, None)
         client = self._clients.pop(name, None)
         if client is not None:
             await client.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -16,10 +17,12 @@ from starlette.routing import Route
 from hitherto_client._async.client import AsyncHitherto
 from hitherto_client.console.failures import Failure, explain
 from hitherto_client.console.fields import FieldRefused, Fields, read_address, read_form
+from hitherto_client.console.menu import MenuGroup, menu_for
 from hitherto_client.console.protection import comes_from_here
 from hitherto_client.console.rendering import render
 from hitherto_client.console.rights import Rights
-from hitherto_client.console.sessions import ConsoleSession, ConsoleSessions
+from hitherto_client.console.second_person import to_second_person
+from hitherto_client.console.sessions import ConsoleSession, ConsoleSessions, Notice
 from hitherto_client.days import use_zone
 from hitherto_client.errors import HithertoCallError
 
@@ -31,12 +34,17 @@ PAGE_SIZE = 25
 NO_FORM = Fields({})
 
 
+def base_of(request: Request) -> str:
+    """Under which path the console is served; empty at the root."""
+    return str(request.scope.get("root_path", ""))
+
+
 def cookie_name(request: Request, name: str = SESSION_COOKIE) -> str:
     """The cookie's name; over TLS with the prefix that binds it to this host."""
     return f"__Host-{name}" if request.url.scheme == "https" else name
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Visit:
     """A request with the session that it belongs to."""
 
@@ -48,6 +56,8 @@ class Visit:
     """The fields of the form; none for a request that only looks."""
     user: str
     """The person whose data the page shows; empty if it shows nobody's."""
+    erased: bool = False
+    """Everything about that person was erased."""
 
     @property
     def client(self) -> AsyncHitherto:
@@ -70,7 +80,29 @@ class Visit:
         elif self.user:
             fields.setdefault("user", self.user)
         kept = {name: value for name, value in fields.items() if value not in (None, "", [])}
-        return f"{quote(path)}?{urlencode(kept, doseq=True)}" if kept else quote(path)
+        address = self.base + quote(path)
+        return f"{address}?{urlencode(kept, doseq=True)}" if kept else address
+
+    @property
+    def base(self) -> str:
+        """Under which path the console is served; empty at the root."""
+        return base_of(self.request)
+
+    @property
+    def here(self) -> str:
+        """The path of the page within the console."""
+        return self.request.url.path.removeprefix(self.base)
+
+    @cached_property
+    def menu(self) -> list[MenuGroup]:
+        """The pages that this visitor may go to."""
+        return menu_for(self.rights, self.user, self.here, self.link)
+
+    @property
+    def place(self) -> str:
+        """The name of the entry of the menu that the page belongs to; empty if it is in none."""
+        entries = (entry for group in self.menu for entry in group.entries)
+        return next((entry.text for entry in entries if entry.is_here), "")
 
     def page(self, template: str, problem: Failure | None = None, /, **values: Any) -> Response:
         """A page with what every page shows; `problem` is why a form is shown again."""
@@ -82,7 +114,7 @@ class Visit:
             "link": self.link,
             "form_token": self.session.form_token,
             "notices": notices,
-            "here": self.request.url.path,
+            "base": self.base,
             "problem": problem,
             **values,
         }
@@ -91,8 +123,39 @@ class Visit:
     def go(self, path: str, notice: str = "", **fields: Any) -> Response:
         """Go on to another page, which says `notice`."""
         if notice:
-            self.session.notices.append(notice)
+            self.tell(notice)
         return RedirectResponse(self.link(path, **fields), 303)
+
+    def go_back(self, path: str, notice: str, undo: str = "") -> Response:
+        """Go on to where the form was, else to another page, which says `notice`.
+
+        Args:
+            path: The page if the form names none.
+            notice: What it says.
+            undo: The path of the form that takes the change back.
+        """
+        self.tell(notice, undo)
+        return RedirectResponse(self.came_from or self.link(path), 303)
+
+    @property
+    def came_from(self) -> str:
+        """The address of the page whose form was sent; empty if it does not say."""
+        named = self.form.text("back")
+        return only_here(named, self.base) if named else ""
+
+    @property
+    def this_page(self) -> str:
+        """The address of a page that only looks."""
+        query = self.request.url.query
+        return self.request.url.path + (f"?{query}" if query else "")
+
+    def tell(self, text: str, undo: str = "") -> None:
+        """Let the next page say something."""
+        self.session.notices.append(Notice(text, undo, self.user, self.came_from))
+
+    def spoken(self, statement: str) -> str:
+        """A statement as the visitor reads it: addressed to whoever it is about."""
+        return to_second_person(statement) if self.rights.person else statement
 
     def fail(self, failure: Failure) -> Response:
         """A page that says why the request was not carried out."""
@@ -145,7 +208,9 @@ def _visited(
         try:
             visit = await _read(visit, changes=changes)
             if about_user and visit.user:
-                use_zone(await session.zone_of(visit.user))
+                state = await session.state_of(visit.user)
+                use_zone(state.zone)
+                visit = replace(visit, erased=state.erased)
             return _refusal(visit, about_user, changes) or await show(visit)
         except FieldRefused as error:
             return visit.fail(Failure(400, "Some of this cannot be used", str(error)))
@@ -195,17 +260,17 @@ OUTDATED_FORM = Failure(
 
 def to_sign_in(request: Request) -> Response:
     """Ask for a credential; then go on with the page that was asked for."""
-    wanted = ""
-    if request.method == "GET" and request.url.path != "/":
+    base, wanted = base_of(request), ""
+    if request.method == "GET" and request.url.path.rstrip("/") != base:
         wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-    target = f"{SIGN_IN}?{urlencode({'next': wanted})}" if wanted else SIGN_IN
+    form = base + SIGN_IN
     if request.headers.get("hx-request") == "true":
         # The part of a page that was asked for is not on that one.
-        return Response(status_code=401, headers={"hx-redirect": SIGN_IN})
-    return RedirectResponse(target, 303)
+        return Response(status_code=401, headers={"hx-redirect": form})
+    return RedirectResponse(f"{form}?{urlencode({'next': wanted})}" if wanted else form, 303)
 
 
-def only_here(target: str) -> str:
-    """An address of these pages; the first page for any other."""
-    local = target.startswith("/") and not target.startswith(("//", "/\\"))
-    return target if local and target.isprintable() and "\\" not in target else "/"
+def only_here(target: str, base: str = "") -> str:
+    """An address of these pages, which are served under `base`; the first page for any other."""
+    local = target.startswith(f"{base}/") and not target.startswith(("//", "/\\"))
+    return target if local and target.isprintable() and "\\" not in target else f"{base}/"

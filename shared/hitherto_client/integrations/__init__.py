@@ -1,8 +1,10 @@
 """Memory in existing assistants: each module extends one package, and its extra has that name.
 
-`openai` wraps the client of the official package, `agents` is a session of the OpenAI Agents SDK,
-`langgraph` a store and `langchain` a chat history. A module is imported by name, so that nothing
-but the package it extends is needed.
+`openai` and `anthropic` wrap the clients of the official packages, `agents` is a session of the
+OpenAI Agents SDK, `langgraph` a store and `langchain` a chat history, `pydantic_ai` a capability, a
+toolset and a history, and `agent_framework` a context provider and a history provider of
+Microsoft's framework. A module is imported by name, so that nothing but the package it extends is
+needed.
 """
 
 from __future__ import annotations
@@ -10,8 +12,9 @@ from __future__ import annotations
 
 def missing_package(extra: str, error: ImportError) -> ImportError:
     """The error of a module whose package is not installed; it names the extra that brings it."""
+    module = extra.replace("-", "_")
     return ImportError(
-        f"hitherto_client.integrations.{extra} needs a package that is not installed"
+        f"hitherto_client.integrations.{module} needs a package that is not installed"
         f" ({error.name}): pip install 'hitherto[{extra}]'",
         name=error.name,
     )

@@ -1,9 +1,12 @@
-"""The memory tool of the `anthropic` package, kept in Hitherto (extra `anthropic`).
+"""Memory for the official `anthropic` package (extra `anthropic`): its client, and its memory tool.
 
 Example:
+    client = remembering(Anthropic(), memory=Hitherto(), user="ana", conversation="monday")
+    client.messages.create(model="claude-sonnet-5-5", max_tokens=1_000, messages=[...])
+
     tool = HithertoMemoryTool(Hitherto(), user="ana")
     Anthropic().beta.messages.tool_runner(
-        model="claude-sonnet-4-5",
+        model="claude-sonnet-5-5",
         max_tokens=1_000,
         messages=[{"role": "user", "content": "Remember that I live in Porto."}],
         tools=[tool],
@@ -27,8 +30,12 @@ try:
         BetaAsyncAbstractMemoryTool,
         ToolError,
     )
+
+    from hitherto_client.integrations.anthropic_client import remembering
 except ImportError as error:
     raise missing_package("anthropic", error) from error
+
+__all__ = ["AsyncHithertoMemoryTool", "HithertoMemoryTool", "remembering"]
 
 
 class HithertoMemoryTool(BetaAbstractMemoryTool):

@@ -10,34 +10,35 @@ and learnt from.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import functools
-import threading
-import uuid
-from collections.abc import Callable
-from queue import SimpleQueue
 from typing import Any, TypeVar, overload
 
 from hitherto_client._async.client import AsyncHitherto
 from hitherto_client._sync.client import Hitherto
 from hitherto_client.integrations import missing_package
-from hitherto_client.integrations.exchange import Exchange
-from hitherto_client.integrations.openai_forms import AnswerSoFar, ChatForm, Form, ResponsesForm
-from hitherto_client.integrations.openai_remembrance import Remembrance, note_event, read_reply
+from hitherto_client.integrations.noted_streams import AsyncNotedStream, NotedStream
+from hitherto_client.integrations.openai_forms import ChatForm, ResponsesForm
+from hitherto_client.integrations.remembrance import (
+    RememberingOptions,
+    Remembrance,
+    remembrance_of,
+)
 
 try:
     from openai import AsyncOpenAI, AsyncStream, OpenAI, Stream
-
-    from hitherto_client.integrations.openai_streams import (
-        AsyncRememberedStream,
-        RememberedStream,
-    )
 except ImportError as error:
     raise missing_package("openai", error) from error
 
 SyncClient = TypeVar("SyncClient", bound=OpenAI)
 AsyncClient = TypeVar("AsyncClient", bound=AsyncOpenAI)
+
+
+class RememberedStream(NotedStream, Stream[Any]):
+    """A stream of the package."""
+
+
+class AsyncRememberedStream(AsyncNotedStream, AsyncStream[Any]):
+    """A stream of the package."""
 
 
 @overload
@@ -104,11 +105,18 @@ def remembering(
     Raises:
         TypeError: `client` and `memory` are not both synchronous or both asynchronous.
     """
-    how = (user, conversation or str(uuid.uuid4()), timeout, max_tokens, keep, tools)
+    options: RememberingOptions = {
+        "conversation": conversation,
+        "timeout": timeout,
+        "max_tokens": max_tokens,
+        "keep": keep,
+        "tools": tools,
+    }
     if isinstance(client, OpenAI) and isinstance(memory, Hitherto):
-        return _wrapped(client, _SyncRemembering(memory, *how))
+        return _wrapped(client, remembrance_of(memory, user, Stream, RememberedStream, **options))
     if isinstance(client, AsyncOpenAI) and isinstance(memory, AsyncHitherto):
-        return _wrapped(client, _AsyncRemembering(memory, *how))
+        noted = AsyncRememberedStream
+        return _wrapped(client, remembrance_of(memory, user, AsyncStream, noted, **options))
     raise TypeError(
         "remembering takes an OpenAI client with a Hitherto, or an AsyncOpenAI client with an "
         f"AsyncHitherto, not {type(client).__name__} with {type(memory).__name__}"
@@ -127,113 +135,3 @@ def _wrapped(client: Any, remembering: Remembrance, **options: Any) -> Any:
 
 
 _CHAT, _RESPONSES = ChatForm(), ResponsesForm()
-
-
-def _soon(loop: asyncio.AbstractEventLoop, start: Callable[[], object]) -> None:
-    """Start what a dropped stream leaves to do, unless its loop is over."""
-    with contextlib.suppress(RuntimeError):
-        loop.call_soon_threadsafe(start)
-
-
-class _Dropped:
-    """Adds what dropped streams have received, in a thread: a finalizer must not block."""
-
-    def __init__(self) -> None:
-        self._queue: SimpleQueue[Callable[[], None]] = SimpleQueue()
-        self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
-        self.add = self._queue.put
-        """Reentrant, as a finalizer needs it."""
-
-    def ready(self) -> None:
-        """Start the thread; not left to the finalizer."""
-        with self._lock:
-            if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(
-                    target=self._run, name="hitherto-dropped-streams", daemon=True
-                )
-                self._thread.start()
-
-    def _run(self) -> None:
-        while True:
-            self._queue.get()()
-
-
-_dropped = _Dropped()
-
-
-class _SyncRemembering(Remembrance):
-    def remembered(
-        self, call: Callable[..., Any], form: Form, request: dict[str, Any], exchange: Exchange
-    ) -> Any:
-        try:
-            block = self.memory.get_context(**self.question(exchange)).prompt_block
-        except Exception as error:
-            block = self.without(error)
-        given = call(**self.extended(form, request, block))
-        if not self.keep:
-            return given
-        reply = form.reply(tools=self.tools)
-        add = functools.partial(self._add, exchange, reply)
-        if isinstance(given, Stream):
-            _dropped.ready()
-            return RememberedStream(
-                given,
-                note=functools.partial(note_event, reply),
-                ended=add,
-                dropped=functools.partial(_dropped.add, add),
-            )
-        read_reply(reply, given, request)
-        add()
-        return given
-
-    def _add(self, exchange: Exchange, reply: AnswerSoFar) -> None:
-        until = self.said(exchange, reply)
-        while adding := self.to_add(until):
-            try:
-                self.memory.add(**adding)
-            except Exception as error:
-                if self.not_added(adding, error):
-                    break
-
-
-class _AsyncRemembering(Remembrance):
-    async def remembered(
-        self, call: Callable[..., Any], form: Form, request: dict[str, Any], exchange: Exchange
-    ) -> Any:
-        try:
-            block = (await self.memory.get_context(**self.question(exchange))).prompt_block
-        except Exception as error:
-            block = self.without(error)
-        given = await call(**self.extended(form, request, block))
-        if not self.keep:
-            return given
-        reply = form.reply(tools=self.tools)
-        start = functools.partial(self._start_adding, exchange, reply)
-        if isinstance(given, AsyncStream):
-            loop = asyncio.get_running_loop()
-            return AsyncRememberedStream(
-                given,
-                note=functools.partial(note_event, reply),
-                ended=lambda: asyncio.shield(start()),
-                dropped=lambda: _soon(loop, start),
-            )
-        read_reply(reply, given, request)
-        await asyncio.shield(start())
-        return given
-
-    def _start_adding(self, exchange: Exchange, reply: AnswerSoFar) -> asyncio.Task[None]:
-        """Add in a task of its own, which goes on if the caller is cancelled."""
-        task = asyncio.get_running_loop().create_task(self._add(exchange, reply))
-        self.tasks.add(task)
-        task.add_done_callback(self.tasks.discard)
-        return task
-
-    async def _add(self, exchange: Exchange, reply: AnswerSoFar) -> None:
-        until = self.said(exchange, reply)
-        while adding := self.to_add(until):
-            try:
-                await self.memory.add(**adding)
-            except Exception as error:
-                if self.not_added(adding, error):
-                    break

@@ -2,46 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from hitherto_client.integrations.blocks import joined
 from hitherto_client.integrations.exchange import Exchange, Utterance
+from hitherto_client.integrations.forms import AnswerSoFar, Form
 from hitherto_client.integrations.wording import field, text_of
-
-_BEGIN = re.compile(r"<<<hitherto:memory ([0-9A-Za-z]{8,64}): ")
-
-
-class AnswerSoFar(ABC):
-    """What a model answered, whole or event by event."""
-
-    def __init__(self, *, tools: bool) -> None:
-        self._tools = tools
-        self._text: list[str] = []
-        self._calls: dict[int, list[str]] = {}
-        self.complete = False
-        """Whether the model came to an end."""
-
-    @abstractmethod
-    def read(self, whole: Any) -> None:
-        """Take a whole reply."""
-
-    @abstractmethod
-    def note(self, event: Any) -> None:
-        """Take the next event of a stream."""
-
-    def utterances(self) -> Iterator[Utterance]:
-        """The words of the reply, and the tool calls if these are kept."""
-        yield Utterance("assistant", "".join(self._text))
-        if self._tools:
-            for name, arguments in self._calls.values():
-                yield Utterance("tool", f"{name}({arguments})", name)
-
-    def _call(self, place: int, name: str | None, arguments: str | None) -> None:
-        call = self._calls.setdefault(place, ["", ""])
-        call[0] += name or ""
-        call[1] += arguments or ""
 
 
 class ChatReply(AnswerSoFar):
@@ -93,29 +60,6 @@ class ResponsesReply(AnswerSoFar):
 def _refusal(response: Any) -> str:
     parts = (part for item in response.output for part in field(item, "content") or ())
     return "".join(part.refusal for part in parts if field(part, "type") == "refusal")
-
-
-class Form(ABC):
-    """How requests of one kind are read and extended. A request is never changed, only copied."""
-
-    key: str
-    """The argument with the messages."""
-    reply: type[AnswerSoFar]
-
-    def whole(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """The request, with messages that can be read more than once."""
-        messages = request[self.key]
-        if not isinstance(messages, str | list | tuple) and hasattr(messages, "__iter__"):
-            messages = list(messages)
-        return {**request, self.key: messages}
-
-    @abstractmethod
-    def exchange(self, request: Mapping[str, Any], *, tools: bool) -> Exchange:
-        """What the request says; results of tools only with `tools`."""
-
-    @abstractmethod
-    def with_block(self, request: Mapping[str, Any], block: str) -> dict[str, Any]:
-        """The request with a block of memory in its instructions, in place of an earlier one."""
 
 
 class ChatForm(Form):
@@ -171,26 +115,6 @@ def _id(named: Any) -> str:
     """The id of a conversation or response that a request continues; empty if it names none."""
     found = named if isinstance(named, str) else field(named, "id")
     return found if isinstance(found, str) else ""
-
-
-def joined(instructions: str, block: str) -> str:
-    """The instructions without any earlier block, and the block after them."""
-    bare = without_blocks(instructions).rstrip()
-    return f"{bare}\n\n{block}" if bare else block
-
-
-def without_blocks(text: str) -> str:
-    """The text without the blocks of memory in it, such as a reply's echo of its instructions."""
-    kept: list[str] = []
-    at = 0
-    while (begin := _BEGIN.search(text, at)) is not None:
-        end = f"<<<end hitherto:memory {begin[1]}>>>"
-        found = text.find(end, begin.end())
-        if found < 0:
-            break
-        kept.append(text[at : begin.start()])
-        at = found + len(end)
-    return "".join(kept) + text[at:]
 
 
 def _chat_utterances(messages: Any, tools: bool) -> Iterator[Utterance]:

@@ -56,6 +56,8 @@ class ConversationSummary:
     """Messages of user and assistant that no job has read; only in lists of conversations."""
     learns_at: datetime | None = None
     """When they are read if the chat goes on no further; None if none are pending."""
+    last_said_at: datetime | None = None
+    """When its newest message was said."""
 
 
 @dataclass(frozen=True, slots=True)

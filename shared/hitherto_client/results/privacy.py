@@ -26,6 +26,8 @@ class UserSettings:
     """The IANA time zone of relative dates such as "tomorrow"."""
     redact_secrets: SecretHandling
     """What happens to keys, tokens, passwords and card numbers before anything is stored."""
+    erased: bool = False
+    """True: everything was erased, and nothing is stored until `reinstate_user`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from hitherto.v1 import conversation_pb2
 from hitherto_client.results import Context, ConversationSummary, Memory, Profile, SearchResults
 from hitherto_client.transcripts import Defaults, FileTranscript, read_transcripts
 from hitherto_client.words import MemoryStatus
-from hitherto_extraction.provider.offline.evaluation import measure
+from hitherto_extraction.provider.offline import LIMITS
 from hitherto_local.demo.answers import (
     tell_answers,
     tell_block,
@@ -133,7 +133,7 @@ def tell(story: Story) -> None:
 
 
 def tell_what_runs(page: StoryPage, running: Running) -> None:
-    """Section 1: which extractor and embedder, and how good they are."""
+    """Section 1: which extractor and embedder."""
     page.chapter("1. What runs")
     page.say(
         f"Two services on ports of their own, with a Postgres of their own, ready after "
@@ -146,27 +146,7 @@ def tell_what_runs(page: StoryPage, running: Running) -> None:
             "A language model reads the conversations; what it learns differs from run to run."
         )
         return
-    page.say(
-        "No language model is configured, so transparent rules read the conversations. They know "
-        "first-person statements in English and Vietnamese, miss whatever is said in another way, "
-        "and learn nothing in other languages. Precision is the share of right memories among "
-        "those written, recall the share of expected memories that were written. The first two "
-        "sets were used to write the rules; the held-out ones never were, and tell what to expect:"
-    )
-    page.table(
-        ("sentences", "state something#", "state nothing#", "precision#", "recall#"),
-        [
-            (
-                figures.language,
-                str(figures.positives),
-                str(figures.negatives),
-                f"{figures.precision:.0%}",
-                f"{figures.recall:.0%}",
-            )
-            for figures in measure()
-        ],
-    )
-    page.say("Set OPENAI_API_KEY or OPENAI_BASE_URL to run the same demo with a real model.")
+    page.say(f"No language model is configured. {LIMITS}")
 
 
 def _people(story: Story) -> Iterable[str]:

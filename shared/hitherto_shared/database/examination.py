@@ -26,6 +26,7 @@ from hitherto_shared.database.connect import (
 from hitherto_shared.database.embedded import EmbeddedPostgres, EmbeddedPostgresError
 from hitherto_shared.database.embedded.layout import DataFolderLayout
 from hitherto_shared.database.faults import described
+from hitherto_shared.database.lasting import vanishes, would_vanish
 from hitherto_shared.database.logins import LoginTooStrong, passwords_for, require_no_more
 from hitherto_shared.database.migrate import COMMAND, MigrationError, schema_state
 from hitherto_shared.findings import Diagnosis
@@ -45,6 +46,10 @@ def examine_database(settings: SharedSettings, model: str, dimensions: int) -> I
         model: The configured embedding model.
         dimensions: The length of its vectors.
     """
+    required = settings.require_database_url
+    if settings.database_url is None and vanishes(settings.data_dir, required=required):
+        yield Diagnosis("database", "fault", *would_vanish(settings.data_dir))
+        return
     try:
         with _conninfo(settings) as conninfo:
             if conninfo is None:

@@ -1,194 +1,296 @@
 """Sends statements to Postgres and returns their answers in one round trip, over libpq directly.
 
-A psycopg cursor processes one statement at a time, and in a psycopg pipeline every statement takes
-several trips through the event loop. Here all statements of a batch are put into libpq's buffer,
-sent together and awaited once: five of them take a third of the time of a psycopg pipeline.
+In a psycopg pipeline every statement passes through the event loop, and its cursor takes several
+steps. Here all statements of a batch are put into libpq's buffer, sent together and awaited once:
+five of them take a third of the CPU of a psycopg pipeline. psycopg converts the values and the
+rows, and waits for the socket.
 
-Outside a transaction, a batch is one: a failure undoes the statements before it. Connections used
-in this way must not prepare anything else (`prepare_threshold=None`): after a roll-back, psycopg
-drops all prepared statements if it has some of its own.
+Outside a transaction, a batch is one: a failure undoes the statements before it. A statement is
+prepared at its first use, and identified by its text and the types of its parameters from then on.
+Connections used in this way must not prepare anything else (`prepare_threshold=None`): after a
+roll-back, psycopg drops all prepared statements if it has some of its own.
 
-Through a pooler (`set_in_transactions`), nothing is prepared for longer than a round trip, and each
+Through a pooler (`Exchange.settings`), nothing is prepared for longer than a round trip, and each
 transaction begins with the settings of the connection.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
-from contextlib import suppress
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from itertools import takewhile
-from typing import Any, cast
-from weakref import WeakKeyDictionary
+from typing import Any
 
 from psycopg import AsyncConnection, errors, pq
 from psycopg.abc import PQGen
-from psycopg.adapt import Transformer
+from psycopg.adapt import PyFormat, Transformer
 from psycopg.waiting import Ready, Wait
 
 from hitherto_shared.database.local_settings import LocalSettings, opens_transaction
-from hitherto_shared.database.statement_batch import (
-    BoundStatement,
-    PreparedStatements,
-    StatementBatch,
-    StatementResult,
-    UnpreparedBatch,
-)
 from hitherto_shared.work_record import Waiting
 
-_CANCEL_SECONDS = 5.0
-"""Time for Postgres to take a cancellation, and then to end the statement."""
-FORGOTTEN = (errors.InvalidSqlStatementName, errors.FeatureNotSupported)
+Parameters = Mapping[str, Any] | Sequence[Any]
+Row = tuple[Any, ...]
+
+MOST_PREPARED = 250
+"""Number of prepared statements of a connection above which all of them are dropped."""
+_FORGOTTEN = (errors.InvalidSqlStatementName, errors.FeatureNotSupported)
 """The errors of a prepared statement that was dropped, or whose tables were altered since."""
+_PLACEHOLDER = re.compile(rb"%(?:(?:\((\w+)\))?([sbt])|%)")
+_FORMS = {b"s": PyFormat.AUTO, b"b": PyFormat.BINARY, b"t": PyFormat.TEXT}
+_ANSWERED = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK, pq.ExecStatus.EMPTY_QUERY)
+
+_Key = tuple[bytes, tuple[int, ...]]
+"""A statement, and the types of its parameters."""
+_Numbered = tuple[bytes, Sequence[str | int], Sequence[PyFormat]]
+"""A statement with Postgres' own placeholders; the key and the format of each."""
 
 
-def set_in_transactions(connection: AsyncConnection[Any], settings: LocalSettings) -> None:
-    """Let `exchange` depend on nothing but the transaction, which begins with `settings`."""
-    _prepared[connection] = PreparedStatements(Transformer(connection), settings)
+@dataclass(slots=True)
+class BoundStatement:
+    """A statement and its parameters: `%(name)s` of a mapping or `%s` of a sequence.
 
+    As in psycopg, `b` in place of `s` sends a parameter in binary form and `t` as text.
 
-async def exchange(
-    connection: AsyncConnection[Any], asked: Sequence[BoundStatement]
-) -> list[StatementResult]:
-    """The answers to statements, in order.
-
-    Raises:
-        psycopg.Error: The error of the first statement that failed.
+    Attributes:
+        sql: One statement.
+        parameters: The values of its placeholders; None: it has none, and `%` is a percent sign.
+        binary: Whether rows come in Postgres' binary form, which is parsed faster.
     """
-    with Waiting("sql", tuple([each.sql for each in asked])):
-        async with connection.lock:
-            prepared = prepared_on(connection)
-            try:
-                return await _once(connection, prepared, asked)
-            except FORGOTTEN:
-                # Everything must be prepared again; inside a transaction it is too late for that.
-                prepared.forget()
-                if connection.pgconn.transaction_status != pq.TransactionStatus.IDLE:
-                    raise
-            return await _once(connection, prepared, asked)
+
+    sql: str | bytes
+    parameters: Parameters | None = ()
+    binary: bool = True
 
 
-async def _once(
-    connection: AsyncConnection[Any], prepared: PreparedStatements, asked: Sequence[BoundStatement]
-) -> list[StatementResult]:
-    # Values that cannot be converted fail before anything is sent.
-    settings, place = prepared.settings, None
-    if settings is None:
-        batch = StatementBatch(connection, prepared, asked)
-    else:
-        if connection.pgconn.transaction_status == pq.TransactionStatus.IDLE:
+class StatementResult:
+    """The answer to a statement, with the methods of psycopg's cursor.
+
+    Attributes:
+        rows: Its rows.
+        rowcount: How many it returned or changed; -1 if that is not known.
+    """
+
+    __slots__ = ("_left", "_result", "rowcount", "rows")
+
+    def __init__(self, rows: list[Row], rowcount: int, result: pq.abc.PGresult) -> None:
+        self.rows = rows
+        self.rowcount = rowcount
+        self._result = result
+        self._left: Iterator[Row] | None = None
+
+    def dicts(self) -> list[dict[str, Any]]:
+        """The rows by the names of their columns."""
+        fields = range(self._result.nfields)
+        names = [(self._result.fname(field) or b"").decode() for field in fields]
+        return [dict(zip(names, row, strict=True)) for row in self.rows]
+
+    async def fetchone(self) -> Row | None:
+        """The next row; None after the last one."""
+        return next(self._rest(), None)
+
+    async def fetchall(self) -> list[Row]:
+        """The rows that were not fetched yet."""
+        return list(self._rest())
+
+    def _rest(self) -> Iterator[Row]:
+        if self._left is None:
+            self._left = iter(self.rows)
+        return self._left
+
+
+class Exchange:
+    """Sends the statements of one connection, and knows which of them are prepared.
+
+    Attributes:
+        settings: What each transaction sets, of a connection on which nothing stays prepared; None:
+            the settings of the session apply.
+
+    Args:
+        connection: In autocommit. Adapters of a type are registered before its first use.
+    """
+
+    def __init__(self, connection: AsyncConnection[Any]) -> None:
+        self.settings: LocalSettings | None = None
+        self._connection = connection
+        self._transformer = Transformer(connection)
+        self._names: dict[_Key, bytes] = {}
+        self._made = 0
+
+    async def ask(self, asked: Sequence[BoundStatement]) -> list[StatementResult]:
+        """The answers to statements, in order.
+
+        Raises:
+            psycopg.Error: The error of the first statement that failed.
+        """
+        with Waiting("sql", tuple([each.sql for each in asked])):
+            async with self._connection.lock:
+                try:
+                    return await self._once(asked)
+                except _FORGOTTEN:
+                    # Everything must be prepared again; within a transaction it is too late.
+                    self._names.clear()
+                    if not self._idle:
+                        raise
+                return await self._once(asked)
+
+    @property
+    def _idle(self) -> bool:
+        return self._connection.pgconn.transaction_status == pq.TransactionStatus.IDLE
+
+    async def _once(self, asked: Sequence[BoundStatement]) -> list[StatementResult]:
+        place = None
+        if self.settings is not None and self._idle:
             place = sum(1 for _ in takewhile(lambda each: opens_transaction(each.sql), asked))
-            first = BoundStatement(settings.sql, settings.parameters)
+            first = BoundStatement(self.settings.sql, self.settings.parameters)
             asked = [*asked[:place], first, *asked[place:]]
-        batch = UnpreparedBatch(connection, prepared, asked)
-    results = await finished(connection, talk(connection.pgconn, batch))
-    answers = batch.read(results)
-    if place is not None:
-        del answers[place]
-    return answers
+        # Values that cannot be converted fail before anything is sent.
+        batch = _Batch(self._connection.pgconn)
+        for each in asked:
+            self._add(batch, each)
+        if len(self._names) > MOST_PREPARED:
+            # After the statements: before them, it would start the transaction that they start.
+            batch.add(partial(batch.pgconn.send_query_params, b"DEALLOCATE ALL", None), self._drop)
+        try:
+            results = await self._connection.wait(batch.talk())
+        finally:
+            # Cancelled in between: the state of the protocol is unknown.
+            if batch.pgconn.pipeline_status != pq.PipelineStatus.OFF:
+                await self._connection.close()
+        answers = self._read(batch, results)
+        if place is not None:
+            del answers[place]
+        return answers
+
+    def _add(self, batch: _Batch, asked: BoundStatement) -> None:
+        given: Any = asked.parameters
+        found: _Numbered = (_bytes(asked.sql), (), ()) if given is None else _numbered(asked.sql)
+        text, keys, forms = found
+        values = [given[key] for key in keys]
+        dumped = self._transformer.dump_sequence(values, forms)
+        name = self._prepared(batch, (text, self._transformer.types or ()))
+        send = batch.pgconn.send_query_prepared
+        form = pq.Format.BINARY if asked.binary else pq.Format.TEXT
+        batch.add(partial(send, name, dumped, self._transformer.formats, form))
+
+    def _prepared(self, batch: _Batch, key: _Key) -> bytes:
+        """The name of a statement, which is prepared before unless it is."""
+        name = self._names.get(key) or batch.names.get(key)
+        if name is not None:
+            return name
+        if self.settings is None:
+            self._made += 1
+            name = b"hitherto_%d" % self._made
+            batch.names[key] = name
+        else:
+            # The nameless statement is gone once another takes its place. The same statement many
+            # times over is still parsed once.
+            name = b""
+            batch.names = {key: name}
+        batch.add(partial(batch.pgconn.send_prepare, name, *key), partial(self._keep, key, name))
+        return name
+
+    def _keep(self, key: _Key, name: bytes) -> None:
+        if name:
+            self._names[key] = name
+
+    def _drop(self) -> None:
+        self._names.clear()
+
+    def _read(self, batch: _Batch, results: Sequence[pq.abc.PGresult]) -> list[StatementResult]:
+        answers: list[StatementResult] = []
+        # Outside a transaction, Postgres commits once all statements are answered; if that fails,
+        # the error is one more result.
+        for done, result in zip([*batch.done, None], results, strict=False):
+            if result.status not in _ANSWERED:
+                raise errors.error_from_result(result, encoding=self._connection.info.encoding)
+            if done is None:
+                answers.append(self._answer(result))
+        return answers
+
+    def _answer(self, result: pq.abc.PGresult) -> StatementResult:
+        if result.status != pq.ExecStatus.TUPLES_OK:
+            changed = result.command_tuples
+            return StatementResult([], -1 if changed is None else changed, result)
+        self._transformer.set_pgresult(result)
+        count = result.ntuples
+        return StatementResult(self._transformer.load_rows(0, count, tuple), count, result)
 
 
-async def finished(
-    connection: AsyncConnection[Any], talking: PQGen[list[pq.abc.PGresult]]
-) -> list[pq.abc.PGresult]:
-    """The results of `talk`, at whose failure the connection is closed if need be."""
-    try:
-        return await waited_for(connection, talking)
-    except BaseException:
-        # Cancelled in between: the state of the protocol is unknown.
-        if connection.pgconn.pipeline_status != pq.PipelineStatus.OFF:
-            await connection.close()
-        raise
+class _Batch:
+    """Calls of libpq, each of which puts something into its buffer and has one result.
 
+    Attributes:
+        pgconn: The connection.
+        done: For each call, what its success means; None: it is a statement, which has an answer.
+        names: The statements that it prepares, by name.
+    """
 
-async def waited_for(
-    connection: AsyncConnection[Any], talking: PQGen[list[pq.abc.PGresult]]
-) -> list[pq.abc.PGresult]:
-    """As psycopg's `wait`, without the timer that it starts and cancels every time."""
-    loop, socket = asyncio.get_running_loop(), connection.pgconn.socket
-    try:
-        wanted = next(talking)
+    def __init__(self, pgconn: pq.abc.PGconn) -> None:
+        self.pgconn = pgconn
+        self.done: list[Callable[[], None] | None] = []
+        self.names: dict[_Key, bytes] = {}
+        self._calls: list[partial[None]] = []
+
+    def add(self, call: partial[None], done: Callable[[], None] | None = None) -> None:
+        """Add a call."""
+        self._calls.append(call)
+        self.done.append(done)
+
+    def talk(self) -> PQGen[list[pq.abc.PGresult]]:
+        """Make all calls, send them together, and yield until all results are there.
+
+        After a cancellation it runs to its end as well, and its result is discarded. Who goes on
+        with it where another one stopped sends None first.
+        """
+        pgconn = self.pgconn
+        pgconn.enter_pipeline_mode()
+        for call in self._calls:
+            call()
+        pgconn.pipeline_sync()
+        while pgconn.flush():
+            # Postgres may have to deliver answers before it accepts more.
+            if ((yield Wait.RW) or 0) & Ready.R:
+                pgconn.consume_input()
+        results: list[pq.abc.PGresult] = []
         while True:
-            wanted = talking.send(await readiness(socket, wanted, loop.create_future()))
-    except StopIteration as end:
-        return cast("list[pq.abc.PGresult]", end.value)
-    except asyncio.CancelledError:
-        if connection.pgconn.pipeline_status != pq.PipelineStatus.OFF:
-            with suppress(Exception):
-                await connection.cancel_safe(timeout=_CANCEL_SECONDS)
-                await connection.wait(talking, timeout=_CANCEL_SECONDS)
-        raise
+            while pgconn.is_busy():
+                while not (yield Wait.R):
+                    pass
+                pgconn.consume_input()
+            result = pgconn.get_result()
+            if result is None:
+                continue
+            if result.status == pq.ExecStatus.PIPELINE_SYNC:
+                break
+            results.append(result)
+        pgconn.exit_pipeline_mode()
+        # What Postgres has prepared and dropped counts even if nobody reads the answers.
+        for done, result in zip(self.done, results, strict=False):
+            if done is not None and result.status in _ANSWERED:
+                done()
+        return results
 
 
-async def readiness(socket: int, wanted: Wait, ready: asyncio.Future[Ready]) -> Ready:
-    """Wait until a socket is ready, or until somebody else ends `ready`.
+@lru_cache(maxsize=2_000)
+def _numbered(sql: str | bytes) -> _Numbered:
+    places: dict[str | int, int] = {}
+    forms: list[PyFormat] = []
 
-    Nobody watches the socket afterwards. libpq may close it next. And libuv reports an end by an
-    error once per registration, perhaps before the last bytes are read.
+    def number(found: re.Match[bytes]) -> bytes:
+        name, form = found.groups()
+        if form is None:
+            return b"%"
+        key = len(places) if name is None else name.decode()
+        if key not in places:
+            places[key] = len(places) + 1
+            forms.append(_FORMS[form])
+        return b"$%d" % places[key]
 
-    Raises:
-        psycopg.OperationalError: libpq has closed the socket.
-    """
-    loop = asyncio.get_running_loop()
-    reads, writes = wanted & Wait.R, wanted & Wait.W
-    try:
-        if reads:
-            loop.add_reader(socket, _resolve, ready, Ready.R)
-        if writes:
-            loop.add_writer(socket, _resolve, ready, Ready.W)
-    except OSError as error:
-        raise errors.OperationalError("the connection's socket is closed") from error
-    try:
-        return await ready
-    finally:
-        if reads:
-            loop.remove_reader(socket)
-        if writes:
-            loop.remove_writer(socket)
+    return _PLACEHOLDER.sub(number, _bytes(sql)), tuple(places), forms
 
 
-def _resolve(ready: asyncio.Future[Ready], how: Ready) -> None:
-    if not ready.done():
-        ready.set_result(how)
-
-
-_prepared: WeakKeyDictionary[AsyncConnection[Any], PreparedStatements] = WeakKeyDictionary()
-
-
-def prepared_on(connection: AsyncConnection[Any]) -> PreparedStatements:
-    """The prepared statements of a connection."""
-    prepared = _prepared.get(connection)
-    if prepared is None:
-        prepared = _prepared[connection] = PreparedStatements(Transformer(connection))
-    return prepared
-
-
-def talk(pgconn: pq.abc.PGconn, batch: StatementBatch) -> PQGen[list[pq.abc.PGresult]]:
-    """Make all calls, send them together, and yield until all results are there.
-
-    After a cancellation it runs to its end as well, and its result is discarded. Who goes on with
-    it where another one stopped sends None first.
-    """
-    pgconn.enter_pipeline_mode()
-    for call in batch.calls:
-        call()
-    pgconn.pipeline_sync()
-    while pgconn.flush():
-        # Postgres may have to deliver answers before it accepts more.
-        if ((yield Wait.RW) or 0) & Ready.R:
-            pgconn.consume_input()
-    results: list[pq.abc.PGresult] = []
-    while True:
-        while pgconn.is_busy():
-            while not (yield Wait.R):
-                pass
-            pgconn.consume_input()
-        result = pgconn.get_result()
-        if result is None:
-            continue
-        if result.status == pq.ExecStatus.PIPELINE_SYNC:
-            break
-        results.append(result)
-    pgconn.exit_pipeline_mode()
-    batch.note(results)
-    return results
+def _bytes(sql: str | bytes) -> bytes:
+    return sql.encode() if isinstance(sql, str) else sql

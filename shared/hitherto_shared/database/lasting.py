@@ -83,3 +83,13 @@ def vanishes(folder: Path, *, required: bool | None) -> bool:
         return False
     mount = mount_of(folder)
     return mount is None or mount.point == Path("/") or mount.kind in _FLEETING
+
+
+def would_vanish(folder: Path) -> tuple[str, str]:
+    """What is wrong with such a folder, and what to set."""
+    return (
+        f"DATABASE_URL is not set, and {folder} is no volume: an embedded database there would be"
+        " lost with this container",
+        f"Set DATABASE_URL, or mount a volume at {folder} (HITHERTO_DATA_DIR); only to try things"
+        " out, set HITHERTO_REQUIRE_DATABASE_URL=false",
+    )

@@ -1,13 +1,12 @@
-"""Connections lent by the services' pools: psycopg's, with shorter ways to Postgres.
+"""Connections lent by the services' pools: psycopg's, with a shorter way to Postgres.
 
-Most statements are a text and its parameters, sent one at a time. They go through `exchange`, which
-takes two thirds of the time of a psycopg cursor; many sets of parameters for one statement travel
-as one batch. Everything else (composed statements, named cursors, notifications) is psycopg's.
+Statements go through `Exchange`; only named cursors, notifications and what psycopg asks for itself
+take psycopg's own way.
 
 In a transaction, statements whose results are not needed at once travel with the next statement:
 its BEGIN with the first one, its COMMIT with the last ones or with one that follows it, and in
-between those sent with `later` or `executemany`. Their errors surface where they are sent, at the
-end of the transaction at the latest.
+between those sent with `later`. Their errors surface where they are sent, at the end of the
+transaction at the latest.
 """
 
 from __future__ import annotations
@@ -19,22 +18,26 @@ from contextlib import asynccontextmanager
 from typing import Any, Self, TypeVar
 
 import psycopg
-from psycopg import AsyncConnection, AsyncCursor, AsyncServerCursor, AsyncTransaction
-from psycopg.abc import Params, Query, QueryNoTemplate
+from psycopg import AsyncConnection, AsyncCursor, AsyncTransaction
 from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow
+from psycopg.sql import Composed
 
 from hitherto_shared.database.connect import DatabaseUnreachable
-from hitherto_shared.database.exchange import exchange, set_in_transactions
+from hitherto_shared.database.exchange import (
+    BoundStatement,
+    Exchange,
+    Parameters,
+    StatementResult,
+)
 from hitherto_shared.database.local_settings import LocalSettings, read_times_as_utc
-from hitherto_shared.database.statement_batch import BoundStatement, StatementResult
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.models import Scope
-from hitherto_shared.work_record import Waiting, What
 
 logger = logging.getLogger("hitherto.database")
 
 Made = TypeVar("Made")
+Query = str | bytes | Composed
 
 _BEGIN, _COMMIT, _ROLLBACK = (
     BoundStatement("BEGIN"),
@@ -59,7 +62,7 @@ class PendingStatements:
 
 
 class LeanConnection(AsyncConnection[TupleRow]):
-    """A connection in autocommit whose plain statements go through `exchange`.
+    """A connection in autocommit whose statements go through `Exchange`.
 
     Attributes:
         lent_for: The tenant whose rows it shows, as far as known.
@@ -72,7 +75,6 @@ class LeanConnection(AsyncConnection[TupleRow]):
     collecting = False
 
     lent_for: str | None = None
-    _local: LocalSettings | None = None
     proven_at = taken_at = ready_since = 0.0
 
     @classmethod
@@ -90,15 +92,14 @@ class LeanConnection(AsyncConnection[TupleRow]):
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
         self.cursor_factory = _Cursor
-        self.server_cursor_factory = _NamedCursor
+        self._exchange = Exchange(self)
         self._in_transaction = False
         self._waiting: list[BoundStatement] = []
         self._effects: list[Callable[[], None]] = []
 
     def depend_on_transactions_only(self, settings: Mapping[str, str]) -> None:
         """Begin every transaction with these settings, and leave nothing in the session."""
-        self._local = LocalSettings(settings)
-        set_in_transactions(self, self._local)
+        self._exchange.settings = LocalSettings(settings)
         read_times_as_utc(self)
 
     def of(self, scope: Scope) -> UserRows:
@@ -107,19 +108,10 @@ class LeanConnection(AsyncConnection[TupleRow]):
 
     async def keep_setting(self, name: str, value: str) -> None:
         """Let a setting of Postgres have this value from now on."""
-        if self._local is not None:
-            self._local.keep(name, value)
+        if self._exchange.settings is not None:
+            self._exchange.settings.keep(name, value)
         else:
             await self.execute(_SET, [name, value])
-
-    @property
-    def lacks_transaction(self) -> bool:
-        """Whether a statement that `exchange` does not send needs a transaction around it."""
-        return (
-            self._local is not None
-            and not self._in_transaction
-            and self.pgconn.transaction_status == TransactionStatus.IDLE
-        )
 
     @property
     def has_news(self) -> bool:
@@ -140,50 +132,43 @@ class LeanConnection(AsyncConnection[TupleRow]):
         return self.pgconn.transaction_status == TransactionStatus.INTRANS and not self.has_news
 
     async def execute(  # type: ignore[override]
-        self,
-        query: QueryNoTemplate,
-        params: Params | None = None,
-        *,
-        prepare: bool | None = None,
-        binary: bool = False,
-    ) -> AsyncCursor[TupleRow]:
+        self, query: Query, params: Parameters | None = None
+    ) -> StatementResult:
         """See psycopg."""
-        if params is None or not isinstance(query, str | bytes):
-            await self.flush()
-            return await super().execute(query, params, binary=binary)
-        (answer,) = await self.answers([BoundStatement(query, params, binary)])
-        return _Answered(answer)
+        (answer,) = await self.answers([self._bound(query, params)])
+        return answer
+
+    def _bound(self, query: Query, params: Parameters | None) -> BoundStatement:
+        text = query.as_bytes(self) if isinstance(query, Composed) else query
+        return BoundStatement(text, params, binary=False)
 
     async def fetch(
-        self, make: Callable[..., Made], query: QueryNoTemplate, params: Params | None = None
+        self, make: Callable[..., Made], query: Query, params: Parameters | None = None
     ) -> list[Made]:
         """What `make` returns for each row, whose columns are its arguments, in order."""
         return [make(*row) for row in await self.fetch_rows(query, params)]
 
     async def fetch_one(
-        self, make: Callable[..., Made], query: QueryNoTemplate, params: Params | None = None
+        self, make: Callable[..., Made], query: Query, params: Parameters | None = None
     ) -> Made | None:
         """As `fetch`, for the first row; None if there is none."""
         row = await self.fetch_row(query, params)
         return None if row is None else make(*row)
 
-    async def fetch_rows(
-        self, query: QueryNoTemplate, params: Params | None = None
-    ) -> list[TupleRow]:
+    async def fetch_rows(self, query: Query, params: Parameters | None = None) -> list[TupleRow]:
         """All rows."""
-        return await (await self.execute(query, params)).fetchall()
+        return (await self.execute(query, params)).rows
 
-    async def fetch_row(
-        self, query: QueryNoTemplate, params: Params | None = None
-    ) -> TupleRow | None:
+    async def fetch_row(self, query: Query, params: Parameters | None = None) -> TupleRow | None:
         """The first row; None if there is none."""
-        return await (await self.execute(query, params)).fetchone()
+        rows = await self.fetch_rows(query, params)
+        return rows[0] if rows else None
 
-    async def fetch_values(self, query: QueryNoTemplate, params: Params | None = None) -> list[Any]:
+    async def fetch_values(self, query: Query, params: Parameters | None = None) -> list[Any]:
         """The first column of each row."""
         return [row[0] for row in await self.fetch_rows(query, params)]
 
-    async def fetch_value(self, query: QueryNoTemplate, params: Params | None = None) -> Any:
+    async def fetch_value(self, query: Query, params: Parameters | None = None) -> Any:
         """The first column of the first row; None if there is none."""
         row = await self.fetch_row(query, params)
         return None if row is None else row[0]
@@ -193,16 +178,16 @@ class LeanConnection(AsyncConnection[TupleRow]):
         if self.collecting:
             return await PendingStatements(asked)
         waiting, self._waiting = self._waiting, []
-        found = await exchange(self, [*waiting, *asked])
+        found = await self._exchange.ask([*waiting, *asked])
         return found[len(waiting) :]
 
-    async def later(self, query: str | bytes, params: Params) -> None:
+    async def later(self, query: Query, params: Parameters) -> None:
         """Defer a statement to the next one; outside a transaction it is sent at once."""
-        await self.defer([BoundStatement(query, params)])
+        await self.later_for_each(query, [params])
 
-    async def defer(self, asked: list[BoundStatement]) -> None:
-        """As `later`, for many statements."""
-        self._waiting += asked
+    async def later_for_each(self, query: Query, many: Iterable[Parameters]) -> None:
+        """As `later`, for each set of parameters."""
+        self._waiting += [self._bound(query, params) for params in many]
         if not self._in_transaction or len(self._waiting) > _MOST_WAITING:
             await self.flush()
 
@@ -210,7 +195,7 @@ class LeanConnection(AsyncConnection[TupleRow]):
         """Send the deferred statements."""
         if self._waiting:
             waiting, self._waiting = self._waiting, []
-            await exchange(self, waiting)
+            await self._exchange.ask(waiting)
 
     @asynccontextmanager
     async def transaction(  # type: ignore[override]
@@ -221,8 +206,9 @@ class LeanConnection(AsyncConnection[TupleRow]):
             await self.flush()
             effects = len(self._effects)
             async with super().transaction(savepoint_name, force_rollback) as inner:
-                if self._local is not None and not self._in_transaction:
-                    await exchange(self, [BoundStatement(self._local.sql, self._local.parameters)])
+                settings = self._exchange.settings
+                if settings is not None and not self._in_transaction:
+                    await self.execute(settings.sql, settings.parameters)
                 try:
                     yield inner
                     await self.flush()
@@ -238,7 +224,7 @@ class LeanConnection(AsyncConnection[TupleRow]):
         try:
             yield None
             if self._in_transaction and self._waiting != [_BEGIN]:
-                await self.defer([_COMMIT])
+                self._waiting.append(_COMMIT)
                 await self.flush()
             for effect in self._effects:
                 effect()
@@ -253,7 +239,7 @@ class LeanConnection(AsyncConnection[TupleRow]):
     async def commit_and_ask(self, asked: BoundStatement) -> StatementResult:
         """Commit the transaction, as its last act; the answer is that of a statement after it."""
         waiting, self._waiting = self._waiting, []
-        *_, answer = await exchange(self, [*waiting, _COMMIT, asked])
+        *_, answer = await self._exchange.ask([*waiting, _COMMIT, asked])
         self._in_transaction = False
         return answer
 
@@ -272,67 +258,15 @@ class LeanConnection(AsyncConnection[TupleRow]):
         self._waiting = []
         if self.pgconn.transaction_status in (TransactionStatus.INTRANS, TransactionStatus.INERROR):
             try:
-                await exchange(self, [_ROLLBACK])
+                await self._exchange.ask([_ROLLBACK])
             except psycopg.Error as error:
                 logger.warning("a roll-back failed: %s", type(error).__name__)
 
 
 class _Cursor(AsyncCursor[TupleRow]):
+    """psycopg's own, for what psycopg asks for itself, such as the types of an extension."""
+
     async def execute(self, *given: Any, **options: Any) -> Any:
-        connection = self.connection
-        if isinstance(connection, LeanConnection) and connection.lacks_transaction:
-            async with connection.transaction():
-                return await self.execute(*given, **options)
-        await _flush(connection)
-        with Waiting("sql", _statements(given)):
-            return await super().execute(*given, **options)
-
-    async def executemany(
-        self, query: Query, params_seq: Iterable[Params], *, returning: bool = False
-    ) -> None:
-        connection = self.connection
-        if (
-            returning
-            or not isinstance(query, str | bytes)
-            or not isinstance(connection, LeanConnection)
-        ):
-            await _flush(connection)
-            await super().executemany(query, params_seq, returning=returning)
-            return
-        await connection.defer([BoundStatement(query, params) for params in params_seq])
-
-
-class _NamedCursor(AsyncServerCursor[TupleRow]):
-    async def execute(self, *given: Any, **options: Any) -> Any:
-        await _flush(self.connection)
-        with Waiting("sql", _statements(given)):
-            return await super().execute(*given, **options)
-
-
-def _statements(given: tuple[Any, ...]) -> What:
-    """The statement among the arguments of a cursor, or what a composed one is called."""
-    first = given[0] if given else None
-    return (first,) if isinstance(first, str | bytes) else "composed"
-
-
-async def _flush(connection: AsyncConnection[Any]) -> None:
-    if isinstance(connection, LeanConnection):
-        await connection.flush()
-
-
-class _Answered(AsyncCursor[TupleRow]):
-    """The answer to a statement, as a finished cursor."""
-
-    def __init__(self, answer: StatementResult) -> None:
-        self._rows = iter(answer.rows)
-        self._count = answer.count
-
-    @property
-    def rowcount(self) -> int:
-        return self._count
-
-    async def fetchone(self) -> TupleRow | None:
-        return next(self._rows, None)
-
-    async def fetchall(self) -> list[TupleRow]:
-        return list(self._rows)
+        if isinstance(self.connection, LeanConnection):
+            await self.connection.flush()
+        return await super().execute(*given, **options)

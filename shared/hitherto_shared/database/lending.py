@@ -22,6 +22,7 @@ from psycopg.pq import TransactionStatus
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout, TooManyRequests
 
 from hitherto_shared import metrics
+from hitherto_shared.database.faults import out_of_reach
 from hitherto_shared.database.lean import LeanConnection
 from hitherto_shared.shares import FairQueue, owner_at_work
 from hitherto_shared.work_record import Waiting
@@ -74,10 +75,11 @@ class Lender:
         Raises:
             TooManyRequests: Too many borrowers wait already.
             PoolTimeout: None was free for `wait_seconds`.
+            Unavailable: None was, because Postgres refuses connections.
             PoolClosed: The pool is closed.
         """
-        if (ready := self.take_ready()) is not None:
-            return ready
+        if self._ready:
+            return self._ready.pop()
         owner = owner_at_work()
         full = len(self._wanted) >= self._max_waiting
         if full and self._wanted.waiting(owner.tenant_id) >= self._max_waiting * _FEW:
@@ -86,6 +88,7 @@ class Lender:
         wanted: asyncio.Future[LeanConnection] = asyncio.get_running_loop().create_future()
         self._wanted.put(owner, wanted)
         self._fetch()
+        refusals = self._refusals
         try:
             with metrics.CONNECTION_WAITS.time(), Waiting("connection", self._pool.name):
                 async with asyncio.timeout(self._wait_seconds):
@@ -98,13 +101,16 @@ class Lender:
                 self._wanted.drop(owner, wanted)
             if isinstance(error, TimeoutError):
                 metrics.CONNECTIONS_REFUSED.inc()
+                if self._refusals > refusals and not self.all_lent:
+                    raise out_of_reach() from None
                 waited = f"{self._wait_seconds:.2f} s"
                 raise PoolTimeout(f"no connection became free within {waited}") from None
             raise
 
-    def take_ready(self) -> LeanConnection | None:
-        """The most recently used connection, if one is free now."""
-        return self._ready.pop() if self._ready else None
+    @property
+    def _refusals(self) -> int:
+        """The number of failed attempts to connect so far."""
+        return self._pool.get_stats().get("connections_errors", 0)
 
     def give_back(self, connection: LeanConnection) -> None:
         """Lend it to the borrower whose turn it is, or keep it ready; never fails or blocks."""

@@ -2,8 +2,7 @@
 
 A frozen Postgres ignores `statement_timeout`, so `run` limits each piece of work itself. Its caller
 gets an answer in time; the work is abandoned (`abandoned`). Work without a connection is cancelled
-at once, so there is never more abandoned work than there are connections. Most reads are one batch
-of statements: they need no task to be abandoned, if a connection lies ready for their tenant.
+at once, so there is never more abandoned work than there are connections.
 
 Nothing here closes a connection that a task waits on: the event loop watches its socket, and libuv
 ends the process when a watched descriptor is closed.
@@ -23,9 +22,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import Protocol, TypeVar, cast
+from typing import Protocol, TypeVar
 
 import psycopg
 from psycopg import errors
@@ -42,11 +41,9 @@ from hitherto_shared.database.connect import (
     settings_since,
     with_role,
 )
-from hitherto_shared.database.conversation import BatchRead, Conversation, exchange_at_once
-from hitherto_shared.database.faults import is_lost_connection, no_answer_in_time, out_of_reach
+from hitherto_shared.database.faults import is_lost_connection, no_answer_in_time
 from hitherto_shared.database.lean import LeanConnection
 from hitherto_shared.database.lending import Lender
-from hitherto_shared.database.statement_batch import BoundStatement, StatementResult
 from hitherto_shared.database.tenancy import tenant_at_work
 from hitherto_shared.errors import TooLate, Unavailable, WorkTooLong
 
@@ -68,8 +65,6 @@ _CONFIGURE_SECONDS = 5.0
 
 _IDLE_SECONDS = 300.0
 """Interval at which psycopg_pool closes returned connections that it did not lend."""
-
-_REPEATED = "connection lost during a read; repeating it once"
 
 Connection = LeanConnection
 Result = TypeVar("Result")
@@ -276,46 +271,27 @@ class Database:
                 was committed.
             TooLate: Time is up. Whether a write was committed is then unknown.
         """
-        if repeatable and isinstance(work, BatchRead) and (ready := self._at_hand()) is not None:
-            end = asyncio.get_running_loop().time() + timeout
-            try:
-                return cast(Result, await self._ask_at_once(ready, work.asked, timeout))
-            except TimeoutError:
-                raise no_answer_in_time() from None
-            except Exception as error:
-                if not is_lost_connection(error):
-                    raise
-            logger.info(_REPEATED)
-            timeout = end - asyncio.get_running_loop().time()
         lent: LeanConnection | None = None
         given_up = too_long = False
 
-        async def attempt() -> Result:
+        async def attempts() -> Result:
             nonlocal lent
-            refused = self._refused
+            repeats = repeatable
             while True:
                 try:
                     async with self.connection() as connection:
                         lent = connection
                         return await work(connection)
                 except PoolTimeout:
-                    # We are too busy only if all connections are taken. Otherwise Postgres is down,
-                    # or neither accepts nor refuses the next connection: `timeout` ends that.
+                    # We are too busy only if all connections are taken. Otherwise Postgres neither
+                    # accepts nor refuses the next connection: `timeout` ends that.
                     if self._lender.all_lent:
                         raise
-                    if self._refused > refused:
-                        raise out_of_reach() from None
-
-        async def attempts() -> Result:
-            nonlocal lent
-            try:
-                return await attempt()
-            except Exception as error:
-                if given_up or not (repeatable and is_lost_connection(error)):
-                    raise
-                logger.info(_REPEATED)
-                lent = None
-                return await attempt()
+                except Exception as error:
+                    if given_up or not (repeats and is_lost_connection(error)):
+                        raise
+                    logger.info("connection lost during a read; repeating it once")
+                    repeats, lent = False, None
 
         task = asyncio.ensure_future(attempts())
         done: set[asyncio.Task[Result]] = set()
@@ -332,49 +308,6 @@ class Database:
         if not done:
             raise no_answer_in_time()
         return task.result()
-
-    def _at_hand(self) -> LeanConnection | None:
-        """A free connection on which a batch can be sent now."""
-        if self._pooler == "transaction" or (ready := self._lender.take_ready()) is None:
-            return None
-        of_tenant = self.role not in _WALLED or ready.lent_for == tenant_at_work()
-        if of_tenant and self._untroubled(ready):
-            return ready
-        self._lender.give_back(ready)
-        return None
-
-    async def _ask_at_once(
-        self, connection: LeanConnection, asked: Sequence[BoundStatement], timeout: float
-    ) -> list[StatementResult]:
-        """The answers to statements on a connection from `_at_hand`."""
-        ends_here = True
-
-        def leave(conversation: Conversation) -> None:
-            nonlocal ends_here
-            ends_here = False
-            task = asyncio.ensure_future(conversation.finish())
-            task.add_done_callback(lambda _: returned())
-            self._abandoned.leave(task)
-
-        def returned() -> None:
-            self._lent.dec()
-            self._lender.give_back(connection)
-
-        self._lent.inc()
-        try:
-            return await exchange_at_once(connection, asked, timeout, leave)
-        except Exception as error:
-            if is_lost_connection(error):
-                self._lost_at = time.monotonic()
-            raise
-        finally:
-            if ends_here:
-                returned()
-
-    @property
-    def _refused(self) -> int:
-        """The number of failed connection attempts so far."""
-        return self._pool.get_stats().get("connections_errors", 0)
 
     async def _prepare(self, connection: LeanConnection) -> None:
         """Prepare a new connection."""

@@ -16,16 +16,14 @@ from types import coroutine
 from typing import Any
 
 import psycopg
-from psycopg import AsyncConnection
-from psycopg.rows import TupleRow
 
+from hitherto_shared.database.exchange import StatementResult
 from hitherto_shared.database.lean import LeanConnection, PendingStatements
-from hitherto_shared.database.statement_batch import StatementResult
 
 Read = Coroutine[Any, Any, Any]
 
 
-async def together(connection: AsyncConnection[TupleRow], *reads: Read) -> list[Any]:
+async def together(connection: LeanConnection, *reads: Read) -> list[Any]:
     """The results of the reads, in order.
 
     Reads that start in a transaction stay in it; none may start one.
@@ -33,8 +31,6 @@ async def together(connection: AsyncConnection[TupleRow], *reads: Read) -> list[
     Raises:
         Exception: The error of the first read that failed; the others do not continue.
     """
-    if not isinstance(connection, LeanConnection):
-        return [await read for read in reads]
     returned: list[Any] = [None] * len(reads)
     answers: dict[int, list[StatementResult] | None] = dict.fromkeys(range(len(reads)))
     try:

@@ -6,18 +6,17 @@ statement, so that no function has to pass them on beside its connection.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from psycopg import AsyncCursor
-from psycopg.abc import QueryNoTemplate
 from psycopg.rows import TupleRow
 
+from hitherto_shared.database.exchange import StatementResult
 from hitherto_shared.models import Scope
 
 if TYPE_CHECKING:
-    from hitherto_shared.database.lean import LeanConnection
+    from hitherto_shared.database.lean import LeanConnection, Query
 
 Made = TypeVar("Made")
 
@@ -33,9 +32,7 @@ class UserRows:
     connection: LeanConnection
     scope: Scope
 
-    def execute(
-        self, statement: QueryNoTemplate, /, **values: Any
-    ) -> Coroutine[Any, Any, AsyncCursor[TupleRow]]:
+    def execute(self, statement: Query, /, **values: Any) -> Coroutine[Any, Any, StatementResult]:
         """Run a statement."""
         return self.connection.execute(statement, self._bound(values))
 
@@ -43,37 +40,39 @@ class UserRows:
         """Defer a statement to the next one."""
         return self.connection.later(statement, self._bound(values))
 
+    def later_for_each(
+        self, statement: str, many: Iterable[Mapping[str, Any]]
+    ) -> Coroutine[Any, Any, None]:
+        """Defer a statement for each of many sets of parameters."""
+        return self.connection.later_for_each(
+            statement, [self.scope.bind(**values) for values in many]
+        )
+
     def fetch(
-        self, make: Callable[..., Made], statement: QueryNoTemplate, /, **values: Any
+        self, make: Callable[..., Made], statement: Query, /, **values: Any
     ) -> Coroutine[Any, Any, list[Made]]:
         """What `make` returns for each row."""
         return self.connection.fetch(make, statement, self._bound(values))
 
     def fetch_one(
-        self, make: Callable[..., Made], statement: QueryNoTemplate, /, **values: Any
+        self, make: Callable[..., Made], statement: Query, /, **values: Any
     ) -> Coroutine[Any, Any, Made | None]:
         """What `make` returns for the first row; None if there is none."""
         return self.connection.fetch_one(make, statement, self._bound(values))
 
-    def fetch_rows(
-        self, statement: QueryNoTemplate, /, **values: Any
-    ) -> Coroutine[Any, Any, list[TupleRow]]:
+    def fetch_rows(self, statement: Query, /, **values: Any) -> Coroutine[Any, Any, list[TupleRow]]:
         """All rows."""
         return self.connection.fetch_rows(statement, self._bound(values))
 
-    def fetch_row(
-        self, statement: QueryNoTemplate, /, **values: Any
-    ) -> Coroutine[Any, Any, TupleRow | None]:
+    def fetch_row(self, statement: Query, /, **values: Any) -> Coroutine[Any, Any, TupleRow | None]:
         """The first row; None if there is none."""
         return self.connection.fetch_row(statement, self._bound(values))
 
-    def fetch_values(
-        self, statement: QueryNoTemplate, /, **values: Any
-    ) -> Coroutine[Any, Any, list[Any]]:
+    def fetch_values(self, statement: Query, /, **values: Any) -> Coroutine[Any, Any, list[Any]]:
         """The first column of each row."""
         return self.connection.fetch_values(statement, self._bound(values))
 
-    def fetch_value(self, statement: QueryNoTemplate, /, **values: Any) -> Coroutine[Any, Any, Any]:
+    def fetch_value(self, statement: Query, /, **values: Any) -> Coroutine[Any, Any, Any]:
         """The first column of the first row; None if there is none."""
         return self.connection.fetch_value(statement, self._bound(values))
 

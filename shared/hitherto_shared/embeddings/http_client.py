@@ -108,6 +108,8 @@ class ModelHttp:
             raise ModelUnavailable("the model server could not be reached in time") from None
         except TimeoutError:
             raise no_answer_within(seconds) from None
+        except aiohttp.ClientHttpProxyError as error:
+            raise self._server.proxy_refused(error.status) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise self._server.connection_failed(error) from None
         return await self._read(reply, max_bytes)

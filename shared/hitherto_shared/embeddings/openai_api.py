@@ -55,6 +55,7 @@ _LONG_VECTOR = 4096
 _BASE64 = TypeAdapter(bytes, config=ConfigDict(val_json_bytes="base64"))
 _UNPROVEN_FAILURES = 2
 """Errors 500 in a row after which numbers are requested instead of base64, if none ever came."""
+_NOT_IMPLEMENTED = 501
 _SHORTEST_CUT = 256
 """Characters to which a text that is refused is cut at the least."""
 _LONG_TEXTS = 1_000
@@ -255,9 +256,11 @@ class OpenAIEmbedder:
 
     def _suspects_base64(self, error: RequestRejected | ModelUnavailable) -> bool:
         """Whether base64 may be the reason for an error."""
+        doubtful = not (self._learnt.proven or self._learnt.numbers_failed)
         if isinstance(error, RequestRejected):
-            doubtful = not (self._learnt.proven or self._learnt.numbers_failed)
             return doubtful or error.names("encoding_format", "base64")
+        if error.status == _NOT_IMPLEMENTED:
+            return doubtful
         if self._learnt.proven or error.status != 500:
             return False
         self._learnt.failures += 1
@@ -265,12 +268,10 @@ class OpenAIEmbedder:
 
     async def _once(self, texts: list[str], tally: _Tally) -> list[Vector]:
         learnt = self._learnt
-        body: dict[str, Any] = {
-            "model": self.name,
-            "input": texts,
-            # Four times smaller than JSON numbers, and far cheaper to read.
-            "encoding_format": "base64" if learnt.base64 else "float",
-        }
+        body: dict[str, Any] = {"model": self.name, "input": texts}
+        if learnt.base64:
+            # Four times smaller than JSON numbers, the default, and far cheaper to read.
+            body["encoding_format"] = "base64"
         if learnt.dimensions:
             body["dimensions"] = self.dimensions
         size = self.dimensions if learnt.proven else max(self.dimensions, _LONG_VECTOR)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from hitherto_shared.model_api import ModelUnavailable
+from hitherto_shared.model_api import ModelMisconfigured, ModelUnavailable
 from tests.integration.embeddings.raw_server import (
     BOUND,
     KEY,
@@ -21,10 +21,8 @@ from tests.integration.embeddings.raw_server import (
     answer,
     embedding,
 )
-from tests.scripted_model import (
-    ScriptedModel,
-    http,
-)
+from tests.integration.embeddings.test_chat_roads import PROMPT, chatting
+from tests.scripted_model import ScriptedModel, http
 
 
 async def test_the_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,19 +141,38 @@ def test_time_up_in_the_middle_of_a_handshake_leaves_no_connection(
     run(_time_up_in_the_handshake())
 
 
-async def test_a_proxy_that_opens_no_tunnel_is_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", ["chat", "embeddings"])
+@pytest.mark.parametrize(
+    ("scheme", "status"),
+    # Without a tunnel nobody can tell other answers of the proxy from the server's.
+    [("https", 407), ("https", 403), ("https", 503), ("https", 0), ("http", 407), ("http", 0)],
+)
+async def test_a_proxy_at_fault_is_named(
+    kind: str, scheme: str, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its variable; a status of 0 is a proxy that does not listen."""
+
     async def refuse(
         _: http.Request, __: asyncio.StreamReader, writer: asyncio.StreamWriter, ___: int
     ) -> None:
-        writer.write(http.head(407, {"Content-Length": "0"}))
+        writer.write(http.head(status, {"Content-Length": "0"}))
 
+    variable = f"{scheme.upper()}_PROXY"
     async with RawServer(refuse) as proxy:
-        monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{proxy.port}")
-        async with embedding("https://models.invalid/v1") as embedder:
-            with pytest.raises(ModelUnavailable, match="ClientHttpProxyError"):
-                await embedder.embed(["a"])
+        monkeypatch.setenv(variable, f"http://canary:{PASSWORD}@127.0.0.1:{proxy.port}")
+        if not status:
+            await proxy.__aexit__()
+        url = f"{scheme}://models.invalid/v1"
+        async with chatting(url) as chat, embedding(url) as embedder:
+            call = chat.complete(PROMPT) if kind == "chat" else embedder.embed(["a"])
+            with pytest.raises(ModelUnavailable, match=f"check {variable}.*NO_PROXY") as caught:
+                await call
 
-    assert [request.path for request in proxy.requests] == ["models.invalid:443"]
+    told = str(caught.value)
+    assert isinstance(caught.value, ModelMisconfigured) == (status in (407, 403))
+    assert "canary" not in told
+    assert PASSWORD not in told
+    assert f"proxy answered {status}" in told or not status
 
 
 async def _pipe(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:

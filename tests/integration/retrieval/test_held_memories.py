@@ -18,7 +18,6 @@ from pgvector.psycopg import register_vector
 from hitherto_retrieval.loading import Loading
 from hitherto_retrieval.search.corpora.corpus import CandidateQuery
 from hitherto_retrieval.search.corpora.memories import MemoryCorpus
-from hitherto_retrieval.search.dates.window import Window
 from hitherto_retrieval.search.ranking.ranking import QueryIntent
 from hitherto_retrieval.storage import filtered_candidates, memories, memory_candidates, people
 from hitherto_retrieval.storage.candidate import Candidate
@@ -29,6 +28,7 @@ from hitherto_retrieval.storage.memory_candidates import Sought
 from hitherto_retrieval.storage.statement import ask
 from hitherto_retrieval.storage.uses import state_and_uses
 from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.dates.window import Window
 from hitherto_shared.embeddings.offline import OfflineEmbedder
 from hitherto_shared.models import CURRENT_STATUSES, Scope
 from hitherto_shared.text.bm25 import Scores

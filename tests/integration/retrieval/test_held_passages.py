@@ -16,7 +16,6 @@ from hitherto_retrieval.loading import Loading
 from hitherto_retrieval.search.corpora.corpus import CandidateQuery
 from hitherto_retrieval.search.corpora.held import AtHand, Passages
 from hitherto_retrieval.search.corpora.passages import MessageCorpus, SummaryCorpus
-from hitherto_retrieval.search.dates.window import Window
 from hitherto_retrieval.search.ranking.ranking import QueryIntent
 from hitherto_retrieval.search.whole_results import whole
 from hitherto_retrieval.storage import held_passages, neighbours
@@ -25,6 +24,7 @@ from hitherto_retrieval.storage.passage_filters import PassageFilters
 from hitherto_retrieval.storage.statement import ask
 from hitherto_retrieval.storage.uses import state_and_uses
 from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.dates.window import Window
 from hitherto_shared.models import Summary
 from hitherto_shared.text.bm25 import Scores
 from tests.integration.retrieval.questions import answer

@@ -50,17 +50,6 @@ def test_only_questions_of_both_runs_count(
         differences(*paired(whole, result(0, 0))[0])
 
 
-def test_runs_of_one_embedder_belong_together_and_so_do_the_only_ones() -> None:
-    one, two = result(1, 2, "offline-hash-1", "onnx:model"), result(1, 2, "onnx:model")
-    assert [part.title for part, _ in paired(one, two)] == ["LoCoMo with onnx:model"]
-    alone = paired(result(1, 2, "offline-hash-1"), two)
-    assert [(a.title, b.title) for a, b in alone] == [
-        ("LoCoMo with offline-hash-1", "LoCoMo with onnx:model")
-    ]
-    with pytest.raises(ValueError, match="no part in common"):
-        paired(one, result(1, 2, "api-a", "api-b"))
-
-
 def test_what_cannot_be_used_ends_with_2_and_without_data_it_is_skipped(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

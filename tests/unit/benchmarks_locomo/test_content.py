@@ -6,11 +6,9 @@ from typing import Any
 
 import pytest
 
-from benchmarks.locomo.content import AnsweringParts, beginning
+from benchmarks.locomo.content import AnsweringParts
 from benchmarks.locomo.data import BenchmarkQuestion
-from hitherto_retrieval.render.tokens import counter
 
-COUNT = counter("o200k_base")
 LONG = (
     "Thank you for all the helpful advice about planning. The first sprint of the weather project "
     "ends on March 29, and then we have a review. Could you help me with the agenda?"
@@ -54,17 +52,3 @@ def test_the_line_of_another_message_tells_nothing() -> None:
     parts = AnsweringParts([session(LONG, "Mochi.", f"Quoting you: {same}")])
     assert parts.told(SPRINT, f"In “It”, 2024-03-01:\n- user: Quoting you: {same}") == 0.0
     assert parts.told(SPRINT, f"- {same} (2024-03-01)") == 1.0
-
-
-def test_without_an_answer_what_was_learnt_stands_for_it() -> None:
-    question = asked("m1", "What pets does Ann have?")
-    assert PARTS.told(question, "- Ann's cat is called Mochi. (2024-03-01)") == 1.0
-    assert PARTS.told(question, "- Ann likes pets. (2024-03-01)") == 0.0
-
-
-def test_the_beginning_of_a_text_ends_within_a_line() -> None:
-    text = "one two three four\nfive six seven eight nine ten eleven twelve"
-    found = beginning(text, COUNT("one two three four\n") + 4, COUNT)
-    assert found.startswith("one two three four\nfive")
-    assert COUNT(found) <= COUNT("one two three four\n") + 4
-    assert beginning(text, 1_000, COUNT) == text

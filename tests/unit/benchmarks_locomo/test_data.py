@@ -9,10 +9,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.locomo.data import SOURCES, Data, DataSet, choose, load, transcript
-from hitherto.v1 import conversation_pb2
-from hitherto_client.wire import build
-from tests.unit.benchmarks_locomo.runs import questions
+from benchmarks.locomo.data import SOURCES, DataSet, choose, load, transcript
 
 TRANSCRIPTS, QUESTIONS = SOURCES[0].transcripts, SOURCES[0].questions
 
@@ -110,18 +107,3 @@ def test_what_is_missing_or_damaged_is_named(tmp_path: Path) -> None:
     tmp_path.joinpath(TRANSCRIPTS).write_text("{", "utf-8")
     with pytest.raises(ValueError, match=f"{TRANSCRIPTS} is damaged"):
         load(tmp_path)
-
-
-def test_a_quick_look_asks_questions_from_everywhere() -> None:
-    data = Data([], questions(10))
-    assert [question.id for question in choose(data, 3).questions] == ["q0", "q3", "q6"]
-    assert choose(data, 10) is choose(data, 99) is choose(data, None) is data
-
-
-def test_a_session_is_sent_whole_with_its_speakers_and_times() -> None:
-    sent = build(conversation_pb2.Transcript, **transcript(SESSION))
-    assert (sent.user_id, sent.conversation_id, sent.ended) == ("ann", "ann-1", True)
-    (message,) = sent.messages
-    assert (message.id, message.name, message.content) == ("D1:1", "Ann", "Chào!")
-    assert message.role == conversation_pb2.ROLE_USER
-    assert message.created_at.ToJsonString() == "2023-05-08T13:56:00Z"

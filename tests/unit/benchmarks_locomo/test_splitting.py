@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from benchmarks.command import run
-from benchmarks.locomo.__main__ import BENCHMARK
 from benchmarks.locomo.data import LEAST, BenchmarkQuestion, Data, sentences, split_turns
 
 SAID = "I moved to Glasgow in May. Wow! The new flat has a garden with two old apple trees. Bye."
@@ -67,9 +64,3 @@ def test_no_word_is_lost_and_no_piece_is_too_short(text: str) -> None:
     found = sentences(text)
     assert "".join("".join(found).split()) == "".join(text.split())
     assert len(found) == 1 or all(len(piece) >= LEAST for piece in found)
-
-
-def test_only_the_two_ways_are_known(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    with pytest.raises(SystemExit):
-        run(BENCHMARK, ["--split-turns", "some", "--json", str(tmp_path / "x.json")])
-    assert "invalid choice: 'some'" in capsys.readouterr().err

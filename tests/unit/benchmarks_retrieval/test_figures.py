@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
-from rich.console import Console
 
-from benchmarks.report import BenchmarkResult, JudgedBar, markdown, percentile, show_result
+from benchmarks.report import JudgedBar, percentile
 from benchmarks.retrieval.plan import NO_SIZE, MeasurementConditions
 from benchmarks.retrieval.report import (
     COLD,
@@ -146,41 +144,3 @@ def test_what_was_not_measured_is_not_judged() -> None:
     assert len(found["P6", None]) == 2
     assert len(found["walls", None]) == 1
     assert ("Q2", True) not in found
-
-
-def printed(report: RetrievalMeasurements) -> tuple[str, str]:
-    result = BenchmarkResult("retrieval", [retrieval_part(report)])
-    out = io.StringIO()
-    show_result(result, Console(file=out, width=200))
-    return out.getvalue(), markdown(result)
-
-
-def test_the_tables_tell_every_subject_fault_and_bottleneck() -> None:
-    busy = replace(row("search", 3.2), caller_share=0.95, faults={"degraded": 3})
-    shown, _ = printed(with_row(busy))
-    assert "3 of 10 degraded" in shown
-    assert "312*" in shown
-    assert "bounded by it" in shown
-    assert "floor: SELECT 1" in shown
-    assert "MISSED" not in shown
-
-
-def test_the_tables_of_the_readme_come_from_the_result() -> None:
-    faulty = replace(row("search", 5.0), faults={"degraded": 2})
-    lines = printed(with_row(faulty))[1].splitlines()
-    assert "| P1 | SearchMemories, 200 memories a user, p50 by that of its floor | " in lines[2]
-    assert lines[2].endswith("| 2.50 × | ≤ 1.6 × | **missed** |")
-    assert sum(line.startswith("| SearchMemories |") for line in lines) == 5
-    assert sum(line.startswith("| SearchMemories (2 of 10 degraded) |") for line in lines) == 1
-    assert any("| 200, of 1,000,000, 20 users ask |" in line for line in lines)
-    assert any("| 200, embedding 150 ms |" in line for line in lines)
-    assert any(line.startswith("| floor: echo | any | 1 |") for line in lines)
-
-
-def test_every_row_has_its_figures_under_a_name_of_its_own() -> None:
-    figures = retrieval_part(REPORT).figures
-    assert figures["SearchMemories, 200, 1 callers: p50 ms"] == 3.2
-    assert figures["SearchMemories, 200, 1 callers: × floor"] == 1.6
-    assert figures["SearchMemories, 200, 1 callers: CPU ms of the service"] == 0.5
-    assert figures["SearchMemories, 200, of 1,000,000, 20 users ask, 1 callers: p50 ms"] == 7.68
-    assert sum(name.endswith("p50 ms") and "callers" in name for name in figures) == 17

@@ -7,13 +7,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
-
-from google.protobuf.timestamp_pb2 import Timestamp
-
-from hitherto.v1 import (
-    memory_pb2,
-)
 
 NOWHERE = "127.0.0.1:1"
 
@@ -36,21 +29,6 @@ def lines_file(folder: Path, *conversations: str, user: str = "sarah", messages:
         )
     )
     return str(path)
-
-
-def memory(content: str, **fields: Any) -> memory_pb2.Memory:
-    return memory_pb2.Memory(
-        **{
-            "id": "0198c0de-7a11-7000-8000-000000000001",
-            "user_id": "sarah",
-            "type": memory_pb2.MEMORY_TYPE_FACT,
-            "status": memory_pb2.MEMORY_STATUS_ACTIVE,
-            "content": content,
-            "importance": 0.5,
-            "valid_from": Timestamp(seconds=1_787_000_000),
-            **fields,
-        }
-    )
 
 
 def hitherto(*arguments: str, environment: dict[str, str] | None = None) -> subprocess.Popen[str]:

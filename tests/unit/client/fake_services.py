@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import grpc
-from google.protobuf import any_pb2, descriptor_pool, message_factory
+from google.protobuf import any_pb2, descriptor_pool, json_format, message_factory
 from google.protobuf.message import Message
 from google.rpc import error_details_pb2, status_pb2
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
@@ -20,8 +20,6 @@ from hitherto.v1 import (
     extraction_service_pb2,
     extraction_service_pb2_grpc,
     job_pb2,
-    retrieval_service_pb2,
-    retrieval_service_pb2_grpc,
 )
 from hitherto_client import Hitherto
 
@@ -95,49 +93,6 @@ class Recorder:
             failure = self.failures[method].popleft() if self.failures[method] else None
         if failure is not None:
             failure.abort(context)
-
-
-class FakeRetrieval(retrieval_service_pb2_grpc.RetrievalServiceServicer):
-    """Answers with the replies in its attributes."""
-
-    def __init__(self, recorder: Recorder) -> None:
-        self._recorder = recorder
-        self.context = retrieval_service_pb2.GetContextResponse()
-        self.search = retrieval_service_pb2.SearchMemoriesResponse()
-        self.memory = retrieval_service_pb2.GetMemoryResponse()
-        self.memories = [retrieval_service_pb2.ListMemoriesResponse()]
-        self.profile = retrieval_service_pb2.GetProfileResponse()
-        self.conversations = retrieval_service_pb2.ListConversationsResponse()
-        self.profiles = retrieval_service_pb2.ListProfilesResponse()
-
-    def GetContext(self, request: Any, context: Any) -> Any:
-        self._recorder.take("GetContext", request, context)
-        return self.context
-
-    def SearchMemories(self, request: Any, context: Any) -> Any:
-        self._recorder.take("SearchMemories", request, context)
-        return self.search
-
-    def GetMemory(self, request: Any, context: Any) -> Any:
-        self._recorder.take("GetMemory", request, context)
-        return self.memory
-
-    def ListMemories(self, request: Any, context: Any) -> Any:
-        """Page tokens are the numbers of the pages."""
-        self._recorder.take("ListMemories", request, context)
-        return self.memories[int(request.page_token or 0)]
-
-    def GetProfile(self, request: Any, context: Any) -> Any:
-        self._recorder.take("GetProfile", request, context)
-        return self.profile
-
-    def ListProfiles(self, request: Any, context: Any) -> Any:
-        self._recorder.take("ListProfiles", request, context)
-        return self.profiles
-
-    def ListConversations(self, request: Any, context: Any) -> Any:
-        self._recorder.take("ListConversations", request, context)
-        return self.conversations
 
 
 class FakeExtraction(extraction_service_pb2_grpc.ExtractionServiceServicer):
@@ -259,7 +214,7 @@ class Others(grpc.GenericRpcHandler):
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self.replies: dict[str, Any] = {}
-        """By method: the reply, or what makes it from the request."""
+        """By method: the reply, its fields, or what makes it from the request."""
 
     def service(self, handler_call_details: Any) -> Any:
         """A method of a service that has no fake."""
@@ -287,13 +242,14 @@ class Others(grpc.GenericRpcHandler):
                 setattr(servicer, found.name, self._answering(found))
 
     def _answering(self, found: Any) -> Callable[[Any, Any], Any]:
-        empty = message_factory.GetMessageClass(found.output_type)
+        reply = message_factory.GetMessageClass(found.output_type)
 
         def answer(given: Any, context: Any) -> Any:
             given = list(given) if found.client_streaming else given
             self._recorder.take(found.name, given, context)
-            made = self.replies.get(found.name, empty())
-            return made(given) if callable(made) else made
+            made = self.replies.get(found.name, {})
+            made = made(given) if callable(made) else made
+            return json_format.ParseDict(made, reply()) if isinstance(made, dict) else made
 
         def stream(given: Any, context: Any) -> Any:
             yield answer(given, context)
@@ -340,7 +296,6 @@ def connected(client: Hitherto) -> Hitherto:
 class Fakes:
     """Both fake services and where they are."""
 
-    retrieval: FakeRetrieval
     extraction: FakeExtraction
     recorder: Recorder
     reads: Running
@@ -352,3 +307,17 @@ class Fakes:
 
     def fail(self, method: str, *failures: Failure) -> None:
         self.recorder.fail(method, *failures)
+
+    def answer(self, method: str, reply: Any) -> None:
+        """What a method answers from now on: a message, or its fields as JSON."""
+        self.others.replies[method] = reply
+
+    def pages(self, method: str, *replies: Mapping[str, Any]) -> None:
+        """The pages of a list; their tokens are their numbers."""
+
+        def page(request: Any) -> dict[str, Any]:
+            number = int(request.page_token or 0)
+            more = str(number + 1) if number + 1 < len(replies) else ""
+            return {**replies[number], "nextPageToken": more}
+
+        self.answer(method, page)

@@ -13,7 +13,7 @@ from typing import Any
 import grpc
 import pytest
 
-from hitherto.v1 import conversation_pb2, job_pb2
+from hitherto.v1 import conversation_pb2
 from hitherto.v1 import extraction_service_pb2 as extraction
 from hitherto.v1 import memory_service_pb2 as memory
 from hitherto_client import records
@@ -65,19 +65,6 @@ def contents(fakes: Fakes) -> list[str]:
 
 
 class TestImport:
-    def test_transcripts(
-        self, ready: Fakes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        path = write(tmp_path, *(talk(f"c{n}") for n in range(230)))
-        assert main(["import", path]) == 0
-        out, err = capsys.readouterr()
-        assert "transcripts" in out
-        assert "230" in out
-        assert "100 %  230 taken" in err
-        assert "hitherto jobs --state queued" in err
-        assert [len(asked.request) for asked in ready.calls("StreamTranscripts")] == [100, 100, 30]
-        assert all(asked.request[0].transcript.ended for asked in ready.calls("StreamTranscripts"))
-
     def test_memories_with_words_and_defaults(
         self, ready: Fakes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
@@ -157,13 +144,6 @@ class TestImport:
         assert contents(ready) == ["a", "b"]
         assert "stdin" in capsys.readouterr().out
 
-    def test_an_empty_file(
-        self, ready: Fakes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        assert main(["import", write(tmp_path, "", "")]) == 0
-        assert "(empty)" in capsys.readouterr().out
-        assert not ready.calls("StreamTranscripts")
-
     def test_what_was_taken_is_told_when_it_breaks_off(
         self, ready: Fakes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
@@ -179,14 +159,6 @@ class TestImport:
         err = capsys.readouterr().err
         assert "100 items were taken and stay, and so may some of those just sent" in err
         assert "SCOPE_MISSING" in err
-
-    def test_a_missing_file_is_found_before_anything_is_sent(
-        self, ready: Fakes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        path = write(tmp_path, talk("c1"))
-        assert main(["import", path, str(tmp_path / "missing")]) == 2
-        assert "missing" in capsys.readouterr().err
-        assert not ready.calls("StreamTranscripts")
 
 
 class TestRecords:
@@ -221,36 +193,6 @@ class TestRecords:
 
 
 class TestPreview:
-    def test_one_conversation(
-        self, fakes: Fakes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        reply = extraction.PreviewExtractionResponse()
-        reply.memories_created.add(content="Lives in Huế.")
-        reply.memories_contradicted.add(content="Lives in Đà Nẵng.")
-        reply.profile.summary = "A traveller."
-        reply.entities.add(name="Huế", type=5)
-        reply.result.usage.input_tokens = 120
-        reply.result.usage.cost_usd = 0.0021
-        fakes.others.replies["PreviewExtraction"] = reply
-        path = write(tmp_path, talk("c1"), talk("c2"))
-        assert main(["preview", path, "--line", "2"]) == 0
-        out, err = capsys.readouterr()
-        parts = ("new:", "Lives in Huế.", "no longer true:", "A traveller.", "Huế (place)")
-        assert all(part in out for part in parts)
-        assert "nothing was stored" in err
-        assert "$0.0021" in err
-        (asked,) = fakes.calls("PreviewExtraction")
-        assert asked.request.transcript.conversation_id == "c2"
-
-    def test_several_have_to_be_chosen_from(
-        self, fakes: Fakes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        path = write(tmp_path, talk("c1"), talk("c2"))
-        assert main(["preview", path]) == 2
-        assert "--line N" in capsys.readouterr().err
-        assert main(["preview", path, "--line", "3"]) == 2
-        assert not fakes.calls("PreviewExtraction")
-
     def test_bad_fields_are_named_by_line(
         self, fakes: Fakes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
@@ -308,11 +250,6 @@ class TestDocuments:
         assert {document.source_type for document in first.request.documents} == {"gmail"}
         assert first.request.documents[0].created_at.seconds == 1_767_312_000
         assert not fakes.calls("WatchJob")
-
-    def test_a_job_that_fails_shows(self, fakes: Fakes, tmp_path: Path) -> None:
-        self.ingest(fakes)
-        fakes.extraction.outcomes[""] = job_pb2.JOB_STATE_DEAD
-        assert main(["documents", "add", "ana", write(tmp_path, "text", name="a.txt")]) == 1
 
     @pytest.mark.parametrize(
         ("text", "words"),

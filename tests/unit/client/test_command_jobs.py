@@ -9,11 +9,9 @@ from pathlib import Path
 
 import grpc
 import pytest
-from google.protobuf import json_format
 from grpc_health.v1 import health_pb2
 
 from hitherto.v1 import (
-    extraction_service_pb2,
     job_pb2,
 )
 from hitherto_client import Hitherto
@@ -48,17 +46,6 @@ class TestSubmit:
         assert next(iter(fakes.extraction.jobs)) in out
         assert all(len(line.rstrip()) <= 80 for line in out.splitlines())
 
-    def test_machines_get_one_document(
-        self, fakes: Fakes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        assert main(["submit", "--json", lines_file(tmp_path, "chat-1", "chat-2")]) == 0
-        reply = json_format.Parse(
-            capsys.readouterr().out, extraction_service_pb2.SubmitTranscriptsResponse()
-        )
-        assert [job.conversation_id for job in reply.jobs] == ["chat-1", "chat-2"]
-        assert {job.state for job in reply.jobs} == {job_pb2.JOB_STATE_SUCCEEDED}
-        assert reply.jobs[0].result.memories_created == 2
-
     def test_batches_are_no_larger_than_asked(
         self, fakes: Fakes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
@@ -90,28 +77,6 @@ class TestSubmit:
         assert main(["submit", first, second]) == 0
         assert len(fakes.calls("WatchJob")) == 40
 
-    def test_plain_text_needs_a_user(
-        self, fakes: Fakes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        path = tmp_path / "chat.txt"
-        path.write_text("user: Tôi sống ở Huế.\nassistant: Đẹp quá!\n", "utf-8")
-        assert main(["submit", str(path)]) == 2
-        assert "--user" in capsys.readouterr().err
-        options = ["--user", "linh", "--conversation", "c-7", "--time-zone", "Asia/Ho_Chi_Minh"]
-        assert main(["submit", str(path), *options]) == 0
-        (sent,) = fakes.calls("SubmitTranscripts")[0].request.transcripts
-        assert (sent.user_id, sent.conversation_id) == ("linh", "c-7")
-        assert sent.time_zone == "Asia/Ho_Chi_Minh"
-
-    def test_nothing_is_sent_if_a_later_file_is_bad(
-        self, fakes: Fakes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        bad = tmp_path / "bad.jsonl"
-        bad.write_text('{"user_id": 1}')
-        assert main(["submit", lines_file(tmp_path, "chat-1"), str(bad)]) == 2
-        assert "bad.jsonl, line 1" in capsys.readouterr().err
-        assert not fakes.calls("SubmitTranscripts")
-
     def test_violations_name_file_and_line(
         self, fakes: Fakes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
@@ -133,15 +98,6 @@ class TestSubmit:
         assert err[-2] == f"  {path}, line 2: messages[0].content: is too long"
         assert err[-1] == f"  {path}, line 1: user_id: is too long"
 
-    def test_what_was_accepted_before_a_failure_is_told(
-        self, fakes: Fakes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        fakes.fail("WatchJob", Failure(grpc.StatusCode.INTERNAL, "INTERNAL", "a fault"))
-        assert main(["submit", lines_file(tmp_path, "chat-1")]) == 1
-        err = capsys.readouterr().err
-        assert "1 accepted jobs continue to run" in err
-        assert "a fault (INTERNAL INTERNAL)" in err
-
     def test_no_service(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["submit", "--extraction", NOWHERE, lines_file(tmp_path, "chat-1")]) == 3
         out, err = capsys.readouterr()
@@ -159,10 +115,6 @@ class TestJobs:
         (found,) = json.loads(capsys.readouterr().out)["jobs"]
         assert found["state"] == "JOB_STATE_SUCCEEDED"
 
-    def test_watch_an_unknown_one(self, fakes: Fakes, capsys: pytest.CaptureFixture[str]) -> None:
-        assert main(["watch", "nothing"]) == 1
-        assert "there is no such job (NOT_FOUND JOB_NOT_FOUND)" in capsys.readouterr().err
-
     def test_a_watcher_that_begins_after_the_end_raises_nothing(self) -> None:
         """As when the user interrupts while watchers are being started: no trace is printed."""
         client = Hitherto("127.0.0.1:1", "127.0.0.1:1")
@@ -179,49 +131,12 @@ class TestJobs:
         assert main(["watch", job.id]) == 1
         assert not fakes.calls("WatchJob")
 
-    def test_list(self, fakes: Fakes, capsys: pytest.CaptureFixture[str]) -> None:
-        job = fakes.extraction.add_job(user_id="sarah", state=job_pb2.JOB_STATE_DEAD, error="X: y")
-        options = ["--user", "sarah", "--state", "dead", "--state", "FAILED", "--limit", "7"]
-        assert main(["jobs", *options]) == 0
-        asked = fakes.calls("ListJobs")[0].request
-        assert asked.user_id == "sarah"
-        assert asked.states == [job_pb2.JOB_STATE_DEAD, job_pb2.JOB_STATE_FAILED]
-        assert asked.page_size == 7
-        out, err = capsys.readouterr()
-        assert job.id in out
-        assert f"{job.id} is dead: X: y" in err
-
-    @pytest.mark.parametrize(
-        ("flag", "method"), [("--retry", "RetryJob"), ("--cancel", "CancelJob")]
-    )
-    def test_change(
-        self, fakes: Fakes, capsys: pytest.CaptureFixture[str], flag: str, method: str
-    ) -> None:
-        job = fakes.extraction.add_job()
-        assert main(["jobs", flag, job.id, "--json"]) == 0
-        assert json.loads(capsys.readouterr().out)["jobs"][0]["id"] == job.id
-        assert fakes.calls(method)[0].request.job_id == job.id
-
-    def test_retry_of_all_that_match(
+    def test_an_error_is_told_below_the_table(
         self, fakes: Fakes, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        command = "jobs --retry --all --state dead --reason MODEL_UNUSABLE --user ana"
-        assert main([*command.split(), "--since", "2026-09-01"]) == 0
-        asked = fakes.calls("RetryJob")[0].request.filter
-        assert (asked.states, asked.reasons) == ([job_pb2.JOB_STATE_DEAD], ["MODEL_UNUSABLE"])
-        assert (asked.user_id, asked.created_after.ToJsonString()) == (
-            "ana",
-            "2026-09-01T00:00:00Z",
-        )
-        assert "2 jobs queued again" in capsys.readouterr().err
-
-    @pytest.mark.parametrize(
-        "command",
-        ["jobs --retry", "jobs --retry ID --all", "jobs --reason X", "jobs --since 2026-09-01"],
-    )
-    def test_it_is_said_what_retry_wants(self, fakes: Fakes, command: str) -> None:
-        assert main(command.split()) == 2
-        assert not fakes.calls("RetryJob")
+        job = fakes.extraction.add_job(state=job_pb2.JOB_STATE_DEAD, error="X: y")
+        assert main(["jobs"]) == 0
+        assert f"{job.id} is dead: X: y" in capsys.readouterr().err
 
 
 class TestHealth:
@@ -244,10 +159,6 @@ class TestHealth:
         assert "serving without storage" in out
         assert "the disk of the database is full" in err
         assert "hitherto jobs" not in err
-
-    def test_both_serve(self, fakes: Fakes, capsys: pytest.CaptureFixture[str]) -> None:
-        assert main(["health"]) == 0
-        assert capsys.readouterr().out.count("serving") == 2
 
     def test_one_is_down(self, fakes: Fakes, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["health", "--extraction", NOWHERE, "--json"]) == 3

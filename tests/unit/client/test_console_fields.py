@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 import pytest
 
 from hitherto_client.console.fields import FieldRefused, Fields
@@ -12,11 +10,6 @@ from hitherto_client.console.visits import only_here
 
 def fields(text: str) -> Fields:
     return Fields({"x": [text]})
-
-
-@pytest.mark.parametrize("text", ["0", " 7 ", "200"])
-def test_whole_numbers(text: str) -> None:
-    assert fields(text).whole("x", least=0, most=200) == int(text)
 
 
 @pytest.mark.parametrize("text", ["-1", "201", "1.5", "²", "٣", "1e3", "9" * 5_000, "one"])
@@ -29,11 +22,6 @@ def test_what_is_no_whole_number(text: str) -> None:
 def test_what_is_no_share(text: str) -> None:
     with pytest.raises(FieldRefused, match="from 0 to 1"):
         fields(text).share("x")
-
-
-@pytest.mark.parametrize("text", ["2026-08-21", "2026-08-21T02:00:00+02:00"])
-def test_days_are_in_utc(text: str) -> None:
-    assert fields(text).day("x") == datetime(2026, 8, 21, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,6 @@ def _settings(zone: str) -> Any:
 
 class TestOptions:
     def test_filters(self, fakes: Fakes, zone: str) -> None:
-        fakes.retrieval.memories = [retrieval_service_pb2.ListMemoriesResponse()]
         days = "--created-after 2026-09-01 --created-before 2026-09-01 --as-of 2026-08-31"
         assert main(["memories", "ana", *days.split()]) == 0
         asked = fakes.calls("ListMemories")[0].request
@@ -57,7 +56,6 @@ class TestOptions:
         assert asked.as_of.ToMicroseconds() == asked.created_after.ToMicroseconds() - 1
 
     def test_what_is_saved(self, fakes: Fakes, zone: str) -> None:
-        fakes.others.replies["SaveMemory"] = memory_service_pb2.SaveMemoryResponse()
         assert main(["save", "ana", "Lives in Huế.", "--valid-from", "2026-09-01"]) == 0
         asked = fakes.calls("SaveMemory")[0].request
         assert asked.valid_from.ToJsonString() == BEGINS[zone]
@@ -78,13 +76,11 @@ class TestOptions:
         assert document.created_at.ToJsonString() == BEGINS[zone]
 
     def test_a_time_without_a_zone(self, fakes: Fakes, zone: str) -> None:
-        fakes.others.replies["SaveMemory"] = memory_service_pb2.SaveMemoryResponse()
         assert main(["save", "ana", "x", "--valid-from", "2026-09-01T00:00"]) == 0
         asked = fakes.calls("SaveMemory")[0].request
         assert asked.valid_from.ToJsonString() == BEGINS[zone]
 
     def test_a_time_with_one_asks_for_nothing(self, fakes: Fakes, zone: str) -> None:
-        fakes.others.replies["SaveMemory"] = memory_service_pb2.SaveMemoryResponse()
         assert main(["save", "ana", "x", "--valid-from", "2026-09-01T00:00:00Z", "--json"]) == 0
         assert not fakes.calls("GetUserSettings")
         asked = fakes.calls("SaveMemory")[0].request
@@ -101,7 +97,7 @@ def test_tables_show_the_days_of_the_person(
 ) -> None:
     reply = retrieval_service_pb2.ListMemoriesResponse()
     reply.memories.add(id="a", content="Lives in Huế.").valid_from.FromJsonString(BEGINS[zone])
-    fakes.retrieval.memories = [reply]
+    fakes.answer("ListMemories", reply)
     assert main(["memories", "ana"]) == 0
     assert "2026-09-01" in capsys.readouterr().out
 

@@ -42,12 +42,6 @@ def test_a_whole_export_is_counted_without_its_manifest() -> None:
     assert count_records(io.BytesIO(closely.encode())) == {"users": 1, "memories": 3}
 
 
-@pytest.mark.parametrize("kept", [1, 3, 4])
-def test_a_cut_export_is_refused(kept: int) -> None:
-    with pytest.raises(NoExport, match=f"line {kept + 1}, is missing: the export was cut off"):
-        count_records(as_file(lines()[:kept]))
-
-
 def test_a_line_is_missing_or_too_many() -> None:
     held = lines()
     with pytest.raises(NoExport, match="the manifest of other lines"):

@@ -13,7 +13,6 @@ import grpc
 import pytest
 import uvloop
 
-from hitherto.v1 import job_pb2, memory_pb2, retrieval_service_pb2
 from hitherto_client import AsyncHitherto, Hitherto, HithertoCallError, RetryPolicy
 from hitherto_client.inputs import TranscriptInput
 from hitherto_client.tokens import OwnWrites
@@ -56,17 +55,6 @@ Run = Callable[..., Any]
 
 
 @both
-def test_a_call_carries_deadline_credential_and_ids(run: Run, fakes: Fakes) -> None:
-    run(lambda m: m.end_conversation("ana", "c1", timeout=20), api_key="secret")
-    (asked,) = fakes.recorder.calls["EndConversation"]
-    assert asked.metadata["authorization"] == "Bearer secret"
-    assert asked.metadata["x-request-id"]
-    assert asked.request.idempotency_key
-    assert asked.seconds is not None
-    assert 10 < asked.seconds < 25
-
-
-@both
 def test_a_write_is_retried_with_the_same_key(run: Run, fakes: Fakes) -> None:
     fakes.recorder.fail("EndConversation", *[Failure(grpc.StatusCode.UNAVAILABLE)] * 2)
     run(lambda m: m.end_conversation("ana", "c1"))
@@ -100,13 +88,7 @@ def test_errors_are_typed(run: Run, fakes: Fakes) -> None:
 
 @both
 def test_pages_are_fetched_as_they_are_needed(run: Run, fakes: Fakes) -> None:
-    fakes.retrieval.memories = [
-        retrieval_service_pb2.ListMemoriesResponse(
-            memories=[memory_pb2.Memory(id=str(page))], next_page_token=str(page + 1)
-        )
-        for page in range(3)
-    ]
-    fakes.retrieval.memories[2].next_page_token = ""
+    fakes.pages("ListMemories", *({"memories": [{"id": str(page)}]} for page in range(3)))
     found = run(lambda m: m.memories("ana", page_size=1))
     assert [memory.id for memory in found] == ["0", "1", "2"] if run is run_waiting else True
     with Hitherto() as client:
@@ -172,17 +154,6 @@ def test_a_token_that_is_no_longer_valid_is_dropped(run: Run, fakes: Fakes) -> N
     sent = [call.request.consistency_token for call in fakes.recorder.calls["GetContext"]]
     assert sent[0]
     assert sent[1:] == ["", ""]
-
-
-def test_a_job_that_did_not_succeed_is_returned(fakes: Fakes) -> None:
-    fakes.extraction.outcomes["c1"] = job_pb2.JOB_STATE_DEAD
-    with Hitherto() as client:
-        job = client.wait_for_job(
-            client.submit_transcripts([SUBMITTED])[0], timeout=PATIENT_SECONDS
-        )
-    assert job.state == "dead"
-    assert job.final
-    assert not job.succeeded
 
 
 @pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])

@@ -9,15 +9,18 @@ import pytest
 
 PACKAGES = {
     "openai": "openai",
+    "anthropic": "anthropic",
     "agents": "agents",
     "langchain": "langchain_core",
     "langgraph": "langgraph",
+    "pydantic-ai": "pydantic_ai",
+    "agent-framework": "agent_framework",
 }
 
 
 @pytest.mark.parametrize("extra", PACKAGES)
 def test_the_error_names_the_extra(extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    package, module = PACKAGES[extra], f"hitherto_client.integrations.{extra}"
+    package, module = PACKAGES[extra], f"hitherto_client.integrations.{extra.replace('-', '_')}"
     for name in list(sys.modules):
         if name.startswith("hitherto_client.integrations.") or name.split(".")[0] == package:
             monkeypatch.delitem(sys.modules, name)

@@ -12,7 +12,7 @@ from hitherto.v1 import extraction_service_pb2 as extraction
 from hitherto.v1 import memory_service_pb2 as memory
 from hitherto_client import Hitherto, HithertoCallError, Progress, RetryPolicy
 from hitherto_client.inputs import MemoryInput, TranscriptInput
-from hitherto_client.results import ImportedMemories, ImportedTranscripts, ItemError
+from hitherto_client.results import ItemError
 from hitherto_client.streams import MAX_ERRORS
 from tests.unit.client.fake_services import PATIENT_SECONDS, Failure, Fakes, connected
 
@@ -127,28 +127,11 @@ def test_a_window_that_breaks_off_is_sent_again_with_its_keys(
     assert all(attempts[0])
 
 
-def test_what_no_retry_helps_ends_the_import(client: Hitherto, fakes: Fakes) -> None:
-    fakes.fail(
-        "StreamTranscripts", Failure(grpc.StatusCode.PERMISSION_DENIED, "SCOPE_MISSING", "no")
-    )
-    with pytest.raises(HithertoCallError) as ended:
-        client.import_transcripts(talks(300))
-    assert ended.value.reason == "SCOPE_MISSING"
-    assert ended.value.service == "extraction"
-    assert sent(fakes) == [100]
-
-
 def test_attempts_have_an_end(client: Hitherto, fakes: Fakes) -> None:
     fakes.fail("StreamTranscripts", *[UNAVAILABLE] * 9)
     with pytest.raises(HithertoCallError):
         client.import_transcripts(talks(1))
     assert len(fakes.calls("StreamTranscripts")) == 3
-
-
-def test_nothing_is_nothing(client: Hitherto, fakes: Fakes) -> None:
-    assert client.import_transcripts([]) == ImportedTranscripts(0, 0, (), ())
-    assert client.import_memories([]) == ImportedMemories(0, 0, 0, (), ())
-    assert not fakes.calls("StreamTranscripts")
 
 
 def test_errors_are_told_up_to_a_bound(client: Hitherto, fakes: Fakes) -> None:

@@ -2,66 +2,32 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterator
 from concurrent import futures
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import grpc
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
-from hitherto.v1 import retrieval_service_pb2_grpc
 from hitherto_client import Hitherto, HithertoCallError, RetryPolicy
 from hitherto_client.command import main
-from tests.unit.client.fake_services import PATIENT_SECONDS, FakeRetrieval, Recorder, make
+from tests.certificates import Authority
+from tests.unit.client.fake_services import PATIENT_SECONDS, Others, Recorder
 
 ONCE = RetryPolicy(attempts=1)
-
-
-def certificate() -> tuple[bytes, bytes]:
-    """A key and a self-signed certificate for the loopback address, as PEM."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "hitherto test")])
-    now = datetime.now(UTC)
-    signed = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(
-            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]),
-            critical=False,
-        )
-        .sign(key, hashes.SHA256())
-    )
-    pem = key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
-    )
-    return pem, signed.public_bytes(serialization.Encoding.PEM)
 
 
 @pytest.fixture
 def secure(tmp_path: Path) -> Iterator[tuple[str, Path]]:
     """The address of a server with TLS, and the file that vouches for it."""
-    key, signed = certificate()
+    authority = Authority(tmp_path, "ours")
+    pair = authority.pair("server")
+    files = pair.key.read_bytes(), pair.certificate.read_bytes()
     server = grpc.server(futures.ThreadPoolExecutor(max_workers=2))
-    retrieval_service_pb2_grpc.add_RetrievalServiceServicer_to_server(
-        make(FakeRetrieval, Recorder()), server
-    )
-    port = server.add_secure_port("127.0.0.1:0", grpc.ssl_server_credentials([(key, signed)]))
+    server.add_generic_rpc_handlers((Others(Recorder()),))
+    port = server.add_secure_port("127.0.0.1:0", grpc.ssl_server_credentials([files]))
     server.start()
-    authority = tmp_path / "authority.pem"
-    authority.write_bytes(signed)
-    yield f"127.0.0.1:{port}", authority
+    yield f"127.0.0.1:{port}", authority.file
     server.stop(None).wait(10)
 
 
@@ -79,8 +45,7 @@ def test_another_one_is_not(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     address, _ = secure
-    other = tmp_path / "other.pem"
-    other.write_bytes(certificate()[1])
+    other = Authority(tmp_path, "other").file
     with (
         Hitherto(address, tls_ca_file=other, retry=ONCE) as client,
         pytest.raises(HithertoCallError) as caught,

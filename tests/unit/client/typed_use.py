@@ -1,4 +1,4 @@
-"""How an application uses the client: mypy takes this file, and refuses it with a line changed."""
+"""How an application uses the client, right and wrong: mypy judges both in `make lint`."""
 
 from __future__ import annotations
 
@@ -41,3 +41,27 @@ async def waiting(m: AsyncHitherto) -> str:
     contents: list[str] = [memory.content async for memory in m.memories("ana")]
     first = await m.memories("ana").page()
     return job.error or contents[0] or first.items[0].content
+
+
+async def refused(m: Hitherto, waiting: AsyncHitherto, memory: Memory) -> None:
+    """What mypy must refuse: an `ignore` that ignores nothing is an error of `make lint`."""
+    m.save_memory("ana", "x", type="gaol")  # type: ignore[arg-type]
+    m.get_context("ana", "x", max_tokens="500")  # type: ignore[arg-type]
+    m.get_context("ana", "x", max_token=500)  # type: ignore[call-arg]
+    m.add("ana", [{"role": "boss", "content": "x"}], conversation="c1")  # type: ignore[typeddict-item]
+    m.add("ana", [{"role": "user", "text": "x"}], conversation="c1")  # type: ignore[typeddict-item, typeddict-unknown-key]
+    m.add("ana", [{"role": "user", "content": "x"}], chat="c1")  # type: ignore[call-arg]
+    m.search("ana", "x", scopes=["memory"])  # type: ignore[list-item]
+    m.search("ana", "x", as_of="2026-01-01")  # type: ignore[arg-type]
+    m.forget_memory("ana", memory)  # type: ignore[arg-type]
+    print(m.search("ana", "x")[0].rank)  # type: ignore[attr-defined]
+    memory.content = "x"  # type: ignore[misc]
+    print(m.get_profile("ana").summary)  # type: ignore[union-attr]
+    print(memory.status == "done")  # type: ignore[comparison-overlap]
+    await waiting.wait_for_job(waiting.end_conversation("ana", "c1"))  # type: ignore[arg-type]
+    print(m.get_job("j").failure)  # type: ignore[attr-defined]
+    m.jobs(states=["died"])  # type: ignore[list-item]
+    m.get_usage(group_by=["week"])  # type: ignore[list-item]
+    total: int = m.jobs().page().total_size  # type: ignore[assignment]
+    print(total, m.memories("ana").page().items[0].text)  # type: ignore[attr-defined]
+    print(waiting.memories("ana").page().items)  # type: ignore[attr-defined]

@@ -36,18 +36,6 @@ def test_equal_words_become_one() -> None:
     ]
 
 
-def test_the_fuller_statement_stands_for_the_shorter() -> None:
-    assert merges("The user likes tea", "The user likes tea with milk", type_="fact") == [
-        ("The user likes tea with milk", ["e2", "e1"])
-    ]
-
-
-def test_what_is_added_must_not_turn_what_is_said() -> None:
-    said = ("The user likes tea", "The user likes tea only without milk")
-    assert merges(*said, type_="fact") == []
-    assert merges("The user drinks tea", "Not that the user drinks tea", type_="fact") == []
-
-
 def test_preferences_of_one_form_are_listed() -> None:
     assert merges(
         "The user prefers short answers.",

@@ -22,7 +22,7 @@ def read(*items: Any) -> Merges:
 
 
 def test_an_item_is_read_with_its_originals() -> None:
-    found = read(merged("The user likes tea", ["e2", "e1"], importance=0.7))
+    found = read(merged("The user likes tea", ["[e2]", "E1"], importance=0.7))
     (item,) = found.items
     assert (item.type, item.content, item.importance) == ("preference", "The user likes tea", 0.7)
     assert item.merged == ("e2", "e1")

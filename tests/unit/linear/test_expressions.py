@@ -26,7 +26,7 @@ _CLAUSE_SECONDS = 0.15
 _CLAUSE_SCREENS = (60, 120, 240, _CLAUSE)
 """The offline rules read one clause at a time, with single spaces and of bounded length. Of that
 they may need the square; for all of a message they are linear."""
-_WHOLE_MESSAGES = (f"{_RULES}.text", f"{_RULES}.summary")
+_WHOLE_MESSAGES = (f"{_RULES}.text",)
 """Modules of the offline rules that read more than a clause."""
 
 _SHAPES = ("\n", " ", "a", "a ", "忽", "1", "- ", ". ", "\u0301", "_", "🙂", "<", "“", "'a ")

@@ -27,11 +27,11 @@ from hitherto_extraction.provider.protocol import Batch, PromptMessage
 from hitherto_extraction.provider.reply_text import UnusableAnswer
 from hitherto_retrieval.render import values
 from hitherto_retrieval.render.custom import check_custom_template
-from hitherto_retrieval.search.dates.find import find_window
 from hitherto_retrieval.search.intent.question import looked_up
 from hitherto_retrieval.search.names import names_in
 from hitherto_retrieval.search.own_name import about_the_user
 from hitherto_retrieval.search.words import distinct_words
+from hitherto_shared.dates.find import find_window
 from hitherto_shared.text import normalise, terms
 from tests.growth import LONG, filled, more_than_linear
 

@@ -335,7 +335,7 @@ def test_b9_a_long_event_is_cut_and_its_text_kept_as_detail(kind: str) -> None:
 
 def test_row_28_ids_that_were_never_shown_are_dropped_and_counted() -> None:
     found = answered(
-        new_memories=[item(source_message_ids=["m1", "m999", 1, None, {"id": "m1"}, "m1"])],
+        new_memories=[item(source_message_ids=["m1", "m999", 9, None, {"id": "m1"}, "m1"])],
         updated_memories=[
             {"id": "e999", "content": "hijacked"},
             {"id": "0190b3a4-7c1e-7000-8000-000000000001", "content": "hijacked"},
@@ -411,7 +411,11 @@ def test_a_successor_is_a_place_in_the_reply_or_nothing(given: dict[str, Any], k
         ({"source_message_ids": []}, None, 0),
         ({"source_message_ids": ["m2"]}, ("m2",), 0),
         ({"source_message_ids": ["m9"]}, (), 1),
-        ({"source_message_ids": "m1"}, (), 1),
+        ({"source_message_ids": "m1"}, ("m1",), 0),
+        ({"source_message_ids": "[m2] user"}, ("m2",), 0),
+        ({"source_message_ids": 1}, ("m1",), 0),
+        ({"source_message_ids": [2, "1", "(M1)", "[1]"]}, ("m2", "m1"), 0),
+        ({"source_message_ids": [True, -1, 10**20, "1st", {}]}, (), 5),
     ],
 )
 def test_sources_that_are_absent_differ_from_sources_that_do_not_exist(

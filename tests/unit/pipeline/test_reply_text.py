@@ -55,6 +55,8 @@ BARE = {
 }
 
 WRAPPED = {
+    "answer tag before words": f"<answer>\n{JSON}\n</answer>\nI hope this helps.",
+    "think before a tag": f"<think>{DRAFT}</think><output>{JSON}</output> I hope this helps.",
     "fence": f"```json\n{JSON}\n```",
     "fence without a label": f"```\n{PRETTY}\n```",
     "tildes": f"~~~json\n{JSON}\n~~~",

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hitherto_retrieval.search.dates.find import find_window
 from hitherto_retrieval.search.intent.question import terms_of
 from hitherto_retrieval.search.intent.recency import (
     SHIPPED,
@@ -16,6 +15,7 @@ from hitherto_retrieval.search.intent.recency import (
     words_for_the_present,
 )
 from hitherto_retrieval.search.intent.whole_words import readable
+from hitherto_shared.dates.find import find_window
 
 NOW = datetime(2025, 6, 1, 12, tzinfo=UTC)
 WORDS = RecencyWords()

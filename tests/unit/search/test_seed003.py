@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hitherto_retrieval.search.dates.window import Window
 from hitherto_retrieval.search.ranking.ranking import QueryIntent, RankedCandidate, Ranking
 from hitherto_retrieval.search.ranking.seed003 import Seed003, leaves_out_episodic
 from hitherto_retrieval.storage.candidate import Candidate, Key, Kind
+from hitherto_shared.dates.window import Window
 
 NOW = datetime(2025, 6, 1, 12, tzinfo=UTC)
 LONG_AGO = NOW - timedelta(days=4_000)

@@ -5,23 +5,15 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping
 
-import numpy as np
 import pytest
 from rich.console import Console
 
-from benchmarks.model_server import instant_model
 from benchmarks.report import BenchmarkResult, show_result
 from benchmarks.throughput import (
     KINDS,
-    MESSAGES,
-    request,
     resident_memory,
-    spread,
     throughput_part,
 )
-from benchmarks.words import vector
-from hitherto_extraction.pipeline.answer_parsing import read_answer
-from tests.scripted_model import ChatAnswer, ChatRequest
 
 MIB = 2**20
 
@@ -81,39 +73,3 @@ def test_memory_is_compared_from_a_tenth_of_the_load_on() -> None:
     assert [memory[name] for name in of_load] == [50.0, 80.0, 84.0]
     assert memory["memory_growth"] == pytest.approx(5.0)
     assert memory["memory_per_1000"] == pytest.approx(4 / 0.9)
-
-
-def test_the_spread_of_times() -> None:
-    assert spread("t", [float(n) for n in range(1, 101)]) == {"t_p50": 50.5, "t_p95": 95.0}
-    assert spread("t", [7.0]) == {"t_p50": 7.0, "t_p95": 7.0}
-
-
-async def test_every_answer_of_the_model_is_whole_and_new() -> None:
-    model = instant_model(vector)
-    seen = set()
-    for _ in range(20):
-        said = model.script(ChatRequest({}, {}))
-        assert isinstance(said, ChatAnswer)
-        assert said.content is not None
-        ids = [f"m{i}" for i in range(1, MESSAGES + 1)]
-        answer = read_answer(said.content, messages=ids, memories=[])
-        assert answer.dropped == 0
-        assert len(answer.new) == 3
-        assert answer.summary is not None
-        seen |= {item.content for item in answer.new}
-    assert len(seen) == 60
-
-
-def test_vectors_are_of_length_one_and_apart() -> None:
-    one, other = vector("one"), vector("other")
-    assert np.linalg.norm(one) == pytest.approx(1.0, abs=1e-5)
-    assert abs(float(one @ other)) < 0.2
-    assert (vector("one") == one).all()
-
-
-def test_transcripts_are_the_same_in_every_run_and_spread_over_users() -> None:
-    assert request("load", 7, 5) == request("load", 7, 5)
-    sent = [request("load", number, 5).transcripts[0] for number in range(10)]
-    assert len({transcript.user_id for transcript in sent}) == 5
-    assert len({transcript.conversation_id for transcript in sent}) == 10
-    assert all(len(transcript.messages) == MESSAGES for transcript in sent)

@@ -13,6 +13,7 @@ from typing import Any
 
 from hitherto_extraction.pipeline.answer import EVENT_TYPES, MAX_EVENT_CHARACTERS
 from hitherto_extraction.pipeline.answer_parsing import read_answer
+from hitherto_extraction.pipeline.local_ids import local_id
 from hitherto_extraction.provider.reply_text import UnusableAnswer, read_object
 from hitherto_shared.text.normalise import nfc
 
@@ -75,7 +76,7 @@ def _originals(raw: Any, free: set[str]) -> tuple[tuple[str, ...], int]:
     given = raw.get("merged") if isinstance(raw, dict) else None
     if not isinstance(given, list):
         return (), 0
-    named = tuple(dict.fromkeys(each for each in given if isinstance(each, str) and each in free))
+    named = tuple(dict.fromkeys(each for each in map(local_id, given) if each in free))
     return named, len(given) - len(named)
 
 

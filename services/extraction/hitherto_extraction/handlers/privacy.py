@@ -36,6 +36,7 @@ from hitherto_extraction.storage import audit
 from hitherto_extraction.storage.audit import AuditFilter
 from hitherto_extraction.storage.erasure import Receipt
 from hitherto_extraction.storage.idempotency import Identity
+from hitherto_extraction.storage.users import is_erased
 from hitherto_shared.convert import SECRET_HANDLING, timestamp
 from hitherto_shared.database.audit_log import AuditEvent
 from hitherto_shared.database.pool import Connection, Database
@@ -201,12 +202,13 @@ class PrivacyHandlers(privacy_service_pb2_grpc.PrivacyServiceServicer):
         self.answering.admit_read(checks, request)
         scope = current_call().principal.scope(user_id)
 
-        async def read(connection: Connection) -> UserSettings:
-            return await read_settings(connection.of(scope), self.installation)
+        async def read(connection: Connection) -> tuple[UserSettings, bool]:
+            user = connection.of(scope)
+            return await read_settings(user, self.installation), await is_erased(user)
 
         await self.answering.note_read(user_id, context)
-        found = await self.answering.read(read, context)
-        return pb.GetUserSettingsResponse(user_settings=_settings_message(found))
+        found, erased = await self.answering.read(read, context)
+        return pb.GetUserSettingsResponse(user_settings=_settings_message(found, erased=erased))
 
     async def UpdateUserSettings(
         self, request: pb.UpdateUserSettingsRequest, context: Context
@@ -312,9 +314,10 @@ def _values(checks: Checks, given: privacy_pb2.UserSettings) -> dict[str, Any]:
     return values
 
 
-def _settings_message(found: UserSettings) -> privacy_pb2.UserSettings:
+def _settings_message(found: UserSettings, *, erased: bool = False) -> privacy_pb2.UserSettings:
     handling = SECRET_HANDLING.numbers[found.redact_secrets]
-    return privacy_pb2.UserSettings(**{**asdict(found), "redact_secrets": handling})
+    values = {**asdict(found), "redact_secrets": handling}
+    return privacy_pb2.UserSettings(**values, erased=erased)
 
 
 def _event_message(event: AuditEvent) -> privacy_pb2.AuditEvent:

@@ -37,6 +37,7 @@ from hitherto_extraction.pipeline.free_json import (
     text_of,
     without_pairs,
 )
+from hitherto_extraction.pipeline.local_ids import local_id, message_ids
 from hitherto_extraction.provider.reply_text import UnusableAnswer, read_object
 from hitherto_shared.models import CONFIDENCES, MEMORY_TYPES, ORIGINS
 
@@ -155,7 +156,7 @@ class _Check:
             content, detail = shortened(content, detail)
         detail = detail if len(detail.encode()) <= MAX_CONTENT_BYTES else ""
         confidence, origin = _name(raw.get("confidence")), _name(raw.get("origin"))
-        same_as = _local_id(raw.get("same_as"))
+        same_as = local_id(raw.get("same_as"))
         context = clean(raw.get("context") or {})
         return NewItem(
             index=index,
@@ -259,7 +260,7 @@ class _Check:
         """The local id of a memory that was in the prompt and is not yet named in this way."""
         if not isinstance(raw, dict):
             return None
-        memory = _local_id(raw.get("id"))
+        memory = local_id(raw.get("id"))
         if not memory:
             return None
         self.formed += 1
@@ -273,10 +274,8 @@ class _Check:
         given = raw.get(_SOURCES)
         if given is None or given == []:
             return None
-        if not isinstance(given, list):
-            self.dropped += 1
-            return ()
-        known = [each for each in map(_local_id, given) if each in self.messages]
+        given = given if isinstance(given, list) else [given]
+        known = message_ids(given, self.messages)
         self.dropped += len(given) - len(known)
         return tuple(dict.fromkeys(known))
 
@@ -375,11 +374,6 @@ def read_answer(
 def _name(value: Any) -> str:
     """A lower-case name such as `fact`, which models also write as `Fact`."""
     return value.strip().lower() if isinstance(value, str) else ""
-
-
-def _local_id(value: Any) -> str:
-    """A local id such as `m1`, with or without brackets; empty for anything else."""
-    return value.strip().strip("[]").lower() if isinstance(value, str) else ""
 
 
 def _is_index(value: Any, count: int) -> bool:

@@ -91,6 +91,8 @@ class ChatServer:
         except openai.APITimeoutError:
             raise ModelUnavailable("the model server could not be reached in time") from None
         except openai.APIConnectionError as error:
+            if status := _status_of_proxy(error.__cause__):
+                raise self._server.proxy_refused(status) from None
             raise self._server.connection_failed(error) from None
         except openai.APIStatusError as error:
             content = error.response.content
@@ -153,6 +155,12 @@ def _client(server: ModelServer) -> openai.AsyncOpenAI:
             **common,
         )
     return openai.AsyncOpenAI(base_url=address, api_key=server.key, **common)
+
+
+def _status_of_proxy(error: BaseException | None) -> int:
+    """The status with which a proxy refused a tunnel, which begins the message; 0 otherwise."""
+    status = str(error)[:3] if isinstance(error, httpx2.ProxyError) else ""
+    return int(status) if status.isascii() and status.isdecimal() else 0
 
 
 class _BoundedTransport(httpx2.AsyncBaseTransport):

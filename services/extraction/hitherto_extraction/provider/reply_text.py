@@ -27,6 +27,8 @@ _MARKS_TRIED = 2
 """Marks from each end of the text after which an answer is looked for."""
 _CLOSING_TAG = re.compile(r"</([A-Za-z][\w-]{0,30})>|\[/([A-Z_]{2,20})\]|◁/([^◁▷\s]{1,20})▷")
 _OPENING_TAG = re.compile(r"(?:<[A-Za-z][\w-]{0,30}>|\[[A-Z_]{2,20}\]|◁[^◁▷/\s]{1,20}▷)")
+# A tag around the answer, and not around the way to it.
+_ANSWER_TAG = re.compile(r"<(?:answer|final|json|output|response|result)>", re.IGNORECASE)
 _FENCES = ("```", "~~~")
 _LABEL = re.compile(r"[A-Za-z0-9_+-]{0,20}[ \t]*\n?")
 # A text in quotation marks, also an unfinished one, or a brace.
@@ -201,7 +203,7 @@ def _answer_in(
 def _without_reasoning(text: str) -> str | None:
     """What follows the reasoning that a text begins with; None if the reasoning does not end."""
     opening = _OPENING_TAG.match(text)
-    if opening is not None:
+    if opening is not None and not _ANSWER_TAG.match(text):
         name = opening[0]
         end = text.find(f"{name[0]}/{name[1:]}", opening.end())
         return None if end < 0 else text[end + len(name) + 1 :]

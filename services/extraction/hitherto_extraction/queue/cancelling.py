@@ -113,20 +113,19 @@ async def own_backlog(user: UserRows, backlog: Sequence[tuple[str, int, int]]) -
             _OWN_BACKLOG, conversations=conversations, watermarks=watermarks, lasts=lasts
         )
     )
-    async with user.connection.cursor() as many:
-        await many.executemany(
-            _OWN_REST,
-            [
-                user.scope.bind(
-                    job_id=uuid7(),
-                    conversation_id=conversation_id,
-                    range_from=watermark + 1,
-                    range_to=last,
-                )
-                for conversation_id, watermark, last in backlog
-                if conversation_id not in owned
-            ],
-        )
+    await user.later_for_each(
+        _OWN_REST,
+        [
+            {
+                "job_id": uuid7(),
+                "conversation_id": conversation_id,
+                "range_from": watermark + 1,
+                "range_to": last,
+            }
+            for conversation_id, watermark, last in backlog
+            if conversation_id not in owned
+        ],
+    )
 
 
 async def cancel_learning(user: UserRows) -> list[UUID]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hitherto_extraction.pipeline.free_json import text_of
+from hitherto_extraction.pipeline.local_ids import local_id
 from hitherto_extraction.provider.reply_text import UnusableAnswer, read_object
 
 KEYS = ("same", "replaced", "doubtful", "certain")
@@ -97,8 +98,8 @@ def _each(reply: dict[str, Any], key: str, read: Any) -> list[Any]:
 
 
 def _id(raw: Any, shown: Collection[str]) -> str | None:
-    """A local id, with or without brackets, that was shown."""
-    name = raw.strip().strip("[]").strip() if isinstance(raw, str) else ""
+    """A local id that was shown."""
+    name = local_id(raw)
     return name if name in shown else None
 
 

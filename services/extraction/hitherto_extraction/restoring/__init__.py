@@ -2,5 +2,6 @@
 
 An export is foreign text. `columns` and `tables` state what each column of each record may hold,
 `lines` reads records from the pieces of a stream, `writing` stores a group of them, sealed for a
-user with encryption on, and `importing` runs an import from its first piece to the keyword index.
+user with encryption on, `one_import` runs an import from its first piece to the keyword index,
+and `importing` a few of them at a time.
 """

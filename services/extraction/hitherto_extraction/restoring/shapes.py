@@ -185,6 +185,28 @@ CONTEXT_ITEMS = several(
 """What an answer was based on, and what a session showed."""
 
 
+_SOURCE = shaped(
+    {
+        "path": _path,
+        "conversation_id": text(_KIB),
+        "message_id": text(_KIB),
+        "said_at": moment,
+        "memory_ids": several(uid, 10_000),
+        "quote": _WORDS,
+    },
+    _MOST,
+)
+
+
+def sources(checks: Checks, field: str, value: Any) -> Any:
+    """Where each value of a profile comes from, by its path."""
+    found = free(_MOST)(checks, field, value)
+    return {
+        path: _SOURCE(checks, f"{field}.{path[:64]!r}", source)
+        for path, source in (found or {}).items()
+    }
+
+
 def said_at(checks: Checks, field: str, value: Any) -> Any:
     """When each value of a profile was said, by its path."""
     found = free(_MOST)(checks, field, value)

@@ -35,6 +35,7 @@ from hitherto_extraction.restoring.shapes import (
     check_ending,
     check_said,
     said_at,
+    sources,
 )
 from hitherto_shared.convert import (
     CONFIDENCE,
@@ -151,7 +152,7 @@ IMPORTED: Mapping[str, ImportedTable] = {
             "facts": _OBJECT,
             "metadata": _OBJECT,
             "said_at": MayBeAbsent(said_at, {}),
-            "sources": _LARGE_OBJECT,
+            "sources": MayBeAbsent(sources, {}),
             "version": _POSITIVE,
             "last_extracted_at": _MOMENT_OR_NONE,
             "created_at": moment,
@@ -386,29 +387,11 @@ IMPORTED: Mapping[str, ImportedTable] = {
 """What is imported, by table."""
 
 LEFT_OUT = frozenset(
-    {
-        # The log of an installation, and credentials for it.
-        "api_keys",
-        "audit_events",
-        "audit_read_counts",
-        "erased_users",
-        "idempotency_keys",
-        "jobs",
-        "memory_changes",
-        "unusable_replies",
-        "usage_ledger",
-        "webhook_deliveries",
-        "webhooks",
-        # Computed anew.
-        "document_chunk_embeddings",
-        "memory_embeddings",
-        "memory_source_embeddings",
-        "message_embeddings",
-        "passage_postings",
-        "passage_statistics",
-        "postings",
-        "sealed_embeddings",
-        "summary_embeddings",
-    }
+    # The log of an installation, and credentials for it.
+    "api_keys audit_events audit_read_counts erased_users idempotency_keys jobs memory_changes "
+    "unusable_replies usage_ledger webhook_deliveries webhooks "
+    # Computed anew.
+    "document_chunk_embeddings memory_embeddings memory_source_embeddings message_embeddings "
+    "passage_postings passage_statistics postings sealed_embeddings summary_embeddings".split()
 )
 """Tables of an export that are never imported."""

@@ -234,20 +234,19 @@ async def taken_apart(user: UserRows, memory_ids: Sequence[UUID]) -> dict[UUID, 
 
 async def mark(user: UserRows, marks: Sequence[ConsolidationMark], *, job_id: UUID | None) -> None:
     """Store records of consolidation."""
-    async with user.connection.cursor() as cursor:
-        await cursor.executemany(
-            _MARK,
-            [
-                user.scope.bind(
-                    tag=each.tag,
-                    fingerprint=each.fingerprint,
-                    members=each.members,
-                    answered=list(each.answered),
-                    job_id=job_id,
-                )
-                for each in marks
-            ],
-        )
+    await user.later_for_each(
+        _MARK,
+        [
+            {
+                "tag": each.tag,
+                "fingerprint": each.fingerprint,
+                "members": each.members,
+                "answered": list(each.answered),
+                "job_id": job_id,
+            }
+            for each in marks
+        ],
+    )
 
 
 async def inherit(user: UserRows, memory_ids: Sequence[UUID], *, into: UUID) -> None:

@@ -147,21 +147,19 @@ async def write(user: UserRows, entities: Sequence[EntityChange]) -> None:
     """Store new entities, and the new state of others that have changed."""
     new = [each for each in entities if each.new]
     changed = [each for each in entities if each.changed and not each.new]
-    async with user.connection.cursor() as cursor:
-        for statement, rows in ((_UPDATE, changed), (_INSERT, new)):
-            await cursor.executemany(statement, [user.scope.bind(**fields_of(row)) for row in rows])
+    await user.later_for_each(_UPDATE, map(fields_of, changed))
+    await user.later_for_each(_INSERT, map(fields_of, new))
 
 
 async def mention(
     user: UserRows, document_id: UUID, entities: Sequence[tuple[UUID, Sequence[str]]]
 ) -> None:
     """Record the entities that a document mentions, with their names."""
-    async with user.connection.cursor() as cursor:
-        await cursor.executemany(
-            _MENTION,
-            [
-                user.scope.bind(entity_id=entity_id, document_id=document_id, names=list(names))
-                for entity_id, names in entities
-            ],
-        )
+    await user.later_for_each(
+        _MENTION,
+        [
+            {"entity_id": entity_id, "document_id": document_id, "names": list(names)}
+            for entity_id, names in entities
+        ],
+    )
     await user.execute(_COUNT, entity_ids=[entity_id for entity_id, _ in entities])

@@ -212,27 +212,24 @@ async def find(user: UserRows, sources: Sequence[tuple[str, str]]) -> dict[int, 
 
 async def store(user: UserRows, documents: Mapping[UUID, IncomingDocument]) -> None:
     """Store documents under their ids: new ones, and those with different content."""
-    async with user.connection.cursor() as cursor:
-        await cursor.executemany(
-            _STORE,
-            [
-                user.scope.bind(**fields_of(document), document_id=document_id)
-                | {"metadata": Jsonb(document.metadata)}
-                for document_id, document in documents.items()
-            ],
-        )
+    await user.later_for_each(
+        _STORE,
+        [
+            fields_of(document) | {"document_id": document_id, "metadata": Jsonb(document.metadata)}
+            for document_id, document in documents.items()
+        ],
+    )
 
 
 async def set_expiry(user: UserRows, unchanged: Mapping[UUID, IncomingDocument]) -> None:
     """Set the expiry of documents with the same content."""
-    async with user.connection.cursor() as cursor:
-        await cursor.executemany(
-            _SET_EXPIRY,
-            [
-                user.scope.bind(document_id=document_id, expires_at=document.expires_at)
-                for document_id, document in unchanged.items()
-            ],
-        )
+    await user.later_for_each(
+        _SET_EXPIRY,
+        [
+            {"document_id": document_id, "expires_at": document.expires_at}
+            for document_id, document in unchanged.items()
+        ],
+    )
 
 
 async def postpone_expiry(user: UserRows, ends: Mapping[UUID, datetime]) -> list[UUID]:

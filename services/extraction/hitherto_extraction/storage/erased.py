@@ -72,12 +72,7 @@ async def refuse_erased(user: UserRows) -> None:
     Raises:
         WrongState: The user was erased, or that cannot be determined.
     """
-    key = _KEYS.get(user.connection, _NO_KEY)
-    [(marked, in_doubt)] = await user.fetch_rows(
-        _MARKED,
-        user_hash=user_hash(key, user.scope.tenant_id, user.scope.user_id),
-        hash_key_id=hash_key_id(key),
-    )
+    marked, in_doubt = await _marks(user)
     if marked:
         raise was_erased(user.scope)
     if in_doubt:
@@ -88,6 +83,23 @@ async def refuse_erased(user: UserRows) -> None:
             reason="USER_ERASED",
             metadata={"user_id": user.scope.user_id},
         )
+
+
+async def is_marked(user: UserRows) -> bool:
+    """Whether a user without a row was erased, as far as this service's key tells."""
+    marked, _ = await _marks(user)
+    return marked
+
+
+async def _marks(user: UserRows) -> tuple[bool, bool]:
+    """Whether the user was erased, and whether it may have been under another key."""
+    key = _KEYS.get(user.connection, _NO_KEY)
+    [(marked, in_doubt)] = await user.fetch_rows(
+        _MARKED,
+        user_hash=user_hash(key, user.scope.tenant_id, user.scope.user_id),
+        hash_key_id=hash_key_id(key),
+    )
+    return marked, in_doubt
 
 
 async def keep_erase_out(user: UserRows) -> None:

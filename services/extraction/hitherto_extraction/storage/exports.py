@@ -13,6 +13,7 @@ from hitherto_extraction.storage.holdings import UserTable
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.errors import WrongState
+from hitherto_shared.work_record import Waiting
 
 _FETCHED_AT_ONCE = 50
 """Rows in memory at a time; the largest is a message with its metadata."""
@@ -163,8 +164,10 @@ async def shared_rows(user: UserRows) -> AsyncGenerator[tuple[str, str]]:
 async def _fetched(
     user: UserRows, statement: sql.Composed, name: str
 ) -> AsyncGenerator[tuple[str, bytes | None]]:
+    await user.connection.flush()
     async with user.connection.cursor(name="hitherto_export") as cursor:
         cursor.itersize = _FETCHED_AT_ONCE
-        await cursor.execute(statement, {"tenant_id": user.scope.tenant_id, "user": name})
+        with Waiting("sql", "export"):
+            await cursor.execute(statement, {"tenant_id": user.scope.tenant_id, "user": name})
         async for row in cursor:
             yield row[0], row[1]

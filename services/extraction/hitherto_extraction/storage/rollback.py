@@ -11,8 +11,6 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from psycopg.rows import dict_row
-
 from hitherto_extraction.storage import sealed_memories
 from hitherto_extraction.storage.sealed_rows import opened
 from hitherto_shared.database.arrays import fields_of
@@ -275,11 +273,9 @@ async def read_versions(
     user: UserRows, memory_ids: Sequence[UUID]
 ) -> dict[UUID, list[StoredVersion]]:
     """Every version of memories, the first one first, the present one last."""
-    async with user.connection.cursor(row_factory=dict_row) as cursor:
-        await cursor.execute(_VERSIONS, user.scope.bind(memory_ids=list(memory_ids)))
-        rows = await cursor.fetchall()
+    versions = await user.execute(_VERSIONS, memory_ids=list(memory_ids))
     found: dict[UUID, list[StoredVersion]] = {}
-    for row in rows:
+    for row in versions.dicts():
         memory_id, version, job_id, at, sealed = (
             row.pop(name) for name in ("memory_id", "version", "job_id", "at", "sealed")
         )

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
 from hitherto_shared.database.user_rows import UserRows
@@ -122,14 +121,10 @@ async def seal_rows(
         KeyNeeded: The user's key is not at hand.
     """
     key = key_at_hand(user.scope)
-    async with user.connection.cursor(row_factory=dict_row) as cursor:
-        await cursor.execute(find, user.scope.bind(**values))
-        rows = await cursor.fetchall()
-        if before is not None:
-            await before(rows)
-        await cursor.executemany(
-            seal, [{**user.scope.bind(**row), "sealed": kind.seal(key, row)} for row in rows]
-        )
+    rows = (await user.execute(find, **values)).dicts()
+    if before is not None:
+        await before(rows)
+    await user.later_for_each(seal, [{**row, "sealed": kind.seal(key, row)} for row in rows])
     return rows
 
 

@@ -334,6 +334,12 @@ async def refuse_erased(user: UserRows) -> None:
         raise erased.was_erased(user.scope)
 
 
+async def is_erased(user: UserRows) -> bool:
+    """Whether the user was erased, or is being erased; False where that cannot be determined."""
+    state = await read_user(user)
+    return await erased.is_marked(user) if state is None else state.erased
+
+
 async def database_now(connection: Connection) -> datetime:
     """The database's present time."""
     moment: datetime = await connection.fetch_value(_NOW, ())

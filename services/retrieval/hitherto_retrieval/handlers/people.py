@@ -58,6 +58,7 @@ class PeopleCalls(ReadCalls):
             departments=principal.departments,
             department=department or None,
             memory_enabled=self._memory_enabled,
+            with_others=request.include_without_profile,
             **page.bounds,
             with_sealed=self._keys.configured,
         )

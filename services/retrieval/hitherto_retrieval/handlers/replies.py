@@ -1,15 +1,12 @@
 """Writes the replies of searches and contexts, as they are sent.
 
-Items are written to bytes, which are kept with items that outlive the call. A reply is its other
-fields followed by these: fields may come in any order.
+Items that outlive the call keep their serialised form, from which protobuf fills the next reply.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from datetime import datetime
-from functools import cache, lru_cache
-from struct import Struct
+from collections.abc import Callable
+from functools import cache
 from typing import TypeVar
 
 from google.protobuf.message import Message as Wire
@@ -29,7 +26,6 @@ from hitherto_shared.convert import (
     duration_fields,
     entity_message,
     memory_message,
-    message_fields,
     message_message,
     preference_message,
     profile_message,
@@ -58,26 +54,6 @@ _WIRE = "wire"
 Written = TypeVar("Written", Memory, Message, Summary, Entity, Profile, Preference)
 
 
-def _tags(message: type[Wire]) -> dict[str, bytes]:
-    """What precedes each field of a message, if it is a message or a string itself."""
-    return {each.name: _varint(each.number << 3 | 2) for each in message.DESCRIPTOR.fields}
-
-
-@lru_cache(maxsize=4_096)
-def _varint(number: int) -> bytes:
-    found = bytearray()
-    while number > 0x7F:
-        found.append(number & 0x7F | 0x80)
-        number >>= 7
-    found.append(number)
-    return bytes(found)
-
-
-_CONTEXT, _SEARCH = _tags(pb.GetContextResponse), _tags(pb.SearchMemoriesResponse)
-_RESULT = _tags(search_pb2.SearchResult)
-_DOUBLE = Struct("<d")
-
-
 def context_reply(found: UserContext, legs: Legs) -> bytes:
     """The `GetContextResponse`."""
     reply: Fields = {
@@ -87,18 +63,22 @@ def context_reply(found: UserContext, legs: Legs) -> bytes:
         "degraded": legs.degraded,
         "nothing_relevant": found.nothing_relevant,
     }
-    return b"".join(
-        [
-            pb.GetContextResponse(**reply).SerializeToString(),
-            *[_memory(_CONTEXT["memories"], each) for each in found.memories],
-            _written(_CONTEXT["profile"], found.profile, profile_message),
-            *_fields(_CONTEXT["relevant"], map(_result, found.found.hits)),
-            *_fields(_CONTEXT["previous_items"], map(_result, found.previous)),
-            *_all_written(_CONTEXT["conversations"], found.conversations, summary_message),
-            *_all_written(_CONTEXT["entities"], found.entities, entity_message),
-            *_all_written(_CONTEXT["preferences"], found.preferences, preference_message),
-        ]
-    )
+    sent = pb.GetContextResponse(**reply)
+    for memory in found.memories:
+        _fill_memory(sent.memories.add(), memory)
+    sent.profile.SetInParent()
+    _fill(sent.profile, found.profile, profile_message)
+    for hit in found.found.hits:
+        _fill_result(sent.relevant.add(), hit)
+    for hit in found.previous:
+        _fill_result(sent.previous_items.add(), hit)
+    for summary in found.conversations:
+        _fill(sent.conversations.add(), summary, summary_message)
+    for entity in found.entities:
+        _fill(sent.entities.add(), entity, entity_message)
+    for preference in found.preferences:
+        _fill(sent.preferences.add(), preference, preference_message)
+    return sent.SerializeToString()
 
 
 def search_reply(found: SearchOutcome, legs: Legs, *, explain: bool) -> bytes:
@@ -108,14 +88,12 @@ def search_reply(found: SearchOutcome, legs: Legs, *, explain: bool) -> bytes:
         "legs": _legs(legs),
         "degraded": legs.degraded,
     }
-    results = (_result(hit, explain=explain) for hit in found.hits)
-    return b"".join(
-        [
-            pb.SearchMemoriesResponse(**reply).SerializeToString(),
-            *_fields(_SEARCH["results"], results),
-            *_all_written(_SEARCH["entities"], found.entities, entity_message),
-        ]
-    )
+    sent = pb.SearchMemoriesResponse(**reply)
+    for hit in found.hits:
+        _fill_result(sent.results.add(), hit, explain=explain)
+    for entity in found.entities:
+        _fill(sent.entities.add(), entity, entity_message)
+    return sent.SerializeToString()
 
 
 def written(item: Item) -> bool:
@@ -123,88 +101,42 @@ def written(item: Item) -> bool:
     return isinstance(item, Memory) and item.kept is not None and _WIRE in item.kept
 
 
-def _field(tag: bytes, content: bytes) -> bytes:
-    return b"%b%b%b" % (tag, _varint(len(content)), content)
-
-
-def _fields(tag: bytes, contents: Iterable[bytes]) -> list[bytes]:
-    return [_field(tag, content) for content in contents]
-
-
-def _written(tag: bytes, item: Written, message: Callable[[Written], Wire]) -> bytes:
-    """The field of an item, kept with it if it outlives the call."""
+def _fill(sent: Wire, item: Written, message: Callable[[Written], Wire]) -> None:
+    """Fill a message of a reply with an item."""
     kept = item.kept
     if kept is None:
-        return _field(tag, message(item).SerializeToString())
-    found: bytes | None = kept.get(tag)
+        sent.MergeFrom(message(item))
+        return
+    found: bytes | None = kept.get(_WIRE)
     if found is None:
-        found = kept[tag] = _field(tag, message(item).SerializeToString())
-    return found
+        found = kept[_WIRE] = message(item).SerializeToString()
+    sent.MergeFromString(found)
 
 
-def _all_written(
-    tag: bytes, items: Iterable[Written], message: Callable[[Written], Wire]
-) -> list[bytes]:
-    return [_written(tag, each, message) for each in items]
+def _fill_memory(sent: memory_pb2.Memory, memory: Memory) -> None:
+    """As `_fill`; how a memory was used is all of it that changes without a write."""
+    _fill(sent, memory, memory_message)
+    sent.access_count = memory.access_count
+    if (used := timestamp(memory.last_accessed_at)) is not None:
+        sent.last_accessed_at.CopyFrom(used)
 
 
-def _memory(tag: bytes, memory: Memory) -> bytes:
-    """The field of a memory, of which all but the usage is kept as of other items."""
-    kept = memory.kept
-    found: bytes | None = None if kept is None else kept.get(_WIRE)
-    if found is None:
-        found = _unused(memory).SerializeToString()
-        if kept is not None:
-            kept[_WIRE] = found
-    # How it was used changes with every reply; fields may come in any order.
-    usage = _usage(memory.access_count, memory.last_accessed_at)
-    return b"%b%b%b%b" % (tag, _varint(len(found) + len(usage)), found, usage)
-
-
-# What is returned together was often used together.
-@lru_cache(maxsize=4_096)
-def _usage(count: int, last: datetime | None) -> bytes:
-    """How a memory was used, which is all of it that changes without a write."""
-    return memory_pb2.Memory(
-        access_count=count, last_accessed_at=timestamp(last)
-    ).SerializeToString()
-
-
-def _unused(memory: Memory) -> memory_pb2.Memory:
-    message = memory_message(memory)
-    for name in ("access_count", "last_accessed_at"):
-        message.ClearField(name)
-    return message
-
-
-def _result(hit: Hit, *, explain: bool = True) -> bytes:
-    found: Fields = {"score": hit.score}
-    if hit.ranked is not None:
-        found["matched_legs"] = legs_of(hit.ranked)
-    if hit.excerpt:
-        found["excerpt"] = [message_fields(message) for message in hit.excerpt]
-    parts = [_item(hit.item), search_pb2.SearchResult(**found).SerializeToString()]
-    if explain:
-        parts += [_component(name) + _DOUBLE.pack(part) for name, part in hit.breakdown.items()]
-    return b"".join(parts)
-
-
-@cache
-def _component(name: str) -> bytes:
-    """What precedes the value of a component in a breakdown: a map is a list of keys and values."""
-    entry = _field(b"\x0a", name.encode()) + b"\x11"
-    return b"%b%b%b" % (_RESULT["breakdown"], _varint(len(entry) + _DOUBLE.size), entry)
-
-
-def _item(item: Item) -> bytes:
-    """The field of a result that holds the item."""
+def _fill_result(sent: search_pb2.SearchResult, hit: Hit, *, explain: bool = True) -> None:
+    item = hit.item
     if isinstance(item, Memory):
-        return _memory(_RESULT["memory"], item)
-    if isinstance(item, Message):
-        return _written(_RESULT["message"], item, message_message)
-    if isinstance(item, Summary):
-        return _written(_RESULT["summary"], item, summary_message)
-    return _field(_RESULT["document_chunk"], _chunk_message(item).SerializeToString())
+        _fill_memory(sent.memory, item)
+    elif isinstance(item, Message):
+        _fill(sent.message, item, message_message)
+    elif isinstance(item, Summary):
+        _fill(sent.summary, item, summary_message)
+    else:
+        sent.document_chunk.MergeFrom(_chunk_message(item))
+    sent.score = hit.score
+    if hit.ranked is not None:
+        sent.matched_legs.extend(legs_of(hit.ranked))
+    sent.excerpt.extend(map(message_message, hit.excerpt))
+    if explain:
+        sent.breakdown.update(hit.breakdown)
 
 
 def _chunk_message(chunk: Chunk) -> document_pb2.DocumentChunk:

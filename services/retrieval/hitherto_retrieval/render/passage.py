@@ -14,6 +14,8 @@ from hitherto_shared.text.word_forms import forms
 _MOST = 12_000
 """Characters of a text that are looked at."""
 _BREAK = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])|\n+")
+_MOST_TRIED = 200
+"""Sentences with words of the question among which the best are looked for."""
 _PARTS = 2
 """A longer sentence than the room divided by this is told in parts."""
 
@@ -41,19 +43,21 @@ def passage(text: str, terms: Mapping[str, float], size: int) -> str:
     taken = {0}
     left = size - len(sentences[0])
     told: Set[str] = words[0]
-    fitting = [place for place in range(1, len(sentences)) if len(sentences[place]) <= left]
-    while fitting:
-        weights = [sum(terms[word] for word in words[place] - told) for place in fitting]
-        most = max(weights)
-        if most <= 0 and told:
+    about = [place for place in range(1, len(sentences)) if words[place]][:_MOST_TRIED]
+    while about := [place for place in about if len(sentences[place]) <= left]:
+        weights = [sum(terms[word] for word in words[place] - told) for place in about]
+        if not any(weights) and told:
             # All are there: a further sentence with some of them tells more than one without any.
             told = set()
             continue
-        place = fitting[weights.index(most)]
+        place = about.pop(weights.index(max(weights)))
         taken.add(place)
         left -= len(sentences[place])
         told = told | words[place]
-        fitting = [each for each in fitting if each != place and len(sentences[each]) <= left]
+    for place, sentence in enumerate(sentences):
+        if place not in taken and len(sentence) <= left:
+            taken.add(place)
+            left -= len(sentence)
     return beginning(_joined(sentences, sorted(taken), whole=len(text) <= _MOST), 2 * size)
 
 

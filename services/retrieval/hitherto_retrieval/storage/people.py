@@ -104,16 +104,17 @@ ORDER BY mention_count DESC, name, entity_id
 LIMIT %(limit)s
 """
 
-# Across users of one tenant, without those whose memory is switched off. The total comes with an
-# empty page, too.
+# Across users of one tenant, without those whose memory is switched off. With others, also users
+# without a profile, who belong to no department. The total comes with an empty page, too.
 _PROFILE_PAGE = """
 WITH listed AS MATERIALIZED (
-    SELECT p.user_id
-    FROM profiles AS p
-    JOIN users AS u ON u.tenant_id = p.tenant_id AND u.user_id = p.user_id
-    WHERE p.tenant_id = %(tenant_id)s AND u.erased_at IS NULL
+    SELECT u.user_id
+    FROM users AS u
+    LEFT JOIN profiles AS p ON p.tenant_id = u.tenant_id AND p.user_id = u.user_id
+    WHERE u.tenant_id = %(tenant_id)s AND u.erased_at IS NULL
+      AND (%(with_others)s OR p.user_id IS NOT NULL)
       AND coalesce(u.memory_enabled, %(memory_enabled)s) AND (%(with_sealed)s OR p.sealed IS NULL)
-      AND (%(departments)s::text[] IS NULL OR p.user_id = ANY(%(listed)s::text[])
+      AND (%(departments)s::text[] IS NULL OR u.user_id = ANY(%(listed)s::text[])
            OR (p.department <> '' AND p.department = ANY(%(departments)s)))
       AND (%(department)s::text IS NULL OR p.department = %(department)s)
 ), placed AS (
@@ -122,14 +123,14 @@ WITH listed AS MATERIALIZED (
     ORDER BY user_id
     LIMIT %(limit)s
 )
-SELECT (SELECT count(*) FROM listed),
-       p.user_id, p.department, p.summary, p.current_projects, p.preferences, p.frequent_intents,
+SELECT (SELECT count(*) FROM listed), placed.user_id, p.user_id IS NOT NULL,
+       p.department, p.summary, p.current_projects, p.preferences, p.frequent_intents,
        p.access_level, p.facts, p.metadata, p.version, p.last_extracted_at, p.updated_at,
        p.sealed, p.sources
 FROM (SELECT) AS always
 LEFT JOIN placed ON true
 LEFT JOIN profiles AS p ON p.tenant_id = %(tenant_id)s AND p.user_id = placed.user_id
-ORDER BY p.user_id
+ORDER BY placed.user_id
 """
 
 
@@ -207,6 +208,7 @@ def profile_page(
     departments: Collection[str] | None,
     department: str | None,
     memory_enabled: bool,
+    with_others: bool,
     after: str | None,
     limit: int,
     with_sealed: bool,
@@ -214,11 +216,16 @@ def profile_page(
     """A page of a tenant's profiles by user, the start of the next one, and the total number.
 
     Profiles of `departments` (None: of all) and of the users `listed`, restricted to `department`;
-    without `with_sealed`, no sealed profiles.
+    without `with_sealed`, no sealed profiles. `with_others` adds the users without a profile, as
+    empty ones.
     """
 
     def read(rows: Rows) -> tuple[list[Profile], str | None, int]:
-        found = [_profile(*row[1:]) for row in rows if row[1] is not None]
+        found = [
+            _profile(row[1], *row[3:]) if row[2] else Profile(row[1])
+            for row in rows
+            if row[1] is not None
+        ]
         following = found[limit - 1].user_id if len(found) > limit else None
         return found[:limit], following, rows[0][0]
 
@@ -228,6 +235,7 @@ def profile_page(
         "departments": None if departments is None else list(departments),
         "department": department,
         "memory_enabled": memory_enabled,
+        "with_others": with_others,
         "after": after,
         "limit": limit + 1,
         "with_sealed": with_sealed,

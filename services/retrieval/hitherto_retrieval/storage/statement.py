@@ -12,10 +12,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from hitherto_shared.database.conversation import BatchRead
-from hitherto_shared.database.exchange import exchange
+from hitherto_shared.database.exchange import BoundStatement, StatementResult
 from hitherto_shared.database.pool import Connection, Reads
-from hitherto_shared.database.statement_batch import BoundStatement, StatementResult
 
 _PLAN_ANEW = BoundStatement("SELECT set_config('plan_cache_mode', 'force_custom_plan', true)")
 """Applies until the end of the round trip, which is a transaction."""
@@ -114,7 +112,7 @@ async def ask(connection: Connection, *statements: Statement[Any]) -> None:
     """
     if statements:
         trip = _Trip(statements)
-        trip.answered(await exchange(connection, trip.asked))
+        trip.answered(await connection.answers(trip.asked))
 
 
 async def ask_at(database: Reads, deadline: float, *statements: Statement[Any]) -> None:
@@ -125,8 +123,11 @@ async def ask_at(database: Reads, deadline: float, *statements: Statement[Any]) 
     if statements:
         trip = _Trip(statements)
         timeout = deadline - asyncio.get_running_loop().time()
-        answers = await database.run(BatchRead(trip.asked), timeout=timeout, repeatable=True)
-        trip.answered(answers)
+        trip.answered(
+            await database.run(
+                lambda connection: connection.answers(trip.asked), timeout=timeout, repeatable=True
+            )
+        )
 
 
 def asking_at(database: Reads, deadline: float) -> Asking:

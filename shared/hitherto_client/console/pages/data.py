@@ -69,8 +69,15 @@ async def _clear(visit: Visit) -> Response:
 
 async def _erase(visit: Visit) -> Response:
     receipt = await visit.client.erase_user(visit.user)
+    visit.session.people.pop(visit.user, None)
     visit.session.receipts[receipt.id] = _as_json(receipt)
     return visit.go(f"/data/receipts/{receipt.id}")
+
+
+async def _reinstate(visit: Visit) -> Response:
+    await visit.client.reinstate_user(visit.user)
+    visit.session.people.pop(visit.user, None)
+    return visit.go("/memories", "Things may be stored about this person again.")
 
 
 async def _receipt(visit: Visit) -> Response:
@@ -138,15 +145,15 @@ async def _save_settings(visit: Visit) -> Response:
     if not changes:
         return visit.go("/settings", "Nothing was changed.")
     await visit.client.update_user_settings(visit.user, **changes)
-    visit.session.zones.pop(visit.user, None)
+    visit.session.people.pop(visit.user, None)
     return visit.go("/settings", "Saved.")
 
 
 async def _reset(visit: Visit) -> Response:
     names = (*_SWITCHES, *_DAYS, "time_zone", "redact_secrets")
     await visit.client.update_user_settings(visit.user, clear=names)
-    visit.session.zones.pop(visit.user, None)
-    return visit.go("/settings", "The values of the installation apply again.")
+    visit.session.people.pop(visit.user, None)
+    return visit.go("/settings", "The defaults apply again.")
 
 
 ROUTES = (
@@ -154,6 +161,7 @@ ROUTES = (
     change("/data/export", _export),
     change("/data/clear", _confirmed(_clear)),
     change("/data/erase", _confirmed(_erase)),
+    change("/data/reinstate", _reinstate),
     look("/data/receipts/{receipt_id}", _receipt),
     look("/settings", _settings),
     change("/settings", or_again(_save_settings, _settings)),

@@ -123,14 +123,15 @@ async def _forget(visit: Visit) -> Response:
     after = await visit.client.forget_memory(
         visit.user, memory_id, reason=visit.form.text("reason")
     )
-    return _done(visit, after, "Forgotten. Earlier messages will not bring it back.")
+    notice = "Forgotten. Earlier messages will not bring it back."
+    return _done(visit, after, notice, undo=f"/memories/{memory_id}/restore")
 
 
-def _done(visit: Visit, after: ChangedMemory, notice: str) -> Response:
+def _done(visit: Visit, after: ChangedMemory, notice: str, undo: str = "") -> Response:
     """Back to the memory; or first to what else states the earlier words, to take it along."""
     if not after.also_states:
-        return visit.go(f"/memories/{after.id}", notice)
-    visit.session.notices.append(notice)
+        return visit.go_back(f"/memories/{after.id}", notice, undo)
+    visit.tell(notice, undo)
     return visit.page("also_states.html", memory=after, stated=after.also_states, rest=False)
 
 
@@ -145,14 +146,14 @@ async def _carry(visit: Visit) -> Response:
         )
     if not after.also_states:
         return visit.go(f"/memories/{memory_id}", "Taken along: the assistant is no longer told.")
-    visit.session.notices.append(f"{len(after.carried_along)} taken along.")
+    visit.tell(f"{len(after.carried_along)} taken along.")
     return visit.page("also_states.html", memory=after, stated=after.also_states, rest=True)
 
 
 async def _restore(visit: Visit) -> Response:
     memory_id = visit.named("memory_id")
     await visit.client.restore_memory(visit.user, memory_id, reason=visit.form.text("reason"))
-    return visit.go(f"/memories/{memory_id}", "Restored.")
+    return visit.go_back(f"/memories/{memory_id}", "Restored.")
 
 
 async def _review(visit: Visit) -> Response:
@@ -164,8 +165,10 @@ async def _review(visit: Visit) -> Response:
     await visit.client.review_memory(
         visit.user, memory_id, approve=approve, reason=visit.form.text("reason")
     )
-    notice = "Approved: the assistant may be told." if approve else "Rejected and forgotten."
-    return visit.go(f"/memories/{memory_id}", notice)
+    path = f"/memories/{memory_id}"
+    if approve:
+        return visit.go_back(path, "Approved: the assistant may be told.")
+    return visit.go_back(path, "Rejected and forgotten.", undo=f"{path}/restore")
 
 
 ROUTES = (

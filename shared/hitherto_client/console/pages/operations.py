@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, get_args
 
 from starlette.responses import Response
 
 from hitherto_client.console import bars
+from hitherto_client.console.charts import Charts, usage_charts
 from hitherto_client.console.visits import PAGE_SIZE, Visit, change, look
+from hitherto_client.results import UsageRow
 from hitherto_client.words import JobState, UsageDimension
 
 _DIMENSIONS: tuple[str, ...] = get_args(UsageDimension)
 _USUAL_DAYS = 30
 _ROWS = 100
+_PAGES_OF_CHARTS = 10
 
 
 async def _usage(visit: Visit) -> Response:
@@ -31,11 +34,29 @@ async def _usage(visit: Visit) -> Response:
     return visit.page(
         "usage.html",
         report=report,
+        drawn=await _charts(visit, since, given.day("until")),
         dimensions=_DIMENSIONS,
         by=dimensions,
         since=since,
         until=given.text("until"),
     )
+
+
+async def _charts(visit: Visit, since: datetime, until: datetime | None) -> Charts:
+    """Usage by day and kind, whatever the table is grouped by."""
+    rows: list[UsageRow] = []
+    page = ""
+    for _ in range(_PAGES_OF_CHARTS):
+        report = await visit.client.get_usage(
+            visit.user, since=since, until=until, group_by=["day", "kind"], page_token=page
+        )
+        rows += report.rows
+        page = report.next_page_token
+        if not page:
+            break
+    # The days of usage are those of UTC; the last one ends before `until`.
+    last = min(until - timedelta(microseconds=1), bars.now()) if until else bars.now()
+    return usage_charts(rows, since.astimezone(UTC).date(), last.astimezone(UTC).date())
 
 
 async def _schedules(visit: Visit) -> Response:

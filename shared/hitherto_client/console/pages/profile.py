@@ -97,9 +97,10 @@ async def _first(visit: Visit) -> Response:
 
 async def _people(visit: Visit) -> Response:
     department = visit.address.text("department")
-    found = await visit.client.profiles(department=department, page_size=PAGE_SIZE).page(
-        visit.address.text("page")
+    listed = visit.client.profiles(
+        department=department, include_without_profile=True, page_size=PAGE_SIZE
     )
+    found = await listed.page(visit.address.text("page"))
     return visit.page("people.html", found=found, department=department)
 
 
@@ -108,7 +109,11 @@ async def _profile(visit: Visit) -> Response:
     history = await visit.client.profile_history(visit.user, page_size=PAGE_SIZE).page(
         visit.address.text("page")
     )
-    return visit.page("profile.html", profile=profile, leaves=leaves(profile), history=history)
+    # Only lists say why there is nothing to show.
+    found = None if profile else await visit.client.memories(visit.user, page_size=1).page()
+    return visit.page(
+        "profile.html", profile=profile, leaves=leaves(profile), history=history, found=found
+    )
 
 
 async def _edit(visit: Visit, problem: Failure | None = None) -> Response:

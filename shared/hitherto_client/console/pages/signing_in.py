@@ -22,6 +22,7 @@ from hitherto_client.console.sessions import ConsoleSession, ConsoleSessions, Si
 from hitherto_client.console.visits import (
     SIGN_IN,
     Visit,
+    base_of,
     change,
     cookie_name,
     only_here,
@@ -39,8 +40,8 @@ _addresses: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 async def _show(request: Request) -> Response:
     sessions: ConsoleSessions = request.app.state.sessions
     if await sessions.find(request.cookies.get(cookie_name(request), "")):
-        return RedirectResponse("/", 303)
-    return _form(request, only_here(_wanted(request)))
+        return RedirectResponse(f"{base_of(request)}/", 303)
+    return _form(request, only_here(_wanted(request), base_of(request)))
 
 
 async def _sign_in(request: Request) -> Response:
@@ -48,8 +49,8 @@ async def _sign_in(request: Request) -> Response:
     try:
         form = await read_form(request)
     except FieldRefused as error:
-        return _form(request, "/", problem=str(error))
-    wanted = only_here(form.text("next"))
+        return _form(request, f"{base_of(request)}/", problem=str(error))
+    wanted = only_here(form.text("next"), base_of(request))
     browser = request.cookies.get(cookie_name(request, _FORM_COOKIE), "")
     sent = form.text("form_token").encode("utf-8", "surrogatepass")
     genuine = hmac.compare_digest(sent, forms.token(browser).encode())
@@ -102,6 +103,7 @@ def _form(request: Request, wanted: str, *, person: str = "", problem: str = "")
     name = cookie_name(request, _FORM_COOKIE)
     browser = request.cookies.get(name) or secrets.token_urlsafe(24)
     values = {
+        "base": base_of(request),
         "form_token": forms.token(browser),
         "wanted": wanted,
         "person": person,
@@ -122,13 +124,13 @@ def _wanted(request: Request) -> str:
     try:
         return read_address(request).text("next")
     except FieldRefused:
-        return "/"
+        return ""
 
 
 async def _sign_out(visit: Visit) -> Response:
     sessions: ConsoleSessions = visit.request.app.state.sessions
     await sessions.end(visit.session)
-    reply = RedirectResponse(SIGN_IN, 303)
+    reply = RedirectResponse(visit.base + SIGN_IN, 303)
     reply.delete_cookie(cookie_name(visit.request), path="/", httponly=True, samesite="strict")
     return reply
 

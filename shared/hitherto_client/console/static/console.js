@@ -35,6 +35,15 @@ function fill(field) {
   });
 }
 
+// Fields that say nothing do not belong into an address.
+function drop_empty(data) {
+  for (const [name, value] of [...data.entries()]) if (value === "") data.delete(name);
+}
+document.addEventListener("formdata", (event) => {
+  if (event.target.method === "get") drop_empty(event.formData);
+});
+document.addEventListener("htmx:configRequest", (event) => drop_empty(event.detail.formData));
+
 localise(document);
 document.addEventListener("htmx:load", (event) => localise(event.target));
 for (const field of document.querySelectorAll("input[data-fills]")) {

@@ -3,40 +3,37 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime, tzinfo
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from hitherto_extraction.provider.offline.consolidation import consolidate
-from hitherto_extraction.provider.offline.language import LANGUAGES
-from hitherto_extraction.provider.offline.reading import (
-    MessageReading,
-    Speaker,
-    UserStatement,
-    read,
-)
-from hitherto_extraction.provider.offline.summary import Talk, Turn, summarise
-from hitherto_extraction.provider.offline.text import detect
-from hitherto_extraction.provider.offline.weighing import Weighing, recognise, settle
+from hitherto_extraction.provider.offline.language import LANGUAGES, detect
+from hitherto_extraction.provider.offline.reading import Reader, UserStatement, slots_of
+from hitherto_extraction.provider.offline.summary import summarise
 from hitherto_extraction.provider.protocol import (
     CONSOLIDATION,
     Batch,
     Completion,
     Prompt,
+    PromptMemory,
     PromptMessage,
 )
 from hitherto_shared.offloading import in_thread
+from hitherto_shared.text.normalise import fold
+from hitherto_shared.text.terms import content_terms
 
-MODEL = "offline-rules-2"
-_LONGEST_QUOTE = 200
+MODEL = "offline-rules-3"
 LIMITS = (
-    "The offline extractor reads first-person statements in English and in Vietnamese written with "
-    "its accents, by fixed patterns; it understands nothing else, misses whatever is said in "
-    "another way, and sees neither unmarked irony nor what a pronoun refers to. Text in other "
-    "languages gives a summary but no memories. Set OPENAI_API_KEY or OPENAI_BASE_URL for real use."
+    "The offline extractor shows how the loop works: by fixed patterns it reads some first-person "
+    "statements in English and in Vietnamese written with its accents, and misses all others. "
+    "Set OPENAI_API_KEY or OPENAI_BASE_URL for real use."
 )
+_LISTS = (
+    *("new_memories", "updated_memories", "contradicted_memories", "forgotten_memories"),
+    *("achieved_goals", "profile_changes"),
+)
+_LONGEST_QUOTE = 200
 
 
 class OfflineExtractor:
@@ -61,135 +58,141 @@ class OfflineExtractor:
 
 def extract(batch: Batch) -> dict[str, Any]:
     """Answer one batch with the object that is requested from a language model."""
-    zone = _zone(batch.time_zone)
-    talk = Talk()
-    for message in batch.messages:
-        if message.role == "user":
-            language = detect(message.content, LANGUAGES)
-            reading = MessageReading()
-            if language:
-                speaker = _speaker(message, language.subject, zone)
-                reading = read(message.content, language, speaker)
-            talk.turns.append(Turn(message, language, reading))
-            talk.answered = False
-        elif message.role == "assistant" and message.content:
-            talk.answered = True
-    names = _names(batch)
-    known = [recognise(memory, names) for memory in batch.memories]
-    outcome = settle([turn.reading for turn in talk.turns], known)
-    cited = _Citing({message.local_id: message.content for message in batch.messages})
-    answer = _memories(outcome, cited)
-    answer["profile_changes"] = _profile(outcome.statements, batch.profile, cited)
+    said = [_read(each, batch) for each in batch.messages if each.role == "user"]
+    names = {each.name.strip().casefold() for each in batch.messages if each.role == "user"}
+    known = [(memory, _slots(memory, names)) for memory in batch.memories]
+    answer = _Answer(batch)
+    for statement in _latest([each for statements, _ in said for each in statements]):
+        answer.add(statement, known)
     if batch.messages:
-        answer["conversation_summary"] = summarise(talk, outcome.statements, batch.summary)
-    return answer
+        questions = list(dict.fromkeys(question for _, asked in said for question in asked))
+        answer.found["conversation_summary"] = summarise(batch, questions, answer.new)
+    return answer.found
 
 
-def _zone(name: str) -> tzinfo:
-    try:
-        return ZoneInfo(name)
-    except (ValueError, OSError, LookupError):
-        # The gateway refuses unknown time zones; a batch with one still gets an answer.
-        return UTC
-
-
-def _speaker(message: PromptMessage, subject: str, zone: tzinfo) -> Speaker:
+def _read(message: PromptMessage, batch: Batch) -> tuple[list[UserStatement], list[str]]:
+    language = detect(message.content)
+    if language is None:
+        return [], []
     name = message.name.strip()
-    if not name or name.casefold() in ("user", "người dùng"):
-        name = subject
-    return Speaker(name, message.local_id, _local(message.created_at, zone))
-
-
-def _local(moment: datetime, zone: tzinfo) -> datetime:
+    subject = language.subject if name.casefold() in ("", "user", "người dùng") else name
     try:
-        return moment.astimezone(zone)
-    except (OverflowError, ValueError):
-        return moment
+        said_at = message.created_at.astimezone(ZoneInfo(batch.time_zone))
+    except (ValueError, OSError, LookupError, OverflowError):
+        # The gateway refuses unknown zones; the edges of the calendar have no other day.
+        said_at = message.created_at
+    return Reader(language, subject, message.local_id, said_at).read(message.content)
 
 
-def _names(batch: Batch) -> list[str]:
-    """The user's possible names in existing memories."""
-    names = {message.name.strip() for message in batch.messages if message.role == "user"}
-    facts = batch.profile.get("facts")
-    personal = facts.get("personal") if isinstance(facts, Mapping) else None
-    if isinstance(personal, Mapping) and isinstance(personal.get("name"), str):
-        names.add(personal["name"].strip())
-    return sorted(names - {""})
+def _slots(memory: PromptMemory, names: set[str]) -> dict[str, str]:
+    """What a known memory says of the user, if its sentence is one that the rules write."""
+    for language in LANGUAGES:
+        for rule in language.rules:
+            match = rule.written and rule.written.match(memory.content)
+            if match and match["s"].casefold() in {language.subject.casefold(), "the user"} | names:
+                parts = {key: value or "" for key, value in match.groupdict().items()}
+                return slots_of(rule.meaning, parts, language)
+    return {}
 
 
-@dataclass(frozen=True, slots=True)
-class _Citing:
-    """Cites messages: their ids, and the beginning of the first one."""
-
-    contents: Mapping[str, str]
-
-    def of(self, message_ids: Sequence[str]) -> dict[str, Any]:
-        """The evidence of a change."""
-        quote = self.contents.get(message_ids[0], "")[:_LONGEST_QUOTE] if message_ids else ""
-        return {"source_message_ids": list(message_ids), "quote": quote}
-
-
-def _memories(outcome: Weighing, cited: _Citing) -> dict[str, Any]:
-    index = {id(statement): number for number, statement in enumerate(outcome.statements)}
-
-    def by(statement: UserStatement | None) -> int | None:
-        return None if statement is None else index.get(id(statement))
-
-    return {
-        "new_memories": [_memory(statement) for statement in outcome.statements],
-        "updated_memories": [
-            {"id": memory.local_id, "content": memory.content, **cited.of(messages)}
-            for memory, messages in outcome.confirmed
-        ],
-        "contradicted_memories": [
-            {"id": name, "by": by(statement), "reason": reason, **cited.of(messages)}
-            for name, statement, reason, messages in outcome.contradicted
-        ],
-        "achieved_goals": [
-            {"id": name, "by": by(statement), **cited.of(statement.message_ids)}
-            for name, statement in outcome.achieved
-        ],
-    }
-
-
-def _memory(statement: UserStatement) -> dict[str, Any]:
-    memory: dict[str, Any] = {
-        "type": statement.meaning.type,
-        "content": statement.content,
-        "importance": statement.meaning.importance,
-        "confidence": statement.confidence,
-        "tags": list(statement.meaning.tags),
-        "keywords": statement.keywords,
-        "entities": [{"name": name, "type": kind} for name, kind in statement.entities],
-        "source_message_ids": statement.message_ids,
-        "origin": "user",
-    }
-    if statement.valid_from:
-        memory["valid_from"] = statement.valid_from.isoformat()
-    return memory
-
-
-def _profile(
-    statements: Sequence[UserStatement], known: Mapping[str, Any], cited: _Citing
-) -> list[dict[str, Any]]:
-    """The profile values of all statements; a later value of a field wins."""
-    found: dict[tuple[str, Any], dict[str, Any]] = {}
-    said = {path for statement in statements for path, _ in statement.profile}
+def _latest(statements: Sequence[UserStatement]) -> Iterable[UserStatement]:
+    """Keep the last value of each slot, and each statement once, with all its sources."""
+    kept: dict[object, UserStatement] = {}
     for statement in statements:
+        content = statement.memory["content"]
+        key = content if "only" in statement.meaning else frozenset(statement.slots) or content
+        earlier = kept.pop(key, statement)
+        if earlier.slots == statement.slots:
+            ids = earlier.memory["source_message_ids"] + statement.memory["source_message_ids"]
+            statement.memory["source_message_ids"] = list(dict.fromkeys(ids))
+        kept[key] = statement
+    return kept.values()
+
+
+class _Answer:
+    """The object that a language model would write, as it grows."""
+
+    def __init__(self, batch: Batch) -> None:
+        self.new: list[UserStatement] = []
+        self.found: dict[str, Any] = {name: [] for name in _LISTS}
+        self._batch = batch
+        self._ended: set[str] = set()
+
+    def add(
+        self, statement: UserStatement, known: Sequence[tuple[PromptMemory, dict[str, str]]]
+    ) -> None:
+        """Add what is new, and what it ends, repeats or achieves."""
+        content, slots = fold(statement.memory["content"]), statement.slots
+        same = [
+            memory
+            for memory, has in known
+            if fold(memory.content) == content
+            or (slots and all(_alike(value, has.get(key)) for key, value in slots.items()))
+        ]
+        if statement.ends:
+            for memory in same:
+                self._change(statement.ends, memory, statement)
+            return
+        reached = [memory for memory, _ in known if _reaches(statement, memory)]
+        only = statement.meaning.get("only")
+        if (only == "goal" and not reached) or (only == "known" and not same):
+            return
+        by = None
+        if reached or not same:
+            by = len(self.new)
+            self.new.append(statement)
+            self.found["new_memories"].append(statement.memory)
+            self._change_profile(statement)
+        elif statement.meaning["type"] == "preference":
+            self._change("updated_memories", same[0], statement, content=same[0].content)
+        for memory in reached:
+            self._change("achieved_goals", memory, statement, by=by)
+        for memory, has in known:
+            others = (key for key in slots if key in has and not _alike(slots[key], has[key]))
+            if memory not in same and any(others):
+                self._change("contradicted_memories", memory, statement, by=by)
+
+    def _change(self, how: str, memory: PromptMemory, why: UserStatement, **more: Any) -> None:
+        if memory.local_id not in self._ended:
+            self._ended.add(memory.local_id)
+            change = {"id": memory.local_id, **more, **self._evidence(why)}
+            self.found[how].append(change)
+
+    def _evidence(self, statement: UserStatement) -> dict[str, Any]:
+        ids = statement.memory["source_message_ids"]
+        said = next(each.content for each in self._batch.messages if each.local_id == ids[0])
+        return {"source_message_ids": ids, "quote": said[:_LONGEST_QUOTE]}
+
+    def _change_profile(self, statement: UserStatement) -> None:
         for path, value in statement.profile:
-            if path.endswith("?") and (path[:-1] in said or value_at(known, path[:-1])):
-                continue
-            is_list = path.endswith("[]")
-            name = path.rstrip("[]?")
-            given = [value] if is_list else value
-            evidence = cited.of(statement.message_ids)
-            found[name, value if is_list else None] = {"path": name, "value": given, **evidence}
-    return list(found.values())
+            place: Any = self._batch.profile
+            for key in path.strip("?[]").split("."):
+                place = place.get(key) if isinstance(place, Mapping) else None
+            if place is None or not path.endswith("?"):
+                given = [value] if path.endswith("[]") else value
+                change = {"path": path.strip("?[]"), "value": given, **self._evidence(statement)}
+                self.found["profile_changes"].append(change)
 
 
-def value_at(profile: Mapping[str, Any], path: str) -> Any:
-    """The value at a dotted path; None if there is none."""
-    place: Any = profile
-    for key in path.split("."):
-        place = place.get(key) if isinstance(place, Mapping) else None
-    return place
+def _alike(one: str, other: str | None) -> bool:
+    """Whether two values of a slot are equal, or one is the other with more words behind it."""
+    return other is not None and (one.startswith(other) or other.startswith(one))
+
+
+def _reaches(statement: UserStatement, goal: PromptMemory) -> bool:
+    """Whether a deed shares enough content words with a goal, and all numbers if both have some."""
+    if goal.type != "goal" or not statement.meaning.get("achieves"):
+        return False
+    language = detect(statement.memory["content"]) or LANGUAGES[0]
+    did, aim = (content_terms(fold(text)) for text in (statement.topic, goal.content))
+    done, asked = (
+        {term for term in terms if not term.isdecimal()} - language.stop_terms
+        for terms in (did, aim)
+    )
+    numbers = {term for term in did if term.isdecimal()}
+    other = numbers and any(term.isdecimal() for term in aim) and not numbers & set(aim)
+    shared = done & asked
+    # Baking bricks is not baking bread.
+    only_the_verb = shared <= set(did[:1]) < asked
+    enough = numbers & set(aim) or len(shared) * 2 >= min(len(done), len(asked))
+    return not (other or only_the_verb or len(shared) < language.shared_words) and bool(enough)

@@ -1,135 +1,127 @@
-"""A language: its table of rules with the grammar around them, read from a file of this folder."""
+"""The tables of this folder, compiled: what rules mean, technologies, and a table per language."""
 
 from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
-from hitherto_extraction.provider.offline.meanings import MEANINGS, Meaning
-from hitherto_shared.text.normalise import fold
+from hitherto_shared.text.normalise import fold, normalized
 from hitherto_shared.text.terms import content_terms
 
 _STANDS_FOR = re.compile(r"(?<!\?P)<(\w+)>")
-_LONGEST_NAME = 7
-"""Words."""
+_GAP = re.compile(r"\{(\w+)\}|[^{]+")
+_LETTERS = re.compile(r"[^\W\d_]+")
 
 
 @dataclass(frozen=True, slots=True)
 class ClauseRule:
-    """One pattern, its meaning, and the sentence it writes (`says`)."""
+    """A pattern of clauses, the sentence it writes, and the pattern of such a sentence.
 
-    meaning: Meaning
+    `written` is None if such a sentence gives no property with one value.
+    """
+
+    meaning: Mapping[str, Any]
     says: str
     pattern: re.Pattern[str]
+    written: re.Pattern[str] | None
 
 
-@dataclass(frozen=True, slots=True)
 class LanguageTable:
-    """The contents of `english.toml` or `vietnamese.toml`, compiled.
+    """The contents of `english.toml` or `vietnamese.toml`, compiled. The first rule that fits wins.
 
     Attributes:
         code: ISO 639-1.
         subject: The subject of a memory when the speaker has no name.
-        rules: In order; the first that matches a clause wins.
-        known_by: Frequent words that identify the language.
-        unaccented: The same, as typed without accents.
-        stop_words: Words that say nothing about the subject of a sentence.
-        stop_terms: The same as terms of the index, with those of the subject.
-        grammar: Patterns by name.
-        replace: Replacements by name, each list to be applied in order.
-        style: Patterns that read an answer style.
-        phrases: Sentences of the summary.
-        topics: Tag to readable topic.
-        who: Pattern of a memory's subject, with `<names>`.
         shared_words: Words that a deed and its goal have in common.
     """
 
-    code: str
-    subject: str
-    rules: Sequence[ClauseRule]
-    known_by: frozenset[str]
-    unaccented: frozenset[str]
-    stop_words: frozenset[str]
-    stop_terms: frozenset[str]
-    grammar: Mapping[str, re.Pattern[str]]
-    replace: Mapping[str, Sequence[tuple[re.Pattern[str], str]]]
-    style: Mapping[str, re.Pattern[str]]
-    phrases: Mapping[str, str]
-    topics: Mapping[str, str]
-    who: str
-    shared_words: int
+    def __init__(self, name: str) -> None:
+        table = _read(name)
+        self.code: str = table["code"]
+        self.subject: str = table["subject"]
+        self.shared_words: int = table["shared_words"]
+        self.phrases: Mapping[str, str] = table["phrases"]
+        self.known_by = frozenset(table["known_by"].split())
+        stop_words = fold(f"{self.subject} {table['stop_words']}")
+        self.stop_terms = frozenset(content_terms(stop_words))
+        # Lower case only: a stop word with a capital is part of a name.
+        word = rf"(?!(?-i:{table['words']['stops']})(?![\w'’-]))[^\s,;:()]+"
+        called = ("place", "origin", "name", "job", "company")
+        self._words = {part: rf"(?P<{part}>{word}(?: {word}){{0,6}})" for part in called}
+        self._words |= {"x": "(?P<x>.+)$", "tech": "(?P<tech>.+)$", "rest": "(?P<rest>.*)$"}
+        self._words |= table["words"]
+        self.grammar = {key: self._compiled(text) for key, text in table["grammar"].items()}
+        self._replace = {
+            key: [(self._compiled(text), other) for text, other in rows]
+            for key, rows in table["replace"].items()
+        }
+        self.rules = [
+            ClauseRule(
+                means := _MEANINGS[meaning], says, self._compiled(pattern), _written(means, says)
+            )
+            for meaning, says, *patterns in table["rules"]["table"]
+            for pattern in patterns
+        ]
 
     def changed(self, text: str, how: str) -> str:
         """Apply the replacements of one kind."""
-        for pattern, other in self.replace[how]:
+        for pattern, other in self._replace[how]:
             text = pattern.sub(other, text)
         return text
 
-    def about_user(self, content: str, names: Sequence[str]) -> str | None:
-        """A third-person memory in the user's own words, or None if it is about another person."""
-        called = sorted((self.subject, *names), key=len, reverse=True)
-        who = "|".join(re.escape(name) for name in called)
-        match = re.match(self.who.replace("<names>", who), content, re.IGNORECASE)
-        return self.changed(content[match.end() :], "first") if match else None
-
-
-def load(name: str) -> LanguageTable:
-    """Read a language from `<name>.toml` in this folder."""
-    table = tomllib.loads(files(__package__).joinpath(f"{name}.toml").read_text(encoding="utf-8"))
-    words = table["words"] | _parts(table["parts"])
-
-    def compiled(text: str) -> re.Pattern[str]:
-        text = text.replace("\n", "")
+    def _compiled(self, text: str) -> re.Pattern[str]:
         while _STANDS_FOR.search(text):
-            text = _STANDS_FOR.sub(lambda match: words[match.group(1)].replace("\n", ""), text)
-        return re.compile(text, re.IGNORECASE)
-
-    grammar = {key: compiled(text) for key, text in (table["grammar"] | table["parts"]).items()}
-    return LanguageTable(
-        code=table["code"],
-        subject=table["subject"],
-        rules=[
-            ClauseRule(MEANINGS[meaning], says, compiled(pattern))
-            for meaning, says, *patterns in table["rules"]["table"]
-            for pattern in patterns
-        ],
-        known_by=frozenset(table["known_by"].split()),
-        unaccented=frozenset(table.get("unaccented", "").split()),
-        stop_words=frozenset(table["stop_words"].split()),
-        stop_terms=frozenset(content_terms(fold(f"{table['subject']} {table['stop_words']}"))),
-        grammar=grammar,
-        replace={
-            key: [(compiled(text), other) for text, other in rows]
-            for key, rows in table["replace"].items()
-        },
-        style={key: compiled(text) for key, text in table["style"].items()},
-        phrases=table["phrases"],
-        topics=table["topics"],
-        who=table["who"],
-        shared_words=table["shared_words"],
-    )
+            text = _STANDS_FOR.sub(lambda match: self._words[match[1]], text)
+        return re.compile(text.replace("\n", ""), re.IGNORECASE)
 
 
-def _parts(parts: Mapping[str, Any]) -> dict[str, str]:
-    """The groups of a pattern: a name of a few words that ends where a word of `stops` begins."""
-    # Lower case only: a stop word with a capital is part of a name.
-    word = rf"(?!(?-i:{parts['stops']})(?![\w'’-]))[^\s,;:()]+"
-    names = {
-        part: rf"(?P<{part}>{word}(?: {word}){{0,{_LONGEST_NAME - 1}}})"
-        for part in ("place", "origin", "name", "job", "trade", "company")
+def _read(name: str) -> dict[str, Any]:
+    return tomllib.loads(files(__package__).joinpath(f"{name}.toml").read_text(encoding="utf-8"))
+
+
+def _written(meaning: Mapping[str, Any], says: str) -> re.Pattern[str] | None:
+    if "slots" not in meaning and "preference" not in meaning["tags"]:
+        return None
+    # Bounded: what is read may have 8 KiB, and each group divides it anew.
+    groups = {
+        "s": r"(?P<s>\S{1,40}(?: \S{1,40})?)",
+        "art": "(?P<art>an?|the)",
+        "rest": "(?P<rest>(?: .{0,200})?)",
+        "x": "(?P<x>.{1,200}?)",
     }
-    return names | {
-        "company": parts["of_company"] + names["company"],
-        "x": rf"(?!{parts['not_x']})(?P<x>.+)$",
-        "tech": "(?P<tech>.+)$",
-        "rest": "(?P<rest>.*)$",
-    }
+    pattern = ""
+    for gap in _GAP.finditer(says.rstrip(".")):
+        group = groups.get(gap[1], f"(?P<{gap[1]}>.{{1,40}}?)")
+        pattern += group if gap[1] else re.escape(gap[0])
+        groups[gap[1]] = f"(?P={gap[1]})"
+    return re.compile(rf"{pattern}(?: \([\w ,-]{{1,60}}\))?\.?$", re.IGNORECASE)
 
 
-ENGLISH = load("english")
-VIETNAMESE = load("vietnamese")
-LANGUAGES = (ENGLISH, VIETNAMESE)
+_SHARED = _read("meanings")
+_MEANINGS: Mapping[str, Mapping[str, Any]] = _SHARED["meanings"]
+LANGUAGES = (LanguageTable("english"), LanguageTable("vietnamese"))
+_TECHNOLOGIES = {
+    name.lstrip("!").casefold(): (name.lstrip("!"), path, name[0] == "!")
+    for path, names in _SHARED["technologies"].items()
+    for name in names.split(",")
+}
+_TECHNOLOGY = re.compile(
+    rf"(?<![\w.@/-])(?:{'|'.join(map(re.escape, _TECHNOLOGIES))})(?![\w#+])", re.IGNORECASE
+)
+
+
+def technologies(text: str) -> dict[str, str]:
+    """The technologies named in a text, each with the profile's list it belongs to, if any."""
+    found = ((m[0], *_TECHNOLOGIES[m[0].casefold()]) for m in _TECHNOLOGY.finditer(text))
+    return {name: path for said, name, path, capital in found if not capital or said == name}
+
+
+def detect(text: str) -> LanguageTable | None:
+    """The language of a text, by its frequent words; None if it is not supported."""
+    found = _LETTERS.findall(normalized("NFC", text).lower().replace("'", ""))
+    known = {sum(word in each.known_by for word in found): each for each in LANGUAGES[::-1]}
+    return known[max(known)] if max(known) >= max(1, len(found) / 12) else None

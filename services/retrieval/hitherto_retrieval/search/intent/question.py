@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Self
 
-from hitherto_retrieval.search.dates.find import find_window
 from hitherto_retrieval.search.intent.addressee import asks_the_assistant
 from hitherto_retrieval.search.intent.breadth import asks_for_many
 from hitherto_retrieval.search.intent.content_types import ContentTypes
@@ -16,6 +15,7 @@ from hitherto_retrieval.search.intent.whole_words import readable
 from hitherto_retrieval.search.names import names_in
 from hitherto_retrieval.search.ranking.ranking import QueryIntent
 from hitherto_retrieval.search.words import distinct_words
+from hitherto_shared.dates.find import find_window
 from hitherto_shared.text.terms import content_terms, looked_up_terms, query_terms
 
 MAX_CHARACTERS = 8_000

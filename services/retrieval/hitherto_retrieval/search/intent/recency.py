@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterable
 from typing import Self
 
-from hitherto_retrieval.search.dates.window import Window
 from hitherto_retrieval.search.intent.whole_words import (
     WholeWords,
     covered,
@@ -20,8 +19,9 @@ from hitherto_retrieval.search.intent.whole_words import (
     plain_form,
     spelt,
 )
+from hitherto_shared.dates.find import ENGLISH, VIETNAMESE
+from hitherto_shared.dates.window import Window
 from hitherto_shared.text.normalise import fold
-from hitherto_shared.vocabulary import times
 
 SHIPPED = (
     *("last", "latest", "recent", "newest", "most recently"),
@@ -43,11 +43,10 @@ _PRESENT = WholeWords(
 _MAX_WORDS = 500
 _MAX_CHARACTERS = 64
 
-_NUMBER = rf"(?:\d{{1,4}}|{'|'.join(times.TO_TWELVE)}|few|several|(?:a )?couple(?: of)?)"
+_NUMBER = rf"(?:\d{{1,4}}|(?:a )?couple(?: of)?|{ENGLISH.words['numbers']})"
 _UNIT = r"(?:minute|hour|day|night|week|weekend|month|quarter|year|decade|century|semester)s?"
 _CALENDAR = (
-    rf"(?:spring|summer|autumn|fall|winter|season|{'|'.join(times.WEEKDAYS)}"
-    rf"|{'|'.join(sorted(times.MONTH_FORMS, key=len, reverse=True))}"
+    rf"(?:spring|summer|autumn|fall|winter|season|{ENGLISH.words['weekdays']}|{ENGLISH.words['months']}"
     r"|christmas|xmas|easter|thanksgiving|halloween|ramadan|eid|diwali|hanukkah|new year|tet|tết"
     r"|birthday|anniversary)"
 )
@@ -82,7 +81,7 @@ _ENGLISH = (
     r"(?:built|made|meant|designed|supposed|expected|going|likely|guaranteed) to last\b",
 )
 _VN_UNIT = r"(?:phút|giờ|tiếng|ngày|hôm|đêm|tuần|tháng|quý|năm|hè|tết|mùa \w{1,8})"
-_VN_NUMBER = rf"(?:\d{{1,4}}|{'|'.join(times.VIETNAMESE_NUMBERS)}|vài|mấy)"
+_VN_NUMBER = rf"(?:\d{{1,4}}|{VIETNAMESE.words['numbers']})"
 _VN_PLACE = (
     r"(?:quán|tiệm|nhà hàng|bệnh viện|phòng khám|nhà thuốc|hiệu thuốc|siêu thị|cửa hàng|khách sạn"
     r"|trạm|cây xăng|chợ|công viên|sân bay|nhà ga|bến xe|atm)"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from hitherto_retrieval.search.dates.find import MAX_CHARACTERS
+from hitherto_shared.dates.find import MAX_CHARACTERS
 from hitherto_shared.text.normalise import fold, nfc
 
 # Thai, Lao, Burmese, Khmer, Kana, Han: a word may begin anywhere.

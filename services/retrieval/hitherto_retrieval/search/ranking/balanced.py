@@ -33,10 +33,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from hitherto_retrieval.search.dates.window import closeness
 from hitherto_retrieval.search.ranking.ranking import QueryIntent, RankedCandidate
 from hitherto_retrieval.search.ranking.turns import near_pairs, speakers_of
 from hitherto_retrieval.storage.candidate import Candidate, Key, Kind
+from hitherto_shared.dates.window import closeness
 from hitherto_shared.text.normalise import fold
 
 _WEIGHTS: Mapping[str, float] = {

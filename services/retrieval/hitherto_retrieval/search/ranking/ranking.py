@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from hitherto_retrieval.search.dates.window import Window
 from hitherto_retrieval.storage.candidate import Candidate
+from hitherto_shared.dates.window import Window
 
 ASSISTANT = 0.7
 """What an assistant said counts less than what people said, unless the question asks for it."""

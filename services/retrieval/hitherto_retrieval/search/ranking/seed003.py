@@ -28,10 +28,10 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from uuid import UUID
 
-from hitherto_retrieval.search.dates.window import closeness
 from hitherto_retrieval.search.ranking.ranking import QueryIntent, RankedCandidate
 from hitherto_retrieval.search.words import words_in
 from hitherto_retrieval.storage.candidate import Candidate, Key, Kind
+from hitherto_shared.dates.window import closeness
 
 _WEIGHTS: Mapping[str, float] = {
     "semantic": 0.5,

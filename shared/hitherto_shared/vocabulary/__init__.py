@@ -1,1 +1,0 @@
-"""Shared vocabulary: words of time, of number, and opposites."""

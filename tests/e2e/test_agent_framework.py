@@ -1,0 +1,161 @@
+"""Agents of the Microsoft Agent Framework with our memory, on a scripted model server."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import openai
+import pytest
+from agent_framework import Agent, AgentSession, InMemoryHistoryProvider, Message, tool
+from agent_framework.openai import OpenAIChatCompletionClient
+
+from hitherto_client import AsyncHitherto, HithertoCallError
+from hitherto_client.integrations.agent_framework import (
+    HithertoContextProvider,
+    HithertoHistoryProvider,
+)
+from tests.e2e.conftest import Services
+from tests.scripted_model.assistant import Answer, ScriptedAssistant
+
+FENCE = "<<<hitherto:memory "
+
+
+@pytest.fixture
+async def memory(services: Services) -> AsyncIterator[AsyncHitherto]:
+    addresses = (services.retrieval_address, services.extraction_address)
+    async with AsyncHitherto(*addresses, token=services.token, timeout=120) as client:
+        yield client
+
+
+@pytest.fixture
+async def model() -> AsyncIterator[ScriptedAssistant]:
+    async with ScriptedAssistant() as server:
+        yield server
+
+
+@tool(approval_mode="never_require")
+def log_in(account: str) -> str:
+    """Log in."""
+    return f"token 4711 of {account}"
+
+
+LOGS_IN = Answer(calls=(("call_1", "log_in", '{"account": "hunter2"}'),))
+
+
+@pytest.fixture
+async def agent(model: ScriptedAssistant) -> AsyncIterator[Callable[..., Agent[Any]]]:
+    """Makes an agent with context providers."""
+    async with openai.AsyncOpenAI(base_url=model.base_url, api_key="test") as client:
+        chat = OpenAIChatCompletionClient("scripted", async_client=client)
+
+        def made(*providers: Any) -> Agent[Any]:
+            return Agent(chat, "Be brief.", tools=[log_in], context_providers=providers)
+
+        yield made
+
+
+async def kept(memory: AsyncHitherto, user: str, conversation: str) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = [
+        (message.role, message.content) async for message in memory.messages(user, conversation)
+    ]
+    return found[::-1]
+
+
+def user_of(session: AgentSession) -> str:
+    return str(session.state["user"])
+
+
+def session(name: str, user: str = "ana") -> AgentSession:
+    opened = AgentSession(session_id=name)
+    opened.state["user"] = user
+    return opened
+
+
+async def test_each_run_is_told_and_learnt_from(
+    memory: AsyncHitherto, model: ScriptedAssistant, agent: Callable[..., Agent[Any]]
+) -> None:
+    """One agent for two people, with a tool call and a stream; "Yes." twice is said twice."""
+    provider = HithertoContextProvider(memory, user=user_of, timeout=60)
+    ours = agent(provider, InMemoryHistoryProvider())
+    monday = session("monday")
+    await ours.run("Tôi sống ở Đà Nẵng 🏖️", session=monday)
+    for _ in range(2):
+        await ours.run("Yes.", session=monday)
+    yes = [("user", "Yes."), ("assistant", "You said: Yes.")]
+    assert await kept(memory, "ana", "monday") == [
+        ("user", "Tôi sống ở Đà Nẵng 🏖️"),
+        ("assistant", "You said: Tôi sống ở Đà Nẵng 🏖️"),
+        *yes,
+        *yes,
+    ]
+    model.requests.clear()
+    model.queue(LOGS_IN, Answer("Đà Nẵng."))
+    await ours.run("Tôi sống ở đâu?", session=session("tuesday"))
+    told = [request.instructions for request in model.requests]
+    assert len(told) == 2
+    assert len(set(told)) == 1
+    assert told[0].startswith("Be brief.")
+    assert told[0].count(FENCE) == 1
+    assert "Đà Nẵng 🏖️" in told[0]
+    assert await kept(memory, "ana", "tuesday") == [
+        ("user", "Tôi sống ở đâu?"),
+        ("assistant", "Đà Nẵng."),
+    ]
+    async for _ in ours.run("Hello!", session=session("monday", "bea"), stream=True):
+        pass
+    assert FENCE not in model.requests[-1].instructions
+    said = [("user", "Hello!"), ("assistant", "You said: Hello!")]
+    assert await kept(memory, "bea", "monday") == said
+
+
+async def test_a_run_goes_on_without_memory(
+    agent: Callable[..., Agent[Any]], caplog: pytest.LogCaptureFixture
+) -> None:
+    """On a port of 127.0.0.1 on which nobody listens; a history that cannot be read raises."""
+    async with AsyncHitherto("127.0.0.1:1", "127.0.0.1:1", timeout=1) as nowhere:
+        told = agent(HithertoContextProvider(nowhere, user="ana", timeout=1))
+        assert (await told.run("Hello!", session=session("s1"))).text == "You said: Hello!"
+        history = HithertoHistoryProvider(nowhere, user="ana")
+        with pytest.raises(HithertoCallError):
+            await agent(history).run("Hello!", session=session("s1"))
+    assert "the model answers without memory" in caplog.text
+    assert "are added with the next call" in caplog.text
+
+
+async def test_a_history_does_what_the_packages_own_does(
+    memory: AsyncHitherto, model: ScriptedAssistant, agent: Callable[..., Agent[Any]]
+) -> None:
+    """With a tool call; each run of ours has an agent and a session of its own."""
+    theirs, kept_by_them = session("s1"), InMemoryHistoryProvider()
+    for question in ("Log me in 🏖️", "Thanks."):
+        for opened, provider in (
+            (session("s1"), HithertoHistoryProvider(memory, user=user_of)),
+            (theirs, kept_by_them),
+        ):
+            if question != "Thanks.":
+                model.queue(LOGS_IN, Answer("You are in."))
+            await agent(provider).run(question, session=opened)
+    ours, own = model.requests[-2:]
+    assert ours.body["messages"] == own.body["messages"]
+    assert len(ours.body["messages"]) == 6
+    assert await kept(memory, "ana", "s1") == [
+        ("user", "Log me in 🏖️"),
+        ("system", "assistant"),
+        ("system", "tool"),
+        ("assistant", "You are in."),
+        ("user", "Thanks."),
+        ("assistant", "You said: Thanks."),
+    ]
+    history = HithertoHistoryProvider(memory, user="ana")
+    state: dict[str, Any] = theirs.state[kept_by_them.source_id]
+    expected = [m.to_dict() for m in await kept_by_them.get_messages("s1", state=state)]
+    read = await history.get_messages("s1")
+    assert [(m.role, m.text) for m in read] == [
+        (m["role"], Message.from_dict(m).text) for m in expected
+    ]
+    await memory.add("ana", [{"role": "user", "content": "Said elsewhere."}], conversation="s1")
+    assert (await history.get_messages("s1"))[-1].text == "Said elsewhere."
+    assert await history.get_messages("s2") == []
+    with pytest.raises(ValueError, match="session"):
+        await history.get_messages(None)

@@ -1,0 +1,212 @@
+"""Agents of Pydantic AI with our memory, on the package's own scripted model."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from pydantic_ai import Agent
+from pydantic_ai.messages import (
+    BinaryContent,
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+
+from hitherto_client import AsyncHitherto, Hitherto
+from hitherto_client.integrations.pydantic_ai import (
+    HithertoHistory,
+    HithertoMemory,
+    HithertoToolset,
+)
+from tests.e2e.conftest import Services
+
+FENCE = "<<<hitherto:memory "
+Step = ModelResponse | str
+
+
+class Script:
+    """A model that answers step by step and notes what it is asked."""
+
+    def __init__(self, *steps: Step) -> None:
+        self.steps = list(steps)
+        self.asked: list[tuple[list[ModelMessage], str]] = []
+
+    def model(self) -> FunctionModel:
+        return FunctionModel(self._answer, stream_function=self._stream)
+
+    def _next(self, messages: list[ModelMessage], info: AgentInfo) -> Step:
+        self.asked.append((list(messages), info.instructions or ""))
+        return self.steps.pop(0) if self.steps else "Noted."
+
+    def _answer(self, messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        step = self._next(messages, info)
+        return ModelResponse([TextPart(step)]) if isinstance(step, str) else step
+
+    async def _stream(self, messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str]:
+        step = self._next(messages, info)
+        assert isinstance(step, str)
+        for word in step.split(" "):
+            yield f"{word} "
+
+
+def called(name: str, **arguments: Any) -> ModelResponse:
+    return ModelResponse([ToolCallPart(name, arguments)])
+
+
+@pytest.fixture
+def ours(services: Services) -> Iterator[Hitherto]:
+    addresses = (services.retrieval_address, services.extraction_address)
+    with Hitherto(*addresses, token=services.token, timeout=120) as client:
+        yield client
+
+
+@pytest.fixture
+async def memory(services: Services) -> AsyncIterator[AsyncHitherto]:
+    """Ours to look with."""
+    addresses = (services.retrieval_address, services.extraction_address)
+    async with AsyncHitherto(*addresses, token=services.token, timeout=120) as client:
+        yield client
+
+
+async def kept(memory: AsyncHitherto, user: str, conversation: str) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = [
+        (message.role, message.content) async for message in memory.messages(user, conversation)
+    ]
+    return found[::-1]
+
+
+@dataclass
+class Deps:
+    user: str
+
+
+async def test_each_run_is_told_and_learnt_from(ours: Hitherto, memory: AsyncHitherto) -> None:
+    """One agent for two people, with tool calls, pictures, and a stream."""
+    script = Script()
+    agent = Agent(
+        script.model(),
+        deps_type=Deps,
+        instructions="Be brief.",
+        capabilities=[HithertoMemory[Deps](ours, user=lambda run: run.deps.user, timeout=60)],
+    )
+
+    @agent.tool_plain
+    def log_in(account: str) -> str:
+        return f"token 4711 of {account}"
+
+    picture = BinaryContent(b"\x89PNG", media_type="image/png")
+    first = await agent.run(
+        ["Tôi sống ở Đà Nẵng 🏖️", picture], deps=Deps("ana"), conversation_id="monday"
+    )
+    script.steps = [called("log_in", account="hunter2"), "Bạn sống ở Đà Nẵng."]
+    again = await agent.run(
+        "Tôi sống ở đâu?", deps=Deps("ana"), message_history=first.all_messages()
+    )
+    assert again.output == "Bạn sống ở Đà Nẵng."
+    assert await kept(memory, "ana", "monday") == [
+        ("user", "Tôi sống ở Đà Nẵng 🏖️"),
+        ("assistant", "Noted."),
+        ("user", "Tôi sống ở đâu?"),
+        ("assistant", "Bạn sống ở Đà Nẵng."),
+    ]
+    script.asked.clear()
+    script.steps = [called("log_in", account="hunter2"), "Đà Nẵng."]
+    await agent.run("Tôi sống ở đâu?", deps=Deps("ana"), conversation_id="tuesday")
+    told = [instructions for _, instructions in script.asked]
+    assert len(told) == 2
+    assert len(set(told)) == 1
+    assert told[0].startswith("Be brief.")
+    assert told[0].count(FENCE) == 1
+    assert "Đà Nẵng 🏖️" in told[0]
+    async with agent.run_stream("Hello!", deps=Deps("bea"), conversation_id="monday") as stream:
+        assert await stream.get_output() == "Noted. "
+    assert FENCE not in script.asked[-1][1]
+    assert await kept(memory, "bea", "monday") == [("user", "Hello!"), ("assistant", "Noted. ")]
+
+
+async def test_a_run_goes_on_without_memory(caplog: pytest.LogCaptureFixture) -> None:
+    """On a port of 127.0.0.1 on which nobody listens; tools that fail say so to the model."""
+    script = Script(called("search_memory", query="Porto"), "I cannot look.")
+    with Hitherto("127.0.0.1:1", "127.0.0.1:1", timeout=1) as nowhere:
+        agent = Agent(
+            script.model(),
+            capabilities=[HithertoMemory(nowhere, user="ana", timeout=1)],
+            toolsets=[HithertoToolset(nowhere, user="ana")],
+        )
+        assert (await agent.run("Hello!")).output == "I cannot look."
+    assert "the model answers without memory" in caplog.text
+    assert "are added with the next call" in caplog.text
+    assert "UNAVAILABLE" in str(script.asked[-1][0][-1].parts)
+
+
+async def test_the_model_searches_saves_and_forgets(ours: Hitherto, memory: AsyncHitherto) -> None:
+    script = Script(
+        called("save_memory", content="Ana is allergic to peanuts."),
+        called("search_memory", query="peanuts"),
+        called("search_memory", question="peanuts"),
+        "Noted.",
+    )
+    toolset = HithertoToolset[Any](ours, user="ana", allow_unbound=True)
+    agent = Agent(script.model(), toolsets=[toolset])
+    result = await agent.run("I am allergic to peanuts.")
+    returned: list[Any] = [
+        part.content
+        for message in result.all_messages()
+        for part in message.parts
+        if isinstance(part, ToolReturnPart)
+    ]
+    saved, found, refused = returned
+    [item] = found["items"]
+    assert (item["id"], item["content"]) == (saved["saved"]["id"], "Ana is allergic to peanuts.")
+    assert "query" in refused["error"]
+    script.steps = [called("forget_memory", memory_id=item["id"]), "Gone."]
+    assert (await agent.run("Forget it.")).output == "Gone."
+    assert [one.status async for one in memory.memories("ana", statuses=["forgotten"])]
+    with pytest.raises(ValueError, match="no such tools: sing"):
+        HithertoToolset(ours, user="ana", offered=["sing"])
+
+
+async def test_a_history_is_kept_exactly(ours: Hitherto, memory: AsyncHitherto) -> None:
+    """Except for what was known at the time; another process goes on."""
+    await memory.add("ana", [{"role": "user", "content": "I live in Porto."}], conversation="c0")
+    script = Script(called("log_in", account="hunter2"), "You are in.")
+    agent = Agent(
+        script.model(),
+        instructions="Be brief.",
+        capabilities=[HithertoMemory(ours, user="ana", keep=False, timeout=60)],
+    )
+
+    @agent.tool_plain
+    def log_in(account: str) -> str:
+        return f"token 4711 of {account}"
+
+    first = await agent.run("Log me in. I live in Porto 🏖️", conversation_id="c1")
+    await HithertoHistory("c1", memory=ours, user="ana").add(first.new_messages())
+    assert FENCE in script.asked[0][1]
+    history = HithertoHistory("c1", memory=ours, user="ana")
+    read = await history.messages()
+    assert [message.parts for message in read] == [m.parts for m in first.all_messages()]
+    assert {m.instructions for m in read if isinstance(m, ModelRequest)} == {"Be brief.\n\n"}
+    assert await kept(memory, "ana", "c1") == [
+        ("user", "Log me in. I live in Porto 🏖️"),
+        ("system", "response"),
+        ("system", "request"),
+        ("assistant", "You are in."),
+    ]
+    second = await agent.run("Thanks.", message_history=read)
+    await history.add(second.new_messages())
+    assert len(await history.messages()) == 6
+    # A window never begins with the result of a tool, whose call it would lack.
+    assert [len(await history.messages(limit=n)) for n in range(7)] == [0, 0, 2, 2, 2, 2, 6]
+    await memory.add("ana", [{"role": "user", "content": "Said elsewhere."}], conversation="c1")
+    [part] = (await history.messages())[-1].parts
+    assert isinstance(part, UserPromptPart)
+    assert part.content == "Said elsewhere."
