@@ -18,7 +18,7 @@ from typing import Any
 from hitherto_client._async.client import AsyncHitherto
 from hitherto_client.inputs import MessageInput
 from hitherto_client.integrations import missing_package
-from hitherto_client.integrations.exchange import Exchange, Utterance
+from hitherto_client.integrations.exchange import ModelExchange, Utterance
 from hitherto_client.integrations.kept_items import (
     ItemReader,
     KeptItem,
@@ -93,7 +93,7 @@ class HithertoContextProvider(ContextProvider):
         state: dict[str, Any],
     ) -> None:
         """Add what is known to the instructions."""
-        question = Exchange(_utterances(context.input_messages)).question
+        question = ModelExchange(_utterances(context.input_messages)).question
         block = await self._recollection.block(self._chat(session), question)
         if block:
             context.extend_instructions(self.source_id, block)
@@ -110,7 +110,7 @@ class HithertoContextProvider(ContextProvider):
         if not self._keep or context.response is None:
             return
         # The history may be the model server's, so that ids cannot follow from it.
-        exchange = Exchange(_utterances(context.input_messages), thread=uuid.uuid4().hex)
+        exchange = ModelExchange(_utterances(context.input_messages), thread=uuid.uuid4().hex)
         said = exchange.ended(_utterances(context.response.messages))
         await self._recollection.keep(self._chat(session), said)
 

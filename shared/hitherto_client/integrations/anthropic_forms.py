@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from hitherto_client.integrations.blocks import joined, without_blocks
-from hitherto_client.integrations.exchange import Exchange, Utterance
+from hitherto_client.integrations.exchange import ModelExchange, Utterance
 from hitherto_client.integrations.forms import AnswerSoFar, Form
 from hitherto_client.integrations.wording import field, text_of
 
@@ -42,13 +42,13 @@ class MessagesForm(Form):
     key = "messages"
     reply = MessagesReply
 
-    def exchange(self, request: Mapping[str, Any], *, tools: bool) -> Exchange:
+    def exchange(self, request: Mapping[str, Any], *, tools: bool) -> ModelExchange:
         """What the request says."""
         messages = list(request["messages"])
         # The beginning of the reply, if the request gives it, answers nothing.
         while messages and field(messages[-1], "role") == "assistant":
             messages.pop()
-        return Exchange(_utterances(messages, tools))
+        return ModelExchange(_utterances(messages, tools))
 
     def with_block(self, request: Mapping[str, Any], block: str) -> dict[str, Any]:
         """The request with a block of memory.

@@ -35,7 +35,7 @@ class Utterance:
     name: str = ""
 
 
-class Exchange:
+class ModelExchange:
     """The end of a request's history: everything after the last reply of the assistant."""
 
     def __init__(self, history: Iterable[Utterance], *, thread: str = "") -> None:

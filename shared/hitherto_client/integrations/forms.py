@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from hitherto_client.integrations.exchange import Exchange, Utterance
+from hitherto_client.integrations.exchange import ModelExchange, Utterance
 
 
 class AnswerSoFar(ABC):
@@ -55,7 +55,7 @@ class Form(ABC):
         return {**request, self.key: messages}
 
     @abstractmethod
-    def exchange(self, request: Mapping[str, Any], *, tools: bool) -> Exchange:
+    def exchange(self, request: Mapping[str, Any], *, tools: bool) -> ModelExchange:
         """What the request says; results of tools only with `tools`."""
 
     @abstractmethod

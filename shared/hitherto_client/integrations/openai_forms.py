@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hitherto_client.integrations.blocks import joined
-from hitherto_client.integrations.exchange import Exchange, Utterance
+from hitherto_client.integrations.exchange import ModelExchange, Utterance
 from hitherto_client.integrations.forms import AnswerSoFar, Form
 from hitherto_client.integrations.wording import field, text_of
 
@@ -68,9 +68,9 @@ class ChatForm(Form):
     key = "messages"
     reply = ChatReply
 
-    def exchange(self, request: Mapping[str, Any], *, tools: bool) -> Exchange:
+    def exchange(self, request: Mapping[str, Any], *, tools: bool) -> ModelExchange:
         """What the request says."""
-        return Exchange(_chat_utterances(request["messages"], tools))
+        return ModelExchange(_chat_utterances(request["messages"], tools))
 
     def with_block(self, request: Mapping[str, Any], block: str) -> dict[str, Any]:
         """The request with a block of memory."""
@@ -95,14 +95,14 @@ class ResponsesForm(Form):
     key = "input"
     reply = ResponsesReply
 
-    def exchange(self, request: Mapping[str, Any], *, tools: bool) -> Exchange:
+    def exchange(self, request: Mapping[str, Any], *, tools: bool) -> ModelExchange:
         """What the request says."""
         named = (request.get("previous_response_id"), request.get("conversation"))
         thread = next((_id(one) for one in named if _id(one)), "")
         given = request["input"]
         if isinstance(given, str):
-            return Exchange([Utterance("user", given)], thread=thread)
-        return Exchange(_response_utterances(given, tools), thread=thread)
+            return ModelExchange([Utterance("user", given)], thread=thread)
+        return ModelExchange(_response_utterances(given, tools), thread=thread)
 
     def with_block(self, request: Mapping[str, Any], block: str) -> dict[str, Any]:
         """The request with a block of memory."""

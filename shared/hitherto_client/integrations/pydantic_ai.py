@@ -19,7 +19,7 @@ from typing import Any
 
 from hitherto_client._sync.client import Hitherto
 from hitherto_client.integrations import missing_package
-from hitherto_client.integrations.exchange import Exchange, Utterance
+from hitherto_client.integrations.exchange import ModelExchange, Utterance
 from hitherto_client.integrations.kept_items import ItemReader, batched, check_kept
 from hitherto_client.integrations.recollection import Recollection
 from hitherto_client.integrations.waiting_messages import Chat
@@ -99,7 +99,7 @@ class HithertoMemory(AbstractCapability[AgentDepsT]):
     async def _known(self, ctx: RunContext[AgentDepsT]) -> str:
         if self._block is None:
             said = [*utterances(ctx.messages), Utterance("user", words(ctx.prompt))]
-            chat, question = self._chat(ctx), Exchange(said).question
+            chat, question = self._chat(ctx), ModelExchange(said).question
             self._block = await asyncio.to_thread(self._recollection.block, chat, question)
         return self._block
 
@@ -111,7 +111,7 @@ class HithertoMemory(AbstractCapability[AgentDepsT]):
             messages, new = result.all_messages(), result.new_messages()
             begun = len(messages) - len(new)
             begun += next((n for n, m in enumerate(new) if isinstance(m, ModelResponse)), len(new))
-            exchange = Exchange(utterances(messages[:begun], tools=self._tools))
+            exchange = ModelExchange(utterances(messages[:begun], tools=self._tools))
             said = exchange.ended(utterances(messages[begun:], tools=self._tools))
             await asyncio.to_thread(self._recollection.keep, self._chat(ctx), said)
         return result

@@ -20,7 +20,7 @@ from typing import Any, TypedDict, Unpack
 from hitherto_client._async.client import AsyncHitherto
 from hitherto_client._sync.client import Hitherto
 from hitherto_client.inputs import MessageInput
-from hitherto_client.integrations.exchange import Exchange
+from hitherto_client.integrations.exchange import ModelExchange
 from hitherto_client.integrations.forms import AnswerSoFar, Form
 from hitherto_client.integrations.recollection import AsyncRecollection, Recollection, without
 from hitherto_client.integrations.waiting_messages import Chat
@@ -84,11 +84,11 @@ class Remembrance(ABC):
 
     @abstractmethod
     def remembered(
-        self, call: Callable[..., Any], form: Form, request: dict[str, Any], exchange: Exchange
+        self, call: Callable[..., Any], form: Form, request: dict[str, Any], exchange: ModelExchange
     ) -> Any:
         """The reply to a request that is given what is known; what was said is then added."""
 
-    def started(self, form: Form, request: Mapping[str, Any]) -> Exchange | None:
+    def started(self, form: Form, request: Mapping[str, Any]) -> ModelExchange | None:
         """What a request says; None if it cannot be read."""
         try:
             return form.exchange(request, tools=self.tools)
@@ -107,7 +107,7 @@ class Remembrance(ABC):
             return request
 
 
-def said(exchange: Exchange, reply: AnswerSoFar) -> list[MessageInput]:
+def said(exchange: ModelExchange, reply: AnswerSoFar) -> list[MessageInput]:
     """What is new in the conversation."""
     return exchange.ended(reply.utterances(), complete=reply.complete)
 
@@ -169,7 +169,7 @@ class SyncRemembrance(Remembrance):
     """Of a client whose calls block."""
 
     def remembered(
-        self, call: Callable[..., Any], form: Form, request: dict[str, Any], exchange: Exchange
+        self, call: Callable[..., Any], form: Form, request: dict[str, Any], exchange: ModelExchange
     ) -> Any:
         """See Remembrance."""
         block = self.recollection.block(self.chat, exchange.question)
@@ -198,7 +198,7 @@ class AsyncRemembrance(Remembrance):
     """Of an asynchronous client."""
 
     async def remembered(
-        self, call: Callable[..., Any], form: Form, request: dict[str, Any], exchange: Exchange
+        self, call: Callable[..., Any], form: Form, request: dict[str, Any], exchange: ModelExchange
     ) -> Any:
         """See Remembrance."""
         block = await self.recollection.block(self.chat, exchange.question)
