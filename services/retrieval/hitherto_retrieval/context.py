@@ -26,7 +26,7 @@ from hitherto_retrieval.search.legs import Leg, Legs, Stopwatch
 from hitherto_retrieval.search.own_name import is_called
 from hitherto_retrieval.search.question import Hit, SearchOutcome
 from hitherto_retrieval.search.sealed_leg import report_sealed
-from hitherto_retrieval.search.search import Search, Searching
+from hitherto_retrieval.search.search import Search, SearchRun
 from hitherto_retrieval.sections import SectionsAsked
 from hitherto_retrieval.storage import people, previous_items
 from hitherto_retrieval.storage.chunks import Chunk
@@ -56,7 +56,7 @@ _FIRST = 1.0
 """The score of what precedes all candidates: the highest possible score."""
 
 
-class Building:
+class ContextBuilder:
     """One running GetContext: the `statements` run first, then `finish` answers.
 
     The sections are gathered in the search's first trip.
@@ -90,7 +90,7 @@ class Building:
         believed = search.snapshots.believed(scope) if self._moment is None else None
         searching = None
         if wanted.question.text.strip() and wanted.question.kinds:
-            searching = Searching(search, scope, wanted.question, deadline, opener, believed)
+            searching = SearchRun(search, scope, wanted.question, deadline, opener, believed)
         self._searching = searching
         named = searching.names if searching else ()
         self._sections = SectionsAsked(scope, wanted, named, believed)

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from hitherto_retrieval.loading import Snapshot
-from hitherto_retrieval.snapshots import Believed
+from hitherto_retrieval.snapshots import UnconfirmedSnapshot
 from hitherto_retrieval.storage import conversations as conversations_of
 from hitherto_retrieval.storage import memories, past, people
 from hitherto_retrieval.storage.conversations import SPARE
@@ -54,7 +54,7 @@ class SectionsAsked:
         scope: Scope,
         wanted: ContextRequest,
         named: Sequence[str],
-        believed: Believed | None,
+        believed: UnconfirmedSnapshot | None,
     ) -> None:
         self._scope = scope
         self._wanted = wanted

@@ -59,7 +59,7 @@ _NOT_AGAIN = -(1 << 30)
 """The count of a state that was too large, which is thus never loaded."""
 
 
-class Believed:
+class UnconfirmedSnapshot:
     """An unconfirmed snapshot: the database has not yet reported the user's revision.
 
     Its statement goes with the first round trip of a read, in place of everything in the snapshot;
@@ -177,10 +177,10 @@ class Snapshots:
         await asyncio.gather(*tasks, return_exceptions=True)
         self._clear()
 
-    def believed(self, scope: Scope) -> Believed:
+    def believed(self, scope: Scope) -> UnconfirmedSnapshot:
         """The user's snapshot, to be confirmed."""
         held = self._held.get(scope)
-        return Believed(self, scope, None if held is None else held.snapshot)
+        return UnconfirmedSnapshot(self, scope, None if held is None else held.snapshot)
 
     def of(self, scope: Scope, user: UserReadState, database: Reads) -> Snapshot | None:
         """The snapshot of a user whose state was just read; None if the database must be read.

@@ -16,7 +16,7 @@ from pgvector.psycopg import register_vector_async
 from hitherto_retrieval.storage import filtered_candidates, memories, people
 from hitherto_retrieval.storage.candidate import Candidate
 from hitherto_retrieval.storage.filters import Filters
-from hitherto_retrieval.storage.memory_candidates import Sought, among_all
+from hitherto_retrieval.storage.memory_candidates import MemoryQuery, among_all
 from hitherto_retrieval.storage.statement import ask
 from hitherto_shared.database.pool import Database
 from hitherto_shared.embeddings.protocol import Vector
@@ -50,7 +50,7 @@ async def found(
     """The candidates, of the quick statement for everything current or of the filtered one."""
     scope = Scope(TENANT, user)
     words = Scores.of(bm25 or {})
-    looked_for = Sought(vector=vector, model=MODEL[0], bm25=words, wanted=wanted, **sought)
+    looked_for = MemoryQuery(vector=vector, model=MODEL[0], bm25=words, wanted=wanted, **sought)
     if quick:
         look = among_all(scope, looked_for, memories=held)
         await reader.run(lambda connection: ask(connection, look), timeout=120)
@@ -408,7 +408,7 @@ async def test_a_quick_look_says_when_others_were_pushed_out(
     scope = Scope(TENANT, "ana")
 
     async def whole(bm25: dict[int, float]) -> bool:
-        sought = Sought(vector=query, model=MODEL[0], bm25=Scores.of(bm25), wanted=20)
+        sought = MemoryQuery(vector=query, model=MODEL[0], bm25=Scores.of(bm25), wanted=20)
         look = among_all(scope, sought, memories=200)
         await reader.run(lambda connection: ask(connection, look), timeout=120)
         return look.answer.whole

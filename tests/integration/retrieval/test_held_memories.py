@@ -24,7 +24,7 @@ from hitherto_retrieval.storage.candidate import Candidate
 from hitherto_retrieval.storage.filters import Filters
 from hitherto_retrieval.storage.held_lists import FRESH
 from hitherto_retrieval.storage.held_memories import HeldMemories
-from hitherto_retrieval.storage.memory_candidates import Sought
+from hitherto_retrieval.storage.memory_candidates import MemoryQuery
 from hitherto_retrieval.storage.statement import ask
 from hitherto_retrieval.storage.uses import state_and_uses
 from hitherto_shared.database.pool import Connection, Database
@@ -148,7 +148,7 @@ def random_filters(chance: random.Random) -> Filters:
 
 def random_question(
     chance: random.Random, rng: np.random.Generator, person: Person, entities: Sequence[UUID]
-) -> Sought:
+) -> MemoryQuery:
     """What may be looked for, with and without each leg."""
     since = NOW - timedelta(days=chance.randrange(12)) if chance.random() < 0.4 else None
     vector = chance.choice(
@@ -160,7 +160,7 @@ def random_question(
         )
     )
     numbers = chance.sample(range(1, len(person.ids) + 4), chance.randrange(0, len(person.ids) + 3))
-    return Sought(
+    return MemoryQuery(
         vector=vector,
         model=person.model[0],
         bm25=Scores.of({number: chance.choice((0.5, 1.0, 3.5)) for number in numbers}),
@@ -196,7 +196,7 @@ def told(candidates: Sequence[Candidate]) -> list[Any]:
 
 
 async def quick_or_exact(
-    reader: Database, person: Person, sought: Sought, filters: Filters
+    reader: Database, person: Person, sought: MemoryQuery, filters: Filters
 ) -> list[Candidate]:
     """As `MemoryCorpus` looks: quickly, and at everything where that may have missed something."""
     window = None
@@ -306,7 +306,7 @@ async def test_cosines_are_the_databases_own(reader: Database, superuser_conninf
     """As near as numbers of this precision come, however many dimensions there are."""
     person = await Person.make(superuser_conninfo, "ana", 3, 1_531, 80)
     held = await person.held(reader)
-    sought = Sought(person.vectors[0], "test-model", Scores.of({}), wanted=80)
+    sought = MemoryQuery(person.vectors[0], "test-model", Scores.of({}), wanted=80)
     at = (await answer(reader, people.user(person.scope))).at
     ours = {each.key: each.cosine for each in held.candidates(sought, Filters(), at)}
     theirs = await answer(reader, filtered_candidates.find(person.scope, sought, Filters()))
@@ -328,7 +328,7 @@ async def test_what_is_not_near_at_all_is_so_both_ways(
     at = (await answer(reader, people.user(Scope(TENANT, "ana")))).at
     for question in ("tea", "where was it?", "tripping", "日本", "work in oslo"):
         (vector,) = (await embedder.embed([question])).vectors
-        sought = Sought(vector, model[0], Scores.of({}), wanted=30)
+        sought = MemoryQuery(vector, model[0], Scores.of({}), wanted=30)
         theirs = await answer(
             reader, filtered_candidates.find(Scope(TENANT, "ana"), sought, Filters())
         )
@@ -343,7 +343,7 @@ async def test_what_expires_while_it_is_held_is_not_found(
     facts = [Fact("short", expires_at=NOW + timedelta(hours=1)), Fact("long")]
     short, long = await remember(superuser_conninfo, "ana", facts, model=("test-model", 8))
     held = await Person(Scope(TENANT, "ana"), [], [], ("test-model", 8)).held(reader)
-    sought = Sought(None, "test-model", Scores.of({}))
+    sought = MemoryQuery(None, "test-model", Scores.of({}))
     found = [
         {each.key for each in held.candidates(sought, Filters(), NOW + timedelta(minutes=minutes))}
         for minutes in (59, 60)

@@ -14,7 +14,7 @@ import pytest
 
 from hitherto_retrieval.loading import Loading
 from hitherto_retrieval.search.corpora.corpus import CandidateQuery
-from hitherto_retrieval.search.corpora.held import AtHand, Passages
+from hitherto_retrieval.search.corpora.held import CachedUser, Passages
 from hitherto_retrieval.search.corpora.passages import MessageCorpus, SummaryCorpus
 from hitherto_retrieval.search.ranking.ranking import QueryIntent
 from hitherto_retrieval.search.whole_results import whole
@@ -96,14 +96,14 @@ async def talker(conninfo: str, user: str, seed: int, count: int) -> Person:
     return person
 
 
-async def at_hand(reader: Database, person: Person) -> AtHand:
+async def at_hand(reader: Database, person: Person) -> CachedUser:
     """What a process holds of somebody."""
     loading = Loading(person.scope, person.model)
     await reader.run(loading.run, timeout=120)
     snapshot = loading.snapshot()
     assert snapshot is not None
     state = await answer(reader, state_and_uses(person.scope))
-    return AtHand(snapshot, state.uses, state.user.at)
+    return CachedUser(snapshot, state.uses, state.user.at)
 
 
 def random_looking(

@@ -36,7 +36,7 @@ THEN = datetime(2026, 3, 1, tzinfo=UTC)
 MOMENT = Moment(as_of=THEN, known_at=THEN)
 FILTERS = Filters(types=["fact"], entity="Sarah", metadata={"team": "a"})
 PASSAGES = PassageFilters(created_after=THEN, entity="Sarah")
-SOUGHT = memory_candidates.Sought(None, "model", NO_SCORES)
+SOUGHT = memory_candidates.MemoryQuery(None, "model", NO_SCORES)
 QUERY = PassageQuery(ANA, model="model", wanted=10)
 FUNCTION = re.compile(r"filtered_|compared_|memories_at|in_doubt_at|learnt_from_messages")
 PAGE: dict[str, Any] = {"order_by": "importance", "after": None, "limit": 10}

@@ -19,7 +19,7 @@ from hitherto_retrieval.snapshots import Snapshots
 from hitherto_retrieval.storage import filtered_candidates
 from hitherto_retrieval.storage.connection_setup import prepare_session
 from hitherto_retrieval.storage.filters import Filters
-from hitherto_retrieval.storage.memory_candidates import Sought
+from hitherto_retrieval.storage.memory_candidates import MemoryQuery
 from hitherto_retrieval.storage.statement import ask
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.tenancy import acting_for
@@ -301,7 +301,7 @@ async def test_reads_during_writes(
             if held is None:
                 return False
             assert not user.erased
-            sought = Sought(
+            sought = MemoryQuery(
                 unit(np.random.default_rng(changing.chance.randrange(99)), DIMENSIONS),
                 person.model[0],
                 Scores.of({changing.chance.randrange(1, 25): 1.5}),

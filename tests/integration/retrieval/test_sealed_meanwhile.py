@@ -15,7 +15,7 @@ from hitherto_retrieval.search.intent.question import Wording
 from hitherto_retrieval.search.legs import Legs
 from hitherto_retrieval.search.query import QueryEmbedders
 from hitherto_retrieval.search.question import Question
-from hitherto_retrieval.search.search import Search, Searching
+from hitherto_retrieval.search.search import Search, SearchRun
 from hitherto_retrieval.snapshots import Snapshots
 from hitherto_retrieval.storage.filters import Filters
 from hitherto_retrieval.storage.statement import ask
@@ -54,7 +54,7 @@ async def test_h3_what_was_sealed_since_the_look_up_is_opened_or_left_out(
         queries, embedding_seconds=10, wording=Wording(), snapshots=Snapshots(reader, 0)
     )
     try:
-        searching = Searching(search, ANA, question, deadline, opener)
+        searching = SearchRun(search, ANA, question, deadline, opener)
         await reader.run(lambda c: ask(c, *searching.statements), timeout=120)
         assert not searching.user.may_be_sealed
         key = await keys.make(ANA.tenant_id, ANA.user_id)
@@ -88,7 +88,7 @@ async def test_h3_who_encrypts_nothing_asks_for_no_key(
         queries, embedding_seconds=10, wording=Wording(), snapshots=Snapshots(reader, 0)
     )
     try:
-        searching = Searching(search, ANA, question, deadline, opener)
+        searching = SearchRun(search, ANA, question, deadline, opener)
         await reader.run(lambda c: ask(c, *searching.statements), timeout=120)
         found = await searching.finish(reader, Legs())
     finally:

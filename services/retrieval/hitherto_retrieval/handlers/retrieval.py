@@ -10,7 +10,7 @@ from uuid import UUID
 from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto.v1 import retrieval_service_pb2_grpc, search_pb2
 from hitherto_retrieval.change_feed import ChangeFeed
-from hitherto_retrieval.context import Building
+from hitherto_retrieval.context import ContextBuilder
 from hitherto_retrieval.handlers.conversations import ConversationCalls
 from hitherto_retrieval.handlers.documents import DocumentCalls
 from hitherto_retrieval.handlers.history import HistoryCalls
@@ -41,7 +41,7 @@ from hitherto_retrieval.search.corpora.corpus import Item
 from hitherto_retrieval.search.legs import Legs
 from hitherto_retrieval.search.question import Question
 from hitherto_retrieval.search.sealed_leg import for_a_list
-from hitherto_retrieval.search.search import Search, Searching
+from hitherto_retrieval.search.search import Search, SearchRun
 from hitherto_retrieval.storage import memories, past
 from hitherto_retrieval.storage.candidate import Kind
 from hitherto_retrieval.storage.filters import Filters
@@ -136,7 +136,7 @@ class RetrievalHandlers(
         wanted = self._wanted(checks, request)
         opened = await self._open(checks, request, context)
         legs = Legs()
-        building = Building(
+        building = ContextBuilder(
             self._search,
             opened.scope,
             wanted,
@@ -165,7 +165,7 @@ class RetrievalHandlers(
         opened = await self._open(checks, request, context)
         legs = Legs()
         believed = self._search.snapshots.believed(opened.scope)
-        searching = Searching(
+        searching = SearchRun(
             self._search, opened.scope, question, opened.deadline, opened.opener, believed
         )
         await opened.ask(*searching.statements)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hitherto_retrieval.search.corpora.corpus import Item
-from hitherto_retrieval.search.corpora.held import AtHand
+from hitherto_retrieval.search.corpora.held import CachedUser
 from hitherto_retrieval.search.question import Hit, Question
 from hitherto_retrieval.search.ranking.ranking import RankedCandidate
 from hitherto_retrieval.search.whole_results import whole
@@ -42,7 +42,7 @@ class RelatedConversations:
         question: Question,
         *,
         limit: int,
-        held: AtHand | None = None,
+        held: CachedUser | None = None,
     ) -> None:
         self._keys = [item.candidate.key for item in ranked if _is_about(item)][:limit]
         included = {item.candidate.key for item in best if item.candidate.kind == "summary"}

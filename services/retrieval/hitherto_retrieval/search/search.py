@@ -15,9 +15,8 @@ from functools import partial
 from typing import Any
 
 from hitherto_retrieval.opening import Opener
-from hitherto_retrieval.search.beginning import Beginning
 from hitherto_retrieval.search.corpora.corpus import CandidateQuery, Corpus
-from hitherto_retrieval.search.corpora.held import AtHand, MemoriesAtHand, Passages
+from hitherto_retrieval.search.corpora.held import CachedUser, MemoriesAtHand, Passages
 from hitherto_retrieval.search.corpora.memories import MemoryCorpus
 from hitherto_retrieval.search.corpora.passages import (
     DocumentCorpus,
@@ -45,6 +44,7 @@ from hitherto_retrieval.search.newest_of_each import with_each_kind
 from hitherto_retrieval.search.own_name import about_the_user, is_called, terms_about_the_user
 from hitherto_retrieval.search.query import Embedding, QueryEmbedders, QueryVector
 from hitherto_retrieval.search.question import Hit, Question, SearchOutcome
+from hitherto_retrieval.search.question_lookup import QuestionLookup
 from hitherto_retrieval.search.ranking.ranking import QueryIntent, RankedCandidate
 from hitherto_retrieval.search.ranking.relevance import Relevance
 from hitherto_retrieval.search.ranking.seed003 import Seed003
@@ -54,7 +54,7 @@ from hitherto_retrieval.search.reporting import EPISODIC, NO_WEIGHT, report
 from hitherto_retrieval.search.sealed_leg import SealedLeg
 from hitherto_retrieval.search.term_index import TermIndex
 from hitherto_retrieval.search.whole_results import read_results
-from hitherto_retrieval.snapshots import Believed, Snapshots
+from hitherto_retrieval.snapshots import Snapshots, UnconfirmedSnapshot
 from hitherto_retrieval.storage.candidate import Kind
 from hitherto_retrieval.storage.memories import standing as standing_of_user
 from hitherto_retrieval.storage.passages import Corpus as PassageIndex
@@ -123,7 +123,7 @@ class Search:
                 self._readers.popitem(last=False)
 
 
-class Searching:
+class SearchRun:
     """One running search.
 
     `statements` go with the first round trip, whoever makes it; then `finish` answers. The question
@@ -138,7 +138,7 @@ class Searching:
         question: Question,
         deadline: float,
         opener: Opener,
-        believed: Believed | None = None,
+        believed: UnconfirmedSnapshot | None = None,
     ) -> None:
         self._search = search
         self._scope = scope
@@ -149,7 +149,7 @@ class Searching:
         self.names: Sequence[str] = names_in(beginning) if beginning else ()
         self._terms = terms_of(question.text) if question.weighs("keyword") else []
         self._indexes = [_INDEXES[kind] for kind in question.kinds if kind in _INDEXES]
-        self._beginning = Beginning(
+        self._beginning = QuestionLookup(
             scope,
             terms=self._terms,
             names=self.names,
@@ -334,7 +334,7 @@ class Searching:
         return weights(found, self._terms, beginning.statistics(index).documents)
 
     def _corpora(
-        self, user: UserReadState, intent: QueryIntent, legs: Legs, held: AtHand | None
+        self, user: UserReadState, intent: QueryIntent, legs: Legs, held: CachedUser | None
     ) -> list[Corpus]:
         """What to search: no messages and summaries if the question means existing documents."""
         question = self._question
@@ -369,7 +369,7 @@ class Searching:
         return TermIndex(self._terms, postings, self._beginning.statistics(index))
 
     def _standing(
-        self, first: list[Statement[Any]], held: AtHand | None
+        self, first: list[Statement[Any]], held: CachedUser | None
     ) -> Callable[[], Standing] | None:
         """Which memories are uncertain, once `first` is asked; None for another time."""
         if self._question.moment is not None or "memory" not in self._question.kinds:
@@ -394,7 +394,7 @@ class Searching:
         looking: CandidateQuery,
         relevance: Relevance,
         legs: Legs,
-        held: AtHand | None,
+        held: CachedUser | None,
     ) -> SearchOutcome:
         """Fetch candidates with their features, rank them, and read the best ones whole."""
         question = self._question

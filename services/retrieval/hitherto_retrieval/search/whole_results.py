@@ -9,7 +9,7 @@ from typing import Any, cast
 from uuid import UUID
 
 from hitherto_retrieval.search.corpora.corpus import Item
-from hitherto_retrieval.search.corpora.held import AtHand
+from hitherto_retrieval.search.corpora.held import CachedUser
 from hitherto_retrieval.search.question import Hit
 from hitherto_retrieval.search.ranking.ranking import RankedCandidate
 from hitherto_retrieval.storage import (
@@ -22,7 +22,7 @@ from hitherto_retrieval.storage import (
 )
 from hitherto_retrieval.storage.candidate import Key, Kind, MessageKey
 from hitherto_retrieval.storage.moment import Moment
-from hitherto_retrieval.storage.neighbours import Caveats
+from hitherto_retrieval.storage.neighbours import MessageFlags
 from hitherto_retrieval.storage.passage_filters import PassageFilters
 from hitherto_retrieval.storage.statement import Answered, Asking, Statement
 from hitherto_shared.models import Message, Scope, Summary
@@ -41,7 +41,7 @@ async def read_results(
     moment: Moment | None,
     passages: PassageFilters,
     for_a_prompt: bool = False,
-    held: AtHand | None = None,
+    held: CachedUser | None = None,
 ) -> list[Hit]:
     """The items behind `best`, in the same order, without items deleted in the meantime.
 
@@ -92,7 +92,7 @@ class WholeItems:
     """Items by kind and key, and what a prompt must know of some of them."""
 
     _items: Mapping[Kind, Mapping[Key, Item]]
-    _caveats: Caveats
+    _caveats: MessageFlags
     _of_the_present: bool
 
     def item(self, kind: Kind, key: Key) -> Item | None:
@@ -124,7 +124,7 @@ async def read_whole(
     also: Sequence[Statement[Any]] = (),
     moment: Moment | None = None,
     for_a_prompt: bool = False,
-    held: AtHand | None = None,
+    held: CachedUser | None = None,
 ) -> WholeItems:
     """Items of all wanted kinds; `also` runs with them.
 
@@ -133,7 +133,7 @@ async def read_whole(
     keys: dict[Kind, list[Key]] = {}
     for kind, key in wanted:
         keys.setdefault(kind, []).append(key)
-    caveats: Statement[Caveats] | Answered[Caveats] = Answered(Caveats())
+    caveats: Statement[MessageFlags] | Answered[MessageFlags] = Answered(MessageFlags())
     if for_a_prompt and "message" in keys:
         known = held.caveats if held is not None else None
         said = cast(Sequence[MessageKey], keys["message"])

@@ -13,7 +13,7 @@ from hitherto_retrieval.storage.candidate import Candidate
 from hitherto_retrieval.storage.filters import Filters
 from hitherto_retrieval.storage.memory_candidates import (
     FEATURE_COLUMNS,
-    Sought,
+    MemoryQuery,
     candidates_of,
 )
 from hitherto_retrieval.storage.moment import PRESENT, Moment
@@ -127,7 +127,7 @@ class PastCandidate:
     chosen: bool
 
 
-def find(scope: Scope, sought: Sought, filters: Filters) -> Statement[list[Candidate]]:
+def find(scope: Scope, sought: MemoryQuery, filters: Filters) -> Statement[list[Candidate]]:
     """Candidates among memories that pass `filters`: `wanted` of them, or as many as exist."""
     return Statement(
         _FIND,
@@ -137,7 +137,7 @@ def find(scope: Scope, sought: Sought, filters: Filters) -> Statement[list[Candi
 
 
 def find_at(
-    scope: Scope, sought: Sought, moment: Moment, filters: Filters
+    scope: Scope, sought: MemoryQuery, moment: Moment, filters: Filters
 ) -> Statement[list[PastCandidate]]:
     """Candidates that pass `filters` at `moment`, whose earlier words are still to be scored.
 
@@ -160,7 +160,9 @@ def find_at(
     return Statement(_FIND, _parameters(scope, sought, moment, filters), read, planned_anew=True)
 
 
-def _parameters(scope: Scope, sought: Sought, moment: Moment, filters: Filters) -> dict[str, Any]:
+def _parameters(
+    scope: Scope, sought: MemoryQuery, moment: Moment, filters: Filters
+) -> dict[str, Any]:
     return {
         **memory_candidates.parameters(scope, sought),
         **moment.parameters(),

@@ -30,7 +30,7 @@ from hitherto_retrieval.storage.held_vectors import (
     moment_at,
     since_epoch,
 )
-from hitherto_retrieval.storage.memory_candidates import Sought, candidates_of
+from hitherto_retrieval.storage.memory_candidates import MemoryQuery, candidates_of
 from hitherto_retrieval.storage.standing import Standing, standing_of
 from hitherto_retrieval.storage.statement import Rows
 from hitherto_retrieval.storage.uses import PlacesOfUses, UseOf, Uses
@@ -261,7 +261,7 @@ class HeldMemories:
             and filters.sealed_ids is None
         )
 
-    def candidates(self, sought: Sought, filters: Filters, at: datetime) -> list[Candidate]:
+    def candidates(self, sought: MemoryQuery, filters: Filters, at: datetime) -> list[Candidate]:
         """Candidates as from `filtered_candidates.find`, by the database's clock `at`."""
         allowed = self._allowed(filters, at)
         entities = self._mentioned(sought.entity_ids)
@@ -360,7 +360,7 @@ class HeldMemories:
         return found
 
     def _quickly(
-        self, allowed: NDArray[np.bool_], vector: Vectors | None, sought: Sought
+        self, allowed: NDArray[np.bool_], vector: Vectors | None, sought: MemoryQuery
     ) -> tuple[list[int], list[int]] | None:
         """The nearest among the nearest by signs, and the best by words of the first of them.
 
@@ -395,7 +395,7 @@ class HeldMemories:
         found.sort(key=lambda place: (entities[place], place), reverse=True)
         return found[:wanted]
 
-    def _of_the_time(self, allowed: NDArray[np.bool_], sought: Sought) -> list[int]:
+    def _of_the_time(self, allowed: NDArray[np.bool_], sought: MemoryQuery) -> list[int]:
         """The most important in the period that the question names."""
         if sought.since is None or sought.until is None:
             return []

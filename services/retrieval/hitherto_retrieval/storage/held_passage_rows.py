@@ -14,7 +14,7 @@ from hitherto_retrieval.storage.held_passages import HeldMessages, HeldSummaries
 from hitherto_retrieval.storage.held_stamps import Comparison, parts
 from hitherto_retrieval.storage.held_surroundings import MOST_SUMMARIES
 from hitherto_retrieval.storage.held_vectors import HeldVectors
-from hitherto_retrieval.storage.neighbours import Caveats
+from hitherto_retrieval.storage.neighbours import MessageFlags
 from hitherto_retrieval.storage.statement import Rows, Statement
 from hitherto_shared.database.arrays import Integers, Texts
 from hitherto_shared.models import Scope
@@ -158,7 +158,7 @@ class MessageRows:
             rows = self._compared.merged(before.rows, rows)
             vectors = before.vectors.merged(self._compared, vectors)
         numbers = {(row[0], row[5]): row[1] for row in rows}
-        caveats = Caveats.of(
+        caveats = MessageFlags.of(
             [
                 (conversation_id, numbers[conversation_id, message_id], *caveat)
                 for conversation_id, message_id, *caveat in self._caveats.answer

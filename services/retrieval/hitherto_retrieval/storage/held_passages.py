@@ -22,7 +22,7 @@ from hitherto_retrieval.storage.held_vectors import (
     microseconds,
     since_epoch,
 )
-from hitherto_retrieval.storage.neighbours import Caveats, Facts
+from hitherto_retrieval.storage.neighbours import Facts, MessageFlags
 from hitherto_retrieval.storage.passage_filters import PassageFilters
 from hitherto_retrieval.storage.passage_search import PassageQuery
 from hitherto_shared.models import Message
@@ -113,7 +113,7 @@ class HeldMessages:
         rows: Sequence[tuple[Any, ...]],
         vectors: HeldVectors,
         *,
-        caveats: Caveats,
+        caveats: MessageFlags,
         memories: HeldMemories,
     ) -> None:
         self.stamps = stamps

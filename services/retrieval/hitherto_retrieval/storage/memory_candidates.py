@@ -153,7 +153,7 @@ WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
 
 
 @dataclass(frozen=True, slots=True)
-class Sought:
+class MemoryQuery:
     """The parameters of the legs.
 
     Attributes:
@@ -180,7 +180,7 @@ class Sought:
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class QuickResult:
     """The result of a quick search.
 
     Attributes:
@@ -198,7 +198,7 @@ def ranked_again(wanted: int) -> int:
     return max(_LEAST_RANKED_AGAIN, _RANKED_AGAIN * wanted)
 
 
-def among_all(scope: Scope, sought: Sought, *, memories: int) -> Statement[Looked]:
+def among_all(scope: Scope, sought: MemoryQuery, *, memories: int) -> Statement[QuickResult]:
     """Candidates among all current memories; `sought.vector` is not None.
 
     The legs read vectors and postings without their memories, some of which may have expired, been
@@ -213,13 +213,13 @@ def among_all(scope: Scope, sought: Sought, *, memories: int) -> Statement[Looke
     numbers = sought.bm25.best(several)
     all_numbers = len(numbers) == len(sought.bm25)
 
-    def read(rows: Rows) -> Looked:
+    def read(rows: Rows) -> QuickResult:
         found = candidates_of([row[:FEATURE_COLUMNS] for row in rows], sought)
         nearest, worded = rows[0][FEATURE_COLUMNS + 1 :] if rows else (0, 0)
         lost = nearest - sum(row[FEATURE_COLUMNS] for row in rows)
         # If there are too few with a vector, the most important without one follow.
         enough = nearest - lost >= sought.wanted
-        return Looked(found, enough and not lost and (all_numbers or worded >= sought.wanted))
+        return QuickResult(found, enough and not lost and (all_numbers or worded >= sought.wanted))
 
     return Statement(
         _SEARCH,
@@ -248,7 +248,7 @@ def text_ranks(
     )
 
 
-def parameters(scope: Scope, sought: Sought) -> dict[str, Any]:
+def parameters(scope: Scope, sought: MemoryQuery) -> dict[str, Any]:
     """What the legs look for, as statement parameters."""
     vector = sought.vector
     return {
@@ -264,7 +264,7 @@ def parameters(scope: Scope, sought: Sought) -> dict[str, Any]:
     }
 
 
-def candidates_of(rows: Rows, sought: Sought) -> list[Candidate]:
+def candidates_of(rows: Rows, sought: MemoryQuery) -> list[Candidate]:
     """Converts rows of memories with their features, in the order of the columns.
 
     A memory that had other words at another time has no number in the index of present words.

@@ -1,6 +1,6 @@
 """The newest items of each source, for questions such as "my last email" (D5).
 
-For memories, `Sought.newest` does this.
+For memories, `MemoryQuery.newest` does this.
 """
 
 from __future__ import annotations

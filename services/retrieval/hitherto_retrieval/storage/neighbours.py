@@ -104,7 +104,7 @@ GROUP BY f.conversation_id, f.message_no
 
 
 @dataclass(frozen=True, slots=True)
-class Caveats:
+class MessageFlags:
     """What a prompt must know of messages, from the memories learnt from them.
 
     Attributes:
@@ -116,7 +116,7 @@ class Caveats:
     until: Mapping[MessageKey, datetime] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, rows: Rows) -> Caveats:
+    def of(cls, rows: Rows) -> MessageFlags:
         """From rows of a conversation, a number, whether it is withheld, and until when it held."""
         return cls(
             frozenset((row[0], row[1]) for row in rows if row[2]),
@@ -180,9 +180,9 @@ def facts_about(
     )
 
 
-def caveats(scope: Scope, keys: Sequence[MessageKey]) -> Statement[Caveats]:
+def caveats(scope: Scope, keys: Sequence[MessageKey]) -> Statement[MessageFlags]:
     """What a prompt must know of these messages."""
-    return Statement(_CAVEATS, {**scope.parameters, **_columns(keys)}, Caveats.of)
+    return Statement(_CAVEATS, {**scope.parameters, **_columns(keys)}, MessageFlags.of)
 
 
 def _columns(keys: Sequence[MessageKey]) -> dict[str, list[str] | list[int]]:

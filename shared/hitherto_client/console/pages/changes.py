@@ -25,7 +25,7 @@ _SHOWN = ("content", "detail", "type", "confidence", "importance", "valid_from",
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class DayChange:
     """A memory before a day and after it; one of both may be missing."""
 
     before: Memory | None
@@ -64,9 +64,9 @@ async def _changes(visit: Visit) -> Response:
         ways=_WAYS,
         earlier=day - timedelta(days=1),
         later=day + timedelta(days=1) if last_moment(day) < bars.now() else None,
-        new=[Change(None, after[one]) for one in after if one not in before],
+        new=[DayChange(None, after[one]) for one in after if one not in before],
         altered=_differences(before, after),
-        gone=[Change(before[one], None) for one in before if one not in after],
+        gone=[DayChange(before[one], None) for one in before if one not in after],
         forgotten=forgotten,
         profile=profile,
         whole=max(len(before), len(after)) < _MOST_MEMORIES,
@@ -93,9 +93,9 @@ async def _at(visit: Visit, moment: datetime, way: str) -> dict[str, Memory]:
     return found
 
 
-def _differences(before: Mapping[str, Memory], after: Mapping[str, Memory]) -> list[Change]:
+def _differences(before: Mapping[str, Memory], after: Mapping[str, Memory]) -> list[DayChange]:
     """What is there at both moments and says something else."""
-    both = (Change(before[one], after[one]) for one in after if one in before)
+    both = (DayChange(before[one], after[one]) for one in after if one in before)
     return [change for change in both if change.values[0] != change.values[1]]
 
 

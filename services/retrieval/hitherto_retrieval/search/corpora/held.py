@@ -20,7 +20,7 @@ from hitherto_retrieval.storage import (
 from hitherto_retrieval.storage.candidate import Candidate, Key, Kind, MessageKey
 from hitherto_retrieval.storage.filters import Filters
 from hitherto_retrieval.storage.held_passages import HeldMessages, can_filter
-from hitherto_retrieval.storage.neighbours import Caveats, Facts
+from hitherto_retrieval.storage.neighbours import Facts, MessageFlags
 from hitherto_retrieval.storage.passage_filters import PassageFilters
 from hitherto_retrieval.storage.passage_search import PassageQuery
 from hitherto_retrieval.storage.statement import Answered, Statement
@@ -31,7 +31,7 @@ FoundCandidates = Statement[list[Candidate]] | Answered[list[Candidate]]
 FoundFacts = Statement[dict[MessageKey, Facts]] | Answered[dict[MessageKey, Facts]]
 
 
-class AtHand:
+class CachedUser:
     """The confirmed snapshot of a user, with the usage of the memories from the database.
 
     Args:
@@ -73,7 +73,7 @@ class AtHand:
         return corpus.kind == "summary" and can_filter(filters)
 
     @property
-    def caveats(self) -> Caveats | None:
+    def caveats(self) -> MessageFlags | None:
         """See `neighbours.caveats`, of all messages; None if the snapshot has no messages."""
         return None if self.messages is None else self.messages.caveats
 
@@ -89,7 +89,7 @@ class MemoriesAtHand:
 
     kind: Kind = "memory"
 
-    def __init__(self, held: AtHand, filters: Filters) -> None:
+    def __init__(self, held: CachedUser, filters: Filters) -> None:
         self._held = held
         self._filters = filters
         self._found: list[Candidate] = []
@@ -116,7 +116,7 @@ class Passages:
         held: The snapshot, if there is one.
     """
 
-    def __init__(self, held: AtHand | None = None) -> None:
+    def __init__(self, held: CachedUser | None = None) -> None:
         self._held = held
 
     def messages(self, query: PassageQuery, filters: PassageFilters) -> FoundCandidates:

@@ -11,7 +11,7 @@ from hitherto_retrieval.search.corpora.corpus import CandidateQuery
 from hitherto_retrieval.storage import filtered_candidates, memory_candidates
 from hitherto_retrieval.storage.candidate import Candidate, Kind
 from hitherto_retrieval.storage.filters import Filters
-from hitherto_retrieval.storage.memory_candidates import Looked, Sought
+from hitherto_retrieval.storage.memory_candidates import MemoryQuery, QuickResult
 from hitherto_retrieval.storage.statement import Statement
 from hitherto_shared.text.bm25 import Scores
 
@@ -32,7 +32,7 @@ class MemoryCorpus:
     def __init__(self, filters: Filters, held: int) -> None:
         self._filters = filters
         self._held = held
-        self._quick: Statement[Looked] | None = None
+        self._quick: Statement[QuickResult] | None = None
         self._exact: Statement[list[Candidate]] | None = None
         self._ranks: Statement[dict[UUID, float]] | None = None
 
@@ -70,10 +70,10 @@ class MemoryCorpus:
         return self._exact
 
 
-def sought_of(looking: CandidateQuery, bm25: Scores) -> Sought:
+def sought_of(looking: CandidateQuery, bm25: Scores) -> MemoryQuery:
     """The input of the legs of memories."""
     window = looking.intent.window
-    return Sought(
+    return MemoryQuery(
         vector=looking.vector,
         model=looking.model,
         bm25=bm25,

@@ -7,9 +7,9 @@ from functools import cached_property
 from typing import Any
 
 from hitherto_retrieval.loading import Snapshot
-from hitherto_retrieval.search.corpora.held import AtHand
+from hitherto_retrieval.search.corpora.held import CachedUser
 from hitherto_retrieval.search.lone_characters import LoneCharacters
-from hitherto_retrieval.snapshots import Believed
+from hitherto_retrieval.snapshots import UnconfirmedSnapshot
 from hitherto_retrieval.storage import passages, people
 from hitherto_retrieval.storage.passages import Corpus, Index
 from hitherto_retrieval.storage.people import UserReadState
@@ -19,7 +19,7 @@ from hitherto_shared.models import Entity, Scope
 from hitherto_shared.text.bm25 import Statistics, TermPostings
 
 
-class Beginning:
+class QuestionLookup:
     """The statements of the first round trip, and their answers.
 
     For a user with a snapshot, only the state and the postings are read. `settle` reads the rest if
@@ -40,7 +40,7 @@ class Beginning:
         terms: Sequence[str],
         names: Sequence[str],
         indexes: Sequence[Corpus],
-        believed: Believed | None,
+        believed: UnconfirmedSnapshot | None,
     ) -> None:
         self._terms = terms
         self._names = names
@@ -69,7 +69,7 @@ class Beginning:
             return self._lookup.answer.user
         return self._expected.statement.answer.user
 
-    async def settle(self, database: Reads, asking: Asking) -> AtHand | None:
+    async def settle(self, database: Reads, asking: Asking) -> CachedUser | None:
         """The confirmed snapshot of the user; the rest can be read afterwards.
 
         Args:
@@ -80,7 +80,7 @@ class Beginning:
             return None
         self._snapshot = self._believed.confirmed(self.user, database)
         if self._snapshot is not None:
-            return AtHand(self._snapshot, self._believed.uses, self.user.at)
+            return CachedUser(self._snapshot, self._believed.uses, self.user.at)
         if self._expected is not None:
             self._expected = None
             await asking(*self._in_full)
