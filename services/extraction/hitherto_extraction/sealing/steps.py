@@ -14,7 +14,6 @@ from uuid import UUID
 from hitherto_extraction.pipeline.failed_attempts import UnusableReplies, seal_with_user_key
 from hitherto_extraction.pipeline.message_removal import reindex
 from hitherto_extraction.storage import (
-    document_mentions,
     keyword_index,
     reindexing,
     removal,
@@ -124,10 +123,9 @@ Cleaning = Callable[[UserRows], Awaitable[object]]
 CLEANING: tuple[Cleaning, ...] = (
     reindexing.sweep_postings,
     removal.drop_unused_tags,
-    document_mentions.drop_unmentioned,
     sealing.delete_summary_vectors,
 )
-"""What deletes the rest of words, names and vectors once no step finds anything."""
+"""What deletes the rest of words and vectors once no step finds anything."""
 
 CLEANING_OF_ENCRYPTING: tuple[Cleaning, ...] = (
     removal.delete_source_vectors,

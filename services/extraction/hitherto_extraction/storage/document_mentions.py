@@ -52,18 +52,6 @@ WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND e.entity_id = 
       WHERE dm.tenant_id = e.tenant_id AND dm.user_id = e.user_id AND dm.entity_id = e.entity_id)
 """
 
-# A statement of its own: for both, the plan that Postgres keeps would read all entities for some.
-_DROP_ALL_UNMENTIONED = """
-DELETE FROM entities AS e
-WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
-  AND NOT EXISTS (
-      SELECT FROM entity_mentions AS em
-      WHERE em.tenant_id = e.tenant_id AND em.user_id = e.user_id AND em.entity_id = e.entity_id)
-  AND NOT EXISTS (
-      SELECT FROM document_mentions AS dm
-      WHERE dm.tenant_id = e.tenant_id AND dm.user_id = e.user_id AND dm.entity_id = e.entity_id)
-"""
-
 _FIND = """
 SELECT entity_id, type, name, name_key, aliases, coalesce(metadata ->> 'email', '')
 FROM entities
@@ -129,10 +117,8 @@ async def withdraw(user: UserRows, document_id: UUID) -> list[UUID]:
     return await user.fetch_values(_WITHDRAW, document_id=document_id)
 
 
-async def drop_unmentioned(user: UserRows, entity_ids: Sequence[UUID] | None = None) -> int:
-    """Delete entities that nothing mentions any more, of these or of all; returns their number."""
-    if entity_ids is None:
-        return (await user.execute(_DROP_ALL_UNMENTIONED)).rowcount
+async def drop_unmentioned(user: UserRows, entity_ids: Sequence[UUID]) -> int:
+    """Delete those of these entities that nothing mentions any more; returns their number."""
     return (await user.execute(_DROP_UNMENTIONED, entity_ids=list(entity_ids))).rowcount
 
 
