@@ -63,7 +63,6 @@ async def test_a_removal_of_some_reads_no_others(stage: Stage) -> None:
 async def test_a_removal_of_all_leaves_none(stage: Stage) -> None:
     count = len(await fill(stage, 3))
     async with stage.removal.connection() as connection, connection.transaction():
-        assert await document_mentions.drop_unmentioned(connection.of(ANA)) == count
         assert await removal.delete_source_vectors(connection.of(ANA)) == count
         await removal.drop_excerpts(connection.of(ANA))
     assert await stage.value(_QUOTES) == 0

@@ -7,7 +7,7 @@ of a reply are local to the call and resolve only to what the prompt contained.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
 from functools import partial
@@ -31,9 +31,11 @@ from hitherto_extraction.pipeline.answer import (
     shortened,
 )
 from hitherto_extraction.pipeline.free_json import (
-    MAX_STRUCT_DEPTH,
+    SOURCES,
     clean,
     fits_struct,
+    leaves,
+    says,
     text_of,
     without_pairs,
 )
@@ -71,7 +73,6 @@ _FIELDS: Mapping[str, Mapping[str, tuple[type, ...]]] = {
     },
 }
 """The objects of a reply: their fields, and the types that each field accepts."""
-_SOURCES = "source_message_ids"
 _WITHOUT_KEYS = ("summary", "current_projects", "frequent_intents")
 
 MAX_ITEMS = 200
@@ -115,11 +116,11 @@ class _Check:
     def object_of(self, reply: Mapping[str, Any], key: str) -> dict[str, Any] | None:
         """The value of a key that holds an object with some of its fields; None if it is empty."""
         value = reply.get(key)
-        if not _says(value):
+        if not says(value):
             return None
         fields = _FIELDS[key]
         if not isinstance(value, dict) or not any(
-            _says(value.get(name)) and isinstance(value[name], kinds)
+            says(value.get(name)) and isinstance(value[name], kinds)
             for name, kinds in fields.items()
         ):
             self.dropped += 1
@@ -227,7 +228,7 @@ class _Check:
         value, ended = clean(raw.get("value")), raw.get("ended") is True
         field, _, rest = text_of(raw["path"]).partition(".")
         keys = [] if not rest else rest.split(".", 1) if field == "facts" else [rest]
-        if field not in _FIELDS["profile"] or not all(keys) or not (ended or _says(value)):
+        if field not in _FIELDS["profile"] or not all(keys) or not (ended or says(value)):
             return None
         self.formed += 1
         if (field in _WITHOUT_KEYS) == bool(keys) or isinstance(value, dict):
@@ -242,7 +243,7 @@ class _Check:
         found = [
             ProfileItem(cited, path, leaf, in_own_words=not cited.quote)
             for field in _FIELDS["profile"]
-            for path, leaf in _leaves(given.get(field), (field,))
+            for path, leaf in leaves(given.get(field), (field,))
             if (field in _WITHOUT_KEYS) == (len(path) == 1)
         ]
         if value and not found:
@@ -271,7 +272,7 @@ class _Check:
 
     def source_ids(self, raw: Mapping[str, Any]) -> tuple[str, ...] | None:
         """The valid message ids of an item; None if it names none at all."""
-        given = raw.get(_SOURCES)
+        given = raw.get(SOURCES)
         if given is None or given == []:
             return None
         given = given if isinstance(given, list) else [given]
@@ -380,34 +381,16 @@ def _is_index(value: Any, count: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < count
 
 
-def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """The values of nested objects, each with its path; a list is one value."""
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            yield from _leaves(inner, (*path, key))
-    elif _says(value):
-        yield path, value
-
-
 def _load(text: str) -> dict[str, Any]:
     reply, wrapped = read_object(text, KEYS)
     if not any(key in reply for key in KEYS):
         raise UnusableAnswer("the reply has none of the required keys")
     if not any(isinstance(reply.get(key), dict if key in _FIELDS else list) for key in KEYS):
         raise UnusableAnswer("every key of the reply holds the wrong kind of value")
-    if not any(isinstance(reply.get(key), list) or _says(reply.get(key)) for key in KEYS):
+    if not any(isinstance(reply.get(key), list) or says(reply.get(key)) for key in KEYS):
         raise UnusableAnswer("the reply says nothing, not even that there is nothing to remember")
-    if wrapped and not any(_says(reply.get(key)) for key in KEYS):
+    if wrapped and not any(says(reply.get(key)) for key in KEYS):
         # A reply of the wrong form is read for what it found, rather than taken to say that there
         # is nothing.
         raise UnusableAnswer("the reply is not bare JSON and says nothing")
     return reply
-
-
-def _says(value: Any, depth: int = 0) -> bool:
-    """Whether a value of a reply has any content."""
-    if isinstance(value, dict) and depth <= MAX_STRUCT_DEPTH:
-        return any(_says(each, depth + 1) for name, each in value.items() if name != _SOURCES)
-    if isinstance(value, str):
-        return bool(value.strip())
-    return value is not None and value not in ([], {})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hitherto_shared.text.normalise import nfc
@@ -16,6 +16,8 @@ _MAX_NUMBER = sys.float_info.max
 """On the wire, every number is a finite double."""
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _PAIR = {"key", "value"}
+SOURCES = "source_message_ids"
+"""What an item of a reply cites, which says nothing by itself."""
 ABSENT = object()
 """In the place of a value that is not there."""
 
@@ -63,6 +65,24 @@ def without_pairs(value: Any) -> Any:
 def fits_struct(value: Mapping[str, Any]) -> bool:
     """Whether free-form JSON is within the contract's size."""
     return len(json.dumps(value, ensure_ascii=False).encode()) <= MAX_STRUCT_BYTES
+
+
+def says(value: Any, depth: int = 0) -> bool:
+    """Whether a value of a reply has any content."""
+    if isinstance(value, dict) and depth <= MAX_STRUCT_DEPTH:
+        return any(says(each, depth + 1) for name, each in value.items() if name != SOURCES)
+    if isinstance(value, str):
+        return bool(value.strip())
+    return value is not None and value not in ([], {})
+
+
+def leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
+    """The values of nested objects that say something, each with its path; a list is one value."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from leaves(inner, (*path, key))
+    elif says(value):
+        yield path, value
 
 
 def value_at(value: Any, path: Path) -> Any:

@@ -13,15 +13,14 @@ from hitherto_retrieval.render.layouts import (
     SectionsOfBlock,
     answering,
     answers,
-    asked_material,
     conversation_entries,
     item_entries,
-    material,
     memory_entries,
     usefulness,
     without,
 )
 from hitherto_retrieval.render.lines import Lines, entity_entries, profile_entries, type_tag
+from hitherto_retrieval.render.material import asked_material, material
 
 PLACEHOLDERS = ("profile", "memories", "relevant", "conversations", "entities")
 MAX_TEMPLATE_CHARACTERS = 16_384
