@@ -22,7 +22,7 @@ from hypothesis import settings
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from hitherto_shared.database.embedded import EmbeddedPostgres
+from hitherto_shared.database.embedded import EmbeddedPostgres, cluster
 from hitherto_shared.database.migrate import migrate
 from hitherto_shared.startup import keep_what_stands
 from tests.revisions import fence_revisions
@@ -206,7 +206,11 @@ def postgres(data_dir: Path) -> Iterator[EmbeddedPostgres]:
     for folder in (data_dir.parent, *data_dir.parent.parents):
         if folder.name.startswith("pytest-"):
             folder.chmod(0o711)
-    with EmbeddedPostgres.acquire(data_dir) as server, _guarded(data_dir):
+    # Each worker runs several services at a time.
+    with pytest.MonkeyPatch.context() as changed:
+        changed.setitem(cluster.CHANGEABLE, "max_connections", "300")
+        acquired = EmbeddedPostgres.acquire(data_dir)
+    with acquired as server, _guarded(data_dir):
         migrate(server.conninfo())
         admit_test_role(server.superuser_conninfo("hitherto"))
         fence_revisions(server.superuser_conninfo("hitherto"))

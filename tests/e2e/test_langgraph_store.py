@@ -379,7 +379,10 @@ class State(TypedDict):
 async def test_a_graph_remembers_between_its_threads(memory: Hitherto) -> None:
     """LangGraph gives the store to a node; one run writes what another one finds."""
 
-    async def answer(state: State, *, store: store_base.BaseStore) -> dict[str, Any]:
+    # The graph reads the annotation, to see that the node wants its store.
+    from langgraph.store.base import BaseStore
+
+    async def answer(state: State, *, store: BaseStore) -> dict[str, Any]:
         namespace = ("memories", state["user"])
         found = await store.asearch(namespace, query=state["said"], limit=3)
         await store.aput(namespace, state["said"].replace(".", ""), {"text": state["said"]})

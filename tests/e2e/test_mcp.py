@@ -9,7 +9,7 @@ import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import httpx2
 import pytest
@@ -390,7 +390,9 @@ async def test_the_command_over_stdio(services: Services, tenant: Tenant) -> Non
             "HITHERTO_TOKEN": credential(tenant, "ana"),
         },
     )
-    async with mcp_client.Client(command) as client:
+    # By default, what the command complains of goes to what stood for stderr at the import.
+    started = mcp_stdio.stdio_client(command, errlog=cast(TextIO, sys.__stderr__))
+    async with mcp_client.Client(started) as client:
         value(await client.call_tool("save_memory", {"content": "Ana likes tea."}))
         found = value(await client.call_tool("search_memory", {"query": "tea"}))
     assert found["found"] == 1

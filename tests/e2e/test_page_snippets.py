@@ -129,8 +129,3 @@ async def test_statements_for_operators(block: Block, shared: Shared) -> None:
             with contextlib.suppress(psycopg.errors.ObjectNotInPrerequisiteState):
                 if statement.strip():
                     await connection.execute(statement.encode())
-
-
-@pytest.mark.parametrize("block", blocks("sh"), ids=str)
-async def test_scripts(block: Block) -> None:
-    assert await printed("bash", "-euo", "pipefail", "-c", block.text)

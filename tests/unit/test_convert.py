@@ -149,6 +149,7 @@ def test_other_nouns_fill_every_field_too() -> None:
                 *("c1", "ana", "T", "S", "resolved", 3, THEN, later(1), ["k"], ["t"], ["f"]),
                 pending_messages=2,
                 learns_at=later(2),
+                last_said_at=later(1),
             )
         ),
         message_message(

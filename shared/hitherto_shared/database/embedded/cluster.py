@@ -32,7 +32,7 @@ _STOP_SECONDS = 20.0
 _LOG_LIMIT_BYTES = 8 << 20
 
 # Written into postgresql.conf once, where an administrator may change them.
-_CHANGEABLE = {
+CHANGEABLE = {
     "shared_buffers": "128MB",
     "max_connections": "100",
     "timezone": "UTC",
@@ -112,7 +112,7 @@ class Cluster:
         # The built-in locale is the same on every system and never changes under an index.
         command += ["--encoding", "UTF8", "--locale-provider", "builtin"]
         command += ["--builtin-locale", "C.UTF-8", "--locale", "C"]
-        for name, value in _CHANGEABLE.items():
+        for name, value in CHANGEABLE.items():
             command += ["--set", f"{name}={value}"]
         done = self._account.run(command)
         if done.returncode != 0:
