@@ -211,11 +211,15 @@ def postgres(data_dir: Path) -> Iterator[EmbeddedPostgres]:
         changed.setitem(cluster.CHANGEABLE, "max_connections", "300")
         acquired = EmbeddedPostgres.acquire(data_dir)
     with acquired as server, _guarded(data_dir):
-        migrate(server.conninfo())
-        admit_test_role(server.superuser_conninfo("hitherto"))
-        fence_revisions(server.superuser_conninfo("hitherto"))
-        fence_changes(server.superuser_conninfo("hitherto"))
-        _hurry(server)
+        with psycopg.connect(server.superuser_conninfo(), autocommit=True) as connection:
+            # All workers prepare the same server, and Postgres refuses to replace a function or a
+            # right that another session is replacing.
+            connection.execute("SELECT pg_advisory_lock(hashtext('the tests prepare'))")
+            migrate(server.conninfo())
+            admit_test_role(server.superuser_conninfo("hitherto"))
+            fence_revisions(server.superuser_conninfo("hitherto"))
+            fence_changes(server.superuser_conninfo("hitherto"))
+            _hurry(server)
         yield server
 
 
