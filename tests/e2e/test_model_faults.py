@@ -44,7 +44,7 @@ from tests.scripted_model import (
 from tests.scripted_model.answers import memory, quoting
 from tests.scripted_model.vectors import text_vector
 
-EVERY_ROW = "SELECT xmin::text, ctid::text, * FROM memories"
+EVERY_ROW = "SELECT xmin::text, ctid::text, * FROM memories ORDER BY ctid"
 
 
 PATIENCE: dict[str, Any] = {"model_timeout_seconds": 1.0, "job_max_retries": 1}
