@@ -44,7 +44,7 @@ from tests.scripted_model import (
 from tests.scripted_model.answers import memory, quoting
 from tests.scripted_model.vectors import text_vector
 
-EVERY_ROW = "SELECT xmin::text, ctid::text, * FROM memories ORDER BY ctid"
+EVERY_ROW = "SELECT xmin::text, ctid::text, * FROM memories"
 
 
 PATIENCE: dict[str, Any] = {"model_timeout_seconds": 1.0, "job_max_retries": 1}
@@ -322,7 +322,7 @@ async def test_rows_28_to_31_no_hostile_answer_reaches_what_is_not_its_own(
     }
     model.script = replies({"birds": seeds})
     await learn(patient, *(talk("I am Ana and keep birds", user=user) for user in ("ana", "bo")))
-    others = f"{EVERY_ROW} WHERE user_id = 'bo'"
+    others = f"{EVERY_ROW} WHERE user_id = 'bo' ORDER BY memory_id"
     kept = rows(tenant_conninfo, others)
 
     model.script = HOSTILE_ANSWERS[name]
