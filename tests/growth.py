@@ -104,6 +104,12 @@ def more_than_linear(
         after = min(after, cpu_seconds(lambda: work(long), runs=3 if after < 1.0 else 1))
         if after < _FREE_SECONDS or after < _MOST * before:
             return None
+    # An expression with a limit may begin to work between the two lengths. From there on it is
+    # linear, or it is not.
+    if after < _SHORT_SECONDS:
+        longest = texts(_FACTOR * length)
+        if cpu_seconds(lambda: work(longest), runs=2) < _MOST * after:
+            return None
     return (
         f"{len(short)} characters take {before * 1000:.2f} ms, "
         f"{len(long)} take {after * 1000:.2f} ms"

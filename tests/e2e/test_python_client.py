@@ -366,6 +366,19 @@ async def test_an_import_that_cannot_be_read_says_why(client: AsyncHitherto) -> 
         await client.import_user("rui", io.BytesIO(file.getvalue()), progress=stop)
 
 
+async def test_a_refused_import_says_why_while_the_rest_is_sent(client: AsyncHitherto) -> None:
+    foreign = b'{"table":"memories","row":{"content":"%s"}}\n' % (b"\\n" * 1_000_000)
+
+    async def sent(number: int) -> HithertoCallError:
+        with pytest.raises(HithertoCallError) as refused:
+            await client.import_user(f"u{number}", io.BytesIO(foreign * 8))
+        return refused.value
+
+    for refused in await asyncio.gather(*map(sent, range(8))):
+        assert refused.code is grpc.StatusCode.INVALID_ARGUMENT, refused
+        assert "records[1].row.tenant_id" in str(refused)
+
+
 async def test_times_that_are_none_are_refused_and_long_ones_are_no_limit(
     client: AsyncHitherto,
 ) -> None:

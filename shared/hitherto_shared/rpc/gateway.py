@@ -20,7 +20,7 @@ import logging
 import math
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from contextlib import AbstractContextManager, aclosing
+from contextlib import AbstractContextManager, aclosing, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,6 +52,10 @@ HEALTH = "/grpc.health.v1.Health/"
 REFLECTION = "/grpc.reflection."
 _MAX_FOREIGN_BYTES = 4 * 1024
 """Requests of health and reflection contain a name and no more."""
+_DROP_SECONDS = 10.0
+"""Longest time that the rest of a refused stream is read and dropped."""
+_DROP_IDLE_SECONDS = 1.0
+"""The same while nothing arrives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +163,12 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
                     place, body, meter = await self._enter(method, call, context)
                     with place, body:
                         request = await self._request(method, body, meter, context)
-                        reply = await method.behaviour(request, context)
+                        try:
+                            reply = await method.behaviour(request, context)
+                        except Exception:
+                            if method.streams_requests:
+                                await _drop_the_rest(body, context)
+                            raise
                         response = reply if isinstance(reply, bytes) else method.serialize(reply)
                         if meter is not None:
                             meter.count(len(response))
@@ -298,6 +307,22 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
         facts = {"request_id": observed.request_id}
         call_lines.say(logging.INFO, f"{observed.method} refused", kind, facts)
         await abort(context, refusal)
+
+
+async def _drop_the_rest(body: Body, context: Context) -> None:
+    """Read what a caller is still sending, one message at a time, before the stream is refused.
+
+    If the call ends while a message is on its way, gRPC's asyncio client reports INTERNAL in place
+    of the reason.
+    """
+    with suppress(TimeoutError, HithertoError, grpc.aio.BaseError, asyncio.InvalidStateError):
+        async with asyncio.timeout(_DROP_SECONDS):
+            data: Any = None
+            while data is not grpc.aio.EOF:
+                body.holds(0)
+                await body.room()
+                async with asyncio.timeout(_DROP_IDLE_SECONDS):
+                    data = await context.read()
 
 
 def _observed(method: _Method, context: Context, slow_seconds: float) -> ObservedCall:

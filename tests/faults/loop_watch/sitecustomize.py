@@ -34,7 +34,7 @@ class _Watch:
         self._thread = threading.get_ident()
         self._beat_at, self._used = time.monotonic(), _used()
         self._seen: Counter[str] = Counter()
-        self._collecting, self._scanned = 0.0, 0
+        self._collecting = 0.0
         self._beat()
         gc.callbacks.append(self._collected)
         threading.Thread(target=self._look, daemon=True).start()
@@ -58,12 +58,10 @@ class _Watch:
         if facts["generation"] < 2:
             return
         if phase == "start":
-            self._scanned = len(gc.get_objects())
             self._collecting = time.thread_time()
         else:
             seconds = round(time.thread_time() - self._collecting, 4)
-            left_out = gc.get_freeze_count()
-            self._write({"collected": seconds, "scanned": self._scanned, "left_out": left_out})
+            self._write({"collected": seconds, "left_out": gc.get_freeze_count()})
 
     def _write(self, line: dict[str, Any]) -> None:
         with open(self._file, "a", encoding="utf-8") as told:
