@@ -421,8 +421,9 @@ class TestWhatElseIsCleared:
         assert not (await search(services, "Lisbon", scopes=SCOPES[:1])).results
         # So do searches, unless one asks for what is forgotten.
         assert not (await search(services, "Lisbon", scopes=[SCOPES[1]])).results
-        forgotten = {"scopes": [SCOPES[1]], "statuses": [memory_pb2.MEMORY_STATUS_FORGOTTEN]}
-        assert (await search(services, "Lisbon", **forgotten)).results
+        statuses = [memory_pb2.MEMORY_STATUS_FORGOTTEN]
+        found = await search(services, "Lisbon", scopes=[SCOPES[1]], statuses=statuses)
+        assert found.results
         assert (await search(services, "Lisbon", scopes=[SCOPES[3]])).results
 
     async def test_h1_f7_conversations_with_all_that_was_said(
