@@ -171,15 +171,16 @@ test("a refused token is dropped", async () => {
 test("a watch goes on across broken streams", async () => {
   server.failures = [undefined, GONE];
   server.watched = [
-    [JobState.QUEUED, JobState.RUNNING],
-    [JobState.RUNNING, JobState.SUCCEEDED],
+    [JobState.QUEUED, 11 as JobState],
+    [11 as JobState, JobState.SUCCEEDED],
   ];
   const client = server.client();
   const states: string[] = [];
   for await (const { state } of client.jobs.watch("job-1")) {
     states.push(state);
   }
-  assert.deepEqual(states, ["queued", "running", "succeeded"]);
+  // The second state is one of a newer service.
+  assert.deepEqual(states, ["queued", "unknown_11", "succeeded"]);
   assert.equal(server.at.length, 3);
   await client.getContext("ana", "x");
   assert.equal(server.requests["getContext"]?.[0].consistencyToken, "after-the-job");
