@@ -38,7 +38,7 @@ def build_java(version: str, into: Path, work: Path) -> None:
     """Build the jar, its sources, its javadoc and its pom, as Maven Central asks for them."""
     tool("javac", "mvn")
     package = copied_package("java", work)
-    run("mvn", "-q", "-B", "-Prelease", "package", "-DskipTests", cwd=package)
+    run("mvn", "-q", "-B", "-Prelease", "package", "-Dmaven.test.skip=true", cwd=package)
     name = f"hitherto-client-{version}"
     for kind, holds in (
         ("", "com/hitherto/client/Hitherto.class"),

@@ -8,8 +8,10 @@ import { ReadOwnWrites } from "./own_writes.js";
 import { changedPaths, fromPlain, type PlainMessage, toPlain } from "./plain.js";
 import type { CallOptions, Endpoint } from "./stubs.js";
 
-type Unary<I extends DescMessage, O extends DescMessage> = DescMethodUnary<I, O>;
 type Reply<O extends DescMessage> = PlainMessage<MessageShape<O>>;
+
+/** What callers give that is no field of the request by that name. */
+const OPTIONS = new Set(["timeoutMs", "signal", "headers", "conversation"]);
 
 /** How the client's methods call: requests from plain values, reads that see own writes, plain replies. */
 export class Calling {
@@ -25,7 +27,7 @@ export class Calling {
    * options of the call by name.
    */
   async call<I extends DescMessage, O extends DescMessage>(
-    method: Unary<I, O>,
+    method: DescMethodUnary<I, O>,
     user: string,
     given: object,
   ): Promise<Reply<O>> {
@@ -34,7 +36,7 @@ export class Calling {
 
   /** Calls an RPC that changes some fields of a message, and sends which ones. */
   change<I extends DescMessage, O extends DescMessage>(
-    method: Unary<I, O>,
+    method: DescMethodUnary<I, O>,
     user: string,
     changed: string,
     given: object,
@@ -54,7 +56,7 @@ export class Calling {
 
   /** As `call`, for reads of one thing: undefined if there is none. */
   async find<I extends DescMessage, O extends DescMessage>(
-    method: Unary<I, O>,
+    method: DescMethodUnary<I, O>,
     user: string,
     given: object,
   ): Promise<Reply<O> | undefined> {
@@ -70,7 +72,7 @@ export class Calling {
 
   /** The pages of a list. */
   async *pages<I extends DescMessage, O extends DescMessage>(
-    method: Unary<I, O>,
+    method: DescMethodUnary<I, O>,
     user: string,
     given: object,
   ): AsyncGenerator<Reply<O>, void, undefined> {
@@ -82,9 +84,9 @@ export class Calling {
     } while (pageToken);
   }
 
-  /** Calls an RPC whose reply later reads of these users include, or which reads what these writes have stored. */
+  /** Makes a call, whose reply is a message; later reads of the users include what it writes. */
   async answer<I extends DescMessage, O extends DescMessage>(
-    method: Unary<I, O>,
+    method: DescMethodUnary<I, O>,
     users: readonly string[],
     given: object,
   ): Promise<MessageShape<O>> {
@@ -101,5 +103,3 @@ export class Calling {
     return this.own.write(users, write);
   }
 }
-
-const OPTIONS = new Set(["timeoutMs", "signal", "headers", "conversation"]);
