@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 
-import type { MessageInput } from "./client.js";
+import type { MessageInput } from "./index.js";
 
 /** UTF-8 bytes of a message that is kept in one piece; the services take 64 KiB. */
 const MOST_BYTES = 60 * 1024;

@@ -46,7 +46,8 @@ suite("a model of the AI SDK", { skip }, () => {
     });
     const image = new Uint8Array([0x89, 0x50, 0x4e, 0x47]);
     const text = { type: "text", text: "Tôi sống ở Đà Nẵng 🏖️" } as const;
-    const messages: ModelMessage[] = [{ role: "user", content: [text, { type: "file", data: image, mediaType: "image/png" }] }];
+    const picture = { type: "file", data: image, mediaType: "image/png" } as const;
+    const messages: ModelMessage[] = [{ role: "user", content: [text, picture] }];
     await generateText({ model: remembered(model, user, "monday"), messages });
     // A call that is made again adds nothing.
     await generateText({ model: remembered(model, user, "monday"), messages });
@@ -82,7 +83,11 @@ suite("a model of the AI SDK", { skip }, () => {
       { role: "assistant", content: "You are in." },
       { role: "user", content: "Yes?" },
     ];
-    const again: ModelMessage[] = [...history, { role: "assistant", content: "Yes." }, { role: "user", content: "Yes?" }];
+    const more: ModelMessage[] = [
+      { role: "assistant", content: "Yes." },
+      { role: "user", content: "Yes?" },
+    ];
+    const again = [...history, ...more];
     for (const messages of [history, again]) {
       const stream = streamText({ model: remembered(model, other, "monday"), messages });
       assert.equal(await stream.text, "Yes.");
