@@ -66,7 +66,7 @@ export class Recollection {
   async block(chat: Chat, question: string, signal: AbortSignal | undefined): Promise<string> {
     try {
       const known = await this.#memory.getContext(chat.user, question, {
-        conversationId: chat.conversation,
+        conversation: chat.conversation,
         timeoutMs: this.#timeoutMs,
         ...(this.#maxTokens === undefined ? {} : { maxTokens: this.#maxTokens }),
         ...(signal ? { signal } : {}),
@@ -93,7 +93,7 @@ export class Recollection {
       const [{ chat: where }] = taken as [Waiting];
       try {
         const messages = taken.map(({ message }) => message);
-        await this.#memory.add(where.user, where.conversation, messages, { timeoutMs: left });
+        await this.#memory.add(where.user, messages, { conversation: where.conversation, timeoutMs: left });
       } catch (error) {
         if (mayPass(error)) {
           this.#warn(`${taken.length} messages are added with the next call:`, error);
