@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
+from aiohttp import web
 
 from hitherto.v1 import history_pb2, privacy_service_pb2, webhook_pb2
 from hitherto.v1 import maintenance_service_pb2 as pb
@@ -26,7 +29,7 @@ from tests.e2e.receiver import (
     redirect,
 )
 from tests.e2e.watching import eventually
-from tests.tenants import ISSUED, Tenant
+from tests.tenants import ISSUED, Tenant, token_settings
 
 CREATE = METHODS["MaintenanceService/CreateWebhook"]
 DEAD = webhook_pb2.WEBHOOK_DELIVERY_STATE_DEAD
@@ -181,6 +184,36 @@ async def test_a_receiver_that_fails_is_disabled_and_can_be_enabled(
     assert (await until_states(services, DELIVERED, DELIVERED, DELIVERED, DEAD))[3].attempts == 1
     (webhook,) = (await services.maintenance.ListWebhooks(pb.ListWebhooksRequest())).webhooks
     assert "410" in webhook.disabled_reason
+
+
+async def test_slow_receivers_of_one_tenant_take_no_place_of_others(
+    start_services: StartServices, receiver: Receiver, tmp_path: Path
+) -> None:
+    """However many changes wait for them, and for how long."""
+    released = asyncio.Event()
+    ended: list[bool] = []
+
+    async def slow(request: web.Request) -> web.StreamResponse:
+        await released.wait()
+        ended.append(True)
+        return await accept(request)
+
+    receiver.behave = slow
+    settings = {**token_settings(tmp_path), "webhook_private": True, "webhook_timeout_seconds": 60}
+    async with Receiver() as prompt, start_services(**settings) as running:
+        busy, calm = running.as_tenant(Tenant()), running.as_tenant(Tenant())
+        for _ in range(3):
+            await create(busy, receiver)
+        await create(calm, prompt)
+        saved = await save(busy, "Ana lives in Leith.")
+        for number in range(8):
+            await update(busy, saved.memory.id, "importance", importance=number / 10)
+        await eventually(lambda: len(receiver.received) == 8)
+        await save(calm, "Ana lives in Ghent.")
+        await eventually(lambda: len(prompt.received) == 1)
+        assert (len(receiver.received), ended) == (8, [])
+        released.set()
+        await eventually(lambda: len(receiver.received) == 27)
 
 
 async def test_erasure_takes_the_deliveries_and_webhooks_of_a_person(

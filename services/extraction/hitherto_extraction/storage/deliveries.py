@@ -12,7 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from hitherto_shared.changes import ToldChange
-from hitherto_shared.database.arrays import Texts, Uuids, records
+from hitherto_shared.database.arrays import Integers, Texts, Uuids, records
 from hitherto_shared.database.pool import Connection
 
 # Across users.
@@ -23,14 +23,18 @@ FROM json_to_recordset(%(rows)s) AS new (tenant_id text, user_id text, delivery_
      webhook_id uuid, change_no bigint)
 """
 
-# Across users. A few of each webhook, those that waited longest first, so that no receiver takes
-# the place of others. Of somebody erased nothing is told.
+# Across users. A few of each webhook, tenant after tenant in rounds, of which those that are being
+# sent have had theirs, so that no receiver takes the place of others. Of somebody erased nothing is
+# told.
 _CLAIM = """
-WITH due AS MATERIALIZED (
-    SELECT waiting.tenant_id, waiting.user_id, waiting.delivery_id
-    FROM unnest(%(tenant_ids)s::text[], %(webhook_ids)s::uuid[]) AS w (tenant_id, webhook_id)
+WITH waiting AS MATERIALIZED (
+    SELECT w.tenant_id, oldest.user_id, oldest.delivery_id, oldest.next_attempt_at,
+           w.sending + row_number() OVER (
+               PARTITION BY w.tenant_id ORDER BY oldest.next_attempt_at) AS round
+    FROM unnest(%(tenant_ids)s::text[], %(webhook_ids)s::uuid[], %(of_each)s::int[],
+                %(sending)s::int[]) AS w (tenant_id, webhook_id, of_each, sending)
     CROSS JOIN LATERAL (
-        SELECT d.tenant_id, d.user_id, d.delivery_id, d.next_attempt_at
+        SELECT d.user_id, d.delivery_id, d.next_attempt_at
         FROM webhook_deliveries AS d
         WHERE d.tenant_id = w.tenant_id AND d.webhook_id = w.webhook_id AND d.state = 'pending'
           AND d.next_attempt_at <= statement_timestamp()
@@ -39,10 +43,15 @@ WITH due AS MATERIALIZED (
               WHERE u.tenant_id = d.tenant_id AND u.user_id = d.user_id
                 AND u.erased_at IS NOT NULL)
         ORDER BY d.next_attempt_at
-        LIMIT %(of_each)s
+        LIMIT w.of_each
         FOR UPDATE SKIP LOCKED
-    ) AS waiting
-    ORDER BY waiting.next_attempt_at
+    ) AS oldest
+),
+due AS MATERIALIZED (
+    SELECT waiting.tenant_id, waiting.user_id, waiting.delivery_id
+    FROM waiting
+    WHERE waiting.round <= %(of_tenant)s
+    ORDER BY waiting.round, waiting.next_attempt_at
     LIMIT %(limit)s
 )
 UPDATE webhook_deliveries AS d
@@ -159,6 +168,21 @@ class StoredDelivery:
     change: ToldChange
 
 
+@dataclass(frozen=True, slots=True)
+class FreePlaces:
+    """How much may be claimed for a webhook.
+
+    Attributes:
+        free: Its places.
+        sending: Deliveries of its tenant that are being sent.
+    """
+
+    tenant_id: str
+    webhook_id: UUID
+    free: int
+    sending: int
+
+
 async def insert(connection: Connection, new: Sequence[NewDelivery]) -> None:
     """Store deliveries that are due at once."""
     if new:
@@ -177,21 +201,24 @@ async def insert(connection: Connection, new: Sequence[NewDelivery]) -> None:
 
 async def claim(
     connection: Connection,
-    named: Sequence[tuple[str, UUID]],
+    places: Sequence[FreePlaces],
     *,
     limit: int,
-    of_each: int,
+    of_tenant: int,
     lease_seconds: float,
 ) -> list[ClaimedDelivery]:
-    """Claim deliveries that are due to the webhooks `named` by tenant and id.
+    """Claim deliveries that are due.
 
-    Up to `limit`, and up to `of_each` webhook.
+    Up to `limit`, up to the places of each webhook, and as many as make `of_tenant` with those of
+    its tenant that are being sent.
     """
     values = {
-        "tenant_ids": Texts(tenant_id for tenant_id, _ in named),
-        "webhook_ids": Uuids(webhook_id for _, webhook_id in named),
+        "tenant_ids": Texts(each.tenant_id for each in places),
+        "webhook_ids": Uuids(each.webhook_id for each in places),
+        "of_each": Integers(each.free for each in places),
+        "sending": Integers(each.sending for each in places),
         "limit": limit,
-        "of_each": of_each,
+        "of_tenant": of_tenant,
         "lease_seconds": lease_seconds,
     }
     rows = await connection.fetch_rows(_CLAIM, values)

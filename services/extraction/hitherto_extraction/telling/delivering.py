@@ -10,9 +10,11 @@ import asyncio
 import json
 import logging
 import random
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from uuid import UUID
 
 from google.protobuf.json_format import MessageToDict
@@ -34,8 +36,9 @@ from hitherto_shared.models import Scope
 logger = logging.getLogger("hitherto.webhooks")
 
 _AT_ONCE = 16
+_OF_TENANT = 8
 _OF_EACH = 4
-"""Of each webhook in one claim, so that a slow receiver leaves room for others."""
+"""Of a tenant and of each webhook at once, so that slow receivers leave room for others."""
 _LOOK_SECONDS = 1.0
 _STATEMENT_SECONDS = 10.0
 _LEASE_SECONDS = 30.0
@@ -105,6 +108,7 @@ class DeliveryLoop:
         self._rules = rules
         self._news = asyncio.Event()
         self._running: set[asyncio.Task[None]] = set()
+        self._sending: Counter[str | UUID] = Counter()  # by tenant and by webhook
         self._loop: asyncio.Task[None] | None = None
 
     def wake(self) -> None:
@@ -140,7 +144,8 @@ class DeliveryLoop:
             for receiver, delivery in claimed:
                 task = asyncio.create_task(self._deliver(receiver, delivery))
                 self._running.add(task)
-                task.add_done_callback(self._ended)
+                self._count(delivery, 1)
+                task.add_done_callback(partial(self._ended, delivery))
             if not claimed:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(_LOOK_SECONDS):
@@ -152,21 +157,33 @@ class DeliveryLoop:
                 (each.tenant_id, each.webhook_id): each
                 for each in await webhooks.open_now(connection)
             }
-            if not receivers:
+            places = [
+                deliveries.FreePlaces(tenant_id, webhook_id, free, sending=self._sending[tenant_id])
+                for tenant_id, webhook_id in receivers
+                if (free := _OF_EACH - self._sending[webhook_id]) > 0
+            ]
+            if not places:
                 return []
             claimed = await deliveries.claim(
                 connection,
-                list(receivers),
+                places,
                 limit=limit,
-                of_each=_OF_EACH,
+                of_tenant=_OF_TENANT,
                 lease_seconds=self._rules.timeout + _LEASE_SECONDS,
             )
             return [(receivers[each.tenant_id, each.webhook_id], each) for each in claimed]
 
         return await self._maintenance.transact(work, timeout=_STATEMENT_SECONDS)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _count(self, delivery: ClaimedDelivery, by: int) -> None:
+        for name in (delivery.tenant_id, delivery.webhook_id):
+            self._sending[name] += by
+            if not self._sending[name]:
+                del self._sending[name]
+
+    def _ended(self, delivery: ClaimedDelivery, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
+        self._count(delivery, -1)
         self.wake()
 
     async def _deliver(self, receiver: OpenReceiver, delivery: ClaimedDelivery) -> None:
