@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -29,7 +28,7 @@ from tests.e2e.receiver import (
     redirect,
 )
 from tests.e2e.watching import eventually
-from tests.tenants import ISSUED, Tenant, token_settings
+from tests.tenants import ISSUED, Tenant
 
 CREATE = METHODS["MaintenanceService/CreateWebhook"]
 DEAD = webhook_pb2.WEBHOOK_DELIVERY_STATE_DEAD
@@ -186,36 +185,6 @@ async def test_a_receiver_that_fails_is_disabled_and_can_be_enabled(
     assert "410" in webhook.disabled_reason
 
 
-async def test_slow_receivers_of_one_tenant_take_no_place_of_others(
-    start_services: StartServices, receiver: Receiver, tmp_path: Path
-) -> None:
-    """However many changes wait for them, and for how long."""
-    released = asyncio.Event()
-    ended: list[bool] = []
-
-    async def slow(request: web.Request) -> web.StreamResponse:
-        await released.wait()
-        ended.append(True)
-        return await accept(request)
-
-    receiver.behave = slow
-    settings = {**token_settings(tmp_path), "webhook_private": True, "webhook_timeout_seconds": 60}
-    async with Receiver() as prompt, start_services(**settings) as running:
-        busy, calm = running.as_tenant(Tenant()), running.as_tenant(Tenant())
-        for _ in range(3):
-            await create(busy, receiver)
-        await create(calm, prompt)
-        saved = await save(busy, "Ana lives in Leith.")
-        for number in range(8):
-            await update(busy, saved.memory.id, "importance", importance=number / 10)
-        await eventually(lambda: len(receiver.received) == 8)
-        await save(calm, "Ana lives in Ghent.")
-        await eventually(lambda: len(prompt.received) == 1)
-        assert (len(receiver.received), ended) == (8, [])
-        released.set()
-        await eventually(lambda: len(receiver.received) == 27)
-
-
 async def test_erasure_takes_the_deliveries_and_webhooks_of_a_person(
     services: Services, receiver: Receiver, tenant_conninfo: str
 ) -> None:
@@ -270,6 +239,32 @@ async def test_walls_of_webhooks(services: Services, receiver: Receiver, tenant:
     refusal = await refused(services, method, retry, metadata=elsewhere)
     assert refusal.reason == "WEBHOOK_NOT_FOUND"
     assert [each.state for each in await deliveries(services)] == [DELIVERED]
+
+
+async def test_a_slow_receiver_does_not_make_others_wait(
+    services: Services, receiver: Receiver
+) -> None:
+    busy, most = 0, 0
+
+    async def slow(_: web.Request) -> web.StreamResponse:
+        nonlocal busy, most
+        busy += 1
+        most = max(most, busy)
+        await asyncio.sleep(0.3)
+        busy -= 1
+        return web.Response(status=204)
+
+    receiver.behave = slow
+    await create(services, receiver, user_id="ana")
+    async with Receiver() as other:
+        await create(services, other, user_id="ben")
+        for number in range(40):
+            await save(services, f"Ana has {number} bees.")
+        await save(services, "Ben plays chess.", user="ben")
+        await eventually(lambda: bool(other.received))
+        assert len(receiver.received) < 40
+    await eventually(lambda: len(receiver.received) == 40)
+    assert most == 4
 
 
 async def test_nothing_is_sent_into_this_network_unless_permitted(

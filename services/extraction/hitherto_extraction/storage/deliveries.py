@@ -5,7 +5,7 @@ The role is hitherto_maintenance for statements across users, else hitherto_writ
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -23,18 +23,16 @@ FROM json_to_recordset(%(rows)s) AS new (tenant_id text, user_id text, delivery_
      webhook_id uuid, change_no bigint)
 """
 
-# Across users. A few of each webhook, tenant after tenant in rounds, of which those that are being
-# sent have had theirs, so that no receiver takes the place of others. Of somebody erased nothing is
-# told.
+# Across users. In rounds: the webhooks with the fewest requests on their way come first, and of
+# each those that waited longest, so that no receiver takes the place of others. Of somebody erased
+# nothing is told.
 _CLAIM = """
-WITH waiting AS MATERIALIZED (
-    SELECT w.tenant_id, oldest.user_id, oldest.delivery_id, oldest.next_attempt_at,
-           w.sending + row_number() OVER (
-               PARTITION BY w.tenant_id ORDER BY oldest.next_attempt_at) AS round
-    FROM unnest(%(tenant_ids)s::text[], %(webhook_ids)s::uuid[], %(of_each)s::int[],
-                %(sending)s::int[]) AS w (tenant_id, webhook_id, of_each, sending)
+WITH due AS MATERIALIZED (
+    SELECT waiting.tenant_id, waiting.user_id, waiting.delivery_id
+    FROM unnest(%(tenant_ids)s::text[], %(webhook_ids)s::uuid[], %(sending)s::int[])
+         AS w (tenant_id, webhook_id, sending)
     CROSS JOIN LATERAL (
-        SELECT d.user_id, d.delivery_id, d.next_attempt_at
+        SELECT d.tenant_id, d.user_id, d.delivery_id, d.next_attempt_at
         FROM webhook_deliveries AS d
         WHERE d.tenant_id = w.tenant_id AND d.webhook_id = w.webhook_id AND d.state = 'pending'
           AND d.next_attempt_at <= statement_timestamp()
@@ -43,15 +41,12 @@ WITH waiting AS MATERIALIZED (
               WHERE u.tenant_id = d.tenant_id AND u.user_id = d.user_id
                 AND u.erased_at IS NOT NULL)
         ORDER BY d.next_attempt_at
-        LIMIT w.of_each
+        LIMIT greatest(%(of_each)s - w.sending, 0)
         FOR UPDATE SKIP LOCKED
-    ) AS oldest
-),
-due AS MATERIALIZED (
-    SELECT waiting.tenant_id, waiting.user_id, waiting.delivery_id
-    FROM waiting
-    WHERE waiting.round <= %(of_tenant)s
-    ORDER BY waiting.round, waiting.next_attempt_at
+    ) AS waiting
+    ORDER BY w.sending + row_number() OVER (
+                 PARTITION BY w.tenant_id, w.webhook_id ORDER BY waiting.next_attempt_at),
+             waiting.next_attempt_at
     LIMIT %(limit)s
 )
 UPDATE webhook_deliveries AS d
@@ -168,21 +163,6 @@ class StoredDelivery:
     change: ToldChange
 
 
-@dataclass(frozen=True, slots=True)
-class FreePlaces:
-    """How much may be claimed for a webhook.
-
-    Attributes:
-        free: Its places.
-        sending: Deliveries of its tenant that are being sent.
-    """
-
-    tenant_id: str
-    webhook_id: UUID
-    free: int
-    sending: int
-
-
 async def insert(connection: Connection, new: Sequence[NewDelivery]) -> None:
     """Store deliveries that are due at once."""
     if new:
@@ -201,24 +181,27 @@ async def insert(connection: Connection, new: Sequence[NewDelivery]) -> None:
 
 async def claim(
     connection: Connection,
-    places: Sequence[FreePlaces],
+    sending: Mapping[tuple[str, UUID], int],
     *,
     limit: int,
-    of_tenant: int,
+    of_each: int,
     lease_seconds: float,
 ) -> list[ClaimedDelivery]:
     """Claim deliveries that are due.
 
-    Up to `limit`, up to the places of each webhook, and as many as make `of_tenant` with those of
-    its tenant that are being sent.
+    Args:
+        connection: The database.
+        sending: The webhooks by tenant and id, with the number of requests on their way.
+        limit: Most deliveries in all.
+        of_each: Most requests to one webhook at a time.
+        lease_seconds: For how long they are claimed.
     """
     values = {
-        "tenant_ids": Texts(each.tenant_id for each in places),
-        "webhook_ids": Uuids(each.webhook_id for each in places),
-        "of_each": Integers(each.free for each in places),
-        "sending": Integers(each.sending for each in places),
+        "tenant_ids": Texts(tenant_id for tenant_id, _ in sending),
+        "webhook_ids": Uuids(webhook_id for _, webhook_id in sending),
+        "sending": Integers(sending.values()),
         "limit": limit,
-        "of_tenant": of_tenant,
+        "of_each": of_each,
         "lease_seconds": lease_seconds,
     }
     rows = await connection.fetch_rows(_CLAIM, values)

@@ -36,9 +36,8 @@ from hitherto_shared.models import Scope
 logger = logging.getLogger("hitherto.webhooks")
 
 _AT_ONCE = 16
-_OF_TENANT = 8
 _OF_EACH = 4
-"""Of a tenant and of each webhook at once, so that slow receivers leave room for others."""
+"""Of each webhook at a time, so that a slow receiver leaves room for others."""
 _LOOK_SECONDS = 1.0
 _STATEMENT_SECONDS = 10.0
 _LEASE_SECONDS = 30.0
@@ -108,7 +107,7 @@ class DeliveryLoop:
         self._rules = rules
         self._news = asyncio.Event()
         self._running: set[asyncio.Task[None]] = set()
-        self._sending: Counter[str | UUID] = Counter()  # by tenant and by webhook
+        self._sending: Counter[tuple[str, UUID]] = Counter()
         self._loop: asyncio.Task[None] | None = None
 
     def wake(self) -> None:
@@ -142,10 +141,11 @@ class DeliveryLoop:
                 with faults.Tolerated(logger, "webhooks are called later"):
                     claimed = await self._claim(free)
             for receiver, delivery in claimed:
+                to = (receiver.tenant_id, receiver.webhook_id)
+                self._sending[to] += 1
                 task = asyncio.create_task(self._deliver(receiver, delivery))
                 self._running.add(task)
-                self._count(delivery, 1)
-                task.add_done_callback(partial(self._ended, delivery))
+                task.add_done_callback(partial(self._ended, to))
             if not claimed:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(_LOOK_SECONDS):
@@ -157,33 +157,24 @@ class DeliveryLoop:
                 (each.tenant_id, each.webhook_id): each
                 for each in await webhooks.open_now(connection)
             }
-            places = [
-                deliveries.FreePlaces(tenant_id, webhook_id, free, sending=self._sending[tenant_id])
-                for tenant_id, webhook_id in receivers
-                if (free := _OF_EACH - self._sending[webhook_id]) > 0
-            ]
-            if not places:
+            if not receivers:
                 return []
             claimed = await deliveries.claim(
                 connection,
-                places,
+                {each: self._sending[each] for each in receivers},
                 limit=limit,
-                of_tenant=_OF_TENANT,
+                of_each=_OF_EACH,
                 lease_seconds=self._rules.timeout + _LEASE_SECONDS,
             )
             return [(receivers[each.tenant_id, each.webhook_id], each) for each in claimed]
 
         return await self._maintenance.transact(work, timeout=_STATEMENT_SECONDS)
 
-    def _count(self, delivery: ClaimedDelivery, by: int) -> None:
-        for name in (delivery.tenant_id, delivery.webhook_id):
-            self._sending[name] += by
-            if not self._sending[name]:
-                del self._sending[name]
-
-    def _ended(self, delivery: ClaimedDelivery, task: asyncio.Task[None]) -> None:
+    def _ended(self, to: tuple[str, UUID], task: asyncio.Task[None]) -> None:
         self._running.discard(task)
-        self._count(delivery, -1)
+        self._sending[to] -= 1
+        if not self._sending[to]:
+            del self._sending[to]
         self.wake()
 
     async def _deliver(self, receiver: OpenReceiver, delivery: ClaimedDelivery) -> None:
