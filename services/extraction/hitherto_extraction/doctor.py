@@ -28,7 +28,7 @@ from hitherto_extraction.provider.reply_text import read_object
 from hitherto_shared.circuit_breaker import CircuitBreaker
 from hitherto_shared.config import SharedSettings, describe
 from hitherto_shared.database.examination import examine_database
-from hitherto_shared.embeddings.accepted import WrongSize
+from hitherto_shared.embeddings.dialect import WrongSize
 from hitherto_shared.embeddings.factory import configured_embedder
 from hitherto_shared.embeddings.protocol import Embedder
 from hitherto_shared.findings import Diagnosis

@@ -18,7 +18,7 @@ import numpy as np
 from pydantic import ConfigDict, TypeAdapter
 
 from hitherto_shared import metrics
-from hitherto_shared.embeddings.accepted import Accepted, WrongSize
+from hitherto_shared.embeddings.dialect import EmbeddingDialect, WrongSize
 from hitherto_shared.embeddings.http_client import ModelHttp
 from hitherto_shared.embeddings.protocol import EmbeddingBatch, Vector
 from hitherto_shared.model_api import ModelError, ModelMisbehaved, ModelUnavailable, used_tokens
@@ -111,7 +111,7 @@ class OpenAIEmbedder:
         self.dedupe_threshold = _THRESHOLDS.get(known, DEFAULT_THRESHOLD)
         self._timeout = timeout
         self._server = ModelHttp(replace(server, model_setting="EMBEDDING_MODEL"), timeout=timeout)
-        self._learnt = Accepted(
+        self._learnt = EmbeddingDialect(
             dimensions=name.startswith(_SHORTENABLE),
             most_texts=MAX_INPUTS,
             most_tokens=MAX_TOKENS,

@@ -234,12 +234,12 @@ async def _classify_rejection(
         doubt = error
     try:
         spent = await try_harmless()
-    except ModelError as error:
-        if isinstance(error, ModelUnavailable) and not error.doubtful:
-            error.spent = [*doubt.spent, *error.spent]
+    except ModelError as second:
+        if isinstance(second, ModelUnavailable) and not second.doubtful:
+            second.spent = [*doubt.spent, *second.spent]
             raise
-        doubt.spent = [*doubt.spent, *error.spent]
-        if not error.doubtful:
+        doubt.spent = [*doubt.spent, *second.spent]
+        if not second.doubtful:
             raise _of_the_request(doubt) from None
         text = str(doubt)
         found = ModelMisconfigured(

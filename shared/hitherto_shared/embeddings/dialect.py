@@ -30,7 +30,7 @@ class WrongSize(ModelMisbehaved):
 
 
 @dataclass(slots=True)
-class Accepted:
+class EmbeddingDialect:
     """What a server accepts.
 
     Attributes:
