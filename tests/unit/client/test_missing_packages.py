@@ -15,6 +15,8 @@ PACKAGES = {
     "langgraph": "langgraph",
     "pydantic-ai": "pydantic_ai",
     "agent-framework": "agent_framework",
+    "strands": "strands",
+    "google-adk": "google.adk",
 }
 
 
