@@ -7,9 +7,8 @@ services, and the model's server, in ours.
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -18,6 +17,7 @@ import pytest
 from hitherto_client import AsyncHitherto
 from tests.e2e.client_packages import unavailable
 from tests.e2e.conftest import Services
+from tests.e2e.test_docs_site import make
 from tests.e2e.test_integrations_docs import PAGE
 from tests.e2e.test_integrations_docs import answer as answer_of_docs
 from tests.scripted_model.assistant import Answer, AssistantRequest, ScriptedAssistant
@@ -33,15 +33,10 @@ def python_of(framework: str) -> Path:
     ready = ROOT / f".venv-{framework}" / "installed"
     if not ready.exists() and os.environ.get("CI", "").lower() not in {"1", "true"}:
         unavailable(f"{framework} is not installed: run make {ready.relative_to(ROOT)} once")
-    made = subprocess.run(
-        ["make", str(ready.relative_to(ROOT)), f"PYTHON={sys.executable}"],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=INSTALL_SECONDS,
-        check=False,
-    )
+    with (ROOT / "frameworks.mk").open() as lock:
+        # A second worker waits for the first one's environment.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        made = make(ROOT, str(ready.relative_to(ROOT)), seconds=INSTALL_SECONDS)
     assert made.returncode == 0, made.stdout
     return ready.parent / "bin/python"
 

@@ -58,7 +58,8 @@ async def the_model_saves_and_finds(memory: Hitherto) -> None:
     await manager.flush()
     found = await manager.search("Any peanuts?")
     assert any("allergic to peanuts. (20" in entry.content for entry in found), found
-    assert len(await store.search("Any peanuts?", {"max_search_results": 1})) == 1
+    long = "Any peanuts? \x00\ud800" * 10_000
+    assert len(await store.search(long, {"max_search_results": 1})) == 1
     assert await HithertoMemoryStore(memory, user="nobody").search("Any peanuts?") == []
 
 

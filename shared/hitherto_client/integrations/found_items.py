@@ -7,6 +7,8 @@ from datetime import datetime
 from typing import Literal
 
 from hitherto_client._sync.client import Hitherto
+from hitherto_client.integrations.exchange import MOST_QUESTION
+from hitherto_client.integrations.wording import storable
 from hitherto_client.results.memories import Memory
 from hitherto_client.results.search import SearchResult
 from hitherto_client.tools.results import visible
@@ -42,10 +44,11 @@ def find(memory: Hitherto, user: str, query: str, *, limit: int, timeout: float)
     Raises:
         HithertoCallError: It could not be read.
     """
-    asks = bool(query.strip())
+    question = storable(query[:MOST_QUESTION])
+    asks = bool(question.strip())
     context = memory.get_context(
         user,
-        query,
+        question,
         max_relevant=limit if asks else 0,
         max_memories=0 if asks else limit,
         max_conversations=0,
