@@ -85,11 +85,14 @@ COMPILE = $(BIN)/python -m uv pip compile --quiet --no-config --universal \
 HASHED = $(COMPILE) --python-version 3.12 --generate-hashes --constraint requirements.lock
 IN_IMAGES := --extra retrieval --extra extraction --extra cli --extra console --extra otel
 
+# After COMPILE and INSTALLED, which it uses.
+include frameworks.mk
+
 lock: install ## Resolve requirements.lock again from pyproject.toml, and what images install from the lock
 	$(COMPILE) --upgrade --python-version 3.11 \
 		--extra retrieval --extra extraction --extra onnx --extra tokens --extra cli --extra mcp --extra console --extra http --extra otel --extra dev \
 		--output-file requirements.lock pyproject.toml
-	$(MAKE) --no-print-directory lock-images
+	$(MAKE) --no-print-directory lock-images lock-frameworks
 
 lock-images: install ## Write the hashes of what images install, of the versions in requirements.lock
 	$(HASHED) $(IN_IMAGES) --output-file docker/requirements.txt pyproject.toml
@@ -177,7 +180,7 @@ release: install ## Build wheel, npm package, Java artifact, images, SBOM and ch
 	$(BIN)/python -m tools.release $(RELEASE_ARGS)
 
 clean: ## Remove everything that can be rebuilt, including the environments
-	rm -rf $(VENV) $(PROTO_VENV) $(DOCS_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+	rm -rf $(VENV) $(PROTO_VENV) $(DOCS_VENV) $(FRAMEWORK_VENVS) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis \
 		.import_linter_cache clients/typescript/dist clients/typescript/node_modules \
 		clients/typescript/src/gen clients/java/target
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -23,12 +23,16 @@ else:
     our_llama_index = Lazily("hitherto_client.integrations.llama_index")
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGE = (DOCS / "integrations.md").read_text("utf-8")
-SECTIONS = {
+PAGE = {
     title: program
-    for title, text in re.findall(r"(?ms)^## (.+?)\n(.*?)(?=^## |\Z)", PAGE)
+    for title, text in re.findall(
+        r"(?ms)^## (.+?)\n(.*?)(?=^## |\Z)", (DOCS / "integrations.md").read_text("utf-8")
+    )
     if (program := "\n".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL)))
 }
+ELSEWHERE = ("Strands Agents", "Google ADK")
+"""The sections that tests/e2e/test_frameworks.py runs."""
+SECTIONS = {title: program for title, program in PAGE.items() if title not in ELSEWHERE}
 BEFORE, AFTER = (
     program
     for program in re.findall(

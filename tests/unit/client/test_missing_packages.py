@@ -16,6 +16,8 @@ PACKAGES = {
     "pydantic-ai": "pydantic_ai",
     "agent-framework": "agent_framework",
     "llama-index": "llama_index",
+    "strands": "strands",
+    "google-adk": "google.adk",
 }
 
 
