@@ -23,7 +23,7 @@ from uuid import UUID
 
 from hitherto_extraction.pipeline.answer import Cited, ClosedItem, ForgottenItem
 from hitherto_extraction.pipeline.draft import Draft, may_change
-from hitherto_extraction.pipeline.evidence import Evidence
+from hitherto_extraction.pipeline.evidence import ChangeRefused, Evidence
 from hitherto_extraction.pipeline.operations import Closure, Creation
 from hitherto_extraction.pipeline.trust import outranks
 from hitherto_extraction.storage.known_memories import CurrentMemory
@@ -46,7 +46,7 @@ class Ending:
     cited: Cited
     known: CurrentMemory
     successor: UUID | None
-    carry_out: Callable[[Draft], str | None]
+    carry_out: Callable[[Draft], None]
 
 
 def withhold(draft: Draft) -> None:
@@ -56,8 +56,12 @@ def withhold(draft: Draft) -> None:
     """
     for item in draft.situation.answer.forgotten:
         made = draft.creation_of(_stated(draft, item.new))
-        if made is not None:
+        if made is None:
+            continue
+        try:
             _forget_new(draft, item, made)
+        except ChangeRefused as refused:
+            draft.refuse(item.cited.item, refused.reason, None)
 
 
 def quarantine_challengers(draft: Draft) -> None:
@@ -92,8 +96,10 @@ def collect(draft: Draft) -> list[Ending]:
 
 def close(draft: Draft, ending: Ending) -> None:
     """Carry out one ending, unless an earlier one of the reply has changed its subject."""
-    if (why := ending.carry_out(draft)) is not None:
-        draft.refuse(ending.cited.item, why, ending.known)
+    try:
+        ending.carry_out(draft)
+    except ChangeRefused as refused:
+        draft.refuse(ending.cited.item, refused.reason, ending.known)
 
 
 def set_aside(draft: Draft, ending: Ending, why: str) -> None:
@@ -102,58 +108,60 @@ def set_aside(draft: Draft, ending: Ending, why: str) -> None:
     draft.refuse(ending.cited.item, why, ending.known, _BESIDE if linked else "nothing changes")
 
 
-def _borne(
-    draft: Draft, cited: Cited, memory: str, successor: UUID | None
-) -> tuple[CurrentMemory, Evidence] | None:
-    """The current memory behind a local id and the evidence for its end; None if it is refused."""
-    known = draft.current(memory)
+def _read(
+    draft: Draft,
+    cited: Cited,
+    known: CurrentMemory | None,
+    read: Callable[[CurrentMemory], Ending],
+    successor: UUID | None = None,
+) -> Ending | None:
+    """The ending of a memory; None if it is refused. Without evidence, the successor stands."""
     if known is None:
         draft.refuse(cited.item, "refused_unknown", None)
         return None
+    try:
+        return read(known)
+    except ChangeRefused as refused:
+        linked = refused.reason != "refused_by_trust" and draft.link(successor, known)
+        draft.refuse(cited.item, refused.reason, known, _BESIDE if linked else "nothing changes")
+        return None
+
+
+def _evidence(draft: Draft, cited: Cited, known: CurrentMemory) -> Evidence:
     evidence = draft.situation.witnesses.for_change(cited)
-    why = evidence if isinstance(evidence, str) else None
-    if not isinstance(evidence, str) and not may_change(evidence, known):
-        why = "refused_by_trust"
-    if why is None:
-        assert not isinstance(evidence, str)
-        return known, evidence
-    linked = why != "refused_by_trust" and draft.link(successor, known)
-    draft.refuse(cited.item, why, known, _BESIDE if linked else "nothing changes")
-    return None
+    if not may_change(evidence, known):
+        raise ChangeRefused("refused_by_trust")
+    return evidence
 
 
 def _contradiction(draft: Draft, item: ClosedItem) -> Ending | None:
-    successor = _successor(draft, item)
-    known = draft.current(item.memory)
+    known, successor = draft.current(item.memory), _successor(draft, item)
     if known is not None and successor != known.memory_id and _waits(draft, successor):
         # It challenges the memory.
         return None
-    borne = _borne(draft, item.cited, item.memory, successor)
-    if borne is None:
-        return None
-    known, evidence = borne
 
-    def carry_out(draft: Draft) -> str | None:
-        return _contradict(draft, item, _successor(draft, item), evidence)
+    def read(known: CurrentMemory) -> Ending:
+        evidence = _evidence(draft, item.cited, known)
+        if successor == known.memory_id:
+            raise ChangeRefused("refused_same")
+        return Ending(
+            item.cited, known, successor, lambda draft: _contradict(draft, item, evidence)
+        )
 
-    if successor == known.memory_id:
-        draft.refuse(item.cited.item, "refused_same", known)
-        return None
-    return Ending(item.cited, known, successor, carry_out)
+    return _read(draft, item.cited, known, read, successor)
 
 
-def _contradict(
-    draft: Draft, item: ClosedItem, successor: UUID | None, evidence: Evidence
-) -> str | None:
-    known = draft.current(item.memory)
+def _contradict(draft: Draft, item: ClosedItem, evidence: Evidence) -> None:
+    known, successor = draft.current(item.memory), _successor(draft, item)
     if known is None or not _holds(draft, successor):
-        return "refused_unknown"
+        raise ChangeRefused("refused_unknown")
     if successor is not None and not _worthy(draft, successor, known):
-        return "refused_by_trust"
+        raise ChangeRefused("refused_by_trust")
     made = draft.creation_of(successor)
     said_at = made.evidence.said_at if made is not None else evidence.said_at
     if said_at < known.said_at:
-        return _end_late(draft, made, known)
+        _end_late(draft, made, known)
+        return
     begins = made.valid_from if made is not None else said_at
     _note(draft, item, evidence)
     draft.close(
@@ -166,19 +174,17 @@ def _contradict(
             reason=_reason(draft, item) or "contradicted",
         )
     )
-    return None
 
 
-def _end_late(draft: Draft, made: Creation | None, known: CurrentMemory) -> str | None:
+def _end_late(draft: Draft, made: Creation | None, known: CurrentMemory) -> None:
     """Close a statement older than the one it contradicts: it held until that one began."""
     if made is None or made.status == "quarantined":
-        return "refused_late"
+        raise ChangeRefused("refused_late")
     if outranks(made.evidence.origin, known.origin):
-        return "refused_by_trust"
+        raise ChangeRefused("refused_by_trust")
     ended_by = [*made.ended_by, (known.memory_id, max(known.valid_from, made.valid_from))]
     ended = replace(made, status="contradicted", ended_by=tuple(dict.fromkeys(ended_by)))
     draft.replace_creation(made, ended)
-    return None
 
 
 def _achievement(draft: Draft, item: ClosedItem) -> Ending | None:
@@ -186,28 +192,22 @@ def _achievement(draft: Draft, item: ClosedItem) -> Ending | None:
     if known is not None and known.status == "achieved":
         # It was known: that costs nothing, and is no mistake.
         return None
-    borne = _borne(draft, item.cited, item.memory, None)
-    if borne is None:
-        return None
-    known, evidence = borne
-    if known.type != "goal":
-        draft.refuse(item.cited.item, "refused_no_goal", known)
-        return None
 
-    def carry_out(draft: Draft) -> str | None:
-        return _achieve(draft, item, _successor(draft, item), evidence)
+    def read(known: CurrentMemory) -> Ending:
+        evidence = _evidence(draft, item.cited, known)
+        if known.type != "goal":
+            raise ChangeRefused("refused_no_goal")
+        return Ending(item.cited, known, None, lambda draft: _achieve(draft, item, evidence))
 
-    return Ending(item.cited, known, None, carry_out)
+    return _read(draft, item.cited, known, read)
 
 
-def _achieve(
-    draft: Draft, item: ClosedItem, successor: UUID | None, evidence: Evidence
-) -> str | None:
-    known = draft.current(item.memory)
+def _achieve(draft: Draft, item: ClosedItem, evidence: Evidence) -> None:
+    known, successor = draft.current(item.memory), _successor(draft, item)
     if known is None or known.status != "active" or successor == known.memory_id:
-        return "refused_unknown"
+        raise ChangeRefused("refused_unknown")
     if evidence.said_at < known.said_at:
-        return "refused_late"
+        raise ChangeRefused("refused_late")
     _note(draft, item, evidence)
     draft.close(
         Closure(
@@ -221,7 +221,6 @@ def _achieve(
             reason=_reason(draft, item) or "achieved",
         )
     )
-    return None
 
 
 def _forgetting(draft: Draft, item: ForgottenItem) -> Ending | None:
@@ -229,47 +228,40 @@ def _forgetting(draft: Draft, item: ForgottenItem) -> Ending | None:
     if draft.creation_of(stated) is not None:
         # `withhold` has decided.
         return None
-    known = draft.current(item.memory, stated)
-    evidence = _request(draft, item)
-    if known is None or isinstance(evidence, str):
-        why = evidence if known is not None and isinstance(evidence, str) else "refused_unknown"
-        draft.refuse(item.cited.item, why, known)
-        return None
 
-    def carry_out(draft: Draft) -> str | None:
-        held = draft.current(item.memory, stated)
-        if held is None:
-            return "refused_unknown"
-        if evidence.said_at < held.said_at:
-            return "refused_late"
-        # The request names the matter: what hides messages behind forgotten memories hides it too.
-        draft.note_sources(held.memory_id, evidence)
-        after = replace(held, version=held.version + 1, status="forgotten")
-        draft.rewrite(held, after, "forgotten", FORGETTING)
-        return None
+    def read(known: CurrentMemory) -> Ending:
+        evidence = _request(draft, item)
+        return Ending(item.cited, known, None, lambda draft: _forget(draft, item, evidence))
 
-    return Ending(item.cited, known, None, carry_out)
+    return _read(draft, item.cited, draft.current(item.memory, stated), read)
+
+
+def _forget(draft: Draft, item: ForgottenItem, evidence: Evidence) -> None:
+    known = draft.current(item.memory, _stated(draft, item.new))
+    if known is None:
+        raise ChangeRefused("refused_unknown")
+    if evidence.said_at < known.said_at:
+        raise ChangeRefused("refused_late")
+    # The request names the matter: what hides messages behind forgotten memories hides it too.
+    draft.note_sources(known.memory_id, evidence)
+    after = replace(known, version=known.version + 1, status="forgotten")
+    draft.rewrite(known, after, "forgotten", FORGETTING)
 
 
 def _forget_new(draft: Draft, item: ForgottenItem, made: Creation) -> None:
     evidence = _request(draft, item)
-    if not isinstance(evidence, str) and _is_said_again(made, evidence):
-        evidence = "refused_late"
-    if isinstance(evidence, str):
-        draft.refuse(item.cited.item, evidence, None)
-        return
+    if _is_said_again(made, evidence):
+        raise ChangeRefused("refused_late")
     draft.note_sources(made.memory_id, evidence)
     draft.replace_creation(made, replace(made, status="forgotten", challenges=(), may_replace=()))
     draft.leave_unmentioned(made.memory_id)
 
 
-def _request(draft: Draft, item: ForgottenItem) -> Evidence | str:
-    """The evidence of a request to forget, or why there is none: only the user may ask for it."""
+def _request(draft: Draft, item: ForgottenItem) -> Evidence:
+    """The evidence of a request to forget: only the user may ask for it, whatever it is about."""
     evidence = draft.situation.witnesses.for_change(item.cited)
-    if isinstance(evidence, str):
-        return evidence
     if not evidence.trusted:
-        return "refused_by_trust"
+        raise ChangeRefused("refused_by_trust")
     return evidence
 
 
