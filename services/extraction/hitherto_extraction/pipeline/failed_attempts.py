@@ -19,13 +19,13 @@ from hitherto_extraction.pipeline.result import Result
 from hitherto_extraction.prices import Charge, Prices
 from hitherto_extraction.queue import attempts
 from hitherto_extraction.queue.claims import Claim
-from hitherto_extraction.storage import ledger, unusable_replies, users
-from hitherto_extraction.storage.sealed_rows import opened
+from hitherto_extraction.storage import ledger, unusable_replies
+from hitherto_extraction.storage.sealed_rows import opened, sealing_key
 from hitherto_extraction.user_key import key_of
 from hitherto_shared.database import faults
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.user_rows import UserRows
-from hitherto_shared.encryption.at_hand import KeyNeeded, key_at_hand, keys_at_hand
+from hitherto_shared.encryption.at_hand import KeyNeeded, keys_at_hand
 from hitherto_shared.encryption.failures import KeyServiceUnavailable
 from hitherto_shared.encryption.rows import REPLY
 from hitherto_shared.encryption.user_key import UserKey
@@ -97,10 +97,10 @@ class UnusableReplies:
         return found
 
 
-def seal_with_user_key(scope: Scope, job_id: UUID, claim_no: int, reply: str) -> str:
+def seal_with_user_key(key: UserKey, job_id: UUID, claim_no: int, reply: str) -> str:
     """The reply about a user with encryption on, cut to `MAX_REPLY_BYTES`, as stored."""
     row = {"job_id": job_id, "claim_no": claim_no, "reply": _cut(reply)}
-    return base64.b64encode(REPLY.seal(key_at_hand(scope), row)).decode()
+    return base64.b64encode(REPLY.seal(key, row)).decode()
 
 
 def open_with_user_key(scope: Scope, job_id: UUID, claim_no: int, sealed: str) -> str:
@@ -192,17 +192,18 @@ class FailedAttempts:
 
         Not at all if the user has encryption on and the key is unavailable.
         """
-        state = await users.read_user(user)
         try:
-            encrypts = users.must_seal(state, user.scope)
+            key = await sealing_key(user)
         except KeyNeeded:
             return
         sealed = (
-            seal_with_user_key(user.scope, held.job_id, held.claim_no, reply)
-            if encrypts
-            else self.replies.seal(user.scope, held.job_id, reply)
+            self.replies.seal(user.scope, held.job_id, reply)
+            if key is None
+            else seal_with_user_key(key, held.job_id, held.claim_no, reply)
         )
-        await unusable_replies.keep(user, held.job_id, held.claim_no, sealed, of_user_key=encrypts)
+        await unusable_replies.keep(
+            user, held.job_id, held.claim_no, sealed, of_user_key=key is not None
+        )
 
 
 def _bound_to(scope: Scope, job_id: UUID) -> list[str]:

@@ -29,6 +29,7 @@ from hitherto_extraction.storage.corpora.messages import MESSAGES
 from hitherto_extraction.storage.corpora.summaries import SUMMARIES
 from hitherto_extraction.storage.sealed_rows import Rows, seal_rows
 from hitherto_shared.database.user_rows import UserRows
+from hitherto_shared.encryption.at_hand import key_at_hand
 from hitherto_shared.sealing import BrokenToken
 
 logger = logging.getLogger("hitherto.sealing")
@@ -105,12 +106,13 @@ async def seal_summaries(user: UserRows) -> int:
 
 async def seal_replies(replies: UnusableReplies, user: UserRows) -> int:
     """Seal unusable `replies` with the user's key instead of the installation's."""
+    key = key_at_hand(user.scope)
     found = await unusable_replies.clear_replies(user, limit=_ROWS)
     for each in found:
         sealed = None
         try:
             reply = replies.open(user.scope, each.job_id, each.sealed)
-            sealed = seal_with_user_key(user.scope, each.job_id, each.claim_no, reply)
+            sealed = seal_with_user_key(key, each.job_id, each.claim_no, reply)
         except BrokenToken:
             # The secret it was sealed with is no longer this installation's: it is of no use.
             logger.warning("dropped an unusable reply whose key is gone")
