@@ -9,7 +9,7 @@ has the user's rows and the row itself, and stores the row in clear if there is 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -39,8 +39,6 @@ FROM memories
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
   AND memory_id = ANY(%(memory_ids)s) AND sealed IS NOT NULL
 """
-
-Rows = list[dict[str, Any]]
 
 
 def is_sensitive(kind: str, marked: bool) -> bool:
@@ -149,36 +147,6 @@ def without_words(fields: Mapping[str, Any] | None) -> dict[str, Any] | None:
     if fields is None:
         return None
     return {name: value for name, value in fields.items() if name not in WORDS_OF_HISTORY}
-
-
-async def seal_rows(
-    user: UserRows,
-    kind: SealedRow,
-    find: str,
-    seal: str,
-    *,
-    before: Callable[[Rows], Awaitable[object]] | None = None,
-    **values: Any,
-) -> Rows:
-    """Seal rows that are stored in clear; returns them, as they were found.
-
-    Args:
-        user: With the role hitherto_removal, in a transaction that holds the user's row.
-        kind: The kind of row.
-        find: Finds rows: their ids, the version to seal under, and the columns in clear.
-        seal: Stores `sealed` in a row in the place of its columns.
-        before: Is given the rows while they are in clear.
-        **values: Further parameters of `find`.
-
-    Raises:
-        KeyNeeded: The user's key is not at hand.
-    """
-    key = key_at_hand(user.scope)
-    rows = (await user.execute(find, **values)).dicts()
-    if before is not None:
-        await before(rows)
-    await user.later_for_each(seal, [{**row, "sealed": kind.seal(key, row)} for row in rows])
-    return rows
 
 
 def _parameter(value: Any) -> Any:

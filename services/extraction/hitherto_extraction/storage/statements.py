@@ -14,7 +14,6 @@ from uuid import UUID
 
 from hitherto_extraction.storage.sealed_rows import (
     opened,
-    seal_rows,
     sealed_among,
     sealing_key,
     stored,
@@ -100,24 +99,6 @@ _UNNAME_CONVERSATION = """
 UPDATE statements SET conversation_id = NULL
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
   AND md5(conversation_id) = md5(%(conversation_id)s) AND conversation_id = %(conversation_id)s
-"""
-
-# Statements in clear about sealed memories, or about other items of a user with encryption on.
-# Sealed statements mention no entities.
-_CLEAR = """
-SELECT s.statement_id, s.said - 'entities' AS said
-FROM statements AS s
-LEFT JOIN memories AS m ON m.tenant_id = s.tenant_id AND m.user_id = s.user_id
-     AND m.memory_id = s.memory_id
-WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s AND s.sealed IS NULL
-  AND s.said <> '{}' AND (m.sealed IS NOT NULL OR (%(beside)s AND s.subject <> 'memory'))
-ORDER BY s.statement_id
-LIMIT %(limit)s
-"""
-
-_SEAL = """
-UPDATE statements SET said = '{}', sealed = %(sealed)s
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND statement_id = %(statement_id)s
 """
 
 
@@ -268,15 +249,6 @@ async def forget_conversation(user: UserRows, conversation_id: str) -> None:
     """
     await user.execute(_DROP_OF_SUMMARY, conversation_id=conversation_id)
     await user.execute(_UNNAME_CONVERSATION, conversation_id=conversation_id)
-
-
-async def seal(user: UserRows, *, beside: bool, limit: int) -> int:
-    """Seal up to `limit` statements about sealed memories; returns their number.
-
-    With `beside`, also those about the profile and summaries, for a user with encryption on. The
-    role is hitherto_removal, in a transaction that holds the user's row.
-    """
-    return len(await seal_rows(user, STATEMENT, _CLEAR, _SEAL, beside=beside, limit=limit))
 
 
 def _statement(scope: Scope, row: tuple[Any, ...]) -> StoredStatement:
