@@ -73,7 +73,7 @@ async def write_plan(
         _of_active_model(user.connection, vectors),
         index_plan(user, plan, heard=not encrypts),
     )
-    writing = _Writing(user, occasion, plan, vectors, numbers, encrypts)
+    writing = _Writing(user, occasion, plan, vectors, numbers)
     await writing.create()
     reworded = last_rewordings(plan)
     for rewrite in plan.rewrites:
@@ -132,17 +132,13 @@ async def _of_active_model(connection: Connection, vectors: Vectors) -> Vectors:
 
 @dataclass(frozen=True, slots=True)
 class _Writing:
-    """A plan that is being written, with the vectors that still count and its index entries.
-
-    `encrypts` is whether the user has encryption on.
-    """
+    """A plan that is being written, with the vectors that still count and its index entries."""
 
     user: UserRows
     occasion: Occasion
     plan: Plan
     vectors: Vectors
     numbers: Mapping[UUID, IndexEntry]
-    encrypts: bool
 
     async def create(self) -> None:
         """Write the new memories with their vectors."""
@@ -156,13 +152,11 @@ class _Writing:
             [
                 (made.memory_id, made.status, found[made.vector_of])
                 for made in creations
-                if made.vector_of in found and made.memory_id not in sealed
+                if made.vector_of in found
             ],
             model=self.vectors.model,
         )
-        if self.encrypts:
-            await self._seal_vectors([made for made in creations if made.memory_id in sealed])
-            return
+        await self._seal_vectors([made for made in creations if made.memory_id in sealed])
         await memories.write_source_vectors(
             self.user,
             [
@@ -222,7 +216,7 @@ class _Writing:
             await memories.write_vectors(self.user, found, model=model)
         kind, position = change.vector_of or ("", 0)
         source = self.vectors.found.get(("source", position)) if kind == "new" else None
-        if source is not None and not self.encrypts:
+        if source is not None:
             await memories.write_source_vectors(self.user, [(after.memory_id, source)], model=model)
 
     async def rewrite_sealed(self, change: Rewrite) -> None:
