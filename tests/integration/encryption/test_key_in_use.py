@@ -10,7 +10,6 @@ from typing import Any, cast
 import pytest
 
 from hitherto_extraction.curation.user_settings import Sealing, UserSettings, change_settings
-from hitherto_extraction.pipeline.failed_attempts import UnusableReplies
 from hitherto_extraction.sealing.sweep import SealedVectors, SealingSweep
 from hitherto_extraction.storage import conversations, profiles, users
 from hitherto_extraction.storage.conversations import IncomingMessage
@@ -134,7 +133,6 @@ async def test_h3_the_sweep_leaves_to_the_new_key_what_an_old_one_would_seal(
             maintenance,
             removal,
             cast(UserKeys, Opening(old, new)),
-            UnusableReplies(os.urandom(32)),
             cast(SealedVectors, FilledAlready()),
         )
 

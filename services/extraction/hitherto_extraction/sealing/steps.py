@@ -8,12 +8,10 @@ sealed already.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from uuid import UUID
 
-from hitherto_extraction.pipeline.failed_attempts import UnusableReplies, seal_with_user_key
 from hitherto_extraction.pipeline.message_removal import reindex
 from hitherto_extraction.storage import (
     keyword_index,
@@ -22,7 +20,6 @@ from hitherto_extraction.storage import (
     sealed_memories,
     sealing,
     told_words,
-    unusable_replies,
     users,
 )
 from hitherto_extraction.storage.corpora import index
@@ -30,13 +27,9 @@ from hitherto_extraction.storage.corpora.messages import MESSAGES
 from hitherto_extraction.storage.corpora.summaries import SUMMARIES
 from hitherto_extraction.storage.sealing import Rows
 from hitherto_shared.database.user_rows import UserRows
-from hitherto_shared.encryption.at_hand import key_at_hand
-from hitherto_shared.sealing import BrokenToken
-
-logger = logging.getLogger("hitherto.sealing")
 
 _ROWS = 100
-_SUMMARIES = 20
+_AT_ONCE = {"conversation_summaries": 20}
 
 
 class RowsBusy(Exception):
@@ -122,41 +115,15 @@ async def forget_mentions(user: UserRows) -> int:
     return len(found)
 
 
-async def seal_replies(replies: UnusableReplies, user: UserRows) -> int:
-    """Seal unusable `replies` with the user's key instead of the installation's."""
-    if not (await users.encryption_of(user)).on:
-        return 0
-    key = key_at_hand(user.scope)
-    found = await unusable_replies.clear_replies(user, limit=_ROWS)
-    for each in found:
-        sealed = None
-        try:
-            reply = replies.open(user.scope, each.job_id, each.sealed)
-            sealed = seal_with_user_key(key, each.job_id, each.claim_no, reply)
-        except BrokenToken:
-            # The secret it was sealed with is no longer this installation's: it is of no use.
-            logger.warning("dropped an unusable reply whose key is gone")
-        await unusable_replies.seal_reply(user, each, sealed)
-    return len(found)
-
-
-def steps(replies: UnusableReplies) -> list[Step]:
-    """Every step, in order.
-
-    Args:
-        replies: Opens replies sealed with the installation's secret.
-    """
-    limits = {"conversation_summaries": _SUMMARIES}
-    return [
-        *(
-            partial(seal_table, table=table, limit=limits.get(table, _ROWS))
-            for table in sealing.CLEAR
-        ),
-        move_vectors,
-        forget_mentions,
-        partial(seal_replies, replies),
-        partial(told_words.drop_told_words, limit=_ROWS),
-    ]
+STEPS: Sequence[Step] = (
+    *(
+        partial(seal_table, table=table, limit=_AT_ONCE.get(table, _ROWS))
+        for table in sealing.CLEAR
+    ),
+    move_vectors,
+    forget_mentions,
+    partial(told_words.drop_told_words, limit=_ROWS),
+)
 
 
 async def clean(user: UserRows) -> None:

@@ -16,9 +16,8 @@ from hitherto_extraction.budget import Budget
 from hitherto_extraction.pipeline.backfill import KIND, NO_JOB
 from hitherto_extraction.pipeline.embedding_charges import may_embed
 from hitherto_extraction.pipeline.embedding_loop import BATCH, EmbeddedBatch, embed
-from hitherto_extraction.pipeline.failed_attempts import UnusableReplies
 from hitherto_extraction.prices import Prices
-from hitherto_extraction.sealing.steps import RowsBusy, clean, clean_quotes, steps
+from hitherto_extraction.sealing.steps import STEPS, RowsBusy, clean, clean_quotes
 from hitherto_extraction.storage import ledger, sealed_memories, sealing, users
 from hitherto_extraction.storage.sealed_memories import Unembedded
 from hitherto_shared.database import faults
@@ -114,7 +113,6 @@ class SealingSweep:
     maintenance: Database
     removal: Database
     keys: UserKeys
-    replies: UnusableReplies
     vectors: SealedVectors
 
     async def run(self) -> int:
@@ -204,7 +202,7 @@ class SealingSweep:
         if state.key_id != key_at_hand(user.scope).key_id:
             # Encryption was turned on with another key since this one was opened.
             raise RowsBusy
-        for step in steps(self.replies):
+        for step in STEPS:
             if changed := await step(user):
                 return changed
         return 0

@@ -68,7 +68,7 @@ SELECT EXISTS (
     UNION ALL SELECT FROM profile_versions
     WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NOT NULL
     UNION ALL SELECT FROM unusable_replies
-    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND of_user_key
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NOT NULL
     UNION ALL SELECT FROM messages
     WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NOT NULL
     UNION ALL SELECT FROM conversation_summaries
@@ -150,6 +150,14 @@ LEFT JOIN memories AS m ON m.tenant_id = s.tenant_id AND m.user_id = s.user_id
 WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s AND s.sealed IS NULL
   AND s.said <> '{}' AND (m.sealed IS NOT NULL OR (%(all)s AND s.subject <> 'memory'))
 ORDER BY s.statement_id
+LIMIT %(limit)s
+"""
+
+_CLEAR_REPLIES = """
+SELECT job_id, claim_no, sealed_reply
+FROM unusable_replies
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND %(all)s AND sealed IS NULL
+ORDER BY job_id, claim_no
 LIMIT %(limit)s
 """
 
@@ -247,6 +255,7 @@ CLEAR: Mapping[str, ClearRows] = {
     "profile_versions": ClearRows(_CLEAR_PROFILE_VERSIONS, ("version",)),
     "memory_versions": ClearRows(_CLEAR_VERSIONS, ("memory_id", "version")),
     "statements": ClearRows(_CLEAR_STATEMENTS, ("statement_id",)),
+    "unusable_replies": ClearRows(_CLEAR_REPLIES, ("job_id", "claim_no")),
 }
 """By table, in the order of sealing: versions and statements follow their memories."""
 
