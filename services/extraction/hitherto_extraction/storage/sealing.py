@@ -301,12 +301,17 @@ async def find_clear(user: UserRows, table: str, *, limit: int) -> Rows:
     return cursor.dicts()
 
 
+def changed_columns(table: str) -> list[str]:
+    """The columns of a table that sealing changes."""
+    kind, clear = BY_TABLE[table], CLEAR[table]
+    numbered = [kind.version] if kind.version and kind.version not in clear.key else []
+    return [*kind.columns, *clear.beside, "sealed", *numbered]
+
+
 async def seal(user: UserRows, table: str, rows: Rows) -> None:
     """Seal rows that were found in clear."""
     key, kind, clear = key_at_hand(user.scope), BY_TABLE[table], CLEAR[table]
-    columns = [*kind.columns, *clear.beside, "sealed"]
-    if kind.version and kind.version not in clear.key:
-        columns.append(kind.version)
+    columns = changed_columns(table)
     sealed = [
         {
             **{name: row[name] for name in (*clear.key, kind.version) if name},
