@@ -15,6 +15,7 @@ PACKAGES = {
     "langgraph": "langgraph",
     "pydantic-ai": "pydantic_ai",
     "agent-framework": "agent_framework",
+    "llama-index": "llama_index",
 }
 
 
