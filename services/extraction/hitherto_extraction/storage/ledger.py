@@ -105,8 +105,8 @@ async def record(
 ) -> None:
     """Append to the history what `actor`, a job or the subject of a credential, has done.
 
-    Without the words of memories that are sealed, or were until now. Memories are written before
-    their events.
+    Without the words of memories that are sealed, or were until now: a reason may quote them.
+    Memories are written before their events.
     """
     if not events:
         return
@@ -115,6 +115,7 @@ async def record(
         {
             **fields_of(event),
             "event_id": uuid7(),
+            "reason": "" if hidden else event.reason,
             "before": without_words(event.before) if hidden else event.before,
             "after": without_words(event.after) if hidden else event.after,
         }

@@ -51,7 +51,8 @@ WHERE h.tenant_id = %(tenant_id)s AND h.user_id = %(user_id)s
 """
 
 
-# The rules' own reasons quote nothing, but cannot be distinguished from a person's.
+# Of what was recorded in clear. The rules' own reasons quote nothing, but cannot be distinguished
+# from a person's.
 _EMPTY_HISTORY = """
 UPDATE history AS h
 SET before = h.before - %(words)s::text[], after = h.after - %(words)s::text[], reason = ''
