@@ -86,7 +86,7 @@ async def test_h3_what_is_saved_as_personal_stands_nowhere(
         "context": {"ward": "gormenghast"},
         "metadata": {"file": "krakatoa"},
     }
-    assert history(tenant_conninfo, saved.id)[0][:3] == ("created", 1, "saved by hand")
+    assert history(tenant_conninfo, saved.id)[0][:3] == ("created", 1, "")
 
 
 async def test_h3_its_vector_is_sealed_and_the_only_one(
