@@ -187,17 +187,21 @@ async def test_d16_what_is_forgotten_does_not_come_back_as_it_was_said(
 async def test_d16_a_message_says_until_when_what_was_learnt_from_it_held(
     modelled: Services, ana: None
 ) -> None:
-    """The words stay as they were said; the line says that a newer statement contradicts them."""
+    """The words stay as they were said; the line says until when they hold, and what holds then."""
     query = "Does Ana live near the river in Lisbon?"
+    then = "until 2026-08-21, then: Ana lives in Glasgow)"
     for template in (search_pb2.PROMPT_TEMPLATE_UNSPECIFIED, RELEVANT_CONTEXT):
         block = (await context(modelled, query, template=template)).prompt_block
         lines = block.splitlines()
-        at = lines.index("- (partly true until 2026-08-21) user: I live in Lisbon, near the river")
+        at = lines.index(f"- (partly true {then} user: I live in Lisbon, near the river")
         assert ", 2026-03-02:" in lines[at - 1]
         assert block.count("until") == 1
     assert "partly" not in (await context(modelled, query, line_dates=False)).prompt_block
     before = datetime(2026, 5, 1, tzinfo=UTC)
-    assert "partly" not in (await context(modelled, query, as_of=before)).prompt_block
+    as_it_was = (await context(modelled, query, as_of=before)).prompt_block
+    assert "partly" not in as_it_was
+    assert f"- Ana lives in Lisbon (2026-03-02 {then}" in as_it_was
+    assert "Glasgow" not in (await context(modelled, query, known_at=before)).prompt_block
 
 
 async def test_d16_a_summary_that_repeats_what_is_forgotten_is_left_out(
@@ -351,7 +355,8 @@ async def test_d16_what_the_last_answer_rested_on_is_told_with_the_same_care(
     await learn(modelled, answered)
     told = await context(modelled, "And where exactly?", conversation_id="now")
     assert [r.message.id for r in told.previous_items] == ["march-1", "food-1"]
-    line = "- (partly true until 2026-08-21) user: I live in Lisbon, near the river"
+    then = "until 2026-08-21, then: Ana lives in Glasgow)"
+    line = f"- (partly true {then} user: I live in Lisbon, near the river"
     assert line in told_lines(told)
     assert ", 2026-03-02:" in told.prompt_block
     (nuts,) = [one for one in await memories(modelled) if "nuts" in one.content]

@@ -105,6 +105,13 @@ def test_a_line_says_since_when_until_when_who_and_where() -> None:
     assert "- Lives in Glasgow. (2026-03-14)" in printed
     assert "- Lived in Lisbon. (2026-03-14 until 2026-03-16)" in printed
     assert "- Has an offer. (from a tool, 2026-03-14 until 2026-03-23)" in printed
+    followed = RelevantItem.of_memory(ended, 0.9, "Lives in Porto.")
+    assert "- Lived in Lisbon. (2026-03-14 until 2026-03-16, then: Lives in Porto)" in lines(
+        found(followed)
+    )
+    # A line that is printed is not repeated.
+    told_too = [RelevantItem.of_memory(ended, 0.9, moved.content), RelevantItem.of_memory(moved, 1)]
+    assert "- Lived in Lisbon. (2026-03-14 until 2026-03-16)" in lines(found(*told_too))
     replaced = replace(ended, superseded_by=moved.memory_id)
     told = found(RelevantItem.of_memory(replaced, 0.9))
     noted = render(told, "about_the_user", 4_000, annotate=True, fence_id=FENCE_ID, count=COUNT)
@@ -116,6 +123,24 @@ def test_a_line_says_since_when_until_when_who_and_where() -> None:
     assert printed[at + 1] == "- user: I moved."
     at = printed.index("In this conversation, 2026-01-01:")
     assert printed[at + 1] == "- Bao: Hi you"
+
+
+def test_many_things_are_told_in_the_order_of_time_and_by_the_user() -> None:
+    asked = [(3, "I booked the room.", "user"), (1, "I asked the band.", "user")]
+    answer = (2, "A band needs a stage, and a room needs chairs.", "assistant")
+    items = [
+        RelevantItem.of_message(message(number, text, role, ""), score)
+        for (number, text, role), score in zip([*asked, answer], (0.9, 0.8, 0.7), strict=True)
+    ]
+
+    def printed(**how: bool) -> list[int]:
+        text = block(found(*items, stops=True, **how)).text
+        places = [text.find(each) for _, each, _ in (*asked, answer)]
+        return sorted((n for n, at in enumerate(places) if at >= 0), key=lambda n: places[n])
+
+    assert printed() == [0, 1, 2]
+    assert printed(broad=True) == [1, 0]
+    assert printed(broad=True, addressed=True) == [1, 2, 0]
 
 
 @pytest.mark.parametrize(

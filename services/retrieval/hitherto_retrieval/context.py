@@ -196,6 +196,7 @@ class ContextBuilder:
                 titled=found.said_in,
                 terms=found.terms,
                 broad=found.broad,
+                addressed=found.addressed,
                 nothing=nothing,
                 stops=wanted.question.min_relevance != 0,
                 named=sum(entity.entity_id in named for entity in told),
@@ -320,11 +321,11 @@ def _printed(hit: Hit, score: float) -> RelevantItem:
     """The printed form of a found item."""
     item = hit.item
     if isinstance(item, Memory):
-        return RelevantItem.of_memory(item, score)
+        return RelevantItem.of_memory(item, score, hit.instead)
     if isinstance(item, Summary):
         return RelevantItem.of_summary(item, score, hit.partly_until)
     if isinstance(item, Message):
-        return RelevantItem.of_message(item, score, hit.partly_until)
+        return RelevantItem.of_message(item, score, hit.partly_until, hit.instead)
     return RelevantItem(
         source=item.source_type,
         title=item.title,

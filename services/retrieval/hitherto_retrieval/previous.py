@@ -58,6 +58,8 @@ async def read_previous(
         place = meant.get(name)
         item = None if place is None else found.item(place.kind, place.key)
         if place is not None and item is not None:
-            until = found.partly_until(item, place.key)
-            hits.setdefault(place, Hit(item, relevance, partly_until=until))
+            hit = Hit(item, relevance)
+            hit.partly_until = found.partly_until(item, place.key)
+            hit.instead = found.instead(item, place.key)
+            hits.setdefault(place, hit)
     return list(hits.values())

@@ -47,6 +47,7 @@ class RelevantItem:
         partly_until: For a message or summary: until when something that was learnt from it holds,
             or held.
         sources: The messages that it is, or was learnt from.
+        instead: What holds in place of what has ended, if that is known.
         first: Whether it precedes all candidates, as one that the last answer was based on.
     """
 
@@ -63,15 +64,17 @@ class RelevantItem:
     kept: Kept | None = None
     partly_until: datetime | None = None
     sources: Sequence[Source] = ()
+    instead: str = ""
     first: bool = False
 
     @classmethod
-    def of_memory(cls, memory: Memory, score: float = 0.0) -> RelevantItem:
+    def of_memory(cls, memory: Memory, score: float = 0.0, instead: str = "") -> RelevantItem:
         """The item for a memory that matches the current message."""
         kind, text = memory.type, memory.content
         sources = [(each.conversation_id, each.message_id) for each in memory.sources]
         return cls(
-            "memory", kind, text, "", memory, None, "", None, None, score, None, None, sources
+            *("memory", kind, text, "", memory, None, "", None, None, score, None, None, sources),
+            instead,
         )
 
     @classmethod
@@ -96,7 +99,11 @@ class RelevantItem:
 
     @classmethod
     def of_message(
-        cls, message: Message, score: float = 0.0, partly_until: datetime | None = None
+        cls,
+        message: Message,
+        score: float = 0.0,
+        partly_until: datetime | None = None,
+        instead: str = "",
     ) -> RelevantItem:
         """The item for a message that matches the current one."""
         return cls(
@@ -113,6 +120,7 @@ class RelevantItem:
             message.kept,
             partly_until,
             [(message.conversation_id, message.message_id)],
+            instead,
         )
 
     @property
@@ -132,6 +140,7 @@ class PromptContext:
         titled: Further summaries, for the titles of conversations.
         terms: The question's words, with their weights.
         broad: Whether the question asks for many things.
+        addressed: Whether it asks what the assistant said.
         nothing: Whether nothing that was searched is relevant to the question.
         stops: Whether answers stop where relevance ends, and not only where the budget does.
         today: The current day; None for lines without dates.
@@ -151,6 +160,7 @@ class PromptContext:
     terms: Mapping[str, float] = field(default_factory=dict)
     stops: bool = True
     broad: bool = False
+    addressed: bool = False
     nothing: bool = False
     today: date | None = None
     zone: tzinfo = UTC

@@ -2,7 +2,8 @@
 
 The lines that fit into the first few hundred tokens come first, whatever they are, and the others
 after them. In both parts, memories and documents stand first, each with its day, and then messages
-by conversation, under one line that names the conversation and the day.
+by conversation, under one line that names the conversation and the day. If a question asks for many
+things, each part is in the order of time.
 
 A message gives way only to a memory that holds its words, and a memory only to a message that does,
 which then takes its place. A memory that was changed gives way only to the messages that changed
@@ -33,22 +34,26 @@ _OTHERS = 0.75
 """What scores of a kind count: a message's scale is longer, because it also has neighbours."""
 _STALE = 0.8
 """The same for what a newer statement contradicts in part."""
+_ANSWERS = 0.7
+"""The same, if a question asks for many things, for what an assistant without a name said: its long
+answers are near to each of them and say none."""
 _FIRST_TOKENS = 200
 """Tokens of the lines that come first."""
 _MOST_MISSED = 8
 """After so many lines that did not fit, no more are tried."""
-_STOP, _STOP_OF_MANY = 0.72, 0.61
+_STOP, _STOP_OF_MANY = 0.72, 0.58
 """The worth of the last line in terms of the best one's: what is far behind the answer is not
 evidence, however much room there is."""
 
 
 class _Printed(NamedTuple):
-    """A line that is printed: the part of the list, its order and its conversation there."""
+    """A line that is printed: its part of the list, its order and conversation there, its time."""
 
     part: int
     order: int
     group: str
     size: int
+    at: float
 
 
 class AnsweringLines(Section):
@@ -66,6 +71,7 @@ class AnsweringLines(Section):
     __slots__ = (
         "_found",
         "_groups",
+        "_in_time",
         "_learnt",
         "_lines",
         "_printed",
@@ -89,14 +95,17 @@ class AnsweringLines(Section):
         self.further = further
         self._lines = lines
         self._tag = tag
+        self._in_time = context.broad
         stop = (_STOP_OF_MANY if context.broad else _STOP) if context.stops else 0.0
-        worths = sorted(((_worth(item), item) for item in found), key=_first, reverse=True)
+        of_many = context.broad and not context.addressed
+        worths = sorted(((_worth(item, of_many), item) for item in found), key=_first, reverse=True)
         best = max((worth for worth, item in worths if not item.first), default=0.0)
         self._found = _in_order_of_change(worths, best * stop)
         self.expected = frozenset(
             item.memory.memory_id for _, item in self._found if item.memory is not None
         )
         """The memories that it prints if there is room."""
+        lines.expect([item.memory for _, item in self._found if item.memory is not None])
         self.clear()
 
     def clear(self) -> None:
@@ -151,7 +160,7 @@ class AnsweringLines(Section):
                 return False
         self._groups.add((part, group))
         order = min([place, *(self._printed[other].order for other in instead)])
-        self._printed[place] = _Printed(part, order, group, purse.used - before)
+        self._printed[place] = _Printed(part, order, group, purse.used - before, _time_of(item))
         for other in instead:
             purse.give_back(self._printed.pop(other).size)
             del self.kept[other]
@@ -200,13 +209,18 @@ class AnsweringLines(Section):
         learnt = [memory for s in item.sources for _, _, memory in self._learnt.get(s, ())]
         return any(is_kept(words, memory) for memory in learnt)
 
+    def _order(self, place: int) -> tuple[float, int]:
+        """Where a line stands: the best first, of many things the earliest."""
+        printed = self._printed[place]
+        return printed.at if self._in_time else 0.0, printed.order
+
     @property
     def lines(self) -> list[str]:
         """What is printed of it."""
         printed: list[str] = []
         for part in (0, 1):
             groups: dict[str, list[str]] = {"": []}
-            for place in sorted(self.kept, key=lambda each: self._printed[each].order):
+            for place in sorted(self.kept, key=self._order):
                 if self._printed[place].part == part:
                     groups.setdefault(self._printed[place].group, []).append(self.kept[place].text)
             if part and self.further and any(groups.values()):
@@ -275,14 +289,16 @@ def _changed_by(memory: Memory) -> Sequence[Source]:
     return [(of.conversation_id, of.message_id) for of, _ in memory.evidence]
 
 
-def _worth(item: RelevantItem) -> float:
-    """The order of items: their score, by kind and length."""
+def _worth(item: RelevantItem, of_many: bool) -> float:
+    """The order of items: their score, by kind and length, and for many things by who said them."""
     if item.first:
         return float("inf")
     kind = "message" if item.role else "memory" if item.memory is not None else ""
     length = min(max(_SHORT, len(item.summary or item.text)), 500)
     long = (max(length, _LONG) / _LONG) ** _LENGTH
     share = _SHARES.get(kind, _OTHERS) * (1.0 if item.partly_until is None else _STALE)
+    if of_many and item.role == "assistant" == item.title:
+        share *= _ANSWERS
     return float(item.score * share / length**_BREVITY / long)
 
 
@@ -296,4 +312,12 @@ def _first(each: tuple[float, RelevantItem]) -> float:
 
 
 def _said_at(each: tuple[float, RelevantItem]) -> float:
-    return each[1].at.timestamp() if each[1].at is not None else 0.0
+    return _time_of(each[1])
+
+
+def _time_of(item: RelevantItem) -> float:
+    """When something was said, or since when it holds; what precedes everything is the earliest."""
+    if item.first:
+        return float("-inf")
+    at = item.at if item.memory is None else item.memory.valid_from
+    return at.timestamp() if at is not None else 0.0

@@ -31,6 +31,8 @@ _EXCERPT_SOURCE = 4_000
 _TITLE_BYTES = 300
 _PLACE_BYTES = 40
 """Maximum bytes of a conversation's name in the line of one of its messages."""
+_INSTEAD_BYTES = 120
+"""Maximum bytes of what holds in place of what has ended."""
 _LINE, _OUTLINE, _PLACE, _SAID = "line", "outline", "place", "said"
 _STYLES = 2
 """How many lines of an item are kept: a message names its conversation by the title if the context
@@ -52,6 +54,7 @@ class Lines:
         annotate: Whether memories come with origin, date and id.
         summaries: Known summaries of conversations, for their titles.
         opened: Conversations of whose first words, their only title, a message is printed.
+        told: The beginnings of memories that are expected to be printed.
     """
 
     context: PromptContext
@@ -59,6 +62,7 @@ class Lines:
     summaries: Mapping[str, Summary]
     _style: str
     opened: set[str | None] = field(default_factory=set)
+    told: set[str] = field(default_factory=set)
 
     @classmethod
     def of(cls, context: PromptContext, template: str, *, annotate: bool) -> Lines:
@@ -72,17 +76,23 @@ class Lines:
         lines.opened.update(item.said_in for item in context.relevant if lines._opens(item))
         return lines
 
+    def expect(self, memories: Sequence[Memory]) -> None:
+        """Note that memories will be printed, so that no other line needs to say them."""
+        if any(item.instead for item in self.context.relevant):
+            self.told.update(_beginning_of(memory.content) for memory in memories)
+
     def about_user(self, line: ProfileLine, label: str) -> Entry:
         """`label value`, and the day on which the value was said."""
         at = line.said_at if self.context.dated else None
         return Entry(label, line.value, "" if at is None else f" ({self._iso(at)})")
 
-    def memory(self, memory: Memory, tag: str) -> Entry:
-        """`tag content`, with the requested provenance."""
-        of = self._style + tag
+    def memory(self, memory: Memory, tag: str, instead: str = "") -> Entry:
+        """`tag content`, with the requested provenance; `instead` holds if it has ended."""
+        then = self._then(instead)
+        of = self._style + tag + then
         entry = _known(memory.kept, _LINE, of)
         if entry is None:
-            suffix = self._about(memory)
+            suffix = self._about(memory, then)
             entry = Entry(tag, clean(memory.content), suffix, memory_id=memory.memory_id)
             _keep(memory.kept, _LINE, of, entry)
         return entry
@@ -90,17 +100,18 @@ class Lines:
     def item(self, item: RelevantItem) -> Entry:
         """`- [SOURCE] title: text`; without value if it has neither."""
         if item.memory is not None:
-            return self.memory(item.memory, f"- {type_tag(item.memory)}")
+            return self.memory(item.memory, f"- {type_tag(item.memory)}", item.instead)
         place = self._place(item)
         # A string knows its hash.
         of = self._style + place
+        then = self._then(item.instead)
         if item.partly_until is not None:
-            of = f"{self._style}{item.partly_until}{place}"
+            of = f"{self._style}{item.partly_until}{place}{then}"
         entry = _known(item.kept, _LINE, of)
         if entry is None:
             text = _excerpt(item)
             entry = Entry(
-                f"- [{source_word(item.source)}] {self._when(item.at, item.partly_until)}",
+                f"- [{source_word(item.source)}] {self._when(item.at, item.partly_until, then)}",
                 labelled(f"{_title(item)}{place}", text) if text else _untold(item),
                 conversation_id=item.conversation_id,
             )
@@ -125,17 +136,18 @@ class Lines:
             tag: What precedes a memory.
         """
         if item.memory is not None:
-            return self.memory(item.memory, tag(item.memory))
+            return self.memory(item.memory, tag(item.memory), item.instead)
         if not item.role:
             return self.item(item)
-        of = f"{self._style}{item.partly_until}"
+        then = self._then(item.instead)
+        of = f"{self._style}{item.partly_until}{then}"
         entry = _known(item.kept, _SAID, of)
         if entry is None:
             text, whole = _part(item, self.context.terms)
             # A role is our own word; a name is the caller's.
             speaker = f"{item.role}: " if item.title == item.role else ""
             words = text if speaker or not text else labelled(_title(item), text)
-            entry = Entry(f"- {self._partly(item.partly_until)}{speaker}", words)
+            entry = Entry(f"- {self._partly(item.partly_until, then)}{speaker}", words)
             if whole:
                 _keep(item.kept, _SAID, of, entry)
         return entry
@@ -161,11 +173,12 @@ class Lines:
         text = _excerpt(item, line_start=True)
         if memory is None:
             title = f"{_title(item)}{self._place(item)}" if text else ""
-            when = self._when(item.at, item.partly_until)
+            when = self._when(item.at, item.partly_until, self._then(item.instead))
             heading = f"[{source_word(item.source)}] {when}{title}"
         else:
             tag = type_tag(memory).rstrip()
-            heading = f"[{source_word(item.source)}] {tag}{self._about(memory)}"
+            about = self._about(memory, self._then(item.instead))
+            heading = f"[{source_word(item.source)}] {tag}{about}"
         return Entry(
             f"{heading.rstrip()}\n",
             text or _untold(item),
@@ -191,10 +204,15 @@ class Lines:
         summary = None if item.said_in is None else self.summaries.get(item.said_in)
         return summary is not None and _begins(item.text, summary.title)
 
-    def _about(self, memory: Memory) -> str:
+    def _then(self, instead: str) -> str:
+        """What follows the day of an end: what holds instead, if that is known and no line's."""
+        words = _beginning_of(instead) if instead else ""
+        return f", then: {words}" if words and words not in self.told else ""
+
+    def _about(self, memory: Memory, then: str) -> str:
         """The note in brackets after a memory: who said it if not the user, and since when."""
         end = memory.valid_to or memory.expires_at
-        held = self._iso(memory.valid_from) + (f" until {self._iso(end)}" if end else "")
+        held = self._iso(memory.valid_from) + (f" until {self._iso(end)}{then}" if end else "")
         if self.annotate:
             about = f" ({memory.origin}, {held}, id {memory.memory_id}"
             by = f", replaced by {memory.superseded_by}" if memory.superseded_by else ""
@@ -237,18 +255,18 @@ class Lines:
             kept[_PLACE] = title
         return title
 
-    def _when(self, at: datetime | None, partly_until: datetime | None) -> str:
+    def _when(self, at: datetime | None, partly_until: datetime | None, then: str = "") -> str:
         """The day of an item, and until when what it says was true if a part no longer is."""
         if not self.context.dated:
             return ""
         day = f"{self._iso(at)} " if at is not None else ""
-        return day + self._partly(partly_until)
+        return day + self._partly(partly_until, then)
 
-    def _partly(self, until: datetime | None) -> str:
-        """Until when something that was learnt from a text holds, or held."""
+    def _partly(self, until: datetime | None, then: str) -> str:
+        """Until when something that was learnt from a text holds, or held, and what then."""
         if until is None or not self.context.dated:
             return ""
-        return f"(partly true until {self._iso(until)}) "
+        return f"(partly true until {self._iso(until)}{then}) "
 
     def _iso(self, at: datetime) -> str:
         return at.astimezone(self.context.zone).date().isoformat()
@@ -333,6 +351,11 @@ def _begins(text: str, title: str) -> bool:
     # An ellipsis alone would be the beginning of every text.
     first = title.removesuffix(ELLIPSIS)
     return words == title or (first not in ("", title) and words.startswith(first))
+
+
+def _beginning_of(instead: str) -> str:
+    """What holds in place of what has ended, within a line."""
+    return shortened(clean(instead[: 2 * _INSTEAD_BYTES]), _INSTEAD_BYTES).removesuffix(".")
 
 
 def _short(title: str) -> str:

@@ -105,6 +105,7 @@ class Hit:
         unscored: The components of an item that was not ranked.
         partly_until: Of a message or summary in a prompt: until when something that was learnt from
             it holds, or held, according to a newer memory.
+        instead: In a prompt, what holds in place of what has ended, if that is known.
     """
 
     item: Item
@@ -113,6 +114,7 @@ class Hit:
     excerpt: Sequence[Message] = ()
     unscored: Mapping[str, float] = field(default_factory=dict)
     partly_until: datetime | None = None
+    instead: str = ""
 
     @property
     def breakdown(self) -> Mapping[str, float]:
@@ -138,6 +140,7 @@ class SearchOutcome:
         said_in: The summaries of the conversations in which messages of a prompt were said.
         terms: The question's words, with their weights among messages.
         broad: Whether the question asks for many things.
+        addressed: Whether it asks what the assistant said.
     """
 
     hits: Sequence[Hit] = ()
@@ -149,3 +152,4 @@ class SearchOutcome:
     said_in: Sequence[Summary] = ()
     terms: Mapping[str, float] = field(default_factory=dict)
     broad: bool = False
+    addressed: bool = False

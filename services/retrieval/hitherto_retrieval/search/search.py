@@ -443,6 +443,7 @@ class SearchRun:
             if question.for_a_prompt and "message" in question.kinds
             else {},
             broad=looking.intent.broad,
+            addressed=looking.intent.assistant,
         )
 
 

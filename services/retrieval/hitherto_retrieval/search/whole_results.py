@@ -25,7 +25,7 @@ from hitherto_retrieval.storage.moment import Moment
 from hitherto_retrieval.storage.neighbours import MessageFlags
 from hitherto_retrieval.storage.passage_filters import PassageFilters
 from hitherto_retrieval.storage.statement import Answered, Asking, Statement
-from hitherto_shared.models import Message, Scope, Summary
+from hitherto_shared.models import Memory, Message, Scope, Summary
 
 _MAX_SOURCES = 5
 """Maximum number of a memory's sources with excerpts."""
@@ -83,6 +83,7 @@ async def read_results(
         if item is not None:
             hit = Hit(item, ranked.score, ranked, _united(said, keys) if keys else ())
             hit.partly_until = found.partly_until(item, candidate.key)
+            hit.instead = found.instead(item, candidate.key)
             hits.append(hit)
     return hits
 
@@ -93,6 +94,7 @@ class WholeItems:
 
     _items: Mapping[Kind, Mapping[Key, Item]]
     _caveats: MessageFlags
+    _instead: Mapping[UUID, str]
     _of_the_present: bool
     _hides_forgotten: bool
 
@@ -110,6 +112,14 @@ class WholeItems:
         """Whether a message is not shown, or answers one that is not: a reply repeats its words."""
         withheld = self._caveats.withheld
         return key in withheld or (message.role != "user" and _before(key) in withheld)
+
+    def instead(self, item: Item, key: Key) -> str:
+        """See `Hit.instead`."""
+        if isinstance(item, Memory):
+            return self._instead.get(item.memory_id, "")
+        if self._of_the_present and isinstance(item, Message):
+            return self._caveats.instead.get(cast(MessageKey, key), "")
+        return ""
 
     def partly_until(self, item: Item, key: Key) -> datetime | None:
         """See `Hit.partly_until`. What held at another time is not looked up."""
@@ -146,19 +156,25 @@ async def read_whole(
             if known is None
             else Answered(known)
         )
+    # Of the present, nothing that was replaced is told; what was known then, nothing had followed.
+    tells_what_followed = hides_forgotten and moment is not None and moment.known_at is None
+    instead: Statement[dict[UUID, str]] | None = None
     found: dict[Kind, Mapping[Key, Item]] = {}
     reads: dict[Kind, Statement[Mapping[Key, Item]]] = {}
     for kind, of_kind in keys.items():
         at_hand = held.whole(kind, of_kind) if held is not None else None
         if at_hand is None:
             reads[kind] = whole(scope, kind, of_kind, moment)
+            if kind == "memory" and tells_what_followed:
+                instead = neighbours.instead_of(scope, cast(Sequence[UUID], of_kind))
         else:
             found[kind] = at_hand
-    asked = [caveats] if isinstance(caveats, Statement) else []
+    asked = [each for each in (caveats, instead) if isinstance(each, Statement)]
     await asking(*reads.values(), *also, *asked)
     for kind, read in reads.items():
         found[kind] = read.answer
-    return WholeItems(found, caveats.answer, moment is None, hides_forgotten)
+    followed = {} if instead is None else instead.answer
+    return WholeItems(found, caveats.answer, followed, moment is None, hides_forgotten)
 
 
 def _before(key: MessageKey) -> MessageKey:

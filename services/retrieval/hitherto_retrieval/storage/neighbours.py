@@ -80,6 +80,17 @@ WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
 ORDER BY s.memory_id, m.conversation_id, m.message_no
 """
 
+# What holds in place of memories that have ended, if that is known in words.
+_INSTEAD = """
+SELECT ended.memory_id, left(instead.content, 300)
+FROM memories AS ended
+JOIN memories AS instead ON instead.tenant_id = %(tenant_id)s AND instead.user_id = %(user_id)s
+     AND instead.memory_id = ended.superseded_by AND instead.status IN ('active', 'achieved')
+     AND instead.content <> ''
+WHERE ended.tenant_id = %(tenant_id)s AND ended.user_id = %(user_id)s
+  AND ended.memory_id = ANY(%(memory_ids)s::uuid[])
+"""
+
 _FACTS = """
 SELECT f.conversation_id, f.message_no, max(-(e.embedding <#> %(vector)s::halfvec)),
        array_agg(f.lexical_no)
@@ -91,13 +102,18 @@ WHERE f.status IN ('active', 'achieved') AND (f.expires_at IS NULL OR f.expires_
 GROUP BY f.conversation_id, f.message_no
 """
 
-# Of each message: whether a memory of it may not be shown, and until when a contradicted one held.
+# Of each message: whether a memory of it may not be shown, until when a contradicted one held, and
+# what holds in its place.
 _CAVEATS = """
-SELECT f.conversation_id, f.message_no, bool_or(f.status <> 'contradicted'), min(ended.valid_to)
+SELECT f.conversation_id, f.message_no, bool_or(f.status <> 'contradicted'), min(ended.valid_to),
+       (array_agg(left(instead.content, 300) ORDER BY ended.valid_to, instead.memory_id)
+            FILTER (WHERE instead.content <> ''))[1]
 FROM learnt_from_messages(
     %(tenant_id)s, %(user_id)s, %(conversation_ids)s::text[], %(message_nos)s::int[]) AS f
 LEFT JOIN memories AS ended ON ended.tenant_id = %(tenant_id)s AND ended.user_id = %(user_id)s
      AND ended.memory_id = f.memory_id AND ended.status = 'contradicted'
+LEFT JOIN memories AS instead ON instead.tenant_id = %(tenant_id)s AND instead.user_id = %(user_id)s
+     AND instead.memory_id = ended.superseded_by AND instead.status IN ('active', 'achieved')
 WHERE f.status IN ('quarantined', 'forgotten', 'contradicted')
 GROUP BY f.conversation_id, f.message_no
 """
@@ -110,17 +126,20 @@ class MessageFlags:
     Attributes:
         withheld: The messages that are not shown: a memory of theirs is quarantined or forgotten.
         until: Until when a memory of theirs holds, or held, that a newer one contradicts.
+        instead: The beginning of the memory that holds in its place, if it is known in words.
     """
 
     withheld: frozenset[MessageKey] = frozenset()
     until: Mapping[MessageKey, datetime] = field(default_factory=dict)
+    instead: Mapping[MessageKey, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, rows: Rows) -> MessageFlags:
-        """From rows of a conversation, a number, whether it is withheld, and until when it held."""
+        """From rows of conversation, number, whether it is withheld, its end, what is instead."""
         return cls(
             frozenset((row[0], row[1]) for row in rows if row[2]),
             {(row[0], row[1]): row[3] for row in rows if row[3] is not None},
+            {(row[0], row[1]): row[4] for row in rows if row[4]},
         )
 
 
@@ -177,6 +196,15 @@ def facts_about(
         _FACTS,
         {**query.parameters(), **_columns(keys)},
         lambda rows: {(row[0], row[1]): Facts(row[2], row[3]) for row in rows},
+    )
+
+
+def instead_of(scope: Scope, memory_ids: Sequence[UUID]) -> Statement[dict[UUID, str]]:
+    """The beginnings of the memories that hold in place of those that have ended."""
+    return Statement(
+        _INSTEAD,
+        {**scope.parameters, "memory_ids": Uuids(memory_ids)},
+        lambda rows: {row[0]: row[1] for row in rows},
     )
 
 
