@@ -52,7 +52,7 @@ _FILLED = {
 
 
 # A row that is sealed has no text in clear, and these have.
-_SAYS_SEALED = {"sealed", "of_user_key"}
+_SAYS_SEALED = {"sealed"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,16 +7,20 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import psycopg
 from psycopg import sql
 
 from hitherto.v1 import memory_pb2
 from hitherto.v1 import memory_service_pb2 as pb
+from hitherto_extraction.pipeline.failed_attempts import UnusableReplies
 from hitherto_shared.encryption.key_store import KeyStore
+from hitherto_shared.encryption.rows import REPLY
 from hitherto_shared.encryption.user_key import UserKey
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.encryption.wrapping import LocalWrapper
+from hitherto_shared.models import Scope
 from hitherto_shared.sealing import load_secret
 from tests.e2e.conftest import Services
 from tests.e2e.masks import masked
@@ -43,6 +47,17 @@ def keys_of(folder: Path) -> UserKeys:
 async def key_of(conninfo: str, folder: Path, user: str = "ana") -> UserKey:
     """The key of a user of the tenant whose rows `conninfo` shows."""
     return await keys_of(folder).open(tenant_of(conninfo), user)
+
+
+def reply_in(row: tuple[Any, ...], key: UserKey, folder: Path) -> str:
+    """An unusable reply, opened by its user's key and then by the installation's secret.
+
+    `row` is its job, claim and sealed value.
+    """
+    job_id, claim_no, sealed = row
+    inner = REPLY.open(key, sealed, job_id, claim_no)["sealed_reply"]
+    replies = UnusableReplies(load_secret(folder / "data" / "secret"))
+    return replies.open(Scope(key.tenant_id, key.user_id), UUID(str(job_id)), inner)
 
 
 def key_files(folder: Path) -> list[Path]:

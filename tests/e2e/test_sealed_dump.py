@@ -253,7 +253,7 @@ class TestADump:
         await choose(encrypting, encrypt_sensitive=True)
         await say_everything(encrypting)
         await answer_with_nothing(encrypting, model)
-        assert rows(superuser_conninfo, "SELECT of_user_key FROM unusable_replies") == [(True,)]
+        assert rows(superuser_conninfo, "SELECT sealed_reply FROM unusable_replies") == [("",)]
         nothing_told(superuser_conninfo, model)
 
     async def test_h3_of_what_was_asked(

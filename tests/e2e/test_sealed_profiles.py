@@ -11,8 +11,9 @@ from google.protobuf import json_format
 
 from hitherto.v1 import maintenance_service_pb2, retrieval_service_pb2
 from hitherto.v1 import memory_service_pb2 as pb
+from hitherto_extraction.sealing.steps import seal_table
 from hitherto_extraction.storage import users
-from hitherto_extraction.storage.sealing import seal_profile
+from hitherto_extraction.storage.told_words import drop_told_words
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.tenancy import acting_for
 from hitherto_shared.encryption.at_hand import keys_at_hand
@@ -240,8 +241,11 @@ async def step(conninfo: str, scope: Scope, key: UserKey, *, limit: int) -> int:
 
     async def work(connection: Connection) -> int:
         async with connection.transaction():
-            await users.lock_user(connection.of(scope))
-            return await seal_profile(connection.of(scope), limit=limit)
+            user = connection.of(scope)
+            await users.lock_user(user)
+            tables = ("profiles", "profile_versions")
+            sealed = sum([await seal_table(user, table, limit=limit) for table in tables])
+            return sealed + await drop_told_words(user, limit=limit)
 
     try:
         with acting_for(scope.tenant_id), keys_at_hand(key):

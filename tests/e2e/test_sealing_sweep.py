@@ -10,24 +10,20 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
-from uuid import UUID
 
 import psycopg
 import pytest
 
 from hitherto.v1 import memory_pb2, retrieval_service_pb2
 from hitherto_extraction.budget import Budget
-from hitherto_extraction.pipeline.failed_attempts import UnusableReplies, open_with_user_key
 from hitherto_extraction.prices import load_prices
 from hitherto_extraction.sealing.sweep import SealedVectors, SealingSweep
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.embeddings.openai_api import OpenAIEmbedder
-from hitherto_shared.encryption.at_hand import keys_at_hand
 from hitherto_shared.encryption.key_store import KeyStore
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.encryption.wrapping import LocalWrapper
 from hitherto_shared.model_server import ModelServer
-from hitherto_shared.models import Scope
 from hitherto_shared.sealing import load_secret
 from hitherto_shared.startup import configure_vectors
 from tests.e2e.conftest import Services, StartServices, model_settings
@@ -44,6 +40,7 @@ from tests.e2e.sealing import (
     dump,
     holding,
     keys_of,
+    reply_in,
 )
 from tests.e2e.sessions import refusal_of
 from tests.scripted_model import ChatAnswer, ChatRequest, RawReply, ScriptedModel, StatusFault
@@ -194,7 +191,6 @@ async def sweeping(
                 maintenance,
                 removal,
                 UserKeys(LocalWrapper(kek), KeyStore(data / "user-keys"), hash_key),
-                UnusableReplies(load_secret(data / "secret")),
                 SealedVectors(removal, embedder, load_prices(None), Budget()),
             ),
             removal,
@@ -299,12 +295,9 @@ async def test_h3_what_stood_before_is_sealed(
         assert before == sorted(map(str, rows(superuser_conninfo, "SELECT sealed FROM messages")))
     # Who does not encrypt has everything as it was.
     assert "zzbobo" in holding(dump(superuser_conninfo), ["zzbobo"])
-    ((job_id, claim_no, sealed),) = rows(
-        superuser_conninfo, "SELECT job_id, claim_no, sealed_reply FROM unusable_replies"
-    )
-    with keys_at_hand(await keys_of(tmp_path).open("default", "ana")):
-        reply = open_with_user_key(Scope("default", "ana"), UUID(str(job_id)), claim_no, sealed)
-    assert "zzbrokenreply" in reply
+    (row,) = rows(superuser_conninfo, "SELECT job_id, claim_no, sealed FROM unusable_replies")
+    key = await keys_of(tmp_path).open("default", "ana")
+    assert "zzbrokenreply" in reply_in(row, key, tmp_path)
     async with start_services(**settings) as services:
         await all_readable(services)
 

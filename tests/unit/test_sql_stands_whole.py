@@ -16,6 +16,7 @@ IDENTIFIERS_ONLY = {
     "services/extraction/hitherto_extraction/storage/erasure.py",
     "services/extraction/hitherto_extraction/storage/exports.py",
     "services/extraction/hitherto_extraction/storage/imported.py",
+    "services/extraction/hitherto_extraction/storage/sealing.py",
     "shared/hitherto_shared/database/bootstrap.py",
     "shared/hitherto_shared/database/embedded/preparation.py",
     "shared/hitherto_shared/database/migrate.py",

@@ -53,7 +53,7 @@ WRITERS = {
     },
     "reconciliation": {"memory_sources"},
     "rollback": {"entity_mentions", "memories", "memory_source_embeddings", "memory_sources"},
-    "sealing": {"memories", "profiles", "summary_embeddings"},
+    "sealing": {NAMED_ELSEWHERE, "summary_embeddings"},
     "summaries": {"conversation_summaries"},
     "told_words": {"memories", "memory_sources"},
     "upkeep": {"memories", "memory_embeddings"},

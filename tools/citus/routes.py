@@ -14,6 +14,7 @@ import psycopg
 from psycopg import sql
 
 from hitherto_extraction.restoring.tables import IMPORTED
+from hitherto_extraction.storage.sealing import CLEAR, changed_columns
 from hitherto_shared.encryption.rows import BY_TABLE
 from tests.unit.test_scope_of_statements import ACROSS_USERS, blocks, references
 from tests.unit.test_scope_of_statements import statements as constants
@@ -93,7 +94,12 @@ def service_statements(plan: Distribution) -> Iterator[ServiceStatement]:
             yield ServiceStatement(name, text, across)
             continue
         for table in plan.distributed:
-            columns = "held.*"
+            columns, key, given = "held.*", ["1"], []
+            if "UPDATE {table}" in text:
+                if table not in CLEAR:
+                    continue
+                given, key = changed_columns(table), list(CLEAR[table].key)
+                columns = ", ".join(given)
             if "INSERT INTO {table}" in text:
                 if table not in IMPORTED:
                     continue
@@ -107,7 +113,9 @@ def service_statements(plan: Distribution) -> Iterator[ServiceStatement]:
                 sealed="NULL",
                 columns=columns,
                 by="user_id",
-                key="1",
+                values=", ".join(f"new.{name}" for name in given),
+                key=", ".join(f"held.{name}" if given else name for name in key),
+                named=", ".join(f"new.{name}" for name in key),
                 which="true",
                 primary_key=f"{table}_pkey",
             )

@@ -125,7 +125,6 @@ class Intake(JobCalls):
             conversation_id,
             messages,
             "messages",
-            sealed=users.must_seal(state, user.scope),
             seals_secrets=state.seals_secrets,
         )
         await conversations.advance(
@@ -215,14 +214,12 @@ class Intake(JobCalls):
         why = users.why_not_learning(state, self.memory_enabled)
         if why == "MEMORY_DISABLED":
             return await self.queue.enqueue_cancelled(user, conversation_id, why)
-        sealed = users.must_seal(state, scope)
         stored = await store_messages(
             user,
             conversation_id,
             transcript.messages,
             f"transcripts[{index}].messages",
             time_zone=transcript.time_zone,
-            sealed=sealed,
             seals_secrets=state.seals_secrets,
         )
         job = None

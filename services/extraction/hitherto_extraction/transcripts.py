@@ -48,7 +48,6 @@ async def store_messages(
     field: str,
     *,
     time_zone: str | None = None,
-    sealed: bool,
     seals_secrets: bool = False,
 ) -> Stored:
     """Open the conversation, number and insert new messages; known ones must be unchanged.
@@ -59,8 +58,7 @@ async def store_messages(
         messages: The submitted messages.
         field: Their path in the request.
         time_zone: See `conversations.open_conversation`.
-        sealed: Whether to seal new ones.
-        seals_secrets: Whether these also keep what they were before their secrets were redacted.
+        seals_secrets: Whether new ones also keep what they were before their secrets were redacted.
 
     Raises:
         WrongState: A known id came with different content; `field` names the message in the
@@ -98,7 +96,7 @@ async def store_messages(
         new = [replace(message, unredacted=None) for message in new]
     if new:
         await conversations.insert_messages(
-            user, conversation_id, new, first_no=counters.last_message_no + 1, sealed=sealed
+            user, conversation_id, new, first_no=counters.last_message_no + 1
         )
     last = counters.last_message_no + len(new)
     new_numbers = range(counters.last_message_no + 1, last + 1)

@@ -22,15 +22,35 @@ Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, slots=True)
+class Encryption:
+    """What a user has decided about encryption.
+
+    Attributes:
+        on: Whether sensitive text is to be sealed from now on.
+        key_id: The key with which it was last turned on. None: never, and nothing is sealed.
+    """
+
+    on: bool
+    key_id: str | None
+
+
+@dataclass(slots=True)
 class UserRows:
     """A connection on which statements about one user run.
 
     Each method is that of the connection; its parameters are those of the statement, besides
     `tenant_id` and `user_id`.
+
+    Attributes:
+        connection: The connection, in a transaction of the caller if there is one.
+        scope: The user.
+        encryption: What the user has decided about encryption, noted by whoever reads or locks the
+            user's row; None: not read yet.
     """
 
     connection: LeanConnection
     scope: Scope
+    encryption: Encryption | None = None
 
     def execute(self, statement: Query, /, **values: Any) -> Coroutine[Any, Any, StatementResult]:
         """Run a statement."""

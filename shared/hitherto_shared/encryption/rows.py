@@ -102,7 +102,8 @@ PROFILE = SealedRow(
 )
 PROFILE_VERSION = SealedRow("profile", ("version",), {"profile": {}}, whole=True)
 STATEMENT = SealedRow("statement", ("statement_id",), {"said": {}}, whole=True)
-REPLY = SealedRow("reply", ("job_id", "claim_no"), {"reply": ""})
+REPLY = SealedRow("reply", ("job_id", "claim_no"), {"sealed_reply": ""})
+"""What it seals is sealed already, with the installation's secret."""
 VECTOR = SealedRow("vector", ("memory_id", "model"), {}, version="text_version")
 """Its value is bytes, not columns."""
 
@@ -114,5 +115,6 @@ BY_TABLE: Mapping[str, SealedRow] = {
     "profiles": PROFILE,
     "profile_versions": PROFILE_VERSION,
     "statements": STATEMENT,
+    "unusable_replies": REPLY,
 }
 """By the name of the table, without those whose sealed values are read by themselves."""

@@ -10,10 +10,10 @@ from typing import Any, cast
 import pytest
 
 from hitherto_extraction.curation.user_settings import Sealing, UserSettings, change_settings
-from hitherto_extraction.pipeline.failed_attempts import UnusableReplies
 from hitherto_extraction.sealing.sweep import SealedVectors, SealingSweep
 from hitherto_extraction.storage import conversations, profiles, users
 from hitherto_extraction.storage.conversations import IncomingMessage
+from hitherto_extraction.storage.sealed_rows import sealing_key
 from hitherto_shared.database.pool import Database
 from hitherto_shared.database.tenancy import acting_for
 from hitherto_shared.encryption.at_hand import KeyNeeded, keys_at_hand
@@ -81,8 +81,9 @@ async def test_h3_an_old_key_seals_nothing_once_another_was_turned_on(
 
     async def write(connection: Any) -> bool:
         async with connection.transaction():
-            state = await users.lock_user(connection.of(SCOPE))
-            return users.must_seal(state, SCOPE)
+            user = connection.of(SCOPE)
+            await users.lock_user(user)
+            return await sealing_key(user) is not None
 
     async def write_profile(connection: Any) -> bool:
         profile = Profile(SCOPE.user_id, summary="zzsummary", version=1)
@@ -132,7 +133,6 @@ async def test_h3_the_sweep_leaves_to_the_new_key_what_an_old_one_would_seal(
             maintenance,
             removal,
             cast(UserKeys, Opening(old, new)),
-            UnusableReplies(os.urandom(32)),
             cast(SealedVectors, FilledAlready()),
         )
 

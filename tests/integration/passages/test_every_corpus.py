@@ -13,12 +13,10 @@ from pathlib import Path
 import pytest
 
 from hitherto_extraction.pipeline.backfill import Backfill
-from hitherto_extraction.sealing.steps import seal_passages
+from hitherto_extraction.sealing.steps import seal_table
 from hitherto_extraction.storage import documents, reembedding, users
 from hitherto_extraction.storage.corpora import index
-from hitherto_extraction.storage.corpora.corpus import SpokenCorpus
 from hitherto_extraction.storage.corpora.messages import MESSAGES
-from hitherto_extraction.storage.corpora.summaries import SUMMARIES
 from hitherto_shared.embeddings.active_embedder import register_model
 from hitherto_shared.embeddings.offline import OfflineEmbedder
 from hitherto_shared.embeddings.protocol import EmbeddingBatch
@@ -104,13 +102,14 @@ async def test_a_late_vector_of_sealed_words_is_not_kept(
     key = await keys.make(ANA.tenant_id, ANA.user_id)
 
     async def seal(corpus: str) -> None:
-        sealed: dict[str, SpokenCorpus] = {"messages": MESSAGES, "summaries": SUMMARIES}
-        if corpus in sealed:
+        tables = {"messages": "messages", "summaries": "conversation_summaries"}
+        await stage.rows(f"UPDATE users SET encrypt_sensitive = true, key_id = '{key.key_id}'")
+        if corpus in tables:
             async with stage.removal.connection() as connection, connection.transaction():
-                await users.lock_user(connection.of(ANA))
+                user = connection.of(ANA)
+                await users.lock_user(user)
                 with keys_at_hand(key):
-                    found = await seal_passages(connection.of(ANA), sealed[corpus], limit=10)
-                assert len(found) == 1
+                    assert await seal_table(user, tables[corpus]) == 1
         elif corpus == "memories":
             await stage.rows(
                 "UPDATE memories SET sealed = 'x', sensitive = true, content = '', tags = '{}',"

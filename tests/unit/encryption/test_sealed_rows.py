@@ -8,10 +8,8 @@ from typing import Any
 import pytest
 
 from hitherto_shared.encryption.failures import BrokenSeal
-from hitherto_shared.encryption.rows import BY_TABLE, REPLY, SealedRow
+from hitherto_shared.encryption.rows import BY_TABLE, SealedRow
 from hitherto_shared.encryption.user_key import UserKey, version_of
-
-KINDS = {**BY_TABLE, "unusable_replies": REPLY}
 
 
 def in_clear(kind: SealedRow) -> dict[str, Any]:
@@ -21,9 +19,9 @@ def in_clear(kind: SealedRow) -> dict[str, Any]:
     return {**columns, **{name: f"id of {name}" for name in kind.ids}, "outcome": "resolved"}
 
 
-@pytest.mark.parametrize("table", KINDS)
+@pytest.mark.parametrize("table", BY_TABLE)
 def test_h3_a_row_opens_to_its_columns_and_to_no_others(table: str) -> None:
-    kind = KINDS[table]
+    kind = BY_TABLE[table]
     key = UserKey(os.urandom(32), "t", "ana", "k")
     row = in_clear(kind)
     if kind.version:
@@ -39,7 +37,7 @@ def test_h3_a_row_opens_to_its_columns_and_to_no_others(table: str) -> None:
 
 
 def test_h3_only_the_present_and_earlier_versions_of_one_item_share_a_place() -> None:
-    places = {table: kind.place("1") for table, kind in KINDS.items()}
+    places = {table: kind.place("1") for table, kind in BY_TABLE.items()}
     assert places.pop("memory_versions") == places["memories"]
     assert places.pop("profile_versions") == places["profiles"]
     assert len(set(places.values())) == len(places)

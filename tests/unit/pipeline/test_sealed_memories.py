@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hitherto_extraction.pipeline.operations import Closure, Occasion, Plan, Rewrite
-from hitherto_extraction.pipeline.sealed_memories import is_sensitive, postings_of, tags_of
+from hitherto_extraction.pipeline.sealed_memories import postings_of, tags_of
 from hitherto_extraction.pipeline.write import events_of
-from hitherto_extraction.storage.sealed_rows import without_words
+from hitherto_extraction.storage.sealed_rows import is_sensitive, without_words
 from hitherto_shared.text.bm25 import Statistics, score
 from hitherto_shared.text.terms import query_terms
 from tests.unit.pipeline.situations import known
@@ -57,12 +57,11 @@ def test_h3_the_history_of_what_is_sealed_has_no_words() -> None:
         sealed=frozenset({before.memory_id}),
     )
     occasion = Occasion(None, None, clear.valid_from)
-    told = events_of(plan, occasion)
-    assert [event.sealed for event in told] == [True, False, False]
+    told = events_of(plan, occasion, quoted=True)
     kept = [(without_words(event.before), without_words(event.after)) for event in told[:1]]
     assert "zolpidem" not in repr((kept, told[1:]))
     assert kept[0][1] == {**(kept[0][1] or {}), "importance": after.importance}
     assert [event.reason for event in told] == ["made more precise", "contradicted", "she ran"]
     # Of a user who encrypts nothing that a model says of the reasons is kept.
-    told = events_of(replace(plan, sealed=frozenset()), replace(occasion, encrypts=True))
+    told = events_of(replace(plan, sealed=frozenset()), occasion, quoted=False)
     assert [event.reason for event in told] == ["made more precise", "contradicted", "achieved"]

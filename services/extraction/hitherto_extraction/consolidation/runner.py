@@ -289,7 +289,6 @@ class Consolidation:
                         model=usable,
                         at=at,
                         job_id=held.job_id,
-                        encrypts=state.encrypts,
                     )
                     if made is not None:
                         written.append((merge, made))

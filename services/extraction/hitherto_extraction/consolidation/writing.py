@@ -50,17 +50,17 @@ async def write_merge(
     model: str | None,
     at: datetime,
     job_id: UUID,
-    encrypts: bool,
 ) -> Member | None:
     """Carry out one merge; None if an original is no longer as the model was shown it.
 
     `model` names the embedding model of the vectors; None: they can no longer be used. If the user
-    has encryption on, as read under the lock (`encrypts`), no index gets words of messages.
+    has encryption on, no index gets words of messages.
     """
     originals = await _originals(user, merge)
     if originals is None:
         return None
     row = merged_row(merge, originals, memory_id=uuid7(), at=at, job_id=job_id)
+    encrypts = (await users.encryption_of(user)).on
     said = {} if encrypts else await read_words(user, row["supersedes"])
     words = source_words(said, merge.originals)
     await _store(user, row, words, merge, model)

@@ -38,7 +38,7 @@ from hitherto_extraction.storage import (
     users,
 )
 from hitherto_extraction.storage.editing import EditableMemory
-from hitherto_extraction.storage.sealed_rows import SEALED, opened
+from hitherto_extraction.storage.sealed_rows import opened
 from hitherto_shared.database.arrays import Texts
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.encryption.rows import MEMORY
@@ -225,13 +225,12 @@ async def _keep_forgotten(user: UserRows, held: EditableMemory, actor: str) -> N
         may_replace=(),
     )
     number = 1 + await keyword_index.reserve_numbers(user, texts=1, documents=1, terms=0)
-    sealed = [made.memory_id] if held.sealed else []
-    await memories.insert(user, [_row(made, held, number, at)], sealed=sealed)
+    await memories.insert(user, [_row(made, held, number, at)])
     await memories.add_sources(user, [(made.memory_id, source) for source in before.sources])
     if not held.sealed:
         await reindex(user, [made.memory_id], sweep=False, new=True)
     event = ledger.ChangeEvent(
-        "created", 1, _EARLIER, made.memory_id, after=editing.shown_of_new(made), sealed=held.sealed
+        "created", 1, _EARLIER, made.memory_id, after=editing.shown_of_new(made)
     )
     await ledger.record(user, None, [event], actor=actor)
 
@@ -267,7 +266,8 @@ def _row(made: Memory, held: EditableMemory, number: int, at: datetime) -> dict[
         "sensitive": made.sensitive,
         "lexical_no": number,
         "lexical_length": 0,
-        "embedding_state": SEALED if held.sealed else "pending",
+        "embedding_state": "pending",
+        "sealed": held.sealed,
     }
 
 

@@ -29,9 +29,8 @@ from hitherto_extraction.pipeline.free_json import (
 from hitherto_extraction.pipeline.message_removal import reindex
 from hitherto_extraction.pipeline.questions import kept
 from hitherto_extraction.pipeline.resting_values import drop_resting_on
-from hitherto_extraction.pipeline.sealed_memories import is_sensitive
 from hitherto_extraction.pipeline.selection import names_in
-from hitherto_extraction.pipeline.versions import check_version, write_next
+from hitherto_extraction.pipeline.versions import check_version, is_sealed_next, write_next
 from hitherto_extraction.reconciliation.trigger import Reconciling
 from hitherto_extraction.storage import (
     editing,
@@ -134,7 +133,7 @@ async def correct(
         WrongState: The user was erased, or the memory was replaced or forgotten.
         InvalidRequest: The values do not fit together.
     """
-    encrypts = users.must_seal(await users.enter_alone(user), user.scope)
+    await users.enter_alone(user)
     held = await editing.read_one(user, memory_id)
     before = held.memory
     check_version("memory", before.version, correction.version)
@@ -147,7 +146,7 @@ async def correct(
     # Parses the new words: in a thread, so that the event loop is not blocked.
     after = await in_thread(corrected, before, correction)
     if after.content != before.content and ("entities",) not in correction.paths:
-        after = replace(after, entities=await _entities(user, held, after, encrypts))
+        after = replace(after, entities=await _entities(user, held, after))
     # Whoever corrects a memory has looked at it.
     after = replace(after, doubt=None)
     if after == before:
@@ -155,10 +154,9 @@ async def correct(
     at = await users.database_now(user.connection)
     questions = kept(held.questions, after.content, after.detail)
     edited = replace(held, memory=after, said_at=at, questions=questions)
-    if is_sensitive(after.type, after.sensitive) and (held.sealed or encrypts):
+    if await is_sealed_next(user, held, edited):
         if after.entities and tuple(after.entities) != tuple(before.entities):
             raise invalid("memory.entities", "must be empty: an encrypted memory names no entities")
-        edited = replace(edited, sealed=True)
         event = await write_next(user, held, edited, *_change(before, after), at=at, vector=vector)
     else:
         event = await _write_clear(user, held, edited, vector, at=at)
@@ -177,11 +175,9 @@ async def correct(
     return stored.memory
 
 
-async def _entities(
-    user: UserRows, held: EditableMemory, after: Memory, encrypts: bool
-) -> Sequence[str]:
+async def _entities(user: UserRows, held: EditableMemory, after: Memory) -> Sequence[str]:
     """The entities that a memory mentions after rewording: the known names in its words."""
-    if held.sealed or (encrypts and is_sensitive(after.type, after.sensitive)):
+    if held.sealed or await is_sealed_next(user, held, replace(held, memory=after)):
         return after.entities
     before = {fold(each.name) for each in await names_in(user, held.memory.content)}
     named = [each.name for each in await names_in(user, after.content)]
@@ -204,7 +200,6 @@ async def _write_clear(
     """Store the next version in clear; a memory that was sealed is indexed like a new one."""
     before, after = held.memory, edited.memory
     memory_id = after.memory_id
-    edited = replace(edited, sealed=False)
     active = await active_model(user.connection)
     reworded = after.content != before.content
     vectors: list[tuple[str, Vector]] = []

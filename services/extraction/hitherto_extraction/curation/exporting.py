@@ -18,7 +18,6 @@ export ends before its first line instead.
 from __future__ import annotations
 
 import asyncio
-import base64
 import hashlib
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
@@ -41,7 +40,7 @@ from hitherto_shared.encryption.failures import (
     KeyServiceUnavailable,
     KeyUnavailable,
 )
-from hitherto_shared.encryption.rows import BY_TABLE, REPLY
+from hitherto_shared.encryption.rows import BY_TABLE
 from hitherto_shared.encryption.user_key import UserKey, version_of
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.errors import Exhausted, TooLate
@@ -126,12 +125,14 @@ class _ExportLines:
             row: The row as a JSON object, without its sealed values.
             sealed: The sealed values.
         """
+        if sealed is None and table != _REPLIES:
+            return _line(table, row)
+        found, lost = json.loads(row), False
         if sealed is not None:
-            found = json.loads(row)
-            return _line(table, *self._opened(table, found, sealed))
-        if table == _REPLIES:
-            return _line(table, *self._reply(json.loads(row)))
-        return _line(table, row)
+            found, lost = self._opened(table, found, sealed)
+        if table == _REPLIES and not lost:
+            found, lost = self._reply(found)
+        return _line(table, found, lost)
 
     def _opened(
         self, table: str, found: dict[str, Any], sealed: bytes
@@ -150,18 +151,12 @@ class _ExportLines:
 
     def _reply(self, found: dict[str, Any]) -> tuple[dict[str, Any], bool]:
         """An unusable reply, with the model's text in clear."""
-        job_id, sealed = UUID(found["job_id"]), found["sealed_reply"]
         try:
-            if not found["of_user_key"]:
-                found["reply"] = self.replies.open(self.scope, job_id, sealed)
-                return found, False
-            if self.key is None:
-                return found, True
-            found |= REPLY.open(self.key, base64.b64decode(sealed), job_id, found["claim_no"])
-        except (BrokenToken, BrokenSeal):
-            # The secret or key with which it was sealed no longer exists.
+            reply = self.replies.open(self.scope, UUID(found["job_id"]), found["sealed_reply"])
+        except BrokenToken:
+            # The secret with which it was sealed no longer exists.
             return found, True
-        return found, False
+        return found | {"reply": reply}, False
 
 
 @dataclass(frozen=True, slots=True)

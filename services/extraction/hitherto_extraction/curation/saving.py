@@ -29,7 +29,6 @@ from hitherto_extraction.pipeline.nearby_memories import look_around
 from hitherto_extraction.pipeline.operations import Occasion, Plan
 from hitherto_extraction.pipeline.plan import make_plan
 from hitherto_extraction.pipeline.reply_vectors import Vectors
-from hitherto_extraction.pipeline.sealed_memories import is_sensitive
 from hitherto_extraction.pipeline.selection import names_in
 from hitherto_extraction.pipeline.source_statements import document_of
 from hitherto_extraction.pipeline.trust import outranks
@@ -38,6 +37,7 @@ from hitherto_extraction.pipeline.write import write_plan
 from hitherto_extraction.reconciliation.trigger import Reconciling
 from hitherto_extraction.storage import editing, ledger, statements, users
 from hitherto_extraction.storage.conversations import StoredMessage
+from hitherto_extraction.storage.sealed_rows import is_sensitive
 from hitherto_extraction.storage.statements import NewStatement
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.embeddings.protocol import Vector
@@ -130,7 +130,6 @@ class Saving:
         state = await users.enter_alone(user)
         if users.why_not_storing(state, self.memory_enabled):
             raise users.memory_disabled(user.scope, "nothing was saved")
-        encrypts = users.must_seal(state, user.scope)
         at = await users.database_now(user.connection)
         replaced = await read_replaced(
             user, statement.replaces, origin=statement.origin, path=statement.path
@@ -146,7 +145,6 @@ class Saving:
             metadata=statement.metadata,
             expires_at=statement.expires_at,
             marked=statement.sensitive,
-            encrypts=encrypts,
         )
         if plan.rewrites:
             # The event of the new version includes these too.
@@ -303,7 +301,6 @@ async def _join(
     before, after = held.memory, _with_joined(held.memory, statement)
     if after == before:
         return
-    sealed = held.sealed or occasion.seals(after.type, after.sensitive)
     # For a roll-back of its document.
     stated = NewStatement(
         "joined",
@@ -320,13 +317,13 @@ async def _join(
         memory_id=memory_id,
         conversation_id=statement.conversation_id,
         document_id=document_of(statement.metadata, statement.context),
-        sealed=sealed,
     )
-    await statements.record(user, [stated])
     if plan.rewrites:
         # This transaction creates the new version, which includes these fields too.
         await editing.complete_version(user, replace(held, memory=after))
+        await statements.record(user, [stated])
         return
-    edited = replace(held, memory=after, sealed=sealed)
+    edited = replace(held, memory=after)
     event = await write_next(user, held, edited, "updated", "saved again", at=occasion.at)
+    await statements.record(user, [stated])
     await ledger.record(user, None, [event], actor=occasion.actor)

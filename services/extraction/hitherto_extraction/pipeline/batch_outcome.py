@@ -49,15 +49,11 @@ class BatchOutcome:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeWriting:
-    """An outcome that is being written by a caller that holds the user's row.
-
-    `encrypts` is whether the user has encryption on, as read under that lock.
-    """
+    """An outcome that is being written by a caller that holds the user's row."""
 
     user: UserRows
     held: Claim
     outcome: BatchOutcome
-    encrypts: bool
 
     async def write_profile(
         self, result: Result, known: tuple[Profile, dict[str, str]], plan: Plan
@@ -76,7 +72,7 @@ class OutcomeWriting:
         after = replace(state.profile, version=profile.version + bool(changed))
         if learnt.said:
             stated = of_profile(learnt.said, after.version, made_version=bool(changed))
-            await statements.record(self.user, [self._placed(stated, sealed=self.encrypts)])
+            await statements.record(self.user, [self._placed(stated)])
         if changed:
             await profiles.write_profile(
                 self.user,
@@ -126,23 +122,16 @@ class OutcomeWriting:
             concluded,
             held=summary,
             done_to=outcome.done_to,
-            # Text from before encryption was turned on is about to be sealed too.
-            messages=() if self.encrypts else outcome.witnesses.messages,
+            messages=outcome.witnesses.messages,
             vectors=outcome.vectors,
-            sealed=self._seals(summary),
         )
 
     def said_of_summary(self, summary: HeldSummary) -> NewStatement:
         """What the reply said in the summary."""
         outcome = self.outcome
         stated = of_summary(outcome.answer.summary, outcome.witnesses, outcome.done_to)
-        return self._placed(stated, sealed=self._seals(summary))
+        return replace(self._placed(stated), rests_on_sealed=summary.sealed)
 
-    def _seals(self, summary: HeldSummary) -> bool:
-        """Text that quotes sealed text is sealed, even if the user has turned encryption off."""
-        quoted = (each.sealed for each in self.outcome.witnesses.messages)
-        return self.encrypts or summary.sealed or any(quoted)
-
-    def _placed(self, stated: NewStatement, *, sealed: bool) -> NewStatement:
+    def _placed(self, stated: NewStatement) -> NewStatement:
         held = self.held
-        return replace(stated, conversation_id=held.conversation, job_id=held.job_id, sealed=sealed)
+        return replace(stated, conversation_id=held.conversation, job_id=held.job_id)

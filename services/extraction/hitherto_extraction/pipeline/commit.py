@@ -37,6 +37,7 @@ from hitherto_extraction.storage import (
     summaries,
     users,
 )
+from hitherto_extraction.storage.sealed_rows import sealing_key
 from hitherto_extraction.storage.summaries import HeldSummary
 from hitherto_extraction.storage.users import UserWriteState
 from hitherto_shared.database.pool import Connection, Database
@@ -122,13 +123,10 @@ class Commit:
                 why = users.why_not_learning(state, self.memory_enabled)
                 if await attempts.discard(connection, held, why):
                     return None
-                encrypts = users.must_seal(state, held.scope)
-                if sealed_since and not encrypts:
+                if sealed_since and await sealing_key(user) is None:
                     # Encryption was turned on and off again during the model call: start again.
                     raise KeyNeeded
-                result, _ = await self._apply(
-                    user, held, outcome, around(), encrypts=encrypts, for_job=True
-                )
+                result, _ = await self._apply(user, held, outcome, around(), for_job=True)
                 return result
 
         result = await patiently(self.database, work, seconds=_SECONDS)
@@ -150,12 +148,7 @@ class Commit:
             return not await attempts.discard(connection, held, why)
 
     async def learn(
-        self,
-        user: UserRows,
-        held: Claim,
-        outcome: BatchOutcome,
-        *,
-        encrypts: bool,
+        self, user: UserRows, held: Claim, outcome: BatchOutcome
     ) -> tuple[Result, Plan]:
         """Write what an outcome teaches, without its cost and the job's progress.
 
@@ -163,10 +156,9 @@ class Commit:
             user: In a transaction of a caller that holds the user's row.
             held: The job.
             outcome: The result of its call.
-            encrypts: Whether the user has encryption on, as read under that lock.
         """
         around = await self._look(user, held, outcome)
-        return await self._apply(user, held, outcome, around, encrypts=encrypts)
+        return await self._apply(user, held, outcome, around)
 
     async def _look(self, user: UserRows, held: Claim, outcome: BatchOutcome) -> _Surroundings:
         """Read what an outcome is compared and merged with."""
@@ -208,15 +200,15 @@ class Commit:
         outcome: BatchOutcome,
         around: _Surroundings,
         *,
-        encrypts: bool,
         for_job: bool = False,
     ) -> tuple[Result, Plan]:
         """Write what an outcome teaches; `for_job`, with its cost and the job's progress."""
         situation = around.situation
         plan = await self._planned(situation)
-        occasion = Occasion(held.job_id, held.conversation, around.at, encrypts=encrypts)
-        learning = OutcomeWriting(user, held, outcome, encrypts)
-        said = learning.said_of_summary(around.summary)
+        occasion = Occasion(held.job_id, held.conversation, around.at)
+        learning = OutcomeWriting(user, held, outcome)
+        summary = around.summary.quoting(outcome.witnesses.messages)
+        said = learning.said_of_summary(summary)
         result = outcome.result.with_plan(plan, outcome.answer.dropped)
         if redacted := sum(count_marked(each.content) for each in outcome.witnesses.messages):
             result = result.with_counts({SECRETS_REDACTED: redacted})
@@ -237,7 +229,7 @@ class Commit:
                 also_said=[said],
                 crowding=self.crowding if for_job else None,
             ),
-            learning.write_summary(around.summary),
+            learning.write_summary(summary),
             learning.write_behaviour(around.at),
         ]
         if for_job:

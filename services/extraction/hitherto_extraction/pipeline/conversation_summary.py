@@ -50,9 +50,9 @@ async def conclude(
     )
 
 
-def new_words(held: HeldSummary, fields: SummaryFields, *, sealed: bool) -> str | None:
-    """The index terms of a summary; None if they are unchanged, or if it is to be `sealed`."""
-    if sealed:
+def new_words(held: HeldSummary, fields: SummaryFields) -> str | None:
+    """The index terms of a summary; None if they are unchanged, or if it stays sealed."""
+    if held.sealed:
         return None
     if held.lexical_no is not None and not _reworded(held, fields):
         return None
@@ -68,9 +68,11 @@ async def write(
     done_to: int,
     messages: Sequence[StoredMessage] = (),
     vectors: Vectors,
-    sealed: bool,
 ) -> None:
     """Store a summary, and index it and its messages together.
+
+    Nothing of a user with encryption on is indexed: messages from before are about to be sealed. A
+    summary that was in clear leaves the index, and its vector is left to the sweep.
 
     Args:
         user: The caller's.
@@ -80,17 +82,19 @@ async def write(
         done_to: The highest message that it covers.
         messages: The messages to index; those that are indexed or sealed are skipped.
         vectors: Available vectors, for which nothing has to wait.
-        sealed: Whether to seal the summary, which then is not indexed. A summary that was in clear
-            leaves the index, and its vector is left to the sweep.
+
+    Raises:
+        KeyNeeded: It is to be sealed, and the user's key is not at hand.
     """
-    indexed = vectors.wanted is not None
-    text = new_words(held, fields, sealed=sealed) if indexed else None
+    encrypts = (await users.encryption_of(user)).on
+    indexed = vectors.wanted is not None and not encrypts
+    text = new_words(held, fields) if indexed else None
     fresh = [message for message in messages if indexed and is_passage(message)]
-    if held.lexical_no is not None and (text is not None or sealed):
+    if held.lexical_no is not None and (text is not None or held.sealed or encrypts):
         await index.remove(user, SUMMARIES, [(conversation_id, 0)])
-    if sealed and held.summary is not None and not held.sealed:
-        # It may have a vector, which this role cannot delete.
-        await users.leave_to_seal(user)
+        if text is None:
+            # It may have a vector, which this role cannot delete.
+            await users.leave_to_seal(user)
     counted = [count_terms(message_text(message.name, message.content)) for message in fresh]
     of_summary = [count_terms(text)] if text is not None else []
     numbers = await index.add(user, {MESSAGES: counted, SUMMARIES: of_summary})
@@ -108,11 +112,11 @@ async def write(
             user,
             conversation_id,
             _columns(fields),
+            held=held,
             covers_to=done_to,
             reworded=_reworded(held, fields),
             lexical_no=numbers[SUMMARIES][0] if of_summary else None,
             lexical_length=of_summary[0].total() if of_summary else None,
-            sealed=sealed,
         ),
         index.number(user, MESSAGES, numbered, model=vectors.model),
     )

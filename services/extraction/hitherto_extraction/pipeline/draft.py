@@ -12,9 +12,9 @@ from hitherto_extraction.pipeline.caps import ChangeAllowance
 from hitherto_extraction.pipeline.dedupe import Neighbour
 from hitherto_extraction.pipeline.evidence import Evidence, Witnesses
 from hitherto_extraction.pipeline.operations import Closure, Creation, Plan, Refused, Rewrite
-from hitherto_extraction.pipeline.sealed_memories import is_sensitive
 from hitherto_extraction.pipeline.trust import outranks
 from hitherto_extraction.storage.known_memories import CurrentMemory
+from hitherto_extraction.storage.sealed_rows import is_sensitive
 from hitherto_extraction.storage.statements import NewStatement
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.models import CURRENT_STATUSES

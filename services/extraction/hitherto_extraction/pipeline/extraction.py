@@ -39,6 +39,7 @@ from hitherto_extraction.queue.claims import Claim, ClaimLost
 from hitherto_extraction.storage import conversations, users
 from hitherto_extraction.storage.conversations import StoredMessage
 from hitherto_extraction.storage.corpora.messages import MESSAGES
+from hitherto_extraction.storage.sealed_rows import sealing_key
 from hitherto_extraction.storage.summaries import HeldSummary
 from hitherto_extraction.transcripts import has_vector
 from hitherto_extraction.user_key import key_of, standing_key
@@ -166,7 +167,8 @@ class Extraction:
         )
         if not await self.commit.admit(connection, held, state):
             return _OpenedJob(held)
-        users.must_seal(state, held.scope)
+        # A key that is missing is missed before a model is paid.
+        await sealing_key(user)
         found: list[StoredMessage] = left()
         if not found:
             async with connection.transaction():
@@ -317,7 +319,7 @@ async def _concluded(
     """The stored summary with what a reply makes of it, and its new words if it has any."""
     held = asked.summary
     fields = await conversation_summary.conclude(held, answer.summary, done_to=done_to)
-    words = conversation_summary.new_words(held, fields, sealed=asked.seals_summary)
+    words = None if asked.encrypts else conversation_summary.new_words(held, fields)
     return (held, fields), words
 
 

@@ -47,12 +47,6 @@ class ExtractionPrompt:
     summary: HeldSummary
     encrypts: bool = False
 
-    @property
-    def seals_summary(self) -> bool:
-        """Whether the summary is to be sealed: text that quotes sealed text is, too."""
-        quoted = (message.sealed for message in self.messages.values())
-        return self.encrypts or self.summary.sealed or any(quoted)
-
 
 @dataclass(frozen=True, slots=True)
 class PromptBackground:
@@ -129,7 +123,7 @@ async def read_prompt(
         prompt,
         {key: known.memory_id for key, known in local_memories.items()},
         messages,
-        known_summary,
+        known_summary.quoting(batch),
         encrypts=background.encrypts,
     )
 

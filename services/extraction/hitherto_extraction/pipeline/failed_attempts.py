@@ -8,9 +8,9 @@ stops or dies, because its outcome is unknown, and a call whose commit ended in 
 
 from __future__ import annotations
 
-import base64
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -19,15 +19,13 @@ from hitherto_extraction.pipeline.result import Result
 from hitherto_extraction.prices import Charge, Prices
 from hitherto_extraction.queue import attempts
 from hitherto_extraction.queue.claims import Claim
-from hitherto_extraction.storage import ledger, unusable_replies, users
-from hitherto_extraction.storage.sealed_rows import opened
+from hitherto_extraction.storage import ledger, unusable_replies
 from hitherto_extraction.user_key import key_of
 from hitherto_shared.database import faults
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.user_rows import UserRows
-from hitherto_shared.encryption.at_hand import KeyNeeded, key_at_hand, keys_at_hand
+from hitherto_shared.encryption.at_hand import KeyNeeded, keys_at_hand
 from hitherto_shared.encryption.failures import KeyServiceUnavailable
-from hitherto_shared.encryption.rows import REPLY
 from hitherto_shared.encryption.user_key import UserKey
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.errors import HithertoError, TooLate, Unavailable, WorkTooLong
@@ -53,11 +51,7 @@ class KeptReply:
 
 
 class UnusableReplies:
-    """Seals and opens replies, each bound to one job of one user.
-
-    They are sealed with the installation's secret, or with the data key of a user with encryption
-    on.
-    """
+    """Seals and opens replies with the installation's secret, each bound to one job of one user."""
 
     def __init__(self, secret: bytes) -> None:
         self._sealer = Sealer(secret, "unusable-reply")
@@ -88,30 +82,9 @@ class UnusableReplies:
         """
         found = []
         for each in await unusable_replies.find(connection, tenant_id, job_id):
-            scope = Scope(tenant_id, each.user_id)
-            if each.of_user_key:
-                reply = open_with_user_key(scope, job_id, each.claim_no, each.sealed)
-            else:
-                reply = self.open(scope, job_id, each.sealed)
+            reply = self.open(Scope(tenant_id, each.user_id), job_id, each.sealed_reply)
             found.append(KeptReply(each.claim_no, reply, each.recorded_at))
         return found
-
-
-def seal_with_user_key(scope: Scope, job_id: UUID, claim_no: int, reply: str) -> str:
-    """The reply about a user with encryption on, cut to `MAX_REPLY_BYTES`, as stored."""
-    row = {"job_id": job_id, "claim_no": claim_no, "reply": _cut(reply)}
-    return base64.b64encode(REPLY.seal(key_at_hand(scope), row)).decode()
-
-
-def open_with_user_key(scope: Scope, job_id: UUID, claim_no: int, sealed: str) -> str:
-    """Open what `seal_with_user_key` sealed.
-
-    Raises:
-        KeyNeeded: The key is not at hand.
-        SealBroken: It was sealed with another key, or moved.
-    """
-    values = opened(scope, REPLY, base64.b64decode(sealed), job_id, claim_no)
-    return str(values["reply"])
 
 
 def _cut(reply: str) -> str:
@@ -192,17 +165,9 @@ class FailedAttempts:
 
         Not at all if the user has encryption on and the key is unavailable.
         """
-        state = await users.read_user(user)
-        try:
-            encrypts = users.must_seal(state, user.scope)
-        except KeyNeeded:
-            return
-        sealed = (
-            seal_with_user_key(user.scope, held.job_id, held.claim_no, reply)
-            if encrypts
-            else self.replies.seal(user.scope, held.job_id, reply)
-        )
-        await unusable_replies.keep(user, held.job_id, held.claim_no, sealed, of_user_key=encrypts)
+        sealed = self.replies.seal(user.scope, held.job_id, reply)
+        with suppress(KeyNeeded):
+            await unusable_replies.keep(user, held.job_id, held.claim_no, sealed)
 
 
 def _bound_to(scope: Scope, job_id: UUID) -> list[str]:

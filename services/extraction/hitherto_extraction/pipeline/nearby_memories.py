@@ -12,6 +12,7 @@ from hitherto_extraction.pipeline.dedupe import Neighbour
 from hitherto_extraction.pipeline.reply_vectors import Vectors
 from hitherto_extraction.storage import consolidation, known_memories
 from hitherto_extraction.storage.known_memories import CurrentMemory
+from hitherto_extraction.storage.sealed_rows import is_sensitive
 from hitherto_shared.database.together import together
 from hitherto_shared.database.user_rows import UserRows
 
@@ -74,7 +75,7 @@ async def look_around(
                 cosine=found,
                 updated_at=row.updated_at,
                 original=memory_id if row is not said else None,
-                sensitive=row.sealed or sealed_memories.is_sensitive(row.type, row.sensitive),
+                sensitive=row.sealed or is_sensitive(row.type, row.sensitive),
             )
         )
     return known, neighbours

@@ -14,9 +14,9 @@ from uuid import UUID
 
 from hitherto_extraction.pipeline.answer import NewItem
 from hitherto_extraction.pipeline.evidence import Evidence
-from hitherto_extraction.pipeline.sealed_memories import is_sensitive
 from hitherto_extraction.storage import ledger
 from hitherto_extraction.storage.known_memories import CurrentMemory
+from hitherto_extraction.storage.sealed_rows import is_sensitive
 from hitherto_extraction.storage.statements import NewStatement
 from hitherto_shared.database.arrays import Texts
 from hitherto_shared.models import CURRENT_STATUSES, SourceRef
@@ -200,7 +200,7 @@ class Occasion:
 
     Only a caller can provide `metadata`, `expires_at`, and whether a new memory is `marked` as
     sensitive; `joined` are such columns of the only memory that gets a new version, before and
-    after. `encrypts` is whether the user has encryption on, as read under the lock.
+    after.
     """
 
     job_id: UUID | None
@@ -213,7 +213,6 @@ class Occasion:
     expires_at: datetime | None = None
     marked: bool = False
     joined: tuple[Mapping[str, Any], Mapping[str, Any]] = ({}, {})
-    encrypts: bool = False
 
     def columns_of(self, made: Creation) -> dict[str, Any]:
         """The columns of a new memory, without its index entries."""
@@ -246,7 +245,3 @@ class Occasion:
             "may_replace": list(made.may_replace),
             "sensitive": is_sensitive(item.type, self.marked),
         }
-
-    def seals(self, kind: str, marked: bool) -> bool:
-        """Whether a memory of this type, marked as sensitive or not, is to be sealed now."""
-        return self.encrypts and is_sensitive(kind, marked)

@@ -31,9 +31,9 @@ from hitherto_extraction.pipeline.draft import Draft, Situation, may_change, who
 from hitherto_extraction.pipeline.evidence import Evidence
 from hitherto_extraction.pipeline.merge import WORDS, MergeableMemory, merge_update
 from hitherto_extraction.pipeline.operations import Creation, Plan, Refused
-from hitherto_extraction.pipeline.sealed_memories import is_sensitive
 from hitherto_extraction.pipeline.source_statements import begins, words_of
 from hitherto_extraction.storage.known_memories import CurrentMemory
+from hitherto_extraction.storage.sealed_rows import is_sensitive
 from hitherto_shared.identifiers import uuid7
 from hitherto_shared.models import CURRENT_STATUSES
 from hitherto_shared.offloading import end_if_given_up

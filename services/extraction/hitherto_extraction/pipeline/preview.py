@@ -273,7 +273,6 @@ class ExtractionPreview:
         if why := users.why_not_learning(state, self.memory_enabled):
             raise WrongState(WHY_NOT[why], reason=why, metadata={"user_id": scope.user_id})
         await users.lock_user(user)
-        encrypts = users.must_seal(state, scope)
         profile, _ = await profiles.read_profile(user)
         stored = await store_messages(
             user,
@@ -281,7 +280,6 @@ class ExtractionPreview:
             transcript.messages,
             "transcript.messages",
             time_zone=transcript.time_zone,
-            sealed=encrypts,
         )
         messages = await conversations.read_messages(
             user,
@@ -291,7 +289,7 @@ class ExtractionPreview:
         )
         result, plans = Result(), []
         for outcome in run.outcomes:
-            result, plan = await self.commit.learn(user, run.claim, outcome, encrypts=encrypts)
+            result, plan = await self.commit.learn(user, run.claim, outcome)
             plans.append(plan)
         return _RehearsalState(messages, plans, profile.version, result)
 

@@ -18,7 +18,6 @@ from hitherto_extraction.pipeline.reply_vectors import Vectors
 from hitherto_extraction.storage import reconciliation, sealed_memories
 from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_extraction.storage.sealed_memories import OpenedMemory
-from hitherto_extraction.storage.sealed_rows import SENSITIVE_TYPES
 from hitherto_shared.database.together import together
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.embeddings.protocol import Vector
@@ -30,11 +29,6 @@ from hitherto_shared.text.terms import count_terms
 _COMPARED = (*CANDIDATE_STATUSES, "superseded")
 """Statuses of memories that a new statement may repeat; a merged one is represented by its
 successor."""
-
-
-def is_sensitive(kind: str, marked: bool) -> bool:
-    """Whether encryption seals a memory: by its type, or if it is marked."""
-    return marked or kind in SENSITIVE_TYPES
 
 
 async def find_near(

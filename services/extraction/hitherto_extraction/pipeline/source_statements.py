@@ -121,7 +121,6 @@ def statements_of(plan: Plan, occasion: Occasion) -> list[NewStatement]:
             conversation_id=occasion.conversation_id,
             document_id=document_of(occasion.metadata, each.said.get("context", {})),
             job_id=occasion.job_id,
-            sealed=each.memory_id in plan.sealed,
         )
         for each in (*created, *plan.said, *challenged, *forgotten, *closed)
     ]

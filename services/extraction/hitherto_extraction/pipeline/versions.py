@@ -12,7 +12,7 @@ from uuid import UUID
 from hitherto_extraction.storage import editing, keyword_index, sealed_memories, users
 from hitherto_extraction.storage.editing import EditableMemory
 from hitherto_extraction.storage.ledger import ChangeEvent
-from hitherto_extraction.storage.sealed_rows import SEALED
+from hitherto_extraction.storage.sealed_rows import SEALED, key_of_memory
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.embeddings.active_embedder import active_model
 from hitherto_shared.embeddings.protocol import Vector
@@ -45,14 +45,15 @@ async def write_next(
     job_id: UUID | None = None,
     related: UUID | None = None,
 ) -> ChangeEvent:
-    """Store the next version of a memory, sealed if `after` says so; returns its history entry.
+    """Store the next version of a memory, sealed if need be; returns its history entry.
 
     The reason must not quote a sealed memory. `vector` is that of the new content of a sealed
     memory, with the name of its model; `related` is the other memory concerned.
     """
-    if after.sealed:
+    if await is_sealed_next(user, held, after):
         await write_sealed(user, held, after, at=at, vector=vector, job_id=job_id)
     else:
+        after = replace(after, sealed=False)
         await editing.write_version(user, after, at=at, job_id=job_id)
     old, new = editing.difference(held.memory, after.memory)
     return ChangeEvent(
@@ -63,8 +64,18 @@ async def write_next(
         before=old,
         after=new,
         related=related,
-        sealed=held.sealed or after.sealed,
     )
+
+
+async def is_sealed_next(user: UserRows, held: EditableMemory, after: EditableMemory) -> bool:
+    """Whether the next version of a memory is to be stored sealed.
+
+    Raises:
+        KeyNeeded: It is, and the user's key is not at hand.
+    """
+    memory = after.memory
+    key = await key_of_memory(user, memory.type, memory.sensitive, stays_sealed=held.sealed)
+    return key is not None
 
 
 async def write_sealed(

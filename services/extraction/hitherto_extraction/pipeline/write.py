@@ -15,7 +15,6 @@ from hitherto_extraction.pipeline.crowded_tags import Crowding, tags_touched
 from hitherto_extraction.pipeline.indexing import IndexEntry, index_plan, last_rewordings
 from hitherto_extraction.pipeline.operations import Closure, Creation, Occasion, Plan, Rewrite
 from hitherto_extraction.pipeline.reply_vectors import Vectors
-from hitherto_extraction.pipeline.sealed_memories import is_sensitive
 from hitherto_extraction.pipeline.source_statements import statements_of
 from hitherto_extraction.pipeline.versions import write_sealed
 from hitherto_extraction.storage import (
@@ -29,6 +28,7 @@ from hitherto_extraction.storage import (
 )
 from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_extraction.storage.ledger import ChangeEvent
+from hitherto_extraction.storage.sealed_rows import is_sensitive
 from hitherto_extraction.storage.statements import NewStatement
 from hitherto_shared.database.arrays import fields_of
 from hitherto_shared.database.pool import Connection
@@ -65,11 +65,13 @@ async def write_plan(
         also_said: Statements about something else than memories, to be recorded with those.
         crowding: Looks at the tags of the memories once these are written; None: nothing does.
     """
-    plan = replace(plan, sealed=_to_seal(plan, occasion))
+    encrypts = (await users.encryption_of(user)).on
+    if encrypts:
+        plan = replace(plan, sealed=_to_seal(plan, occasion))
     vectors, numbers = await together(
         user.connection,
         _of_active_model(user.connection, vectors),
-        index_plan(user, plan, heard=not occasion.encrypts),
+        index_plan(user, plan, heard=not encrypts),
     )
     writing = _Writing(user, occasion, plan, vectors, numbers)
     await writing.create()
@@ -88,7 +90,8 @@ async def write_plan(
         await memories.add_challenge(user, memory_id, challenged)
     for memory_id, older in plan.may_replace:
         await memories.add_may_replace(user, memory_id, older)
-    await memories.add_sources(user, list(dict.fromkeys(plan.sources)), _quotes(plan, occasion))
+    quotes = {} if encrypts else _quotes(plan)
+    await memories.add_sources(user, list(dict.fromkeys(plan.sources)), quotes)
     after_memories: list[Coroutine[Any, Any, object]] = [
         mentions.mention(
             user,
@@ -104,22 +107,17 @@ async def write_plan(
         after_memories.append(crowding.look(user, tags_touched(plan)))
     await together(user.connection, *after_memories)
     await statements.record(user, [*also_said, *statements_of(plan, occasion)])
-    events = events_of(plan, occasion)
+    events = events_of(plan, occasion, quoted=not encrypts)
     await ledger.record(user, occasion.job_id, events, actor=occasion.actor)
 
 
-def _quotes(plan: Plan, occasion: Occasion) -> Mapping[tuple[UUID, SourceRef], str]:
+def _quotes(plan: Plan) -> Mapping[tuple[UUID, SourceRef], str]:
     """The words of messages that may stand in clear."""
-    if occasion.encrypts:
-        return {}
     return {key: quote for key, quote in plan.quotes.items() if key[0] not in plan.sealed}
 
 
 def _to_seal(plan: Plan, occasion: Occasion) -> frozenset[UUID]:
-    """The memories of a plan whose words must not be anywhere in clear once it is written."""
-    if not occasion.encrypts:
-        # If the user has turned encryption off, sealed memories stay sealed.
-        return plan.sealed
+    """The memories of a plan that are sealed once it is written for a user with encryption on."""
     marked = occasion.marked
     new = {made.memory_id for made in plan.creations if is_sensitive(made.item.type, marked)}
     known = {change.after.memory_id for change in plan.rewrites if marked}
@@ -145,7 +143,7 @@ class _Writing:
     async def create(self) -> None:
         """Write the new memories with their vectors."""
         creations, sealed, found = self.plan.creations, self.plan.sealed, self.vectors.found
-        await memories.insert(self.user, list(map(self._row, creations)), sealed=sealed)
+        await memories.insert(self.user, list(map(self._row, creations)))
         for made in creations:
             if made.superseded_by is not None:
                 await memories.add_superseded(self.user, made.memory_id, by=made.superseded_by)
@@ -154,13 +152,11 @@ class _Writing:
             [
                 (made.memory_id, made.status, found[made.vector_of])
                 for made in creations
-                if made.vector_of in found and made.memory_id not in sealed
+                if made.vector_of in found
             ],
             model=self.vectors.model,
         )
-        if self.occasion.encrypts:
-            await self._seal_vectors([made for made in creations if made.memory_id in sealed])
-            return
+        await self._seal_vectors([made for made in creations if made.memory_id in sealed])
         await memories.write_source_vectors(
             self.user,
             [
@@ -220,7 +216,7 @@ class _Writing:
             await memories.write_vectors(self.user, found, model=model)
         kind, position = change.vector_of or ("", 0)
         source = self.vectors.found.get(("source", position)) if kind == "new" else None
-        if source is not None and not occasion.encrypts:
+        if source is not None:
             await memories.write_source_vectors(self.user, [(after.memory_id, source)], model=model)
 
     async def rewrite_sealed(self, change: Rewrite) -> None:
@@ -260,8 +256,8 @@ class _Writing:
         )
 
 
-def events_of(plan: Plan, occasion: Occasion) -> Sequence[ChangeEvent]:
-    """The history of a plan. If the user has encryption on, a model's words are left out."""
+def events_of(plan: Plan, occasion: Occasion, *, quoted: bool) -> Sequence[ChangeEvent]:
+    """The history of a plan; unless `quoted`, without what a model says of its reasons."""
     created = [
         ChangeEvent(
             "created",
@@ -300,7 +296,7 @@ def events_of(plan: Plan, occasion: Occasion) -> Sequence[ChangeEvent]:
         ChangeEvent(
             closure.status,
             closure.before.version + 1,
-            _stored_reason(closure, plan.sealed, encrypts=occasion.encrypts),
+            _stored_reason(closure, plan.sealed) if quoted else closure.status,
             closure.before.memory_id,
             before=_shown(closure.before),
             after={
@@ -314,8 +310,7 @@ def events_of(plan: Plan, occasion: Occasion) -> Sequence[ChangeEvent]:
         )
         for closure in plan.closures
     ]
-    events = (*created, *withheld, *rewritten, *closed)
-    return [replace(event, sealed=event.memory_id in plan.sealed) for event in events]
+    return [*created, *withheld, *rewritten, *closed]
 
 
 def _why_withheld(made: Creation) -> str:
@@ -328,10 +323,10 @@ def _challenged(plan: Plan, change: Rewrite) -> UUID | None:
     return next((other for m, other in plan.challenges if m == change.after.memory_id), None)
 
 
-def _stored_reason(closure: Closure, sealed: frozenset[UUID], *, encrypts: bool) -> str:
+def _stored_reason(closure: Closure, sealed: frozenset[UUID]) -> str:
     """Why a memory ends; a model's reason may quote sealed text."""
-    quoted = encrypts or not sealed.isdisjoint({closure.before.memory_id, closure.superseded_by})
-    return closure.status if quoted else closure.reason
+    quotes = not sealed.isdisjoint({closure.before.memory_id, closure.superseded_by})
+    return closure.status if quotes else closure.reason
 
 
 def _made(made: Creation, occasion: Occasion) -> Memory:

@@ -38,6 +38,7 @@ from hitherto_extraction.reconciliation.settling import ReconciliationRows, Sett
 from hitherto_extraction.reconciliation.trigger import KIND
 from hitherto_extraction.reconciliation.writing import write_settlement
 from hitherto_extraction.storage import known_memories, ledger, reconciliation, users
+from hitherto_extraction.storage.sealed_rows import sealing_key
 from hitherto_extraction.user_key import key_of, standing_key
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.user_rows import UserRows
@@ -198,7 +199,8 @@ class Reconciliation:
                 return None
             if await collecting.reading_waits(user):
                 raise OthersFirst(OTHERS_FIRST_SECONDS)
-            users.must_seal(state, run.held.scope)
+            # A key that is missing is missed before a model is paid.
+            await sealing_key(user)
             return await select(
                 user,
                 run.changed[run.done :],
@@ -222,7 +224,6 @@ class Reconciliation:
                 why = users.why_not_storing(state, self.memory_enabled)
                 if await attempts.discard(connection, held, why):
                     return None
-                encrypts = users.must_seal(state, held.scope)
                 rows = await self._rows(user, run, shown)
                 made = await in_thread(settle, proposals, rows)
                 await write_settlement(
@@ -230,7 +231,6 @@ class Reconciliation:
                     made,
                     at=await users.database_now(connection),
                     job_id=held.job_id,
-                    encrypts=encrypts,
                 )
                 await ledger.charge(user, held.job_id, held.kind, run.charges)
                 result = _result_after(run, made, proposals, calls=int(shown.is_worth_asking))

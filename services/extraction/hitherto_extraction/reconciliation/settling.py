@@ -19,10 +19,10 @@ from hitherto_extraction.pipeline import trust
 from hitherto_extraction.pipeline.caps import ChangeAllowance, allowed_changes
 from hitherto_extraction.pipeline.digits import strange
 from hitherto_extraction.pipeline.operations import Refused
-from hitherto_extraction.pipeline.sealed_memories import is_sensitive
 from hitherto_extraction.reconciliation.reply import DoubtfulItem, Proposals
 from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_extraction.storage.reconciliation import MemoryLinks
+from hitherto_extraction.storage.sealed_rows import is_sensitive
 from hitherto_shared.models import CURRENT_STATUSES
 
 _LASTING = "learning"

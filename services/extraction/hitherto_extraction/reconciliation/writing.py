@@ -16,7 +16,7 @@ from uuid import UUID
 from hitherto_extraction.pipeline.resting_values import drop_resting_on
 from hitherto_extraction.pipeline.versions import write_next
 from hitherto_extraction.reconciliation.settling import Doubting, Settlement
-from hitherto_extraction.storage import editing, ledger, memories, reconciliation
+from hitherto_extraction.storage import editing, ledger, memories, reconciliation, users
 from hitherto_extraction.storage.editing import EditableMemory
 from hitherto_extraction.storage.ledger import ChangeEvent
 from hitherto_extraction.storage.reconciliation import doubt_of
@@ -30,10 +30,9 @@ _CERTAIN = "it holds after all"
 _SETTLED = "what it may replace is settled"
 
 
-async def write_settlement(
-    user: UserRows, made: Settlement, *, at: datetime, job_id: UUID, encrypts: bool
-) -> None:
+async def write_settlement(user: UserRows, made: Settlement, *, at: datetime, job_id: UUID) -> None:
     """Carry out what was decided. If the user has encryption on, no message is quoted anew."""
+    encrypts = (await users.encryption_of(user)).on
     writing = _SettlementWriting(user, at, job_id)
     unsettled = await reconciliation.unsettled_with(user, made.certain) if made.certain else []
     named = {

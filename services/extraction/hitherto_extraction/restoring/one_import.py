@@ -258,7 +258,7 @@ class OneImport:
             self._expiring |= {row["document_id"] for row in rows if row["expires_at"] is not None}
         kept: Sequence[int] = range(len(rows))
 
-        async def change(user: UserRows, sealed: bool) -> int:
+        async def change(user: UserRows) -> int:
             nonlocal kept
             if table in _OF_DOCUMENTS:
                 kept = await self._without_expired(user, rows)
@@ -266,7 +266,6 @@ class OneImport:
                 user,
                 table,
                 [rows[index] for index in kept],
-                sealed=sealed,
                 message_vectors=self.message_vectors,
             )
 
@@ -302,10 +301,8 @@ class OneImport:
                 self._made.left_out[f"profiles.{name}"] += 1
         return found
 
-    async def _change(self, work: Callable[[UserRows, bool], Awaitable[Done]]) -> Done:
+    async def _change(self, work: Callable[[UserRows], Awaitable[Done]]) -> Done:
         """Run `work` in one transaction that holds the user's row.
-
-        It is told whether to seal what it writes.
 
         Raises:
             WrongState: The user was erased since the import began.
@@ -317,7 +314,7 @@ class OneImport:
                 state = await users.lock_user(user)
                 if state is None or state.erased or state.created_at != self._since:
                     raise erased.was_erased(self.call.scope)
-                done = await work(user, users.must_seal(state, self.call.scope))
+                done = await work(user)
             return done, await current_position(connection)
 
         async def attempt() -> Done:
@@ -338,15 +335,15 @@ class OneImport:
             return
         last: UUID | None = UUID(int=0)
 
-        async def index(user: UserRows, _: bool) -> UUID | None:
+        async def index(user: UserRows) -> UUID | None:
             assert last is not None
             return await index_memories(user, after=last)
 
         while last is not None:
             last = await self._change(index)
 
-        async def leave(user: UserRows, sealed: bool) -> None:
-            if sealed:
+        async def leave(user: UserRows) -> None:
+            if (await users.encryption_of(user)).on:
                 await users.leave_to_seal(user)
 
         await self._change(leave)

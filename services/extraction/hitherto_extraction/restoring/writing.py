@@ -15,11 +15,15 @@ from hitherto_extraction.storage.corpora import index
 from hitherto_extraction.storage.corpora.documents import DOCUMENTS, indexed_text
 from hitherto_extraction.storage.corpora.messages import MESSAGES
 from hitherto_extraction.storage.corpora.summaries import SUMMARIES
-from hitherto_extraction.storage.sealed_rows import SEALED, SENSITIVE_TYPES, without_words
+from hitherto_extraction.storage.sealed_rows import (
+    SEALED,
+    is_sensitive,
+    sealing_key,
+    without_words,
+)
 from hitherto_shared.database.user_rows import UserRows
-from hitherto_shared.encryption.at_hand import key_at_hand
 from hitherto_shared.encryption.rows import BY_TABLE, MEMORY, STATEMENT, SealedRow
-from hitherto_shared.models import Scope
+from hitherto_shared.encryption.user_key import UserKey
 from hitherto_shared.text.terms import count_terms
 
 _INDEXED_AT_ONCE = 100
@@ -31,31 +35,29 @@ _SEALED_FIRST = {"sealed_version": 1}
 Rows = Sequence[dict[str, Any]]
 
 
-async def write(
-    user: UserRows, table: str, rows: Rows, *, sealed: bool, message_vectors: bool
-) -> int:
+async def write(user: UserRows, table: str, rows: Rows, *, message_vectors: bool) -> int:
     """Store those of the checked rows that the user does not hold; returns how many.
-
-    With `sealed` the user has encryption on, and the key is at hand.
 
     Raises:
         RowRefused: One cannot be stored; nothing was.
+        KeyNeeded: The user has encryption on, and the key is not at hand.
     """
+    key = await sealing_key(user)
     if table == "memories":
-        return await _write_memories(user, rows, sealed=sealed)
+        return await _write_memories(user, rows, key)
     if table == "document_chunks":
         return await _write_chunks(user, rows)
-    if sealed:
-        rows = await _sealed(user, table, rows)
+    if key is not None:
+        rows = await _sealed(user, table, rows, key)
     elif table in _SEALED_WHOLE:
         rows = [_without(row, BY_TABLE[table].also) for row in rows]
     stored = await imported.insert(user, table, rows)
     if stored and table == "profiles":
         await imported.tell_of_profile(user)
-    if stored and not sealed and table == "messages":
+    if stored and key is None and table == "messages":
         keys = [(row["conversation_id"], row["message_no"]) for row in rows]
         await index.index_unindexed(user, MESSAGES, keys, embedded=message_vectors)
-    elif stored and not sealed and table == "conversation_summaries":
+    elif stored and key is None and table == "conversation_summaries":
         keys = [(row["conversation_id"], 1) for row in rows]
         await index.index_unindexed(user, SUMMARIES, keys, embedded=True)
     return stored
@@ -74,7 +76,7 @@ async def index_memories(user: UserRows, *, after: UUID) -> UUID | None:
     return memory_ids[-1]
 
 
-async def _write_memories(user: UserRows, rows: Rows, *, sealed: bool) -> int:
+async def _write_memories(user: UserRows, rows: Rows, key: UserKey | None) -> int:
     held = await imported.held_memories(user, [row["memory_id"] for row in rows])
     new = {row["memory_id"]: row for row in rows if row["memory_id"] not in held}
     if not new:
@@ -83,8 +85,8 @@ async def _write_memories(user: UserRows, rows: Rows, *, sealed: bool) -> int:
     numbered = []
     for number, row in enumerate(new.values(), before + 1):
         columns = {**row, "lexical_no": number, "lexical_length": 0, "embedding_state": "refused"}
-        if sealed and (row["sensitive"] or row["type"] in SENSITIVE_TYPES):
-            columns |= _sealed_row(user.scope, MEMORY, row)
+        if key is not None and is_sensitive(row["type"], row["sensitive"]):
+            columns |= _sealed_row(key, MEMORY, row)
             columns |= {"sensitive": True, "questions": [], "embedding_state": SEALED}
         numbered.append(columns)
     stored = await imported.insert(user, "memories", numbered)
@@ -110,11 +112,11 @@ async def _write_chunks(user: UserRows, rows: Rows) -> int:
     return await imported.insert(user, "document_chunks", numbered)
 
 
-async def _sealed(user: UserRows, table: str, rows: Rows) -> Rows:
+async def _sealed(user: UserRows, table: str, rows: Rows, key: UserKey) -> Rows:
     """The rows as they are stored for a user with encryption on."""
     rows = [_unquoted(table, row) for row in rows]
     if table in _SEALED_WHOLE:
-        return [_sealed_row(user.scope, BY_TABLE[table], row) for row in rows]
+        return [_sealed_row(key, BY_TABLE[table], row) for row in rows]
     if table not in {"memory_versions", "statements", "entity_mentions", "history"}:
         return rows
     ids = [row["memory_id"] for row in rows if row["memory_id"] is not None]
@@ -127,11 +129,10 @@ async def _sealed(user: UserRows, table: str, rows: Rows) -> Rows:
         return [_without_words(row, secret) for row in rows]
     if table == "memory_versions":
         return [
-            _sealed_row(user.scope, MEMORY, row) if row["memory_id"] in secret else row
-            for row in rows
+            _sealed_row(key, MEMORY, row) if row["memory_id"] in secret else row for row in rows
         ]
     return [
-        _sealed_row(user.scope, STATEMENT, {**row, "said": _unnamed(row["said"])})
+        _sealed_row(key, STATEMENT, {**row, "said": _unnamed(row["said"])})
         if row["said"] and (row["subject"] != "memory" or row["memory_id"] in secret)
         else row
         for row in rows
@@ -148,8 +149,8 @@ def _unquoted(table: str, row: dict[str, Any]) -> dict[str, Any]:
     return row
 
 
-def _sealed_row(scope: Scope, kind: SealedRow, row: dict[str, Any]) -> dict[str, Any]:
-    sealed = kind.seal(key_at_hand(scope), {**row, **_SEALED_FIRST})
+def _sealed_row(key: UserKey, kind: SealedRow, row: dict[str, Any]) -> dict[str, Any]:
+    sealed = kind.seal(key, {**row, **_SEALED_FIRST})
     return {**_without(row, kind.also), **kind.columns, "sealed": f"\\x{sealed.hex()}"}
 
 

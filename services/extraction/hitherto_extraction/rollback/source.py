@@ -69,7 +69,7 @@ async def roll_back(user: UserRows, source: RollbackTarget, *, actor: str) -> di
         NotFound: The user has no such conversation, document or job.
         WrongState: The user was erased.
     """
-    state = await users.enter_alone(user)
+    await users.enter_alone(user)
     taught = await _taught(user, source)
     await statements.take_back(user, [each.statement_id for each in taught.statements])
     touched = {
@@ -103,9 +103,7 @@ async def roll_back(user: UserRows, source: RollbackTarget, *, actor: str) -> di
         each.conversation_id for each in taught.statements if each.subject == "summary"
     ):
         assert conversation_id is not None
-        outcome = await rebuild_summary(
-            user, conversation_id, encrypts=users.must_seal(state, user.scope)
-        )
+        outcome = await rebuild_summary(user, conversation_id)
         if outcome is not None:
             counts[f"summaries_{outcome}"] += 1
     return counts
@@ -175,7 +173,7 @@ async def _undo_merges(
     return len(merged)
 
 
-async def rebuild_summary(user: UserRows, conversation_id: str, *, encrypts: bool) -> str | None:
+async def rebuild_summary(user: UserRows, conversation_id: str) -> str | None:
     """Write the summary from the remaining jobs; without any, it is deleted.
 
     Returns:
@@ -208,6 +206,5 @@ async def rebuild_summary(user: UserRows, conversation_id: str, *, encrypts: boo
         done_to=covers_to,
         # Its words are indexed now; its vector is back-filled.
         vectors=Vectors(wanted=()),
-        sealed=held.sealed or encrypts,
     )
     return "restored"

@@ -1,17 +1,17 @@
 """The steps of the sweep on a user's rows, a bounded number at a time.
 
 Each step runs in the transaction of a caller that holds the user's row, with the role
-hitherto_removal, and returns how many rows it changed: 0 once nothing is left.
+hitherto_removal, and returns how many rows it changed: 0 once nothing is left. What it looks for
+depends on whether the user has encryption on: without it, only on what belongs to memories that are
+sealed already.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from uuid import UUID
 
-from hitherto_extraction.pipeline.failed_attempts import UnusableReplies, seal_with_user_key
 from hitherto_extraction.pipeline.message_removal import reindex
 from hitherto_extraction.storage import (
     keyword_index,
@@ -19,22 +19,17 @@ from hitherto_extraction.storage import (
     removal,
     sealed_memories,
     sealing,
-    statements,
     told_words,
-    unusable_replies,
+    users,
 )
 from hitherto_extraction.storage.corpora import index
-from hitherto_extraction.storage.corpora.corpus import SpokenCorpus
 from hitherto_extraction.storage.corpora.messages import MESSAGES
 from hitherto_extraction.storage.corpora.summaries import SUMMARIES
-from hitherto_extraction.storage.sealed_rows import Rows, seal_rows
+from hitherto_extraction.storage.sealing import Rows
 from hitherto_shared.database.user_rows import UserRows
-from hitherto_shared.sealing import BrokenToken
-
-logger = logging.getLogger("hitherto.sealing")
 
 _ROWS = 100
-_SUMMARIES = 20
+_AT_ONCE = {"conversation_summaries": 20}
 
 
 class RowsBusy(Exception):
@@ -44,23 +39,72 @@ class RowsBusy(Exception):
 Step = Callable[[UserRows], Awaitable[int]]
 
 
-async def seal_memories(user: UserRows) -> int:
-    """Seal sensitive memories, and move their vectors to where only the key opens them."""
-    locked = await _lock(user, await sealing.clear_memories(user, limit=_ROWS))
-    if not locked:
-        return 0
-    terms = await sealing.count_terms_of(user, locked)
-    before = await keyword_index.reserve_numbers(user, texts=len(locked), documents=0, terms=-terms)
-    numbers = {memory_id: number for number, memory_id in enumerate(locked, before + 1)}
-    await sealing.seal_memories(user, numbers)
-    await _move_vectors(user, locked)
-    return len(locked)
+async def seal_table(user: UserRows, table: str, *, limit: int = _ROWS) -> int:
+    """Seal rows of a table that stand in clear, and take their words out of the indexes."""
+    rows = await sealing.find_clear(user, table, limit=limit)
+    if rows and table in _BEFORE:
+        rows = await _BEFORE[table](user, rows)
+    if rows:
+        await sealing.seal(user, table, rows)
+    if rows and table == "messages":
+        await _forget_words(user, rows)
+    return len(rows)
+
+
+async def _number_anew(user: UserRows, rows: Rows) -> Rows:
+    """Lock memories, and give each a new number in the keyword index.
+
+    Under the old number its words belong to nothing, and are swept.
+    """
+    locked = set(await _lock(user, [row["memory_id"] for row in rows]))
+    rows = [row for row in rows if row["memory_id"] in locked]
+    terms = sum(row["lexical_length"] for row in rows)
+    before = await keyword_index.reserve_numbers(user, texts=len(rows), documents=0, terms=-terms)
+    return [
+        {**row, "lexical_no": number, "lexical_length": 0}
+        for number, row in enumerate(rows, before + 1)
+    ]
+
+
+async def _drop_messages(user: UserRows, rows: Rows) -> Rows:
+    keys = [(row["conversation_id"], row["message_no"]) for row in rows]
+    await index.drop(user, MESSAGES, keys)
+    return rows
+
+
+async def _drop_summaries(user: UserRows, rows: Rows) -> Rows:
+    await index.drop(user, SUMMARIES, [(row["conversation_id"], 0) for row in rows])
+    return rows
+
+
+_BEFORE: dict[str, Callable[[UserRows, Rows], Awaitable[Rows]]] = {
+    "memories": _number_anew,
+    "messages": _drop_messages,
+    "conversation_summaries": _drop_summaries,
+}
+"""What is done with rows while they are in clear; returns those to be sealed."""
+
+
+async def _forget_words(user: UserRows, messages: Rows) -> None:
+    """Remove the words of messages from what the index of memories holds of them."""
+    said = [(row["conversation_id"], row["message_id"]) for row in messages]
+    learnt = await sealing.learnt_from(user, said)
+    await removal.delete_source_vectors(user, learnt)
+    await reindex(user, learnt, sweep=False)
 
 
 async def move_vectors(user: UserRows) -> int:
-    """Move vectors of memories that were sealed with a role that may not delete vectors."""
-    found = await sealing.with_clear_vectors(user, limit=_ROWS)
-    return await _move_vectors(user, await _lock(user, found))
+    """Move the vectors of sealed memories to where only the key opens them."""
+    locked = await _lock(user, await sealing.with_clear_vectors(user, limit=_ROWS))
+    for memory_id in locked:
+        found = await sealed_memories.clear_vectors(user, memory_id)
+        for model, vector, text_version in found:
+            await sealed_memories.write_vector(
+                user, memory_id, vector, model=model, text_version=text_version
+            )
+    if locked:
+        await removal.delete_vectors(user, locked)
+    return len(locked)
 
 
 async def forget_mentions(user: UserRows) -> int:
@@ -71,94 +115,29 @@ async def forget_mentions(user: UserRows) -> int:
     return len(found)
 
 
-async def seal_passages(user: UserRows, corpus: SpokenCorpus, *, limit: int) -> Rows:
-    """Seal texts of a corpus, and remove them from its indexes with every word and vector.
-
-    Returns their rows as they were.
-    """
-    return await seal_rows(
-        user,
-        corpus.row,
-        corpus.clear,
-        corpus.seal,
-        before=lambda rows: index.drop(user, corpus, [(row["id"], row["number"]) for row in rows]),
-        limit=limit,
-    )
-
-
-async def seal_messages(user: UserRows) -> int:
-    """Seal messages, and remove their words from every index, including that of memories."""
-    found = await seal_passages(user, MESSAGES, limit=_ROWS)
-    if found:
-        learnt = await sealing.learnt_from(
-            user, [(row["conversation_id"], row["message_id"]) for row in found]
-        )
-        await removal.delete_source_vectors(user, learnt)
-        await reindex(user, learnt, sweep=False)
-    return len(found)
-
-
-async def seal_summaries(user: UserRows) -> int:
-    """Seal summaries, and remove them from the indexes."""
-    return len(await seal_passages(user, SUMMARIES, limit=_SUMMARIES))
-
-
-async def seal_replies(replies: UnusableReplies, user: UserRows) -> int:
-    """Seal unusable `replies` with the user's key instead of the installation's."""
-    found = await unusable_replies.clear_replies(user, limit=_ROWS)
-    for each in found:
-        sealed = None
-        try:
-            reply = replies.open(user.scope, each.job_id, each.sealed)
-            sealed = seal_with_user_key(user.scope, each.job_id, each.claim_no, reply)
-        except BrokenToken:
-            # The secret it was sealed with is no longer this installation's: it is of no use.
-            logger.warning("dropped an unusable reply whose key is gone")
-        await unusable_replies.seal_reply(user, each, sealed)
-    return len(found)
-
-
-Cleaning = Callable[[UserRows], Awaitable[object]]
-
-CLEANING: tuple[Cleaning, ...] = (
-    reindexing.sweep_postings,
-    removal.drop_unused_tags,
-    sealing.delete_summary_vectors,
-)
-"""What deletes the rest of words and vectors once no step finds anything."""
-
-CLEANING_OF_ENCRYPTING: tuple[Cleaning, ...] = (
-    removal.delete_source_vectors,
-    removal.drop_excerpts,
-)
-"""The same for possible quotes of messages, for a user with encryption on."""
-
-OF_SEALED: tuple[Step, ...] = (
+STEPS: Sequence[Step] = (
+    *(
+        partial(seal_table, table=table, limit=_AT_ONCE.get(table, _ROWS))
+        for table in sealing.CLEAR
+    ),
     move_vectors,
-    partial(sealing.seal_versions, limit=_ROWS),
-    partial(statements.seal, beside=False, limit=_ROWS),
     forget_mentions,
-    partial(told_words.drop_told_words, all_of_them=False),
-    partial(sealing.empty_history, limit=_ROWS),
+    partial(told_words.drop_told_words, limit=_ROWS),
 )
-"""Steps on memories that are sealed already, even if the user has turned encryption off."""
 
 
-def of_encrypting(replies: UnusableReplies) -> tuple[Step, ...]:
-    """Steps on everything that a user with encryption on has in clear.
+async def clean(user: UserRows) -> None:
+    """Delete the rest of words and vectors, once no step finds anything."""
+    await reindexing.sweep_postings(user)
+    await removal.drop_unused_tags(user)
+    await sealing.delete_summary_vectors(user)
 
-    Args:
-        replies: Opens replies sealed with the installation's secret.
-    """
-    return (
-        seal_memories,
-        seal_messages,
-        seal_summaries,
-        partial(seal_replies, replies),
-        partial(sealing.seal_profile, limit=_ROWS),
-        partial(statements.seal, beside=True, limit=_ROWS),
-        partial(told_words.drop_told_words, all_of_them=True),
-    )
+
+async def clean_quotes(user: UserRows) -> None:
+    """Delete what may quote messages, of a user with encryption on."""
+    if (await users.encryption_of(user)).on:
+        await removal.delete_source_vectors(user)
+        await removal.drop_excerpts(user)
 
 
 async def _lock(user: UserRows, found: list[UUID]) -> list[UUID]:
@@ -173,16 +152,3 @@ async def _lock(user: UserRows, found: list[UUID]) -> list[UUID]:
     if not locked:
         raise RowsBusy
     return locked
-
-
-async def _move_vectors(user: UserRows, memory_ids: list[UUID]) -> int:
-    if not memory_ids:
-        return 0
-    for memory_id in memory_ids:
-        found = await sealed_memories.clear_vectors(user, memory_id)
-        for model, vector, text_version in found:
-            await sealed_memories.write_vector(
-                user, memory_id, vector, model=model, text_version=text_version
-            )
-    await removal.delete_vectors(user, memory_ids)
-    return len(memory_ids)

@@ -8,6 +8,7 @@ once nothing is found at all.
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -15,16 +16,8 @@ from hitherto_extraction.budget import Budget
 from hitherto_extraction.pipeline.backfill import KIND, NO_JOB
 from hitherto_extraction.pipeline.embedding_charges import may_embed
 from hitherto_extraction.pipeline.embedding_loop import BATCH, EmbeddedBatch, embed
-from hitherto_extraction.pipeline.failed_attempts import UnusableReplies
 from hitherto_extraction.prices import Prices
-from hitherto_extraction.sealing.steps import (
-    CLEANING,
-    CLEANING_OF_ENCRYPTING,
-    OF_SEALED,
-    Cleaning,
-    RowsBusy,
-    of_encrypting,
-)
+from hitherto_extraction.sealing.steps import STEPS, RowsBusy, clean, clean_quotes
 from hitherto_extraction.storage import ledger, sealed_memories, sealing, users
 from hitherto_extraction.storage.sealed_memories import Unembedded
 from hitherto_shared.database import faults
@@ -120,7 +113,6 @@ class SealingSweep:
     maintenance: Database
     removal: Database
     keys: UserKeys
-    replies: UnusableReplies
     vectors: SealedVectors
 
     async def run(self) -> int:
@@ -170,7 +162,7 @@ class SealingSweep:
             lambda connection: sealing.count_left(connection.of(scope)), timeout=_SECONDS
         )
         # Before the vectors: nothing in clear may wait for an unavailable embedder.
-        for cleaning in (*CLEANING, *CLEANING_OF_ENCRYPTING):
+        for cleaning in (clean, clean_quotes):
             await self._clean(scope, cleaning)
         if not await self.vectors.fill(scope):
             return False
@@ -179,13 +171,11 @@ class SealingSweep:
             logger.info("sealed the remaining clear text of a user", extra={"rows": rows})
         return settled
 
-    async def _clean(self, scope: Scope, cleaning: Cleaning) -> None:
+    async def _clean(self, scope: Scope, cleaning: Callable[[UserRows], Awaitable[object]]) -> None:
         async def work(connection: Connection) -> None:
             user = connection.of(scope)
             state = await users.lock_user(user)
-            if state is None or state.erased:
-                return
-            if cleaning in CLEANING or state.encrypts:
+            if state is not None and not state.erased:
                 await cleaning(user)
 
         await self.removal.transact(work, timeout=_SECONDS)
@@ -212,7 +202,7 @@ class SealingSweep:
         if state.key_id != key_at_hand(user.scope).key_id:
             # Encryption was turned on with another key since this one was opened.
             raise RowsBusy
-        for step in (*of_encrypting(self.replies), *OF_SEALED) if state.encrypts else OF_SEALED:
+        for step in STEPS:
             if changed := await step(user):
                 return changed
         return 0

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from hitherto_extraction.storage.sealed_rows import opened
+from hitherto_extraction.storage.sealed_rows import opened, sealing_key
 from hitherto_shared.database.arrays import Integers, Texts
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.database.user_rows import UserRows
-from hitherto_shared.encryption.at_hand import key_at_hand
 from hitherto_shared.encryption.rows import MESSAGE
 from hitherto_shared.encryption.user_key import UserKey
 from hitherto_shared.errors import not_found
@@ -250,13 +249,15 @@ async def insert_messages(
     messages: Sequence[IncomingMessage],
     *,
     first_no: int,
-    sealed: bool = False,
 ) -> None:
-    """Store messages, numbered from `first_no` in order, `sealed` or in clear.
+    """Store messages, numbered from `first_no` in order, sealed for a user with encryption on.
 
     Only the sealed ones keep what they were before their secrets were redacted.
+
+    Raises:
+        KeyNeeded: The user has encryption on, and the key is not at hand.
     """
-    key = key_at_hand(user.scope) if sealed else None
+    key = await sealing_key(user)
     # Free-form JSON beside the text may be as long as the text.
     size = sum(len(m.content) for m in messages) + _BESIDE_WORDS * len(messages)
     columns = await beside_loop(size, _columns, messages, conversation_id, first_no, key)

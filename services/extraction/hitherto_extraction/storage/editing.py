@@ -15,7 +15,7 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from hitherto_extraction.storage import memories
-from hitherto_extraction.storage.sealed_rows import WORDS, opened, stored_memory
+from hitherto_extraction.storage.sealed_rows import WORDS, opened, sealing_key, stored_memory
 from hitherto_shared.database.arrays import Texts, fields_of
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.encryption.rows import MEMORY
@@ -171,7 +171,7 @@ async def write_version(
     """
     memory = after.memory
     version = await memories.keep_version(user, memory.memory_id, at=at)
-    values = {**fields_of(memory), **fields_of(after), **_stored(user.scope, after, version + 1)}
+    values = {**fields_of(memory), **fields_of(after), **await _stored(user, after, version + 1)}
     doubt = None if memory.doubt is None else Jsonb(dict(memory.doubt))
     values |= {"at": at, "job_id": job_id, "reworded": reworded, "doubt": doubt}
     await user.execute(_WRITE, **values)
@@ -181,17 +181,18 @@ async def write_version(
 async def complete_version(user: UserRows, after: EditableMemory) -> None:
     """Add fields that only a caller knows to a version of this transaction; `after` names it."""
     memory = after.memory
-    values = {"sensitive": memory.sensitive} | _stored(user.scope, after, memory.version)
+    values = {"sensitive": memory.sensitive} | await _stored(user, after, memory.version)
     await user.execute(
         _COMPLETE, **values, memory_id=memory.memory_id, expires_at=memory.expires_at
     )
 
 
-def _stored(scope: Scope, after: EditableMemory, version: int) -> dict[str, Any]:
+async def _stored(user: UserRows, after: EditableMemory, version: int) -> dict[str, Any]:
     """The columns with the words of a memory's version, sealed or in clear."""
     memory = after.memory
     row = {name: getattr(memory, name) for name in (*WORDS, "memory_id")} | {"version": version}
-    return stored_memory(scope, row, sealed=after.sealed)
+    key = await sealing_key(user, stays_sealed=True) if after.sealed else None
+    return stored_memory(key, row)
 
 
 def shown(memory: Memory) -> dict[str, Any]:

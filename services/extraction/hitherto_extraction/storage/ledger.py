@@ -11,7 +11,7 @@ from hitherto_extraction.prices import Charge
 from hitherto_extraction.storage import users
 from hitherto_extraction.storage.sealed_rows import without_words
 from hitherto_shared import metrics
-from hitherto_shared.database.arrays import fields_of, records
+from hitherto_shared.database.arrays import Integers, Uuids, fields_of, records
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.identifiers import uuid7
@@ -39,6 +39,20 @@ INSERT INTO memory_changes (tenant_id, user_id, memory_id, action, version, old_
 SELECT %(tenant_id)s, %(user_id)s, memory_id, action, version, before ->> 'status',
        after ->> 'status', related, %(job_id)s
 FROM event
+"""
+
+# Events after or before which their memory is sealed, by memory and version.
+_SEALED = """
+SELECT e.memory_id, e.version
+FROM unnest(%(memory_ids)s::uuid[], %(versions)s::int[]) AS e (memory_id, version)
+WHERE EXISTS (
+        SELECT FROM memories AS m
+        WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+          AND m.memory_id = e.memory_id AND m.sealed IS NOT NULL)
+   OR EXISTS (
+        SELECT FROM memory_versions AS v
+        WHERE v.tenant_id = %(tenant_id)s AND v.user_id = %(user_id)s
+          AND v.memory_id = e.memory_id AND v.version = e.version - 1 AND v.sealed IS NOT NULL)
 """
 
 _CHARGE = """
@@ -74,10 +88,7 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 
 @dataclass(frozen=True, slots=True)
 class ChangeEvent:
-    """One change: the state before and after, and the other memory concerned.
-
-    Of a memory that is or was `sealed`, `record` leaves out the words.
-    """
+    """One change: the state before and after, and the other memory concerned."""
 
     action: str
     version: int
@@ -86,26 +97,45 @@ class ChangeEvent:
     before: Mapping[str, Any] | None = None
     after: Mapping[str, Any] | None = None
     related: UUID | None = None
-    sealed: bool = False
     subject: str = "memory"  # or "profile"
 
 
 async def record(
     user: UserRows, job_id: UUID | None, events: Sequence[ChangeEvent], *, actor: str = ACTOR
 ) -> None:
-    """Append to the history what `actor`, a job or the subject of a credential, has done."""
+    """Append to the history what `actor`, a job or the subject of a credential, has done.
+
+    Without the words of memories that are sealed, or were until now: a reason may quote them.
+    Memories are written before their events.
+    """
     if not events:
         return
+    secret = await _sealed(user, events)
     rows = [
         {
             **fields_of(event),
             "event_id": uuid7(),
-            "before": without_words(event.before) if event.sealed else event.before,
-            "after": without_words(event.after) if event.sealed else event.after,
+            "reason": "" if hidden else event.reason,
+            "before": without_words(event.before) if hidden else event.before,
+            "after": without_words(event.after) if hidden else event.after,
         }
         for event in events
+        for hidden in [(event.memory_id, event.version) in secret]
     ]
     await user.later(_RECORD, actor=actor, job_id=job_id, rows=records(rows))
+
+
+async def _sealed(user: UserRows, events: Sequence[ChangeEvent]) -> set[tuple[UUID | None, int]]:
+    """The events, by memory and version, of which no words may be told."""
+    about = [(each.memory_id, each.version) for each in events if each.memory_id is not None]
+    if not about or (await users.encryption_of(user)).key_id is None:
+        return set()
+    rows = await user.fetch_rows(
+        _SEALED,
+        memory_ids=Uuids(memory_id for memory_id, _ in about),
+        versions=Integers(version for _, version in about),
+    )
+    return {(row[0], row[1]) for row in rows}
 
 
 async def changes_of_a_day(user: UserRows) -> tuple[int, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any
@@ -10,7 +10,7 @@ from uuid import UUID
 
 from pgvector import HalfVector
 
-from hitherto_extraction.storage.sealed_rows import stored_memory
+from hitherto_extraction.storage.sealed_rows import key_of_memory, stored_memory
 from hitherto_shared.database.arrays import Texts, Uuids, records
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.embeddings.protocol import Vector
@@ -157,23 +157,19 @@ ON CONFLICT (tenant_id, user_id, memory_id, model) DO UPDATE SET embedding = EXC
 """
 
 
-async def insert(
-    user: UserRows, rows: Sequence[Mapping[str, Any]], *, sealed: Collection[UUID] = ()
-) -> None:
-    """Store new memories, those with ids in `sealed` sealed.
+async def insert(user: UserRows, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Store new memories, sensitive ones of a user with encryption on sealed.
 
-    A row holds the columns in clear; `at` is the time of writing.
+    A row holds the columns in clear; `at` is the time of writing. `sealed` says that the words were
+    stored sealed before, and stay so.
     """
-    if rows:
-        stored = [
-            {
-                **row,
-                **stored_memory(
-                    user.scope, {**row, "version": 1}, sealed=row["memory_id"] in sealed
-                ),
-            }
-            for row in rows
-        ]
+    stored = []
+    for row in rows:
+        key = await key_of_memory(
+            user, row["type"], row["sensitive"], stays_sealed=row.get("sealed", False)
+        )
+        stored.append({**row, **stored_memory(key, {**row, "version": 1})})
+    if stored:
         await user.later(_INSERT, rows=records(stored))
 
 

@@ -12,10 +12,11 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
-from hitherto_extraction.storage import ledger, users
-from hitherto_extraction.storage.sealed_rows import opened, stored
+from hitherto_extraction.storage import ledger
+from hitherto_extraction.storage.sealed_rows import opened, sealing_key, stored
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.encryption.rows import PROFILE, PROFILE_VERSION
+from hitherto_shared.encryption.user_key import UserKey
 from hitherto_shared.models import Profile
 
 LEARNT = tuple(PROFILE.columns)
@@ -103,16 +104,17 @@ async def write_profile(
     Raises:
         KeyNeeded: The user has encryption on, and the key for it is not at hand.
     """
-    sealed = await _store(user, after, said_at, extracted=job_id is not None)
+    key = await _store(user, after, said_at, extracted=job_id is not None)
     content = profile_content(after)
     version = {"version": after.version, "profile": content}
     await user.later(
         _KEEP_VERSION,
         version=after.version,
-        **stored(user.scope, PROFILE_VERSION, version, sealed=sealed),
+        **stored(key, PROFILE_VERSION, version),
         actor=actor,
         job_id=job_id,
     )
+    sealed = key is not None
     paths = dict.fromkeys(path.partition(".")[0] for path in changed) if sealed else changed
     event = ledger.ChangeEvent(
         "rolled_back" if rolled_back else "updated" if before.version else "created",
@@ -139,11 +141,11 @@ async def write_sources(
 
 async def _store(
     user: UserRows, profile: Profile, said_at: Mapping[str, str], *, extracted: bool
-) -> bool:
-    """Write the row; returns whether it is sealed."""
-    sealed = users.must_seal(await users.read_user(user), user.scope)
+) -> UserKey | None:
+    """Write the row; returns the key with which it is sealed."""
+    key = await sealing_key(user)
     sources = dict(profile.sources)
-    if sealed:
+    if key is not None:
         # A quote has to go with its message, without the key.
         sources = {path: {**source, "quote": ""} for path, source in sources.items()}
     row = {
@@ -157,10 +159,10 @@ async def _store(
         department=profile.department,
         access_level=profile.access_level,
         extracted=extracted,
-        **stored(user.scope, PROFILE, row, sealed=sealed),
+        **stored(key, PROFILE, row),
         version=profile.version,
     )
-    return sealed
+    return key
 
 
 async def mark_extracted(user: UserRows) -> None:

@@ -1,20 +1,27 @@
-"""Opens rows for the functions that read them, and seals rows for those that write.
+"""Opens rows for the functions that read them, and decides for those that write whether to seal.
 
 What a kind of row seals is declared in `encryption.rows`; the key of the row's user is at hand
 (`encryption.at_hand`). A sealed row holds its words in `sealed` and empty columns in their place.
+
+Nothing else decides what is sealed. A function that writes rows asks here for the key, of which it
+has the user's rows and the row itself, and stores the row in clear if there is none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
+from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
+from hitherto_extraction.storage import users
+from hitherto_shared.database.arrays import Uuids
 from hitherto_shared.database.user_rows import UserRows
-from hitherto_shared.encryption.at_hand import key_at_hand
+from hitherto_shared.encryption.at_hand import KeyNeeded, key_at_hand
 from hitherto_shared.encryption.failures import BrokenSeal, SealBroken
 from hitherto_shared.encryption.rows import MEMORY, SealedRow
+from hitherto_shared.encryption.user_key import UserKey
 from hitherto_shared.models import Scope
 
 SENSITIVE_TYPES = ("personal",)
@@ -26,7 +33,59 @@ WORDS = tuple(MEMORY.columns)
 WORDS_OF_HISTORY = (*WORDS, "entities", "doubt")
 """The fields of a history entry in the user's words."""
 
-Rows = list[dict[str, Any]]
+_SEALED_AMONG = """
+SELECT memory_id
+FROM memories
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND memory_id = ANY(%(memory_ids)s) AND sealed IS NOT NULL
+"""
+
+
+def is_sensitive(kind: str, marked: bool) -> bool:
+    """Whether encryption seals a memory: by its type, or if it is marked."""
+    return marked or kind in SENSITIVE_TYPES
+
+
+async def sealing_key(user: UserRows, *, stays_sealed: bool = False) -> UserKey | None:
+    """The key with which to seal what is written about a user now; None: it is stored in clear.
+
+    Everything but memories is sealed whole: for those, see `key_of_memory`. What was sealed before,
+    or quotes sealed text, `stays_sealed` although the user may have turned encryption off.
+
+    Raises:
+        KeyNeeded: The key is not at hand, or encryption was turned on with another one since: the
+            user may have been erased in between, and nothing can open what an old key seals.
+    """
+    encryption = await users.encryption_of(user)
+    if not encryption.on:
+        return key_at_hand(user.scope) if stays_sealed else None
+    key = key_at_hand(user.scope)
+    if key.key_id != encryption.key_id:
+        raise KeyNeeded
+    return key
+
+
+async def key_of_memory(
+    user: UserRows, kind: str, marked: bool, *, stays_sealed: bool = False
+) -> UserKey | None:
+    """`sealing_key` for a memory of this type, which is sealed only if it is sensitive.
+
+    Raises:
+        KeyNeeded: It is to be sealed, and the key is not at hand.
+    """
+    if not is_sensitive(kind, marked):
+        return None
+    return await sealing_key(user, stays_sealed=stays_sealed)
+
+
+async def sealed_among(user: UserRows, memory_ids: Collection[UUID]) -> set[UUID]:
+    """Those of the memories that are stored sealed.
+
+    What is told beside them is sealed, or not stored at all.
+    """
+    if not memory_ids or (await users.encryption_of(user)).key_id is None:
+        return set()
+    return set(await user.fetch_values(_SEALED_AMONG, memory_ids=Uuids(memory_ids)))
 
 
 def opened(scope: Scope, kind: SealedRow, sealed: bytes, *ids: object) -> dict[str, Any]:
@@ -57,31 +116,23 @@ def opened_bytes(scope: Scope, kind: SealedRow, sealed: bytes, *ids: object) -> 
         raise SealBroken from None
 
 
-def stored(
-    scope: Scope, kind: SealedRow, row: Mapping[str, Any], *, sealed: bool
-) -> dict[str, Any]:
+def stored(key: UserKey | None, kind: SealedRow, row: Mapping[str, Any]) -> dict[str, Any]:
     """The columns that may be sealed, as a statement's parameters, and `sealed`.
 
     `row` holds the columns in clear, the row's ids, and the version under which it is sealed.
-
-    Raises:
-        KeyNeeded: The row is to be sealed, and the user's key is not at hand.
+    Without a key it is stored in clear.
     """
-    columns = kind.columns if sealed else {name: row[name] for name in kind.columns}
+    columns = {name: row[name] for name in kind.columns} if key is None else kind.columns
     return {
         **{name: _parameter(value) for name, value in columns.items()},
-        "sealed": kind.seal(key_at_hand(scope), row) if sealed else None,
+        "sealed": None if key is None else kind.seal(key, row),
     }
 
 
-def stored_memory(scope: Scope, row: Mapping[str, Any], *, sealed: bool) -> dict[str, Any]:
-    """`stored` for a memory, with the columns that follow from its being sealed.
-
-    Raises:
-        KeyNeeded: The user's key is not at hand.
-    """
-    columns = stored(scope, MEMORY, row, sealed=sealed)
-    if sealed:
+def stored_memory(key: UserKey | None, row: Mapping[str, Any]) -> dict[str, Any]:
+    """`stored` for a memory, with the columns that follow from its being sealed."""
+    columns = stored(key, MEMORY, row)
+    if key is not None:
         columns |= {
             "questions": [],
             "sensitive": True,
@@ -96,36 +147,6 @@ def without_words(fields: Mapping[str, Any] | None) -> dict[str, Any] | None:
     if fields is None:
         return None
     return {name: value for name, value in fields.items() if name not in WORDS_OF_HISTORY}
-
-
-async def seal_rows(
-    user: UserRows,
-    kind: SealedRow,
-    find: str,
-    seal: str,
-    *,
-    before: Callable[[Rows], Awaitable[object]] | None = None,
-    **values: Any,
-) -> Rows:
-    """Seal rows that are stored in clear; returns them, as they were found.
-
-    Args:
-        user: With the role hitherto_removal, in a transaction that holds the user's row.
-        kind: The kind of row.
-        find: Finds rows: their ids, the version to seal under, and the columns in clear.
-        seal: Stores `sealed` in a row in the place of its columns.
-        before: Is given the rows while they are in clear.
-        **values: Further parameters of `find`.
-
-    Raises:
-        KeyNeeded: The user's key is not at hand.
-    """
-    key = key_at_hand(user.scope)
-    rows = (await user.execute(find, **values)).dicts()
-    if before is not None:
-        await before(rows)
-    await user.later_for_each(seal, [{**row, "sealed": kind.seal(key, row)} for row in rows])
-    return rows
 
 
 def _parameter(value: Any) -> Any:

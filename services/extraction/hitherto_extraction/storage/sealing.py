@@ -1,4 +1,4 @@
-"""Seals a user's memories and profile from before encryption was turned on.
+"""Seals a user's rows from before encryption was turned on.
 
 The role is hitherto_removal, in a transaction that holds the user's row; for `find_users` it is
 hitherto_maintenance. Each function that finds rows takes a bounded number of them, and finds
@@ -8,13 +8,19 @@ nothing once everything is sealed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 from uuid import UUID
 
-from hitherto_extraction.storage.profiles import LEARNT
-from hitherto_extraction.storage.sealed_rows import SENSITIVE_TYPES, WORDS_OF_HISTORY, seal_rows
+from psycopg import sql
+
+from hitherto_extraction.storage import users
+from hitherto_extraction.storage.sealed_rows import SEALED, SENSITIVE_TYPES
+from hitherto_shared.database.arrays import records
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.database.user_rows import UserRows
-from hitherto_shared.encryption.rows import MEMORY, PROFILE, PROFILE_VERSION
+from hitherto_shared.encryption.at_hand import key_at_hand
+from hitherto_shared.encryption.rows import BY_TABLE
 from hitherto_shared.models import Scope
 
 # Across users.
@@ -62,7 +68,7 @@ SELECT EXISTS (
     UNION ALL SELECT FROM profile_versions
     WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NOT NULL
     UNION ALL SELECT FROM unusable_replies
-    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND of_user_key
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NOT NULL
     UNION ALL SELECT FROM messages
     WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NOT NULL
     UNION ALL SELECT FROM conversation_summaries
@@ -73,36 +79,16 @@ SELECT EXISTS (
     WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NOT NULL)
 """
 
+# Each of these statements finds rows of one table in clear: what names them, the version to seal
+# under, and the columns to seal. Without encryption (`all`), only what belongs to sealed memories.
+
 _CLEAR_MEMORIES = """
-SELECT memory_id
+SELECT memory_id, version, content, detail, tags, keywords, context, metadata, lexical_length
 FROM memories
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND %(all)s
   AND sealed IS NULL AND (sensitive OR type = ANY(%(types)s))
 ORDER BY memory_id
 LIMIT %(limit)s
-"""
-
-_COUNT_TERMS = """
-SELECT coalesce(sum(lexical_length), 0)
-FROM memories
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s)
-"""
-
-_READ_MEMORIES = """
-SELECT m.memory_id, m.version, m.content, m.detail, m.tags, m.keywords, m.context, m.metadata,
-       new.lexical_no
-FROM unnest(%(memory_ids)s::uuid[], %(numbers)s::int[]) AS new (memory_id, lexical_no)
-JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
-     AND m.memory_id = new.memory_id
-"""
-
-# No new version: the words are the same.
-_SEAL_MEMORY = """
-UPDATE memories
-SET content = '', detail = '', tags = '{}', keywords = '{}', questions = '{}', context = '{}',
-    metadata = '{}', sealed = %(sealed)s, sensitive = true, lexical_no = %(lexical_no)s,
-    lexical_length = 0, embedding_state = 'sealed'
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
 """
 
 _CLEAR_VERSIONS = """
@@ -116,12 +102,71 @@ ORDER BY v.memory_id, v.version
 LIMIT %(limit)s
 """
 
-_SEAL_VERSION = """
-UPDATE memory_versions
-SET content = '', detail = '', tags = '{}', keywords = '{}', context = '{}', metadata = '{}',
-    sealed = %(sealed)s
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-  AND memory_id = %(memory_id)s AND version = %(version)s
+# In the order in which vectors are stored.
+_CLEAR_MESSAGES = """
+SELECT conversation_id, message_no, message_id, name, content, context_items, metadata
+FROM messages
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND %(all)s AND sealed IS NULL
+ORDER BY tenant_id, user_id, conversation_id, message_no
+LIMIT %(limit)s
+FOR UPDATE
+"""
+
+_CLEAR_SUMMARIES = """
+SELECT conversation_id, sealed_version + 1 AS sealed_version, title, summary, key_topics,
+       technical_topics, followup_suggestions
+FROM conversation_summaries
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND %(all)s AND sealed IS NULL
+ORDER BY conversation_id
+LIMIT %(limit)s
+FOR UPDATE
+"""
+
+# Without quotes: they have to go with their messages, for which nobody has the key.
+_CLEAR_PROFILES = """
+SELECT summary, current_projects, preferences, frequent_intents, facts, metadata, said_at,
+       (SELECT coalesce(jsonb_object_agg(s.path, s.source || '{"quote": ""}'), '{}')
+        FROM jsonb_each(sources) AS s (path, source)) AS sources,
+       version
+FROM profiles
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND %(all)s AND sealed IS NULL
+LIMIT %(limit)s
+"""
+
+_CLEAR_PROFILE_VERSIONS = """
+SELECT version, profile
+FROM profile_versions
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND %(all)s AND sealed IS NULL
+ORDER BY version
+LIMIT %(limit)s
+"""
+
+# Sealed statements mention no entities.
+_CLEAR_STATEMENTS = """
+SELECT s.statement_id, s.said - 'entities' AS said
+FROM statements AS s
+LEFT JOIN memories AS m ON m.tenant_id = s.tenant_id AND m.user_id = s.user_id
+     AND m.memory_id = s.memory_id
+WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s AND s.sealed IS NULL
+  AND s.said <> '{}' AND (m.sealed IS NOT NULL OR (%(all)s AND s.subject <> 'memory'))
+ORDER BY s.statement_id
+LIMIT %(limit)s
+"""
+
+_CLEAR_REPLIES = """
+SELECT job_id, claim_no, sealed_reply
+FROM unusable_replies
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND %(all)s AND sealed IS NULL
+ORDER BY job_id, claim_no
+LIMIT %(limit)s
+"""
+
+# Any table of `CLEAR`. No new version: the words are the same.
+_SEAL = """
+UPDATE {table} AS held
+SET ({columns}) = ROW({values})
+FROM jsonb_populate_recordset(NULL::{table}, %(rows)s::jsonb) AS new
+WHERE held.tenant_id = %(tenant_id)s AND held.user_id = %(user_id)s AND ({key}) = ({named})
 """
 
 _WITH_CLEAR_VECTORS = """
@@ -145,21 +190,6 @@ JOIN entity_mentions AS em ON em.tenant_id = m.tenant_id AND em.user_id = m.user
      AND em.memory_id = m.memory_id
 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.sealed IS NOT NULL
 LIMIT %(limit)s
-"""
-
-# The rules' own reasons quote nothing, but cannot be distinguished from a person's.
-_EMPTY_HISTORY = """
-UPDATE history AS h
-SET before = h.before - %(words)s::text[], after = h.after - %(words)s::text[], reason = ''
-WHERE h.tenant_id = %(tenant_id)s AND h.user_id = %(user_id)s AND h.event_id IN (
-    SELECT event.event_id
-    FROM history AS event
-    JOIN memories AS m ON m.tenant_id = event.tenant_id AND m.user_id = event.user_id
-         AND m.memory_id = event.memory_id
-    WHERE event.tenant_id = %(tenant_id)s AND event.user_id = %(user_id)s AND m.sealed IS NOT NULL
-      AND (event.before ?| %(words)s::text[] OR event.after ?| %(words)s::text[]
-           OR event.reason <> '')
-    LIMIT %(limit)s)
 """
 
 # Locked, so that any transaction that stores a vector of their sources has finished.
@@ -186,53 +216,48 @@ WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND s.tenant_id = 
   AND s.user_id = e.user_id AND s.conversation_id = e.conversation_id AND s.sealed IS NOT NULL
 """
 
-# Without quotes: they have to go with their messages, for which nobody has the key.
-_CLEAR_PROFILE = """
-SELECT summary, current_projects, preferences, frequent_intents, facts, metadata, said_at,
-       (SELECT coalesce(jsonb_object_agg(s.path, s.source || '{"quote": ""}'), '{}')
-        FROM jsonb_each(sources) AS s (path, source)) AS sources,
-       version
-FROM profiles
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NULL
-"""
 
-_SEAL_PROFILE = """
-UPDATE profiles
-SET summary = '', current_projects = '{}', preferences = '{}', frequent_intents = '{}',
-    facts = '{}', metadata = '{}', said_at = '{}', sources = '{}', sealed = %(sealed)s
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-"""
+Rows = list[dict[str, Any]]
 
-_CLEAR_PROFILE_VERSIONS = """
-SELECT version, profile
-FROM profile_versions
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NULL
-ORDER BY version
-LIMIT %(limit)s
-"""
 
-_SEAL_PROFILE_VERSION = """
-UPDATE profile_versions SET profile = '{}', sealed = %(sealed)s
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND version = %(version)s
-"""
+@dataclass(frozen=True, slots=True)
+class ClearRows:
+    """What the sweep seals of a table, beside what `BY_TABLE` says of its rows.
 
-# Keys below a field are the user's words, so only the fields remain of what changed. A reason that
-# names no field at all was written by this service.
-_EMPTY_PROFILE_HISTORY = """
-UPDATE history AS h
-SET before = NULL, after = NULL,
-    reason = coalesce((
-        SELECT string_agg(DISTINCT split_part(changed, '.', 1), ', ')
-        FROM unnest(string_to_array(h.reason, ', ')) AS changed
-        WHERE split_part(changed, '.', 1) = ANY(%(fields)s)), h.reason)
-WHERE h.tenant_id = %(tenant_id)s AND h.user_id = %(user_id)s AND h.event_id IN (
-    SELECT event_id FROM history
-    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id IS NULL
-      AND (before IS NOT NULL OR after IS NOT NULL)
-    LIMIT %(limit)s)
-"""
+    Attributes:
+        find: Finds rows in clear.
+        key: The columns that name a row in its table.
+        beside: What other columns hold once a row is sealed, unless the row itself says.
+    """
 
-_PROFILE_FIELDS = ("department", "access_level", *LEARNT)
+    find: str
+    key: tuple[str, ...]
+    beside: Mapping[str, Any] = field(default_factory=dict)
+
+
+_UNINDEXED = {"lexical_no": None, "lexical_length": 0, "embedding_state": "none"}
+
+CLEAR: Mapping[str, ClearRows] = {
+    "memories": ClearRows(
+        _CLEAR_MEMORIES,
+        ("memory_id",),
+        {
+            "sensitive": True,
+            "questions": [],
+            "lexical_no": 0,
+            "lexical_length": 0,
+            "embedding_state": SEALED,
+        },
+    ),
+    "messages": ClearRows(_CLEAR_MESSAGES, ("conversation_id", "message_no"), _UNINDEXED),
+    "conversation_summaries": ClearRows(_CLEAR_SUMMARIES, ("conversation_id",), _UNINDEXED),
+    "profiles": ClearRows(_CLEAR_PROFILES, ("version",)),
+    "profile_versions": ClearRows(_CLEAR_PROFILE_VERSIONS, ("version",)),
+    "memory_versions": ClearRows(_CLEAR_VERSIONS, ("memory_id", "version")),
+    "statements": ClearRows(_CLEAR_STATEMENTS, ("statement_id",)),
+    "unusable_replies": ClearRows(_CLEAR_REPLIES, ("job_id", "claim_no")),
+}
+"""By table, in the order of sealing: versions and statements follow their memories."""
 
 
 async def leave_without_vectors(connection: Connection) -> None:
@@ -265,34 +290,45 @@ async def settle(user: UserRows, *, left: int) -> bool:
     return (await user.execute(_DONE, left=left)).rowcount == 1
 
 
-async def clear_memories(user: UserRows, *, limit: int) -> list[UUID]:
-    """Sensitive memories in clear."""
-    return await user.fetch_values(_CLEAR_MEMORIES, types=list(SENSITIVE_TYPES), limit=limit)
-
-
-async def count_terms_of(user: UserRows, memory_ids: Sequence[UUID]) -> int:
-    """The total number of terms of memories in the keyword index."""
-    return int(await user.fetch_value(_COUNT_TERMS, memory_ids=list(memory_ids)) or 0)
-
-
-async def seal_memories(user: UserRows, numbers: Mapping[UUID, int]) -> None:
-    """Seal memories in place, each under a new number of the keyword index.
-
-    Under the old number its words belong to nothing, and are swept.
-    """
-    await seal_rows(
-        user,
-        MEMORY,
-        _READ_MEMORIES,
-        _SEAL_MEMORY,
-        memory_ids=list(numbers),
-        numbers=list(numbers.values()),
+async def find_clear(user: UserRows, table: str, *, limit: int) -> Rows:
+    """Rows of a table that are to be sealed and stand in clear, by column."""
+    cursor = await user.execute(
+        CLEAR[table].find,
+        all=(await users.encryption_of(user)).on,
+        types=list(SENSITIVE_TYPES),
+        limit=limit,
     )
+    return cursor.dicts()
 
 
-async def seal_versions(user: UserRows, *, limit: int) -> int:
-    """Seal earlier versions of memories that are sealed; how many."""
-    return len(await seal_rows(user, MEMORY, _CLEAR_VERSIONS, _SEAL_VERSION, limit=limit))
+def changed_columns(table: str) -> list[str]:
+    """The columns of a table that sealing changes."""
+    kind, clear = BY_TABLE[table], CLEAR[table]
+    numbered = [kind.version] if kind.version and kind.version not in clear.key else []
+    return [*kind.columns, *clear.beside, "sealed", *numbered]
+
+
+async def seal(user: UserRows, table: str, rows: Rows) -> None:
+    """Seal rows that were found in clear."""
+    key, kind, clear = key_at_hand(user.scope), BY_TABLE[table], CLEAR[table]
+    columns = changed_columns(table)
+    sealed = [
+        {
+            **{name: row[name] for name in (*clear.key, kind.version) if name},
+            **kind.columns,
+            **{name: row.get(name, empty) for name, empty in clear.beside.items()},
+            "sealed": f"\\x{kind.seal(key, row).hex()}",
+        }
+        for row in rows
+    ]
+    statement = sql.SQL(_SEAL).format(
+        table=sql.Identifier(table),
+        columns=sql.SQL(", ").join(sql.Identifier(name) for name in columns),
+        values=sql.SQL(", ").join(sql.Identifier("new", name) for name in columns),
+        key=sql.SQL(", ").join(sql.Identifier("held", name) for name in clear.key),
+        named=sql.SQL(", ").join(sql.Identifier("new", name) for name in clear.key),
+    )
+    await user.execute(statement, rows=records(sealed))
 
 
 async def with_clear_vectors(user: UserRows, *, limit: int) -> list[UUID]:
@@ -303,15 +339,6 @@ async def with_clear_vectors(user: UserRows, *, limit: int) -> list[UUID]:
 async def with_mentions(user: UserRows, *, limit: int) -> list[UUID]:
     """Sealed memories that mention entities."""
     return await user.fetch_values(_WITH_MENTIONS, limit=limit)
-
-
-async def empty_history(user: UserRows, *, limit: int) -> int:
-    """Remove words and reasons from the history of sealed memories.
-
-    Returns the number of entries.
-    """
-    cursor = await user.execute(_EMPTY_HISTORY, words=list(WORDS_OF_HISTORY), limit=limit)
-    return cursor.rowcount
 
 
 async def learnt_from(user: UserRows, messages: Sequence[tuple[str, str]]) -> list[UUID]:
@@ -326,16 +353,3 @@ async def learnt_from(user: UserRows, messages: Sequence[tuple[str, str]]) -> li
 async def delete_summary_vectors(user: UserRows) -> int:
     """Remove the vectors of summaries that are sealed; how many."""
     return (await user.execute(_DELETE_SUMMARY_VECTORS)).rowcount
-
-
-async def seal_profile(user: UserRows, *, limit: int) -> int:
-    """Seal the profile and up to `limit` of its versions, and empty as many entries of its history.
-
-    Returns how many rows were changed; 0: nothing of the profile is in clear.
-    """
-    cursor = await user.execute(_EMPTY_PROFILE_HISTORY, fields=list(_PROFILE_FIELDS), limit=limit)
-    sealed = await seal_rows(user, PROFILE, _CLEAR_PROFILE, _SEAL_PROFILE)
-    versions = await seal_rows(
-        user, PROFILE_VERSION, _CLEAR_PROFILE_VERSIONS, _SEAL_PROFILE_VERSION, limit=limit
-    )
-    return len(sealed) + len(versions) + cursor.rowcount

@@ -12,7 +12,12 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from hitherto_extraction.storage.sealed_rows import opened, seal_rows, stored
+from hitherto_extraction.storage.sealed_rows import (
+    opened,
+    sealed_among,
+    sealing_key,
+    stored,
+)
 from hitherto_shared.database.arrays import fields_of, records
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.encryption.rows import STATEMENT
@@ -96,24 +101,6 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
   AND md5(conversation_id) = md5(%(conversation_id)s) AND conversation_id = %(conversation_id)s
 """
 
-# Statements in clear about sealed memories, or about other items of a user with encryption on.
-# Sealed statements mention no entities.
-_CLEAR = """
-SELECT s.statement_id, s.said - 'entities' AS said
-FROM statements AS s
-LEFT JOIN memories AS m ON m.tenant_id = s.tenant_id AND m.user_id = s.user_id
-     AND m.memory_id = s.memory_id
-WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s AND s.sealed IS NULL
-  AND s.said <> '{}' AND (m.sealed IS NOT NULL OR (%(beside)s AND s.subject <> 'memory'))
-ORDER BY s.statement_id
-LIMIT %(limit)s
-"""
-
-_SEAL = """
-UPDATE statements SET said = '{}', sealed = %(sealed)s
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND statement_id = %(statement_id)s
-"""
-
 
 @dataclass(frozen=True, slots=True)
 class NewStatement:
@@ -131,7 +118,8 @@ class NewStatement:
         conversation_id: Where it was said.
         document_id: The document it is from.
         job_id: The job that read it.
-        sealed: Whether its words are sealed.
+        rests_on_sealed: Whether it quotes sealed text, or is about a summary that is sealed. Its
+            words are then sealed although the user may have turned encryption off.
         taken: Whether it is stored as rolled back.
         subject: memory, profile or summary.
     """
@@ -146,7 +134,7 @@ class NewStatement:
     conversation_id: str | None = None
     document_id: UUID | None = None
     job_id: UUID | None = None
-    sealed: bool = False
+    rests_on_sealed: bool = False
     taken: bool = False
     subject: str = "memory"
 
@@ -179,16 +167,27 @@ class StatementReference:
 
 
 async def record(user: UserRows, statements: Sequence[NewStatement]) -> None:
-    """Store statements, in order."""
+    """Store statements, in order.
+
+    Those about sealed memories are sealed. So are those about the profile and summaries, for a user
+    with encryption on. Memories are written before what is said about them.
+
+    Raises:
+        KeyNeeded: One is to be sealed, and the key is not at hand.
+    """
+    secret = await sealed_among(user, {each.memory_id for each in statements if each.memory_id})
     rows = []
     for each in statements:
-        statement_id = uuid7()
-        row = {"statement_id": statement_id, "said": _words(each)}
-        rows.append(
-            fields_of(each)
-            | {"statement_id": statement_id}
-            | stored(user.scope, STATEMENT, row, sealed=each.sealed and bool(each.said))
-        )
+        statement_id, said, key = uuid7(), dict(each.said), None
+        if said and each.memory_id in secret:
+            key = await sealing_key(user, stays_sealed=True)
+        elif said and each.subject != "memory":
+            key = await sealing_key(user, stays_sealed=each.rests_on_sealed)
+        if key is not None:
+            # Sealed statements mention no entities.
+            said.pop("entities", None)
+        row = {"statement_id": statement_id, "said": said}
+        rows.append(fields_of(each) | row | stored(key, STATEMENT, row))
     if rows:
         await user.later(_INSERT, rows=records(rows))
 
@@ -250,21 +249,6 @@ async def forget_conversation(user: UserRows, conversation_id: str) -> None:
     """
     await user.execute(_DROP_OF_SUMMARY, conversation_id=conversation_id)
     await user.execute(_UNNAME_CONVERSATION, conversation_id=conversation_id)
-
-
-async def seal(user: UserRows, *, beside: bool, limit: int) -> int:
-    """Seal up to `limit` statements about sealed memories; returns their number.
-
-    With `beside`, also those about the profile and summaries, for a user with encryption on. The
-    role is hitherto_removal, in a transaction that holds the user's row.
-    """
-    return len(await seal_rows(user, STATEMENT, _CLEAR, _SEAL, beside=beside, limit=limit))
-
-
-def _words(statement: NewStatement) -> Mapping[str, Any]:
-    # Sealed statements mention no entities.
-    hidden = ("entities",) if statement.sealed else ()
-    return {name: value for name, value in statement.said.items() if name not in hidden}
 
 
 def _statement(scope: Scope, row: tuple[Any, ...]) -> StoredStatement:

@@ -5,13 +5,14 @@ Writers hold the user's row.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
+from hitherto_extraction.storage.conversations import StoredMessage
 from hitherto_extraction.storage.corpora import vectors
 from hitherto_extraction.storage.corpora.summaries import SUMMARIES
-from hitherto_extraction.storage.sealed_rows import opened, stored
+from hitherto_extraction.storage.sealed_rows import opened, sealing_key, stored
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.encryption.rows import MESSAGE, SUMMARY
 from hitherto_shared.models import Summary
@@ -107,7 +108,7 @@ class HeldSummary:
         first_user_words: The beginning of the user's first message, for a title if there is none.
         summary: None if there is none yet.
         sealed: Whether the summary is sealed, and so not indexed; if there is none yet, whether the
-            source of its title is sealed.
+            source of its title is sealed. A new one is sealed too, whatever the user wants now.
     """
 
     time_zone: str = "UTC"
@@ -117,6 +118,10 @@ class HeldSummary:
     first_user_words: str = ""
     summary: Summary | None = None
     sealed: bool = False
+
+    def quoting(self, messages: Iterable[StoredMessage]) -> HeldSummary:
+        """The same, sealed if one of the messages is: a text that quotes sealed text is, too."""
+        return replace(self, sealed=self.sealed or any(each.sealed for each in messages))
 
 
 async def read(user: UserRows, conversation_id: str) -> HeldSummary:
@@ -172,33 +177,39 @@ async def write(
     conversation_id: str,
     fields: Mapping[str, Any],
     *,
+    held: HeldSummary,
     covers_to: int,
     reworded: bool,
     lexical_no: int | None,
     lexical_length: int | None,
-    sealed: bool,
 ) -> int:
     """Store the summary of a conversation; returns the version of its words.
+
+    If it is to be sealed (`sealing_key`), it has neither number nor vector.
 
     Args:
         user: In the transaction that holds the user's row.
         conversation_id: The conversation.
         fields: The columns, as in `pipeline.summarise`.
+        held: What is stored.
         covers_to: The highest message that it covers.
         reworded: Whether it replaces one with a different title, summary or topics.
         lexical_no: Its new number in the keyword index, after which it waits for its vector; None
             leaves number and vector unchanged.
         lexical_length: Its length there, in terms.
-        sealed: Whether to seal it, which removes number and vector.
+
+    Raises:
+        KeyNeeded: It is to be sealed, and the key is not at hand.
     """
+    key = await sealing_key(user, stays_sealed=held.sealed)
     values = {"conversation_id": conversation_id, **fields, "sealed_version": None}
-    if sealed:
+    if key is not None:
         row = await user.fetch_row(_SEALED_VERSION, conversation_id=conversation_id)
         values["sealed_version"] = (row[0] if row else 1) + 1
     return int(
         await user.fetch_value(
             _WRITE,
-            **{**values, **stored(user.scope, SUMMARY, values, sealed=sealed)},
+            **{**values, **stored(key, SUMMARY, values)},
             covers_to=covers_to,
             reworded=reworded,
             lexical_no=lexical_no,

@@ -1,11 +1,14 @@
-"""Removes words told beside memories: quotes of messages, and the reasons of doubts.
+"""Removes words told beside what is sealed: quotes, the reasons of doubts, and the history.
 
-For sealed memories, and for every memory of a user with encryption on (`all_of_them`). The role is
-hitherto_removal, in a transaction that holds the user's row.
+For sealed memories, and for every memory and the profile of a user with encryption on (`all`). The
+role is hitherto_removal, in a transaction that holds the user's row.
 """
 
 from __future__ import annotations
 
+from hitherto_extraction.storage import users
+from hitherto_extraction.storage.profiles import LEARNT
+from hitherto_extraction.storage.sealed_rows import WORDS_OF_HISTORY
 from hitherto_shared.database.user_rows import UserRows
 
 _DROP_QUOTES = """
@@ -48,14 +51,57 @@ WHERE h.tenant_id = %(tenant_id)s AND h.user_id = %(user_id)s
 """
 
 
-async def drop_told_words(user: UserRows, *, all_of_them: bool) -> int:
-    """Remove quotes and reasons in clear; returns the number of rows."""
+# Of what was recorded in clear. The rules' own reasons quote nothing, but cannot be distinguished
+# from a person's.
+_EMPTY_HISTORY = """
+UPDATE history AS h
+SET before = h.before - %(words)s::text[], after = h.after - %(words)s::text[], reason = ''
+WHERE h.tenant_id = %(tenant_id)s AND h.user_id = %(user_id)s AND h.event_id IN (
+    SELECT event.event_id
+    FROM history AS event
+    JOIN memories AS m ON m.tenant_id = event.tenant_id AND m.user_id = event.user_id
+         AND m.memory_id = event.memory_id
+    WHERE event.tenant_id = %(tenant_id)s AND event.user_id = %(user_id)s AND m.sealed IS NOT NULL
+      AND (event.before ?| %(words)s::text[] OR event.after ?| %(words)s::text[]
+           OR event.reason <> '')
+    LIMIT %(limit)s)
+"""
+
+# Keys below a field are the user's words, so only the fields remain of what changed. A reason that
+# names no field at all was written by this service.
+_EMPTY_PROFILE_HISTORY = """
+UPDATE history AS h
+SET before = NULL, after = NULL,
+    reason = coalesce((
+        SELECT string_agg(DISTINCT split_part(changed, '.', 1), ', ')
+        FROM unnest(string_to_array(h.reason, ', ')) AS changed
+        WHERE split_part(changed, '.', 1) = ANY(%(fields)s)), h.reason)
+WHERE h.tenant_id = %(tenant_id)s AND h.user_id = %(user_id)s AND h.event_id IN (
+    SELECT event_id FROM history
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id IS NULL AND %(all)s
+      AND (before IS NOT NULL OR after IS NOT NULL)
+    LIMIT %(limit)s)
+"""
+
+_FIELDS = ("department", "access_level", *LEARNT)
+
+
+async def drop_told_words(user: UserRows, *, limit: int) -> int:
+    """Remove such words, and up to `limit` of the history's; returns the number of rows."""
+    values = {
+        "all": (await users.encryption_of(user)).on,
+        "words": list(WORDS_OF_HISTORY),
+        "fields": list(_FIELDS),
+        "limit": limit,
+    }
     changed = 0
     for statement in (
         _DROP_QUOTES,
         _DROP_REASONS,
         _DROP_REASONS_OF_VERSIONS,
         _DROP_REASONS_OF_HISTORY,
+        _EMPTY_HISTORY,
+        _EMPTY_PROFILE_HISTORY,
     ):
-        changed += (await user.execute(statement, all=all_of_them)).rowcount
+        changed += (await user.execute(statement, **values)).rowcount
     return changed

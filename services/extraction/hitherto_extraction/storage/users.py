@@ -15,8 +15,7 @@ from typing import Any
 from hitherto_extraction.storage import erased
 from hitherto_shared.database.arrays import Texts
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.database.user_rows import UserRows
-from hitherto_shared.encryption.at_hand import KeyNeeded, key_at_hand
+from hitherto_shared.database.user_rows import Encryption, UserRows
 from hitherto_shared.errors import WrongState
 from hitherto_shared.models import Scope
 
@@ -169,22 +168,6 @@ def why_not_storing(state: UserWriteState | None, memory_enabled: bool) -> str |
     return None if why == "LEARNING_DISABLED" else why
 
 
-def must_seal(state: UserWriteState | None, scope: Scope) -> bool:
-    """Whether what is written about a user now is to be sealed; the key for it is at hand then.
-
-    `state` is the user's, as read under the lock of the writing transaction.
-
-    Raises:
-        KeyNeeded: The key is not at hand, or encryption was turned on with another one since: the
-            user may have been erased in between, and nothing can open what an old key seals.
-    """
-    if state is None or not state.encrypts:
-        return False
-    if key_at_hand(scope).key_id != state.key_id:
-        raise KeyNeeded
-    return True
-
-
 def memory_disabled(scope: Scope, undone: str) -> WrongState:
     """The error for a write about a user who has switched memory off; `undone` is its effect."""
     return WrongState(
@@ -305,6 +288,17 @@ async def read_user(user: UserRows) -> UserWriteState | None:
     return await _state(user, _READ)
 
 
+async def encryption_of(user: UserRows) -> Encryption:
+    """What the user has decided about encryption, as read with the user's row.
+
+    The row is read only if this transaction has not read or locked it yet.
+    """
+    if user.encryption is None:
+        await read_user(user)
+    assert user.encryption is not None
+    return user.encryption
+
+
 async def read_zone(user: UserRows) -> str:
     """The IANA name of the user's time zone; UTC if none is set."""
     return str(await user.fetch_value(_READ_ZONE) or "UTC")
@@ -365,5 +359,8 @@ async def _entered(user: UserRows, statement: str) -> UserWriteState:
 async def _state(user: UserRows, statement: str) -> UserWriteState | None:
     row = await user.fetch_row(statement, leap=leap())
     if row is None:
+        user.encryption = Encryption(False, None)
         return None
-    return UserWriteState(row[0] is not None, *row[1:])
+    state = UserWriteState(row[0] is not None, *row[1:])
+    user.encryption = Encryption(state.encrypts, state.key_id)
+    return state

@@ -17,7 +17,6 @@ from hitherto_extraction.pipeline.crowded_tags import Crowding
 from hitherto_extraction.pipeline.embedding_charges import charge_queries
 from hitherto_extraction.pipeline.extraction import Extraction
 from hitherto_extraction.pipeline.extraction_prompt import ExtractionRules
-from hitherto_extraction.pipeline.failed_attempts import UnusableReplies
 from hitherto_extraction.pipeline.quality_sample import QualitySample
 from hitherto_extraction.queue.depth import QueueDepth
 from hitherto_extraction.queue.enqueueing import EXTRACTION
@@ -276,7 +275,6 @@ def _sweeps(base: Base, intake: Intake) -> Sweeps:
         databases.maintenance,
         databases.removal,
         base.keys,
-        UnusableReplies(base.secret),
         SealedVectors(databases.removal, base.embedder, base.prices, base.budget),
     )
     others = [

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from hitherto_shared.encryption.rows import SealedRow
 from hitherto_shared.models import Scope
 from hitherto_shared.text.passages import MAX_EMBEDDED
 
@@ -95,22 +94,15 @@ class SpokenCorpus(PassageCorpus):
     """A kind of passage that is stored before it is indexed, and may be sealed.
 
     Attributes:
-        row: What of its rows is sealed.
         left: Finds texts of any user that no job has indexed in time.
         unindexed: Those of the given texts that are to be indexed and are not yet: their keys,
             whether they are long enough for a vector, and their words.
         number: Stores numbers, lengths and states of texts without a number; returns their keys.
-        clear: Finds texts in clear, and locks them: their keys as `id` and `number`, and what
-            `row` needs.
-        seal: Replaces the words of a text by `sealed`, and takes it out of the indexes.
     """
 
-    row: SealedRow
     left: str
     unindexed: str
     number: str
-    clear: str
-    seal: str
 
 
 def beginning(text: Callable[..., str]) -> Callable[..., Sequence[str]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from hitherto_extraction.storage.corpora.corpus import SpokenCorpus, beginning
-from hitherto_shared.encryption.rows import MESSAGE
 from hitherto_shared.text.passages import message_text
 
 # Across users.
@@ -125,25 +124,6 @@ WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
   AND e.conversation_id = gone.conversation_id AND e.message_no = gone.message_no
 """
 
-# In the order in which vectors are stored.
-_CLEAR = """
-SELECT conversation_id AS id, message_no AS number, conversation_id, message_id, name, content,
-       context_items, metadata
-FROM messages
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NULL
-ORDER BY tenant_id, user_id, conversation_id, message_no
-LIMIT %(limit)s
-FOR UPDATE
-"""
-
-_SEAL = """
-UPDATE messages
-SET name = '', content = '', context_items = '[]', metadata = '{}', sealed = %(sealed)s,
-    lexical_no = NULL, lexical_length = 0, embedding_state = 'none'
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-  AND conversation_id = %(id)s AND message_no = %(number)s
-"""
-
 MESSAGES = SpokenCorpus(
     name="messages",
     text=message_text,
@@ -153,12 +133,9 @@ MESSAGES = SpokenCorpus(
     write=_WRITE,
     settle=_SETTLE,
     expect=_EXPECT,
-    row=MESSAGE,
     left=_LEFT,
     unindexed=_UNINDEXED,
     number=_NUMBER,
     indexed=_INDEXED,
     delete_vectors=_DELETE_VECTORS,
-    clear=_CLEAR,
-    seal=_SEAL,
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from hitherto_extraction.storage.corpora.corpus import SpokenCorpus, beginning
-from hitherto_shared.encryption.rows import SUMMARY
 from hitherto_shared.text.passages import summary_text
 
 # Across users.
@@ -116,25 +115,6 @@ DELETE FROM summary_embeddings
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND conversation_id = ANY(%(ids)s)
 """
 
-_CLEAR = """
-SELECT conversation_id AS id, text_version AS number, conversation_id,
-       sealed_version + 1 AS sealed_version, title, summary, key_topics, technical_topics,
-       followup_suggestions
-FROM conversation_summaries
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NULL
-ORDER BY conversation_id
-LIMIT %(limit)s
-FOR UPDATE
-"""
-
-_SEAL = """
-UPDATE conversation_summaries
-SET title = '', summary = '', key_topics = '{}', technical_topics = '{}',
-    followup_suggestions = '{}', sealed = %(sealed)s, sealed_version = %(sealed_version)s,
-    lexical_no = NULL, lexical_length = 0, embedding_state = 'none'
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND conversation_id = %(id)s
-"""
-
 SUMMARIES = SpokenCorpus(
     name="summaries",
     text=summary_text,
@@ -144,12 +124,9 @@ SUMMARIES = SpokenCorpus(
     write=_WRITE,
     settle=_SETTLE,
     expect=_EXPECT,
-    row=SUMMARY,
     left=_LEFT,
     unindexed=_UNINDEXED,
     number=_NUMBER,
     indexed=_INDEXED,
     delete_vectors=_DELETE_VECTORS,
-    clear=_CLEAR,
-    seal=_SEAL,
 )
