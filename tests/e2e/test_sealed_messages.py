@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 import grpc
 import pytest
 
 from hitherto.v1 import extraction_service_pb2, job_pb2, memory_service_pb2
 from hitherto.v1 import extraction_service_pb2 as pb
-from hitherto_extraction.pipeline.failed_attempts import open_with_user_key
-from hitherto_shared.encryption.at_hand import keys_at_hand
 from hitherto_shared.encryption.rows import MESSAGE, SUMMARY
-from hitherto_shared.models import Scope
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.indexed import check_words
 from tests.e2e.learning import ended, learn, memories, rows, submit, talk
@@ -24,7 +19,7 @@ from tests.e2e.leaving import until
 from tests.e2e.privacy import choose
 from tests.e2e.sealing import ENCRYPTING, dump, holding, key_of
 from tests.e2e.sessions import refusal_of
-from tests.scripted_model import ChatAnswer, ChatRequest, RawReply, ScriptedModel
+from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
 from tests.scripted_model.answers import memory
 
 SAID = ["bệnhviệnhuế", "秘密の猫と薬", "🫀zwj👩‍⚕️", "سِرّي"]
@@ -269,24 +264,6 @@ async def test_h3_feedback_finds_what_a_sealed_answer_used(encrypting: Services)
     assert list(moved.memory_ids) == [known.id]
 
 
-async def test_h3_an_unusable_reply_is_sealed_with_the_users_key(
-    encrypting: Services, model: ScriptedModel, tenant_conninfo: str, services_folder: Path
-) -> None:
-    model.always(RawReply.saying(f"not json: {SAID[0]}"))
-    (job_id,) = await submit(encrypting, talk("hm"))
-    assert (await ended(encrypting, job_id)).state == job_pb2.JOB_STATE_DEAD
-    ((claim_no, sealed, of_user),) = rows(
-        tenant_conninfo, "SELECT claim_no, sealed_reply, of_user_key FROM unusable_replies"
-    )
-    assert of_user
-    assert base64.b64decode(sealed)
-    key = await key_of(tenant_conninfo, services_folder)
-    with keys_at_hand(key):
-        scope = Scope(key.tenant_id, key.user_id)
-        reply = open_with_user_key(scope, UUID(job_id), claim_no, sealed)
-    assert SAID[0] in reply
-
-
 class TestWithoutTheKey:
     async def test_h3_transcripts_are_refused_and_nothing_is_stored(
         self, start_services: StartServices, tenant_conninfo: str
@@ -309,32 +286,3 @@ class TestWithoutTheKey:
                 assert (reply.accepted_count, reply.rejected_count) == (1, 1)
         assert rows(tenant_conninfo, "SELECT 1 FROM messages WHERE user_id = 'ana'") == []
         assert rows(tenant_conninfo, "SELECT 1 FROM conversations WHERE user_id = 'ana'") == []
-
-    async def test_h3_a_job_waits_for_the_key_and_then_runs(
-        self, start_services: StartServices, model: ScriptedModel, tenant_conninfo: str
-    ) -> None:
-        model.script = script
-        slow = {**model_settings(model), "extract_every": 100}
-        async with start_services(**slow, **ENCRYPTING) as services:
-            await choose(services, encrypt_sensitive=True)
-            await services.extraction.AppendMessages(
-                pb.AppendMessagesRequest(
-                    user_id="ana", conversation_id="c1", messages=talk(*SAID).messages
-                )
-            )
-        async with start_services(**slow) as services:
-            accepted = await services.extraction.EndConversation(
-                pb.EndConversationRequest(user_id="ana", conversation_id="c1")
-            )
-            job_id = accepted.job.id
-            waiting = (
-                "SELECT attempt FROM jobs WHERE state = 'failed'"
-                " AND error_reason = 'ENCRYPTION_NOT_CONFIGURED'"
-            )
-            await until(lambda: rows(tenant_conninfo, waiting) == [(0,)])
-            assert model.calls["chat"] == 0
-        async with start_services(**slow, **ENCRYPTING) as services:
-            job = await ended(services, job_id)
-            assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
-            assert [m.content for m in await memories(services)] == ["The user drinks green tea."]
-        assert holding(dump(tenant_conninfo), WORDS) == {}
