@@ -122,3 +122,30 @@ async def test_b1_transcripts_are_imported_line_by_line(at: Typed, tmp_path: Pat
         assert found["errors"][0]["line"] == 61
         assert "time_zone" in found["errors"][0]["problem"]
     assert (await at.json("jobs", "--all"))["total_size"] == 120
+
+
+async def test_b16_documents(at: Typed, tmp_path: Path) -> None:
+    """Added, the same again, listed, shown, and deleted."""
+    path = tmp_path / "Sổ tay.txt"
+    path.write_text("Giờ mở cửa: 8 giờ. The bakery opens at eight.", "utf-8")
+    mail = {
+        "source_type": "gmail",
+        "source_id": "m1",
+        "content_type": "email",
+        "title": "Q4 Planning",
+        "metadata": {"from": "Sarah Johnson <sarah@company.com>"},
+    }
+    mails = lines(tmp_path, mail, name="mails.jsonl")
+    assert "2 new" in await at("documents", "add", "ana", str(path), mails)
+    again = await at("documents", "add", "ana", str(path), mails)
+    assert "2 unchanged" in again
+    (found,) = (await at.json("documents", "list", "ana", "--entity", "Sarah Johnson"))["documents"]
+    assert found["title"] == "Q4 Planning"
+    table = await at("documents", "list", "ana")
+    assert "file Sổ tay.txt" in table
+    listed = await at.json("documents", "list", "ana", "--source-type", "file")
+    document_id = listed["documents"][0]["id"]
+    assert "8 giờ" in await at("documents", "show", "ana", document_id)
+    assert "deleted:" in await at("documents", "delete", "ana", document_id, "--yes")
+    await at("documents", "show", "ana", document_id, code=1)
+    assert "DOCUMENT_NOT_FOUND" in at.err

@@ -206,13 +206,6 @@ async def test_row_60_the_claim_decides_the_tenant(guarded: Services) -> None:
     assert jobs.total_size == 0
 
 
-async def test_api_keys_are_no_tokens(guarded: Services) -> None:
-    for method in ON_BOTH:
-        metadata = bearer(f"mk_{'a' * 12}_{'b' * 43}")
-        refusal = await refused(guarded, method, valid(method), metadata=metadata)
-        assert refusal.reason == "CREDENTIAL_INVALID"
-
-
 async def test_keys_in_a_file_rotate_without_a_restart(
     start_services: StartServices, keys: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -290,30 +283,6 @@ async def test_keys_at_an_address_rotate_when_a_token_names_the_next(
                 code = await code_of(services, unknown, method)
                 assert code is grpc.StatusCode.UNAUTHENTICATED
         assert provider.asked == 4
-
-
-async def test_keys_outlive_the_address_they_came_from(start_services: StartServices) -> None:
-    old, new = GOOD.token(), TokenIssuer(NEW).token()
-    async with provided() as provider, start_services(**settings(provider.url)) as services:
-        await until_in(services, old)
-        provider.status = 503
-        for method in ON_BOTH:
-            assert await code_of(services, new, method) is grpc.StatusCode.UNAUTHENTICATED
-            assert await code_of(services, old, method) is grpc.StatusCode.OK
-        assert provider.asked == 4
-
-
-async def test_an_address_that_comes_later(
-    start_services: StartServices, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("hitherto_shared.auth.key_ring._FIRST_PAUSE_SECONDS", 0.02)
-    async with provided() as provider:
-        provider.status = 503
-        async with start_services(**settings(provider.url)) as services:
-            code = await code_of(services, GOOD.token(), GET_CONTEXT)
-            assert code is grpc.StatusCode.UNAUTHENTICATED
-            provider.status = 200
-            await until_in(services, GOOD.token())
 
 
 async def test_a_deadline_holds_while_keys_are_slow(
