@@ -395,16 +395,6 @@ def test_streams_are_called(client: Hitherto, fakes: Fakes, name: str) -> None:
     assert asked.metadata["authorization"] == "Bearer mk_0123456789ab_secret"
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in CALLS if not changes_nothing(f"/hitherto.v1.{name}")]
-)
-def test_every_change_has_a_key(name: str) -> None:
-    """Otherwise a repetition could do it twice."""
-    pool: Any = descriptor_pool.Default()
-    found = pool.FindMethodByName(f"hitherto.v1.{name.replace('/', '.')}")
-    assert "idempotency_key" in found.input_type.fields_by_name
-
-
 def test_a_list_says_how_much_there_is(client: Hitherto, fakes: Fakes) -> None:
     """A page does not move the iteration, which begins with the first item."""
     for _ in range(2):
