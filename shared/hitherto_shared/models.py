@@ -29,6 +29,8 @@ OUTCOMES = ("resolved", "ongoing", "needs_followup")
 ENTITY_TYPES = ("person", "project", "topic", "company", "place", "other")
 CURRENT_STATUSES = ("active", "achieved")
 """Statuses that count as known today; the default of every read."""
+HIDDEN_STATUSES = frozenset({"quarantined", "forgotten"})
+"""Statuses of what is not told, neither by the memory nor by the words that it was learnt from."""
 
 Kept = dict[Hashable, Any]
 """What was derived from an item."""

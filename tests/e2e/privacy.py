@@ -61,11 +61,11 @@ async def clear(
 
 
 async def search(
-    services: Services, query: str, *, user: str = "ana", scopes: Sequence[Any] = ()
+    services: Services, query: str, *, user: str = "ana", **fields: Any
 ) -> retrieval_service_pb2.SearchMemoriesResponse:
     """One search."""
     return await services.retrieval.SearchMemories(
-        retrieval_service_pb2.SearchMemoriesRequest(user_id=user, query=query, scopes=scopes)
+        retrieval_service_pb2.SearchMemoriesRequest(user_id=user, query=query, **fields)
     )
 
 

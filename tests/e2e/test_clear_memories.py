@@ -408,8 +408,12 @@ class TestWhatElseIsCleared:
         listed = await services.retrieval.ListConversations(asked)
         assert [c.conversation_id for c in listed.conversations] == ["c1"]
         assert not (await search(services, "Lisbon", scopes=SCOPES[:1])).results
-        for scope in (SCOPES[1], SCOPES[3]):
-            assert (await search(services, "Lisbon", scopes=[scope])).results
+        # So do searches, unless one asks for what is forgotten.
+        assert not (await search(services, "Lisbon", scopes=[SCOPES[1]])).results
+        statuses = [memory_pb2.MEMORY_STATUS_FORGOTTEN]
+        found = await search(services, "Lisbon", scopes=[SCOPES[1]], statuses=statuses)
+        assert found.results
+        assert (await search(services, "Lisbon", scopes=[SCOPES[3]])).results
 
     async def test_h1_f7_conversations_with_all_that_was_said(
         self, services: Services, tenant_conninfo: str

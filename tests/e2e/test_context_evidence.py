@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from hitherto.v1 import memory_pb2, search_pb2
 from hitherto.v1 import retrieval_service_pb2 as pb
-from hitherto.v1 import search_pb2
 from hitherto_retrieval.render.tokens import counter
 from tests.e2e.conftest import Services
 from tests.e2e.curating import forget
@@ -167,6 +167,21 @@ async def test_d16_what_is_forgotten_does_not_come_back_as_it_was_said(
         assert not [r for r in told.relevant if "nuts" in r.message.content]
     # Nor in the words of the reply.
     assert reply not in told_lines(await context(modelled, of_reply))
+    # A search tells them only to those who ask for what is forgotten.
+    scopes = [search_pb2.SEARCH_SCOPE_MESSAGES]
+    for asked, statuses, says in (
+        (query, [], False),
+        ("", [], False),
+        (query, [memory_pb2.MEMORY_STATUS_FORGOTTEN], True),
+        ("", [memory_pb2.MEMORY_STATUS_FORGOTTEN], True),
+    ):
+        found = await modelled.retrieval.SearchMemories(
+            pb.SearchMemoriesRequest(
+                user_id="ana", query=asked, scopes=scopes, statuses=statuses, limit=200
+            )
+        )
+        assert found.results
+        assert any("nuts" in each.message.content for each in found.results) is says
 
 
 async def test_d16_a_message_says_until_when_what_was_learnt_from_it_held(
@@ -240,6 +255,11 @@ async def test_d16_a_summary_that_repeats_what_is_forgotten_is_left_out(
         for taken_back in ("nuts", "Food for Ana", "allergy"):
             assert taken_back not in told.prompt_block
         assert "Ana compared masks" in told.prompt_block
+        searched = pb.SearchMemoriesRequest(
+            user_id="ana", query=query, scopes=[search_pb2.SEARCH_SCOPE_SUMMARIES], min_relevance=0
+        )
+        found = (await modelled.retrieval.SearchMemories(searched)).results
+        assert [each.summary.title for each in found] == ["Masks"]
         # It takes the place of the newer ones. The user's name alone repeats nothing.
         assert [one.title for one in told.conversations] == ["Masks"]
         assert {r.summary.title for r in told.relevant} <= {"", "Masks"}

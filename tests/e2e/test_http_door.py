@@ -10,6 +10,7 @@ import base64
 import gzip
 import json
 from collections.abc import AsyncIterator
+from contextlib import closing
 from typing import Any
 from urllib.parse import quote
 
@@ -190,6 +191,19 @@ async def test_a_stream_ends_with_its_error(caller: Caller) -> None:
     assert detail(end["error"], "BadRequest")["fieldViolations"][0]["field"] == "x"
     _, end = await caller.stream("ExtractionService/WatchJob")
     assert end["error"]["code"] == "unimplemented"
+    # A second request is refused before a third one has come.
+    url = caller.http.base_url
+    reader, writer = await asyncio.open_connection(url.host, url.port)
+    writer.write(
+        b"POST /hitherto.v1.ExtractionService/WatchJob HTTP/1.1\r\nhost: localhost\r\n"
+        b"content-type: application/connect+json\r\ncontent-length: 1000\r\n\r\n"
+        + envelope(b'{"jobId":"1"}')
+        * 2
+    )
+    with closing(writer):
+        async with asyncio.timeout(60):
+            told = await reader.readuntil(b"got more")
+    assert b"takes one request in an envelope" in told
     broken = await caller.post(
         "MemoryService/StreamMemories",
         envelope(b'{"item":{"userId":"ana","content":"x"}}') + b"\0\0\0\1",
@@ -300,6 +314,12 @@ def _cancelled(rpc: str) -> float:
         (SAVE, "[]", {"request": "a request is a JSON object"}),
         (SAVE, '{"metadata":' * 30_000, {"request": "nested too deep"}),
         (SAVE, '{"metadata":{"a":' + "[" * 300 + "]" * 300 + "}}", {"metadata": "nested too deep"}),
+        pytest.param(
+            SAVE,
+            "{" + "".join(f'"k{n}":0,' for n in range(200_000)) + '"k199999":0}',
+            {"request": "'k199999' stands in one object twice"},
+            id="many fields, and the last one twice",
+        ),
     ],
 )
 async def test_what_cannot_be_read_is_named(
@@ -356,6 +376,14 @@ async def test_limits_are_those_of_the_services(caller: Caller) -> None:
         error = response.json()
         assert (response.status_code, error["code"]) == (429, "resource_exhausted")
         assert detail(error, "ErrorInfo")["reason"] == "REQUEST_TOO_LARGE"
+    # What is unpacked is held too, until the one before it has been read.
+    values = b'{"userId":"ana","metadata":{"a":[0' + b",0" * 40_000 + b"]}"
+    packed = gzip.compress(values + b" " * (4_000_000 - len(values)) + b"}")
+    sent = [caller.post(SAVE, packed, content_encoding="gzip") for _ in range(20)]
+    reasons = [
+        detail(response.json(), "ErrorInfo")["reason"] for response in await asyncio.gather(*sent)
+    ]
+    assert set(reasons) == {"INVALID_FIELD", "OVERLOADED"}
     # Commas in text are no values.
     text = await caller.post(SAVE, {"userId": "ana", "content": "[,{" * 100_000})
     assert detail(text.json(), "BadRequest")["fieldViolations"][0]["field"] == "content"

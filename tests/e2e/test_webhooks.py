@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator
 from typing import Any
 
 import grpc
 import pytest
+from aiohttp import web
 
 from hitherto.v1 import history_pb2, privacy_service_pb2, webhook_pb2
 from hitherto.v1 import maintenance_service_pb2 as pb
@@ -237,6 +239,32 @@ async def test_walls_of_webhooks(services: Services, receiver: Receiver, tenant:
     refusal = await refused(services, method, retry, metadata=elsewhere)
     assert refusal.reason == "WEBHOOK_NOT_FOUND"
     assert [each.state for each in await deliveries(services)] == [DELIVERED]
+
+
+async def test_a_slow_receiver_does_not_make_others_wait(
+    services: Services, receiver: Receiver
+) -> None:
+    busy, most = 0, 0
+
+    async def slow(_: web.Request) -> web.StreamResponse:
+        nonlocal busy, most
+        busy += 1
+        most = max(most, busy)
+        await asyncio.sleep(0.3)
+        busy -= 1
+        return web.Response(status=204)
+
+    receiver.behave = slow
+    await create(services, receiver, user_id="ana")
+    async with Receiver() as other:
+        await create(services, other, user_id="ben")
+        for number in range(40):
+            await save(services, f"Ana has {number} bees.")
+        await save(services, "Ben plays chess.", user="ben")
+        await eventually(lambda: bool(other.received))
+        assert len(receiver.received) < 40
+    await eventually(lambda: len(receiver.received) == 40)
+    assert most == 4
 
 
 async def test_nothing_is_sent_into_this_network_unless_permitted(

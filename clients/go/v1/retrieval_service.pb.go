@@ -451,7 +451,9 @@ type SearchMemoriesRequest struct {
 	Types []MemoryType `protobuf:"varint,5,rep,packed,name=types,proto3,enum=hitherto.v1.MemoryType" json:"types,omitempty"`
 	// tags, only memories with at least one of these tags; converted to lower_snake_case as in SaveMemory.
 	Tags []string `protobuf:"bytes,6,rep,name=tags,proto3" json:"tags,omitempty"`
-	// statuses, only memories with one of these statuses. Unset: ACTIVE and ACHIEVED.
+	// statuses, only memories with one of these statuses. Unset: ACTIVE and ACHIEVED. Messages and summaries
+	// that a forgotten or quarantined memory was learnt from are found only if FORGOTTEN or QUARANTINED is
+	// among them.
 	Statuses []MemoryStatus `protobuf:"varint,7,rep,packed,name=statuses,proto3,enum=hitherto.v1.MemoryStatus" json:"statuses,omitempty"`
 	// sources, only memories that were created in one of these ways.
 	Sources []MemorySource `protobuf:"varint,8,rep,packed,name=sources,proto3,enum=hitherto.v1.MemorySource" json:"sources,omitempty"`

@@ -168,7 +168,7 @@ class ContextBuilder:
                 if block is not None:
                     return replace(known, memories=top, block=block)
         conversations = self._in_order(conversations, found.conversations)
-        found, previous, conversations = self._shown(found, previous, conversations)
+        found, conversations = self._shown(found, conversations)
         nothing = self._searching is not None and wanted.question.limit > 0
         nothing = nothing and not (found.hits or found.further or previous)
         nearest = [hit.item for hit in found.nearest if isinstance(hit.item, Memory)]
@@ -256,34 +256,20 @@ class ContextBuilder:
         return list(found.values())
 
     def _shown(
-        self, found: SearchOutcome, previous: list[Hit], conversations: list[Summary]
-    ) -> tuple[SearchOutcome, list[Hit], list[Summary]]:
+        self, found: SearchOutcome, conversations: list[Summary]
+    ) -> tuple[SearchOutcome, list[Summary]]:
         """The same without summaries that may repeat a withheld memory, and not too many of them.
 
         A summary is not written anew when a memory learnt from its conversation is forgotten or
         sent to review, and no program can tell whether it repeats that memory in other words.
         """
-        hits = [*found.hits, *found.further]
-        summaries = [
-            *conversations,
-            *found.said_in,
-            *(hit.item for hit in (*hits, *previous) if isinstance(hit.item, Summary)),
-        ]
-        withheld = {summary.conversation_id for summary in summaries if summary.withheld}
-        if withheld:
-            found = replace(
-                found,
-                hits=[hit for hit in found.hits if _conversation_of(hit) not in withheld],
-                further=[hit for hit in found.further if _conversation_of(hit) not in withheld],
-                said_in=[s for s in found.said_in if s.conversation_id not in withheld],
-            )
-            previous = [hit for hit in previous if _conversation_of(hit) not in withheld]
-            conversations = [s for s in conversations if s.conversation_id not in withheld]
-        first = conversations[: self._wanted.max_conversations]
+        found = replace(found, said_in=[each for each in found.said_in if not each.withheld])
+        first = [each for each in conversations if not each.withheld]
+        first = first[: self._wanted.max_conversations]
         if self._moment is not None:
             # What held at another time is not looked up.
             first = [replace(summary, partly_until=None) for summary in first]
-        return found, previous, first
+        return found, first
 
 
 def _others_than_the_user(entities: Sequence[Entity], profile: Profile | None) -> list[Entity]:
@@ -293,11 +279,6 @@ def _others_than_the_user(entities: Sequence[Entity], profile: Profile | None) -
     if not isinstance(name, str) or not name:
         return list(entities)
     return [each for each in entities if each.type != "person" or not is_called(each.name, name)]
-
-
-def _conversation_of(hit: Hit) -> str | None:
-    """The conversation that a hit summarises."""
-    return hit.item.conversation_id if isinstance(hit.item, Summary) else None
 
 
 def work_of_lines(items: Sequence[Item], style: str) -> int:

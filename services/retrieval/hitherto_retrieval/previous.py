@@ -52,7 +52,7 @@ async def read_previous(
     await ask(connection, known)
     meant = known.answer
     wanted = [(item.kind, item.key) for item in meant.values()]
-    found = await read_whole(partial(ask, connection), scope, wanted, for_a_prompt=True)
+    found = await read_whole(partial(ask, connection), scope, wanted, hides_forgotten=True)
     hits: dict[PreviousItem, Hit] = {}
     for name, relevance in named:
         place = meant.get(name)

@@ -421,7 +421,10 @@ class SearchMemoriesRequest(_message.Message):
 
     @_builtins.property
     def statuses(self) -> _containers.RepeatedScalarFieldContainer[_memory_pb2.MemoryStatus.ValueType]:
-        """statuses, only memories with one of these statuses. Unset: ACTIVE and ACHIEVED."""
+        """statuses, only memories with one of these statuses. Unset: ACTIVE and ACHIEVED. Messages and summaries
+        that a forgotten or quarantined memory was learnt from are found only if FORGOTTEN or QUARANTINED is
+        among them.
+        """
 
     @_builtins.property
     def sources(self) -> _containers.RepeatedScalarFieldContainer[_memory_pb2.MemorySource.ValueType]:

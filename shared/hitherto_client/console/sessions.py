@@ -134,7 +134,9 @@ class ConsoleSessions:
         left = await asyncio.to_thread(self._files.sweep, now - IDLE_SECONDS, MOST_SESSIONS - 1)
         for name in self._clients.keys() - left:
             self._people.pop(name, None)
-            await self._clients.pop(name).close()
+            # Another request may have closed it meanwhile.
+            if (left_behind := self._clients.pop(name, None)) is not None:
+                await left_behind.close()
         session = ConsoleSession(secrets.token_urlsafe(32), client, rights)
         state = {"credential": credential, "rights": asdict(rights), "began": now}
         owner = owner_of(credential)

@@ -105,11 +105,11 @@ def check_encoding(given: str) -> str:
     )
 
 
-def unpacked(data: bytes, encoding: str) -> bytes:
-    """A message without its encoding.
+def unpacked(data: bytes, encoding: str, share: Share) -> bytes:
+    """A message without its encoding; what it grows to is held by `share`.
 
     Raises:
-        ConnectError: It is too large, or was not encoded like that.
+        ConnectError: It is too large, or was not encoded like that, or there is no room for it.
     """
     if encoding == IDENTITY or not data:
         return data
@@ -122,6 +122,7 @@ def unpacked(data: bytes, encoding: str) -> bytes:
         raise too_large()
     if not unpacker.eof:
         raise invalid([Violation("request", "is not gzip")], "UNDECODABLE_REQUEST")
+    share.grow(len(plain))
     return plain
 
 

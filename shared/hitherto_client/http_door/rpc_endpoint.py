@@ -59,8 +59,11 @@ class RpcEndpoint:
                 status=404,
             )
         if scope["method"] in {"GET", "HEAD"} and method.reads and not method.streams:
-            codec, data = asked_for(scope, self._codecs)
-            return await call_unary(self._channels, method, codec, data, headers, receive, named)
+            with self._room.share() as share:
+                codec, data = asked_for(scope, self._codecs, share)
+                return await call_unary(
+                    self._channels, method, codec, data, headers, receive, named
+                )
         if scope["method"] != "POST":
             raise ConnectError(
                 "unknown",

@@ -164,12 +164,18 @@ async def _pass_on(call: Any, method: DoorMethod, codec: Codec, reply: StreamRep
 
 async def _only(messages: AsyncIterator[bytes]) -> bytes:
     """The one request of a call that takes one."""
-    found = [each async for each in messages]
-    if len(found) != 1:
-        raise ConnectError(
-            "unimplemented", f"this call takes one request in an envelope, and got {len(found)}"
-        )
-    return found[0]
+    found: bytes | None = None
+    async for each in messages:
+        if found is not None:
+            raise _takes_one("more")
+        found = each
+    if found is None:
+        raise _takes_one("none")
+    return found
+
+
+def _takes_one(got: str) -> ConnectError:
+    return ConnectError("unimplemented", f"this call takes one request in an envelope, got {got}")
 
 
 async def _messages(receive: Receive, encoding: str, share: incoming.Share) -> AsyncIterator[bytes]:
@@ -193,8 +199,9 @@ async def _messages(receive: Receive, encoding: str, share: incoming.Share) -> A
                 break
             data = bytes(waiting[_HEAD.size : _HEAD.size + size])
             del waiting[: _HEAD.size + size]
-            yield incoming.unpacked(data, encoding if flags else incoming.IDENTITY)
-            share.shrink(_HEAD.size + size)
+            others = share.held - len(data)
+            yield incoming.unpacked(data, encoding if flags else incoming.IDENTITY, share)
+            share.shrink(share.held - others)
     if waiting:
         raise _no_envelope(0)
 

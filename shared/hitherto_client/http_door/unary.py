@@ -84,10 +84,12 @@ async def posted(receive: Receive, headers: Headers, share: incoming.Share) -> b
     incoming.check_version(headers.get("connect-protocol-version"), "1", "Connect-Protocol-Version")
     encoding = incoming.check_encoding(headers.get("content-encoding", ""))
     body = await incoming.whole_body(receive, share)
-    return incoming.unpacked(body, encoding)
+    return incoming.unpacked(body, encoding, share)
 
 
-def asked_for(scope: Scope, codecs: Mapping[str, Codec]) -> tuple[Codec, bytes]:
+def asked_for(
+    scope: Scope, codecs: Mapping[str, Codec], share: incoming.Share
+) -> tuple[Codec, bytes]:
     """The form and the request of a GET, which are in its query.
 
     Raises:
@@ -115,7 +117,7 @@ def asked_for(scope: Scope, codecs: Mapping[str, Codec]) -> tuple[Codec, bytes]:
     if query.get("base64") == "1":
         data = _from_base64(query["message"])
     encoding = incoming.check_encoding(query.get("compression", ""))
-    return codecs[name], incoming.unpacked(data, encoding)
+    return codecs[name], incoming.unpacked(data, encoding, share)
 
 
 def _from_base64(text: str) -> bytes:

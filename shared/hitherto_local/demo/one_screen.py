@@ -87,8 +87,8 @@ def _take_back(story: Story, memories: Sequence[Memory]) -> None:
     before = {memory.id: memory.status for memory in memories}
     for memory in story.memories(USER):
         if memory.status != before[memory.id]:
-            now = "true again" if memory.status == "active" else memory.status
-            story.page.line(f"that conversation taken back: {memory.content} ({now})")
+            now = "true again" if memory.status == "active" else "no longer told"
+            story.page.line(f"that conversation taken back, {now}: {memory.content}")
 
 
 def _selection(memories: Sequence[Memory]) -> list[Memory]:

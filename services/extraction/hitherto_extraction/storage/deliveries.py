@@ -5,14 +5,14 @@ The role is hitherto_maintenance for statements across users, else hitherto_writ
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from hitherto_shared.changes import ToldChange
-from hitherto_shared.database.arrays import Texts, Uuids, records
+from hitherto_shared.database.arrays import Integers, Texts, Uuids, records
 from hitherto_shared.database.pool import Connection
 
 # Across users.
@@ -23,12 +23,14 @@ FROM json_to_recordset(%(rows)s) AS new (tenant_id text, user_id text, delivery_
      webhook_id uuid, change_no bigint)
 """
 
-# Across users. A few of each webhook, those that waited longest first, so that no receiver takes
-# the place of others. Of somebody erased nothing is told.
+# Across users. In rounds: the webhooks with the fewest requests on their way come first, and of
+# each those that waited longest, so that no receiver takes the place of others. Of somebody erased
+# nothing is told.
 _CLAIM = """
 WITH due AS MATERIALIZED (
     SELECT waiting.tenant_id, waiting.user_id, waiting.delivery_id
-    FROM unnest(%(tenant_ids)s::text[], %(webhook_ids)s::uuid[]) AS w (tenant_id, webhook_id)
+    FROM unnest(%(tenant_ids)s::text[], %(webhook_ids)s::uuid[], %(sending)s::int[])
+         AS w (tenant_id, webhook_id, sending)
     CROSS JOIN LATERAL (
         SELECT d.tenant_id, d.user_id, d.delivery_id, d.next_attempt_at
         FROM webhook_deliveries AS d
@@ -39,10 +41,12 @@ WITH due AS MATERIALIZED (
               WHERE u.tenant_id = d.tenant_id AND u.user_id = d.user_id
                 AND u.erased_at IS NOT NULL)
         ORDER BY d.next_attempt_at
-        LIMIT %(of_each)s
+        LIMIT greatest(%(of_each)s - w.sending, 0)
         FOR UPDATE SKIP LOCKED
     ) AS waiting
-    ORDER BY waiting.next_attempt_at
+    ORDER BY w.sending + row_number() OVER (
+                 PARTITION BY w.tenant_id, w.webhook_id ORDER BY waiting.next_attempt_at),
+             waiting.next_attempt_at
     LIMIT %(limit)s
 )
 UPDATE webhook_deliveries AS d
@@ -177,19 +181,25 @@ async def insert(connection: Connection, new: Sequence[NewDelivery]) -> None:
 
 async def claim(
     connection: Connection,
-    named: Sequence[tuple[str, UUID]],
+    sending: Mapping[tuple[str, UUID], int],
     *,
     limit: int,
     of_each: int,
     lease_seconds: float,
 ) -> list[ClaimedDelivery]:
-    """Claim deliveries that are due to the webhooks `named` by tenant and id.
+    """Claim deliveries that are due.
 
-    Up to `limit`, and up to `of_each` webhook.
+    Args:
+        connection: The database.
+        sending: The webhooks by tenant and id, with the number of requests on their way.
+        limit: Most deliveries in all.
+        of_each: Most requests to one webhook at a time.
+        lease_seconds: For how long they are claimed.
     """
     values = {
-        "tenant_ids": Texts(tenant_id for tenant_id, _ in named),
-        "webhook_ids": Uuids(webhook_id for _, webhook_id in named),
+        "tenant_ids": Texts(tenant_id for tenant_id, _ in sending),
+        "webhook_ids": Uuids(webhook_id for _, webhook_id in sending),
+        "sending": Integers(sending.values()),
         "limit": limit,
         "of_each": of_each,
         "lease_seconds": lease_seconds,

@@ -10,9 +10,11 @@ import asyncio
 import json
 import logging
 import random
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from uuid import UUID
 
 from google.protobuf.json_format import MessageToDict
@@ -35,7 +37,7 @@ logger = logging.getLogger("hitherto.webhooks")
 
 _AT_ONCE = 16
 _OF_EACH = 4
-"""Of each webhook in one claim, so that a slow receiver leaves room for others."""
+"""Of each webhook at a time, so that a slow receiver leaves room for others."""
 _LOOK_SECONDS = 1.0
 _STATEMENT_SECONDS = 10.0
 _LEASE_SECONDS = 30.0
@@ -105,6 +107,7 @@ class DeliveryLoop:
         self._rules = rules
         self._news = asyncio.Event()
         self._running: set[asyncio.Task[None]] = set()
+        self._sending: Counter[tuple[str, UUID]] = Counter()
         self._loop: asyncio.Task[None] | None = None
 
     def wake(self) -> None:
@@ -138,9 +141,11 @@ class DeliveryLoop:
                 with faults.Tolerated(logger, "webhooks are called later"):
                     claimed = await self._claim(free)
             for receiver, delivery in claimed:
+                to = (receiver.tenant_id, receiver.webhook_id)
+                self._sending[to] += 1
                 task = asyncio.create_task(self._deliver(receiver, delivery))
                 self._running.add(task)
-                task.add_done_callback(self._ended)
+                task.add_done_callback(partial(self._ended, to))
             if not claimed:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(_LOOK_SECONDS):
@@ -156,7 +161,7 @@ class DeliveryLoop:
                 return []
             claimed = await deliveries.claim(
                 connection,
-                list(receivers),
+                {each: self._sending[each] for each in receivers},
                 limit=limit,
                 of_each=_OF_EACH,
                 lease_seconds=self._rules.timeout + _LEASE_SECONDS,
@@ -165,8 +170,11 @@ class DeliveryLoop:
 
         return await self._maintenance.transact(work, timeout=_STATEMENT_SECONDS)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _ended(self, to: tuple[str, UUID], task: asyncio.Task[None]) -> None:
         self._running.discard(task)
+        self._sending[to] -= 1
+        if not self._sending[to]:
+            del self._sending[to]
         self.wake()
 
     async def _deliver(self, receiver: OpenReceiver, delivery: ClaimedDelivery) -> None:

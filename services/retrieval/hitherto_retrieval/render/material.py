@@ -9,9 +9,8 @@ from uuid import UUID
 from hitherto_retrieval.render.context import PromptContext, RelevantItem
 from hitherto_retrieval.render.lines import Lines
 from hitherto_retrieval.render.profile_lines import ProfileLine, profile_lines
-from hitherto_shared.models import NEUTRAL_TITLE, Entity, Memory, Summary
+from hitherto_shared.models import HIDDEN_STATUSES, NEUTRAL_TITLE, Entity, Memory, Summary
 
-_HIDDEN_STATUSES = ("quarantined", "forgotten")
 _TRUSTED = frozenset({"user", "operator"})
 
 
@@ -47,7 +46,7 @@ def material(context: PromptContext, lines: Lines, *, memory_items: int = 0) -> 
                 continue
             if item.conversation_id is None or item.conversation_id not in conversations:
                 items.append(item)
-        elif item.memory.status in _HIDDEN_STATUSES or (shown and item.memory.memory_id in shown):
+        elif item.memory.status in HIDDEN_STATUSES or (shown and item.memory.memory_id in shown):
             continue
         elif len(items) < memory_items:
             items.append(item)
@@ -57,7 +56,7 @@ def material(context: PromptContext, lines: Lines, *, memory_items: int = 0) -> 
     # A less trusted origin never ranks above the user's own statements, whatever importance it
     # claims.
     for memory in sorted(context.memories, key=lambda each: each.origin not in _TRUSTED):
-        if memory.status not in _HIDDEN_STATUSES and not (shown and memory.memory_id in shown):
+        if memory.status not in HIDDEN_STATUSES and not (shown and memory.memory_id in shown):
             memories.setdefault(memory.memory_id, memory)
     return Material(
         lines=profile_lines(context.profile, context.preferences),
@@ -80,7 +79,7 @@ def asked_material(context: PromptContext, lines: Lines) -> Material:
     items = []
     for item in context.relevant:
         if item.memory is not None:
-            if item.memory.status in _HIDDEN_STATUSES or item.memory.memory_id in taken:
+            if item.memory.status in HIDDEN_STATUSES or item.memory.memory_id in taken:
                 continue
             taken.add(item.memory.memory_id)
         elif item.summary_of is not None and (
@@ -91,7 +90,7 @@ def asked_material(context: PromptContext, lines: Lines) -> Material:
     standing = {
         one.memory_id: one
         for one in sorted(context.memories, key=lambda each: each.type != "preference")
-        if one.origin in _TRUSTED and one.status not in _HIDDEN_STATUSES
+        if one.origin in _TRUSTED and one.status not in HIDDEN_STATUSES
     }
     return Material(
         lines=profile_lines(context.profile, context.preferences),

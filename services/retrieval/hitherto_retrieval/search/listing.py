@@ -47,7 +47,13 @@ async def list_items(
     if question.min_score is not None and question.min_score > 0:
         return SearchOutcome(scored=total)
     keys = keys[: question.limit]
-    found = await read_whole(partial(ask, connection), scope, keys, moment=question.moment)
+    found = await read_whole(
+        partial(ask, connection),
+        scope,
+        keys,
+        moment=question.moment,
+        hides_forgotten=question.hides_forgotten,
+    )
     unscored = dict.fromkeys(question.ranking.weights, 0.0)
     items = [item for kind, key in keys if (item := found.item(kind, key)) is not None]
     hits = [Hit(item, 0.0, unscored=unscored) for item in items]

@@ -13,7 +13,7 @@ from hitherto_retrieval.storage.filters import Filters
 from hitherto_retrieval.storage.moment import Moment
 from hitherto_retrieval.storage.passage_filters import PassageFilters
 from hitherto_shared.embeddings.protocol import Vector
-from hitherto_shared.models import Entity, Message, Summary
+from hitherto_shared.models import HIDDEN_STATUSES, Entity, Message, Summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +36,8 @@ class Question:
         conversations: Number of past conversations about the question to return beside the results.
         excerpt: Number of messages before and after its sources to return with a result.
         further: Number of further candidates to return after the results.
-        for_a_prompt: Whether the results go into a prompt: messages that only repeat the question,
-            and those whose memory is quarantined or forgotten, are left out.
+        for_a_prompt: Whether the results go into a prompt: messages that only repeat the question
+            are left out.
     """
 
     text: str
@@ -56,6 +56,14 @@ class Question:
     excerpt: int = 0
     further: int = 0
     for_a_prompt: bool = False
+
+    @property
+    def hides_forgotten(self) -> bool:
+        """Whether messages and summaries are left out whose memory is forgotten or quarantined.
+
+        Who asks for such memories gets their words too.
+        """
+        return self.for_a_prompt or HIDDEN_STATUSES.isdisjoint(self.filters.statuses)
 
     @property
     def empty(self) -> bool:

@@ -429,7 +429,7 @@ class SearchRun:
             excerpt=question.excerpt,
             moment=question.moment,
             passages=question.passages,
-            for_a_prompt=question.for_a_prompt,
+            hides_forgotten=question.hides_forgotten,
             held=held,
         )
         return SearchOutcome(

@@ -40,7 +40,7 @@ async def read_results(
     excerpt: int,
     moment: Moment | None,
     passages: PassageFilters,
-    for_a_prompt: bool = False,
+    hides_forgotten: bool,
     held: CachedUser | None = None,
 ) -> list[Hit]:
     """The items behind `best`, in the same order, without items deleted in the meantime.
@@ -53,8 +53,8 @@ async def read_results(
         excerpt: Number of messages around their sources to return.
         moment: Another time, whose memories are returned.
         passages: Upper limits on the times at which items were said and stored.
-        for_a_prompt: Whether messages whose memory is quarantined or forgotten are left out, and
-            those noted of which a memory no longer holds.
+        hides_forgotten: Whether messages and summaries whose memory is quarantined or forgotten are
+            left out, and messages noted of which a memory no longer holds.
         held: A snapshot to read from.
     """
     memory_ids = [
@@ -67,7 +67,7 @@ async def read_results(
         [(item.candidate.kind, item.candidate.key) for item in best],
         also=also if sources is None else [*also, sources],
         moment=moment,
-        for_a_prompt=for_a_prompt,
+        hides_forgotten=hides_forgotten,
         held=held,
     )
     said: Mapping[MessageKey, Sequence[Message]] = {}
@@ -94,11 +94,15 @@ class WholeItems:
     _items: Mapping[Kind, Mapping[Key, Item]]
     _caveats: MessageFlags
     _of_the_present: bool
+    _hides_forgotten: bool
 
     def item(self, kind: Kind, key: Key) -> Item | None:
-        """The item; None if it was deleted in the meantime, or does not belong in the prompt."""
+        """The item; None if it was deleted in the meantime, or is hidden."""
         item = self._items[kind].get(key)
         if isinstance(item, Message) and self._is_withheld(item, cast(MessageKey, key)):
+            return None
+        # No program can tell whether a summary repeats what was forgotten.
+        if self._hides_forgotten and isinstance(item, Summary) and item.withheld:
             return None
         return item
 
@@ -123,18 +127,18 @@ async def read_whole(
     *,
     also: Sequence[Statement[Any]] = (),
     moment: Moment | None = None,
-    for_a_prompt: bool = False,
+    hides_forgotten: bool,
     held: CachedUser | None = None,
 ) -> WholeItems:
     """Items of all wanted kinds; `also` runs with them.
 
-    Memories are those of `moment`, or from a snapshot. `for_a_prompt` as in `read_results`.
+    Memories are those of `moment`, or from a snapshot. `hides_forgotten` as in `read_results`.
     """
     keys: dict[Kind, list[Key]] = {}
     for kind, key in wanted:
         keys.setdefault(kind, []).append(key)
     caveats: Statement[MessageFlags] | Answered[MessageFlags] = Answered(MessageFlags())
-    if for_a_prompt and "message" in keys:
+    if hides_forgotten and "message" in keys:
         known = held.caveats if held is not None else None
         said = cast(Sequence[MessageKey], keys["message"])
         caveats = (
@@ -154,7 +158,7 @@ async def read_whole(
     await asking(*reads.values(), *also, *asked)
     for kind, read in reads.items():
         found[kind] = read.answer
-    return WholeItems(found, caveats.answer, moment is None)
+    return WholeItems(found, caveats.answer, moment is None, hides_forgotten)
 
 
 def _before(key: MessageKey) -> MessageKey:
