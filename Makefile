@@ -31,6 +31,9 @@ READING := $(wildcard tests/e2e/test_search*.py tests/e2e/test_context*.py) test
 TRANSCRIPTS ?=
 MUTANTS ?=
 BENCH_ARGS ?=
+# Another version to write, and what `make release` is told.
+VERSION :=
+RELEASE_ARGS ?=
 # How long the random faults and the soak last, and the seed of an earlier run of faults.
 FAULTS_MINUTES ?= 2
 FAULTS_SEED ?=
@@ -42,7 +45,7 @@ TYPED := shared/hitherto shared/hitherto_shared shared/hitherto_client shared/hi
 	$(patsubst %/,%,$(sort $(dir $(wildcard examples/*/*.py benchmarks/*.py))))
 
 .PHONY: help install lock lock-images demo tour run test faults chaos mutants lint unasync format eval bench bench-extraction bench-retrieval \
-	bench-encryption bench-peers migrate check-citus metrics-docs compose-env release clean
+	bench-encryption bench-peers migrate check-citus metrics-docs compose-env version release clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z][a-z-]*:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -82,11 +85,14 @@ COMPILE = $(BIN)/python -m uv pip compile --quiet --no-config --universal \
 HASHED = $(COMPILE) --python-version 3.12 --generate-hashes --constraint requirements.lock
 IN_IMAGES := --extra retrieval --extra extraction --extra cli --extra console --extra otel
 
+# After COMPILE and INSTALLED, which it uses.
+include frameworks.mk
+
 lock: install ## Resolve requirements.lock again from pyproject.toml, and what images install from the lock
 	$(COMPILE) --upgrade --python-version 3.11 \
 		--extra retrieval --extra extraction --extra onnx --extra tokens --extra cli --extra mcp --extra console --extra http --extra otel --extra dev \
 		--output-file requirements.lock pyproject.toml
-	$(MAKE) --no-print-directory lock-images
+	$(MAKE) --no-print-directory lock-images lock-frameworks
 
 lock-images: install ## Write the hashes of what images install, of the versions in requirements.lock
 	$(HASHED) $(IN_IMAGES) --output-file docker/requirements.txt pyproject.toml
@@ -168,11 +174,14 @@ metrics-docs: install ## Generate the tables of docs/metrics.md from the code
 compose-env: ## Write .env with generated passwords, and hitherto.env for settings, for docker compose
 	@"$(PYTHON)" docker/make_env.py .env hitherto.env
 
-release: install ## Build wheels, SBOM, checksums and images into dist/ and check licences; uploads nothing
-	$(BIN)/python -m tools.release
+version: install ## Print the version of all packages, or write another one everywhere (VERSION=1.2.3)
+	@$(BIN)/python -m tools.version $(VERSION)
+
+release: install ## Build wheel, npm package, Java artifact, images, SBOM and checksums into dist/; uploads nothing (RELEASE_ARGS=--complete)
+	$(BIN)/python -m tools.release $(RELEASE_ARGS)
 
 clean: ## Remove everything that can be rebuilt, including the environments
-	rm -rf $(VENV) $(PROTO_VENV) $(DOCS_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+	rm -rf $(VENV) $(PROTO_VENV) $(DOCS_VENV) $(FRAMEWORK_VENVS) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis \
 		.import_linter_cache clients/typescript/dist clients/typescript/node_modules \
 		clients/typescript/src/gen clients/java/target
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

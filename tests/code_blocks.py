@@ -49,6 +49,7 @@ NOT_RUN = {
     "curl": "tests/e2e/test_metrics_of_work.py reads the same address",
     "docker": "needs Docker and the network; the names in it are checked",
     "export": "changes the shell that it is typed into; the names in it are checked",
+    "git": "marks and publishes the commit of a release",
     "go": "tests/e2e/test_client_packages.py takes the same steps",
     "hitherto audit verify": "needs the logs of other days; tests/e2e/test_audit.py",
     "hitherto console": "serves until it is stopped; tests/e2e/test_console.py",

@@ -30,6 +30,7 @@ type endpoint struct {
 func (e endpoint) dial(transport credentials.TransportCredentials) (*grpc.ClientConn, error) {
 	options := []grpc.DialOption{
 		grpc.WithTransportCredentials(transport),
+		grpc.WithUserAgent("hitherto-go/" + Version),
 		grpc.WithUnaryInterceptor(e.unary),
 		grpc.WithStreamInterceptor(e.stream),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(mostBytes)),

@@ -18,12 +18,33 @@ func (c *Client) SaveMemory(
 	return write(ctx, c.tokens, user, request, c.Memory.SaveMemory)
 }
 
-// ForgetMemory has reads no longer return a memory; the stub's RestoreMemory brings it back.
+// UpdateMemory corrects a memory; it keeps its id and its earlier versions. What changes sets is changed. The functions
+// set further fields of the request: a path that they add to its UpdateMask, and that changes does not set, is emptied.
+// The reply has the memory, and what else states its earlier words.
+func (c *Client) UpdateMemory(
+	ctx context.Context, user, memoryID string, changes *pb.Memory, with ...func(*pb.UpdateMemoryRequest),
+) (*pb.UpdateMemoryResponse, error) {
+	request := filled(&pb.UpdateMemoryRequest{
+		UserId: user, MemoryId: memoryID, Memory: changes, UpdateMask: maskOf(changes, false),
+	}, with)
+	return write(ctx, c.tokens, user, request, c.Memory.UpdateMemory)
+}
+
+// ForgetMemory has reads no longer return a memory; earlier messages never bring it back, and RestoreMemory does. The
+// reply has the memory, and what else states it.
 func (c *Client) ForgetMemory(
 	ctx context.Context, user, memoryID string, with ...func(*pb.ForgetMemoryRequest),
-) (*pb.Memory, error) {
+) (*pb.ForgetMemoryResponse, error) {
 	request := filled(&pb.ForgetMemoryRequest{UserId: user, MemoryId: memoryID}, with)
-	reply, err := write(ctx, c.tokens, user, request, c.Memory.ForgetMemory)
+	return write(ctx, c.tokens, user, request, c.Memory.ForgetMemory)
+}
+
+// RestoreMemory brings a forgotten or archived memory back.
+func (c *Client) RestoreMemory(
+	ctx context.Context, user, memoryID string, with ...func(*pb.RestoreMemoryRequest),
+) (*pb.Memory, error) {
+	request := filled(&pb.RestoreMemoryRequest{UserId: user, MemoryId: memoryID}, with)
+	reply, err := write(ctx, c.tokens, user, request, c.Memory.RestoreMemory)
 	return reply.GetMemory(), err
 }
 
@@ -59,22 +80,43 @@ func (c *Client) Search(
 func (c *Client) Memories(
 	ctx context.Context, user string, with ...func(*pb.ListMemoriesRequest),
 ) iter.Seq2[*pb.Memory, error] {
-	return func(yield func(*pb.Memory, error) bool) {
-		request := filled(&pb.ListMemoriesRequest{UserId: user}, with)
-		for {
-			page, err := read(ctx, c.tokens, user, request, c.Retrieval.ListMemories)
+	request := filled(&pb.ListMemoriesRequest{UserId: user}, with)
+	return items(func(token string) ([]*pb.Memory, string, error) {
+		request.PageToken = token
+		page, err := read(ctx, c.tokens, user, request, c.Retrieval.ListMemories)
+		return page.GetMemories(), page.GetNextPageToken(), err
+	})
+}
+
+// MemoryHistory iterates over every change of a memory, newest first, fetching page after page. It ends with the first
+// error. The functions set the page size.
+func (c *Client) MemoryHistory(
+	ctx context.Context, user, memoryID string, with ...func(*pb.GetMemoryHistoryRequest),
+) iter.Seq2[*pb.HistoryEvent, error] {
+	request := filled(&pb.GetMemoryHistoryRequest{UserId: user, MemoryId: memoryID}, with)
+	return items(func(token string) ([]*pb.HistoryEvent, string, error) {
+		request.PageToken = token
+		page, err := read(ctx, c.tokens, user, request, c.Retrieval.GetMemoryHistory)
+		return page.GetEvents(), page.GetNextPageToken(), err
+	})
+}
+
+// items iterates over what is fetched page by page: for a token, the page and the token of the next one.
+func items[T any](fetch func(token string) ([]T, string, error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for token, more := "", true; more; more = token != "" {
+			page, next, err := fetch(token)
 			if err != nil {
-				yield(nil, err)
+				var none T
+				yield(none, err)
 				return
 			}
-			for _, memory := range page.GetMemories() {
-				if !yield(memory, nil) {
+			for _, item := range page {
+				if !yield(item, nil) {
 					return
 				}
 			}
-			if request.PageToken = page.GetNextPageToken(); request.PageToken == "" {
-				return
-			}
+			token = next
 		}
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pb "hitherto.com/go/hitherto/v1"
@@ -62,8 +64,11 @@ func TestServicesKeepEveryScript(t *testing.T) {
 		t.Fatalf("%v, %v", found, err)
 	}
 	hit := found.GetResults()[0].GetMemory()
-	if _, err := client.ForgetMemory(t.Context(), user, hit.GetId()); err != nil {
-		t.Fatal(err)
+	if Text(found.GetResults()[0]) != hit.GetContent() || hit.GetContent() == "" {
+		t.Errorf("%v", found)
+	}
+	if gone, err := client.ForgetMemory(t.Context(), user, hit.GetId()); err != nil || Word(gone.GetMemory().GetStatus()) != "forgotten" {
+		t.Fatalf("%v, %v", gone, err)
 	}
 	for memory, err := range client.Memories(t.Context(), user) {
 		if err != nil || memory.GetId() == hit.GetId() {
@@ -85,6 +90,9 @@ func TestServicesKeepEveryScript(t *testing.T) {
 	if err != nil || kept.GetStatus() != pb.MemoryStatus_MEMORY_STATUS_FORGOTTEN {
 		t.Errorf("%v, %v", kept, err)
 	}
+	if back, err := client.RestoreMemory(t.Context(), user, hit.GetId()); err != nil || Word(back.GetStatus()) != "active" {
+		t.Errorf("%v, %v", back, err)
+	}
 	if none, err := client.GetMemory(t.Context(), user, "00000000-0000-4000-8000-000000000000"); none != nil || err != nil {
 		t.Errorf("%v, %v", none, err)
 	}
@@ -92,9 +100,8 @@ func TestServicesKeepEveryScript(t *testing.T) {
 
 func TestServicesLearnFromAChat(t *testing.T) {
 	client, user := running(t, WithTimeout(2*time.Minute))
-	added, err := client.Add(t.Context(), user, "monday", []*pb.Message{
-		UserSaid("I live in Hà Nội and I work as a marine biologist 🐙."), AssistantSaid("Noted."),
-	})
+	said := "I live in Hà Nội and I work as a marine biologist 🐙."
+	added, err := client.Add(t.Context(), user, []*pb.Message{UserSaid(said), AssistantSaid("Noted.")}, "monday")
 	if err != nil || len(added.GetMessageIds()) != 2 {
 		t.Fatalf("%v, %v", added, err)
 	}
@@ -112,7 +119,113 @@ func TestServicesLearnFromAChat(t *testing.T) {
 	if err != nil || !slices.ContainsFunc(told.GetMemories(), func(m *pb.Memory) bool {
 		return m.GetUserId() == user && m.GetContent() != ""
 	}) {
-		t.Errorf("%v, %v", told, err)
+		t.Fatalf("%v, %v", told, err)
+	}
+	proof, err := client.Why(t.Context(), user, told.GetMemories()[0].GetId())
+	if err != nil || len(proof.Quotes) == 0 {
+		t.Fatalf("%v, %v", proof, err)
+	}
+	quote := proof.Quotes[0]
+	if quote.ConversationID != "monday" || quote.Before != nil || quote.Message.GetContent() != said ||
+		quote.After.GetContent() != "Noted." {
+		t.Errorf("%v", quote)
+	}
+}
+
+func TestServicesCorrectWhatIsKnown(t *testing.T) {
+	client, user := running(t, WithTimeout(2*time.Minute))
+	ctx := t.Context()
+	saved, err := client.SaveMemory(ctx, user, "She lives in Huế 🏯.", func(r *pb.SaveMemoryRequest) {
+		r.Type, r.Tags = pb.MemoryType_MEMORY_TYPE_PERSONAL, []string{"home"}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := saved.GetMemory().GetId()
+	changed, err := client.UpdateMemory(ctx, user, id, &pb.Memory{Content: "She lives in Đà Nẵng 🌉."},
+		func(r *pb.UpdateMemoryRequest) { r.UpdateMask.Paths = append(r.UpdateMask.Paths, "tags") })
+	memory := changed.GetMemory()
+	if err != nil || memory.GetContent() != "She lives in Đà Nẵng 🌉." || len(memory.GetTags()) != 0 ||
+		Word(memory.GetType()) != "personal" {
+		t.Errorf("%v, %v", changed, err)
+	}
+	var kinds []string
+	for event, err := range client.MemoryHistory(ctx, user, id, func(r *pb.GetMemoryHistoryRequest) { r.PageSize = 1 }) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		kinds = append(kinds, Word(event.GetKind()))
+	}
+	if !slices.Equal(kinds, []string{"updated", "created"}) {
+		t.Error(kinds)
+	}
+	if proof, err := client.Why(ctx, user, id); err != nil || proof.Memory.GetId() != id || len(proof.Quotes) != 0 {
+		t.Errorf("%v, %v", proof, err)
+	}
+	_, err = client.UpdateMemory(ctx, user, id, &pb.Memory{Content: "x"}, func(r *pb.UpdateMemoryRequest) { r.Version = 1 })
+	if !errors.Is(err, Reason("VERSION_MISMATCH")) {
+		t.Error(err)
+	}
+	if _, err := client.UpdateMemory(ctx, user, id, &pb.Memory{}); !errors.Is(err, Reason("INVALID_FIELD")) {
+		t.Error(err)
+	}
+}
+
+func TestServicesLetAPersonDecide(t *testing.T) {
+	client, user := running(t, WithTimeout(2*time.Minute))
+	ctx := t.Context()
+	if none, err := client.GetProfile(ctx, user); none != nil || err != nil {
+		t.Errorf("%v, %v", none, err)
+	}
+	facts := func(personal map[string]any) *structpb.Struct {
+		held, err := structpb.NewStruct(map[string]any{"personal": personal})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return held
+	}
+	begun := &pb.Profile{Summary: "Nuôi cá.", Facts: facts(map[string]any{"location": "Huế", "notes": "🐟"})}
+	if _, err := client.UpdateProfile(ctx, user, begun); err != nil {
+		t.Fatal(err)
+	}
+	moved, err := client.UpdateProfile(ctx, user, &pb.Profile{Facts: facts(map[string]any{"location": "Đà Nẵng"})},
+		func(r *pb.UpdateProfileRequest) { r.UpdateMask.Paths = append(r.UpdateMask.Paths, "summary") })
+	want := facts(map[string]any{"location": "Đà Nẵng", "notes": "🐟"})
+	if err != nil || moved.GetSummary() != "" || !proto.Equal(moved.GetFacts(), want) {
+		t.Errorf("%v, %v", moved, err)
+	}
+	if profile, err := client.GetProfile(ctx, user); err != nil || !proto.Equal(profile, moved) {
+		t.Errorf("%v, %v", profile, err)
+	}
+	_, err = client.UpdateUserSettings(ctx, user, &pb.UserSettings{
+		TimeZone: proto.String("Asia/Saigon"), LearningEnabled: proto.Bool(false),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reset, err := client.UpdateUserSettings(ctx, user, &pb.UserSettings{}, func(r *pb.UpdateUserSettingsRequest) {
+		r.UpdateMask.Paths = []string{"learning_enabled"}
+	})
+	if err != nil || reset.GetTimeZone() != "Asia/Saigon" || !reset.GetLearningEnabled() {
+		t.Errorf("%v, %v", reset, err)
+	}
+	if settings, err := client.GetUserSettings(ctx, user); err != nil || !proto.Equal(settings, reset) {
+		t.Errorf("%v, %v", settings, err)
+	}
+	if _, err := client.SaveMemory(ctx, user, "She keeps fish."); err != nil {
+		t.Fatal(err)
+	}
+	if counts, err := client.ClearMemories(ctx, user); err != nil || counts["memories"] != 1 {
+		t.Errorf("%v, %v", counts, err)
+	}
+	if receipt, err := client.EraseUser(ctx, user); err != nil || receipt.GetCounts()["memories"] != 1 {
+		t.Errorf("%v, %v", receipt, err)
+	}
+	if _, err := client.SaveMemory(ctx, user, "x"); !errors.Is(err, Reason("USER_ERASED")) {
+		t.Error(err)
+	}
+	if erased, err := client.ReinstateUser(ctx, user); err != nil || !erased {
+		t.Errorf("%v, %v", erased, err)
 	}
 }
 

@@ -104,7 +104,8 @@ class ModelUnavailable(ModelError):
 class ModelMisconfigured(ModelUnavailable):
     """The server refuses every request of this installation because of its key, address or model.
 
-    It lasts until the settings or the server are corrected. The message names the settings.
+    It lasts until the settings or the server are corrected. The message names the settings. It is
+    `doubtful` if the server may object to the form of the request as well.
 
     Attributes:
         asked_harmless: Whether a harmless request in the same form was refused too.

@@ -47,6 +47,8 @@ _OUTAGE_4XX = frozenset({408, 409, 425, 429})
 _PERMANENT_5XX = frozenset({501, 505})
 # Statuses that recur for any request until the installation is corrected. So does a redirect.
 _OF_THE_INSTALLATION = frozenset({401, 402, 404, 405, 410, *_PERMANENT_5XX})
+# Of these, what a server also answers that does not know a part of the request.
+_PERHAPS_OF_THE_FORM = frozenset({404, 405, 501})
 OF_THE_CONTENT = ("content_filter", "content_policy", "content management policy")
 """Words with which a content filter refuses a request."""
 # Statuses that mean an outage unless the server speaks of the length of the request: OpenAI's limit
@@ -206,7 +208,9 @@ class ModelServer:
         elif status in _OF_THE_INSTALLATION:
             what += f": check {self.url_setting}, which must be the root of the API"
         if status < 400 or status in _OF_THE_INSTALLATION:
-            return ModelMisconfigured(what, status=status)
+            found = ModelMisconfigured(what, status=status)
+            found.doubtful = status in _PERHAPS_OF_THE_FORM
+            return found
         return RequestRejected(what, status=status, detail=detail)
 
     def failure_in_success(

@@ -117,12 +117,12 @@ def _make(command: list[str], folder: Path, **environment: str) -> None:
         pytest.fail(problem)
 
 
-def quick_start(folder: Path, fence: str) -> str:
-    """The first program in the package's README."""
+def programs(folder: Path, fence: str) -> list[str]:
+    """The programs in the package's README."""
     readme = (folder / "README.md").read_text("utf-8")
-    found = re.search(rf"```{fence}\n(.*?)```", readme, re.DOTALL)
+    found: list[str] = re.findall(rf"```{fence}\n(.*?)```", readme, re.DOTALL)
     assert found, f"{folder.name}/README.md shows no program"
-    return found[1]
+    return found
 
 
 def _version(command: list[str]) -> tuple[int, ...]:
@@ -145,13 +145,13 @@ class Package:
     Attributes:
         folder: Where it is.
         tests: Runs its tests; those that need services find them by the environment.
-        quick_start: Runs the program of its README.
+        programs: Runs each program of its README.
         environment: What both need beside that.
     """
 
     folder: Path
     tests: list[str]
-    quick_start: list[str]
+    programs: list[list[str]]
     environment: dict[str, str] = field(default_factory=dict)
 
 
@@ -162,7 +162,7 @@ def go_package(cache: Path) -> Package:
     def build(folder: Path) -> None:
         _fetch([go, "mod", "download"], folder)
         (folder / "quickstart").mkdir()
-        (folder / "quickstart/main.go").write_text(quick_start(folder, "go"), "utf-8")
+        (folder / "quickstart/main.go").write_text(programs(folder, "go")[0], "utf-8")
         _make([go, "vet", "-mod=readonly", "./..."], folder)
         _make([go, "test", "-mod=readonly", "-c", "-o", "package.test", "."], folder)
         _make([go, "build", "-mod=readonly", "-o", "quickstart/run", "./quickstart"], folder)
@@ -171,7 +171,7 @@ def go_package(cache: Path) -> Package:
     return Package(
         folder,
         [str(folder / "package.test"), "-test.v", "-test.timeout=10m"],
-        [str(folder / "quickstart/run")],
+        [[str(folder / "quickstart/run")]],
     )
 
 
@@ -198,13 +198,14 @@ def typescript_package(cache: Path) -> Package:
         _fetch([*tools.npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"], folder, PATH=path)
         _make([*tools.npm, "run", "build"], folder, PATH=path)
         # Inside the package, which can import itself by its name.
-        (folder / "quickstart.mjs").write_text(quick_start(folder, "ts"), "utf-8")
+        for place, program in enumerate(programs(folder, "ts")):
+            (folder / f"program{place}.mjs").write_text(program, "utf-8")
 
     folder = build_once("typescript", cache, build)
     return Package(
         folder,
         [*tools.npm, "test"],
-        [*tools.node, str(folder / "quickstart.mjs")],
+        [[*tools.node, str(path)] for path in sorted(folder.glob("program*.mjs"))],
         {"PATH": path},
     )
 
@@ -257,14 +258,14 @@ def java_package(cache: Path) -> Package:
             unavailable(problem)
         assert not problem, problem
         (folder / "quickstart").mkdir()
-        (folder / "quickstart/QuickStart.java").write_text(quick_start(folder, "java"), "utf-8")
+        (folder / "quickstart/QuickStart.java").write_text(programs(folder, "java")[0], "utf-8")
         _make([javac, "-cp", classes(folder), "quickstart/QuickStart.java"], folder)
 
     folder = build_once("java", cache, build)
     return Package(
         folder,
         [*mvn, "surefire:test"],
-        [java, "-cp", classes(folder), "QuickStart"],
+        [[java, "-cp", classes(folder), "QuickStart"]],
     )
 
 

@@ -5,6 +5,7 @@ Contract "What the language model is asked"; faults.md rows 29, 34, 66, 67, 71, 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -532,6 +533,29 @@ async def test_r2_what_genuine_quotes_change_stays_within_caps_and_one_call_rest
     assert facts_of(await profile_of(modelled)) == {}
     nothing = await roll_back(modelled, **request)
     assert set(nothing.values()) == {0}
+
+
+async def test_r2_requests_to_forget_stay_within_the_cap_of_a_day(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    for content in PEOPLE:
+        await save(modelled, content)
+
+    def script(request: ChatRequest) -> ChatAnswer:
+        """Five of the known a reply, and one that the reply itself states, which is no change."""
+        known = [{"id": each.local_id} for each in request.memories][:5]
+        told = memory(f"Ana met {request.messages[0].content}", ["m1"])
+        return quoting(request, new_memories=[told], forgotten_memories=[*known, {"new": 0}])
+
+    model.script = script
+    counts = Counter[str]()
+    for number in range(6):
+        counts += Counter(
+            (await learn(modelled, talk(f"no {number}", conversation=f"{number}"))).counts
+        )
+    assert (counts["forgotten"], counts["forgotten_new"]) == (20, 6)
+    assert counts["refused_over_daily_cap"] == 10
+    assert len(await memories(modelled)) == len(PEOPLE) - 20
 
 
 async def test_r2_a_time_range_and_another_model_take_nothing_else_back(

@@ -17,6 +17,7 @@ import pytest
 from tests.certificates import Authority, Pair
 from tests.e2e.client_packages import PACKAGES, Package, unavailable
 from tests.e2e.conftest import Services
+from tests.scripted_model.assistant import Answer, AssistantRequest, ScriptedAssistant
 
 RUN_SECONDS = 600
 SAVED = {
@@ -102,8 +103,24 @@ async def test_its_own_tests_pass(
 
 
 async def test_its_quick_start_runs(package: Package, environment: dict[str, str]) -> None:
-    told = await run(package.quick_start, package, environment)
+    told = await run(package.programs[0], package, environment)
     assert "Ana lives in Porto." in told
+
+
+async def test_a_model_of_the_ai_sdk_remembers(
+    request: pytest.FixtureRequest, environment: dict[str, str]
+) -> None:
+    """The second program of the TypeScript package, which docs/integrations.md shows too."""
+    package = PACKAGES["typescript"](Path(request.config.cache.mkdir("clients")))
+
+    def answer(asked: AssistantRequest) -> Answer:
+        known = "Porto" in str(asked.body["input"])
+        return Answer("You live in Porto." if known else "I do not know.")
+
+    async with ScriptedAssistant(answer) as model:
+        provider = {"OPENAI_BASE_URL": model.base_url, "OPENAI_API_KEY": "test"}
+        told = await run(package.programs[1], package, environment | provider)
+    assert "You live in Porto." in told
 
 
 def test_a_skip_in_ci_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from hitherto.v1 import (
     document_pb2,
     extraction_service_pb2,
+    maintenance_service_pb2,
     memory_pb2,
     memory_service_pb2,
     search_pb2,
@@ -42,7 +43,7 @@ from tests.e2e.sealing import ENCRYPTING, change_profile
 from tests.e2e.sessions import add, items, refusal_of
 from tests.e2e.sessions import update as update_session
 from tests.scripted_model import ChatRequest, ScriptedModel, canary_script
-from tests.scripted_model.answers import memory
+from tests.scripted_model.answers import memory, value
 from tests.tenants import ISSUED, Tenant
 
 FIRST = "Mình sống ở Huế với bà nội, làm ở 東京 và thích 🍵."
@@ -259,11 +260,26 @@ async def test_h3_nothing_is_stored_in_clear_for_an_encrypting_user(
     modelled: Services, clear: Lived, tenant_conninfo: str
 ) -> None:
     """Who receives the export of somebody without encryption."""
-    words = ["quxdisease", "quxdebt", "quxdetail", "quxfact", "bà nội", "Sống ở"]
+    words = ["quxdisease", "quxdebt", "quxdetail", "quxfact", "bà nội", "Sống ở", "chuyển tới"]
+    assert any(row["quote"] for row in clear.export.of("memory_sources"))
+    source = {
+        "path": ["facts", "health", "a"],
+        "conversation_id": "trò chuyện 1",
+        "message_id": "trò chuyện 1-1",
+        "said_at": "2026-01-01T00:00:00+00:00",
+        "memory_ids": [],
+        "quote": "với bà nội",
+    }
     assert all(word in clear.export.text for word in words)
     await choose(modelled, user="bo", encrypt_sensitive=True)
-    await bring(modelled, clear.data, "bo")
+    await bring(
+        modelled, changed(clear.export, "profiles", sources={"facts.health.a": source}), "bo"
+    )
     assert (await privacy.settings(modelled, "bo")).encrypt_sensitive
+    # A sealed quote could not go with its message.
+    profile = await modelled.retrieval.GetProfile(retrieval.GetProfileRequest(user_id="bo"))
+    assert profile.profile.sources["facts.health.a"].message_id == "trò chuyện 1-1"
+    assert profile.profile.sources["facts.health.a"].quote == ""
     with psycopg.connect(tenant_conninfo, autocommit=True) as connection:
         names = connection.execute(
             "SELECT table_name::text FROM information_schema.tables"
@@ -639,7 +655,10 @@ def changed(found: Export, table: str, **values: Any) -> bytes:
 
 
 async def test_h4_rights_are_those_of_the_credential(
-    modelled: Services, clear: Lived, tenant: Tenant, tenant_conninfo: str
+    modelled: Services,
+    model: ScriptedModel,
+    clear: Lived,
+    tenant: Tenant,
 ) -> None:
     """A person imports only for that person, and gains no department and no operator's words."""
 
@@ -653,14 +672,39 @@ async def test_h4_rights_are_those_of_the_credential(
     said = changed(clear.export, "memories", origin="operator")
     refusal = await refusal_of(bring(modelled, said, token=person("read write")))
     assert refusal.reason == "ORIGIN_NOT_ALLOWED"
-    managed = changed(clear.export, "profiles", department="sales", access_level="high")
+    reserved = {"department": "sales", "access_level": "high"}
+    lines = [json.loads(line) for line in clear.export.text.splitlines()]
+    profiles = [
+        line["row"]["profile"] if line["table"] == "profile_versions" else line["row"]
+        for line in lines
+        if line["table"] == "profiles"
+        or (line["table"] == "profile_versions" and line["row"]["job_id"] is None)
+    ]
+    for each in profiles:
+        each.update(reserved)
+    managed = "\n".join(map(json.dumps, lines)).encode()
     reply = await bring(modelled, managed, token=person("read write"))
-    assert reply.left_out_counts["profiles.department"] == 1
-    assert reply.left_out_counts["profiles.access_level"] == 1
+    assert len(profiles) > 1
+    for name in reserved:
+        assert reply.left_out_counts[f"profiles.{name}"] == len(profiles)
     await bring(modelled, managed, "cleo")
-    assert rows(
-        tenant_conninfo, "SELECT user_id, department, access_level FROM profiles ORDER BY 1"
-    ) == [("ana", "", "standard"), ("cleo", "sales", "high")]
+    # Neither now, nor at an earlier time, nor once a roll-back makes that time the present.
+    sails = value("facts.personal.sport", "sailing", "I sail")
+    model.script = replies({"I sail": lambda _: {"profile_changes": [sails]}})
+    now = Timestamp()
+    now.GetCurrentTime()
+    for user, held in (("ana", ("", "standard")), ("cleo", ("sales", "high"))):
+        past = await modelled.retrieval.GetContext(
+            retrieval.GetContextRequest(user_id=user, known_at=now)
+        )
+        assert (past.profile.department, past.profile.access_level) == held
+        await learn(modelled, talk("I sail", user=user, conversation="later"))
+        done = await modelled.maintenance.RollbackSource(
+            maintenance_service_pb2.RollbackSourceRequest(user_id=user, conversation_id="later")
+        )
+        assert done.counts["profile_fields"]
+        reread = await modelled.retrieval.GetProfile(retrieval.GetProfileRequest(user_id=user))
+        assert (reread.profile.department, reread.profile.access_level) == held
 
 
 async def test_lost_records_are_left_out_with_what_belongs_to_them(
@@ -778,6 +822,23 @@ async def test_a_document_that_expires_meanwhile_does_not_end_an_import(
         assert not rows(tenant_conninfo, f"SELECT 1 FROM {table}")
     assert reply.imported_counts["memories"] == clear.export.manifest.counts["memories"]
     assert not rows(tenant_conninfo, "SELECT 1 FROM passage_postings WHERE corpus = 'documents'")
+
+
+async def test_more_unread_conversations_than_are_remembered_are_refused(
+    modelled: Services, clear: Lived, tenant_conninfo: str
+) -> None:
+    """Nothing that a job had not read is silently taken for learnt."""
+    owner = {name: clear.export.of("conversations")[0][name] for name in OWNERS}
+    unread = [
+        {"table": "jobs", "row": {**owner, "state": "queued", "range_from": 1, **each}}
+        for each in ({"conversation_id": f"c{number}"} for number in range(10_001))
+    ]
+    records = unannounced([json.loads(line) for line in clear.export.text.splitlines()])
+    data = "\n".join(map(json.dumps, [*unread, *records])).encode()
+    refusal = await refusal_of(bring(modelled, data, "bo", piece=1_000_000))
+    assert refusal.code is grpc.StatusCode.INVALID_ARGUMENT
+    assert refusal.fields.keys() == {"records[10001]"}
+    assert not rows(tenant_conninfo, "SELECT 1 FROM users")
 
 
 async def test_b3_what_a_job_had_not_read_is_learnt_again(

@@ -6,7 +6,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -14,15 +14,25 @@ from hitherto_client.integrations import openai, remembrance
 from hitherto_client.integrations.agent_framework import HithertoContextProvider
 from hitherto_client.integrations.pydantic_ai import HithertoMemory
 from tests.e2e.conftest import Services
+from tests.lazily import Lazily
 from tests.scripted_model.assistant import Answer, AssistantRequest, ScriptedAssistant
 
+if TYPE_CHECKING:
+    from hitherto_client.integrations import llama_index as our_llama_index
+else:
+    our_llama_index = Lazily("hitherto_client.integrations.llama_index")
+
 DOCS = Path(__file__).parents[2] / "docs"
-PAGE = (DOCS / "integrations.md").read_text("utf-8")
-SECTIONS = {
+PAGE = {
     title: program
-    for title, text in re.findall(r"(?ms)^## (.+?)\n(.*?)(?=^## |\Z)", PAGE)
+    for title, text in re.findall(
+        r"(?ms)^## (.+?)\n(.*?)(?=^## |\Z)", (DOCS / "integrations.md").read_text("utf-8")
+    )
     if (program := "\n".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL)))
 }
+ELSEWHERE = ("Strands Agents", "Google ADK")
+"""The sections that tests/e2e/test_frameworks.py runs."""
+SECTIONS = {title: program for title, program in PAGE.items() if title not in ELSEWHERE}
 BEFORE, AFTER = (
     program
     for program in re.findall(
@@ -46,7 +56,10 @@ async def model() -> AsyncIterator[ScriptedAssistant]:
 
 @pytest.fixture
 def environment(
-    services: Services, model: ScriptedAssistant, monkeypatch: pytest.MonkeyPatch
+    services: Services,
+    model: ScriptedAssistant,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> None:
     monkeypatch.setenv("HITHERTO_RETRIEVAL_ADDRESS", services.retrieval_address)
     monkeypatch.setenv("HITHERTO_EXTRACTION_ADDRESS", services.extraction_address)
@@ -56,11 +69,14 @@ def environment(
     monkeypatch.setenv("ANTHROPIC_BASE_URL", model.base_url.removesuffix("/v1"))
     monkeypatch.setenv("ANTHROPIC_API_KEY", "test")
     # On a busy machine two seconds are not what is tested here.
-    for bounded in (
+    bounds: list[Any] = [
         openai.remembering,
         HithertoMemory.__init__,
         HithertoContextProvider.__init__,
-    ):
+    ]
+    if "LlamaIndex" in request.node.name:
+        bounds.append(our_llama_index.HithertoMemoryBlock.__init__)
+    for bounded in bounds:
         monkeypatch.setitem(cast(dict[str, float], bounded.__kwdefaults__), "timeout", 60.0)
     monkeypatch.setattr(remembrance, "TIMEOUT", 60.0)
 

@@ -20,6 +20,7 @@ from tests.e2e.curating import restore
 from tests.e2e.learning import learn, memories, rows, submit, talk
 from tests.e2e.privacy import choose
 from tests.e2e.reconciling import (
+    NOTHING,
     doubting,
     jobs,
     joining,
@@ -31,7 +32,8 @@ from tests.e2e.reconciling import (
     settled,
     with_words,
 )
-from tests.scripted_model import ChatRequest, ScriptedModel
+from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
+from tests.scripted_model.answers import memory
 
 STATUS = memory_pb2.MemoryStatus
 MAY = datetime(2026, 5, 4, 9, tzinfo=UTC)
@@ -289,6 +291,92 @@ async def test_b8_an_assistants_words_end_and_doubt_nothing_of_the_users(
     assert result.counts["refused_by_trust"] == 2
     assert {each.content for each in await memories(modelled)} == {OLD_HOME, COMMUTE, NEW_HOME}
     assert not (await with_words(modelled, COMMUTE)).HasField("doubt")
+
+
+async def test_b9_what_replaces_another_and_is_in_doubt_itself_is_written_once(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    def settling(request: ChatRequest) -> dict[str, Any]:
+        if not any(SISTER in each.content for each in request.memories):
+            return {}
+        return {
+            **replacing(OLD_HOME, NEW_HOME)(request),
+            **doubting(NEW_HOME, SISTER)(request),
+        }
+
+    def learning(request: ChatRequest) -> dict[str, Any]:
+        learnt = moving(request)
+        for each in learnt.get("contradicted_memories", ()):
+            each["quote"] = ""
+        return learnt
+
+    model.script = script(settling, learning)
+    await say(modelled, MAY, OLD_HOME)
+    await say(modelled, SEPTEMBER, NEW_HOME, conversation="c2")
+    await settled(modelled)
+    old, new = await with_words(modelled, OLD_HOME), await with_words(modelled, NEW_HOME)
+    assert list(new.may_replace) == [old.id]
+    sister = await save(modelled, SISTER)
+    await settled(modelled)
+    after = await with_words(modelled, NEW_HOME)
+    assert (await with_words(modelled, OLD_HOME)).superseded_by == after.id
+    assert (list(after.supersedes), list(after.may_replace)) == ([old.id], [])
+    assert after.doubt.because_memory_id == sister.id
+    assert after.version == new.version + 1
+    await take_back(modelled, (await jobs(modelled))[0].id)
+    before = await with_words(modelled, NEW_HOME)
+    assert (list(before.supersedes), list(before.may_replace)) == ([], [old.id])
+    assert not before.HasField("doubt")
+
+
+@pytest.mark.parametrize(("poisoned", "joined", "dropped"), [("changed", 3, 1), ("around", 4, 0)])
+async def test_row_26_what_the_model_refuses_holds_nothing_else_up(
+    poisoned: str,
+    joined: int,
+    dropped: int,
+    modelled: Services,
+    model: ScriptedModel,
+) -> None:
+    refused = "Ana grows the forbidden plant"
+    sails = "Every summer goes by in a dinghy"
+    old = ["Ana keeps bees", "Ana is a vegetarian", "Ana plays chess", "Ana sails on a lake"]
+    new = [
+        "Beekeeping takes all Sundays",
+        "No meat is eaten",
+        "The chess club meets at home",
+        sails,
+    ]
+    if poisoned == "changed":
+        new[-1] += ", which is forbidden"
+
+    def answer(request: ChatRequest) -> ChatAnswer:
+        if not request.reconciliation:
+            learnt = [memory(each.content, [each.local_id]) for each in request.messages]
+            # No quote shows what ends: each stands beside the one that it may replace.
+            unsettled = [
+                {"id": named(request, words), "by": by, "source_message_ids": ["m1"]}
+                for by, words in enumerate(old)
+                if request.messages[0].content in new
+            ]
+            return ChatAnswer.of(new_memories=learnt, contradicted_memories=unsettled)
+        if "forbidden" in request.user:
+            return ChatAnswer("", finish_reason="content_filter")
+        same = [
+            {"keep": named(request, one), "others": [named(request, other)]}
+            for one, other in zip(new, old, strict=True)
+            if one in request.user
+        ]
+        return ChatAnswer.of(**{**NOTHING, "same": same})
+
+    model.script = answer
+    await say(modelled, MAY, *old, refused)
+    await say(modelled, SEPTEMBER, *new, conversation="c2")
+    result = await settled(modelled)
+    assert not result.refusals
+    assert (result.counts["joined"], result.dropped_items) == (joined, dropped)
+    asked = len(reconciliations(list(model.chat_requests)))
+    assert result.usage.llm_calls == asked <= 12
+    assert len(await memories(modelled)) == 9 - joined
 
 
 async def test_b9_a_burst_of_saved_memories_is_one_job_of_few_calls(

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -94,18 +95,36 @@ def addresses(data: Path, up: subprocess.Popen[bytes]) -> dict[str, str]:
     raise AssertionError("nothing serves")
 
 
-@pytest.mark.timeout(3_600)
-def test_a_release_is_complete(tmp_path: Path) -> None:
-    into = tmp_path / "dist"
-    done = subprocess.run(
-        [sys.executable, "-m", "tools.release", "--into", str(into), "--without-images"],
+PACKAGES = {"npm": ("node", "npm"), "java": ("javac", "mvn"), "go": ("go",)}
+"""The parts in other languages, with the tools that they need."""
+
+
+def build(into: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "tools.release", "--into", str(into), *words],
         cwd=ROOT,
+        env={**os.environ, **more},
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+@pytest.mark.timeout(3_600)
+def test_a_release_is_complete(tmp_path: Path) -> None:
+    into = tmp_path / "dist"
+    done = build(into, "--only", "python", *PACKAGES)
     assert done.returncode == 0, done.stderr
     assert "Nothing was uploaded." in done.stdout
+    for part, tools in PACKAGES.items():
+        lacking = [tool for tool in tools if shutil.which(tool) is None]
+        assert (f"Left out: {part}" in done.stdout) == bool(lacking)
+    if "Left out: npm" not in done.stdout:
+        assert list(into.glob("hitherto-client-*.tgz"))
+    if "Left out: java" not in done.stdout:
+        kinds = [path.name.split("-")[-1] for path in sorted(into.glob("hitherto-client-*.jar"))]
+        assert kinds[1:] == ["javadoc.jar", "sources.jar"]
+        assert len(list(into.glob("hitherto-client-*.pom"))) == 1
 
     (wheel,) = into.glob("hitherto-*-py3-none-any.whl")
     assert list(into.glob("hitherto-*.tar.gz"))
@@ -133,3 +152,14 @@ def test_a_release_is_complete(tmp_path: Path) -> None:
     assert {"hitherto", "grpcio", "psycopg", "httpx2", "onnxruntime"} <= components
     # Tools of development are no part of the product.
     assert not components & {"pytest", "mypy", "ruff", "cyclonedx-bom"}
+
+
+def test_a_machine_without_docker_says_so_and_goes_on(tmp_path: Path) -> None:
+    """The packages of the images exist for both architectures all the same."""
+    path = str(Path(sys.executable).parent)
+    done = build(tmp_path / "dist", "--only", "images", PATH=path)
+    assert done.returncode == 0, done.stderr
+    assert "Left out: images: there is no docker on the path" in done.stdout
+    refused = build(tmp_path / "dist", "--only", "images", "--complete", PATH=path)
+    assert refused.returncode == 1
+    assert "no release: left out: images: there is no docker" in refused.stderr

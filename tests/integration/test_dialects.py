@@ -87,6 +87,14 @@ REFUSALS: dict[str, tuple[int, str, Refuses]] = {
     ),
     "llama.cpp": (500, "failed to build the grammar", has_bounds),
     "sglang": (500, "Internal Server Error", has_schema),
+    # OpenRouter's words for parameters that no provider of the model takes.
+    "openrouter": (
+        404, "No endpoints found that support the requested parameters", has_temperature
+    ),
+    "another endpoint": (404, "Not Found", has_schema),
+    "another type": (415, "Unsupported Media Type", has_format),
+    "not implemented": (501, "not implemented", has_bounds),
+    "not allowed": (403, "structured output is not in your plan", has_schema),
 }  # fmt: skip
 
 
@@ -138,9 +146,10 @@ async def test_row_81_the_simplest_form_that_passes_is_found_and_kept(kind: str)
         assert str(body["messages"]).count(prompt().system[:40]) == 1
 
 
-async def test_row_81_a_server_that_refuses_every_form_is_searched_once() -> None:
+@pytest.mark.parametrize("status", [400, 404])
+async def test_row_81_a_server_that_refuses_every_form_is_searched_once(status: int) -> None:
     async with (
-        ScriptedModel(refusing(400, "no", lambda _: True)) as server,
+        ScriptedModel(refusing(status, "no", lambda _: True)) as server,
         guarded(server) as chat,
     ):
         with pytest.raises(ModelMisconfigured, match="OPENAI_BASE_URL and MEMORY_EXTRACTION_MODEL"):
@@ -151,6 +160,31 @@ async def test_row_81_a_server_that_refuses_every_form_is_searched_once() -> Non
         with pytest.raises(ModelMisconfigured):
             await chat.complete(prompt())
         assert server.calls["chat"] == 2
+
+
+@pytest.mark.parametrize("status", [404, 501])
+async def test_row_81_nothing_is_given_up_for_a_server_that_recovers(status: int) -> None:
+    """As one does that has just been started, behind a proxy that answers for it until then."""
+    async with ScriptedModel(empty_script) as server, guarded(server) as chat:
+        server.queue(StatusFault(status), StatusFault(status))
+        with pytest.raises(ModelMisconfigured):
+            await chat.complete(prompt())
+        chat._breaker._open_until = 0.0
+        await chat.complete(prompt())
+
+        body = dict(server.chat_requests[-1].body)
+        assert has_temperature(body)
+        assert has_bounds(body)
+
+
+@pytest.mark.parametrize("status", [404, 405, 501])
+async def test_a_prompt_that_alone_is_not_found_is_refused(status: int) -> None:
+    poison = build_prompt(HARMLESS, temperature=0.3, max_tokens=301)
+    refuses: Refuses = lambda body: body["max_tokens"] == 301  # noqa: E731
+    async with ScriptedModel(refusing(status, "no", refuses)) as server, guarded(server) as chat:
+        with pytest.raises(ModelRefused):
+            await chat.complete(poison)
+        assert not chat._breaker.is_open()
 
 
 async def test_a_prompt_that_the_server_fails_on_alone_is_refused() -> None:

@@ -583,7 +583,7 @@ async def test_an_error_sent_as_a_success_counts_as_its_status(
         await chat.complete(prompt())
 
     # A harmless request shows what it means, unless the content was at fault.
-    unclear = kind in (ModelMisbehaved, ModelRefused) and "content_filter" not in str(error)
+    unclear = not any(known in str(error) for known in ("content_filter", "401"))
     assert caught.value.doubtful == unclear
 
 

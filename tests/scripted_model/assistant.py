@@ -1,4 +1,4 @@
-"""A scripted assistant: OpenAI's chat completions and responses, and Anthropic's messages."""
+"""A scripted assistant: OpenAI's chat completions and responses, Anthropic's messages, Gemini."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from tests.listening import Listener
-from tests.scripted_model import http, messages
+from tests.scripted_model import gemini, http, messages
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,8 @@ class AssistantRequest:
     @property
     def instructions(self) -> str:
         """What the model is told before the conversation."""
+        if "systemInstruction" in self.body:
+            return gemini.text_of(self.body["systemInstruction"])
         if "system" in self.body:
             return _text(self.body["system"])
         if "messages" not in self.body:
@@ -33,6 +35,8 @@ class AssistantRequest:
     @property
     def history(self) -> list[tuple[str, str]]:
         """Roles and texts of the conversation."""
+        if "contents" in self.body:
+            return gemini.history(self.body)
         given = self.body.get("messages", self.body.get("input"))
         if isinstance(given, str):
             return [("user", given)]
@@ -160,6 +164,8 @@ def _says_something(event: Mapping[str, Any]) -> bool:
 
 
 def _whole(number: int, request: AssistantRequest, answer: Answer) -> dict[str, Any]:
+    if request.path.endswith(":generateContent"):
+        return gemini.reply(answer.text, answer.calls)
     if request.path.endswith("/messages"):
         return messages.message(number, answer.text, answer.calls)
     whole = _completion if request.path.endswith("/chat/completions") else _response

@@ -1,11 +1,20 @@
-"""A release is refused for an unknown licence or an unwritten changelog."""
+"""A release is refused for an unknown licence, an unwritten changelog, or two versions at once."""
 
 import json
+import re
+import shutil
 from pathlib import Path
 
 import pytest
+import yaml
 
-from tools import release
+from tools import version as versions
+from tools.release.__main__ import check_changelog
+from tools.release.images import ARCHITECTURES, IMAGES, arguments, dockerfile
+from tools.release.licences import check_licences, is_allowed
+from tools.release.running import NotReleasable
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize(
@@ -19,7 +28,7 @@ from tools import release
     ],
 )
 def test_a_licence_that_can_be_satisfied_is_allowed(expression: str) -> None:
-    assert release.is_allowed(expression)
+    assert is_allowed(expression)
 
 
 @pytest.mark.parametrize(
@@ -33,7 +42,7 @@ def test_a_licence_that_can_be_satisfied_is_allowed(expression: str) -> None:
     ],
 )
 def test_any_other_licence_is_not(expression: str) -> None:
-    assert not release.is_allowed(expression)
+    assert not is_allowed(expression)
 
 
 def test_a_package_without_an_allowed_licence_is_named(tmp_path: Path) -> None:
@@ -44,22 +53,67 @@ def test_a_package_without_an_allowed_licence_is_named(tmp_path: Path) -> None:
         "licenses": [{"license": {"name": "License :: OSI Approved :: Apache Software License"}}],
     }
     sbom.write_text(json.dumps({"components": [good, classified]}))
-    assert release.check_licences(sbom) == 2
+    assert check_licences(sbom) == 2
 
     copyleft = {"name": "strict", "version": "2", "licenses": [{"expression": "AGPL-3.0-only"}]}
     sbom.write_text(
         json.dumps({"components": [good, copyleft, {"name": "silent", "version": "3"}]})
     )
-    with pytest.raises(
-        release.NotReleasable, match=r"(?s)strict 2: AGPL-3.0-only.*silent 3: none named"
-    ):
-        release.check_licences(sbom)
+    with pytest.raises(NotReleasable, match=r"(?s)strict 2: AGPL-3.0-only.*silent 3: none named"):
+        check_licences(sbom)
 
 
 def test_the_version_has_its_section_in_the_changelog() -> None:
-    release.check_changelog(release.version())
+    check_changelog(versions.version())
 
 
 def test_a_version_that_nobody_described_is_refused() -> None:
-    with pytest.raises(release.NotReleasable, match=r"'## 99\.0\.0'"):
-        release.check_changelog("99.0.0")
+    with pytest.raises(NotReleasable, match=r"'## 99\.0\.0'"):
+        check_changelog("99.0.0")
+
+
+def test_packages_images_and_pages_bear_one_version() -> None:
+    number = versions.version()
+    # Wherever else an artifact, an image or a module is named with a number.
+    named = re.compile(r"hitherto[\w/-]*[:@]v?(\d+\.\d+\.\d+)")
+    for folder in ("docs", "clients", "deploy", "docker", "examples"):
+        for path in (ROOT / folder).rglob("*"):
+            if path.suffix in {".md", ".yaml", ".yml", ".xml", ".json", ".env"}:
+                found = set(named.findall(path.read_text("utf-8")))
+                assert found <= {number}, path
+
+
+def test_another_version_is_written_everywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for file, _ in versions.PLACES:
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / file, tmp_path / file)
+    monkeypatch.setattr(versions, "ROOT", tmp_path)
+    before = versions.version()
+    assert versions.main(["98.7.6"]) == 0
+    assert versions.version() == "98.7.6"
+    for file in {file for file, _ in versions.PLACES}:
+        there, now = ((base / file).read_text("utf-8") for base in (ROOT, tmp_path))
+        assert now.count("98.7.6") == len(
+            re.findall(rf"(?<![\d.^~]){re.escape(before)}(?![\d.])", there)
+        )
+    assert versions.main(["98.7"]) == 1
+    constant = tmp_path / "clients/go/version.go"
+    constant.write_text(constant.read_text("utf-8").replace("98.7.6", "98.7.5"), "utf-8")
+    with pytest.raises(ValueError, match=r"98\.7\.6, and clients/go/version\.go 98\.7\.5"):
+        versions.version()
+
+
+def test_every_image_is_built_for_both_architectures_under_the_tag_of_the_manifests() -> None:
+    number = versions.version()
+    targets = re.findall(r"(?m)^FROM \S+ AS (\w+)$", dockerfile())
+    assert {*targets} - {"build", "runtime"} == {*IMAGES}
+    built = {image: arguments(number, image) for image in IMAGES}
+    manifests = yaml.safe_load((ROOT / "deploy/kubernetes/kustomization.yaml").read_text("utf-8"))
+    for image in manifests["images"]:
+        tag = f"{image['name']}:{image['newTag']}"
+        assert tag in built[image["name"].removeprefix("hitherto-")]
+    assert set(ARCHITECTURES) == {"linux/amd64", "linux/arm64"}
+    for given in built.values():
+        assert given[given.index("--platform") + 1] == "linux/amd64,linux/arm64"

@@ -3,8 +3,10 @@ import { status } from "@grpc/grpc-js";
 
 import { HithertoError } from "./errors.js";
 import { ExtractionService } from "./gen/hitherto/v1/extraction_service_pb.js";
-import { type Job, JobSchema, JobState } from "./gen/hitherto/v1/job_pb.js";
-import type { ReadOwnWrites } from "./own_writes.js";
+import { type Job as JobMessage, JobSchema, JobState } from "./gen/hitherto/v1/job_pb.js";
+import type { Calling } from "./calling.js";
+import { toPlain } from "./plain.js";
+import type { Job } from "./results.js";
 import { deadlineAfter, waitBeforeRetry } from "./retry.js";
 import { type CallOptions, type Endpoint, pause, type Stub } from "./stubs.js";
 
@@ -16,21 +18,21 @@ const PATIENCE_MS = 60_000;
 
 /** The work in the background. Jobs may be named by their id or by the Job that a call returned. */
 export class Jobs {
+  readonly #calls: Calling;
+  readonly #endpoint: Endpoint;
   readonly #extraction: Stub<typeof ExtractionService>;
 
-  constructor(
-    private readonly endpoint: Endpoint,
-    private readonly calls: ReadOwnWrites,
-  ) {
-    this.#extraction = endpoint.stub(ExtractionService);
+  constructor(calls: Calling) {
+    this.#calls = calls;
+    this.#endpoint = calls.writes;
+    this.#extraction = calls.writes.stub(ExtractionService);
   }
 
   /** The job as it is now. */
   async get(job: Job | string, options: CallOptions = {}): Promise<Job> {
-    const reply = await this.calls.read("", { jobId: idOf(job) }, (request) =>
-      this.#extraction.getJob(request, options),
-    );
-    return this.#heardOf(reply.job as Job);
+    const given = { ...options, jobId: idOf(job) };
+    const reply = await this.#calls.answer(ExtractionService.method.getJob, [], given);
+    return toPlain(JobSchema, this.#heardOf(reply.job as JobMessage));
   }
 
   /**
@@ -62,18 +64,18 @@ export class Jobs {
       try {
         for await (const reply of this.#extraction.watchJob({ jobId }, { ...options, timeoutMs })) {
           [failures, heard] = [0, Date.now()];
-          const state = this.#heardOf(reply.job as Job);
+          const state = this.#heardOf(reply.job as JobMessage);
           const bytes = Buffer.from(toBinary(JobSchema, state));
           if (!last?.equals(bytes)) {
             last = bytes;
-            yield state;
+            yield toPlain(JobSchema, state);
           }
           if (FINAL.has(state.state)) {
             return;
           }
         }
         error = new HithertoError(status.UNAVAILABLE, "the service ended the stream before the job was final", {
-          ...this.endpoint,
+          ...this.#endpoint,
           requestId: "",
         });
       } catch (raised) {
@@ -87,9 +89,9 @@ export class Jobs {
         continue;
       }
       failures += 1;
-      let wait = waitBeforeRetry(this.endpoint.retry, error, failures, true);
+      let wait = waitBeforeRetry(this.#endpoint.retry, error, failures, true);
       if (wait === undefined && last && error.code === status.UNAVAILABLE && now - heard < PATIENCE_MS) {
-        wait = this.endpoint.retry.longestWaitMs;
+        wait = this.#endpoint.retry.longestWaitMs;
       }
       if (wait === undefined || now + wait >= deadline) {
         throw error;
@@ -99,8 +101,8 @@ export class Jobs {
   }
 
   /** The job; if it has ended, reads of its user include what it did. */
-  #heardOf(job: Job): Job {
-    this.calls.tokens.note(job.userId, job.consistencyToken);
+  #heardOf(job: JobMessage): JobMessage {
+    this.#calls.own.tokens.note(job.userId, job.consistencyToken);
     return job;
   }
 }

@@ -89,7 +89,7 @@ export class Endpoint {
     switch (method.methodKind) {
       case "unary":
         return async (request: MessageInitShape<DescMessage>, options: CallOptions = {}) =>
-          this.#unary(method, create(method.input, request), options);
+          this.unary(method as DescMethodUnary, create(method.input, request), options);
       case "server_streaming":
         return (request: MessageInitShape<DescMessage>, options: CallOptions = {}) =>
           this.#replies(method, create(method.input, request), options);
@@ -101,7 +101,12 @@ export class Endpoint {
     }
   }
 
-  async #unary(method: DescMethod, request: Message, options: CallOptions): Promise<Message> {
+  /** Makes a call with one request and one reply, again where that is safe. */
+  async unary<I extends DescMessage, O extends DescMessage>(
+    method: DescMethodUnary<I, O>,
+    request: MessageShape<I>,
+    options: CallOptions,
+  ): Promise<MessageShape<O>> {
     const reads = method.idempotency === MethodOptions_IdempotencyLevel.NO_SIDE_EFFECTS;
     const sent = reads ? request : withIdempotencyKey(method.input, request);
     const repeatable = reads || Boolean((sent as { idempotencyKey?: string }).idempotencyKey);
@@ -109,7 +114,7 @@ export class Endpoint {
     const deadline = deadlineAfter(options.timeoutMs ?? this.#timeoutMs ?? defaultTimeoutMs(method.name, reads));
     for (let failures = 1; ; failures += 1) {
       try {
-        return await this.#once(method, sent, metadata, deadline, options.signal);
+        return (await this.#once(method, sent, metadata, deadline, options.signal)) as MessageShape<O>;
       } catch (raised) {
         const error = readError(raised, called);
         const wait = waitBeforeRetry(this.retry, error, failures, repeatable);

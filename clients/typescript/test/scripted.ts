@@ -6,7 +6,11 @@ import { anyPack, DurationSchema } from "@bufbuild/protobuf/wkt";
 import { Metadata, Server, ServerCredentials, type ServiceDefinition, status } from "@grpc/grpc-js";
 
 import { ErrorInfoSchema, RetryInfoSchema, StatusSchema } from "../src/gen/hitherto_client/details_pb.js";
-import { ExtractionService, WatchJobResponseSchema } from "../src/gen/hitherto/v1/extraction_service_pb.js";
+import {
+  AppendMessagesResponseSchema,
+  ExtractionService,
+  WatchJobResponseSchema,
+} from "../src/gen/hitherto/v1/extraction_service_pb.js";
 import { JobState } from "../src/gen/hitherto/v1/job_pb.js";
 import { MemoryService, SaveMemoryResponseSchema } from "../src/gen/hitherto/v1/memory_service_pb.js";
 import {
@@ -68,6 +72,9 @@ export class Scripted {
       getContext: unary("getContext", ({ query }) => create(GetContextResponseSchema, { promptBlock: query })),
     });
     this.#serve(ExtractionService, {
+      appendMessages: unary("appendMessages", () =>
+        create(AppendMessagesResponseSchema, { consistencyToken: "after-the-words" }),
+      ),
       watchJob: (call: Call & { write(m: Message): void; end(): void; emit(e: "error", f: Failure): void }) =>
         this.#arrived("watchJob", call, (failure) => {
           if (failure) {

@@ -6,13 +6,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, suite, test } from "node:test";
 
-import { timestampDate } from "@bufbuild/protobuf/wkt";
-
 // As an application imports them.
 import { Hitherto } from "@hitherto/client";
-import { JobState } from "@hitherto/client/v1/job";
-import { MemoryStatus } from "@hitherto/client/v1/memory";
-import { SearchScope } from "@hitherto/client/v1/search";
 
 const TEXTS = [
   "Tôi sống ở Hà Nội và làm nghề nuôi cá.",
@@ -33,7 +28,7 @@ suite("running services", { skip }, () => {
     const user = someone();
     for (const text of TEXTS) {
       const saved = await client.saveMemory(user, text, { tags: ["thẻ"], metadata: { from: "a test" } });
-      assert.equal(saved.memory?.content, text);
+      assert.equal(saved.memory.content, text);
       assert.deepEqual(saved.memory.metadata, { from: "a test" });
     }
     const read: string[] = [];
@@ -45,31 +40,100 @@ suite("running services", { skip }, () => {
     assert.deepEqual(read.sort(), TEXTS);
     const found = await client.search(user, "Hà Nội", { limit: 1 });
     assert.equal(found.results.length, 1);
-    const item = found.results[0]?.item;
-    assert.ok(item?.case === "memory");
-    await client.forgetMemory(user, item.value.id, { reason: "She asked for it." });
+    const id = found.results[0]?.memory?.id as string;
+    assert.equal(found.results[0]?.text, TEXTS.find((text) => text.includes("Hà Nội")));
+    assert.equal((await client.forgetMemory(user, id, { reason: "She asked for it." })).status, "forgotten");
     for await (const memory of client.memories(user)) {
-      assert.notEqual(memory.id, item.value.id);
+      assert.notEqual(memory.id, id);
     }
-    assert.equal((await client.getMemory(user, item.value.id))?.status, MemoryStatus.FORGOTTEN);
+    assert.equal((await client.getMemory(user, id))?.status, "forgotten");
+    assert.equal((await client.restoreMemory(user, id)).status, "active");
     assert.equal(await client.getMemory(user, NOBODY), undefined);
-    const old = (await client.saveMemory(user, "Bà ấy có hai con chó.")).memory?.id ?? "";
+    const old = (await client.saveMemory(user, "Bà ấy có hai con chó.")).memory.id;
     const saved = await client.saveMemory(user, "Bà ấy có ba con chó.", { replaces: [old] });
-    assert.deepEqual(saved.memory?.supersedes, [old]);
+    assert.deepEqual(saved.memory.supersedes, [old]);
+  });
+
+  test("correct what is known", async () => {
+    const user = someone();
+    const since = new Date("2024-02-29T12:00:00Z");
+    const { memory } = await client.saveMemory(user, "She lives in Huế 🏯.", { type: "personal", validFrom: since });
+    assert.equal(memory.type, "personal");
+    assert.deepEqual(memory.validFrom, since);
+    assert.ok(!("$typeName" in memory) && !("consistencyToken" in memory));
+    const corrected = await client.updateMemory(user, memory.id, {
+      content: "She lives in Đà Nẵng 🌉.",
+      importance: 0.9,
+      tags: ["home"],
+      metadata: { by: "hand" },
+      version: memory.version,
+    });
+    assert.equal(corrected.content, "She lives in Đà Nẵng 🌉.");
+    assert.deepEqual([corrected.importance, corrected.type, corrected.tags], [0.9, "personal", ["home"]]);
+    assert.deepEqual(corrected.alsoStates, []);
+    const cleared = await client.updateMemory(user, memory.id, { clear: ["tags", "metadata.by"] });
+    assert.deepEqual([cleared.tags, cleared.metadata ?? {}], [[], {}]);
+    const kinds: string[] = [];
+    for await (const { kind, createdAt } of client.memoryHistory(user, memory.id, { pageSize: 1 })) {
+      assert.ok(createdAt instanceof Date);
+      kinds.push(kind);
+    }
+    assert.deepEqual(kinds, ["updated", "updated", "created"]);
+    assert.deepEqual(await client.why(user, memory.id), { memory: await client.getMemory(user, memory.id), quotes: [] });
+    await assert.rejects(client.updateMemory(user, memory.id, { content: "x", version: 1 }), {
+      reason: "VERSION_MISMATCH",
+    });
+    await assert.rejects(client.updateMemory(user, memory.id, {}), { reason: "INVALID_FIELD" });
+  });
+
+  test("let a person decide", async () => {
+    const user = someone();
+    assert.equal(await client.getProfile(user), undefined);
+    await client.updateProfile(user, { summary: "Nuôi cá.", facts: { personal: { location: "Huế", notes: "🐟" } } });
+    const profile = await client.updateProfile(user, {
+      facts: { personal: { location: "Đà Nẵng" } },
+      clear: ["summary"],
+    });
+    assert.deepEqual([profile.summary, profile.facts], ["", { personal: { location: "Đà Nẵng", notes: "🐟" } }]);
+    assert.deepEqual(await client.getProfile(user), profile);
+    const settings = await client.updateUserSettings(user, { timeZone: "Asia/Saigon", learningEnabled: false });
+    assert.deepEqual([settings.timeZone, settings.learningEnabled, settings.redactSecrets], [
+      "Asia/Saigon",
+      false,
+      "redact",
+    ]);
+    const reset = await client.updateUserSettings(user, { clear: ["learningEnabled"] });
+    assert.deepEqual([reset.timeZone, reset.learningEnabled], ["Asia/Saigon", true]);
+    assert.deepEqual(await client.getUserSettings(user), reset);
+    await client.saveMemory(user, "She keeps fish.");
+    assert.equal((await client.clearMemories(user))["memories"], 1);
+    const receipt = await client.eraseUser(user);
+    assert.ok(receipt.erasedAt instanceof Date && receipt.counts["memories"] === 1 && receipt.signature.length);
+    await assert.rejects(client.saveMemory(user, "x"), { reason: "USER_ERASED" });
+    assert.equal((await client.getUserSettings(user)).erased, true);
+    assert.equal(await client.reinstateUser(user), true);
   });
 
   test("learn from a chat", async () => {
     const user = someone();
-    const added = await client.add(user, "monday", [
-      { role: "user", content: "I live in Hà Nội and I work as a marine biologist 🐙." },
-      { role: "assistant", content: "Noted." },
-    ]);
+    const said = "I live in Hà Nội and I work as a marine biologist 🐙.";
+    const messages = [{ role: "user", content: said }, { role: "assistant", content: "Noted." }] as const;
+    const added = await client.add(user, messages, { conversation: "monday" });
     assert.equal(added.messageIds.length, 2);
     const job = await client.jobs.wait(await client.endConversation(user, "monday"), { timeoutMs: 120_000 });
-    assert.equal(job.state, JobState.SUCCEEDED, job.error);
-    const told = await client.getContext(user, "Where does the user live?", { scopes: [SearchScope.MEMORIES] });
+    assert.equal(job.state, "succeeded", job.error);
+    assert.ok(job.finishedAt instanceof Date);
+    assert.deepEqual(await client.jobs.get(job), job);
+    const told = await client.getContext(user, "Where does the user live?", { scopes: ["memories"] });
     assert.ok(told.memories.some(({ userId, content }) => userId === user && content));
     assert.ok(told.promptBlock);
+    assert.ok(told.legs.every(({ state, duration }) => state !== undefined && (duration ?? 0) >= 0));
+    const proof = await client.why(user, told.memories[0]?.id as string);
+    const quote = proof?.quotes[0];
+    assert.deepEqual([quote?.conversationId, quote?.before, quote?.message?.content], ["monday", undefined, said]);
+    assert.deepEqual([quote?.message?.role, quote?.after?.content], ["user", "Noted."]);
+    const mentioned = await client.search(user, "biologist", { scopes: ["messages"] });
+    assert.deepEqual(mentioned.results.map(({ text }) => text), [said]);
   });
 
   test("take transcripts", async () => {
@@ -79,9 +143,9 @@ suite("running services", { skip }, () => {
     const jobs = await client.submitTranscripts([{ userId: user, conversationId: "tuesday", messages, ended: true }]);
     assert.equal(jobs.length, 1);
     assert.equal((await client.jobs.wait(jobs[0]?.id as string, { timeoutMs: 120_000 })).userId, user);
-    const kept = await client.stubs.retrieval.getConversation({ userId: user, conversationId: "tuesday" });
-    const at = kept.messages[0]?.createdAt;
-    assert.deepEqual(at && timestampDate(at), createdAt);
+    const kept = await client.getConversation(user, "tuesday");
+    assert.deepEqual(kept?.messages.map(({ role, createdAt }) => ({ role, createdAt })), [{ role: "user", createdAt }]);
+    assert.equal(await client.getConversation(user, "wednesday"), undefined);
     async function* stream() {
       for (let i = 0; i < 300; i += 1) {
         yield { item: { userId: user, content: `Number ${i} of a long list` } };
@@ -102,14 +166,14 @@ suite("running services", { skip }, () => {
     const told: number[] = [];
     const manifest = await client.exportUser(user, createWriteStream(file), { onProgress: (bytes) => told.push(bytes) });
     const { size } = await stat(file);
-    assert.equal(manifest.totalBytes, BigInt(size));
+    assert.equal(manifest.totalBytes, size);
     assert.equal(told.at(-1), size);
-    assert.equal(manifest.counts["memories"], 5n);
+    assert.equal(manifest.counts["memories"], 5);
     // Somebody else receives them, in pieces of the file's stream or from memory at once.
     const other = someone();
     const imported = await client.importUser(other, () => createReadStream(file), { onProgress: (n) => told.push(n) });
     assert.equal(told.at(-1), size);
-    assert.equal(imported.importedCounts["memories"], 5n);
+    assert.equal(imported.importedCounts["memories"], 5);
     const read: string[] = [];
     for await (const memory of client.memories(other)) {
       read.push(memory.content);
@@ -117,8 +181,8 @@ suite("running services", { skip }, () => {
     assert.deepEqual(read.sort(), TEXTS);
     const whole = await readFile(file);
     const again = await client.importUser(user, () => [whole]);
-    assert.equal(again.importedCounts["memories"] ?? 0n, 0n);
-    assert.equal(again.skippedCounts["memories"], 5n);
+    assert.equal(again.importedCounts["memories"] ?? 0, 0);
+    assert.equal(again.skippedCounts["memories"], 5);
     await assert.rejects(client.importUser(someone(), () => [Buffer.from("no export")]), { reason: "INVALID_FIELD" });
     await assert.rejects(client.importUser(someone(), () => createReadStream(join(folder, "none"))), { code: "ENOENT" });
     await assert.rejects(client.exportUser(user, createWriteStream(join(folder, "no/such"))), { code: "ENOENT" });

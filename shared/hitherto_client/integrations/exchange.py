@@ -16,7 +16,7 @@ from hitherto_client.inputs import MessageInput
 from hitherto_client.integrations.wording import pieces, storable
 from hitherto_client.words import Role
 
-_MOST_QUESTION = 8_000
+MOST_QUESTION = 8_000
 """Characters of a question that memory is searched for."""
 
 
@@ -53,7 +53,7 @@ class ModelExchange:
             if utterance.role == "assistant":
                 self._said.clear()
             if utterance.role == "user" and utterance.text.strip():
-                self.question = storable(utterance.text[:_MOST_QUESTION])
+                self.question = storable(utterance.text[:MOST_QUESTION])
             kept = self._kept(utterance)
             if utterance.role != "assistant":
                 self._said += kept

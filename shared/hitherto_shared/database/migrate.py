@@ -309,7 +309,7 @@ def main() -> None:
         parser.exit(1, f"{COMMAND}: DATABASE_URL: {error}\n")
     except (MigrationError, psycopg.Error, PermissionError) as error:
         parser.exit(1, f"{COMMAND}: {described(error)}\n")
-    print("\n".join(f"applied {name}" for name in names) or _up_to_date(newer))
+    _write("\n".join(f"applied {name}" for name in names) or _up_to_date(newer))
     if shut_out:
         print(
             f"{COMMAND}: {', '.join(shut_out)} cannot log in with the password that "
@@ -326,9 +326,11 @@ def _write(text: str) -> None:
     """Print; whoever reads may stop before the end, as `head` does."""
     try:
         print(text, flush=True)
-    except BrokenPipeError:
+    except OSError as error:
         # What is left in the buffer would be written again at the exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            sys.exit(f"{COMMAND}: the output cannot be written: {error.strerror}")
 
 
 def _up_to_date(newer: Sequence[str]) -> str:

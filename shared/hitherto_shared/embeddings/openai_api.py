@@ -18,6 +18,7 @@ import numpy as np
 from pydantic import ConfigDict, TypeAdapter
 
 from hitherto_shared import metrics
+from hitherto_shared.embeddings.dialect import EmbeddingDialect, WrongSize
 from hitherto_shared.embeddings.http_client import ModelHttp
 from hitherto_shared.embeddings.protocol import EmbeddingBatch, Vector
 from hitherto_shared.model_api import ModelError, ModelMisbehaved, ModelUnavailable, used_tokens
@@ -53,9 +54,8 @@ _LONG_VECTOR = 4096
 """Numbers that a vector may have before it is known that the server shortens it."""
 # Reads base64 in a quarter of the time of the standard library, and refuses what is none.
 _BASE64 = TypeAdapter(bytes, config=ConfigDict(val_json_bytes="base64"))
-_UNPROVEN_FAILURES = 2
-"""Errors 500 in a row after which numbers are requested instead of base64, if none ever came."""
-_NOT_IMPLEMENTED = 501
+_FAILURES_OF_MANY = 2
+"""Errors 500 to many texts, whose parts all pass, from which on the number is remembered."""
 _SHORTEST_CUT = 256
 """Characters to which a text that is refused is cut at the least."""
 _LONG_TEXTS = 1_000
@@ -66,23 +66,6 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class _Accepted:
-    """What this server accepts."""
-
-    base64: bool = True
-    proven: bool = False  # whether vectors have come back in the requested encoding
-    failures: int = 0
-    numbers_failed: bool = False  # whether numbers were refused like base64
-    dimensions: bool = False  # whether the length of the vectors is sent along
-    shortens: bool = True  # False: it does not shorten vectors
-    proven_texts: int = 1
-    most_texts: int = 2048
-    most_tokens: int = 300_000
-    most_bytes: int = 8192
-    by_position: bool = False
-
-
-@dataclass(slots=True)
 class _Tally:
     """What one `embed` has cost so far, and when it must end."""
 
@@ -90,23 +73,7 @@ class _Tally:
     calls: int = 0
     tokens: int = 0
     vectors: list[Vector] = field(default_factory=list)
-
-
-class WrongSize(ModelMisbehaved):
-    """A vector has another length than it should have.
-
-    Attributes:
-        size: Its length.
-        longer: Whether it is longer.
-    """
-
-    def __init__(self, size: int, wanted: int) -> None:
-        super().__init__(
-            f"an embedding has {size} numbers instead of {wanted}; "
-            "EMBEDDING_DIMENSIONS must be what EMBEDDING_MODEL gives"
-        )
-        self.size = size
-        self.longer = size > wanted
+    answers_one: bool = False  # whether it is known that the server answers a single text
 
 
 class OpenAIEmbedder:
@@ -144,7 +111,7 @@ class OpenAIEmbedder:
         self.dedupe_threshold = _THRESHOLDS.get(known, DEFAULT_THRESHOLD)
         self._timeout = timeout
         self._server = ModelHttp(replace(server, model_setting="EMBEDDING_MODEL"), timeout=timeout)
-        self._learnt = _Accepted(
+        self._learnt = EmbeddingDialect(
             dimensions=name.startswith(_SHORTENABLE),
             most_texts=MAX_INPUTS,
             most_tokens=MAX_TOKENS,
@@ -184,6 +151,7 @@ class OpenAIEmbedder:
     async def _part(self, texts: list[str], tally: _Tally) -> list[Vector]:
         """The vectors of a part; in halves if it is refused and larger than any before it."""
         learnt = self._learnt
+        failed = False
         try:
             vectors = await self._call(texts, tally)
         except RequestRejected as refusal:
@@ -191,18 +159,40 @@ class OpenAIEmbedder:
                 return [await self._of_beginning(texts[0], refusal, tally)]
             if len(texts) <= learnt.proven_texts or not refusal.of_the_size:
                 raise
+        except ModelUnavailable as error:
+            if not await self._fails_on_many(error, texts, tally):
+                raise
+            failed = True
         else:
             learnt.proven_texts = max(learnt.proven_texts, len(texts))
             return vectors
         middle = len(texts) // 2
         vectors = await self._part(texts[:middle], tally)
         vectors += await self._part(texts[middle:], tally)
+        if failed:
+            learnt.failures_of_many += 1
+            if learnt.failures_of_many < _FAILURES_OF_MANY:
+                return vectors
         if sum(len(text.encode("utf-8", "replace")) for text in texts) > _LONG_TEXTS * len(texts):
             learnt.most_tokens = min(learnt.most_tokens, sum(map(_estimate, texts[middle:])))
         elif learnt.most_texts > learnt.proven_texts:
             learnt.most_texts = learnt.proven_texts
             logger.info("the embedding server takes about %d texts a call", learnt.most_texts)
         return vectors
+
+    async def _fails_on_many(
+        self, error: ModelUnavailable, texts: list[str], tally: _Tally
+    ) -> bool:
+        """Whether the server fails on more texts than ever passed, and answers one of them."""
+        if error.status != 500 or len(texts) <= self._learnt.proven_texts:
+            return False
+        if not tally.answers_one:
+            try:
+                await self._call(texts[:1], tally)
+            except ModelError:
+                return False
+            tally.answers_one = True
+        return True
 
     async def _of_beginning(self, text: str, refusal: RequestRejected, tally: _Tally) -> Vector:
         """The vector of the beginning of a text that is refused: a half of it, a quarter, and less.
@@ -226,45 +216,28 @@ class OpenAIEmbedder:
         raise refusal
 
     async def _call(self, texts: list[str], tally: _Tally) -> list[Vector]:
-        """One request; a second one if the first shows that the server needs another form."""
+        """One request; further ones if the first shows that the server may need another form."""
         learnt = self._learnt
-        doubt: ModelError
         try:
             return await self._once(texts, tally)
-        except WrongSize as error:
-            if learnt.dimensions or not learnt.shortens or not error.longer:
-                raise
-            other, doubt = "dimensions", error
-        except (RequestRejected, ModelUnavailable) as error:
-            if not learnt.base64 or not self._suspects_base64(error):
-                raise
-            other, doubt = "base64", error
-        setattr(learnt, other, not getattr(learnt, other))
-        try:
-            vectors = await self._once(texts, tally)
-        except ModelError:
-            setattr(learnt, other, not getattr(learnt, other))
-            learnt.shortens = learnt.shortens and other != "dimensions"
-            learnt.numbers_failed = learnt.numbers_failed or other == "base64"
-            raise doubt from None
-        logger.info(
-            "the embedding server shortens vectors on request"
-            if other == "dimensions"
-            else "the embedding server does not offer base64; asking for numbers from now on"
-        )
-        return vectors
-
-    def _suspects_base64(self, error: RequestRejected | ModelUnavailable) -> bool:
-        """Whether base64 may be the reason for an error."""
-        doubtful = not (self._learnt.proven or self._learnt.numbers_failed)
-        if isinstance(error, RequestRejected):
-            return doubtful or error.names("encoding_format", "base64")
-        if error.status == _NOT_IMPLEMENTED:
-            return doubtful
-        if self._learnt.proven or error.status != 500:
-            return False
-        self._learnt.failures += 1
-        return self._learnt.failures >= _UNPROVEN_FAILURES
+        except (WrongSize, RequestRejected, ModelUnavailable) as error:
+            doubt = error
+        forms = learnt.other_forms(doubt)
+        for form in forms:
+            usual = learnt.take(form)
+            try:
+                vectors = await self._once(texts, tally)
+            except ModelError:
+                learnt.take(usual)
+                continue
+            logger.info(
+                "the embedding server accepts only %s; using that from now on",
+                ", ".join(f"{name}={value}" for name, value in form.items()),
+            )
+            return vectors
+        if forms:
+            learnt.note_refusal(doubt)
+        raise doubt
 
     async def _once(self, texts: list[str], tally: _Tally) -> list[Vector]:
         learnt = self._learnt

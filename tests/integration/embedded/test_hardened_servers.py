@@ -180,3 +180,18 @@ def test_whoever_reads_the_script_may_stop(data_dir: Path) -> None:
         assert run.stderr == ""
         assert run.stdout.startswith("-- As an administrator")
     assert OWNER in run.stdout or "EXTENSION" in run.stdout
+
+
+def test_an_output_that_takes_nothing_is_told(data_dir: Path) -> None:
+    with EmbeddedPostgres.acquire(data_dir) as server, open("/dev/full", "wb") as full:
+        run = subprocess.run(
+            [sys.executable, "-m", "hitherto_shared.database.migrate", "--dry-run"],
+            env={"DATABASE_URL": server.superuser_conninfo("postgres")},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+            text=True,
+            timeout=60,
+        )
+    assert run.returncode == 1
+    assert run.stderr == "hitherto-migrate: the output cannot be written: No space left on device\n"

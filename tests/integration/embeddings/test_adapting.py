@@ -85,16 +85,38 @@ TEXTS = [f"text number {n}" for n in range(64)]
 
 
 @pytest.mark.parametrize("most", [10, 32, 1])
-@pytest.mark.parametrize("status", [400, 413, 422])
+@pytest.mark.parametrize("status", [400, 413, 422, 500])
 async def test_the_most_texts_in_a_call_are_remembered(most: int, status: int) -> None:
-    server = Server(lambda b: (status, "batch too big") if len(b["input"]) > most else None)
+    server = Server(lambda b: (status, "no") if len(b["input"]) > most else None)
     async with asking(server) as embedder:
-        await right(embedder, TEXTS)
+        # One error 500 may be of the moment.
+        for _ in range(2 if status == 500 else 1):
+            await right(embedder, TEXTS)
         server.bodies.clear()
         await right(embedder, TEXTS)
 
     assert max(server.sizes) <= most
     assert len(server.sizes) <= 2 * -(-len(TEXTS) // most)
+
+
+async def test_one_failure_is_not_taken_for_a_limit() -> None:
+    failures = [(500, "panic")]
+    server = Server(lambda b: failures.pop() if failures and len(b["input"]) > 1 else None)
+    async with asking(server) as embedder:
+        await right(embedder, TEXTS)
+        server.bodies.clear()
+        await right(embedder, TEXTS)
+
+    assert server.sizes == [64]
+
+
+async def test_an_outage_does_not_divide_the_texts() -> None:
+    server = Server(lambda b: (500, "panic"))
+    async with asking(server) as embedder:
+        with pytest.raises(ModelUnavailable):
+            await embedder.embed(TEXTS)
+
+    assert server.sizes == [64, 1, 1]
 
 
 async def test_one_text_that_is_refused_is_not_taken_for_a_limit() -> None:
@@ -231,13 +253,26 @@ async def test_shorter_vectors_are_not_asked_to_grow() -> None:
     assert len(server.bodies) == 1
 
 
-@pytest.mark.parametrize("status", [400, 403, 422, 501])
+@pytest.mark.parametrize("status", [400, 403, 404, 415, 422, 501])
 async def test_base64_that_is_refused_in_unknown_words_is_given_up(status: int) -> None:
     server = Server(lambda b: (status, "no") if "encoding_format" in b else None)
     async with asking(server) as embedder:
         await right(embedder, ["a"])
         await right(embedder, ["a"])
     assert [body.get("encoding_format") for body in server.bodies] == ["base64", None, None]
+
+
+@pytest.mark.parametrize("refused", [{"dimensions"}, {"encoding_format", "dimensions"}])
+async def test_dimensions_that_are_refused_are_left_out(refused: set[str]) -> None:
+    """Some servers refuse every field that they do not know."""
+    server = Server(lambda b: (422, "extra fields not permitted") if refused & b.keys() else None)
+    async with asking(server, name="text-embedding-3-small") as embedder:
+        await right(embedder, ["a"])
+        server.bodies.clear()
+        await right(embedder, ["a"])
+
+    (body,) = server.bodies
+    assert {"dimensions", "encoding_format"} - body.keys() == refused
 
 
 async def test_base64_that_a_server_fails_on_is_given_up_at_the_second_failure() -> None:

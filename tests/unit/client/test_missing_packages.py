@@ -15,6 +15,9 @@ PACKAGES = {
     "langgraph": "langgraph",
     "pydantic-ai": "pydantic_ai",
     "agent-framework": "agent_framework",
+    "llama-index": "llama_index",
+    "strands": "strands",
+    "google-adk": "google.adk",
 }
 
 

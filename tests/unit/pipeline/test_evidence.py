@@ -7,7 +7,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from hitherto_extraction.pipeline.answer import Cited
-from hitherto_extraction.pipeline.evidence import MAX_SOURCE_TEXT, Evidence, Witnesses
+from hitherto_extraction.pipeline.evidence import (
+    MAX_SOURCE_TEXT,
+    ChangeRefused,
+    Evidence,
+    Witnesses,
+)
 from hitherto_extraction.storage.conversations import StoredMessage
 from hitherto_shared.models import SourceRef
 
@@ -59,7 +64,10 @@ def test_origin_of_a_new_memory(
 
 
 def changed(roles: list[str], named: list[str] | None, quote: str) -> Evidence | str:
-    return heard(*roles).for_change(Cited("x", None if named is None else tuple(named), quote))
+    try:
+        return heard(*roles).for_change(Cited("x", None if named is None else tuple(named), quote))
+    except ChangeRefused as refused:
+        return refused.reason
 
 
 @pytest.mark.parametrize(

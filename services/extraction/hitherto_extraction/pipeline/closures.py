@@ -1,5 +1,8 @@
 """Endings of a reply: which memories end, when, and by what.
 
+Three steps: what is to be forgotten is withheld (`withhold`), what may not end a memory waits for
+review (`quarantine_challengers`), and what is left of the endings is collected (`collect`).
+
 - Each needs a genuine quote from a message of somebody trusted enough (`evidence`).
 - A contradiction ends the validity of the older statement when the newer one begins to hold.
   Evidence that arrives late never ends a later statement: then the late statement is the one that
@@ -8,7 +11,7 @@
   memory it challenges, and nothing ends. The same applies to statements that read as instructions.
 - Without evidence nothing ends, and the new statement names the one that it may replace.
 - An achieved goal keeps half its importance. A memory that the user asks to forget is forgotten,
-  also one that the same reply states.
+  also one that the same reply states: what it contradicts ends without a successor.
 - If a reply exceeds the limit of its job or its day, it makes no change at all (`caps`).
 """
 
@@ -20,9 +23,9 @@ from uuid import UUID
 
 from hitherto_extraction.pipeline.answer import Cited, ClosedItem, ForgottenItem
 from hitherto_extraction.pipeline.draft import Draft, may_change
-from hitherto_extraction.pipeline.evidence import Evidence
+from hitherto_extraction.pipeline.evidence import ChangeRefused, Evidence
 from hitherto_extraction.pipeline.operations import Closure, Creation
-from hitherto_extraction.pipeline.trust import is_higher, outranks
+from hitherto_extraction.pipeline.trust import outranks
 from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_shared.models import CURRENT_STATUSES
 
@@ -43,20 +46,48 @@ class Ending:
     cited: Cited
     known: CurrentMemory
     successor: UUID | None
-    carry_out: Callable[[Draft], str | None]
+    carry_out: Callable[[Draft], None]
 
 
-def permitted(draft: Draft) -> list[Ending]:
+def withhold(draft: Draft) -> None:
+    """Store as forgotten what the reply itself states and the user asks to forget.
+
+    Nobody is told, and it stays forgotten. A request without evidence is refused.
+    """
+    for item in draft.situation.answer.forgotten:
+        made = draft.creation_of(_stated(draft, item.new))
+        if made is None:
+            continue
+        try:
+            _forget_new(draft, item, made)
+        except ChangeRefused as refused:
+            draft.refuse(item.cited.item, refused.reason, None)
+
+
+def quarantine_challengers(draft: Draft) -> None:
+    """Let statements wait for review that contradict what somebody more trusted said.
+
+    One that waits for one ending causes no other: it challenges every memory that it contradicts.
+    """
+    pairs: list[tuple[UUID, CurrentMemory]] = []
+    for item in draft.situation.answer.contradicted:
+        known, successor = draft.current(item.memory), _successor(draft, item)
+        if known is not None and successor is not None and successor != known.memory_id:
+            pairs.append((successor, known))
+    waiting = {successor for successor, known in pairs if _may_not_end(draft, successor, known)}
+    for successor, known in pairs:
+        if successor in waiting:
+            _quarantine(draft, successor, known)
+
+
+def collect(draft: Draft) -> list[Ending]:
     """The endings of a reply that have evidence and concern what is current.
 
     The others are refused.
     """
     answer = draft.situation.answer
-    contradicted = [item for item in answer.contradicted if not _challenges(draft, item)]
-    # Repeated, so that an item sent into quarantine for one ending causes no other.
-    contradicted = [item for item in contradicted if not _challenges(draft, item)]
     found = [
-        *(_contradiction(draft, item) for item in contradicted),
+        *(_contradiction(draft, item) for item in answer.contradicted),
         *(_achievement(draft, item) for item in answer.achieved),
         *(_forgetting(draft, item) for item in answer.forgotten),
     ]
@@ -65,8 +96,10 @@ def permitted(draft: Draft) -> list[Ending]:
 
 def close(draft: Draft, ending: Ending) -> None:
     """Carry out one ending, unless an earlier one of the reply has changed its subject."""
-    if (why := ending.carry_out(draft)) is not None:
-        draft.refuse(ending.cited.item, why, ending.known)
+    try:
+        ending.carry_out(draft)
+    except ChangeRefused as refused:
+        draft.refuse(ending.cited.item, refused.reason, ending.known)
 
 
 def set_aside(draft: Draft, ending: Ending, why: str) -> None:
@@ -75,56 +108,62 @@ def set_aside(draft: Draft, ending: Ending, why: str) -> None:
     draft.refuse(ending.cited.item, why, ending.known, _BESIDE if linked else "nothing changes")
 
 
-def _borne(
-    draft: Draft, cited: Cited, memory: str, successor: UUID | None, stated: UUID | None = None
-) -> tuple[CurrentMemory, Evidence] | None:
-    """The current memory behind a local id and the evidence for its end; None if it is refused."""
-    known = draft.current(memory, stated)
+def _read(
+    draft: Draft,
+    cited: Cited,
+    known: CurrentMemory | None,
+    read: Callable[[CurrentMemory], Ending],
+    successor: UUID | None = None,
+) -> Ending | None:
+    """The ending of a memory; None if it is refused. Without evidence, the successor stands."""
     if known is None:
         draft.refuse(cited.item, "refused_unknown", None)
         return None
+    try:
+        return read(known)
+    except ChangeRefused as refused:
+        linked = refused.reason != "refused_by_trust" and draft.link(successor, known)
+        draft.refuse(cited.item, refused.reason, known, _BESIDE if linked else "nothing changes")
+        return None
+
+
+def _evidence(draft: Draft, cited: Cited, known: CurrentMemory) -> Evidence:
     evidence = draft.situation.witnesses.for_change(cited)
-    why = evidence if isinstance(evidence, str) else None
-    if not isinstance(evidence, str) and not may_change(evidence, known):
-        why = "refused_by_trust"
-    if why is None:
-        assert not isinstance(evidence, str)
-        return known, evidence
-    linked = why != "refused_by_trust" and draft.link(successor, known)
-    draft.refuse(cited.item, why, known, _BESIDE if linked else "nothing changes")
-    return None
+    if not may_change(evidence, known):
+        raise ChangeRefused("refused_by_trust")
+    return evidence
 
 
 def _contradiction(draft: Draft, item: ClosedItem) -> Ending | None:
-    successor = _successor(draft, item)
-    borne = _borne(draft, item.cited, item.memory, successor)
-    if borne is None:
+    known, successor = draft.current(item.memory), _successor(draft, item)
+    if known is not None and successor != known.memory_id and _waits(draft, successor):
+        # It challenges the memory.
         return None
-    known, evidence = borne
 
-    def carry_out(draft: Draft) -> str | None:
-        return _contradict(draft, item, _successor(draft, item), evidence)
+    def read(known: CurrentMemory) -> Ending:
+        evidence = _evidence(draft, item.cited, known)
+        if successor == known.memory_id:
+            raise ChangeRefused("refused_same")
+        return Ending(
+            item.cited, known, successor, lambda draft: _contradict(draft, item, evidence)
+        )
 
-    if successor == known.memory_id:
-        draft.refuse(item.cited.item, "refused_same", known)
-        return None
-    return Ending(item.cited, known, successor, carry_out)
+    return _read(draft, item.cited, known, read, successor)
 
 
-def _contradict(
-    draft: Draft, item: ClosedItem, successor: UUID | None, evidence: Evidence
-) -> str | None:
-    known = draft.current(item.memory)
+def _contradict(draft: Draft, item: ClosedItem, evidence: Evidence) -> None:
+    known, successor = draft.current(item.memory), _successor(draft, item)
     if known is None or not _holds(draft, successor):
-        return "refused_unknown"
+        raise ChangeRefused("refused_unknown")
     if successor is not None and not _worthy(draft, successor, known):
-        return "refused_by_trust"
+        raise ChangeRefused("refused_by_trust")
     made = draft.creation_of(successor)
     said_at = made.evidence.said_at if made is not None else evidence.said_at
     if said_at < known.said_at:
-        return _end_late(draft, made, known)
+        _end_late(draft, made, known)
+        return
     begins = made.valid_from if made is not None else said_at
-    _note(draft, known, successor, evidence)
+    _note(draft, item, evidence)
     draft.close(
         Closure(
             before=known,
@@ -132,22 +171,20 @@ def _contradict(
             importance=known.importance,
             valid_to=max(begins, known.valid_from),
             superseded_by=successor,
-            reason=item.reason or "contradicted",
+            reason=_reason(draft, item) or "contradicted",
         )
     )
-    return None
 
 
-def _end_late(draft: Draft, made: Creation | None, known: CurrentMemory) -> str | None:
+def _end_late(draft: Draft, made: Creation | None, known: CurrentMemory) -> None:
     """Close a statement older than the one it contradicts: it held until that one began."""
     if made is None or made.status == "quarantined":
-        return "refused_late"
+        raise ChangeRefused("refused_late")
     if outranks(made.evidence.origin, known.origin):
-        return "refused_by_trust"
+        raise ChangeRefused("refused_by_trust")
     ended_by = [*made.ended_by, (known.memory_id, max(known.valid_from, made.valid_from))]
     ended = replace(made, status="contradicted", ended_by=tuple(dict.fromkeys(ended_by)))
     draft.replace_creation(made, ended)
-    return None
 
 
 def _achievement(draft: Draft, item: ClosedItem) -> Ending | None:
@@ -155,29 +192,23 @@ def _achievement(draft: Draft, item: ClosedItem) -> Ending | None:
     if known is not None and known.status == "achieved":
         # It was known: that costs nothing, and is no mistake.
         return None
-    borne = _borne(draft, item.cited, item.memory, None)
-    if borne is None:
-        return None
-    known, evidence = borne
-    if known.type != "goal":
-        draft.refuse(item.cited.item, "refused_no_goal", known)
-        return None
 
-    def carry_out(draft: Draft) -> str | None:
-        return _achieve(draft, item, _successor(draft, item), evidence)
+    def read(known: CurrentMemory) -> Ending:
+        evidence = _evidence(draft, item.cited, known)
+        if known.type != "goal":
+            raise ChangeRefused("refused_no_goal")
+        return Ending(item.cited, known, None, lambda draft: _achieve(draft, item, evidence))
 
-    return Ending(item.cited, known, None, carry_out)
+    return _read(draft, item.cited, known, read)
 
 
-def _achieve(
-    draft: Draft, item: ClosedItem, successor: UUID | None, evidence: Evidence
-) -> str | None:
-    known = draft.current(item.memory)
+def _achieve(draft: Draft, item: ClosedItem, evidence: Evidence) -> None:
+    known, successor = draft.current(item.memory), _successor(draft, item)
     if known is None or known.status != "active" or successor == known.memory_id:
-        return "refused_unknown"
+        raise ChangeRefused("refused_unknown")
     if evidence.said_at < known.said_at:
-        return "refused_late"
-    _note(draft, known, successor, evidence)
+        raise ChangeRefused("refused_late")
+    _note(draft, item, evidence)
     draft.close(
         Closure(
             before=known,
@@ -187,104 +218,124 @@ def _achieve(
             superseded_by=successor
             if _holds(draft, successor) and _worthy(draft, successor, known)
             else None,
-            reason=item.reason or "achieved",
+            reason=_reason(draft, item) or "achieved",
         )
     )
-    return None
 
 
 def _forgetting(draft: Draft, item: ForgottenItem) -> Ending | None:
-    stated = draft.stated_by.get(item.new) if item.new is not None else None
-    made = draft.creation_of(stated)
-    if made is not None:
-        _forget_new(draft, item, made)
-        return None
-    borne = _borne(draft, item.cited, item.memory, None, stated)
-    if borne is None:
-        return None
-    known, evidence = borne
-    if not evidence.trusted:
-        # Only the user may ask for it, whatever it is about.
-        draft.refuse(item.cited.item, "refused_by_trust", known)
+    stated = _stated(draft, item.new)
+    if draft.creation_of(stated) is not None:
+        # `withhold` has decided.
         return None
 
-    def carry_out(draft: Draft) -> str | None:
-        held = draft.current(item.memory, stated)
-        if held is None:
-            return "refused_unknown"
-        if evidence.said_at < held.said_at:
-            return "refused_late"
-        # The request names the matter: what hides messages behind forgotten memories hides it too.
-        draft.note_sources(held.memory_id, evidence)
-        after = replace(held, version=held.version + 1, status="forgotten")
-        draft.rewrite(held, after, "forgotten", FORGETTING)
-        return None
+    def read(known: CurrentMemory) -> Ending:
+        evidence = _request(draft, item)
+        return Ending(item.cited, known, None, lambda draft: _forget(draft, item, evidence))
 
-    return Ending(item.cited, known, None, carry_out)
+    return _read(draft, item.cited, draft.current(item.memory, stated), read)
+
+
+def _forget(draft: Draft, item: ForgottenItem, evidence: Evidence) -> None:
+    known = draft.current(item.memory, _stated(draft, item.new))
+    if known is None:
+        raise ChangeRefused("refused_unknown")
+    if evidence.said_at < known.said_at:
+        raise ChangeRefused("refused_late")
+    # The request names the matter: what hides messages behind forgotten memories hides it too.
+    draft.note_sources(known.memory_id, evidence)
+    after = replace(known, version=known.version + 1, status="forgotten")
+    draft.rewrite(known, after, "forgotten", FORGETTING)
 
 
 def _forget_new(draft: Draft, item: ForgottenItem, made: Creation) -> None:
-    """Store what the reply itself states as forgotten: nobody is told, and it stays forgotten."""
-    evidence = draft.situation.witnesses.for_change(item.cited)
-    if isinstance(evidence, str) or not evidence.trusted:
-        why = evidence if isinstance(evidence, str) else "refused_by_trust"
-        draft.refuse(item.cited.item, why, None)
-        return
+    evidence = _request(draft, item)
+    if _is_said_again(made, evidence):
+        raise ChangeRefused("refused_late")
     draft.note_sources(made.memory_id, evidence)
     draft.replace_creation(made, replace(made, status="forgotten", challenges=(), may_replace=()))
     draft.leave_unmentioned(made.memory_id)
 
 
-def _note(draft: Draft, known: CurrentMemory, successor: UUID | None, evidence: Evidence) -> None:
-    """Keep the words that ended a memory with what replaces it."""
-    if successor is not None:
-        draft.note_sources(successor, evidence)
+def _request(draft: Draft, item: ForgottenItem) -> Evidence:
+    """The evidence of a request to forget: only the user may ask for it, whatever it is about."""
+    evidence = draft.situation.witnesses.for_change(item.cited)
+    if not evidence.trusted:
+        raise ChangeRefused("refused_by_trust")
+    return evidence
 
 
-def _challenges(draft: Draft, item: ClosedItem) -> bool:
-    """Whether the item's statement may not close the memory and therefore waits for review."""
-    known = draft.current(item.memory)
-    successor = _successor(draft, item)
-    if known is None or successor is None or successor == known.memory_id:
-        return False
-    made = draft.creation_of(successor)
+def _is_said_again(made: Creation, request: Evidence) -> bool:
+    """Whether the user stated a memory after the request to forget it.
+
+    What names no message may have been said before, and what the assistant says brings nothing
+    back.
+    """
+    stating = made.evidence
+    return stating.trusted and bool(stating.sources) and request.said_at < stating.said_at
+
+
+def _note(draft: Draft, item: ClosedItem, evidence: Evidence) -> None:
+    """Keep the words that ended a memory with what contradicts it, forgotten or not."""
+    stated = _stated(draft, item.by)
+    if stated is not None:
+        draft.note_sources(stated, evidence)
+
+
+def _may_not_end(draft: Draft, successor: UUID, known: CurrentMemory) -> bool:
+    """Whether a statement waits for review already, or is less trusted than what it contradicts."""
+    if _waits(draft, successor):
+        return True
+    made, older = draft.creation_of(successor), draft.now.get(successor)
     if made is not None:
-        return _new_one_challenges(draft, made, known)
-    older = draft.now.get(successor)
-    if older is None or older.status not in ("active", "quarantined"):
-        return False
-    if older.status == "active":
-        if not outranks(known.origin, older.origin):
-            return False
-        draft.rewrite(
-            older,
-            replace(older, version=older.version + 1, status="quarantined"),
-            "quarantined",
-            CHALLENGES,
-        )
-    draft.plan.challenges.append((successor, known.memory_id))
-    return True
+        return outranks(known.origin, made.evidence.origin)
+    return older is not None and older.status == "active" and outranks(known.origin, older.origin)
 
 
-def _new_one_challenges(draft: Draft, made: Creation, known: CurrentMemory) -> bool:
-    if made.status != "quarantined" and not outranks(known.origin, made.evidence.origin):
+def _waits(draft: Draft, successor: UUID | None) -> bool:
+    """Whether a statement is in quarantine."""
+    if successor is None:
         return False
-    draft.replace_creation(
-        made,
-        replace(
-            made,
-            status="quarantined",
-            challenges=tuple(dict.fromkeys([*made.challenges, known.memory_id])),
-            may_replace=(),
-        ),
-    )
+    stated = draft.creation_of(successor) or draft.now.get(successor)
+    return stated is not None and stated.status == "quarantined"
+
+
+def _quarantine(draft: Draft, successor: UUID, known: CurrentMemory) -> None:
+    """Let a statement challenge a memory, and wait for review."""
+    made = draft.creation_of(successor)
+    if made is None:
+        older = draft.now[successor]
+        if older.status != "quarantined":
+            after = replace(older, version=older.version + 1, status="quarantined")
+            draft.rewrite(older, after, "quarantined", CHALLENGES)
+        draft.plan.challenges.append((successor, known.memory_id))
+        return
+    challenges = tuple(dict.fromkeys([*made.challenges, known.memory_id]))
+    waiting = replace(made, status="quarantined", challenges=challenges, may_replace=())
+    draft.replace_creation(made, waiting)
     # Entities are not taken from a statement that is not trusted yet.
     draft.leave_unmentioned(made.memory_id)
-    return True
+
+
+def _stated(draft: Draft, index: int | None) -> UUID | None:
+    """The memory that states a new item."""
+    return None if index is None else draft.stated_by.get(index)
+
+
+def _withheld(draft: Draft, stated: UUID | None) -> bool:
+    made = draft.creation_of(stated)
+    return made is not None and made.status == "forgotten"
 
 
 def _successor(draft: Draft, item: ClosedItem) -> UUID | None:
-    return None if item.by is None else draft.stated_by.get(item.by)
+    """The memory that replaces one: none, if it is to be forgotten."""
+    stated = _stated(draft, item.by)
+    return None if _withheld(draft, stated) else stated
+
+
+def _reason(draft: Draft, item: ClosedItem) -> str:
+    """Why a memory ended: nothing, if the words could tell what is to be forgotten."""
+    return "" if _withheld(draft, _stated(draft, item.by)) else item.reason
 
 
 def _holds(draft: Draft, successor: UUID | None) -> bool:
@@ -297,9 +348,7 @@ def _worthy(draft: Draft, successor: UUID | None, known: CurrentMemory) -> bool:
     """Whether a memory is trusted enough to replace another."""
     made = draft.creation_of(successor)
     if made is not None:
-        return made.status not in ("quarantined", "forgotten") and (
-            made.evidence.trusted or not is_higher(known.origin)
-        )
+        return made.status != "quarantined" and not outranks(known.origin, made.evidence.origin)
     older = draft.now.get(successor) if successor is not None else None
     return (
         older is not None

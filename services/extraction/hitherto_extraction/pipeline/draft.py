@@ -133,7 +133,7 @@ class Draft:
         if made is None:
             self.plan.may_replace.append((newer, older.memory_id))
             return True
-        if made.status == "quarantined":
+        if made.status != "active":
             return False
         names = tuple(dict.fromkeys([*made.may_replace, older.memory_id]))
         self.replace_creation(made, replace(made, may_replace=names))

@@ -52,6 +52,18 @@ class Evidence:
         return is_higher(self.origin)
 
 
+class ChangeRefused(Exception):
+    """A change that a reply asks for is not made.
+
+    Attributes:
+        reason: Why, as the key of a count.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
 class Witnesses:
     """The messages of one batch, by their local ids, as evidence.
 
@@ -81,38 +93,42 @@ class Witnesses:
         heard = named or list(self._speaking.values())
         return self._evidence(heard, named, declared)
 
-    def for_change(self, cited: Cited) -> Evidence | str:
+    def for_change(self, cited: Cited) -> Evidence:
         """Evidence of a change: the message in which its quote stands.
 
         It is sought in the messages that the change names, or in the user's if it names none. Of
         several with the same words, the user's counts.
 
-        Returns:
-            The evidence, or the reason why there is none, as the key of a count.
+        Raises:
+            ChangeRefused: There is none.
         """
         named = self._named(cited.source_ids or ())
         if cited.source_ids is not None and not named:
-            return "refused_without_source"
+            raise ChangeRefused("refused_without_source")
         heard = named or [m for m in self._speaking.values() if m.role == "user"]
         heard = heard or list(self._speaking.values())
         if not cited.quote:
-            return "refused_without_quote"
+            raise ChangeRefused("refused_without_quote")
         for message in sorted(heard, key=lambda each: not is_higher(each.role)):
             if stands_in(cited.quote, message.content):
                 return self._quoted(cited, message, heard, named)
-        return "refused_quote"
+        raise ChangeRefused("refused_quote")
 
-    def for_own_words(self, cited: Cited, text: str) -> Evidence | str:
-        """Evidence of a value that cites no words: a user's message, or name, that contains it."""
+    def for_own_words(self, cited: Cited, text: str) -> Evidence:
+        """Evidence of a value that cites no words: a user's message, or name, that contains it.
+
+        Raises:
+            ChangeRefused: There is none.
+        """
         named = self._named(cited.source_ids or ())
         if cited.source_ids is not None and not named:
-            return "refused_without_source"
+            raise ChangeRefused("refused_without_source")
         for message in named or self._speaking.values():
             if is_higher(message.role) and (
                 stands_in(text, message.content) or stands_in(text, message.name)
             ):
                 return self._quoted(cited, message, [message], [message])
-        return "refused_without_quote"
+        raise ChangeRefused("refused_without_quote")
 
     def _quoted(
         self,

@@ -45,11 +45,13 @@ class TooMuch(Exception):
 
     Attributes:
         spent: The cost of the unusable calls, which is charged all the same.
+        for_content: Whether a content filter refused a part of it.
     """
 
-    def __init__(self, spent: Sequence[Completion]) -> None:
+    def __init__(self, spent: Sequence[Completion], *, for_content: bool = False) -> None:
         super().__init__("the batch was too much for one call")
         self.spent = spent
+        self.for_content = for_content
 
 
 Read = TypeVar("Read")
@@ -124,11 +126,12 @@ async def ask_for(
         except ModelError as error:
             error.spent = [*spent, *error.spent]
             if isinstance(error, ModelRefused) and divisible:
-                raise TooMuch(_completions(error)) from None
+                for_content = isinstance(error, ContentRefused)
+                raise TooMuch(_completions(error), for_content=for_content) from None
             raise
         spent.append(completion)
         if divisible and (completion.filtered or completion.unread):
-            raise TooMuch(spent)
+            raise TooMuch(spent, for_content=completion.filtered)
         if completion.filtered:
             declined = ContentRefused("the model declined to answer")
             declined.spent = spent

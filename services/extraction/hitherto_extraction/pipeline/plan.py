@@ -69,7 +69,10 @@ def make_plan(situation: Situation) -> Plan:
 
 def _change(draft: Draft) -> None:
     """Apply updates and endings: all of them, or none above the limit."""
-    changes, endings = updates.permitted(draft), closures.permitted(draft)
+    changes = updates.permitted(draft)
+    closures.withhold(draft)
+    closures.quarantine_challengers(draft)
+    endings = closures.collect(draft)
     why = draft.situation.room.refuses(len(endings), len(changes))
     if why is not None:
         for change in changes:

@@ -20,7 +20,7 @@ from hitherto_extraction.pipeline import trust
 from hitherto_extraction.pipeline.answer import ProfileItem
 from hitherto_extraction.pipeline.dedupe import same_words
 from hitherto_extraction.pipeline.digits import strange
-from hitherto_extraction.pipeline.evidence import Evidence, Witnesses
+from hitherto_extraction.pipeline.evidence import ChangeRefused, Evidence, Witnesses
 from hitherto_extraction.pipeline.free_json import ABSENT, Path, put_at, value_at
 from hitherto_extraction.pipeline.operations import Plan, Refused
 from hitherto_extraction.pipeline.profile import (
@@ -221,9 +221,10 @@ def learn(
     said: list[tuple[ValueChange, Evidence]] = []
     refused: list[Refused] = []
     for item in items:
-        evidence = _evidence(state, item, witnesses)
-        if isinstance(evidence, str):
-            refused.append(Refused.of(item.cited.item, evidence))
+        try:
+            evidence = _evidence(state, item, witnesses)
+        except ChangeRefused as refusal:
+            refused.append(Refused.of(item.cited.item, refusal.reason))
             continue
         source = _source(item, evidence, stating)
         change = ValueChange(item.path, item.value, item.ended, evidence.said_at, source)
@@ -233,27 +234,28 @@ def learn(
     return ProfileLearning(state, said, refused)
 
 
-def _evidence(state: ProfileState, item: ProfileItem, witnesses: Witnesses) -> Evidence | str:
-    """The evidence for a value, or why there is none."""
-    found: Evidence | str
+def _evidence(state: ProfileState, item: ProfileItem, witnesses: Witnesses) -> Evidence:
+    """The evidence for a value.
+
+    Raises:
+        ChangeRefused: There is none, or it does not bear the value.
+    """
     held = state.value_at(item.path)
     if item.in_own_words:
         each = [witnesses.for_own_words(item.cited, text) for text in _texts(item.value)]
-        found = next(
-            (one for one in each if isinstance(one, str)), each[0] if each else "refused_form"
-        )
+        if not each:
+            raise ChangeRefused("refused_form")
+        found = each[0]
     else:
         found = witnesses.for_change(item.cited)
-    if isinstance(found, str):
-        return found
     if not found.trusted:
-        return "refused_by_trust"
+        raise ChangeRefused("refused_by_trust")
     if any(trust.is_suspect([text], trusted=True) for text in _texts([*item.path, item.value])):
-        return "refused_instruction"
+        raise ChangeRefused("refused_instruction")
     if not item.ended and item.path[0] != "summary":
         known = [*_texts(held), *found.words]
         if any(strange(text, known, found.days) for text in _texts(item.value)):
-            return "refused_digits"
+            raise ChangeRefused("refused_digits")
     return found
 
 

@@ -21,7 +21,7 @@ from hitherto_extraction.pipeline.answer import MAX_LABELS, NewItem, UpdatedItem
 from hitherto_extraction.pipeline.dedupe import same_words
 from hitherto_extraction.pipeline.digits import strange
 from hitherto_extraction.pipeline.draft import Draft, hides, may_change, whole
-from hitherto_extraction.pipeline.evidence import Evidence
+from hitherto_extraction.pipeline.evidence import ChangeRefused, Evidence
 from hitherto_extraction.pipeline.operations import Creation
 from hitherto_extraction.pipeline.questions import kept
 from hitherto_extraction.storage.known_memories import CurrentMemory
@@ -89,9 +89,10 @@ def _check(draft: Draft, position: int, update: UpdatedItem) -> Change | None:
     if known is None:
         draft.refuse(item, "refused_unknown", None)
         return None
-    evidence = draft.situation.witnesses.for_change(update.cited)
-    if isinstance(evidence, str):
-        _stand_beside(draft, position, update, known, evidence)
+    try:
+        evidence = draft.situation.witnesses.for_change(update.cited)
+    except ChangeRefused as refused:
+        _stand_beside(draft, position, update, known, refused.reason)
         return None
     if trust.is_suspect((update.content or "", update.detail), trusted=evidence.trusted):
         _wait(draft, position, update, known, evidence, "refused_instruction")

@@ -27,7 +27,7 @@ from hitherto_shared.model_api import (
 Asked = TypeVar("Asked")
 
 _HARMLESS_TEXT = "Hello"
-_OF_THE_FORM = (400, 422)
+_OF_THE_FORM = frozenset({400, 403, 404, 405, 415, 422, 501})
 """Statuses of refusals that a simpler form of request may avoid."""
 _IN_A_ROW = 2
 """Errors 500 in a row from which on a harmless prompt tells whether all requests fail."""
@@ -234,18 +234,18 @@ async def _classify_rejection(
         doubt = error
     try:
         spent = await try_harmless()
-    except ModelUnavailable as error:
-        error.spent = [*doubt.spent, *error.spent]
-        raise
-    except ModelError as error:
-        doubt.spent = [*doubt.spent, *error.spent]
-        if not error.doubtful:
-            raise doubt from None
+    except ModelError as second:
+        if isinstance(second, ModelUnavailable) and not second.doubtful:
+            second.spent = [*doubt.spent, *second.spent]
+            raise
+        doubt.spent = [*doubt.spent, *second.spent]
+        if not second.doubtful:
+            raise _of_the_request(doubt) from None
         text = str(doubt)
         found = ModelMisconfigured(
             (text if ": check" in text else f"{text}: {advice}")
             + "; a harmless request failed too",
-            status=doubt.status if isinstance(doubt, ModelRefused) else 0,
+            status=doubt.status if isinstance(doubt, ModelRefused | ModelUnavailable) else 0,
         )
         # The calls are counted, but no model has read their texts.
         found.asked_harmless = True
@@ -256,4 +256,14 @@ async def _classify_rejection(
         ]
         raise found from None
     doubt.spent = [*doubt.spent, *spent]
-    raise doubt
+    raise _of_the_request(doubt)
+
+
+def _of_the_request(doubt: ModelError) -> ModelError:
+    """The error of a request while a harmless one is answered: the installation is in order."""
+    if not isinstance(doubt, ModelMisconfigured):
+        return doubt
+    refused = ModelRefused(f"{doubt}; a harmless request was answered")
+    refused.status = doubt.status
+    refused.spent = doubt.spent
+    return refused

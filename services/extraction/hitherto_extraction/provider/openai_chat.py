@@ -82,21 +82,28 @@ class OpenAIChatModel:
         """Look for a simpler form in which a harmless prompt passes, and keep it.
 
         Returns:
-            Whether there is one.
+            Whether there is one, and the usual form is refused still.
 
         Raises:
             ModelUnavailable: The server became unreachable meanwhile.
         """
-        for dialect in self._dialect.simpler():
-            try:
-                await self._asked(harmless, dialect)
-            except ModelUnavailable as error:
-                if error.status != 500:
-                    raise
-            except ModelError:
-                continue
-            else:
-                return True
+        usual = self._dialect
+        for dialect in usual.simpler():
+            if await self._passes(harmless, dialect):
+                # A server that has recovered meanwhile takes the usual form, which is then kept.
+                return not await self._passes(harmless, usual)
+        return False
+
+    async def _passes(self, harmless: Prompt, dialect: Dialect) -> bool:
+        try:
+            await self._asked(harmless, dialect)
+        except ModelUnavailable as error:
+            if error.status != 500 and not error.doubtful:
+                raise
+        except ModelError:
+            pass
+        else:
+            return True
         return False
 
     async def close(self) -> None:

@@ -3,6 +3,9 @@
 Each call of the model shows some of what changed with what it may concern, and is written in one
 transaction with the job's progress, so that the next attempt continues after it. The user's own
 messages and documents go first.
+
+What the model refuses is asked again with less: without what stands around, then half of it. A
+single change that it refuses even so is dropped and counted, and no other waits for it.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from hitherto_extraction.budget import Budget
 from hitherto_extraction.pipeline.caps import DAILY_CHANGES, Changes
 from hitherto_extraction.pipeline.commit import room_of
 from hitherto_extraction.pipeline.failed_attempts import FailedAttempts
-from hitherto_extraction.pipeline.model_call import ModelReply, TooMuch, ask_for
+from hitherto_extraction.pipeline.model_call import TooMuch, ask_for
 from hitherto_extraction.pipeline.result import Result
 from hitherto_extraction.prices import Charge, Prices
 from hitherto_extraction.provider.protocol import ChatModel
@@ -41,25 +44,33 @@ from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.encryption.at_hand import KeyNeeded, keys_at_hand
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.identifiers import parse_uuid
+from hitherto_shared.model_api import ContentRefused, ModelMisbehaved
 from hitherto_shared.offloading import in_thread
 
 logger = logging.getLogger("hitherto.reconciliation")
 
 _SECONDS = 30.0
-_FEWEST_TO_HALVE = 2
 OTHERS_FIRST_SECONDS = 2.0
 """How long a job stands back for messages and documents of its user."""
 
 
 @dataclass(slots=True)
 class _Attempt:
-    """The progress of an attempt: what is left of what changed, and the result so far."""
+    """The progress of an attempt: what is left of what changed, and the result so far.
+
+    Attributes:
+        most: How many changes the next call shows at most.
+        alone: Whether it shows them without what stands around.
+        model: The model that gave a usable answer; empty before the first.
+    """
 
     held: Claim
     changed: Sequence[UUID]
     done: int
     result: Result
     most: int = MAX_CHANGED
+    alone: bool = False
+    model: str = ""
     charges: list[Charge] = field(default_factory=list)
     calls: int = 0
 
@@ -134,10 +145,23 @@ class Reconciliation:
         )
         if shown is None:
             return False
-        if not shown.is_worth_asking:
-            run.done += shown.looked_at
+        if shown.is_worth_asking:
+            run.calls += 1
+            proposals = await self._ask(run, shown)
+        else:
+            # Nothing is left open, unless the model was asked and refused what stands around.
+            proposals = Proposals(dropped=shown.looked_at if run.alone else 0)
+        if proposals is None:
             return True
-        run.calls += 1
+        if shown.is_worth_asking or run.alone or run.charges:
+            run.result = await self._commit(run, shown, proposals)
+        run.charges = []
+        run.done += shown.looked_at
+        run.most, run.alone = MAX_CHANGED, False
+        return True
+
+    async def _ask(self, run: _Attempt, shown: Shown) -> Proposals | None:
+        """What the model proposes; None if it is to be asked again, with less."""
         prompt = build_prompt(shown, temperature=self.temperature, max_tokens=self.max_tokens)
         names = list(shown.local)
         try:
@@ -145,19 +169,25 @@ class Reconciliation:
                 self.chat,
                 prompt,
                 lambda text: read_reply(text, names),
-                divisible=shown.looked_at >= _FEWEST_TO_HALVE,
+                divisible=shown.looked_at > 1 or not run.alone,
             )
         except TooMuch as error:
-            logger.info("%s; showing fewer changes", error)
+            logger.info("%s; showing less", error)
             run.charges += self.prices.wasted(KIND, error.spent)
-            run.most = max(1, shown.looked_at // 2)
-            return True
+            if run.alone or (shown.looked_at > 1 and not error.for_content):
+                run.most = max(1, shown.looked_at // 2)
+            else:
+                run.alone = True
+            return None
+        except (ContentRefused, ModelMisbehaved) as error:
+            if shown.looked_at > 1 or (error.doubtful and not run.model):
+                raise
+            logger.warning("a change was dropped, because %s", error)
+            run.charges += self.prices.wasted(KIND, error.spent)
+            return Proposals(dropped=1)
         run.charges.append(self.prices.charge(KIND, reply))
-        run.result = await self._commit(run, shown, reply)
-        run.charges = []
-        run.done += shown.looked_at
-        run.most = MAX_CHANGED
-        return True
+        run.model = reply.model
+        return reply.answer
 
     async def _look(self, connection: Connection, run: _Attempt) -> Shown | None:
         user = connection.of(run.held.scope)
@@ -170,10 +200,14 @@ class Reconciliation:
                 raise OthersFirst(OTHERS_FIRST_SECONDS)
             users.must_seal(state, run.held.scope)
             return await select(
-                user, run.changed[run.done :], threshold=self.threshold(), most=run.most
+                user,
+                run.changed[run.done :],
+                threshold=self.threshold(),
+                most=run.most,
+                alone=run.alone,
             )
 
-    async def _commit(self, run: _Attempt, shown: Shown, reply: ModelReply[Proposals]) -> Result:
+    async def _commit(self, run: _Attempt, shown: Shown, proposals: Proposals) -> Result:
         """Write what a call yields, with its cost and the job's progress."""
         held, done_to = run.held, run.done + shown.looked_at
 
@@ -190,7 +224,7 @@ class Reconciliation:
                     return None
                 encrypts = users.must_seal(state, held.scope)
                 rows = await self._rows(user, run, shown)
-                made = await in_thread(settle, reply.answer, rows)
+                made = await in_thread(settle, proposals, rows)
                 await write_settlement(
                     user,
                     made,
@@ -199,7 +233,7 @@ class Reconciliation:
                     encrypts=encrypts,
                 )
                 await ledger.charge(user, held.job_id, held.kind, run.charges)
-                result = _result_after(run, made, reply)
+                result = _result_after(run, made, proposals, calls=int(shown.is_worth_asking))
                 await claims.record_progress(
                     connection, held, done_to=done_to, result=result.stored(), finished=False
                 )
@@ -227,10 +261,10 @@ class Reconciliation:
         )
 
 
-def _result_after(run: _Attempt, made: Settlement, reply: ModelReply[Proposals]) -> Result:
+def _result_after(run: _Attempt, made: Settlement, proposals: Proposals, *, calls: int) -> Result:
     result = run.result.with_counts(
         {
-            "calls": 1,
+            "calls": calls,
             "joined": len(made.joins),
             "doubted": len(made.doubts),
             "certain": len(made.certain),
@@ -240,6 +274,6 @@ def _result_after(run: _Attempt, made: Settlement, reply: ModelReply[Proposals])
     return replace(
         result,
         memories_contradicted=result.memories_contradicted + len(made.endings),
-        dropped_items=result.dropped_items + reply.answer.dropped,
-        model=reply.model,
+        dropped_items=result.dropped_items + proposals.dropped,
+        model=run.model or result.model,
     )

@@ -3,7 +3,8 @@
 At most `MAX_LINES` in one call. First what changed, with what each may replace and what stands near
 it; then, fused by rank, what is nearest, mentions the same entities or has the same tags, and the
 most important memories, of these only what may rest on something else and was said before. What a
-change has ended is shown too, marked so, because it tells what changed.
+change has ended is shown too, marked so, because it tells what changed. If a content filter refuses
+what stands around, the changes can be shown `alone`, with what is near them.
 """
 
 from __future__ import annotations
@@ -72,11 +73,16 @@ class Shown:
 
 
 async def select(
-    user: UserRows, changed: Sequence[UUID], *, threshold: float, most: int = MAX_CHANGED
+    user: UserRows,
+    changed: Sequence[UUID],
+    *,
+    threshold: float,
+    most: int = MAX_CHANGED,
+    alone: bool = False,
 ) -> Shown:
     """What to show about the first of some changed memories, at most `most` of them.
 
-    Two memories are near from the cosine `threshold` on.
+    Two memories are near from the cosine `threshold` on. With `alone`, only what must be shown is.
     """
     wanted = list(changed[:most])
     known = await known_memories.read_known(user, wanted)
@@ -110,7 +116,8 @@ async def select(
     resting = [each for each in ranked if each in known and _may_rest(known[each], last)]
     further = [each for each in resting if each not in set(order)][:rest]
     weighty = [each.memory_id for each in top if _may_rest(each, last)]
-    chosen = _chosen([*order, *further, *weighty], known, first, ended)
+    around = () if alone else (*further, *weighty)
+    chosen = _chosen([*order, *around], known, first, ended)
     links |= await reconciliation.read_links(user, {e.memory_id for e in chosen} - links.keys())
     return Shown(
         {f"e{i}": each for i, each in enumerate(chosen, 1)},

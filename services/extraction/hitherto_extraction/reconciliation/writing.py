@@ -7,13 +7,15 @@ its sources; a replaced one is CONTRADICTED. The caller holds the user's row.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from hitherto_extraction.pipeline.resting_values import drop_resting_on
 from hitherto_extraction.pipeline.versions import write_next
-from hitherto_extraction.reconciliation.settling import Settlement
+from hitherto_extraction.reconciliation.settling import Doubting, Settlement
 from hitherto_extraction.storage import editing, ledger, memories, reconciliation
 from hitherto_extraction.storage.editing import EditableMemory
 from hitherto_extraction.storage.ledger import ChangeEvent
@@ -47,12 +49,7 @@ async def write_settlement(
         await writing.join(held[memory_id], by)
         await reconciliation.join_sources(user, memory_id, into=by, quotes=not encrypts)
         ended[by].append(memory_id)
-    for doubt in made.doubts:
-        before = held[doubt.memory_id]
-        reason = "" if encrypts or before.sealed else doubt.reason
-        told = doubt_of(doubt.because, reason, doubt.since)
-        await writing.change(before, before.changed(doubt=told), _DOUBTFUL, related=doubt.because)
-    await _settle(writing, held, made, ended)
+    await _settle(writing, held, made, ended, encrypts=encrypts)
     await ledger.record(user, job_id, writing.events, actor=ACTOR)
     gone = [*made.endings, *made.joins]
     await drop_resting_on(user, gone, actor=ACTOR, job_id=job_id)
@@ -63,29 +60,38 @@ async def _settle(
     held: dict[UUID, EditableMemory],
     made: Settlement,
     ended: dict[UUID, list[UUID]],
+    *,
+    encrypts: bool,
 ) -> None:
-    """Take back doubts of what is certain, and let newer memories name what they replaced."""
-    certain = set(made.certain)
+    """Write what stays: what it replaced and may still replace, and whether it is in doubt."""
+    doubts = {each.memory_id: each for each in made.doubts}
     for memory_id, before in held.items():
-        memory, ends = before.memory, ended.get(memory_id, [])
-        settled = {*ends, *certain}
-        left = [
-            each for each in memory.may_replace if each not in settled and memory_id not in certain
-        ]
-        doubt = None if memory_id in certain else memory.doubt
         if memory_id in made.endings or memory_id in made.joins:
             continue
+        memory, ends, doubting = before.memory, ended.get(memory_id, []), doubts.get(memory_id)
+        settled = {*ends, *made.certain}
+        is_certain = memory_id in made.certain and doubting is None
+        left = [each for each in memory.may_replace if each not in settled and not is_certain]
+        doubt, reason, because = memory.doubt, _SETTLED, None
+        if doubting is not None:
+            doubt = _told(doubting, before, encrypts=encrypts)
+            reason, because = _DOUBTFUL, doubting.because
+        elif is_certain:
+            doubt, reason = None, _CERTAIN
         if left == list(memory.may_replace) and doubt == memory.doubt:
             for each in ends:
                 await memories.add_superseded(writing.user, each, by=memory_id)
             continue
-        if any(memory_id == each.memory_id for each in made.doubts):
-            continue
         after = before.changed(
             may_replace=left, doubt=doubt, supersedes=[*memory.supersedes, *ends]
         )
-        reason = _CERTAIN if memory_id in certain else _SETTLED
-        await writing.change(before, after, reason)
+        await writing.change(before, after, reason, related=because)
+
+
+def _told(doubting: Doubting, held: EditableMemory, *, encrypts: bool) -> Mapping[str, Any]:
+    """A doubt as a memory holds it: without words, if they must not stand in clear."""
+    reason = "" if encrypts or held.sealed else doubting.reason
+    return doubt_of(doubting.because, reason, doubting.since)
 
 
 @dataclass(slots=True)

@@ -89,7 +89,7 @@ class OneImport:
         """Whether a record is to be stored; one that is left out is counted."""
         if record.table in LEFT_OUT:
             if record.table == "jobs":
-                self._note_unread(record.raw)
+                self._note_unread(record)
             self._made.left_out[record.table] += 1
             return False
         if self._owner is None:
@@ -112,8 +112,13 @@ class OneImport:
             self.call.principal.check_origin(f"records[{record.number}].row.origin", "operator")
         return True
 
-    def _note_unread(self, job: Mapping[str, Any]) -> None:
-        """Remember the messages of a job that had not ended, which is not imported."""
+    def _note_unread(self, record: ExportedRecord) -> None:
+        """Remember the messages of a job that had not ended, which is not imported.
+
+        Raises:
+            InvalidRequest: There are too many to remember, and they would never be learnt.
+        """
+        job = record.raw
         conversation_id, first, done = (
             job.get(name) for name in ("conversation_id", "range_from", "done_to")
         )
@@ -121,8 +126,12 @@ class OneImport:
             job.get("state") in _UNFINISHED
             and isinstance(conversation_id, str)
             and isinstance(first, int)
-            and len(self._unread) < _MOST_UNREAD
         ):
+            if conversation_id not in self._unread and len(self._unread) >= _MOST_UNREAD:
+                raise record.refused(
+                    f"is of one more than {_MOST_UNREAD} conversations that are not learnt to "
+                    "their end: let the jobs of the user end, and export again"
+                )
             read = max(done if isinstance(done, int) else first - 1, 0)
             self._unread[conversation_id] = min(read, self._unread.get(conversation_id, read))
 
@@ -231,6 +240,8 @@ class OneImport:
         rows = [record.row for record in group if record.row is not None]
         if table == "profiles":
             rows = [self._permitted(row) for row in rows]
+        if table == "profile_versions":
+            rows = [{**row, "profile": self._permitted(row["profile"])} for row in rows]
         if table == "conversations":
             # What was accepted is learnt, by a job of this installation.
             rows = [
@@ -276,16 +287,16 @@ class OneImport:
         gone = set(named) - held.keys()
         return [index for index, row in enumerate(rows) if row["document_id"] not in gone]
 
-    def _permitted(self, row: dict[str, Any]) -> dict[str, Any]:
-        """A profile with what the caller may set in it."""
-        found = dict(row)
+    def _permitted(self, profile: dict[str, Any]) -> dict[str, Any]:
+        """A profile, or a version of it, with what the caller may set in it."""
+        found = dict(profile)
         for name, unset in _RESERVED.items():
-            if row[name] == unset:
+            if profile.get(name, unset) == unset:
                 continue
             try:
                 self.call.principal.check_capability(PROFILES_MANAGE)
                 if name == "department":
-                    self.call.principal.check_department(name, row[name])
+                    self.call.principal.check_department(name, profile[name])
             except NotPermitted:
                 found[name] = unset
                 self._made.left_out[f"profiles.{name}"] += 1

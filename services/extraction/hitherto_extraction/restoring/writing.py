@@ -112,6 +112,7 @@ async def _write_chunks(user: UserRows, rows: Rows) -> int:
 
 async def _sealed(user: UserRows, table: str, rows: Rows) -> Rows:
     """The rows as they are stored for a user with encryption on."""
+    rows = [_unquoted(table, row) for row in rows]
     if table in _SEALED_WHOLE:
         return [_sealed_row(user.scope, BY_TABLE[table], row) for row in rows]
     if table not in {"memory_versions", "statements", "entity_mentions", "history"}:
@@ -135,6 +136,16 @@ async def _sealed(user: UserRows, table: str, rows: Rows) -> Rows:
         else row
         for row in rows
     ]
+
+
+def _unquoted(table: str, row: dict[str, Any]) -> dict[str, Any]:
+    """The row without quotes: they have to go with their messages, without the key."""
+    if table == "memory_sources":
+        return {**row, "quote": None}
+    if table == "profiles":
+        unquoted = {path: {**source, "quote": ""} for path, source in row["sources"].items()}
+        return {**row, "sources": unquoted}
+    return row
 
 
 def _sealed_row(scope: Scope, kind: SealedRow, row: dict[str, Any]) -> dict[str, Any]:

@@ -57,17 +57,18 @@ SET calls = usage_ledger.calls + EXCLUDED.calls,
 """
 
 # Changes of the user's memories by models in one day, by the database's clock. A memory that had
-# ended already, and ends earlier because of late words, is none of them; nor is a doubt, which the
-# reconciliation records as an update.
+# ended already, and ends earlier because of late words, is none of them; nor is what was forgotten
+# as soon as it was stated, or a doubt, which the reconciliation records as an update.
 _CHANGES_OF_A_DAY = """
 SELECT count(*) FILTER (WHERE action <> 'updated'),
        count(*) FILTER (WHERE action = 'updated' AND actor = 'extraction')
 FROM history
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
   AND actor IN ('extraction', 'reconciliation') AND subject = 'memory'
-  AND action IN ('contradicted', 'achieved', 'updated', 'superseded')
+  AND action IN ('contradicted', 'achieved', 'updated', 'superseded', 'forgotten')
   AND recorded_at > clock_timestamp() - interval '24 hours'
   AND before ->> 'status' IS DISTINCT FROM 'contradicted'
+  AND (action <> 'forgotten' OR before IS NOT NULL)
 """
 
 

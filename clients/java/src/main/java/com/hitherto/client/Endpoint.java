@@ -43,7 +43,7 @@ final class Endpoint implements ClientInterceptor {
   final ManagedChannel bare;
   final Channel channel;
   private final Supplier<Optional<String>> credential;
-  private final Duration timeout;
+  final Duration timeout;
   private final ScheduledExecutorService timer;
   /** The calls that wait for their next attempt. */
   private final Set<RepeatedCall<?, ?>> waiting = ConcurrentHashMap.newKeySet();

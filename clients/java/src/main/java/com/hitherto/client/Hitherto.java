@@ -2,18 +2,32 @@ package com.hitherto.client;
 
 import com.hitherto.v1.AppendMessagesRequest;
 import com.hitherto.v1.AppendMessagesResponse;
+import com.hitherto.v1.ClearMemoriesRequest;
 import com.hitherto.v1.EndConversationRequest;
+import com.hitherto.v1.EraseReceipt;
+import com.hitherto.v1.EraseUserRequest;
 import com.hitherto.v1.ExportManifest;
 import com.hitherto.v1.ExportUserRequest;
 import com.hitherto.v1.ExtractionServiceGrpc;
 import com.hitherto.v1.ExtractionServiceGrpc.ExtractionServiceBlockingStub;
 import com.hitherto.v1.ForgetMemoryRequest;
+import com.hitherto.v1.ForgetMemoryResponse;
 import com.hitherto.v1.GetContextRequest;
 import com.hitherto.v1.GetContextResponse;
+import com.hitherto.v1.GetConversationRequest;
+import com.hitherto.v1.GetConversationResponse;
+import com.hitherto.v1.GetMemoryHistoryRequest;
+import com.hitherto.v1.GetMemoryHistoryResponse;
 import com.hitherto.v1.GetMemoryRequest;
+import com.hitherto.v1.GetMemoryResponse;
+import com.hitherto.v1.GetProfileRequest;
+import com.hitherto.v1.GetProfileResponse;
+import com.hitherto.v1.GetUserSettingsRequest;
+import com.hitherto.v1.HistoryEvent;
 import com.hitherto.v1.ImportUserResponse;
 import com.hitherto.v1.Job;
 import com.hitherto.v1.ListMemoriesRequest;
+import com.hitherto.v1.ListMemoriesResponse;
 import com.hitherto.v1.MaintenanceServiceGrpc;
 import com.hitherto.v1.MaintenanceServiceGrpc.MaintenanceServiceBlockingStub;
 import com.hitherto.v1.Memory;
@@ -22,6 +36,9 @@ import com.hitherto.v1.MemoryServiceGrpc.MemoryServiceBlockingStub;
 import com.hitherto.v1.Message;
 import com.hitherto.v1.PrivacyServiceGrpc;
 import com.hitherto.v1.PrivacyServiceGrpc.PrivacyServiceBlockingStub;
+import com.hitherto.v1.Profile;
+import com.hitherto.v1.ReinstateUserRequest;
+import com.hitherto.v1.RestoreMemoryRequest;
 import com.hitherto.v1.RetrievalServiceGrpc;
 import com.hitherto.v1.RetrievalServiceGrpc.RetrievalServiceBlockingStub;
 import com.hitherto.v1.SaveMemoryRequest;
@@ -32,23 +49,25 @@ import com.hitherto.v1.SessionServiceGrpc;
 import com.hitherto.v1.SessionServiceGrpc.SessionServiceBlockingStub;
 import com.hitherto.v1.SubmitTranscriptsRequest;
 import com.hitherto.v1.Transcript;
+import com.hitherto.v1.UpdateMemoryRequest;
+import com.hitherto.v1.UpdateMemoryResponse;
+import com.hitherto.v1.UpdateProfileRequest;
+import com.hitherto.v1.UpdateUserSettingsRequest;
+import com.hitherto.v1.UserSettings;
 import io.grpc.Channel;
-import io.grpc.Status;
-import io.grpc.StatusRuntimeException;
 import io.grpc.stub.AbstractStub;
 import java.io.IOException;
 import java.io.OutputStream;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.function.Consumer;
-import java.util.function.Function;
 import java.util.function.LongConsumer;
-import java.util.function.Supplier;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
@@ -61,17 +80,22 @@ import java.util.stream.Stream;
  * further fields of a request.
  */
 public final class Hitherto implements AutoCloseable {
+  /** Clearing and erasing take as long as there is to remove. */
+  private static final Duration CLEAR = Duration.ofMinutes(5);
+
+  /** Messages that one call returns at most. */
+  private static final int MOST_MESSAGES = 200;
+
   private final Endpoint reads;
   private final Endpoint writes;
-  private final OwnWrites tokens;
+  private final Calls calls;
   private final ScheduledExecutorService timer;
   private final Duration timeout;
 
-  private Hitherto(
-      Endpoint reads, Endpoint writes, OwnWrites tokens, ScheduledExecutorService timer, Duration timeout) {
+  Hitherto(Endpoint reads, Endpoint writes, Calls calls, ScheduledExecutorService timer, Duration timeout) {
     this.reads = reads;
     this.writes = writes;
-    this.tokens = tokens;
+    this.calls = calls;
     this.timer = timer;
     this.timeout = timeout;
   }
@@ -82,13 +106,13 @@ public final class Hitherto implements AutoCloseable {
   }
 
   /** Sets what otherwise comes from the environment. */
-  public static Builder builder() {
-    return new Builder(System.getenv());
+  public static ClientBuilder builder() {
+    return new ClientBuilder(System.getenv());
   }
 
   /** The same client, whose calls have this time, retries included. It shares connections and tokens. */
   public Hitherto within(Duration timeout) {
-    return new Hitherto(reads, writes, tokens, timer, Requests.countable(timeout));
+    return new Hitherto(reads, writes, calls, timer, Requests.countable(timeout));
   }
 
   /** Closes the connections; calls in flight fail, and so do further ones. */
@@ -105,28 +129,68 @@ public final class Hitherto implements AutoCloseable {
    */
   @SafeVarargs
   public final SaveMemoryResponse saveMemory(String user, String content, Consumer<SaveMemoryRequest.Builder>... with) {
-    var request = filled(SaveMemoryRequest.newBuilder().setUserId(user).setContent(content), with);
-    return write(List.of(user), () -> memory().saveMemory(request.build()));
+    var request = Calls.filled(SaveMemoryRequest.newBuilder().setUserId(user).setContent(content), with);
+    return calls.write(user, () -> memory().saveMemory(request.build()));
   }
 
-  /** Has reads no longer return a memory; {@code memory().restoreMemory} brings it back. */
+  /**
+   * Corrects a memory; it keeps its id and its earlier versions. What {@code changes} sets is changed. A path that a later
+   * function adds to the update mask, and that {@code changes} does not set, is emptied. The reply has the memory, and what
+   * else states its earlier words.
+   */
   @SafeVarargs
-  public final Memory forgetMemory(String user, String memoryId, Consumer<ForgetMemoryRequest.Builder>... with) {
-    var request = filled(ForgetMemoryRequest.newBuilder().setUserId(user).setMemoryId(memoryId), with);
-    return write(List.of(user), () -> memory().forgetMemory(request.build())).getMemory();
+  public final UpdateMemoryResponse updateMemory(
+      String user, String memoryId, Consumer<Memory.Builder> changes, Consumer<UpdateMemoryRequest.Builder>... with) {
+    Memory memory = Calls.filled(Memory.newBuilder(), changes).build();
+    var request = UpdateMemoryRequest.newBuilder().setUserId(user).setMemoryId(memoryId).setMemory(memory);
+    Calls.filled(request.setUpdateMask(Changes.mask(memory, false)), with);
+    return calls.write(user, () -> memory().updateMemory(request.build()));
   }
 
-  /** One memory, whatever its status; empty if there is none. */
+  /**
+   * Has reads no longer return a memory; earlier messages never bring it back, and {@link #restoreMemory} does. The reply
+   * has the memory, and what else states it.
+   */
+  @SafeVarargs
+  public final ForgetMemoryResponse forgetMemory(
+      String user, String memoryId, Consumer<ForgetMemoryRequest.Builder>... with) {
+    var request = Calls.filled(ForgetMemoryRequest.newBuilder().setUserId(user).setMemoryId(memoryId), with);
+    return calls.write(user, () -> memory().forgetMemory(request.build()));
+  }
+
+  /** Brings a forgotten or archived memory back. */
+  @SafeVarargs
+  public final Memory restoreMemory(String user, String memoryId, Consumer<RestoreMemoryRequest.Builder>... with) {
+    var request = Calls.filled(RestoreMemoryRequest.newBuilder().setUserId(user).setMemoryId(memoryId), with);
+    return calls.write(user, () -> memory().restoreMemory(request.build())).getMemory();
+  }
+
+  /** One memory, whatever its status; empty if there is none, or memory is switched off. */
   public Optional<Memory> getMemory(String user, String memoryId) {
     var request = GetMemoryRequest.newBuilder().setUserId(user).setMemoryId(memoryId).build();
-    try {
-      return Optional.of(read(user, request, retrieval()::getMemory).getMemory());
-    } catch (HithertoException failed) {
-      if (failed.code() == Status.Code.NOT_FOUND && !failed.reason().isEmpty()) {
-        return Optional.empty();
-      }
-      throw failed;
-    }
+    return calls
+        .find(user, request, retrieval()::getMemory)
+        .filter(GetMemoryResponse::hasMemory)
+        .map(GetMemoryResponse::getMemory);
+  }
+
+  /** Every change of a memory, newest first, fetched page by page as the stream goes on. */
+  @SafeVarargs
+  public final Stream<HistoryEvent> memoryHistory(
+      String user, String memoryId, Consumer<GetMemoryHistoryRequest.Builder>... with) {
+    var request = Calls.filled(GetMemoryHistoryRequest.newBuilder().setUserId(user).setMemoryId(memoryId), with);
+    return Calls.pages(
+        token -> calls.read(user, request.setPageToken(token).build(), retrieval()::getMemoryHistory),
+        GetMemoryHistoryResponse::getNextPageToken,
+        GetMemoryHistoryResponse::getEventsList);
+  }
+
+  /**
+   * A memory with the words that it was learnt from; empty if there is no such memory. Of each of the first six messages
+   * behind it, the proof has what was said just before and after.
+   */
+  public Optional<Proof> why(String user, String memoryId) {
+    return getMemory(user, memoryId).map(memory -> Proof.of(this, user, memory));
   }
 
   /**
@@ -135,30 +199,26 @@ public final class Hitherto implements AutoCloseable {
    */
   @SafeVarargs
   public final GetContextResponse getContext(String user, String query, Consumer<GetContextRequest.Builder>... with) {
-    var request = filled(GetContextRequest.newBuilder().setUserId(user).setQuery(query), with);
-    return read(user, request.build(), retrieval()::getContext);
+    var request = Calls.filled(GetContextRequest.newBuilder().setUserId(user).setQuery(query), with);
+    return calls.read(user, request.build(), retrieval()::getContext);
   }
 
   /** The best results for the query. */
   @SafeVarargs
   public final SearchMemoriesResponse search(
       String user, String query, Consumer<SearchMemoriesRequest.Builder>... with) {
-    var request = filled(SearchMemoriesRequest.newBuilder().setUserId(user).setQuery(query), with);
-    return read(user, request.build(), retrieval()::searchMemories);
+    var request = Calls.filled(SearchMemoriesRequest.newBuilder().setUserId(user).setQuery(query), with);
+    return calls.read(user, request.build(), retrieval()::searchMemories);
   }
 
   /** A user's memories, fetched page by page as the stream goes on. */
   @SafeVarargs
   public final Stream<Memory> memories(String user, Consumer<ListMemoriesRequest.Builder>... with) {
-    var request = filled(ListMemoriesRequest.newBuilder().setUserId(user), with);
-    return Stream.iterate(
-            Optional.of(read(user, request.build(), retrieval()::listMemories)),
-            Optional::isPresent,
-            page ->
-                page.filter(known -> !known.getNextPageToken().isEmpty())
-                    .map(known -> request.setPageToken(known.getNextPageToken()).build())
-                    .map(next -> read(user, next, retrieval()::listMemories)))
-        .flatMap(page -> page.orElseThrow().getMemoriesList().stream());
+    var request = Calls.filled(ListMemoriesRequest.newBuilder().setUserId(user), with);
+    return Calls.pages(
+        token -> calls.read(user, request.setPageToken(token).build(), retrieval()::listMemories),
+        ListMemoriesResponse::getNextPageToken,
+        ListMemoriesResponse::getMemoriesList);
   }
 
   /**
@@ -168,28 +228,131 @@ public final class Hitherto implements AutoCloseable {
   @SafeVarargs
   public final AppendMessagesResponse add(
       String user,
-      String conversation,
       Iterable<Message> messages,
+      String conversation,
       Consumer<AppendMessagesRequest.Builder>... with) {
     var request = AppendMessagesRequest.newBuilder().setUserId(user).setConversationId(conversation);
-    filled(request.addAllMessages(messages), with);
-    return write(List.of(user), () -> extraction().appendMessages(request.build()));
+    Calls.filled(request.addAllMessages(messages), with);
+    return calls.write(user, () -> extraction().appendMessages(request.build()));
   }
 
   /** Marks a chat as over; the job learns from its last messages. Later ones reopen it. */
   @SafeVarargs
   public final Job endConversation(String user, String conversation, Consumer<EndConversationRequest.Builder>... with) {
-    var request = filled(EndConversationRequest.newBuilder().setUserId(user).setConversationId(conversation), with);
-    return write(List.of(user), () -> extraction().endConversation(request.build())).getJob();
+    var request = Calls.filled(EndConversationRequest.newBuilder().setUserId(user).setConversationId(conversation), with);
+    return calls.write(user, () -> extraction().endConversation(request.build())).getJob();
   }
 
   /** Submits 1 to 100 conversations at once, all or none; one job for each, in order. */
   @SafeVarargs
   public final List<Job> submitTranscripts(
       Iterable<Transcript> transcripts, Consumer<SubmitTranscriptsRequest.Builder>... with) {
-    var request = filled(SubmitTranscriptsRequest.newBuilder().addAllTranscripts(transcripts), with).build();
+    var request = Calls.filled(SubmitTranscriptsRequest.newBuilder().addAllTranscripts(transcripts), with).build();
     var users = request.getTranscriptsList().stream().map(Transcript::getUserId).collect(Collectors.toSet());
-    return write(users, () -> extraction().submitTranscripts(request)).getJobsList();
+    return calls.write(users, () -> extraction().submitTranscripts(request)).getJobsList();
+  }
+
+  /** The summary of a conversation with its last messages (10); empty if there is none. */
+  @SafeVarargs
+  public final Optional<GetConversationResponse> getConversation(
+      String user, String conversation, Consumer<GetConversationRequest.Builder>... with) {
+    var request = GetConversationRequest.newBuilder().setUserId(user).setConversationId(conversation);
+    return calls
+        .find(user, Calls.filled(request, with).build(), retrieval()::getConversation)
+        .filter(found -> found.getReason().isEmpty());
+  }
+
+  /** Every message of a conversation, the latest first, fetched page by page as the stream goes on. */
+  public Stream<Message> messages(String user, String conversation) {
+    return Calls.pages(
+        before ->
+            getConversation(
+                    user,
+                    conversation,
+                    request -> request.setMessageLimit(MOST_MESSAGES).setBeforeMessageId(before))
+                .map(GetConversationResponse::getMessagesList)
+                .orElse(List.of()),
+        page -> page.size() < MOST_MESSAGES ? "" : page.get(0).getId(),
+        page -> {
+          List<Message> latestFirst = new ArrayList<>(page);
+          Collections.reverse(latestFirst);
+          return latestFirst;
+        });
+  }
+
+  /** The user's profile; empty if there is none, or memory is switched off. */
+  public Optional<Profile> getProfile(String user) {
+    var request = GetProfileRequest.newBuilder().setUserId(user).build();
+    return calls
+        .find(user, request, retrieval()::getProfile)
+        .filter(GetProfileResponse::hasProfile)
+        .map(GetProfileResponse::getProfile);
+  }
+
+  /**
+   * Changes or creates a profile by hand. What {@code changes} sets is changed, of a Struct key by key. A path that a later
+   * function adds to the update mask, and that {@code changes} does not set, is emptied.
+   */
+  @SafeVarargs
+  public final Profile updateProfile(
+      String user, Consumer<Profile.Builder> changes, Consumer<UpdateProfileRequest.Builder>... with) {
+    Profile profile = Calls.filled(Profile.newBuilder(), changes).build();
+    var request = UpdateProfileRequest.newBuilder().setUserId(user).setProfile(profile);
+    Calls.filled(request.setUpdateMask(Changes.mask(profile, true)), with);
+    return calls.write(user, () -> memory().updateProfile(request.build())).getProfile();
+  }
+
+  /** The effective settings of a user. */
+  public UserSettings getUserSettings(String user) {
+    var request = GetUserSettingsRequest.newBuilder().setUserId(user).build();
+    return calls.read(user, request, privacy()::getUserSettings).getUserSettings();
+  }
+
+  /**
+   * Changes the settings that {@code changes} sets. A setting that a later function adds to the update mask, and that
+   * {@code changes} does not set, is reset to that of the installation.
+   */
+  @SafeVarargs
+  public final UserSettings updateUserSettings(
+      String user, Consumer<UserSettings.Builder> changes, Consumer<UpdateUserSettingsRequest.Builder>... with) {
+    UserSettings settings = Calls.filled(UserSettings.newBuilder(), changes).build();
+    var request = UpdateUserSettingsRequest.newBuilder().setUserId(user).setUserSettings(settings);
+    Calls.filled(request.setUpdateMask(Changes.mask(settings, false)), with);
+    return calls.write(user, () -> privacy().updateUserSettings(request.build())).getUserSettings();
+  }
+
+  /**
+   * Forgets all memories of a user; conversations, if included, are gone for good. Returns the number of rows, by kind. An
+   * interrupted call keeps what it has done; the next call does the rest. It has five minutes, unless {@link #within} or
+   * the builder says otherwise.
+   */
+  @SafeVarargs
+  public final Map<String, Long> clearMemories(String user, Consumer<ClearMemoriesRequest.Builder>... with) {
+    var request = Calls.filled(ClearMemoriesRequest.newBuilder().setUserId(user), with);
+    return calls.write(user, () -> clearing().clearMemories(request.build())).getCountsMap();
+  }
+
+  /**
+   * Removes everything that is stored about a user, for good. Later writes for the user fail with USER_ERASED until
+   * {@link #reinstateUser}. An interrupted call keeps what it has done; the next call does the rest, and its receipt covers
+   * all of it. It has five minutes, unless {@link #within} or the builder says otherwise.
+   */
+  @SafeVarargs
+  public final EraseReceipt eraseUser(String user, Consumer<EraseUserRequest.Builder>... with) {
+    var request = Calls.filled(EraseUserRequest.newBuilder().setUserId(user), with);
+    return calls.write(user, () -> clearing().eraseUser(request.build())).getReceipt();
+  }
+
+  /** Allows writes for an erased user again; nothing comes back. True if the user was erased before. */
+  @SafeVarargs
+  public final boolean reinstateUser(String user, Consumer<ReinstateUserRequest.Builder>... with) {
+    var request = Calls.filled(ReinstateUserRequest.newBuilder().setUserId(user), with);
+    return calls.write(user, () -> privacy().reinstateUser(request.build())).getReinstated();
+  }
+
+  private PrivacyServiceBlockingStub clearing() {
+    boolean named = timeout != null || writes.timeout != null;
+    return named ? privacy() : privacy().withOption(Endpoint.TIMEOUT, CLEAR);
   }
 
   /** Writes all data of a user to a stream as {@link #exportUser(String, OutputStream, LongConsumer)} does. */
@@ -203,7 +366,7 @@ public final class Hitherto implements AutoCloseable {
    * says otherwise.
    */
   public ExportManifest exportUser(String user, OutputStream into, LongConsumer progress) throws IOException {
-    var request = ExportUserRequest.newBuilder().setUserId(user).setConsistencyToken(tokens.of(user)).build();
+    var request = ExportUserRequest.newBuilder().setUserId(user).setConsistencyToken(calls.tokens().of(user)).build();
     return new UserData(writes, timeout).receive(request, into, progress);
   }
 
@@ -219,15 +382,15 @@ public final class Hitherto implements AutoCloseable {
    * continued by itself. It has an hour, unless {@link #within} says otherwise.
    */
   public ImportUserResponse importUser(String user, Path export, LongConsumer progress) throws IOException {
-    int begun = tokens.begin();
+    int begun = calls.tokens().begin();
     ImportUserResponse reply = new UserData(writes, timeout).send(user, export, progress);
-    tokens.note(user, reply.getConsistencyToken(), begun);
+    calls.tokens().note(user, reply.getConsistencyToken(), begun);
     return reply;
   }
 
   /** The work in the background. */
   public Jobs jobs() {
-    return new Jobs(this, writes, timeout);
+    return new Jobs(calls, extraction(), writes, timeout);
   }
 
   // --- every RPC ----------------------------------------------------------------------------------------------------
@@ -275,165 +438,7 @@ public final class Hitherto implements AutoCloseable {
     return writes.channel;
   }
 
-  // --- reads that include own writes --------------------------------------------------------------------------------
-
-  OwnWrites tokens() {
-    return tokens;
-  }
-
-  <Q extends com.google.protobuf.Message, A> A read(String user, Q request, Function<Q, A> call) {
-    String token = tokens.of(user);
-    try {
-      return call.apply(Requests.withConsistencyToken(request, token));
-    } catch (StatusRuntimeException thrown) {
-      HithertoException failed = HithertoException.from(thrown);
-      if (token.isEmpty() || !failed.reason().equals("INVALID_CONSISTENCY_TOKEN")) {
-        throw failed;
-      }
-    }
-    // It was made with a secret that the services no longer have.
-    tokens.drop(user);
-    return called(() -> call.apply(Requests.withConsistencyToken(request, "")));
-  }
-
-  private <A extends com.google.protobuf.Message> A write(Iterable<String> users, Supplier<A> call) {
-    int begun = tokens.begin();
-    A reply = called(call);
-    users.forEach(user -> tokens.note(user, Requests.consistencyToken(reply), begun));
-    return reply;
-  }
-
-  private static <A> A called(Supplier<A> call) {
-    try {
-      return call.get();
-    } catch (StatusRuntimeException thrown) {
-      throw HithertoException.from(thrown);
-    }
-  }
-
   private <S extends AbstractStub<S>> S timed(S stub) {
     return timeout == null ? stub : stub.withOption(Endpoint.TIMEOUT, timeout);
-  }
-
-  @SafeVarargs
-  private static <B> B filled(B request, Consumer<B>... with) {
-    for (Consumer<B> fill : with) {
-      fill.accept(request);
-    }
-    return request;
-  }
-
-  /**
-   * Sets what otherwise comes from the environment: HITHERTO_RETRIEVAL_ADDRESS (127.0.0.1:50051),
-   * HITHERTO_EXTRACTION_ADDRESS (127.0.0.1:50052), HITHERTO_API_KEY or HITHERTO_TOKEN (none), HITHERTO_TLS_CA_FILE
-   * (none: no TLS), and HITHERTO_TLS_CLIENT_CERTIFICATE_FILE with HITHERTO_TLS_CLIENT_KEY_FILE (none).
-   */
-  public static final class Builder {
-    private final Map<String, String> environment;
-    private String retrieval = "";
-    private String extraction = "";
-    private String apiKey;
-    private Supplier<String> token;
-    private String caFile = "";
-    private String certificateFile = "";
-    private String keyFile = "";
-    private Duration timeout;
-    private RetryPolicy retry = RetryPolicy.DEFAULT;
-
-    Builder(Map<String, String> environment) {
-      this.environment = environment;
-    }
-
-    /** The {@code host:port} of the retrieval service. */
-    public Builder retrieval(String address) {
-      retrieval = address;
-      return this;
-    }
-
-    /** The {@code host:port} of the extraction service. */
-    public Builder extraction(String address) {
-      extraction = address;
-      return this;
-    }
-
-    /** The key that {@code hitherto keys create} printed. */
-    public Builder apiKey(String key) {
-      apiKey = key;
-      return this;
-    }
-
-    /** A JWT, if the services accept tokens. */
-    public Builder token(String given) {
-      String checked = Credentials.checkedToken(given);
-      return token(() -> checked);
-    }
-
-    /** Where the JWT of each call comes from, so that it can be a new one before the old one ends. */
-    public Builder token(Supplier<String> source) {
-      token = source;
-      return this;
-    }
-
-    /** The PEM file with the authority that signed the services' certificates. */
-    public Builder tls(String authorityFile) {
-      caFile = authorityFile;
-      return this;
-    }
-
-    /** PEM files with a certificate and its key in PKCS #8, if the services ask for one. */
-    public Builder clientCertificate(String certificate, String key) {
-      certificateFile = certificate;
-      keyFile = key;
-      return this;
-    }
-
-    /** The time for every call, retries included; by default 10 s for reads and 30 s for writes. */
-    public Builder timeout(Duration given) {
-      timeout = Requests.countable(given);
-      return this;
-    }
-
-    /** When failed calls are made again. */
-    public Builder retry(RetryPolicy policy) {
-      retry = policy;
-      return this;
-    }
-
-    /** The client, which connects with its first call. */
-    public Hitherto build() {
-      if ((apiKey == null || apiKey.isBlank()) && token == null) {
-        apiKey = environment.get("HITHERTO_API_KEY");
-        String found = environment.getOrDefault("HITHERTO_TOKEN", "");
-        if (!found.isBlank()) {
-          token(found);
-        }
-      }
-      var credential = Credentials.ofCalls(apiKey, token);
-      var transport =
-          Credentials.ofConnections(
-              found(caFile, "HITHERTO_TLS_CA_FILE", ""),
-              found(certificateFile, "HITHERTO_TLS_CLIENT_CERTIFICATE_FILE", ""),
-              found(keyFile, "HITHERTO_TLS_CLIENT_KEY_FILE", ""));
-      ScheduledExecutorService timer =
-          Executors.newSingleThreadScheduledExecutor(
-              task -> {
-                Thread thread = new Thread(task, "hitherto-retries");
-                thread.setDaemon(true);
-                return thread;
-              });
-      String reading = found(retrieval, "HITHERTO_RETRIEVAL_ADDRESS", "127.0.0.1:50051");
-      String writing = found(extraction, "HITHERTO_EXTRACTION_ADDRESS", "127.0.0.1:50052");
-      return new Hitherto(
-          new Endpoint("retrieval", reading, transport, credential, timeout, retry, timer),
-          new Endpoint("extraction", writing, transport, credential, timeout, retry, timer),
-          new OwnWrites(),
-          timer,
-          null);
-    }
-
-    private String found(String given, String variable, String fallback) {
-      String value = given.isEmpty() ? environment.getOrDefault(variable, "") : given;
-      return value.isEmpty() ? fallback : value;
-    }
   }
 }

@@ -1,5 +1,6 @@
 package com.hitherto.client;
 
+import com.hitherto.v1.ExtractionServiceGrpc.ExtractionServiceBlockingStub;
 import com.hitherto.v1.GetJobRequest;
 import com.hitherto.v1.Job;
 import com.hitherto.v1.JobState;
@@ -25,12 +26,14 @@ public final class Jobs {
   /** How long a service that has answered before may stay away, as during a restart. */
   private static final Duration PATIENCE = Duration.ofSeconds(60);
 
-  private final Hitherto client;
+  private final Calls calls;
+  private final ExtractionServiceBlockingStub extraction;
   private final Endpoint at;
   private final Duration timeout;
 
-  Jobs(Hitherto client, Endpoint at, Duration timeout) {
-    this.client = client;
+  Jobs(Calls calls, ExtractionServiceBlockingStub extraction, Endpoint at, Duration timeout) {
+    this.calls = calls;
+    this.extraction = extraction;
     this.at = at;
     this.timeout = timeout;
   }
@@ -38,7 +41,7 @@ public final class Jobs {
   /** The job as it is now. */
   public Job get(String id) {
     GetJobRequest request = GetJobRequest.newBuilder().setJobId(id).build();
-    return heardOf(client.read("", request, client.extraction()::getJob).getJob());
+    return heardOf(calls.read("", request, extraction::getJob).getJob());
   }
 
   /**
@@ -63,7 +66,7 @@ public final class Jobs {
       long slice = Math.min(SLICE.toMillis(), Math.max(deadline - nowMillis(), 1));
       HithertoException failed;
       try {
-        var replies = client.extraction().withDeadlineAfter(slice, TimeUnit.MILLISECONDS).watchJob(request);
+        var replies = extraction.withDeadlineAfter(slice, TimeUnit.MILLISECONDS).watchJob(request);
         while (replies.hasNext()) {
           Job job = heardOf(replies.next().getJob());
           failures = 0;
@@ -109,7 +112,7 @@ public final class Jobs {
 
   /** The job; if it has ended, reads of its user include what it did. */
   private Job heardOf(Job job) {
-    client.tokens().note(job.getUserId(), job.getConsistencyToken(), 0);
+    calls.tokens().note(job.getUserId(), job.getConsistencyToken(), 0);
     return job;
   }
 

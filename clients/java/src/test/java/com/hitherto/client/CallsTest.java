@@ -56,7 +56,7 @@ class CallsTest {
     server.close();
   }
 
-  private void connect(Hitherto.Builder builder) {
+  private void connect(ClientBuilder builder) {
     client.close();
     client = builder.build();
   }

@@ -100,8 +100,8 @@ final class Scripted implements AutoCloseable {
   }
 
   /** Makes a client of this server that is given nothing by the environment. */
-  Hitherto.Builder client() {
-    return new Hitherto.Builder(Map.of())
+  ClientBuilder client() {
+    return new ClientBuilder(Map.of())
         .retrieval(address())
         .extraction(address())
         .retry(new RetryPolicy(4, Duration.ofMillis(1), Duration.ofMillis(10)));

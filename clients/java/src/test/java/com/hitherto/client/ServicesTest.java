@@ -4,20 +4,28 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.google.protobuf.Struct;
 import com.google.protobuf.Timestamp;
+import com.google.protobuf.Value;
 import com.hitherto.v1.ExportManifest;
 import com.hitherto.v1.GetConversationRequest;
 import com.hitherto.v1.JobState;
 import com.hitherto.v1.Memory;
 import com.hitherto.v1.MemoryStatus;
+import com.hitherto.v1.MemoryType;
+import com.hitherto.v1.Message;
+import com.hitherto.v1.Profile;
 import com.hitherto.v1.SearchScope;
 import com.hitherto.v1.Transcript;
+import com.hitherto.v1.UserSettings;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.time.Instant;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.UUID;
 import java.util.concurrent.atomic.AtomicLong;
@@ -63,10 +71,13 @@ class ServicesTest {
     var found = client.search(user, "Hà Nội", request -> request.setLimit(1));
     assertEquals(1, found.getResultsCount());
     String id = found.getResults(0).getMemory().getId();
-    client.forgetMemory(user, id, request -> request.setReason("She asked for it."));
+    assertEquals("Tôi sống ở Hà Nội và làm nghề nuôi cá.", Values.text(found.getResults(0)));
+    var gone = client.forgetMemory(user, id, request -> request.setReason("She asked for it."));
+    assertEquals("forgotten", Values.word(gone.getMemory().getStatus()));
     assertTrue(client.memories(user).noneMatch(memory -> memory.getId().equals(id)));
     assertEquals(
         Optional.of(MemoryStatus.MEMORY_STATUS_FORGOTTEN), client.getMemory(user, id).map(Memory::getStatus));
+    assertEquals("active", Values.word(client.restoreMemory(user, id).getStatus()));
     assertEquals(Optional.empty(), client.getMemory(user, NOBODY));
     String old = client.saveMemory(user, "Bà ấy có hai con chó.").getMemory().getId();
     var saved = client.saveMemory(user, "Bà ấy có ba con chó.", request -> request.addReplaces(old));
@@ -75,10 +86,9 @@ class ServicesTest {
 
   @Test
   void learnFromAChat() {
-    var messages =
-        List.of(
-            Messages.user("I live in Hà Nội and I work as a marine biologist 🐙."), Messages.assistant("Noted."));
-    assertEquals(2, client.add(user, "monday", messages).getMessageIdsCount());
+    String said = "I live in Hà Nội and I work as a marine biologist 🐙.";
+    var messages = List.of(Messages.user(said), Messages.assistant("Noted."));
+    assertEquals(2, client.add(user, messages, "monday").getMessageIdsCount());
     var job = client.jobs().await(client.endConversation(user, "monday").getId());
     assertEquals(JobState.JOB_STATE_SUCCEEDED, job.getState(), job::getError);
     var told =
@@ -86,6 +96,84 @@ class ServicesTest {
             user, "Where does the user live?", request -> request.addScopes(SearchScope.SEARCH_SCOPE_MEMORIES));
     assertTrue(told.getMemoriesList().stream().anyMatch(memory -> memory.getUserId().equals(user)));
     assertTrue(told.getPromptTokens() > 0);
+    var quote = client.why(user, told.getMemories(0).getId()).orElseThrow().quotes().get(0);
+    assertEquals("monday", quote.conversationId());
+    assertEquals(Optional.empty(), quote.before());
+    assertEquals(Optional.of(said), quote.message().map(Message::getContent));
+    assertEquals(Optional.of("Noted."), quote.after().map(Message::getContent));
+  }
+
+  @Test
+  void correctWhatIsKnown() {
+    Instant since = Instant.parse("2024-02-29T12:00:00Z");
+    var saved =
+        client.saveMemory(
+            user,
+            "She lives in Huế 🏯.",
+            request ->
+                request.setType(MemoryType.MEMORY_TYPE_PERSONAL).addTags("home").setValidFrom(Values.time(since)));
+    assertEquals(since, Values.time(saved.getMemory().getValidFrom()));
+    String id = saved.getMemory().getId();
+    Memory changed =
+        client
+            .updateMemory(
+                user,
+                id,
+                changes -> changes.setContent("She lives in Đà Nẵng 🌉."),
+                request -> request.getUpdateMaskBuilder().addPaths("tags"))
+            .getMemory();
+    assertEquals("She lives in Đà Nẵng 🌉.", changed.getContent());
+    assertEquals(List.of(), changed.getTagsList());
+    assertEquals("personal", Values.word(changed.getType()));
+    var kinds =
+        client
+            .memoryHistory(user, id, request -> request.setPageSize(1))
+            .map(event -> Values.word(event.getKind()))
+            .toList();
+    assertEquals(List.of("updated", "created"), kinds);
+    assertEquals(Optional.of(new Proof(changed, List.of())), client.why(user, id));
+    var failed =
+        assertThrows(
+            HithertoException.class,
+            () -> client.updateMemory(user, id, changes -> changes.setContent("x"), request -> request.setVersion(1)));
+    assertEquals("VERSION_MISMATCH", failed.reason());
+    failed = assertThrows(HithertoException.class, () -> client.updateMemory(user, id, changes -> {}));
+    assertEquals("INVALID_FIELD", failed.reason());
+  }
+
+  @Test
+  void letAPersonDecide() {
+    assertEquals(Optional.empty(), client.getProfile(user));
+    client.updateProfile(
+        user,
+        changes -> changes.setSummary("Nuôi cá.").setFacts(personal(Map.of("location", "Huế", "notes", "🐟"))));
+    Profile moved =
+        client.updateProfile(
+            user,
+            changes -> changes.setFacts(personal(Map.of("location", "Đà Nẵng"))),
+            request -> request.getUpdateMaskBuilder().addPaths("summary"));
+    assertEquals("", moved.getSummary());
+    assertEquals(personal(Map.of("location", "Đà Nẵng", "notes", "🐟")), moved.getFacts());
+    assertEquals(Optional.of(moved), client.getProfile(user));
+    client.updateUserSettings(user, changes -> changes.setTimeZone("Asia/Saigon").setLearningEnabled(false));
+    UserSettings reset =
+        client.updateUserSettings(
+            user, changes -> {}, request -> request.getUpdateMaskBuilder().addPaths("learning_enabled"));
+    assertEquals("Asia/Saigon", reset.getTimeZone());
+    assertTrue(reset.getLearningEnabled());
+    assertEquals(reset, client.getUserSettings(user));
+    client.saveMemory(user, "She keeps fish.");
+    assertEquals(1, client.clearMemories(user).get("memories"));
+    assertEquals(1, client.eraseUser(user).getCountsOrThrow("memories"));
+    var failed = assertThrows(HithertoException.class, () -> client.saveMemory(user, "x"));
+    assertEquals("USER_ERASED", failed.reason());
+    assertTrue(client.reinstateUser(user));
+  }
+
+  private static Struct personal(Map<String, String> values) {
+    var held = Struct.newBuilder();
+    values.forEach((key, value) -> held.putFields(key, Value.newBuilder().setStringValue(value).build()));
+    return Struct.newBuilder().putFields("personal", Value.newBuilder().setStructValue(held).build()).build();
   }
 
   @Test

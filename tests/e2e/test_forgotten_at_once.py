@@ -1,0 +1,107 @@
+"""What a reply both states and is to forget: what it ends, what it may replace, what came later."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from hitherto.v1 import memory_pb2, retrieval_service_pb2
+from tests.e2e.conftest import Services
+from tests.e2e.learning import ALL_STATUSES, learn, memories, replies, shown, talk
+from tests.scripted_model import ChatRequest, ScriptedModel
+from tests.scripted_model.answers import change, memory
+
+MARCH = datetime(2026, 3, 2, 9, tzinfo=UTC)
+STATUS = memory_pb2.MemoryStatus
+LEEDS, PORTO = "Ana lives in Leeds", "Ana lives in Porto"
+
+
+async def by_content(services: Services) -> dict[str, memory_pb2.Memory]:
+    return {each.content: each for each in await memories(services, statuses=ALL_STATUSES)}
+
+
+@pytest.mark.parametrize(("wanted", "ends"), [(1, True), (6, False)])
+async def test_what_is_forgotten_at_once_ends_the_old_and_stands_nowhere(
+    wanted: int, ends: bool, modelled: Services, model: ScriptedModel
+) -> None:
+    homes = [f"{LEEDS}, at number {number}" for number in range(6)]
+
+    def leaves(request: ChatRequest) -> dict[str, Any]:
+        known = [shown(request, home) for home in homes[:wanted]]
+        return {
+            "new_memories": [memory(PORTO, ["m1"])],
+            "contradicted_memories": [
+                change(each, "I left Leeds", by=0, reason="moved to Porto") for each in known
+            ],
+            "forgotten_memories": [
+                {"new": 0, "source_message_ids": ["m1"], "quote": "don't remember my address"}
+            ],
+        }
+
+    model.script = replies(
+        {
+            "Porto": leaves,
+            "Leeds": lambda _: {"new_memories": [memory(home, ["m1"]) for home in homes]},
+        }
+    )
+    await learn(modelled, talk("Leeds, at number 0 1 2 3 4 5", at=MARCH))
+    left = talk(
+        "I left Leeds 0 1 2 3 4 5 for Porto; don't remember my address",
+        conversation="c2",
+        at=MARCH + timedelta(days=1),
+    )
+    result = await learn(modelled, left)
+    held = await by_content(modelled)
+    assert held[PORTO].status == STATUS.MEMORY_STATUS_FORGOTTEN
+    assert not held[PORTO].may_replace
+    old = held[homes[0]]
+    if not ends:
+        # Above the limit of the job.
+        assert {each.subject for each in result.refusals} == {
+            "too many changes at once; nothing changes"
+        }
+        assert old.status == STATUS.MEMORY_STATUS_ACTIVE
+        return
+    assert not result.refusals
+    assert (old.status, old.superseded_by) == (STATUS.MEMORY_STATUS_CONTRADICTED, "")
+    assert old.valid_to.ToDatetime(UTC) == MARCH + timedelta(days=1)
+    history = await modelled.retrieval.GetMemoryHistory(
+        retrieval_service_pb2.GetMemoryHistoryRequest(user_id="ana", memory_id=old.id)
+    )
+    assert "Porto" not in str(history)
+
+
+@pytest.mark.parametrize(
+    ("sources", "later", "forgets"),
+    [
+        (["m2"], ("user", "I smoke, note it"), False),
+        (["m1"], ("user", "What a day"), True),
+        ([], ("user", "What a day"), True),
+        (["m1", "m2"], ("assistant", "I forget that you smoke"), True),
+    ],
+)
+async def test_only_what_the_user_says_after_the_request_is_kept(
+    sources: list[str],
+    later: tuple[str, str],
+    forgets: bool,
+    modelled: Services,
+    model: ScriptedModel,
+) -> None:
+    model.script = replies(
+        {
+            "smoke": lambda _: {
+                "new_memories": [memory("Ana smokes", sources)],
+                "forgotten_memories": [
+                    {"new": 0, "source_message_ids": ["m1"], "quote": "forget that I smoke"}
+                ],
+            }
+        }
+    )
+    told = talk("Please forget that I smoke", later, at=MARCH)
+    told.messages[1].created_at.FromDatetime(MARCH + timedelta(minutes=5))
+    result = await learn(modelled, told)
+    smokes = (await by_content(modelled))["Ana smokes"]
+    assert (smokes.status == STATUS.MEMORY_STATUS_FORGOTTEN) == forgets
+    assert [each.reason for each in result.refusals] == ([] if forgets else ["refused_late"])

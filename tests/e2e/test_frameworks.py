@@ -1,0 +1,207 @@
+"""Agents of frameworks that need an environment of their own, with our memory.
+
+The programs in tests/frameworks/ and those of docs/integrations.md run in that environment; the
+services, and the model's server, in ours.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from hitherto_client import AsyncHitherto
+from tests.e2e.client_packages import unavailable
+from tests.e2e.conftest import Services
+from tests.e2e.test_docs_site import make
+from tests.e2e.test_integrations_docs import PAGE
+from tests.e2e.test_integrations_docs import answer as answer_of_docs
+from tests.scripted_model.assistant import Answer, AssistantRequest, ScriptedAssistant
+
+ROOT = Path(__file__).parents[2]
+INSTALL_SECONDS, RUN_SECONDS = 540, 240
+
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(INSTALL_SECONDS + 2 * RUN_SECONDS)]
+
+
+def python_of(framework: str) -> Path:
+    """The interpreter with a framework; only CI installs one for a test."""
+    ready = ROOT / f".venv-{framework}" / "installed"
+    if not ready.exists() and os.environ.get("CI", "").lower() not in {"1", "true"}:
+        unavailable(f"{framework} is not installed: run make {ready.relative_to(ROOT)} once")
+    with (ROOT / "frameworks.mk").open() as lock:
+        # A second worker waits for the first one's environment.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        made = make(ROOT, str(ready.relative_to(ROOT)), seconds=INSTALL_SECONDS)
+    assert made.returncode == 0, made.stdout
+    return ready.parent / "bin/python"
+
+
+@pytest.fixture
+async def memory(services: Services) -> AsyncIterator[AsyncHitherto]:
+    addresses = (services.retrieval_address, services.extraction_address)
+    async with AsyncHitherto(*addresses, token=services.token, timeout=120) as client:
+        yield client
+
+
+async def run(
+    framework: str, services: Services, model: ScriptedAssistant, *program: str | Path
+) -> str:
+    """What a program prints, on standard output and standard error."""
+    process = await asyncio.create_subprocess_exec(
+        python_of(framework),
+        *program,
+        env={
+            **os.environ,
+            "HITHERTO_RETRIEVAL_ADDRESS": services.retrieval_address,
+            "HITHERTO_EXTRACTION_ADDRESS": services.extraction_address,
+            "HITHERTO_TOKEN": services.token,
+            "OPENAI_BASE_URL": model.base_url,
+            "OPENAI_API_KEY": "test",
+            "GOOGLE_GEMINI_BASE_URL": model.base_url.removesuffix("/v1"),
+            "GOOGLE_API_KEY": "test",
+        },
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    try:
+        printed, _ = await asyncio.wait_for(process.communicate(), RUN_SECONDS)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    assert process.returncode == 0, printed.decode()
+    return printed.decode()
+
+
+async def kept(memory: AsyncHitherto, user: str, conversation: str) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = [
+        (message.role, message.content) async for message in memory.messages(user, conversation)
+    ]
+    return found[::-1]
+
+
+# --- Strands Agents ------------------------------------------------------------------------------
+
+
+def asked_and_told(request: AssistantRequest) -> tuple[str, str]:
+    """What the user says last, and the memory that the framework adds to that message."""
+    asked, *told = request.body["messages"][-1]["content"]
+    return asked["text"], "".join(part["text"] for part in told)
+
+
+def answer(request: AssistantRequest) -> Answer:
+    """Calls a tool if the user asks for it, and otherwise repeats the user's words."""
+    if request.body["messages"][-1]["role"] == "tool":
+        return Answer("Done.")
+    asked, _ = asked_and_told(request)
+    if asked == "Log me in.":
+        return Answer(calls=(("call_1", "log_in", '{"account": "hunter2"}'),))
+    if asked == "I am allergic to peanuts.":
+        entries = '{"entries": ["Bea is allergic to peanuts."]}'
+        return Answer(calls=(("call_1", "add_memory", entries),))
+    return Answer(f"You said: {asked}")
+
+
+async def test_strands(services: Services, memory: AsyncHitherto) -> None:
+    """Twice the same words are said twice; calls of tools are kept only where it is asked for."""
+    async with ScriptedAssistant(answer) as model:
+        program = ROOT / "tests/frameworks/strands_agents.py"
+        printed = await run("strands", services, model, program)
+    told = dict(
+        asked_and_told(request)
+        for request in model.requests
+        if request.body["messages"][-1]["role"] == "user"
+    )
+    assert "Tôi sống ở Đà Nẵng 🏖️ (20" in told["Tôi sống ở đâu?"]
+    assert told["Log me in."] == ""
+    yes = [("user", "Yes."), ("assistant", "You said: Yes.")]
+    assert await kept(memory, "ana", "monday") == [
+        ("user", "Tôi sống ở Đà Nẵng 🏖️"),
+        ("assistant", "You said: Tôi sống ở Đà Nẵng 🏖️"),
+        *yes,
+        *yes,
+    ]
+    assert await kept(memory, "ana", "tuesday") == [
+        ("user", "Tôi sống ở đâu?"),
+        ("assistant", "You said: Tôi sống ở đâu?"),
+    ]
+    [saved] = [one async for one in memory.memories("bea")]
+    assert (saved.content, saved.origin) == ("Bea is allergic to peanuts.", "assistant")
+    assert saved.conversation_id == "tools"
+    assert await kept(memory, "bea", "tools") == [
+        ("user", "I am allergic to peanuts."),
+        ("assistant", "Done."),
+    ]
+    assert await kept(memory, "cem", "c1") == [
+        ("user", "Log me in."),
+        ("tool", 'log_in({"account": "hunter2"})'),
+        ("tool", "token 4711 of hunter2"),
+        ("assistant", "Done."),
+    ]
+    assert "store search failed" in printed
+    assert "messages are added with the next call" in printed
+
+
+PATIENT = """
+from hitherto_client.integrations.strands import HithertoMemoryStore
+HithertoMemoryStore.__init__.__kwdefaults__["timeout"] = 60.0
+"""
+"""On a busy machine two seconds are not what is tested."""
+
+
+async def test_the_page_about_strands_runs(services: Services) -> None:
+    def from_memory(request: AssistantRequest) -> Answer:
+        _, told = asked_and_told(request)
+        return Answer("You live in Porto." if "Porto" in told else "I do not know.")
+
+    async with ScriptedAssistant(from_memory) as model:
+        printed = await run("strands", services, model, "-c", PATIENT + PAGE["Strands Agents"])
+    assert "You live in Porto." in printed
+
+
+# --- Google ADK ----------------------------------------------------------------------------------
+
+
+def answer_of_gemini(request: AssistantRequest) -> Answer:
+    """Calls a tool if the user asks for it, and otherwise repeats the user's words."""
+    if "functionResponse" in request.body["contents"][-1]["parts"][0]:
+        return Answer("Done.")
+    asked = request.history[-1][1]
+    if asked == "Log me in.":
+        return Answer(calls=(("call_1", "log_in", '{"account": "hunter2"}'),))
+    return Answer(f"You said: {asked}")
+
+
+async def test_google_adk(services: Services, memory: AsyncHitherto) -> None:
+    """A session that is added after each run is kept once; the users of two apps are apart."""
+    async with ScriptedAssistant(answer_of_gemini) as model:
+        program = ROOT / "tests/frameworks/google_adk.py"
+        await run("google-adk", services, model, program)
+    asked = [request for request in model.requests if request.history[-1][1] == "Tôi sống ở đâu?"]
+    told, alone = ("".join(text for _, text in request.history[:-1]) for request in asked)
+    assert "user: Tôi sống ở Đà Nẵng 🏖️" in told
+    assert "Time: 20" in told
+    assert alone == ""
+    yes = [("user", "Yes."), ("assistant", "You said: Yes.")]
+    assert await kept(memory, "one/ana", "monday") == [
+        ("user", "Tôi sống ở Đà Nẵng 🏖️"),
+        ("assistant", "You said: Tôi sống ở Đà Nẵng 🏖️"),
+        *yes,
+        *yes,
+        ("user", "Log me in."),
+        ("assistant", "Done."),
+    ]
+    assert await kept(memory, "one/bea", "s1") == [("user", "Bea works in Faro.")]
+    [forgotten] = [one async for one in memory.memories("one/bea", statuses=["forgotten"])]
+    assert (forgotten.origin, forgotten.metadata) == ("user", {"from": "form"})
+
+
+async def test_the_page_about_google_adk_runs(services: Services) -> None:
+    async with ScriptedAssistant(answer_of_docs) as model:
+        printed = await run("google-adk", services, model, "-c", PAGE["Google ADK"])
+    assert "You live in Porto." in printed

@@ -1,0 +1,1 @@
+"""Builds what is published, and checks it: `python -m tools.release`."""
