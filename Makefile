@@ -129,6 +129,7 @@ lint: install lint-proto check-proto breaking ## Check style, types, import rule
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m mypy $(TYPED) docker/make_env.py docker/prepare.py
 	$(BIN)/lint-imports
+	$(BIN)/python -m tools.tree
 
 # Their tools come with the development install.
 proto check-proto lint-proto breaking: install

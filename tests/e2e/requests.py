@@ -9,19 +9,11 @@ from google.protobuf.message import Message
 
 from hitherto.v1 import (
     conversation_pb2,
-    document_pb2,
-    memory_pb2,
-    privacy_pb2,
-    profile_pb2,
     session_pb2,
 )
 from hitherto.v1 import extraction_service_pb2 as extraction
 from hitherto.v1 import maintenance_service_pb2 as maintenance
 from hitherto.v1 import memory_service_pb2 as memory
-from hitherto.v1 import privacy_service_pb2 as privacy
-from hitherto.v1 import retrieval_service_pb2 as retrieval
-from hitherto.v1 import session_service_pb2 as session
-from tests.e2e.masks import masked
 from tests.e2e.methods import Method
 
 NOBODY = "01890000-0000-7000-8000-000000000000"
@@ -51,145 +43,98 @@ def submit(*transcripts: conversation_pb2.Transcript) -> extraction.SubmitTransc
     return extraction.SubmitTranscriptsRequest(transcripts=transcripts)
 
 
-_VALID: dict[str, Callable[[], Message]] = {
-    "RetrievalService/GetContext": lambda: retrieval.GetContextRequest(user_id="ana"),
-    "RetrievalService/SearchMemories": lambda: retrieval.SearchMemoriesRequest(user_id="ana"),
-    "RetrievalService/GetMemory": lambda: retrieval.GetMemoryRequest(
-        user_id="ana", memory_id=NOBODY
-    ),
-    "RetrievalService/ListMemories": lambda: retrieval.ListMemoriesRequest(user_id="ana"),
-    "RetrievalService/GetMemoryHistory": lambda: retrieval.GetMemoryHistoryRequest(
-        user_id="ana", memory_id=NOBODY
-    ),
-    "RetrievalService/GetProfileHistory": lambda: retrieval.GetProfileHistoryRequest(user_id="ana"),
-    "RetrievalService/ListProfiles": retrieval.ListProfilesRequest,
-    "RetrievalService/GetConversation": lambda: retrieval.GetConversationRequest(
-        user_id="ana", conversation_id="c1"
-    ),
-    "RetrievalService/GetRecentConversations": lambda: retrieval.GetRecentConversationsRequest(
-        user_id="ana"
-    ),
-    "RetrievalService/FindEntities": lambda: retrieval.FindEntitiesRequest(user_id="ana"),
-    "RetrievalService/GetSuggestions": lambda: retrieval.GetSuggestionsRequest(user_id="ana"),
-    "RetrievalService/GetProfile": lambda: retrieval.GetProfileRequest(user_id="ana"),
-    "RetrievalService/ListConversations": lambda: retrieval.ListConversationsRequest(user_id="ana"),
-    "RetrievalService/WatchMemories": lambda: retrieval.WatchMemoriesRequest(user_id="ana"),
-    "RetrievalService/GetSession": lambda: retrieval.GetSessionRequest(
-        user_id="ana", session_id="c1"
-    ),
-    "SessionService/UpdateSession": lambda: session.UpdateSessionRequest(
-        user_id="ana",
-        session_id="c1",
-        recent_items=[conversation_pb2.ContextItem(id="m1", relevance=0.5)],
-    ),
-    "SessionService/AddPendingAction": lambda: session.AddPendingActionRequest(
-        user_id="ana", session_id="c1", type="send_email"
-    ),
-    "SessionService/ResolvePendingAction": lambda: session.ResolvePendingActionRequest(
-        user_id="ana",
-        pending_action_id="act_00000000",
-        status=session_pb2.PENDING_ACTION_STATE_CONFIRMED,
-    ),
-    "MemoryService/SaveMemory": lambda: memory.SaveMemoryRequest(
-        user_id="ana", content="Likes tea."
-    ),
-    "MemoryService/StreamMemories": lambda: memory.StreamMemoriesRequest(
-        item=memory.SaveMemoryRequest(user_id="ana", content="Likes tea.")
-    ),
-    "MemoryService/UpdateMemory": lambda: masked(
-        memory.UpdateMemoryRequest(
-            user_id="ana", memory_id=NOBODY, memory=memory_pb2.Memory(content="Likes tea.")
-        )
-    ),
-    "MemoryService/ForgetMemory": lambda: memory.ForgetMemoryRequest(
-        user_id="ana", memory_id=NOBODY
-    ),
-    "MemoryService/RestoreMemory": lambda: memory.RestoreMemoryRequest(
-        user_id="ana", memory_id=NOBODY
-    ),
-    "MemoryService/ReviewMemory": lambda: memory.ReviewMemoryRequest(
-        user_id="ana", memory_id=NOBODY, decision=memory.REVIEW_DECISION_APPROVE
-    ),
-    "MemoryService/UpdateProfile": lambda: masked(
-        memory.UpdateProfileRequest(user_id="ana", profile=profile_pb2.Profile(summary="A person."))
-    ),
-    "MemoryService/RecordFeedback": lambda: memory.RecordFeedbackRequest(
-        user_id="ana", conversation_id="c1", message_id="m1", rating=5
-    ),
-    "PrivacyService/DeleteConversation": lambda: privacy.DeleteConversationRequest(
-        user_id="ana", conversation_id="c1"
-    ),
-    "PrivacyService/ClearMemories": lambda: privacy.ClearMemoriesRequest(user_id="ana"),
-    "PrivacyService/ExportUser": lambda: privacy.ExportUserRequest(user_id="ana"),
+_TEA: dict[str, Any] = {"user_id": "ana", "content": "Likes tea."}
+_OF_ANA: dict[str, dict[str, Any]] = {
+    "RetrievalService/GetContext": {},
+    "RetrievalService/SearchMemories": {},
+    "RetrievalService/GetMemory": {"memory_id": NOBODY},
+    "RetrievalService/ListMemories": {},
+    "RetrievalService/GetMemoryHistory": {"memory_id": NOBODY},
+    "RetrievalService/GetProfileHistory": {},
+    "RetrievalService/GetConversation": {"conversation_id": "c1"},
+    "RetrievalService/GetRecentConversations": {},
+    "RetrievalService/FindEntities": {},
+    "RetrievalService/GetSuggestions": {},
+    "RetrievalService/GetProfile": {},
+    "RetrievalService/ListConversations": {},
+    "RetrievalService/WatchMemories": {},
+    "RetrievalService/GetSession": {"session_id": "c1"},
+    "RetrievalService/ListDocuments": {},
+    "RetrievalService/GetDocument": {"document_id": NOBODY},
+    "SessionService/UpdateSession": {
+        "session_id": "c1",
+        "recent_items": [{"id": "m1", "relevance": 0.5}],
+    },
+    "SessionService/AddPendingAction": {"session_id": "c1", "type": "send_email"},
+    "SessionService/ResolvePendingAction": {
+        "pending_action_id": "act_00000000",
+        "status": session_pb2.PENDING_ACTION_STATE_CONFIRMED,
+    },
+    "MemoryService/SaveMemory": _TEA,
+    "MemoryService/UpdateMemory": {
+        "memory_id": NOBODY,
+        "memory": {"content": "Likes tea."},
+        "update_mask": {"paths": ["content"]},
+    },
+    "MemoryService/ForgetMemory": {"memory_id": NOBODY},
+    "MemoryService/RestoreMemory": {"memory_id": NOBODY},
+    "MemoryService/ReviewMemory": {
+        "memory_id": NOBODY,
+        "decision": memory.REVIEW_DECISION_APPROVE,
+    },
+    "MemoryService/UpdateProfile": {
+        "profile": {"summary": "A person."},
+        "update_mask": {"paths": ["summary"]},
+    },
+    "MemoryService/RecordFeedback": {"conversation_id": "c1", "message_id": "m1", "rating": 5},
+    "PrivacyService/DeleteConversation": {"conversation_id": "c1"},
+    "PrivacyService/ClearMemories": {},
+    "PrivacyService/ExportUser": {},
     # What is never imported, so that it is valid whatever is known of the user.
-    "PrivacyService/ImportUser": lambda: privacy.ImportUserRequest(
-        user_id="ana", data=b'{"table": "jobs", "row": {}}\n'
-    ),
-    "PrivacyService/EraseUser": lambda: privacy.EraseUserRequest(user_id="ana"),
-    "PrivacyService/ReinstateUser": lambda: privacy.ReinstateUserRequest(user_id="ana"),
-    "PrivacyService/ListAuditEvents": privacy.ListAuditEventsRequest,
-    "PrivacyService/GetUserSettings": lambda: privacy.GetUserSettingsRequest(user_id="ana"),
-    "PrivacyService/UpdateUserSettings": lambda: privacy.UpdateUserSettingsRequest(
-        user_id="ana", user_settings=privacy_pb2.UserSettings(learning_enabled=True)
-    ),
-    "MaintenanceService/RollbackSource": lambda: maintenance.RollbackSourceRequest(
-        user_id="ana", conversation_id="c1"
-    ),
-    "MaintenanceService/Reembed": lambda: maintenance.ReembedRequest(
-        phase=maintenance.REEMBED_PHASE_STATUS
-    ),
-    "RetrievalService/ListDocuments": lambda: retrieval.ListDocumentsRequest(user_id="ana"),
-    "RetrievalService/GetDocument": lambda: retrieval.GetDocumentRequest(
-        user_id="ana", document_id=NOBODY
-    ),
-    "ExtractionService/IngestDocuments": lambda: extraction.IngestDocumentsRequest(
-        user_id="ana",
-        documents=[document_pb2.Document(source_type="gdrive", source_id="d1", title="A title")],
-    ),
-    "ExtractionService/DeleteDocument": lambda: extraction.DeleteDocumentRequest(
-        user_id="ana", document_id=NOBODY
-    ),
-    "ExtractionService/SubmitTranscripts": lambda: submit(transcript()),
-    "ExtractionService/StreamTranscripts": lambda: extraction.StreamTranscriptsRequest(
-        transcript=transcript()
-    ),
-    "ExtractionService/PreviewExtraction": lambda: extraction.PreviewExtractionRequest(
-        transcript=transcript()
-    ),
-    "ExtractionService/AppendMessages": lambda: extraction.AppendMessagesRequest(
-        user_id="ana", conversation_id="c1", messages=[message()]
-    ),
-    "ExtractionService/EndConversation": lambda: extraction.EndConversationRequest(
-        user_id="ana", conversation_id="c1"
-    ),
-    "ExtractionService/GetJob": lambda: extraction.GetJobRequest(job_id=NOBODY),
-    "ExtractionService/ListJobs": extraction.ListJobsRequest,
-    "ExtractionService/WatchJob": lambda: extraction.WatchJobRequest(job_id=NOBODY),
-    "ExtractionService/RetryJob": lambda: extraction.RetryJobRequest(job_id=NOBODY),
-    "ExtractionService/CancelJob": lambda: extraction.CancelJobRequest(job_id=NOBODY),
-    "MaintenanceService/Consolidate": maintenance.ConsolidateRequest,
-    "MaintenanceService/UndoConsolidation": lambda: maintenance.UndoConsolidationRequest(
-        user_id="ana", memory_id=NOBODY
-    ),
-    "MaintenanceService/RunDecay": maintenance.RunDecayRequest,
-    "MaintenanceService/RunRetention": maintenance.RunRetentionRequest,
-    "MaintenanceService/ListSchedules": maintenance.ListSchedulesRequest,
-    "MaintenanceService/GetUsage": maintenance.GetUsageRequest,
-    "MaintenanceService/CreateWebhook": lambda: maintenance.CreateWebhookRequest(
-        url="https://receiver.invalid/changes"
-    ),
-    "MaintenanceService/ListWebhooks": maintenance.ListWebhooksRequest,
-    "MaintenanceService/DeleteWebhook": lambda: maintenance.DeleteWebhookRequest(webhook_id=NOBODY),
-    "MaintenanceService/ListWebhookDeliveries": maintenance.ListWebhookDeliveriesRequest,
-    "MaintenanceService/RetryWebhookDelivery": lambda: maintenance.RetryWebhookDeliveryRequest(
-        delivery_id=NOBODY
-    ),
+    "PrivacyService/ImportUser": {"data": b'{"table": "jobs", "row": {}}\n'},
+    "PrivacyService/EraseUser": {},
+    "PrivacyService/ReinstateUser": {},
+    "PrivacyService/GetUserSettings": {},
+    "PrivacyService/UpdateUserSettings": {"user_settings": {"learning_enabled": True}},
+    "MaintenanceService/RollbackSource": {"conversation_id": "c1"},
+    "MaintenanceService/UndoConsolidation": {"memory_id": NOBODY},
+    "ExtractionService/IngestDocuments": {
+        "documents": [{"source_type": "gdrive", "source_id": "d1", "title": "A title"}]
+    },
+    "ExtractionService/DeleteDocument": {"document_id": NOBODY},
+    "ExtractionService/AppendMessages": {"conversation_id": "c1", "messages": [message()]},
+    "ExtractionService/EndConversation": {"conversation_id": "c1"},
+}
+_OF_NOBODY: dict[str, dict[str, Any]] = {
+    "RetrievalService/ListProfiles": {},
+    "MemoryService/StreamMemories": {"item": _TEA},
+    "PrivacyService/ListAuditEvents": {},
+    "ExtractionService/SubmitTranscripts": {"transcripts": [transcript()]},
+    "ExtractionService/StreamTranscripts": {"transcript": transcript()},
+    "ExtractionService/PreviewExtraction": {"transcript": transcript()},
+    "ExtractionService/ListJobs": {},
+    **{
+        f"ExtractionService/{name}Job": {"job_id": NOBODY}
+        for name in ("Get", "Watch", "Retry", "Cancel")
+    },
+    "MaintenanceService/Consolidate": {},
+    "MaintenanceService/RunDecay": {},
+    "MaintenanceService/RunRetention": {},
+    "MaintenanceService/Reembed": {"phase": maintenance.REEMBED_PHASE_STATUS},
+    "MaintenanceService/ListSchedules": {},
+    "MaintenanceService/GetUsage": {},
+    "MaintenanceService/CreateWebhook": {"url": "https://receiver.invalid/changes"},
+    "MaintenanceService/ListWebhooks": {},
+    "MaintenanceService/DeleteWebhook": {"webhook_id": NOBODY},
+    "MaintenanceService/ListWebhookDeliveries": {},
+    "MaintenanceService/RetryWebhookDelivery": {"delivery_id": NOBODY},
 }
 
 
 def valid(method: Method) -> Message:
     """A request that `method` accepts, though it may find nothing; new RPCs must be listed here."""
-    return _VALID[method.name]()
+    of_ana = {name: {"user_id": "ana", **fields} for name, fields in _OF_ANA.items()}
+    return method.request(**{**of_ana, **_OF_NOBODY}[method.name])
 
 
 Set = Callable[[Message, object], None]

@@ -52,7 +52,6 @@ NAMELESS = {
     "MaintenanceService/ListWebhooks",
 }
 """Calls about the installation or the tenant, which name nothing of a user's."""
-GET_CONTEXT = METHODS["RetrievalService/GetContext"]
 
 _SERVER_IDS = ("memory_id", "job_id", "document_id")
 # Set in replies and ignored in requests, and a source's id, which may be longer than ours.
@@ -582,49 +581,12 @@ async def test_composed_and_decomposed_text_is_the_same(services: Services) -> N
     assert all(unicodedata.is_normalized("NFC", content) for _, content in found[0])
 
 
-async def test_an_unknown_user_reads_nothing(services: Services) -> None:
-    context = await services.retrieval.GetContext(retrieval.GetContextRequest(user_id="nobody"))
-    assert not context.memories
-    assert context.profile.version == 0
-    for request in (
-        retrieval.SearchMemoriesRequest(user_id="nobody", query="anything"),
-        retrieval.SearchMemoriesRequest(user_id="nobody"),
-    ):
-        assert not (await services.retrieval.SearchMemories(request)).results
-    profile = await refused(
-        services,
-        METHODS["RetrievalService/GetProfile"],
-        retrieval.GetProfileRequest(user_id="nobody"),
-    )
-    assert profile.reason == "PROFILE_NOT_FOUND"
-
-
-async def test_twenty_kilobytes_of_metadata(services: Services) -> None:
-    """Row 54."""
-    for method in (GET_CONTEXT, LIST_JOBS):
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await call(services, method, valid(method), metadata=[("x-padding", "p" * 20_000)])
-        assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-    await still_answers(services)
-
-
 async def test_a_message_id_never_changes_its_content(services: Services) -> None:
     await submitted(services, transcript(message("first", id="m1")))
     other = await refused(services, SUBMIT, submit(transcript(message("second", id="m1"))))
     assert other.reason == "MESSAGE_ID_REUSED"
     assert other.metadata["field"] == "transcripts[0].messages[0].id"
     assert "second" not in other.everything
-
-
-async def test_idempotency_keys_tell_bodies_apart(services: Services) -> None:
-    request = submit(transcript())
-    request.idempotency_key = "once"
-    first = await services.extraction.SubmitTranscripts(request)
-    again = await services.extraction.SubmitTranscripts(request)
-    assert [job.id for job in first.jobs] == [job.id for job in again.jobs]
-    request.transcripts[0].messages[0].content = "something else"
-    refusal = await refused(services, SUBMIT, request)
-    assert refusal.reason == "IDEMPOTENCY_KEY_REUSED"
 
 
 async def test_an_unknown_call_is_unimplemented(services: Services) -> None:

@@ -131,50 +131,7 @@ async def test_row_71_the_assistants_words_change_nothing_that_the_user_said(
     assert result.profile_version == 0
 
 
-@pytest.mark.parametrize(("wanted", "changed"), [(5, 5), (6, 0)])
-async def test_row_29_what_is_over_the_cap_stands_beside(
-    wanted: int, changed: int, modelled: Services, model: ScriptedModel
-) -> None:
-    boats = [f"Ana owns boat {n}" for n in range(6)]
-
-    def sold(request: ChatRequest) -> dict[str, Any]:
-        known = [shown(request, boat) for boat in boats[:wanted]]
-        return {
-            "new_memories": [memory("Ana gave her boats away", ["m1"])],
-            "contradicted_memories": [change(each, "I gave my boats away", by=0) for each in known],
-        }
-
-    model.script = replies(
-        {
-            "gave": sold,
-            "boats": lambda _: {"new_memories": [memory(boat, ["m1"]) for boat in boats]},
-        }
-    )
-    await learn(modelled, talk("my boats 0 1 2 3 4 5"))
-    result = await learn(modelled, talk("I gave my boats away", conversation="c2"))
-    assert result.memories_contradicted == changed
-    assert [each.reason for each in result.refusals] == ["refused_over_cap"] * (wanted - changed)
-    beside = (await by_content(modelled))["Ana gave her boats away"]
-    assert len(beside.may_replace) == wanted - changed
-
-
 # --- what is equal, forgotten, and passes --------------------------------------------------------
-
-
-async def test_b11_equal_words_are_one_memory_across_types(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    model.script = replies(
-        {
-            "again": lambda _: {"new_memories": [memory(TEA.upper(), ["m1"], type="preference")]},
-            "tea": lambda _: {"new_memories": [memory(TEA, ["m1"], type="fact")]},
-        }
-    )
-    await learn(modelled, talk("tea"))
-    result = await learn(modelled, talk("again", conversation="c2"))
-    (only,) = await memories(modelled)
-    assert (only.content, only.version) == (TEA, 1)
-    assert (result.counts["confirmed"], result.memories_created) == (1, 0)
 
 
 @pytest.mark.parametrize(("role", "forgets"), [("user", True), ("assistant", False)])

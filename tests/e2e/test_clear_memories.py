@@ -194,17 +194,6 @@ class TestEverythingIsForgotten:
         assert await clear(services) == NOTHING
         assert len(await memories(services, user="bo")) == 1
 
-    async def test_of_somebody_erased(self, services: Services, tenant_conninfo: str) -> None:
-        """Refused."""
-        await save(services, "The user likes tea.")
-        rows(tenant_conninfo, "UPDATE hitherto.users SET erased_at = now() RETURNING 1")
-        refusal = await refusal_of(clear(services))
-        assert (refusal.code, refusal.reason) == (
-            grpc.StatusCode.FAILED_PRECONDITION,
-            "USER_ERASED",
-        )
-        assert statuses(tenant_conninfo) == {"active": 1}
-
     async def test_with_memory_off_too(self, services: Services, tenant_conninfo: str) -> None:
         """Who wants no memory may clear what there is."""
         await save(services, "The user likes tea.")
@@ -496,23 +485,3 @@ class TestWhatElseIsCleared:
             assert await sweeps.drop_words() == 1
             assert rows(tenant_conninfo, _WITHOUT_A_MEMORY) == []
             assert await sweeps.drop_words() == 0
-
-
-async def test_row_55_another_tenants_user_of_the_same_id_keeps_all(
-    services: Services, superuser_conninfo: str
-) -> None:
-    """The statements name the tenant."""
-    await save(services, "The user likes tea.")
-    with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
-        connection.execute("INSERT INTO users (tenant_id, user_id) VALUES ('other', 'ana')")
-        connection.execute(
-            "INSERT INTO memories (tenant_id, user_id, memory_id, type, content, confidence,"
-            " source, origin, valid_from, said_at, lexical_no, lexical_length)"
-            " VALUES ('other', 'ana', gen_random_uuid(), 'fact', 'Theirs.', 'high',"
-            " 'explicit', 'user', now(), now(), 1, 1)"
-        )
-    assert (await clear(services))["memories"] == 1
-    assert dict(rows(superuser_conninfo, "SELECT content, status FROM hitherto.memories")) == {
-        "The user likes tea.": "forgotten",
-        "Theirs.": "active",
-    }

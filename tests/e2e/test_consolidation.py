@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-from datetime import UTC, datetime
 from typing import Any
 
 import grpc
@@ -19,7 +18,7 @@ from hitherto.v1 import (
 )
 from hitherto_extraction.config import ExtractionSettings
 from tests.e2e.conftest import Services
-from tests.e2e.learning import ended, memories, rows, talk
+from tests.e2e.learning import ended, memories, rows
 from tests.e2e.merging import (
     ACTIVE,
     ARCHIVED,
@@ -39,7 +38,6 @@ from tests.e2e.merging import (
     script,
 )
 from tests.e2e.methods import read_refusal
-from tests.e2e.privacy import choose
 from tests.scripted_model import CONTENT_FAULTS, ChatAnswer, ChatRequest, ScriptedModel, StatusFault
 from tests.scripted_model.answers import merged
 
@@ -104,17 +102,6 @@ async def test_document_002_five_writing_style_memories_become_one(
     (request,) = consolidations(list(model.chat_requests))
     assert [each.local_id for each in request.memories] == ["e1", "e2", "e3", "e4", "e5"]
     assert request.body["response_format"]["json_schema"]["name"] == "consolidation"
-
-
-async def test_the_lines_name_the_days_of_the_user(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    await choose(modelled, mask=["time_zone"], time_zone="Asia/Tokyo")
-    model.script = script(nothing)
-    await say(modelled, *STYLES, at=datetime(2026, 3, 2, 20, tzinfo=UTC))
-    await consolidate(modelled, tag=STYLE)
-    (request,) = consolidations(list(model.chat_requests))
-    assert {each.date for each in request.memories} == {"2026-03-03"}
 
 
 async def test_c1_a_sixth_memory_of_a_tag_sets_it_off_and_a_fifth_does_not(
@@ -280,28 +267,6 @@ async def test_row_67_only_memories_of_one_origin_are_merged(
     assert left == {memory_pb2.ORIGIN_USER, memory_pb2.ORIGIN_ASSISTANT, memory_pb2.ORIGIN_TOOL}
 
 
-async def test_row_28_hostile_answers_touch_nothing(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    """Invented ids, one original, a text longer than all, numbers of its own."""
-
-    def hostile(request: ChatRequest) -> list[dict[str, object]]:
-        return [
-            merged("The user prefers a casual tone", ["e1", "e99"]),
-            merged("The user likes formal language " * 20, ["e1", "e2", "e2"]),
-            merged("The user prefers 7 casual tones", ["e3", "e4"]),
-        ]
-
-    model.script = script(hostile)
-    await say(modelled, *STYLES, "The user likes a casual tone at work")
-    before = rows_of(await memories(modelled))
-    job = await the_job(modelled)
-    assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
-    assert job.result.counts["superseded"] == 0
-    assert job.result.dropped_items >= 4
-    assert rows_of(await memories(modelled)) == before
-
-
 @pytest.mark.parametrize("garbage", CONTENT_FAULTS.values(), ids=CONTENT_FAULTS)
 async def test_row_26_garbage_is_never_nothing_to_merge(
     modelled: Services, model: ScriptedModel, garbage: str
@@ -330,16 +295,6 @@ async def test_row_26_garbage_is_never_nothing_to_merge(
     assert await contents(modelled) == [ONE_STYLE]
 
 
-async def test_row_25_an_outage_of_the_model_is_waited_out(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    model.script = script(all_into(ONE_STYLE))
-    await say(modelled, *STYLES)
-    model.queue(StatusFault(503), StatusFault(503))
-    job = await consolidate(modelled, tag=STYLE)
-    assert job.result.counts["superseded"] == 5
-
-
 async def test_an_outage_of_the_embedder_leaves_the_merged_memory_to_the_back_fill(
     modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
@@ -365,21 +320,6 @@ async def test_row_27_a_reply_that_was_cut_off_is_asked_for_in_halves(
     assert job.result.counts["groups"] == 2
     assert job.result.counts["superseded"] == 5
     assert job.result.usage.llm_calls == 3
-
-
-async def test_c1_at_most_20_originals_go_into_one_call_the_oldest_first(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    model.script = script(nothing)
-    said = [f"The user prefers a casual tone in chapter {number} of texts" for number in range(27)]
-    await say(modelled, *said)
-    await the_job(modelled)
-    shown = [
-        [each.content for each in request.memories]
-        for request in consolidations(list(model.chat_requests))
-    ]
-    assert [len(each) for each in shown] == [20, 7]
-    assert sorted(content for each in shown for content in each) == sorted(said)
 
 
 class Held:
@@ -609,44 +549,6 @@ async def test_what_says_a_merged_memory_again_strengthens_it_and_doubles_nothin
     back = {each.content: each for each in await undo(modelled, after.id)}
     assert "c9-1" in back[STYLES[0]].source_message_ids
     assert "c9-1" not in back[STYLES[1]].source_message_ids
-
-
-async def test_offline_rules_list_preferences_of_one_facet_and_no_others(
-    services: Services, tenant_conninfo: str
-) -> None:
-    """Without a model: what is about one thing and has one form becomes one sentence."""
-    said = [
-        "I prefer short answers.",
-        "I prefer answers with examples.",
-        "I prefer answers with sources.",
-        "I prefer trains.",
-        "I prefer dark mode.",
-        "I prefer green tea.",
-    ]
-    for number, each in enumerate(said):
-        accepted = await services.extraction.SubmitTranscripts(
-            extraction_service_pb2.SubmitTranscriptsRequest(
-                transcripts=[talk(each, conversation=f"c{number}")]
-            )
-        )
-        learnt = await ended(services, accepted.jobs[0].id)
-        assert learnt.state == job_pb2.JOB_STATE_SUCCEEDED, learnt.error
-    # That they are all preferences is no reason to put them into one sentence.
-    job = await the_job(services)
-    assert (job.result.counts["groups"], job.result.counts["superseded"]) == (1, 0)
-    assert job.result.extractor == "offline"
-    assert job.result.usage.llm_calls == 0
-    rows(
-        tenant_conninfo,
-        "UPDATE memories SET tags = tags || '{answers}' WHERE content LIKE '%answers%' RETURNING 1",
-    )
-    await consolidate(services, tag="preference")
-    assert await contents(services) == [
-        "User prefers dark mode.",
-        "User prefers green tea.",
-        "User prefers short answers, answers with examples and answers with sources.",
-        "User prefers trains.",
-    ]
 
 
 async def test_nobody_who_wants_nothing_learnt_is_put_before_the_model(

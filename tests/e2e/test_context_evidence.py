@@ -366,18 +366,6 @@ async def test_d16_what_the_last_answer_rested_on_is_told_with_the_same_care(
     assert not [line for line in told_lines(told) if "- user:" in line and "nuts" in line]
 
 
-async def test_d16_the_question_itself_is_no_evidence(
-    modelled: Services, ana: None, model: ScriptedModel
-) -> None:
-    """It may be stored before the context for its answer is asked for."""
-    question = "Where did I leave the red umbrella?"
-    await learn(modelled, talk(question, conversation="now"))
-    told = await context(modelled, question, conversation_id="now")
-    assert not [line for line in told_lines(told) if "[MESSAGE]" in line and "umbrella" in line]
-    assert not [r for r in told.relevant if "umbrella" in r.message.content]
-    assert told.relevant
-
-
 @pytest.mark.parametrize("query", ["?", "a", "the", "is it", "猫", "🐈", "và", "  .  ", "I"])
 async def test_d16_a_query_of_next_to_nothing_still_tells_what_is_known(
     modelled: Services, ana: None, query: str

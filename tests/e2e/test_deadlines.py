@@ -27,12 +27,10 @@ from hitherto_retrieval.config import RetrievalSettings
 from hitherto_shared.database.embedded import EmbeddedPostgres
 from hitherto_shared.database.migrate import migrate
 from hitherto_shared.embeddings.offline import OfflineEmbedder
-from hitherto_shared.embeddings.openai_api import OpenAIEmbedder
-from hitherto_shared.model_server import ModelServer
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.test_search import leg, search
 from tests.integration.retrieval.seed import Fact, remember
-from tests.scripted_model import Hang, ScriptedModel, StatusFault, text_vector
+from tests.scripted_model import ScriptedModel, text_vector
 
 PATIENCE = 180.0
 FACTS = [Fact("Ana lives in Porto"), Fact("Ana writes Python"), Fact("Ana drinks tea")]
@@ -41,16 +39,6 @@ FACTS = [Fact("Ana lives in Porto"), Fact("Ana writes Python"), Fact("Ana drinks
 @pytest.fixture
 async def ana(superuser_conninfo: str) -> None:
     await remember(superuser_conninfo, "ana", FACTS, embedder=OfflineEmbedder())
-
-
-@pytest.fixture
-async def ana_modelled(superuser_conninfo: str, model: ScriptedModel) -> None:
-    embedder = OpenAIEmbedder(
-        "text-embedding-3-small", 64, server=ModelServer(model.base_url, "test")
-    )
-    await remember(superuser_conninfo, "ana", FACTS, embedder=embedder)
-    await embedder.close()
-    model.calls.clear()
 
 
 async def code_of(call: Any) -> grpc.StatusCode:
@@ -65,84 +53,6 @@ async def until(condition: Callable[[], Any], what: str) -> None:
     while not await condition():
         assert time.monotonic() < give_up, f"waited {PATIENCE:.0f} s in vain: {what}"
         await asyncio.sleep(0.05)
-
-
-async def test_a_hanging_embedder_leaves_the_answer_to_the_other_legs(
-    ana_modelled: None, start_services: StartServices, model: ScriptedModel
-) -> None:
-    settings = {**model_settings(model), "embedding_deadline_ms": 150}
-    async with start_services(**settings) as services:
-        model.always(Hang(), endpoint="embeddings")
-        found = await asyncio.wait_for(search(services, "Who lives in Porto?"), PATIENCE)
-        assert found.results[0].memory.content == "Ana lives in Porto"
-        assert len(found.results) == 3
-        semantic = leg(found, "semantic")
-        assert semantic.state == search_pb2.LEG_STATE_TIMED_OUT
-        assert "150 ms" in semantic.reason
-        assert found.degraded
-        assert leg(found, "keyword").state == search_pb2.LEG_STATE_RAN
-        context = await services.retrieval.GetContext(
-            retrieval_service_pb2.GetContextRequest(user_id="ana", query="Who drinks tea?")
-        )
-        assert context.degraded
-        assert context.relevant[0].memory.content == "Ana drinks tea"
-        assert "Porto" in context.prompt_block
-        # The calls that hang are given up, and the next question is embedded again.
-        model.always(None, endpoint="embeddings")
-        healed = await search(services, "Who writes Python?")
-        assert leg(healed, "semantic").state == search_pb2.LEG_STATE_RAN
-        assert not healed.degraded
-
-
-async def test_a_failing_embedder_is_reported(
-    ana_modelled: None, modelled: Services, model: ScriptedModel
-) -> None:
-    model.always(StatusFault(400), endpoint="embeddings")
-    found = await search(modelled, "Porto")
-    assert leg(found, "semantic").state == search_pb2.LEG_STATE_FAILED
-    assert leg(found, "semantic").reason
-    assert found.degraded
-    assert found.results[0].memory.content == "Ana lives in Porto"
-
-
-async def test_an_embedder_that_answers_500_is_no_error(
-    ana_modelled: None, start_services: StartServices, model: ScriptedModel
-) -> None:
-    async with start_services(**model_settings(model), embedding_deadline_ms=30_000) as services:
-        model.always(StatusFault(500), endpoint="embeddings")
-        found = await search(services, "Porto")
-        assert leg(found, "semantic").state in (
-            search_pb2.LEG_STATE_FAILED,
-            search_pb2.LEG_STATE_TIMED_OUT,
-        )
-        assert found.degraded
-        assert found.results[0].memory.content == "Ana lives in Porto"
-
-
-async def test_a_short_deadline_is_kept_with_a_hanging_embedder(
-    ana_modelled: None, start_services: StartServices, model: ScriptedModel
-) -> None:
-    """The embedding gets a share of the caller's own deadline, not the configured minute."""
-    settings = {**model_settings(model), "embedding_deadline_ms": 60_000}
-    async with start_services(**settings) as services:
-        model.always(Hang(), endpoint="embeddings")
-        found = await services.retrieval.SearchMemories(
-            retrieval_service_pb2.SearchMemoriesRequest(user_id="ana", query="Porto"), timeout=5
-        )
-        assert leg(found, "semantic").state == search_pb2.LEG_STATE_TIMED_OUT
-        assert found.results[0].memory.content == "Ana lives in Porto"
-
-
-async def test_the_same_question_is_embedded_once(
-    ana_modelled: None, start_services: StartServices, model: ScriptedModel
-) -> None:
-    async with start_services(**model_settings(model), embedding_deadline_ms=30_000) as services:
-        model.delay = 0.2
-        answers = await asyncio.gather(*(search(services, "Who drinks tea?") for _ in range(20)))
-        assert {leg(found, "semantic").state for found in answers} == {search_pb2.LEG_STATE_RAN}
-        assert model.calls["embeddings"] == 1
-        await search(services, "  Who drinks tea?")
-        assert model.calls["embeddings"] == 1
 
 
 async def test_a_model_that_is_registered_later_is_used_and_another_is_not(

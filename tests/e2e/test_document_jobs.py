@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import grpc
 import psycopg
 import pytest
 
@@ -39,7 +38,6 @@ from tests.e2e.handing_over import (
     vector_states,
 )
 from tests.e2e.learning import ended, rows
-from tests.e2e.methods import read_refusal
 from tests.scripted_model import EmbeddingFault, Hang, ScriptedModel, StatusFault
 
 LONG = " ".join(f"Sentence number {n} is about tea." for n in range(100))
@@ -102,23 +100,6 @@ async def test_a_spoiled_vector_is_not_stored(
     model.always(EmbeddingFault(kind), endpoint="embeddings")
     await taken_in(modelled, document("d1", "Some tea."))
     assert rows(superuser_conninfo, "SELECT 1 FROM document_chunk_embeddings") == []
-
-
-async def test_of_an_erased_user_nothing_is_taken(
-    modelled: Services, model: ScriptedModel, tenant_conninfo: str
-) -> None:
-    """Row 57: neither a new document nor the late answer about an earlier one."""
-    model.queue(Hang(), endpoint="embeddings")
-    reply = await hand_over(modelled, document("d1", "Tea."))
-    async with asyncio.timeout(_BOUND):
-        await model.called(1, endpoint="embeddings")
-    with psycopg.connect(tenant_conninfo, autocommit=True) as connection:
-        connection.execute("UPDATE users SET erased_at = now()")
-    for call in (hand_over(modelled, document("d2", "x")), delete(modelled, reply.document_ids[0])):
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await call
-        assert read_refusal(caught.value).reason == "USER_ERASED"
-    await modelled.extraction.CancelJob(pb.CancelJobRequest(job_id=reply.job.id))
 
 
 async def test_two_replicas_taking_the_same_document(

@@ -7,7 +7,7 @@ Requirements B6–B14 (the ledger), E1, E2, F1; contract "Identity" and "Trust";
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -16,14 +16,12 @@ import pytest
 from hitherto.v1 import job_pb2, memory_pb2, retrieval_service_pb2
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.learning import (
-    ALL_STATUSES,
     echo,
     ended,
     learn,
     memories,
     replies,
     rows,
-    shown,
     submit,
     talk,
 )
@@ -31,7 +29,6 @@ from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel, StatusF
 from tests.scripted_model.answers import memory, quoting
 
 MARCH = datetime(2026, 3, 1, 12, tzinfo=UTC)
-APRIL = MARCH + timedelta(days=31)
 
 
 async def profile(services: Services, user: str = "ana") -> Any:
@@ -194,30 +191,6 @@ async def test_row_67_what_the_assistant_wrote_never_changes_the_profile(
     assert (now.summary, now.version, result.profile_version) == ("Ana sails.", 1, 0)
     assert result.dropped_items >= 1
     assert rows(tenant_conninfo, "SELECT count(*) FROM profile_versions") == [(1,)]
-
-
-async def test_row_67_the_assistants_claims_carry_its_origin_and_close_nothing(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    model.script = replies(
-        {
-            "claim": lambda r: {
-                "new_memories": [memory("Ana lives in Rome", ["m2"])],
-                "contradicted_memories": [{"id": shown(r, "Porto"), "by": 0}],
-            },
-            "Porto": lambda r: {"new_memories": [memory("Ana lives in Porto", ["m1"])]},
-        }
-    )
-    claim = talk("claim", ("assistant", "You live in Rome."), conversation="c2")
-    result = await learn(modelled, talk("I live in Porto"), claim)
-    known = {m.content: m for m in await memories(modelled, statuses=ALL_STATUSES)}
-    porto, rome = known["Ana lives in Porto"], known["Ana lives in Rome"]
-    assert (porto.origin, porto.version) == (memory_pb2.ORIGIN_USER, 1)
-    assert porto.status == memory_pb2.MEMORY_STATUS_ACTIVE
-    assert rome.origin == memory_pb2.ORIGIN_ASSISTANT
-    assert rome.status == memory_pb2.MEMORY_STATUS_QUARANTINED
-    assert (result.memories_contradicted, result.dropped_items) == (0, 0)
-    assert result.counts["quarantined"] == 1
 
 
 async def test_f1_the_summary_is_merged_field_by_field(

@@ -9,8 +9,6 @@ import asyncio
 import unicodedata
 from datetime import UTC, datetime, timedelta
 
-import pytest
-
 from hitherto.v1 import job_pb2, memory_pb2, retrieval_service_pb2
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.learning import (
@@ -30,7 +28,6 @@ from tests.scripted_model.answers import memory
 
 MARCH = datetime(2026, 3, 1, 12, tzinfo=UTC)
 APRIL = MARCH + timedelta(days=31)
-CAFE = "Ana likes the quiet little cafe near the old harbour"
 
 
 # --- identity ------------------------------------------------------------------------------------
@@ -91,35 +88,6 @@ async def test_b12_the_newer_city_closes_the_older_one_and_nothing_else(
     assert kept == [(1, "active")]
 
 
-async def test_b11_the_same_words_confirm_and_make_no_version(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    model.script = echo
-    result = await learn(modelled, talk(CAFE), talk(CAFE, conversation="c2"))
-    (only,) = await memories(modelled)
-    assert only.version == 1
-    assert list(only.source_message_ids) == ["c1-1", "c2-1"]
-    assert (result.memories_created, result.counts["confirmed"]) == (0, 1)
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        "Ana has 3 cats and a garden full of old roses",
-        "Mia has 2 cats and a garden full of old roses",
-        "Ana has no 2 cats and a garden full of old roses",
-    ],
-    ids=["number", "name", "negation"],
-)
-async def test_b11_a_near_miss_stays_a_memory_of_its_own(
-    modelled: Services, model: ScriptedModel, other: str
-) -> None:
-    model.script = echo
-    one = "Ana has 2 cats and a garden full of old roses"
-    await learn(modelled, talk(one), talk(other, conversation="c2"))
-    assert {m.content for m in await memories(modelled)} == {one, other}
-
-
 async def test_row_46_composed_and_decomposed_vietnamese_are_one_memory(
     modelled: Services, model: ScriptedModel
 ) -> None:
@@ -177,45 +145,3 @@ async def test_row_38_sessions_that_arrive_out_of_order_end_with_the_newest_word
     assert (lisbon.superseded_by, list(berlin.supersedes)) == (berlin.id, [lisbon.id])
     assert lisbon.valid_from.ToDatetime(UTC) == MARCH
     assert lisbon.valid_to.ToDatetime(UTC) == APRIL
-
-
-async def test_row_38_messages_sent_again_are_extracted_once(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    model.script = echo
-    lines = [f"Ana met person number {n} today" for n in range(20)]
-    await learn(modelled, talk(*lines[:15]), talk(*lines))
-    assert [len(request.messages) for request in model.chat_requests] == [15, 5]
-    assert len(await memories(modelled)) == 20
-
-
-async def test_b13_a_goal_that_was_reached_keeps_half_its_importance(
-    modelled: Services, model: ScriptedModel, tenant_conninfo: str
-) -> None:
-    model.script = replies(
-        {
-            "I ran": lambda r: {
-                "new_memories": [memory("Ana ran a marathon", ["m1"])],
-                "achieved_goals": [{"id": shown(r, "marathon"), "by": 0}],
-            },
-            "want": lambda r: {
-                "new_memories": [
-                    memory("Ana wants to run a marathon", ["m1"], type="goal", importance=0.8)
-                ]
-            },
-        }
-    )
-    result = await learn(
-        modelled,
-        talk("I want to run a marathon", at=MARCH),
-        talk("I ran the marathon", conversation="c2", at=APRIL),
-    )
-    assert result.goals_achieved == 1
-    goal, ran = await memories(modelled)
-    assert (goal.status, goal.importance) == (memory_pb2.MEMORY_STATUS_ACHIEVED, 0.4)
-    assert goal.superseded_by == ran.id
-    assert rows(
-        tenant_conninfo,
-        "SELECT before ->> 'importance', after ->> 'importance' FROM history"
-        " WHERE action = 'achieved'",
-    ) == [("0.8", "0.4")]

@@ -9,22 +9,21 @@ from collections.abc import Awaitable
 from typing import Any
 
 import grpc
-import psycopg
 import pytest
-from google.rpc import error_details_pb2
-from grpc_status import rpc_status
 
-from hitherto.v1 import conversation_pb2, job_pb2, retrieval_service_pb2
+from hitherto.v1 import conversation_pb2, job_pb2
 from hitherto.v1 import extraction_service_pb2 as pb
 from hitherto_shared.identifiers import uuid7
+from tests.e2e import learning
 from tests.e2e.conftest import Services, StartServices, model_settings
+from tests.e2e.learning import rows
 from tests.e2e.methods import insist
+from tests.e2e.sessions import refusal_of
 from tests.scripted_model import (
     CONTENT_FAULTS,
     ChatAnswer,
     Hang,
     ScriptedModel,
-    StatusFault,
     canary_script,
 )
 
@@ -80,12 +79,9 @@ async def reached(services: Services, job_id: str, state: int) -> job_pb2.Job:
     raise AssertionError("the job ended in another state")
 
 
-async def memories(services: Services, user: str = "ana") -> list[str]:
-    """What is known about a user."""
-    listed = await services.retrieval.ListMemories(
-        retrieval_service_pb2.ListMemoriesRequest(user_id=user, page_size=200)
-    )
-    return sorted(memory.content for memory in listed.memories)
+async def memories(services: Services) -> list[str]:
+    """What is known about Ana."""
+    return sorted(memory.content for memory in await learning.memories(services))
 
 
 def told(n: int) -> str:
@@ -95,26 +91,8 @@ def told(n: int) -> str:
 
 async def refusal(call: Awaitable[Any]) -> tuple[grpc.StatusCode, str, list[str]]:
     """Status, ErrorInfo reason and violated fields of a call that is refused."""
-    with pytest.raises(grpc.aio.AioRpcError) as refused:
-        await call
-    status = rpc_status.from_call(refused.value)  # type: ignore[arg-type]
-    assert status is not None
-    info = error_details_pb2.ErrorInfo()
-    bad = error_details_pb2.BadRequest()
-    for detail in status.details:
-        if detail.Is(info.DESCRIPTOR):
-            detail.Unpack(info)
-        if detail.Is(bad.DESCRIPTOR):
-            detail.Unpack(bad)
-    assert info.domain == "hitherto"
-    return refused.value.code(), info.reason, [each.field for each in bad.field_violations]
-
-
-async def rows(conninfo: str, statement: str) -> list[tuple[Any, ...]]:
-    """What the database's administrator sees."""
-    async with await psycopg.AsyncConnection.connect(conninfo, autocommit=True) as connection:
-        cursor = await connection.execute(statement.encode())
-        return await cursor.fetchall() if cursor.description else []
+    refused = await refusal_of(call)
+    return refused.code, refused.reason, list(refused.fields)
 
 
 async def test_a_batch_is_refused_whole_and_every_fault_is_named(
@@ -136,7 +114,7 @@ async def test_a_batch_is_refused_whole_and_every_fault_is_named(
         "transcripts[3].user_id",
         "transcripts[4].messages[1].id",
     ]
-    assert await rows(tenant_conninfo, "SELECT 1 FROM jobs, messages, users") == []
+    assert rows(tenant_conninfo, "SELECT 1 FROM jobs, messages, users") == []
 
 
 async def test_an_overlapping_transcript_is_extracted_once(
@@ -207,15 +185,6 @@ async def test_one_key_a_hundred_times_at_once_makes_one_job(services: Services)
     assert len({job.id for (job,) in answers}) == 1
     listed = await services.extraction.ListJobs(pb.ListJobsRequest(user_id="ana"))
     assert listed.total_size == 1
-
-
-async def test_a_known_message_with_other_content_is_refused(services: Services) -> None:
-    """Contract: FAILED_PRECONDITION MESSAGE_ID_REUSED."""
-    await submit(services, transcript())
-    changed = transcript()
-    changed.messages[0].content = "something else"
-    code, reason, _ = await refusal(submit(services, changed))
-    assert (code, reason) == (grpc.StatusCode.FAILED_PRECONDITION, "MESSAGE_ID_REUSED")
 
 
 async def test_a_watch_shows_the_way_and_ends_with_the_job(
@@ -319,22 +288,6 @@ async def test_jobs_that_are_retried_together_have_all_of_their_attempts(
     assert (last.state, last.attempt) == (job_pb2.JOB_STATE_SUCCEEDED, 2)
 
 
-@pytest.mark.parametrize("status", [429, 503])
-async def test_an_outage_is_waited_out_and_burns_no_attempt(
-    modelled: Services, model: ScriptedModel, status: int
-) -> None:
-    """faults.md row 25: FAILED meanwhile, then the job succeeds at its first attempt."""
-    model.always(StatusFault(status, retry_after="1"))
-    (job,) = await submit(modelled, transcript())
-    waiting = await reached(modelled, job.id, job_pb2.JOB_STATE_FAILED)
-    assert waiting.attempt == 0
-    assert waiting.error.startswith("MODEL_UNAVAILABLE: ")
-    model.always(None)
-    last = (await watch(modelled, job.id))[-1]
-    assert (last.state, last.attempt, last.error) == (job_pb2.JOB_STATE_SUCCEEDED, 1, "")
-    assert await memories(modelled) == [told(1), told(2)]
-
-
 async def test_jobs_can_be_cancelled_while_they_wait_and_while_they_run(
     modelled: Services, model: ScriptedModel
 ) -> None:
@@ -424,36 +377,6 @@ async def test_appended_messages_are_extracted_by_themselves(
         assert (code, reason) == (grpc.StatusCode.NOT_FOUND, "CONVERSATION_NOT_FOUND")
 
 
-async def test_memory_off_says_so_and_stores_nothing(
-    start_services: StartServices, model: ScriptedModel, superuser_conninfo: str
-) -> None:
-    """HITHERTO_MEMORY_ENABLED=false: CANCELLED MEMORY_DISABLED, watched like any ended job."""
-    async with start_services(**model_settings(model), memory_enabled=False) as services:
-        (job,) = await submit(services, transcript())
-        (only,) = await watch(services, job.id)
-        assert only.state == job_pb2.JOB_STATE_CANCELLED
-        assert only.error.startswith("MEMORY_DISABLED")
-        code, reason, _ = await refusal(
-            services.extraction.RetryJob(pb.RetryJobRequest(job_id=job.id))
-        )
-        assert (code, reason) == (grpc.StatusCode.FAILED_PRECONDITION, "JOB_STATE_CONFLICT")
-    assert model.calls["chat"] == 0
-    assert await rows(superuser_conninfo, "SELECT 1 FROM messages") == []
-
-
-async def test_learning_off_and_erased_users(services: Services, tenant_conninfo: str) -> None:
-    """A paused user gets CANCELLED LEARNING_DISABLED, an erased one USER_ERASED."""
-    (job,) = await submit(services, transcript())
-    await watch(services, job.id)
-    await rows(tenant_conninfo, "UPDATE users SET learning_enabled = false")
-    (paused,) = await submit(services, transcript(3, 4))
-    assert paused.state == job_pb2.JOB_STATE_CANCELLED
-    assert paused.error.startswith("LEARNING_DISABLED")
-    await rows(tenant_conninfo, "UPDATE users SET erased_at = now()")
-    code, reason, _ = await refusal(submit(services, transcript(5, 6)))
-    assert (code, reason) == (grpc.StatusCode.FAILED_PRECONDITION, "USER_ERASED")
-
-
 async def test_a_restart_in_the_middle_of_a_job_loses_nothing(
     start_services: StartServices, model: ScriptedModel, superuser_conninfo: str
 ) -> None:
@@ -463,7 +386,7 @@ async def test_a_restart_in_the_middle_of_a_job_loses_nothing(
         (job,) = await submit(services, transcript())
         async with asyncio.timeout(BOUND):
             await model.called(1)
-    assert await rows(superuser_conninfo, "SELECT state, attempt FROM jobs") == [("queued", 0)]
+    assert rows(superuser_conninfo, "SELECT state, attempt FROM jobs") == [("queued", 0)]
     async with start_services(**model_settings(model)) as services:
         last = (await watch(services, job.id))[-1]
         assert (last.state, last.attempt) == (job_pb2.JOB_STATE_SUCCEEDED, 1)

@@ -23,9 +23,7 @@ from google.protobuf.message import Message
 from hitherto.v1 import extraction_service_pb2 as extraction
 from hitherto.v1 import job_pb2
 from hitherto.v1 import retrieval_service_pb2 as retrieval
-from hitherto_client import Hitherto
 from hitherto_shared.auth.access import rules_of
-from hitherto_shared.rpc.planned import PLANNED
 from tests.e2e.conftest import Services, Shared, StartServices
 from tests.e2e.methods import METHODS, OFFERED, SERVICES, Method, call, refused
 from tests.e2e.requests import message, submit, transcript, valid
@@ -169,15 +167,6 @@ def signed_by_the_public_key() -> str:
     return f"{text}.{part(hmac.new(public, text.encode(), hashlib.sha256).digest())}"
 
 
-async def test_two_credentials_in_one_call_are_none(guarded: Services) -> None:
-    good = GOOD.token()
-    for others in (bearer("canary"), bearer(good), bearer(GOOD.token(sub="bo"))):
-        for metadata in (bearer(good) + others, others + bearer(good)):
-            for method in ON_BOTH:
-                refusal = await refused(guarded, method, valid(method), metadata=metadata)
-                assert refusal.reason == "CREDENTIAL_INVALID"
-
-
 async def test_row_61_a_person_acts_for_themselves_only(guarded: Services) -> None:
     """Every offered call that names a user: own or listed yes, another's no, `any` may do both."""
     rights = {"scope": EVERYTHING, "hitherto_capabilities": "profiles.manage"}
@@ -207,27 +196,6 @@ async def test_row_61_a_person_acts_for_themselves_only(guarded: Services) -> No
     assert refusal.reason == "USER_NOT_ALLOWED"
 
 
-async def test_row_61_a_token_does_what_its_scope_says(guarded: Services) -> None:
-    """A reader cannot write; words of other systems and no scope at all grant nothing."""
-    cases: list[tuple[dict[str, Any], set[str]]] = [
-        ({"scope": "openid read email"}, {"read"}),
-        ({"scope": None, "scp": ["write"]}, {"write"}),
-        ({"scope": None}, set()),
-    ]
-    for granted, scopes in cases:
-        token = GOOD.token(**granted)
-        for method in METHODS.values():
-            # The token is a person's, and `any_request` about that person.
-            if scopes & {RULES[method.path].scope, RULES[method.path].own_scope}:
-                code = await code_of(guarded, token, method)
-                assert code is not grpc.StatusCode.PERMISSION_DENIED, method.name
-            else:
-                refusal = await refused(
-                    guarded, method, any_request(method), metadata=bearer(token)
-                )
-                assert refusal.reason == "SCOPE_MISSING", method.name
-
-
 async def test_row_60_the_claim_decides_the_tenant(guarded: Services) -> None:
     ours, theirs = GOOD.token(tenant="ours"), GOOD.token(tenant="theirs")
     await learn(guarded, ours, "I live in Porto.")
@@ -236,20 +204,6 @@ async def test_row_60_the_claim_decides_the_tenant(guarded: Services) -> None:
     assert await contents(guarded, GOOD.token(tenant="default")) == []
     (jobs,) = await call(guarded, LIST_JOBS, extraction.ListJobsRequest(), metadata=bearer(theirs))
     assert jobs.total_size == 0
-
-
-async def test_api_keys_are_no_tokens(guarded: Services) -> None:
-    for method in ON_BOTH:
-        metadata = bearer(f"mk_{'a' * 12}_{'b' * 43}")
-        refusal = await refused(guarded, method, valid(method), metadata=metadata)
-        assert refusal.reason == "CREDENTIAL_INVALID"
-
-
-async def test_planned_calls_are_behind_the_credential_too(guarded: Services) -> None:
-    for name in PLANNED:
-        method = METHODS[name]
-        code = await code_of(guarded, GOOD.token(scope=EVERYTHING), method)
-        assert code is grpc.StatusCode.UNIMPLEMENTED, name
 
 
 async def test_keys_in_a_file_rotate_without_a_restart(
@@ -329,48 +283,6 @@ async def test_keys_at_an_address_rotate_when_a_token_names_the_next(
                 code = await code_of(services, unknown, method)
                 assert code is grpc.StatusCode.UNAUTHENTICATED
         assert provider.asked == 4
-
-
-async def test_keys_outlive_the_address_they_came_from(start_services: StartServices) -> None:
-    old, new = GOOD.token(), TokenIssuer(NEW).token()
-    async with provided() as provider, start_services(**settings(provider.url)) as services:
-        await until_in(services, old)
-        provider.status = 503
-        for method in ON_BOTH:
-            assert await code_of(services, new, method) is grpc.StatusCode.UNAUTHENTICATED
-            assert await code_of(services, old, method) is grpc.StatusCode.OK
-        assert provider.asked == 4
-
-
-async def test_an_address_that_comes_later(
-    start_services: StartServices, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("hitherto_shared.auth.key_ring._FIRST_PAUSE_SECONDS", 0.02)
-    async with provided() as provider:
-        provider.status = 503
-        async with start_services(**settings(provider.url)) as services:
-            code = await code_of(services, GOOD.token(), GET_CONTEXT)
-            assert code is grpc.StatusCode.UNAUTHENTICATED
-            provider.status = 200
-            await until_in(services, GOOD.token())
-
-
-async def test_the_client_asks_for_a_token_for_every_call(guarded: Services) -> None:
-    handed_out: list[str] = []
-
-    def provider() -> str:
-        handed_out.append(GOOD.token())
-        return handed_out[-1]
-
-    def use() -> None:
-        with Hitherto(
-            guarded.retrieval_address, guarded.extraction_address, token=provider
-        ) as client:
-            client.get_context("ana")
-            list(client.jobs())
-
-    await asyncio.to_thread(use)
-    assert len(handed_out) == 2
 
 
 async def test_a_deadline_holds_while_keys_are_slow(

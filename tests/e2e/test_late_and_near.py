@@ -133,17 +133,6 @@ async def test_row_38_an_older_range_that_is_run_again_replaces_nothing_in_the_s
     assert summary.outcome == 2
 
 
-@pytest.mark.parametrize("order", [("Oslo", "Bern"), ("Bern", "Oslo")], ids="-".join)
-async def test_row_38_late_words_are_the_ones_that_ended(
-    order: tuple[str, ...], modelled: Services, model: ScriptedModel
-) -> None:
-    model.script = at_home
-    for town in order:
-        said = f"Ana lives in {town}"
-        await learn(modelled, talk(said, conversation=town, at=month(HOMES[town])))
-    assert await homes(modelled) == {"Oslo": (3, 6), "Bern": (6, None)}
-
-
 @pytest.mark.parametrize("taken", list(permutations(HOMES)), ids="-".join)
 async def test_row_72_what_a_source_ended_is_back_once_it_is_taken(
     taken: tuple[str, ...], modelled: Services, model: ScriptedModel
@@ -203,22 +192,6 @@ async def test_b7_relative_dates_are_meant_in_the_users_zone_unless_the_transcri
     await learn(modelled, talk("hello", conversation="theirs", at=at))
     assert "2026-03-02T03:00:00+07:00" in model.chat_requests[-1].sections["CONVERSATION"]
     assert rows(tenant_conninfo, zones.format("theirs")) == [("Asia/Ho_Chi_Minh",)]
-
-
-async def test_b9_an_event_stays_short_when_it_is_updated(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    long = "How do bees find the way home? " * 20
-    model.script = replies(
-        {
-            "more": lambda r: {"updated_memories": [{"id": "e1", "content": long}]},
-            "bees": lambda r: say("How do bees find home?", kind="question"),
-        }
-    )
-    await learn(modelled, talk("bees"), talk("more of the way", conversation="c2"))
-    (only,) = await memories(modelled)
-    assert (only.version, len(only.content) <= 200) == (2, True)
-    assert only.detail == long.strip()
 
 
 async def test_b6_several_speakers_are_shown_by_name(

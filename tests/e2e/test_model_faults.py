@@ -363,18 +363,6 @@ async def test_rows_28_to_31_no_hostile_answer_reaches_what_is_not_its_own(
         assert job.result.dropped_items > 0
 
 
-async def test_row_29_a_reply_that_contradicts_everything_contradicts_nothing(
-    patient: Services, model: ScriptedModel
-) -> None:
-    seeds = [memory(f"Ana keeps bird number {n}", ["m1"]) for n in range(5)]
-    model.script = replies({"birds": lambda r: {"new_memories": seeds}})
-    await learn(patient, talk("I keep birds"))
-    model.script = HOSTILE_ANSWERS["contradict_everything"]
-    result = await learn(patient, talk("all wrong", conversation="c2"))
-    assert (result.memories_contradicted, result.dropped_items) == (0, 5)
-    assert len(await memories(patient)) == 6
-
-
 async def test_row_29_the_cap_is_the_jobs_and_not_the_calls(
     start_services: StartServices, model: ScriptedModel
 ) -> None:
@@ -423,19 +411,6 @@ async def test_row_45_characters_that_cannot_be_stored_cost_nothing_but_themselv
         ["abc"],
         {"abc": "abc"},
     )
-
-
-@pytest.mark.parametrize(
-    "text", ["'; DROP TABLE memories; --", "100% of \\ and _", "a & | !! b", "\u202eevil\u200b tea"]
-)
-async def test_rows_46_and_47_text_is_taken_literally(
-    patient: Services, model: ScriptedModel, text: str
-) -> None:
-    content = f"Ana wrote {text} today"
-    model.script = lambda request: ChatAnswer.of(new_memories=[memory(content, ["m1"])])
-    await learn(patient, talk(text))
-    assert [m.content for m in await memories(patient)] == [content]
-    assert await found(patient, f"wrote {text}") == [content]
 
 
 # --- the embedder --------------------------------------------------------------------------------
@@ -533,20 +508,6 @@ async def test_row_33_vectors_in_another_order_are_put_right(
         assert text_vector(content, 64) @ json.loads(vector) > 0.99
 
 
-async def test_row_34_a_zero_vector_makes_no_duplicate_of_anything(
-    alone: Services, model: ScriptedModel, superuser_conninfo: str
-) -> None:
-    await learn(alone, talk("remember canary:heron"))
-    before = rows(superuser_conninfo, f"{EVERY_ROW} WHERE content LIKE '%heron%'")
-    model.always(EmbeddingFault("zero"), endpoint="embeddings")
-    await learn(alone, talk("remember canary:osprey", conversation="c2"))
-    assert rows(superuser_conninfo, f"{EVERY_ROW} WHERE content LIKE '%heron%'") == before
-    assert sorted(m.content for m in await memories(alone)) == [
-        "The user mentioned canary:heron.",
-        "The user mentioned canary:osprey.",
-    ]
-
-
 async def test_b11_an_outage_of_the_embedder_doubles_nothing_said_in_the_same_words(
     alone: Services, model: ScriptedModel
 ) -> None:
@@ -557,19 +518,3 @@ async def test_b11_an_outage_of_the_embedder_doubles_nothing_said_in_the_same_wo
     )
     (only,) = await memories(alone)
     assert (only.version, list(only.source_message_ids)) == (1, ["c1-1", "c2-1"])
-
-
-async def test_b10_absurd_token_counts_of_the_embedder_kill_no_job(
-    patient: Services, model: ScriptedModel
-) -> None:
-    reply = {
-        "data": [
-            {"index": n, "embedding": [1.0] + [0.0] * 63} for n in range(2)
-        ],
-        "usage": {"prompt_tokens": 10**30},
-    }  # fmt: skip
-    model.queue(RawReply(json.dumps(reply).encode()), endpoint="embeddings")
-    result = await learn(patient, talk("remember canary:heron"))
-    assert result.usage.embedding_calls == 1
-    # A third of what was sent, which is never as much as was reported.
-    assert 0 < result.usage.embedding_tokens < 100

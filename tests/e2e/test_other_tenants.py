@@ -33,6 +33,9 @@ from tests.e2e.methods import METHODS, OFFERED, Method, call, refused
 from tests.e2e.requests import message, places, submit, transcript, valid
 from tests.faults.processes import eventually
 
+SAVE = METHODS["MemoryService/SaveMemory"]
+REEMBED = METHODS["MaintenanceService/Reembed"]
+
 EMPTY = "empty"
 """A read: it answers as for somebody nobody has heard of."""
 OWN = "own"
@@ -435,7 +438,15 @@ def shape(message: Message) -> str:
 
 
 @with_and_without_policies
-async def test_row_60_page_tokens_of_another_tenant_are_refused(houses: Houses) -> None:
+async def test_row_60_tokens_of_another_tenant_are_refused(houses: Houses) -> None:
+    """Of pages, and of the state that a read must have seen."""
+    saved = await houses.ask(houses.theirs, SAVE, valid(SAVE))
+    for method in OFFERED:
+        if "consistency_token" in method.request.DESCRIPTOR.fields_by_name:
+            reading: Any = valid(method)
+            reading.consistency_token = saved.consistency_token
+            told = await houses.answer(houses.ours, method, reading)
+            assert told == "INVALID_CONSISTENCY_TOKEN", method.name
     for method in OFFERED:
         if method.name not in LISTS:
             continue
@@ -480,9 +491,6 @@ async def test_row_60_idempotency_keys_are_each_tenants_own(houses: Houses) -> N
     assert tried > 20
 
 
-REEMBED = METHODS["MaintenanceService/Reembed"]
-
-
 def steps() -> list[Message]:
     """A request for every phase, and one for none."""
     return [
@@ -501,7 +509,7 @@ async def test_row_60_the_model_of_all_tenants_is_the_operators(
         theirs = await key(conninfo, "b")
         houses = Houses(services, await key(conninfo, "a"), theirs, {})
         saving = memory.SaveMemoryRequest(user_id="ana", content=f"Loves {CANARY}.")
-        await houses.ask(theirs, METHODS["MemoryService/SaveMemory"], saving)
+        await houses.ask(theirs, SAVE, saving)
         others = [houses.ours, theirs]
         if operator != "default":
             others.append(await key(conninfo, "default"))

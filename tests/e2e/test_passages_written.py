@@ -250,48 +250,6 @@ async def test_b10_an_outage_of_the_embedder_is_made_up_for(
     assert charged[0][0] >= 1
 
 
-async def test_c7_a_change_of_model_covers_messages_and_summaries(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str, conninfo: str
-) -> None:
-    """START fills them, SWITCH and ROLLBACK leave none behind."""
-    reembed = maintenance_service_pb2.ReembedRequest
-    model.script = lambda request: titled(request.messages[0].content)
-    await learn(modelled, talk("I like tea", ("assistant", "ok")), talk("Bees", conversation="c2"))
-    started = await modelled.maintenance.Reembed(
-        reembed(
-            phase=maintenance_service_pb2.REEMBED_PHASE_START,
-            model="text-embedding-3-large",
-            dimensions=96,
-        )
-    )
-    assert (await ended(modelled, started.job.id)).state == job_pb2.JOB_STATE_SUCCEEDED
-    new = message_vectors(superuser_conninfo, "text-embedding-3-large")
-    assert set(new) == {"I like tea", "Bees"}
-    assert all(is_vector_of(vector, text) for text, vector in new.items())
-    assert set(summary_vectors(superuser_conninfo, "text-embedding-3-large")) == set(new)
-    await modelled.maintenance.Reembed(reembed(phase=maintenance_service_pb2.REEMBED_PHASE_SWITCH))
-    async with asyncio.timeout(180):
-        number = 0
-        while "later 0" not in "".join(
-            message_vectors(superuser_conninfo, "text-embedding-3-large")
-        ):
-            await learn(modelled, talk(f"Wasps, later {number}", conversation=f"w{number}"))
-            number += 1
-            await asyncio.sleep(0.5)
-    await modelled.maintenance.Reembed(
-        reembed(phase=maintenance_service_pb2.REEMBED_PHASE_ROLLBACK)
-    )
-    # What came after the switch has no vector of the earlier model yet.
-    waiting = {c for c, state, _ in rows(superuser_conninfo, MESSAGE_STATES) if state == "pending"}
-    assert waiting <= {f"Wasps, later {n}" for n in range(number)}
-    async with backfill(conninfo, model) as filling:
-        await filled(filling, superuser_conninfo)
-    held = message_vectors(superuser_conninfo)
-    assert set(held) >= {"I like tea", "Bees", "Wasps, later 0"}
-    assert {s for c, s, _ in rows(superuser_conninfo, MESSAGE_STATES) if c != "ok"} == {"stored"}
-    assert len(summary_vectors(superuser_conninfo)) == len(held)
-
-
 async def test_without_message_vectors_messages_are_found_by_their_words(
     start_services: StartServices, model: ScriptedModel, superuser_conninfo: str, conninfo: str
 ) -> None:

@@ -16,9 +16,7 @@ import pytest
 
 from hitherto.v1 import conversation_pb2, retrieval_service_pb2, session_pb2
 from hitherto.v1 import session_service_pb2 as pb
-from hitherto_shared.auth.api_keys import create_key
-from hitherto_shared.database.pool import Database
-from tests.e2e.conftest import Services, StartServices
+from tests.e2e.conftest import Services
 from tests.e2e.learning import rows
 from tests.e2e.methods import METHODS, read_refusal, refused
 from tests.e2e.sessions import (
@@ -183,47 +181,6 @@ class TestActions:
             assert late.code is grpc.StatusCode.FAILED_PRECONDITION
             assert late.reason == "PENDING_ACTION_CONFLICT"
             assert late.metadata == {"pending_action_id": action.id, "status": "EXPIRED"}
-
-
-async def test_row_60_tenants_share_no_working_memory(
-    start_services: StartServices, conninfo: str
-) -> None:
-    """The same user and session in two tenants."""
-    headers = {}
-    keys = Database(conninfo, "hitherto_maintenance", application="test", max_size=1)
-    await keys.open()
-    try:
-        async with keys.connection() as connection:
-            for tenant in ("a", "b"):
-                made = await create_key(
-                    connection, tenant_id=tenant, name="test", scopes=["read", "write"]
-                )
-                headers[tenant] = (("authorization", f"Bearer {made}"),)
-    finally:
-        await keys.close()
-    async with start_services(auth="api-key") as services:
-        sessions = stub(services)
-        await sessions.UpdateSession(
-            pb.UpdateSessionRequest(
-                user_id="ana", session_id="s1", context=free(TALK), recent_items=items("m1")
-            ),
-            metadata=headers["a"],
-        )
-        added = await sessions.AddPendingAction(
-            pb.AddPendingActionRequest(user_id="ana", session_id="s1", type="call"),
-            metadata=headers["a"],
-        )
-        request = retrieval_service_pb2.GetSessionRequest(user_id="ana", session_id="s1")
-        theirs = await services.retrieval.GetSession(request, metadata=headers["b"])
-        assert theirs == retrieval_service_pb2.GetSessionResponse()
-        decision = pb.ResolvePendingActionRequest(
-            user_id="ana", pending_action_id=added.pending_action.id, status=CONFIRMED
-        )
-        refusal = await refusal_of(sessions.ResolvePendingAction(decision, metadata=headers["b"]))
-        assert refusal.reason == "PENDING_ACTION_NOT_FOUND"
-        ours = await services.retrieval.GetSession(request, metadata=headers["a"])
-        assert [action.id for action in ours.pending_actions] == [added.pending_action.id]
-        await sessions.ResolvePendingAction(decision, metadata=headers["a"])
 
 
 class TestIdempotency:

@@ -192,22 +192,6 @@ async def test_b15_a_long_transcript_is_read_in_parts_that_see_one_another(
     assert rows(superuser_conninfo, "SELECT count(*) FROM memories") == [(0,)]
 
 
-async def test_row_27_a_cut_off_reply_is_split_and_paid_for(
-    modelled: Services, model: ScriptedModel, tenant_conninfo: str
-) -> None:
-    def cut_off(request: ChatRequest) -> ChatAnswer:
-        if len(request.messages) > 1:
-            return ChatAnswer('{"new_memories": [{"type": "fa', finish_reason="length")
-        return echo(request)
-
-    model.script = cut_off
-    seen = await preview(modelled, talk("Ana met Ben", "Ana met Zoë"))
-    assert [m.content for m in seen.memories_created] == ["Ana met Ben", "Ana met Zoë"]
-    assert seen.result.usage.llm_calls == 3
-    calls = "SELECT calls FROM usage_ledger WHERE stage = 'extraction'"
-    assert rows(tenant_conninfo, calls) == [(3,)]
-
-
 async def test_b14_a_preview_is_on_the_bill_as_such(
     modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:

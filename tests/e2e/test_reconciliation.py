@@ -17,7 +17,7 @@ from hitherto.v1 import (
 )
 from tests.e2e.conftest import Services
 from tests.e2e.curating import restore
-from tests.e2e.learning import ALL_STATUSES, learn, memories, rows, submit, talk
+from tests.e2e.learning import learn, memories, rows, submit, talk
 from tests.e2e.privacy import choose
 from tests.e2e.reconciling import (
     NOTHING,
@@ -32,7 +32,7 @@ from tests.e2e.reconciling import (
     settled,
     with_words,
 )
-from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel, StatusFault
+from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
 from tests.scripted_model.answers import memory
 
 STATUS = memory_pb2.MemoryStatus
@@ -185,18 +185,6 @@ async def test_c5_restoring_parts_one_joined_memory_and_nothing_else(
     assert {each.content for each in await memories(modelled)} == {one, other, SISTER, COMMUTE}
 
 
-async def test_b9_siblings_that_differ_in_a_number_are_not_joined(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    one, other = "Ana takes 5 mg of Ramipril", "Ana takes 10 mg of Ramipril"
-    model.script = script(joining(one, other))
-    await save(modelled, one)
-    await save(modelled, other)
-    result = await settled(modelled)
-    assert result.counts["refused_digits"] >= 1
-    assert {each.content for each in await memories(modelled)} == {one, other}
-
-
 async def test_b10_a_change_makes_uncertain_what_rested_on_it_until_it_is_taken_back(
     modelled: Services, model: ScriptedModel
 ) -> None:
@@ -341,40 +329,6 @@ async def test_b9_what_replaces_another_and_is_in_doubt_itself_is_written_once(
     assert not before.HasField("doubt")
 
 
-async def test_row_28_too_many_endings_are_all_refused(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    facts = [
-        f"Ana owns a boat called {name}" for name in "Aal Butt Dorsch Esox Felchen Hai".split()
-    ]
-    model.script = script(
-        lambda request: {
-            "replaced": [
-                {"old": each.local_id, "new": named(request, NEW_HOME)}
-                for each in request.memories
-                if "boat" in each.content
-            ]
-        }
-    )
-    await say(modelled, MAY, *facts)
-    await save(modelled, NEW_HOME)
-    result = await settled(modelled)
-    assert result.counts["refused_over_cap"] == 6
-    assert len(await memories(modelled)) == 7
-
-
-async def test_row_26_garbage_is_asked_again_and_changes_nothing(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    model.script = script(nothing)
-    await say(modelled, MAY, OLD_HOME)
-    model.queue(ChatAnswer("I could not find anything, sorry."), endpoint="chat")
-    await save(modelled, NEW_HOME)
-    result = await settled(modelled)
-    assert result.usage.llm_calls == 2
-    assert len(await memories(modelled, statuses=ALL_STATUSES)) == 2
-
-
 @pytest.mark.parametrize(("poisoned", "joined", "dropped"), [("changed", 3, 1), ("around", 4, 0)])
 async def test_row_26_what_the_model_refuses_holds_nothing_else_up(
     poisoned: str,
@@ -423,14 +377,6 @@ async def test_row_26_what_the_model_refuses_holds_nothing_else_up(
     asked = len(reconciliations(list(model.chat_requests)))
     assert result.usage.llm_calls == asked <= 12
     assert len(await memories(modelled)) == 9 - joined
-
-
-async def test_row_25_an_outage_is_waited_out(modelled: Services, model: ScriptedModel) -> None:
-    model.script = script(replacing(OLD_HOME, NEW_HOME))
-    await say(modelled, MAY, OLD_HOME)
-    model.queue(StatusFault(500), endpoint="chat")
-    await save(modelled, NEW_HOME)
-    assert (await settled(modelled)).memories_contradicted == 1
 
 
 async def test_b9_a_burst_of_saved_memories_is_one_job_of_few_calls(

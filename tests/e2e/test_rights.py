@@ -198,7 +198,11 @@ async def test_a_bound_service_cannot_mean_everybody(office: Office) -> None:
 
 async def test_jobs_of_others_are_not_there(office: Office) -> None:
     """Jobs are named by id alone: of another department, of nobody, of the tenant."""
-    bound = [await office.key(departments=["sales"]), await office.key(user_ids=["ana", "bo"])]
+    bound = [
+        await office.key(departments=["sales"]),
+        await office.key(user_ids=["ana", "bo"]),
+        await office.key(user_id="ana"),
+    ]
     jobs = {}
     for user in ("ana", "cleo", "eve"):
         reply = await office.ask(office.hr, SUBMIT, submit(transcript(message("Hi."), user=user)))
@@ -218,19 +222,26 @@ async def test_jobs_of_others_are_not_there(office: Office) -> None:
             )
 
 
-async def test_an_answer_under_a_key_is_not_replayed_to_another_department(
+async def test_an_answer_under_a_key_is_for_those_who_may_see_the_job(
     start_services: StartServices, conninfo: str
 ) -> None:
-    """The first answer to a call that names a job only is for those who may see the job."""
+    """The first answer to a call that names a job only is replayed to nobody else."""
     cancel = METHODS["ExtractionService/CancelJob"]
+    callers: list[tuple[dict[str, Any], bool]] = [
+        ({"departments": ["sales"]}, True),
+        ({"departments": ["research"]}, False),
+        ({"user_ids": ["ana", "dan"]}, True),
+        ({"user_ids": ["bo", "dan"]}, False),
+        ({"user_id": "bo"}, False),
+    ]
     async with start_services(auth="api-key", memory_enabled=False) as services:
         office = Office(services, conninfo, await key(conninfo))
         await office.ask(office.hr, UPDATE_PROFILE, changing("ana", department="sales"))
         accepted = await office.ask(office.hr, SUBMIT, submit(transcript()))
         request = extraction.CancelJobRequest(job_id=accepted.jobs[0].id, idempotency_key="guess")
         first = await office.ask(office.hr, cancel, request)
-        for department, found in (("sales", True), ("research", False)):
-            bound = await office.key(departments=[department])
+        for given, found in callers:
+            bound = await office.key(**given)
             if found:
                 assert (await office.ask(bound, cancel, request)).job.id == first.job.id
             else:
@@ -256,6 +267,9 @@ async def test_a_person_reads_profiles_of_the_own_departments(office: Office) ->
         for text, user in ((ana, "ana"), (loner, "dan")):
             code = await office.code(text, method, naming(method, user))
             assert code is not grpc.StatusCode.PERMISSION_DENIED, (method.name, user)
+    for name in ERASERS:
+        refusal = await office.refuse(ana, METHODS[name], naming(METHODS[name], "bo"))
+        assert refusal.reason == "USER_NOT_ALLOWED", name
     assert {
         method.name for method in METHODS.values() if RULES[method.path].department_members
     } == {
@@ -308,27 +322,24 @@ async def test_a_list_shows_what_the_caller_may_see(office: Office) -> None:
 
 async def test_pages_of_a_list_stay_inside(office: Office) -> None:
     """A page token of somebody who sees more shows nothing more."""
-    sales = await office.key(departments=["sales"])
+    callers: list[tuple[dict[str, Any], list[str]]] = [
+        ({"departments": ["sales"]}, ["ana", "bo"]),
+        ({"user_ids": ["dan", "ana", "nobody"]}, ["ana", "dan"]),
+    ]
     first = await office.ask(office.hr, LIST_PROFILES, retrieval.ListProfilesRequest(page_size=1))
-    request = retrieval.ListProfilesRequest(page_size=10, page_token=first.next_page_token)
-    assert {
-        profile.user_id for profile in (await office.ask(sales, LIST_PROFILES, request)).profiles
-    } <= {
-        "ana",
-        "bo",
-    }
-    seen: list[str] = []
-    token = ""
-    while True:
-        page = await office.ask(
-            sales, LIST_PROFILES, retrieval.ListProfilesRequest(page_size=1, page_token=token)
-        )
-        assert page.total_size == 2
-        seen += [profile.user_id for profile in page.profiles]
-        token = page.next_page_token
-        if not token:
-            break
-    assert seen == ["ana", "bo"]
+    for given, own in callers:
+        text = await office.key(**given)
+        request = retrieval.ListProfilesRequest(page_size=10, page_token=first.next_page_token)
+        page = await office.ask(text, LIST_PROFILES, request)
+        assert {profile.user_id for profile in page.profiles} <= set(own)
+        seen: list[str] = []
+        request = retrieval.ListProfilesRequest(page_size=1)
+        while not seen or request.page_token:
+            page = await office.ask(text, LIST_PROFILES, request)
+            assert page.total_size == 2
+            seen += [profile.user_id for profile in page.profiles]
+            request.page_token = page.next_page_token
+        assert seen == own
 
 
 async def test_who_changes_whose_profile(office: Office) -> None:

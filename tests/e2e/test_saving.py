@@ -16,7 +16,6 @@ from hitherto.v1 import memory_pb2
 from hitherto.v1 import memory_service_pb2 as pb
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.curating import (
-    change,
     checks,
     forget,
     found,
@@ -24,10 +23,8 @@ from tests.e2e.curating import (
     plain,
     save,
     statement,
-    stream,
 )
 from tests.e2e.learning import ALL_STATUSES, learn, memories, replies, rows, talk
-from tests.e2e.masks import masked
 from tests.e2e.methods import METHODS, insist, refused
 from tests.scripted_model import Hang, ScriptedModel, StatusFault
 from tests.scripted_model.answers import memory
@@ -364,61 +361,7 @@ async def test_row_67_an_order_by_somebody_else_waits_for_review(
     assert by_user.memory.status == memory_pb2.MEMORY_STATUS_ACTIVE
 
 
-async def test_an_order_in_the_detail_is_one_too(services: Services) -> None:
-    saved = await save(
-        services, "Ana asked for a refund", detail=ORDER, origin=memory_pb2.ORIGIN_ASSISTANT
-    )
-    assert saved.memory.status == memory_pb2.MEMORY_STATUS_QUARANTINED
-
-
 # --- switches ------------------------------------------------------------------------------------
-
-
-async def test_h1_memory_off_stores_nothing(
-    start_services: StartServices, superuser_conninfo: str
-) -> None:
-    async with start_services(memory_enabled=False) as services:
-        refusal = await refused(services, SAVE, statement("Ana likes tea"))
-        assert refusal.code == grpc.StatusCode.FAILED_PRECONDITION
-        assert (refusal.reason, refusal.metadata) == ("MEMORY_DISABLED", {"user_id": "ana"})
-        reply = await stream(services, [statement("Ana likes tea")])
-        assert [error.reason for error in reply.errors] == ["MEMORY_DISABLED"]
-    for table in ("memories", "users", "jobs", "postings"):
-        assert rows(superuser_conninfo, f"SELECT count(*) FROM {table}") == [(0,)]
-
-
-async def test_b2_saving_works_with_learning_off(services: Services, tenant_conninfo: str) -> None:
-    await save(services, "Ana likes milk")
-    change(tenant_conninfo, "UPDATE users SET learning_enabled = false")
-    saved = await save(services, "Ana likes tea")
-    assert saved.memory.status == memory_pb2.MEMORY_STATUS_ACTIVE
-    change(tenant_conninfo, "UPDATE users SET memory_enabled = false")
-    refusal = await refused(services, SAVE, statement("Ana likes figs"))
-    assert refusal.reason == "MEMORY_DISABLED"
-
-
-async def test_an_erased_user_is_not_written_about(
-    services: Services, tenant_conninfo: str
-) -> None:
-    saved = (await save(services, "Ana likes tea")).memory
-    await checks(services)
-    change(tenant_conninfo, "UPDATE users SET erased_at = now()")
-    requests = {
-        "SaveMemory": statement("Ana likes figs"),
-        "UpdateMemory": masked(
-            pb.UpdateMemoryRequest(
-                user_id="ana", memory_id=saved.id, memory=memory_pb2.Memory(content="x")
-            )
-        ),
-        "ForgetMemory": pb.ForgetMemoryRequest(user_id="ana", memory_id=saved.id),
-        "RestoreMemory": pb.RestoreMemoryRequest(user_id="ana", memory_id=saved.id),
-        "ReviewMemory": pb.ReviewMemoryRequest(
-            user_id="ana", memory_id=saved.id, decision=pb.REVIEW_DECISION_REJECT
-        ),
-    }
-    for name, request in requests.items():
-        refusal = await refused(services, METHODS[f"MemoryService/{name}"], request)
-        assert refusal.reason == "USER_ERASED", name
 
 
 # --- the embedder --------------------------------------------------------------------------------

@@ -226,60 +226,46 @@ async def test_h3_the_test_finds_what_is_in_clear(
     assert told_by_vectors(cells, model) >= {("memory_embeddings", "embedding")}
 
 
-class TestADump:
-    async def test_h3_of_what_was_said_and_learnt(
-        self, encrypting: Services, model: ScriptedModel, superuser_conninfo: str
-    ) -> None:
-        await choose(encrypting, encrypt_sensitive=True)
-        await say_everything(encrypting)
-        nothing_told(superuser_conninfo, model)
+async def test_h3_of_all_that_somebody_who_encrypts_says_saves_and_asks(
+    encrypting: Services, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    """Also of answers that nothing can be made of, repeated batches, keys and finished jobs."""
+    await choose(encrypting, encrypt_sensitive=True)
+    await say_everything(encrypting)
+    nothing_told(superuser_conninfo, model)
+    memory_id = await save_everything(encrypting)
+    nothing_told(superuser_conninfo, model)
+    await answer_with_nothing(encrypting, model)
+    assert rows(superuser_conninfo, "SELECT sealed_reply FROM unusable_replies") == [("",)]
+    await ask(encrypting)
+    request = extraction_service_pb2.SubmitTranscriptsRequest(
+        transcripts=[talk(_SAID)], idempotency_key="k"
+    )
+    for _ in range(2):
+        for job in (await encrypting.extraction.SubmitTranscripts(request)).jobs:
+            await ended(encrypting, job.id)
+    nothing_told(superuser_conninfo, model)
+    # Its owner sees what a dump does not tell.
+    (held,) = [m for m in await memories(encrypting) if m.id == memory_id]
+    assert held.content == "The user owes quucontent now."
+    assert (list(held.tags), held.type) == (["quutag"], memory_pb2.MEMORY_TYPE_PERSONAL)
 
-    async def test_h3_of_what_was_saved_and_changed_by_hand(
-        self, encrypting: Services, model: ScriptedModel, superuser_conninfo: str
-    ) -> None:
-        await choose(encrypting, encrypt_sensitive=True)
-        memory_id = await save_everything(encrypting)
-        await save(encrypting, _CLEAR)
-        nothing_told(superuser_conninfo, model)
-        # Its owner sees what a dump does not tell.
-        (held,) = [m for m in await memories(encrypting) if m.id == memory_id]
-        assert held.content == "The user owes quucontent now."
-        assert list(held.tags) == ["quutag"]
-        assert held.type == memory_pb2.MEMORY_TYPE_PERSONAL
 
-    async def test_h3_of_answers_that_nothing_can_be_made_of(
-        self, encrypting: Services, model: ScriptedModel, superuser_conninfo: str
-    ) -> None:
-        await choose(encrypting, encrypt_sensitive=True)
-        await say_everything(encrypting)
-        await answer_with_nothing(encrypting, model)
-        assert rows(superuser_conninfo, "SELECT sealed_reply FROM unusable_replies") == [("",)]
-        nothing_told(superuser_conninfo, model)
-
-    async def test_h3_of_what_was_asked(
-        self, encrypting: Services, model: ScriptedModel, superuser_conninfo: str
-    ) -> None:
-        await choose(encrypting, encrypt_sensitive=True)
-        await say_everything(encrypting)
-        await save_everything(encrypting)
-        await ask(encrypting)
-        nothing_told(superuser_conninfo, model)
-
-    async def test_h3_of_what_stood_there_before(
-        self, encrypting: Services, model: ScriptedModel, superuser_conninfo: str
-    ) -> None:
-        """The sweep seals it: rows, versions, history, index, mentions and vectors."""
-        await say_everything(encrypting)
-        await save_everything(encrypting, entities=["Quuentity"])
-        await answer_with_nothing(encrypting, model)
-        await choose(encrypting, encrypt_sensitive=True)
-        await until(
-            lambda: rows(superuser_conninfo, "SELECT 1 FROM users WHERE to_seal > 0") == [],
-            seconds=180,
-        )
-        nothing_told(superuser_conninfo, model)
-        held = {m.content for m in await memories(encrypting)}
-        assert {_CLEAR, "The user owes quucontent now."} <= held
+async def test_h3_of_what_stood_there_before(
+    encrypting: Services, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    """The sweep seals it: rows, versions, history, index, mentions and vectors."""
+    await say_everything(encrypting)
+    await save_everything(encrypting, entities=["Quuentity"])
+    await answer_with_nothing(encrypting, model)
+    await choose(encrypting, encrypt_sensitive=True)
+    await until(
+        lambda: rows(superuser_conninfo, "SELECT 1 FROM users WHERE to_seal > 0") == [],
+        seconds=180,
+    )
+    nothing_told(superuser_conninfo, model)
+    held = {m.content for m in await memories(encrypting)}
+    assert {_CLEAR, "The user owes quucontent now."} <= held
 
 
 def swap(postgres: EmbeddedPostgres, conninfo: str, backup: str, *, back: bool) -> None:
@@ -341,19 +327,3 @@ async def test_h3_a_backup_from_before_an_erasure_opens_no_more(
         for memory_id, text in sealed:
             with pytest.raises(BrokenSeal):
                 again.open(text, ("memory", str(memory_id)))
-
-
-async def test_h3_a_transcript_again_and_its_jobs_tell_nothing(
-    encrypting: Services, model: ScriptedModel, superuser_conninfo: str
-) -> None:
-    """Idempotency keys, repeated batches and finished jobs keep no words."""
-    await choose(encrypting, encrypt_sensitive=True)
-    await say_everything(encrypting)
-    request = extraction_service_pb2.SubmitTranscriptsRequest(
-        transcripts=[talk(_SAID)], idempotency_key="k"
-    )
-    for _ in range(2):
-        reply = await encrypting.extraction.SubmitTranscripts(request)
-        for job in reply.jobs:
-            await ended(encrypting, job.id)
-    nothing_told(superuser_conninfo, model)

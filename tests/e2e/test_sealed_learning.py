@@ -11,7 +11,7 @@ from uuid import UUID
 import grpc
 import pytest
 
-from hitherto.v1 import extraction_service_pb2, job_pb2, memory_pb2
+from hitherto.v1 import job_pb2, memory_pb2
 from hitherto.v1 import maintenance_service_pb2 as maintenance_pb
 from hitherto_shared.encryption.rows import MEMORY
 from tests.e2e.conftest import Services, StartServices, model_settings
@@ -128,23 +128,6 @@ async def test_h3_the_relevant_sealed_memories_go_into_the_prompt(
         seen = {m.content for m in model.chat_requests[-1].memories}
         assert {"Ana takes zolpidem", "Ana was born in Hue"} <= seen
         assert len(seen) == 5
-
-
-async def test_h3_a_preview_of_something_sealed_leaves_nothing(
-    sealing: Services, model: ScriptedModel, tenant_conninfo: str
-) -> None:
-    model.script = replies(
-        {
-            "pills": lambda _: {
-                "new_memories": [memory("Ana takes zolpidem", ["m1"], type="personal")]
-            }
-        }
-    )
-    reply = await sealing.extraction.PreviewExtraction(
-        extraction_service_pb2.PreviewExtractionRequest(transcript=talk("My zolpidem pills"))
-    )
-    assert [each.content for each in reply.memories_created] == ["Ana takes zolpidem"]
-    assert in_clear(tenant_conninfo, "zolpidem") == {}
 
 
 async def test_h3_what_was_forgotten_stays_forgotten(

@@ -297,32 +297,3 @@ class TestWithoutTheKey:
                 assert (reply.accepted_count, reply.rejected_count) == (1, 1)
         assert rows(tenant_conninfo, "SELECT 1 FROM messages WHERE user_id = 'ana'") == []
         assert rows(tenant_conninfo, "SELECT 1 FROM conversations WHERE user_id = 'ana'") == []
-
-    async def test_h3_a_job_waits_for_the_key_and_then_runs(
-        self, start_services: StartServices, model: ScriptedModel, tenant_conninfo: str
-    ) -> None:
-        model.script = script
-        slow = {**model_settings(model), "extract_every": 100}
-        async with start_services(**slow, **ENCRYPTING) as services:
-            await choose(services, encrypt_sensitive=True)
-            await services.extraction.AppendMessages(
-                pb.AppendMessagesRequest(
-                    user_id="ana", conversation_id="c1", messages=talk(*SAID).messages
-                )
-            )
-        async with start_services(**slow) as services:
-            accepted = await services.extraction.EndConversation(
-                pb.EndConversationRequest(user_id="ana", conversation_id="c1")
-            )
-            job_id = accepted.job.id
-            waiting = (
-                "SELECT attempt FROM jobs WHERE state = 'failed'"
-                " AND error_reason = 'ENCRYPTION_NOT_CONFIGURED'"
-            )
-            await until(lambda: rows(tenant_conninfo, waiting) == [(0,)])
-            assert model.calls["chat"] == 0
-        async with start_services(**slow, **ENCRYPTING) as services:
-            job = await ended(services, job_id)
-            assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
-            assert [m.content for m in await memories(services)] == ["The user drinks green tea."]
-        assert holding(dump(tenant_conninfo), WORDS) == {}

@@ -11,15 +11,7 @@ from google.protobuf import json_format
 
 from hitherto.v1 import maintenance_service_pb2, retrieval_service_pb2
 from hitherto.v1 import memory_service_pb2 as pb
-from hitherto_extraction.sealing.steps import seal_table
-from hitherto_extraction.storage import users
-from hitherto_extraction.storage.told_words import drop_told_words
-from hitherto_shared.database.pool import Connection, Database
-from hitherto_shared.database.tenancy import acting_for
-from hitherto_shared.encryption.at_hand import keys_at_hand
 from hitherto_shared.encryption.rows import PROFILE
-from hitherto_shared.encryption.user_key import UserKey
-from hitherto_shared.models import Scope
 from tests.e2e.conftest import Services, StartServices
 from tests.e2e.curating import plain
 from tests.e2e.learning import learn, replies, rows, talk
@@ -207,48 +199,3 @@ class TestLearnt:
             retrieval_service_pb2.GetContextRequest(user_id="ana")
         )
         assert json_format.MessageToDict(found.profile.facts)["personal"]["role"] == "king"
-
-
-class TestTheSweepsShare:
-    async def test_h3_a_profile_that_stood_clear_is_sealed_step_by_step(
-        self, encrypting: Services, tenant_conninfo: str, conninfo: str, services_folder: Path
-    ) -> None:
-        await change_profile(encrypting, summary="Grows bonsai.", facts=HEALTH)
-        for n in range(5):
-            await change_profile(encrypting, metadata={f"secret-{n}": n})
-        await change_profile(encrypting, user="bo", summary="Bo.")
-        await choose(encrypting, encrypt_sensitive=True)
-        key, scope = await key_of(tenant_conninfo, services_folder), Scope("default", "ana")
-        steps = [await step(conninfo, scope, key, limit=2) for _ in range(6)]
-        assert steps[-1] == 0
-        assert sum(steps) in (13, 0), "1 profile, 6 versions, 6 entries; none if others were first"
-        assert "Bo." in str(rows(tenant_conninfo, "SELECT profile FROM profile_versions"))
-        of_ana = rows(
-            tenant_conninfo,
-            "SELECT reason, before, after FROM history WHERE user_id = 'ana'"
-            " AND subject = 'profile' ORDER BY version",
-        )
-        assert of_ana == [("facts, summary", None, None), *[("metadata", None, None)] * 5]
-        now = await change_profile(encrypting, current_projects=["a garden"])
-        assert (now.summary, now.version) == ("Grows bonsai.", 7)
-        assert plain(now.facts) == HEALTH
-
-
-async def step(conninfo: str, scope: Scope, key: UserKey, *, limit: int) -> int:
-    """One transaction of the sweep."""
-    database = Database(conninfo, "hitherto_removal", application="test", max_size=1)
-    await database.open()
-
-    async def work(connection: Connection) -> int:
-        async with connection.transaction():
-            user = connection.of(scope)
-            await users.lock_user(user)
-            tables = ("profiles", "profile_versions")
-            sealed = sum([await seal_table(user, table, limit=limit) for table in tables])
-            return sealed + await drop_told_words(user, limit=limit)
-
-    try:
-        with acting_for(scope.tenant_id), keys_at_hand(key):
-            return await database.run(work, timeout=10)
-    finally:
-        await database.close()

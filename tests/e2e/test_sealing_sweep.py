@@ -30,8 +30,6 @@ from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.curating import save, update
 from tests.e2e.indexed import check_words
 from tests.e2e.learning import ended, learn, memories, rows, submit, talk
-from tests.e2e.leaving import until
-from tests.e2e.privacy import choose
 from tests.e2e.sealing import (
     ENCRYPTING,
     KEK,
@@ -364,53 +362,6 @@ async def test_h3_turned_off_before_the_sweep_nothing_more_is_sealed(
     assert rows(superuser_conninfo, _LEFT) == [(0,)]
     assert rows(superuser_conninfo, _CLEAR_ROWS) == clear
     check_words(superuser_conninfo)
-
-
-async def test_h3_a_memory_that_is_sealed_later_leaves_nothing(
-    start_services: StartServices,
-    settings: dict[str, Any],
-    model: ScriptedModel,
-    conninfo: str,
-    superuser_conninfo: str,
-    tmp_path: Path,
-) -> None:
-    """Marked as sensitive by hand: what stood in clear of it until then goes."""
-    async with start_services(**settings) as services:
-        await choose(services, encrypt_sensitive=True)
-        async with sweeping(conninfo, model, tmp_path) as (sweep, _):
-            await sweep.run()
-        saved = await save(services, "The user plays zzchess.", tags=["zzboard"], keywords=["zzgo"])
-        words = ["zzchess", "zzboard", "zzgo"]
-        assert set(holding(dump(superuser_conninfo), words)) == set(words)
-        await update(services, saved.memory.id, "sensitive", sensitive=True)
-        async with sweeping(conninfo, model, tmp_path) as (sweep, _):
-            await sweep.run()
-        await until(lambda: rows(superuser_conninfo, _LEFT) == [(0,)])
-        assert holding(dump(superuser_conninfo), words) == {}
-        (held,) = await memories(services)
-        assert held.content == "The user plays zzchess."
-    assert rows(superuser_conninfo, "SELECT 1 FROM memory_embeddings") == []
-    assert len(rows(superuser_conninfo, "SELECT 1 FROM sealed_embeddings")) == 1
-
-
-async def test_h3_a_sealed_memory_without_a_vector_gets_one(
-    start_services: StartServices,
-    settings: dict[str, Any],
-    model: ScriptedModel,
-    conninfo: str,
-    superuser_conninfo: str,
-    tmp_path: Path,
-) -> None:
-    async with start_services(**settings) as services:
-        await choose(services, encrypt_sensitive=True)
-        await save(services, "The user has zzdebts.", type=PERSONAL)
-    with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
-        connection.execute("DELETE FROM sealed_embeddings")
-        connection.execute("UPDATE users SET to_seal = 1 WHERE user_id = 'ana'")
-    async with sweeping(conninfo, model, tmp_path) as (sweep, _):
-        assert await sweep.run() == 1
-    assert len(rows(superuser_conninfo, "SELECT 1 FROM sealed_embeddings")) == 1
-    assert holding(dump(superuser_conninfo), ["zzdebts"]) == {}
 
 
 @pytest.mark.usefixtures("filled")

@@ -122,17 +122,6 @@ async def test_row_53_a_client_may_ping_every_second(services: Services) -> None
         await asyncio.gather(ended, return_exceptions=True)
 
 
-@pytest.mark.usefixtures("conninfo")
-async def test_row_54_metadata_beyond_the_limit_is_refused_alone(services: Services) -> None:
-    async with apart(services) as channel:
-        stub = rpc.RetrievalServiceStub(channel)
-        await stub.GetContext(CONTEXT, metadata=(("x-note", "n" * 4_000),))
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await stub.GetContext(CONTEXT, metadata=(("x-note", "n" * 20_000),))
-        assert caught.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
-        await stub.GetContext(CONTEXT)
-
-
 async def test_bounds_beyond_what_grpc_can_count_are_its_longest(
     start_services: StartServices,
 ) -> None:

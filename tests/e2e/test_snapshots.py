@@ -45,7 +45,6 @@ from tests.e2e.privacy import choose, clear
 from tests.integration.retrieval.seed import Fact, remember
 from tests.tenants import Tenant, token_settings
 
-MEBIBYTE = 1 << 20
 QUESTIONS = (
     "Where does Ana live?",
     "tea",

@@ -398,7 +398,7 @@ async def test_d1_the_block_of_the_past_tells_only_the_past(
     assert "Ana lives" not in before.prompt_block
 
 
-async def test_d9_every_version_of_the_profile_is_known_from_its_own_time_on(
+async def test_d9_e1_every_version_of_the_profile_is_known_from_its_own_time_on(
     services: Services,
 ) -> None:
     """The profile tells the time of its version now as later, also while many write it."""

@@ -96,51 +96,6 @@ async def test_row_67_a_claim_against_the_users_word_waits_and_closes_nothing(
     assert [m.content for m in model.chat_requests[-1].memories] == ["Ana lives in Porto"]
 
 
-async def test_row_67_fifty_repeats_of_one_attack_are_one_quarantined_memory(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    model.script = replies({"refunds": lambda r: told(ATTACK, importance=1.0)})
-    for n in range(50):
-        line = ("assistant", f"refunds, for the {n}th time")
-        await learn(modelled, talk("hm", line, conversation=f"c{n}"))
-    (only,) = await memories(modelled, statuses=ALL_STATUSES)
-    assert only.status == memory_pb2.MEMORY_STATUS_QUARANTINED
-    assert (only.version, only.importance, len(only.sources)) == (1, 1.0, 50)
-    assert await memories(modelled) == []
-    assert "refunds" not in await block(modelled, "refunds")
-
-
-async def test_row_67_what_the_user_then_says_leaves_quarantine_as_the_users(
-    modelled: Services, model: ScriptedModel, tenant_conninfo: str
-) -> None:
-    model.script = replies(
-        {
-            "claim": lambda r: {
-                **told("Ana lives in Rome", importance=1.0),
-                "contradicted_memories": [{"id": shown(r, "Porto"), "by": 0}],
-            },
-            "really": lambda r: {
-                **told("Ana lives in Rome", "m1"),
-                "contradicted_memories": [{"id": shown(r, "Porto"), "by": 0}],
-            },
-            "Porto": lambda r: told("Ana lives in Porto", "m1"),
-        }
-    )
-    claim = talk("claim", ("assistant", "You live in Rome."), conversation="c2")
-    await learn(modelled, talk("I live in Porto"), claim)
-    waiting = (await by_content(modelled))["Ana lives in Rome"]
-    await learn(modelled, talk("I really live in Rome", conversation="c3"))
-    rome, porto = [(await by_content(modelled))[f"Ana lives in {c}"] for c in ("Rome", "Porto")]
-    assert (rome.id, rome.version) == (waiting.id, 2)
-    assert rome.status == memory_pb2.MEMORY_STATUS_ACTIVE
-    assert (rome.origin, rome.importance) == (memory_pb2.ORIGIN_USER, 0.5)
-    assert porto.status == memory_pb2.MEMORY_STATUS_CONTRADICTED
-    assert porto.superseded_by == rome.id
-    assert rows(tenant_conninfo, "SELECT challenges FROM memories WHERE content LIKE '%Rome%'") == [
-        ([],)
-    ]
-
-
 @pytest.mark.parametrize(
     ("role", "text", "status"),
     [
@@ -190,24 +145,6 @@ async def test_row_66_profile_and_summary_take_no_override(
     (summary,) = listed.conversations
     assert (summary.title, summary.summary) == ("I build a boat", "")
     assert list(summary.followup_suggestions) == ["Buy a sail?"]
-
-
-async def test_section_3_a_repetition_of_a_higher_memory_only_adds_its_source(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    known = "Ana likes the quiet little cafe near the old harbour"
-    model.script = replies(
-        {
-            "mine": lambda r: told(known, "m1"),
-            "yours": lambda r: told(f"{known}!", importance=1.0, tags=["vip"]),
-        }
-    )
-    said = talk("yours", ("assistant", "You like that cafe."), conversation="c2")
-    await learn(modelled, talk("mine"), said)
-    (only,) = await memories(modelled, statuses=ALL_STATUSES)
-    assert (only.content, only.version, only.importance) == (known, 1, 0.5)
-    assert (only.origin, list(only.tags)) == (memory_pb2.ORIGIN_USER, [])
-    assert [s.conversation_id for s in only.sources] == ["c1", "c2"]
 
 
 ROUNDS = 3

@@ -27,17 +27,12 @@ from psycopg import sql
 from hitherto.v1 import (
     conversation_pb2,
     memory_pb2,
-    privacy_pb2,
     profile_pb2,
     search_pb2,
     session_pb2,
 )
-from hitherto.v1 import extraction_service_pb2 as extraction
 from hitherto.v1 import maintenance_service_pb2 as maintenance
 from hitherto.v1 import memory_service_pb2 as memory
-from hitherto.v1 import privacy_service_pb2 as privacy
-from hitherto.v1 import retrieval_service_pb2 as retrieval
-from hitherto.v1 import session_service_pb2 as session
 from tests.e2e.conftest import Services, StartServices
 from tests.e2e.curating import save
 from tests.e2e.handing_over import document, taken_in
@@ -213,125 +208,92 @@ def requests(user: str, ids: Mapping[str, str]) -> dict[str, list[Message]]:
     """Every way to read, as one of the four asks; each name of a call once or more."""
     every_scope = [number for number in search_pb2.SearchScope.values() if number]
     every_status = [number for number in memory_pb2.MemoryStatus.values() if number]
-    birds: dict[str, Any] = {"user_id": user, "metadata_filter": {"kind": "bird"}}
-    of_c1: dict[str, Any] = {"user_id": user, "conversation_id": "c1"}
-    return {
-        "RetrievalService/GetContext": [
-            retrieval.GetContextRequest(
-                user_id=user, query="What does Ana keep?", scopes=every_scope
-            ),
-            retrieval.GetContextRequest(**of_c1),
-        ],
+    asked = "What does Ana keep?"
+    birds: dict[str, Any] = {"metadata_filter": {"kind": "bird"}}
+    of_c1: dict[str, Any] = {"conversation_id": "c1"}
+    memory_id, document_id = ids["memory_id"], ids["document_id"]
+    reads: dict[str, list[dict[str, Any]]] = {
+        "RetrievalService/GetContext": [{"query": asked, "scopes": every_scope}, of_c1],
         "RetrievalService/SearchMemories": [
-            retrieval.SearchMemoriesRequest(
-                user_id=user, query="What does Ana keep?", scopes=every_scope
-            ),
-            retrieval.SearchMemoriesRequest(user_id=user, query="Who is Marco?", entity="Marco"),
-            retrieval.SearchMemoriesRequest(**of_c1, query="What does Ana keep?"),
-            retrieval.SearchMemoriesRequest(
-                **birds, query="What does Ana keep?", scopes=every_scope
-            ),
-            retrieval.SearchMemoriesRequest(user_id=user, tags=["birds"], statuses=every_status),
+            {"query": asked, "scopes": every_scope},
+            {"query": "Who is Marco?", "entity": "Marco"},
+            {"query": asked, **of_c1},
+            {"query": asked, "scopes": every_scope, **birds},
+            {"tags": ["birds"], "statuses": every_status},
         ],
-        "RetrievalService/GetMemory": [
-            retrieval.GetMemoryRequest(user_id=user, memory_id=ids["memory_id"])
-        ],
+        "RetrievalService/GetMemory": [{"memory_id": memory_id}],
         "RetrievalService/ListMemories": [
-            retrieval.ListMemoriesRequest(user_id=user, statuses=every_status),
-            retrieval.ListMemoriesRequest(user_id=user, entity="Marco"),
-            retrieval.ListMemoriesRequest(user_id=user, tags=["birds"], order_by="importance"),
-            retrieval.ListMemoriesRequest(**birds),
-            retrieval.ListMemoriesRequest(**of_c1),
+            {"statuses": every_status},
+            {"entity": "Marco"},
+            {"tags": ["birds"], "order_by": "importance"},
+            birds,
+            of_c1,
         ],
-        "RetrievalService/GetMemoryHistory": [
-            retrieval.GetMemoryHistoryRequest(user_id=user, memory_id=ids["memory_id"])
-        ],
-        "RetrievalService/GetProfile": [retrieval.GetProfileRequest(user_id=user)],
-        "RetrievalService/GetProfileHistory": [retrieval.GetProfileHistoryRequest(user_id=user)],
-        "RetrievalService/GetConversation": [
-            retrieval.GetConversationRequest(**of_c1, message_limit=100)
-        ],
-        "RetrievalService/ListDocuments": [
-            retrieval.ListDocumentsRequest(user_id=user),
-            retrieval.ListDocumentsRequest(**birds, entity="Marco"),
-        ],
-        "RetrievalService/GetDocument": [
-            retrieval.GetDocumentRequest(user_id=user, document_id=ids["document_id"])
-        ],
-        "RetrievalService/ListConversations": [retrieval.ListConversationsRequest(user_id=user)],
+        "RetrievalService/GetMemoryHistory": [{"memory_id": memory_id}],
+        "RetrievalService/GetProfile": [{}],
+        "RetrievalService/GetProfileHistory": [{}],
+        "RetrievalService/GetConversation": [{"message_limit": 100, **of_c1}],
+        "RetrievalService/ListDocuments": [{}, {"entity": "Marco", **birds}],
+        "RetrievalService/GetDocument": [{"document_id": document_id}],
+        "RetrievalService/ListConversations": [{}],
         "RetrievalService/GetRecentConversations": [
-            retrieval.GetRecentConversationsRequest(
-                user_id=user, include_messages=True, message_limit=100
-            )
+            {"include_messages": True, "message_limit": 100}
         ],
-        "RetrievalService/FindEntities": [
-            retrieval.FindEntitiesRequest(user_id=user),
-            retrieval.FindEntitiesRequest(user_id=user, name="Marco"),
-        ],
-        "RetrievalService/GetSuggestions": [retrieval.GetSuggestionsRequest(user_id=user)],
-        "RetrievalService/GetSession": [retrieval.GetSessionRequest(user_id=user, session_id="c1")],
-        "ExtractionService/ListJobs": [extraction.ListJobsRequest(user_id=user)],
-        "MaintenanceService/GetUsage": [
-            maintenance.GetUsageRequest(user_id=user, group_by=[maintenance.USAGE_DIMENSION_USER])
-        ],
-        "PrivacyService/GetUserSettings": [privacy.GetUserSettingsRequest(user_id=user)],
+        "RetrievalService/FindEntities": [{}, {"name": "Marco"}],
+        "RetrievalService/GetSuggestions": [{}],
+        "RetrievalService/GetSession": [{"session_id": "c1"}],
+        "ExtractionService/ListJobs": [{}],
+        "MaintenanceService/GetUsage": [{"group_by": [maintenance.USAGE_DIMENSION_USER]}],
+        "PrivacyService/GetUserSettings": [{}],
+    }
+    return {
+        name: [METHODS[name].request(user_id=user, **fields) for fields in given]
+        for name, given in reads.items()
     }
 
 
 def changes(ids: Mapping[str, str]) -> list[tuple[str, Message]]:
     """Calls by which the first of the four changes what is hers, at last everything."""
-    birds = memory_pb2.Memory(content="Ana keeps two birds")
-    of_c2: dict[str, Any] = {"user_id": "ana", "conversation_id": "c2"}
-    its: dict[str, Any] = {"user_id": "ana", "memory_id": ids["memory_id"]}
-    later = extraction.AppendMessagesRequest(user_id="ana", conversation_id="c1")
-    later.messages.add(role=conversation_pb2.ROLE_USER, content="I like tea.", id="late")
-    settings = privacy_pb2.UserSettings(learning_enabled=False)
-    summary = profile_pb2.Profile(summary="Somebody else.")
+    of_c1, of_c2 = {"conversation_id": "c1"}, {"conversation_id": "c2"}
+    its = {"memory_id": ids["memory_id"]}
+    later = {"role": conversation_pb2.ROLE_USER, "content": "I like tea.", "id": "late"}
     confirmed = session_pb2.PENDING_ACTION_STATE_CONFIRMED
-    return [
-        ("MemoryService/UpdateMemory", masked(memory.UpdateMemoryRequest(**its, memory=birds))),
-        ("MemoryService/ForgetMemory", memory.ForgetMemoryRequest(**its)),
-        ("MemoryService/RestoreMemory", memory.RestoreMemoryRequest(**its)),
+    calls: list[tuple[str, dict[str, Any]]] = [
+        (
+            "MemoryService/UpdateMemory",
+            {
+                **its,
+                "memory": {"content": "Ana keeps two birds"},
+                "update_mask": {"paths": ["content"]},
+            },
+        ),
+        ("MemoryService/ForgetMemory", its),
+        ("MemoryService/RestoreMemory", its),
         (
             "MemoryService/UpdateProfile",
-            masked(memory.UpdateProfileRequest(user_id="ana", profile=summary)),
+            {"profile": {"summary": "Somebody else."}, "update_mask": {"paths": ["summary"]}},
         ),
         (
             "SessionService/ResolvePendingAction",
-            session.ResolvePendingActionRequest(
-                user_id="ana", pending_action_id=ids["pending_action_id"], status=confirmed
-            ),
+            {"pending_action_id": ids["pending_action_id"], "status": confirmed},
         ),
-        (
-            "SessionService/UpdateSession",
-            session.UpdateSessionRequest(user_id="ana", session_id="c1"),
-        ),
-        ("ExtractionService/AppendMessages", later),
-        (
-            "ExtractionService/EndConversation",
-            extraction.EndConversationRequest(user_id="ana", conversation_id="c1"),
-        ),
-        ("MaintenanceService/Consolidate", maintenance.ConsolidateRequest(user_id="ana")),
-        ("MaintenanceService/RunDecay", maintenance.RunDecayRequest(user_id="ana")),
-        ("MaintenanceService/RunRetention", maintenance.RunRetentionRequest(user_id="ana")),
-        ("MaintenanceService/RollbackSource", maintenance.RollbackSourceRequest(**of_c2)),
-        (
-            "ExtractionService/DeleteDocument",
-            extraction.DeleteDocumentRequest(user_id="ana", document_id=ids["document_id"]),
-        ),
-        ("PrivacyService/DeleteConversation", privacy.DeleteConversationRequest(**of_c2)),
-        (
-            "PrivacyService/UpdateUserSettings",
-            privacy.UpdateUserSettingsRequest(user_id="ana", user_settings=settings),
-        ),
+        ("SessionService/UpdateSession", {"session_id": "c1"}),
+        ("ExtractionService/AppendMessages", {"messages": [later], **of_c1}),
+        ("ExtractionService/EndConversation", of_c1),
+        ("MaintenanceService/Consolidate", {}),
+        ("MaintenanceService/RunDecay", {}),
+        ("MaintenanceService/RunRetention", {}),
+        ("MaintenanceService/RollbackSource", of_c2),
+        ("ExtractionService/DeleteDocument", {"document_id": ids["document_id"]}),
+        ("PrivacyService/DeleteConversation", of_c2),
+        ("PrivacyService/UpdateUserSettings", {"user_settings": {"learning_enabled": False}}),
         (
             "PrivacyService/ClearMemories",
-            privacy.ClearMemoriesRequest(
-                user_id="ana", include_profile=True, include_conversations=True
-            ),
+            {"include_profile": True, "include_conversations": True},
         ),
-        ("PrivacyService/EraseUser", privacy.EraseUserRequest(user_id="ana")),
+        ("PrivacyService/EraseUser", {}),
     ]
+    return [(name, METHODS[name].request(user_id="ana", **given)) for name, given in calls]
 
 
 def told(given: Any, word: str) -> Any:

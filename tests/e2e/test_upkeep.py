@@ -6,7 +6,6 @@ import asyncio
 from datetime import UTC, datetime
 from typing import Any
 
-import grpc
 import pytest
 
 from hitherto.v1 import (
@@ -17,8 +16,6 @@ from hitherto.v1 import (
     retrieval_service_pb2,
 )
 from hitherto.v1 import maintenance_service_pb2 as pb
-from hitherto_shared.auth.api_keys import create_key
-from hitherto_shared.database.connect import with_role
 from hitherto_shared.database.lean import LeanConnection
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.methods import METHODS, refused
@@ -26,9 +23,7 @@ from tests.e2e.requests import message, submit, transcript
 from tests.scripted_model import ScriptedModel
 
 BOUND = 30.0
-FINAL = (job_pb2.JOB_STATE_SUCCEEDED, job_pb2.JOB_STATE_DEAD, job_pb2.JOB_STATE_CANCELLED)
 RUN_DECAY = METHODS["MaintenanceService/RunDecay"]
-RUN_RETENTION = METHODS["MaintenanceService/RunRetention"]
 LIST_SCHEDULES = METHODS["MaintenanceService/ListSchedules"]
 
 
@@ -184,18 +179,6 @@ async def test_a_repeated_key_is_the_same_job(modelled: Services, tenant_conninf
     assert refusal.reason == "IDEMPOTENCY_KEY_REUSED"
 
 
-async def test_an_erased_user_is_refused(modelled: Services, tenant_conninfo: str) -> None:
-    await learnt(modelled, "one")
-    await rows(tenant_conninfo, "UPDATE users SET erased_at = now()")
-    for method, request in (
-        (RUN_DECAY, pb.RunDecayRequest(user_id="ana")),
-        (RUN_RETENTION, pb.RunRetentionRequest(user_id="ana")),
-    ):
-        refusal = await refused(modelled, method, request)
-        assert refusal.code == grpc.StatusCode.FAILED_PRECONDITION
-        assert refusal.reason == "USER_ERASED"
-
-
 async def test_retention_is_off_unless_somebody_sets_it(
     modelled: Services, tenant_conninfo: str
 ) -> None:
@@ -323,62 +306,6 @@ async def test_what_was_missed_is_run_when_the_service_is_back(
         assert await rows(
             superuser_conninfo, "SELECT count(*) FROM jobs WHERE schedule = 'decay'"
         ) == [(1,)]
-
-
-async def test_tenants_see_and_touch_their_own(
-    start_services: StartServices, conninfo: str, superuser_conninfo: str
-) -> None:
-    """faults.md rows 60 and 61: upkeep and its jobs stay inside the caller's tenant and user."""
-    async with await LeanConnection.connect(
-        with_role(conninfo, "hitherto_maintenance", application="test"), autocommit=True
-    ) as connection:
-        keys = {
-            name: await create_key(
-                connection,
-                tenant_id=tenant,
-                name=name,
-                scopes=["read", "write", "maintenance"],
-                user_id=user,
-            )
-            for name, tenant, user in (("a", "a", None), ("b", "b", None), ("bob", "a", "bob"))
-        }
-    async with start_services(auth="api-key") as services:
-
-        def as_key(name: str) -> list[tuple[str, str]]:
-            return [("authorization", f"Bearer {keys[name]}")]
-
-        for name, user in (("a", "ana"), ("a", "bob"), ("b", "ana")):
-            accepted = await services.extraction.SubmitTranscripts(
-                submit(transcript(message("My name is John. I like tea."), user=user)),
-                metadata=as_key(name),
-            )
-            async with asyncio.timeout(BOUND):
-                async for seen in services.extraction.WatchJob(
-                    extraction_service_pb2.WatchJobRequest(job_id=accepted.jobs[0].id),
-                    metadata=as_key(name),
-                ):
-                    last = seen.job
-            assert last.state == job_pb2.JOB_STATE_SUCCEEDED
-        await grow_old(superuser_conninfo)
-        mine = await stub(services).RunDecay(
-            pb.RunDecayRequest(dry_run=True), metadata=as_key("bob")
-        )
-        assert mine.job.user_id == "bob"
-        refusal = await refused(
-            services, RUN_DECAY, pb.RunDecayRequest(user_id="ana"), metadata=as_key("bob")
-        )
-        assert refusal.reason == "USER_NOT_ALLOWED"
-        run = await stub(services).RunDecay(pb.RunDecayRequest(), metadata=as_key("a"))
-        async with asyncio.timeout(BOUND):
-            async for seen in services.extraction.WatchJob(
-                extraction_service_pb2.WatchJobRequest(job_id=run.job.id), metadata=as_key("a")
-            ):
-                last = seen.job
-        assert last.result.counts["archived"] > mine.counts["archived"] > 0
-        assert await rows(
-            superuser_conninfo,
-            "SELECT DISTINCT tenant_id, status FROM memories ORDER BY 1",
-        ) == [("a", "archived"), ("b", "active")]
 
 
 @pytest.mark.parametrize("kind", ["RunDecay", "RunRetention"])

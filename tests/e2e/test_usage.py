@@ -12,7 +12,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from hitherto.v1 import extraction_service_pb2, job_pb2, memory_service_pb2
 from hitherto.v1 import maintenance_service_pb2 as pb
 from hitherto_extraction.pipeline.backfill import Backfill
-from hitherto_extraction.prices import Price, Prices, load_prices
+from hitherto_extraction.prices import Prices, load_prices
 from hitherto_shared.database.pool import Database
 from hitherto_shared.embeddings.openai_api import OpenAIEmbedder
 from hitherto_shared.model_server import ModelServer
@@ -292,9 +292,3 @@ def test_b14_a_model_without_a_price_is_free_and_logged_once(
         assert prices.cost("llama", input_tokens=1000) == 0
     assert prices.cost("silent", input_tokens=0) == 0
     assert [record.args for record in caplog.records] == [("llama",)]
-
-
-def test_b14_a_dated_variant_costs_what_its_base_does() -> None:
-    dated = load_prices(None).cost("gpt-4o-mini-2024-07-18", input_tokens=10**6)
-    assert dated == load_prices(None).cost("gpt-4o-mini", input_tokens=10**6) > 0
-    assert Prices({"a": Price(dated, dated)}).cost("ab", input_tokens=1) == 0

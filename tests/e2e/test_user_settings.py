@@ -142,17 +142,6 @@ class TestWhatIsInForce:
         await choose(services, encrypt_sensitive=False)
         await choose(services, mask=["encrypt_sensitive"])
 
-    async def test_of_somebody_erased(self, services: Services, tenant_conninfo: str) -> None:
-        """A write is refused; a read tells what holds for anybody."""
-        await choose(services, retention_days=9)
-        rows(tenant_conninfo, "UPDATE hitherto.users SET erased_at = now() RETURNING 1")
-        refusal = await refusal_of(choose(services, retention_days=1))
-        assert (refusal.code, refusal.reason) == (
-            grpc.StatusCode.FAILED_PRECONDITION,
-            "USER_ERASED",
-        )
-        assert plain(await settings(services)) == DEFAULTS
-
     async def test_b4_a_key_changes_once(self, services: Services) -> None:
         """A repetition answers with what is in force now and undoes nothing done since."""
         await choose(services, key="k", retention_days=5)

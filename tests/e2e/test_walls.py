@@ -10,7 +10,7 @@ import functools
 import ipaddress
 import os
 import socket
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -38,22 +38,15 @@ from hitherto_shared.database.connect import Role
 from hitherto_shared.rpc.planned import PLANNED
 from hitherto_shared.rpc.server import ServerFailed
 from hitherto_shared.startup import serve
-from tests.e2e.conftest import Services, StartServices, with_and_without_policies
+from tests.e2e.conftest import Services, StartServices
 from tests.e2e.credentials import EVERYTHING, as_role, bearer, key
 from tests.e2e.methods import METHODS, OFFERED, SERVICES, Method, Refusal, call, refused
-from tests.e2e.requests import NOBODY, message, submit, transcript, valid
+from tests.e2e.requests import message, submit, transcript, valid
 
 GET_CONTEXT = METHODS["RetrievalService/GetContext"]
-SEARCH = METHODS["RetrievalService/SearchMemories"]
-GET_MEMORY = METHODS["RetrievalService/GetMemory"]
-LIST_MEMORIES = METHODS["RetrievalService/ListMemories"]
 SUBMIT = METHODS["ExtractionService/SubmitTranscripts"]
-APPEND = METHODS["ExtractionService/AppendMessages"]
-GET_JOB = METHODS["ExtractionService/GetJob"]
 LIST_JOBS = METHODS["ExtractionService/ListJobs"]
 WATCH_JOB = METHODS["ExtractionService/WatchJob"]
-RETRY_JOB = METHODS["ExtractionService/RetryJob"]
-CANCEL_JOB = METHODS["ExtractionService/CancelJob"]
 
 RULES = rules_of(SERVICES)
 
@@ -319,39 +312,6 @@ async def test_a_call_without_a_rule_is_denied_to_everybody(
 # Keys bound to one user.
 
 
-@with_and_without_policies
-async def test_a_bound_key_cannot_name_another_user(guarded: Services, conninfo: str) -> None:
-    """Row 61, for every call that names a user, offered or not."""
-    text = await key(conninfo, user_id="ana")
-    tried = set()
-    for method in METHODS.values():
-        *within, name = RULES[method.path].user_path or [""]
-        if not name:
-            continue
-        request = any_request(method)
-        about: Any = request
-        for field in within:
-            about = getattr(about, field)
-            about = about[0] if isinstance(about, Sequence) else about
-        setattr(about, name, "bo")
-        refusal = await refused_with(guarded, text, method, request)
-        if method.name in PLANNED:
-            assert refusal.code is grpc.StatusCode.UNIMPLEMENTED
-        else:
-            assert refusal.reason == "USER_NOT_ALLOWED", method.name
-        tried.add(method.name)
-    assert tried >= {
-        "ExtractionService/SubmitTranscripts",
-        "ExtractionService/StreamTranscripts",
-        "ExtractionService/PreviewExtraction",
-        "MemoryService/StreamMemories",
-        "PrivacyService/ImportUser",
-    }
-    batch = submit(transcript(), transcript(user="bo"))
-    assert (await refused_with(guarded, text, SUBMIT, batch)).reason == "USER_NOT_ALLOWED"
-    await called_with(guarded, text, SUBMIT, submit(transcript()))
-
-
 async def test_a_bound_key_may_spell_its_user_in_either_normal_form(
     guarded: Services, conninfo: str
 ) -> None:
@@ -364,126 +324,7 @@ async def test_a_bound_key_may_spell_its_user_in_either_normal_form(
         assert {job.user_id for job in listed.jobs} == {"H\u1ed3ng"}
 
 
-@with_and_without_policies
-async def test_a_bound_key_sees_its_own_jobs_only(guarded: Services, conninfo: str) -> None:
-    """Row 61: lists without a user, jobs by id, and what others did under an idempotency key."""
-    service, bound = await key(conninfo), await key(conninfo, user_id="ana")
-    own = await learnt(guarded, service, "I live in Porto.", user="ana")
-    other = await learnt(guarded, service, "I live in Lima.", user="bo")
-    listed = await called_with(guarded, bound, LIST_JOBS, extraction.ListJobsRequest())
-    assert [job.id for job in listed.jobs] == [own.id]
-    assert listed.total_size == 1
-    everything = await called_with(guarded, service, LIST_JOBS, extraction.ListJobsRequest())
-    assert {job.id for job in everything.jobs} == {own.id, other.id}
-    assert (
-        await refused_with(guarded, bound, LIST_JOBS, extraction.ListJobsRequest(user_id="bo"))
-    ).reason == "USER_NOT_ALLOWED"
-    for method in (GET_JOB, WATCH_JOB, RETRY_JOB, CANCEL_JOB):
-        theirs = await refused_with(guarded, bound, method, method.request(job_id=other.id))
-        nobodys = await refused_with(guarded, bound, method, method.request(job_id=NOBODY))
-        assert theirs.reason == nobodys.reason == "JOB_NOT_FOUND"
-        assert theirs.message == nobodys.message
-
-    # A page token of the tenant's list shows nothing of others either.
-    first = await called_with(guarded, service, LIST_JOBS, extraction.ListJobsRequest(page_size=1))
-    request = extraction.ListJobsRequest(page_token=first.next_page_token)
-    assert (await refused_with(guarded, bound, LIST_JOBS, request)).reason == "INVALID_PAGE_TOKEN"
-
-
-async def test_a_bound_key_cannot_replay_what_another_user_did(
-    start_services: StartServices, conninfo: str
-) -> None:
-    """Row 61: the first answer under an idempotency key is not shown to another user's key."""
-    async with start_services(auth="api-key", memory_enabled=False) as services:
-        service, bound = await key(conninfo), await key(conninfo, user_id="bo")
-        accepted = await called_with(services, service, SUBMIT, submit(transcript()))
-        request = extraction.CancelJobRequest(job_id=accepted.jobs[0].id, idempotency_key="guess")
-        first = await called_with(services, service, CANCEL_JOB, request)
-        again = await called_with(services, service, CANCEL_JOB, request)
-        assert again.job.id == first.job.id
-        assert (await refused_with(services, bound, CANCEL_JOB, request)).reason == "JOB_NOT_FOUND"
-
-
 # Tenants.
-
-
-@with_and_without_policies
-async def test_tenants_share_nothing_but_names(guarded: Services, conninfo: str) -> None:
-    """Row 60: the same user id, conversation id and idempotency key in two tenants."""
-    ours, theirs = await key(conninfo, "a"), await key(conninfo, "b")
-    job = await learnt(guarded, theirs, "I live in Porto.")
-
-    context = await called_with(
-        guarded, ours, GET_CONTEXT, retrieval.GetContextRequest(user_id="ana", query="Porto")
-    )
-    assert not context.memories
-    assert not context.relevant
-    assert not context.conversations
-    assert not context.entities
-    assert context.profile.version == 0
-    assert "Porto" not in context.prompt_block
-    for query in ("", "Where does she live? Porto"):
-        found = await called_with(
-            guarded, ours, SEARCH, retrieval.SearchMemoriesRequest(user_id="ana", query=query)
-        )
-        assert not found.results
-        assert found.candidates_total == 0
-    assert not (await called_with(guarded, ours, LIST_MEMORIES, valid(LIST_MEMORIES))).memories
-    conversations = METHODS["RetrievalService/ListConversations"]
-    assert not (await called_with(guarded, ours, conversations, valid(conversations))).conversations
-    profile = METHODS["RetrievalService/GetProfile"]
-    assert (await refused_with(guarded, ours, profile)).reason == "PROFILE_NOT_FOUND"
-
-    seen = await called_with(guarded, theirs, LIST_MEMORIES, valid(LIST_MEMORIES))
-    memory_id = seen.memories[0].id
-    request = retrieval.GetMemoryRequest(user_id="ana", memory_id=memory_id)
-    assert (await called_with(guarded, theirs, GET_MEMORY, request)).memory.id == memory_id
-    assert (await refused_with(guarded, ours, GET_MEMORY, request)).reason == "MEMORY_NOT_FOUND"
-    # Another user of the same tenant cannot name it either.
-    request.user_id = "bo"
-    assert (await refused_with(guarded, theirs, GET_MEMORY, request)).reason == "MEMORY_NOT_FOUND"
-
-    assert not (await called_with(guarded, ours, LIST_JOBS, extraction.ListJobsRequest())).jobs
-    for method in (GET_JOB, WATCH_JOB, RETRY_JOB, CANCEL_JOB):
-        refusal = await refused_with(guarded, ours, method, method.request(job_id=job.id))
-        assert refusal.reason == "JOB_NOT_FOUND"
-    end = METHODS["ExtractionService/EndConversation"]
-    assert (await refused_with(guarded, ours, end)).reason == "CONVERSATION_NOT_FOUND"
-
-
-@with_and_without_policies
-async def test_tokens_and_keys_of_another_tenant(guarded: Services, conninfo: str) -> None:
-    """Row 60: page tokens, consistency tokens and idempotency keys are each tenant's own."""
-    ours, theirs = await key(conninfo, "a"), await key(conninfo, "b")
-    jobs = []
-    for text in (ours, theirs):
-        await learnt(guarded, text, "I live in Porto.", conversation="c1")
-        jobs.append(await learnt(guarded, text, "My dog is called Rex.", conversation="c2"))
-    for method in (LIST_MEMORIES, LIST_JOBS, METHODS["RetrievalService/ListConversations"]):
-        request = method.request(user_id="ana", page_size=1)
-        page = await called_with(guarded, theirs, method, request)
-        assert page.next_page_token
-        request.page_token = page.next_page_token  # type: ignore[attr-defined]
-        await called_with(guarded, theirs, method, request)
-        assert (await refused_with(guarded, ours, method, request)).reason == "INVALID_PAGE_TOKEN"
-    for method in OFFERED:
-        if "consistency_token" in method.request.DESCRIPTOR.fields_by_name:
-            request = valid(method)
-            request.consistency_token = jobs[1].consistency_token  # type: ignore[attr-defined]
-            refusal = await refused_with(guarded, ours, method, request)
-            assert refusal.reason == "INVALID_CONSISTENCY_TOKEN", method.name
-
-    made = []
-    for text, line in ((ours, "one"), (theirs, "two")):
-        request = extraction.AppendMessagesRequest(
-            user_id="ana",
-            conversation_id="c9",
-            messages=[message(line)],
-            idempotency_key="same",
-        )
-        made.append(await called_with(guarded, text, APPEND, request))
-    # The second tenant's other body under the same key was no conflict.
-    assert [reply.pending_messages for reply in made] == [1, 1]
 
 
 # The way in.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,38 @@ async def caller(ledger: Ledger) -> AsyncIterator[Callable[[Callable[[], str]], 
     yield make
     for one in made:
         await one.close()
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Services on a migrated database, callers of them, and what was acknowledged to these.
+
+    Attributes:
+        conninfo: The database as its administrator sees it.
+    """
+
+    processes: Processes
+    model: ScriptedModel
+    caller: Callable[[Callable[[], str]], Caller]
+    ledger: Ledger
+    conninfo: str
+
+    async def settled(self) -> dict[str, int]:
+        """Wait for the acknowledged jobs, and hold them against the database; their states."""
+        await self.ledger.settled(self.conninfo)
+        return self.ledger.check(self.conninfo, chat_calls=self.model.calls["chat"])
+
+
+@pytest.fixture
+def scene(
+    shared: Processes,
+    model: ScriptedModel,
+    caller: Callable[[Callable[[], str]], Caller],
+    ledger: Ledger,
+    superuser_conninfo: str,
+) -> Scene:
+    """See `Scene`."""
+    return Scene(shared, model, caller, ledger, superuser_conninfo)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

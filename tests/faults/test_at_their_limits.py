@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -25,17 +26,13 @@ from hitherto.v1 import (
     conversation_pb2,
     document_pb2,
     job_pb2,
-    privacy_pb2,
-    profile_pb2,
     search_pb2,
-    session_service_pb2,
 )
 from hitherto.v1 import extraction_service_pb2 as extraction
 from hitherto.v1 import memory_service_pb2 as memory
-from hitherto.v1 import privacy_service_pb2 as privacy
-from hitherto.v1 import retrieval_service_pb2 as retrieval
 from tests.e2e.credentials import bearer, key
 from tests.e2e.masks import masked
+from tests.e2e.methods import METHODS
 from tests.faults.bystander import bystander
 from tests.faults.processes import (
     API_KEY,
@@ -67,6 +64,7 @@ SESSION = "SessionService/UpdateSession"
 SEARCH = "RetrievalService/SearchMemories"
 CONTEXT = "RetrievalService/GetContext"
 LIST = "RetrievalService/ListMemories"
+CUSTOM = search_pb2.PROMPT_TEMPLATE_CUSTOM
 
 STREAMS = (STREAM,)
 OPTIONS: list[tuple[str, int]] = [
@@ -101,6 +99,12 @@ def transcript(
     )
 
 
+def document(source_id: str, content: str, **fields: Any) -> document_pb2.Document:
+    return document_pb2.Document(
+        **{"source_type": "gdrive", "source_id": source_id, "title": "T", **fields}, content=content
+    )
+
+
 def struct(size: int) -> Struct:
     """Free JSON of many small entries."""
     found = Struct()
@@ -130,36 +134,21 @@ class Case:
     request: Any
 
 
-def without_learning() -> privacy.UpdateUserSettingsRequest:
-    """What this user says is stored and indexed at once, and no model is asked."""
-    return privacy.UpdateUserSettingsRequest(
-        user_id="u", user_settings=privacy_pb2.UserSettings(learning_enabled=False)
-    )
+def case(name: str, method: str, **fields: Any) -> Case:
+    """A request of this user, if it is about one."""
+    kind = METHODS[method].request
+    whose = {"user_id": "u"} if "user_id" in kind.DESCRIPTOR.fields_by_name else {}
+    return Case(name, method, kind(**whose, **fields))
 
 
 def stored() -> Iterator[Case]:
     """What there is to be found and rendered: as much as a context may hold, and long."""
     for number in range(100):
-        yield Case(
-            "",
-            SAVE,
-            memory.SaveMemoryRequest(
-                user_id="u",
-                content=f"{number} tea {prose(1_500)}",
-                tags=["tea"],
-                metadata=struct(2_000),
-            ),
-        )
+        content, metadata = f"{number} tea {prose(1_500)}", struct(2_000)
+        yield case("", SAVE, content=content, tags=["tea"], metadata=metadata)
     for number in range(6):
-        yield Case(
-            "",
-            SUBMIT,
-            extraction.SubmitTranscriptsRequest(
-                transcripts=[
-                    transcript([said(f"tea {prose(1_000)}") for _ in range(4)], f"told-{number}")
-                ]
-            ),
-        )
+        messages = [said(f"tea {prose(1_000)}") for _ in range(4)]
+        yield case("", SUBMIT, transcripts=[transcript(messages, f"told-{number}")])
 
 
 def replies() -> Iterator[tuple[str, str]]:
@@ -180,279 +169,109 @@ def replies() -> Iterator[tuple[str, str]]:
     )
 
 
-def cases() -> Iterator[Case]:
-    """What may be sent: at a limit, or as much above it as a request may have."""
-    longest = prose(64 * 1024)
-    unknown: Any = 99
-    every = [
-        search_pb2.SEARCH_SCOPE_MEMORIES,
-        search_pb2.SEARCH_SCOPE_MESSAGES,
-        search_pb2.SEARCH_SCOPE_SUMMARIES,
-        search_pb2.SEARCH_SCOPE_DOCUMENTS,
+def written() -> Iterator[Case]:
+    """What may be handed over: at a limit, or as much above it as a request may have."""
+    wide = [said(prose(64_000)) for _ in range(64)]
+    yield case("64 messages of 64 KiB", SUBMIT, transcripts=[transcript(wide, "wide")])
+    long = transcript([said(prose(2_000)) for _ in range(2_000)], "long")
+    yield case("2,000 messages of 2 KiB", SUBMIT, transcripts=[long], idempotency_key="once")
+    many = [
+        transcript([said(f"{n} {m} {prose(40)}") for m in range(400)], f"many-{n}")
+        for n in range(100)
     ]
-    yield Case(
-        "64 messages of 64 KiB",
-        SUBMIT,
-        extraction.SubmitTranscriptsRequest(
-            transcripts=[transcript([said(prose(64_000)) for _ in range(64)], "wide")]
+    yield case("100 transcripts of 400 messages", SUBMIT, transcripts=many)
+    items = [conversation_pb2.ContextItem(id=f"m{n}", relevance=0.5) for n in range(40)]
+    for name, messages in (
+        (
+            "2,000 messages with metadata and context items",
+            [said(prose(100), metadata=struct(400), context_items=items) for _ in range(2_000)],
         ),
-    )
-    yield Case(
-        "2,000 messages of 2 KiB",
-        SUBMIT,
-        extraction.SubmitTranscriptsRequest(
-            transcripts=[transcript([said(prose(2_000)) for _ in range(2_000)], "long")],
-            idempotency_key="once",
+        (
+            "60 messages with 64 KiB of metadata",
+            [said("Hello.", metadata=struct(32_000)) for _ in range(60)],
         ),
-    )
-    yield Case(
-        "100 transcripts of 400 messages",
-        SUBMIT,
-        extraction.SubmitTranscriptsRequest(
-            transcripts=[
-                transcript([said(f"{n} {m} {prose(40)}") for m in range(400)], f"many-{n}")
-                for n in range(100)
-            ]
-        ),
-    )
-    yield Case(
-        "2,000 messages with metadata and context items",
-        APPEND,
-        extraction.AppendMessagesRequest(
-            user_id="u",
-            conversation_id="appended",
-            messages=[
-                said(
-                    prose(100),
-                    metadata=struct(400),
-                    context_items=[
-                        conversation_pb2.ContextItem(id=f"m{n}", relevance=0.5) for n in range(40)
-                    ],
-                )
-                for _ in range(2_000)
-            ],
-        ),
-    )
-    yield Case(
-        "60 messages with 64 KiB of metadata",
-        APPEND,
-        extraction.AppendMessagesRequest(
-            user_id="u",
-            conversation_id="metadata",
-            messages=[said("Hello.", metadata=struct(32_000)) for _ in range(60)],
-        ),
-    )
-    yield Case(
-        "a preview of 64 messages of 64 KiB",
-        PREVIEW,
-        extraction.PreviewExtractionRequest(
-            transcript=transcript([said(prose(64_000)) for _ in range(64)], "preview")
-        ),
-    )
-    yield Case(
-        "100,000 empty messages",
-        STREAM,
-        extraction.StreamTranscriptsRequest(
-            transcript=transcript([conversation_pb2.Message()] * 100_000, "empty")
-        ),
-    )
-    yield Case(
-        "100,000 transcripts",
-        SUBMIT,
-        extraction.SubmitTranscriptsRequest(transcripts=[conversation_pb2.Transcript()] * 100_000),
-    )
+    ):
+        yield case(name, APPEND, conversation_id=name, messages=messages)
+    preview = transcript([said(prose(64_000)) for _ in range(64)], "preview")
+    yield case("a preview of 64 messages of 64 KiB", PREVIEW, transcript=preview)
+    empty = transcript([conversation_pb2.Message()] * 100_000, "empty")
+    yield case("100,000 empty messages", STREAM, transcript=empty)
+    nothing = [conversation_pb2.Transcript()] * 100_000
+    yield case("100,000 transcripts", SUBMIT, transcripts=nothing)
     for name, content in (
         ("prose", prose(MOST)),
         ("line breaks", "\n" * MOST),
         ("cjk", "字" * (MOST // 3)),
     ):
-        yield Case(
-            f"a document of 4 MiB of {name}",
-            INGEST,
-            extraction.IngestDocumentsRequest(
-                user_id="u",
-                documents=[
-                    document_pb2.Document(
-                        source_type="gdrive", source_id=name, title="T", content=content
-                    )
-                ],
-            ),
-        )
-    yield Case(
-        "100 documents of 38 KB",
-        INGEST,
-        extraction.IngestDocumentsRequest(
-            user_id="u",
-            documents=[
-                document_pb2.Document(
-                    source_type="gdrive",
-                    source_id=f"d{n}",
-                    title=prose(4_000),
-                    content=prose(20_000),
-                    summary=prose(10_000),
-                    metadata=struct(4_000),
-                )
-                for n in range(100)
-            ],
-        ),
-    )
+        yield case(f"4 MiB of {name}", INGEST, documents=[document(name, content)])
+    documents = [
+        document(f"d{n}", prose(20_000), title=prose(4_000), summary=prose(10_000),
+                 metadata=struct(4_000))
+        for n in range(100)
+    ]  # fmt: skip
+    yield case("100 documents of 38 KB", INGEST, documents=documents)
     for name, free in (
         ("64 KiB", struct(40_000)),
         ("4 MiB", struct(2_000_000)),
         ("30 levels", deep(30)),
         ("a long list", nested_list(240_000)),
     ):
-        yield Case(
-            f"a memory with a struct of {name}",
-            SAVE,
-            memory.SaveMemoryRequest(
-                user_id="u", content="Likes tea.", metadata=free, context=free
-            ),
-        )
-        yield Case(
-            f"a session with a struct of {name}",
-            SESSION,
-            session_service_pb2.UpdateSessionRequest(user_id="u", session_id="s", context=free),
-        )
-        yield Case(
-            f"a profile with a struct of {name}",
-            PROFILE,
-            masked(
-                memory.UpdateProfileRequest(
-                    user_id="u", profile=profile_pb2.Profile(facts=free, preferences=free)
-                )
-            ),
-        )
-        yield Case(
-            f"a search with a struct of {name}",
-            SEARCH,
-            retrieval.SearchMemoriesRequest(user_id="u", query="tea", metadata_filter=free),
-        )
-    yield Case(
-        "a memory of 8 KB",
+        yield case(f"a struct of {name}", SAVE, content="Tea.", metadata=free, context=free)
+        yield case(f"a struct of {name}", SESSION, session_id="s", context=free)
+        profile = case(f"a struct of {name}", PROFILE, profile={"facts": free, "preferences": free})
+        masked(profile.request)
+        yield profile
+        yield case(f"a struct of {name}", SEARCH, query="tea", metadata_filter=free)
+    yield case(
+        "8 KB",
         SAVE,
-        memory.SaveMemoryRequest(
-            user_id="u",
-            content=prose(8_000),
-            detail=prose(8_000),
-            tags=[prose(60).replace(" ", "_") for _ in range(32)],
-            keywords=[prose(60) for _ in range(32)],
-        ),
+        content=prose(8_000),
+        detail=prose(8_000),
+        tags=[prose(60).replace(" ", "_") for _ in range(32)],
+        keywords=[prose(60) for _ in range(32)],
     )
-    yield Case(
-        "a memory with 200,000 tags",
-        SAVE,
-        memory.SaveMemoryRequest(user_id="u", content="Tea.", tags=["a b c"] * 200_000),
-    )
-    yield Case(
-        "an edit of 64 KiB",
-        FEEDBACK,
-        memory.RecordFeedbackRequest(
-            user_id="u",
-            conversation_id="c",
-            message_id="m",
-            edit=memory.ResponseEdit(original=prose(64_000), edited=prose(64_000)),
-        ),
-    )
+    yield case("200,000 tags", SAVE, content="Tea.", tags=["a b c"] * 200_000)
+    edit = memory.ResponseEdit(original=prose(64_000), edited=prose(64_000))
+    yield case("an edit of 64 KiB", FEEDBACK, conversation_id="c", message_id="m", edit=edit)
+
+
+def asked() -> Iterator[Case]:
+    """What may be asked, likewise."""
+    unknown: Any = [99] * 3_000_000
+    every = [number for number in search_pb2.SearchScope.values() if number]
     for name, text in (
-        ("prose", longest),
+        ("prose", prose(64 * 1024)),
         ("line breaks", "\n" * 65_000),
         ("cjk", "字" * 21_000),
         ("marks", "e" + "\u0301\u0327" * 16_000),
         ("names", " ".join(word.capitalize() for word in WORDS[:8_000])),
         ("dates", "yesterday on 2024-05-01 last May " * 1_900),
     ):
-        for method in (SEARCH, CONTEXT):
-            yield Case(
-                f"a query of 64 KiB of {name}",
-                method,
-                (
-                    retrieval.SearchMemoriesRequest(
-                        user_id="u",
-                        query=text,
-                        limit=200,
-                        scopes=every,
-                        explain=True,
-                    )
-                    if method == SEARCH
-                    else retrieval.GetContextRequest(user_id="u", query=text)
-                ),
-            )
-    template: Any
+        query = f"a query of 64 KiB of {name}"
+        yield case(query, SEARCH, query=text, limit=200, scopes=every, explain=True)
+        yield case(query, CONTEXT, query=text)
+    largest: dict[str, Any] = {
+        **{"scopes": every, "max_memories": 200, "max_relevant": 200, "max_tokens": 1_000_000},
+        **{"max_conversations": 200, "max_entities": 200},
+    }
     for template in range(1, 5):
-        yield Case(
-            f"the largest context, template {template}",
-            CONTEXT,
-            retrieval.GetContextRequest(
-                user_id="u",
-                query="tea " + prose(200),
-                scopes=every,
-                max_memories=200,
-                max_relevant=200,
-                max_conversations=200,
-                max_entities=200,
-                max_tokens=1_000_000,
-                template=template,
-            ),
-        )
+        query = "tea " + prose(200)
+        yield case(f"the largest, {template}", CONTEXT, query=query, template=template, **largest)
     for name, text in (
         ("of text", prose(15_900) + " {{memories}} {{relevant}}"),
         ("of placeholders", "{{relevant}}" * 1_360),
         ("of braces", "{" * 16_380),
     ):
-        yield Case(
-            f"a template {name} at its limit",
-            CONTEXT,
-            retrieval.GetContextRequest(
-                user_id="u",
-                query="tea",
-                scopes=every,
-                max_memories=200,
-                max_relevant=200,
-                max_tokens=1_000_000,
-                template=search_pb2.PROMPT_TEMPLATE_CUSTOM,
-                custom_template=text,
-            ),
-        )
-    yield Case(
-        "3,000,000 scopes",
-        SEARCH,
-        retrieval.SearchMemoriesRequest(user_id="u", query="tea", scopes=[unknown] * 3_000_000),
-    )
-    yield Case(
-        "3,000,000 statuses",
-        LIST,
-        retrieval.ListMemoriesRequest(user_id="u", statuses=[unknown] * 3_000_000),
-    )
-    yield Case(
-        "3,000,000 unknown types",
-        SEARCH,
-        retrieval.SearchMemoriesRequest(user_id="u", query="tea", types=[unknown] * 3_000_000),
-    )
-    yield Case(
-        "a vector of 1,000,000",
-        SEARCH,
-        retrieval.SearchMemoriesRequest(
-            user_id="u", query="tea", query_embedding=[0.5] * 1_000_000
-        ),
-    )
-    yield Case(
-        "100,000 weights",
-        SEARCH,
-        retrieval.SearchMemoriesRequest(
-            user_id="u", query="tea", weights={f"w{n}": 1.0 for n in range(100_000)}
-        ),
-    )
-    yield Case(
-        "filters at their bound",
-        LIST,
-        retrieval.ListMemoriesRequest(
-            user_id="u",
-            tags=[prose(60) for _ in range(100)],
-            page_size=1000,
-            metadata_filter=struct(40_000),
-        ),
-    )
+        own: dict[str, Any] = {"template": CUSTOM, "custom_template": text, **largest}
+        yield case(f"a template {name} at its limit", CONTEXT, query="tea", **own)
+    yield case("3,000,000 scopes", SEARCH, query="tea", scopes=unknown)
+    yield case("3,000,000 statuses", LIST, statuses=unknown)
+    yield case("3,000,000 unknown types", SEARCH, query="tea", types=unknown)
+    yield case("a vector of 1,000,000", SEARCH, query="tea", query_embedding=[0.5] * 1_000_000)
+    weights = {f"w{n}": 1.0 for n in range(100_000)}
+    yield case("100,000 weights", SEARCH, query="tea", weights=weights)
+    tags = [prose(60) for _ in range(100)]
+    yield case("full filters", LIST, tags=tags, page_size=1000, metadata_filter=struct(40_000))
 
 
 @dataclass(frozen=True)
@@ -581,20 +400,21 @@ class Watch:
 async def test_requests_at_their_limits_hold_nobody_up(
     stage: Stage, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    await stage.send(Case("", SETTINGS, without_learning()))
+    # What this user says is stored and indexed at once, and no model is asked.
+    await stage.send(case("", SETTINGS, user_settings={"learning_enabled": False}))
     since = stage.now()
-    for case in stored():
-        await eventually(partial(sent, stage, case), "what is to be found to be stored")
+    for each in stored():
+        await eventually(partial(sent, stage, each), "what is to be found to be stored")
     watch = Watch(stage)
-    for case in cases():
-        async with watch.over(f"{case.method} {case.name}"):
+    for each in chain(written(), asked()):
+        async with watch.over(f"{each.method} {each.name}"):
             for _ in range(3):
-                told = await stage.send(case)
+                told = await stage.send(each)
                 # On a busy machine the database may be late.
                 if told != "UNAVAILABLE":
                     break
         assert told not in ("INTERNAL", "UNKNOWN", "UNAVAILABLE", "CANCELLED"), (
-            f"{case.method} {case.name}: {told}"
+            f"{each.method} {each.name}: {told}"
         )
     async with watch.over("the jobs of all of them"):
         await stage.idle()
@@ -625,7 +445,7 @@ def one_message(name: str) -> Case:
     """A conversation of a user of this name."""
     user = name.replace(" ", "-")
     given = transcript([said(SAID)], "c", user=user)
-    return Case("", SUBMIT, extraction.SubmitTranscriptsRequest(transcripts=[given]))
+    return case("", SUBMIT, transcripts=[given])
 
 
 @pytest.mark.timeout(900)

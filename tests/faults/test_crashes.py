@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import LiteralString
 
 import grpc
 import psycopg
 
 from hitherto.v1 import retrieval_service_pb2, retrieval_service_pb2_grpc
-from tests.faults.ledger import Ledger
-from tests.faults.processes import CHANNEL_OPTIONS, Processes, eventually
+from tests.faults.conftest import Scene
+from tests.faults.processes import CHANNEL_OPTIONS, eventually
 from tests.faults.relay import Relay
-from tests.faults.submitting import Batch, Caller
-from tests.scripted_model import Hang, ScriptedModel
-
-MakeCaller = Callable[[Callable[[], str]], Caller]
+from tests.faults.submitting import Batch
+from tests.scripted_model import Hang
 
 # Stops every transaction between its first write about a memory and the rest.
 STALL = """
@@ -37,59 +34,39 @@ def ask(conninfo: str, query: LiteralString, *values: object) -> object:
         return row[0] if row else None
 
 
-async def test_row_1_killed_during_the_model_call(
-    shared: Processes,
-    model: ScriptedModel,
-    caller: MakeCaller,
-    ledger: Ledger,
-    superuser_conninfo: str,
-) -> None:
-    model.queue(Hang())
-    extraction = await shared.start("extraction")
-    entry = await caller(lambda: extraction.address).submit(Batch.new("ana"))
+async def test_row_1_killed_during_the_model_call(scene: Scene) -> None:
+    scene.model.queue(Hang())
+    extraction = await scene.processes.start("extraction")
+    entry = await scene.caller(lambda: extraction.address).submit(Batch.new("ana"))
     async with asyncio.timeout(180):
-        await model.called(1)
+        await scene.model.called(1)
     extraction.kill()
-    extraction = await shared.start("extraction")
-    await ledger.settled(superuser_conninfo)
-    assert ledger.check(superuser_conninfo, chat_calls=model.calls["chat"]) == {"succeeded": 1}
-    assert ask(superuser_conninfo, "SELECT attempt FROM jobs WHERE job_id = %s", entry.job_id) == 2
-    assert model.calls["chat"] == 2
+    extraction = await scene.processes.start("extraction")
+    assert await scene.settled() == {"succeeded": 1}
+    assert ask(scene.conninfo, "SELECT attempt FROM jobs WHERE job_id = %s", entry.job_id) == 2
+    assert scene.model.calls["chat"] == 2
 
 
-async def test_killed_right_after_the_ok(
-    shared: Processes,
-    model: ScriptedModel,
-    caller: MakeCaller,
-    ledger: Ledger,
-    superuser_conninfo: str,
-) -> None:
-    extraction = await shared.start("extraction")
-    one = caller(lambda: extraction.address)
+async def test_killed_right_after_the_ok(scene: Scene) -> None:
+    extraction = await scene.processes.start("extraction")
+    one = scene.caller(lambda: extraction.address)
     for user in ("ana", "ben", "cy"):
         await one.submit(Batch.new(user))
         extraction.kill()
-        extraction = await shared.start("extraction")
-    await ledger.settled(superuser_conninfo)
-    assert ledger.check(superuser_conninfo, chat_calls=model.calls["chat"]) == {"succeeded": 3}
+        extraction = await scene.processes.start("extraction")
+    assert await scene.settled() == {"succeeded": 3}
 
 
-async def test_row_2_killed_between_two_writes_of_the_last_transaction(
-    shared: Processes,
-    model: ScriptedModel,
-    caller: MakeCaller,
-    ledger: Ledger,
-    superuser_conninfo: str,
-) -> None:
-    with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
+async def test_row_2_killed_between_two_writes_of_the_last_transaction(scene: Scene) -> None:
+    with psycopg.connect(scene.conninfo, autocommit=True) as connection:
         connection.execute(STALL)
-    extraction = await shared.start("extraction")
-    await caller(lambda: extraction.address).submit(Batch.new("ana"))
+    extraction = await scene.processes.start("extraction")
+    await scene.caller(lambda: extraction.address).submit(Batch.new("ana"))
     stalled = (
         "SELECT count(*) FROM pg_stat_activity"
         " WHERE datname = current_database() AND wait_event = 'PgSleep'"
     )
-    await eventually(lambda: ask(superuser_conninfo, stalled), "the worker's last transaction")
+    await eventually(lambda: ask(scene.conninfo, stalled), "the worker's last transaction")
     extraction.kill()
     for table in (
         "memories",
@@ -98,77 +75,64 @@ async def test_row_2_killed_between_two_writes_of_the_last_transaction(
         "usage_ledger",
         "conversation_summaries",
     ):
-        if ask(superuser_conninfo, "SELECT to_regclass(%s)::text", table):
-            assert ask(superuser_conninfo, f"SELECT count(*) FROM {table}") == 0, table
-    with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
+        if ask(scene.conninfo, "SELECT to_regclass(%s)::text", table):
+            assert ask(scene.conninfo, f"SELECT count(*) FROM {table}") == 0, table
+    with psycopg.connect(scene.conninfo, autocommit=True) as connection:
         connection.execute(END_STALLED)
         connection.execute("DROP TRIGGER stall ON history")
-    extraction = await shared.start("extraction")
-    await ledger.settled(superuser_conninfo)
-    assert ledger.check(superuser_conninfo, chat_calls=model.calls["chat"]) == {"succeeded": 1}
+    extraction = await scene.processes.start("extraction")
+    assert await scene.settled() == {"succeeded": 1}
 
 
-async def test_row_3_killed_between_the_commit_and_its_acknowledgement(
-    shared: Processes,
-    model: ScriptedModel,
-    caller: MakeCaller,
-    ledger: Ledger,
-    superuser_conninfo: str,
-) -> None:
-    extraction = await shared.start("extraction")
+async def test_row_3_killed_between_the_commit_and_its_acknowledgement(scene: Scene) -> None:
+    extraction = await scene.processes.start("extraction")
     batch = Batch.new("ana")
     async with Relay(extraction.port) as relay:
         address = relay.address
-        one = caller(lambda: address)
+        one = scene.caller(lambda: address)
         await one.submit(Batch.new("warm"))
         relay.hold = True
         answer = asyncio.create_task(one.submit(batch))
         taken = "SELECT job_id::text FROM jobs WHERE user_id = %s"
-        await eventually(lambda: ask(superuser_conninfo, taken, batch.user), "the commit")
-        job_id = ask(superuser_conninfo, taken, batch.user)
+        await eventually(lambda: ask(scene.conninfo, taken, batch.user), "the commit")
+        job_id = ask(scene.conninfo, taken, batch.user)
         extraction.kill()
-        extraction = await shared.start("extraction")
+        extraction = await scene.processes.start("extraction")
         address = extraction.address
         entry = await answer
     assert one.repeated >= 1
     assert entry.job_id == job_id
-    await ledger.settled(superuser_conninfo)
-    assert ledger.check(superuser_conninfo, chat_calls=model.calls["chat"]) == {"succeeded": 2}
+    assert await scene.settled() == {"succeeded": 2}
     # Upkeep jobs belong to no user: a schedule's slot may have been queued in between.
     of_users = "SELECT count(*) FROM jobs WHERE user_id IS NOT NULL"
-    assert ask(superuser_conninfo, of_users) == 2
+    assert ask(scene.conninfo, of_users) == 2
 
 
-async def test_killed_right_after_the_job_ended_has_no_second_effect(
-    shared: Processes,
-    model: ScriptedModel,
-    caller: MakeCaller,
-    ledger: Ledger,
-    superuser_conninfo: str,
-) -> None:
-    extraction = await shared.start("extraction")
+async def test_killed_right_after_the_job_ended_has_no_second_effect(scene: Scene) -> None:
+    extraction = await scene.processes.start("extraction")
     batch = Batch.new("ana")
-    one = caller(lambda: extraction.address)
+    one = scene.caller(lambda: extraction.address)
     first = await one.submit(batch)
-    await ledger.settled(superuser_conninfo)
+    await scene.ledger.settled(scene.conninfo)
     extraction.kill()
-    extraction = await shared.start("extraction")
-    again = await caller(lambda: extraction.address).submit(Batch.new("ben"))
-    await ledger.settled(superuser_conninfo)
+    extraction = await scene.processes.start("extraction")
+    again = await scene.caller(lambda: extraction.address).submit(Batch.new("ben"))
+    await scene.ledger.settled(scene.conninfo)
     assert again.job_id != first.job_id
-    assert ledger.check(superuser_conninfo, chat_calls=model.calls["chat"]) == {"succeeded": 2}
-    assert model.calls["chat"] == 2
+    assert await scene.settled() == {"succeeded": 2}
+    assert scene.model.calls["chat"] == 2
 
 
-async def test_row_8_retrieval_killed_under_load(
-    shared: Processes, caller: MakeCaller, ledger: Ledger, superuser_conninfo: str
-) -> None:
-    extraction, retrieval = shared.launch("extraction"), shared.launch("retrieval")
+async def test_row_8_retrieval_killed_under_load(scene: Scene) -> None:
+    extraction, retrieval = (
+        scene.processes.launch("extraction"),
+        scene.processes.launch("retrieval"),
+    )
     await extraction.ready()
     await retrieval.ready()
     port = retrieval.port
-    entry = await caller(lambda: extraction.address).submit(Batch.new("ana"))
-    await ledger.settled(superuser_conninfo)
+    entry = await scene.caller(lambda: extraction.address).submit(Batch.new("ana"))
+    await scene.ledger.settled(scene.conninfo)
     answers = 0
     stop = asyncio.Event()
 
@@ -194,9 +158,9 @@ async def test_row_8_retrieval_killed_under_load(
             reached = answers + 20
             await eventually(lambda: answers >= reached, "answers before the kill")  # noqa: B023
             retrieval.kill()
-            retrieval = await shared.start("retrieval", port=port)
+            retrieval = await scene.processes.start("retrieval", port=port)
         reached = answers + 20
         await eventually(lambda: answers >= reached, "answers after the kills")
         stop.set()
         await asyncio.gather(*readers)
-    assert ledger.check(superuser_conninfo, chat_calls=1) == {"succeeded": 1}
+    assert scene.ledger.check(scene.conninfo, chat_calls=1) == {"succeeded": 1}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable
 from typing import Any
 
 import grpc
@@ -13,12 +12,10 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from hitherto.v1 import extraction_service_pb2, extraction_service_pb2_grpc
 from hitherto_shared.database import migrate
-from tests.faults.ledger import Ledger
+from tests.faults.conftest import Scene
 from tests.faults.processes import CHANNEL_OPTIONS, Processes, eventually
-from tests.faults.submitting import Batch, Caller
-from tests.scripted_model import Hang, ScriptedModel
-
-MakeCaller = Callable[[Callable[[], str]], Caller]
+from tests.faults.submitting import Batch
+from tests.scripted_model import Hang
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
@@ -33,67 +30,53 @@ def jobs(conninfo: str) -> dict[str, tuple[str, int]]:
     return {job_id: (state, attempt) for job_id, state, attempt in rows}
 
 
-async def test_row_9_running_jobs_are_finished_and_waiting_ones_left(
-    shared: Processes,
-    model: ScriptedModel,
-    caller: MakeCaller,
-    ledger: Ledger,
-    superuser_conninfo: str,
-) -> None:
-    model.delay = 0.5
-    extraction = await shared.start("extraction", HITHERTO_WORKER_CONCURRENCY="8")
-    one = caller(lambda: extraction.address)
+async def test_row_9_running_jobs_are_finished_and_waiting_ones_left(scene: Scene) -> None:
+    scene.model.delay = 0.5
+    extraction = await scene.processes.start("extraction", HITHERTO_WORKER_CONCURRENCY="8")
+    one = scene.caller(lambda: extraction.address)
     entries = [await one.submit(Batch.new(f"user-{n % 8}")) for n in range(16)]
     async with asyncio.timeout(180):
-        await model.called(8)
+        await scene.model.called(8)
     assert await extraction.end() == 0
-    found = jobs(superuser_conninfo)
+    found = jobs(scene.conninfo)
     assert {state for state, _ in found.values()} == {"queued", "succeeded"}
     assert all(attempt == (state == "succeeded") for state, attempt in found.values())
     assert sum(state == "succeeded" for state, _ in found.values()) >= 8
-    extraction = await shared.start("extraction")
-    await ledger.settled(superuser_conninfo)
-    found = jobs(superuser_conninfo)
+    extraction = await scene.processes.start("extraction")
+    await scene.ledger.settled(scene.conninfo)
+    found = jobs(scene.conninfo)
     assert [found[entry.job_id] for entry in entries] == [("succeeded", 1)] * 16
-    ledger.check(superuser_conninfo, chat_calls=model.calls["chat"])
-    assert model.calls["chat"] == 16
+    await scene.settled()
+    assert scene.model.calls["chat"] == 16
 
 
-async def test_row_9_a_hanging_model_call_is_handed_back_with_its_attempt(
-    shared: Processes,
-    model: ScriptedModel,
-    caller: MakeCaller,
-    ledger: Ledger,
-    superuser_conninfo: str,
-) -> None:
-    model.always(Hang())
-    extraction = await shared.start("extraction", HITHERTO_DRAIN_SECONDS="1")
-    one = caller(lambda: extraction.address)
+async def test_row_9_a_hanging_model_call_is_handed_back_with_its_attempt(scene: Scene) -> None:
+    scene.model.always(Hang())
+    extraction = await scene.processes.start("extraction", HITHERTO_DRAIN_SECONDS="1")
+    one = scene.caller(lambda: extraction.address)
     entries = [await one.submit(Batch.new(f"user-{n}")) for n in range(3)]
     async with asyncio.timeout(180):
-        await model.called(3)
+        await scene.model.called(3)
     assert await extraction.end() == 0
-    found = jobs(superuser_conninfo)
+    found = jobs(scene.conninfo)
     assert [found[entry.job_id] for entry in entries] == [("queued", 0)] * 3
-    model.always(None)
-    await shared.start("extraction")
-    await ledger.settled(superuser_conninfo)
-    found = jobs(superuser_conninfo)
+    scene.model.always(None)
+    await scene.processes.start("extraction")
+    await scene.ledger.settled(scene.conninfo)
+    found = jobs(scene.conninfo)
     assert [found[entry.job_id] for entry in entries] == [("succeeded", 1)] * 3
-    ledger.check(superuser_conninfo, chat_calls=model.calls["chat"])
+    await scene.settled()
 
 
-async def test_row_10_a_call_in_flight_is_answered_and_new_ones_are_refused(
-    shared: Processes, ledger: Ledger, caller: MakeCaller, superuser_conninfo: str
-) -> None:
-    extraction = await shared.start("extraction")
-    entry = await caller(lambda: extraction.address).submit(Batch.new("ana"))
-    await ledger.settled(superuser_conninfo)
+async def test_row_10_a_call_in_flight_is_answered_and_new_ones_are_refused(scene: Scene) -> None:
+    extraction = await scene.processes.start("extraction")
+    entry = await scene.caller(lambda: extraction.address).submit(Batch.new("ana"))
+    await scene.ledger.settled(scene.conninfo)
     batch = Batch.new("ana")
     async with (
         grpc.aio.insecure_channel(extraction.address, options=CHANNEL_OPTIONS) as channel,
         grpc.aio.insecure_channel(extraction.address, options=CHANNEL_OPTIONS) as other,
-        await psycopg.AsyncConnection.connect(superuser_conninfo) as blocker,
+        await psycopg.AsyncConnection.connect(scene.conninfo) as blocker,
     ):
         stub = extraction_service_pb2_grpc.ExtractionServiceStub(channel)
         health: Any = health_pb2_grpc.HealthStub(other)  # its methods have no types
@@ -107,7 +90,7 @@ async def test_row_10_a_call_in_flight_is_answered_and_new_ones_are_refused(
         )
 
         async def blocked() -> bool:
-            async with await psycopg.AsyncConnection.connect(superuser_conninfo) as looker:
+            async with await psycopg.AsyncConnection.connect(scene.conninfo) as looker:
                 row = await (await looker.execute(waiting)).fetchone()
                 return bool(row and row[0])
 
@@ -119,7 +102,7 @@ async def test_row_10_a_call_in_flight_is_answered_and_new_ones_are_refused(
         assert not in_flight.done()
         await blocker.rollback()
         reply = await in_flight
-    assert reply.jobs[0].id in jobs(superuser_conninfo)
+    assert reply.jobs[0].id in jobs(scene.conninfo)
     assert await extraction.ended() == 0
 
 
@@ -136,13 +119,11 @@ async def _refused(address: str, job_id: str) -> bool:
     return False
 
 
-async def test_streams_without_an_end_delay_the_end_by_the_drain_at_most(
-    shared: Processes, model: ScriptedModel, caller: MakeCaller
-) -> None:
+async def test_streams_without_an_end_delay_the_end_by_the_drain_at_most(scene: Scene) -> None:
     """Those of health watchers, and of a job that hangs."""
-    model.always(Hang())
-    extraction = await shared.start("extraction", HITHERTO_DRAIN_SECONDS="2")
-    entry = await caller(lambda: extraction.address).submit(Batch.new("ana"))
+    scene.model.always(Hang())
+    extraction = await scene.processes.start("extraction", HITHERTO_DRAIN_SECONDS="2")
+    entry = await scene.caller(lambda: extraction.address).submit(Batch.new("ana"))
     async with grpc.aio.insecure_channel(extraction.address, options=CHANNEL_OPTIONS) as channel:
         health: Any = health_pb2_grpc.HealthStub(channel)  # its methods have no types
         watch = health.Watch(health_pb2.HealthCheckRequest())
@@ -153,14 +134,12 @@ async def test_streams_without_an_end_delay_the_end_by_the_drain_at_most(
         assert await extraction.end() == 0
 
 
-async def test_a_second_sigterm_ends_at_once(
-    shared: Processes, model: ScriptedModel, caller: MakeCaller, ledger: Ledger, conninfo: str
-) -> None:
-    model.queue(Hang())
-    extraction = await shared.start("extraction", HITHERTO_DRAIN_SECONDS="600")
-    await caller(lambda: extraction.address).submit(Batch.new("ana"))
+async def test_a_second_sigterm_ends_at_once(scene: Scene) -> None:
+    scene.model.queue(Hang())
+    extraction = await scene.processes.start("extraction", HITHERTO_DRAIN_SECONDS="600")
+    await scene.caller(lambda: extraction.address).submit(Batch.new("ana"))
     async with asyncio.timeout(180):
-        await model.called(1)
+        await scene.model.called(1)
     extraction.send(signal.SIGTERM)
     await eventually(lambda: "draining" in extraction.said, "the drain")
     assert await extraction.end() == 1

@@ -237,22 +237,8 @@ def test_enum_values_of_the_contract_exist(name: str) -> None:
     assert [value.name for value in ENUMS[name].values] == expected
 
 
-@pytest.mark.parametrize("name", sorted(ENUMS))
-def test_enums_start_unspecified_and_carry_their_prefix(name: str) -> None:
-    prefix = re.sub(r"(?<!^)(?=[A-Z])", "_", name).upper() + "_"
-    values = ENUMS[name].values_by_number
-    assert values[0].name == prefix + "UNSPECIFIED"
-    assert all(value.name.startswith(prefix) for value in values.values())
-
-
 def test_enums_are_top_level() -> None:
     assert [name for name, message in MESSAGES.items() if message.enum_types] == []
-
-
-@every_rpc
-def test_rpc_has_its_own_request_and_response(method: MethodDescriptor) -> None:
-    assert method.input_type.name == f"{method.name}Request"
-    assert method.output_type.name == f"{method.name}Response"
 
 
 @every_rpc

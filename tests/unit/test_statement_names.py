@@ -6,7 +6,7 @@ import ast
 import importlib
 
 from hitherto_shared.database.statement_names import name_of, name_of_trip
-from tests.unit.test_sql_stands_whole import SQL, product
+from tools.tree.whole_statements import SQL, product
 
 
 def statements() -> dict[str, str]:

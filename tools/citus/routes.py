@@ -16,9 +16,9 @@ from psycopg import sql
 from hitherto_extraction.restoring.tables import IMPORTED
 from hitherto_extraction.storage.sealing import CLEAR, changed_columns
 from hitherto_shared.encryption.rows import BY_TABLE
-from tests.unit.test_scope_of_statements import ACROSS_USERS, blocks, references
-from tests.unit.test_scope_of_statements import statements as constants
 from tools.citus.schema_rules import LOCAL, Distribution, hidden_reads
+from tools.tree.scope_of_statements import ACROSS_USERS, blocks, references
+from tools.tree.scope_of_statements import statements as constants
 
 _PLACEHOLDER = re.compile(r"%(?:(?:\((\w+)\))?[sbt]|%)")
 _TASKS = re.compile(r"(?<!Map )(?<!Merge )Task Count: (\d+)")

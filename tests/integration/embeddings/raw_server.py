@@ -1,4 +1,4 @@
-"""A server that answers, byte by byte, as a test says, and an embedder that asks it."""
+"""A server that answers, byte by byte, as a test says, and both clients that ask a model server."""
 
 from __future__ import annotations
 
@@ -8,16 +8,23 @@ import json
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any
 
+import pytest
+
+from hitherto_extraction.pipeline.prompt import HARMLESS, build_prompt
+from hitherto_extraction.provider.openai_chat import OpenAIChatModel
 from hitherto_shared.embeddings.openai_api import OpenAIEmbedder
 from hitherto_shared.model_server import ModelServer
 from tests.listening import Listener
-from tests.scripted_model import http, text_vector
+from tests.scripted_model import ChatAnswer, http, text_vector
 
 KEY = "sk-test-0123456789"
 PASSWORD = "pass-9876543210"
 USER_TEXT = "my very private sentence"
 DIMENSIONS = 8
+PROMPT = build_prompt(HARMLESS, temperature=0.3, max_tokens=300)
 BOUND = 30
 """Seconds that only keep a broken test from hanging the run."""
 
@@ -80,13 +87,56 @@ def right(request: http.Request) -> bytes:
 async def answer(
     request: http.Request, _: asyncio.StreamReader, writer: asyncio.StreamWriter, __: int
 ) -> None:
-    writer.write(right(request))
+    if not request.path.endswith("/chat/completions"):
+        writer.write(right(request))
+        return
+    body = json.dumps(ChatAnswer.of(new_memories=[]).body("m")).encode()
+    writer.write(http.reply(200, body, content_type="application/json"))
 
 
 @asynccontextmanager
-async def embedding(url: str, *, timeout: float = BOUND) -> AsyncIterator[OpenAIEmbedder]:
-    embedder = OpenAIEmbedder("m", DIMENSIONS, server=ModelServer(url, KEY), timeout=timeout)
+async def embedding(
+    url: str, *, timeout: float = BOUND, **more: Any
+) -> AsyncIterator[OpenAIEmbedder]:
+    server = ModelServer(url, KEY, **more)
+    embedder = OpenAIEmbedder("m", DIMENSIONS, server=server, timeout=timeout)
     try:
         yield embedder
     finally:
         await embedder.close()
+
+
+@dataclass(frozen=True)
+class Asking:
+    """A client of either kind.
+
+    Attributes:
+        ask: Asks about a text.
+        path: Where it asks, from the address of the server on.
+    """
+
+    ask: Callable[[str], Awaitable[Any]]
+    close: Callable[[], Awaitable[None]]
+    path: str
+
+
+@asynccontextmanager
+async def asking(
+    kind: str, url: str, *, timeout: float = BOUND, **more: Any
+) -> AsyncIterator[Asking]:
+    """The client for `chat` or for `embeddings`."""
+    if kind == "embeddings":
+        async with embedding(url, timeout=timeout, **more) as embedder:
+            yield Asking(lambda text: embedder.embed([text]), embedder.close, "/embeddings")
+        return
+    chat = OpenAIChatModel(model="m", server=ModelServer(url, KEY, **more), timeout=timeout)
+    try:
+        yield Asking(
+            lambda text: chat.complete(replace(PROMPT, user=text)), chat.close, "/chat/completions"
+        )
+    finally:
+        await chat.close()
+
+
+both = pytest.mark.parametrize("kind", ["chat", "embeddings"])
+"""Runs a test with either client: they take the same roads and show as little."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -299,16 +298,6 @@ async def test_base64_that_has_worked_is_not_given_up_in_an_outage() -> None:
         down = False
         await right(embedder, ["a"])
     assert {body.get("encoding_format") for body in server.bodies} == {"base64"}
-
-
-async def test_further_fields_and_headers_are_sent() -> None:
-    body = json.loads('{"truncate": "END"}')
-    server = Server()
-    async with asking(server) as embedder:
-        await right(embedder, ["a"])
-    assert "truncate" not in server.bodies[0]
-    given = ModelServer("http://h/v1", "k", headers={"X-A": "b"}, extra=body)
-    assert given.request_headers()["X-A"] == "b"
 
 
 @pytest.mark.parametrize(

@@ -212,18 +212,6 @@ async def test_a_deadline_passed_before_the_call_asks_nobody(
     assert not server.calls
 
 
-async def test_a_closed_embedder_reaches_nobody(
-    server: ScriptedModel, embedder: OpenAIEmbedder
-) -> None:
-    await embedder.embed(["a"])
-    await embedder.close()
-    await embedder.close()
-
-    with pytest.raises(ModelUnavailable, match="closed"):
-        await embedder.embed(["a"])
-    assert server.calls == {"embeddings": 1}
-
-
 async def test_closing_ends_a_call_under_way(
     server: ScriptedModel, embedder: OpenAIEmbedder
 ) -> None:

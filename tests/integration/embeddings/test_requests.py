@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import base64
 import json
 
 import numpy as np
@@ -14,15 +12,12 @@ from hitherto_shared.model_server import ModelServer
 from tests.integration.embeddings.raw_server import (
     DIMENSIONS,
     KEY,
-    PASSWORD,
     RawServer,
     answer,
     embedding,
-    right,
 )
 from tests.scripted_model import (
     ScriptedModel,
-    http,
     text_vector,
 )
 
@@ -55,16 +50,6 @@ async def test_organisation_and_project_come_from_the_environment_as_for_chat(
     assert (headers["openai-organization"], headers["openai-project"]) == ("org-1", "proj-1")
 
 
-async def test_a_user_and_password_in_the_address_are_sent_in_place_of_the_key() -> None:
-    async with RawServer(answer) as server:
-        url = server.url.replace("127.0.0.1", f"some%20one:{PASSWORD}@127.0.0.1")
-        async with embedding(url) as embedder:
-            await embedder.embed(["a"])
-
-    expected = base64.b64encode(f"some one:{PASSWORD}".encode()).decode()
-    assert server.requests[0].headers["authorization"] == f"Basic {expected}"
-
-
 @pytest.mark.parametrize("tail", ["/v1", "/v1/", "/v1#part"])
 async def test_the_address_may_end_in_a_slash(tail: str) -> None:
     async with (
@@ -80,23 +65,6 @@ async def test_the_address_may_end_in_a_slash(tail: str) -> None:
 def test_an_address_that_is_none_names_the_variable(url: str) -> None:
     with pytest.raises(ValueError, match="OPENAI_BASE_URL"):
         OpenAIEmbedder("m", DIMENSIONS, server=ModelServer(url))
-
-
-async def test_cookies_are_not_kept() -> None:
-    async def with_cookie(
-        request: http.Request, _: asyncio.StreamReader, writer: asyncio.StreamWriter, __: int
-    ) -> None:
-        writer.write(right(request).replace(b"\r\n\r\n", b"\r\nSet-Cookie: a=b; Path=/\r\n\r\n", 1))
-
-    async with (
-        RawServer(with_cookie) as server,
-        # By name: cookies of an address in numbers would be dropped in any case.
-        embedding(f"http://localhost:{server.port}/v1") as embedder,
-    ):
-        await embedder.embed(["a"])
-        await embedder.embed(["a"])
-
-    assert [request.headers.get("cookie") for request in server.requests] == [None, None]
 
 
 async def test_a_call_of_megabytes_goes_out_whole(

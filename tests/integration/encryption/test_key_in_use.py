@@ -17,7 +17,6 @@ from hitherto_extraction.storage.sealed_rows import sealing_key
 from hitherto_shared.database.pool import Database
 from hitherto_shared.database.tenancy import acting_for
 from hitherto_shared.encryption.at_hand import KeyNeeded, keys_at_hand
-from hitherto_shared.encryption.failures import KeyGone
 from hitherto_shared.encryption.key_store import KeyStore
 from hitherto_shared.encryption.user_key import UserKey
 from hitherto_shared.encryption.user_keys import UserKeys
@@ -148,16 +147,3 @@ async def test_h3_the_sweep_leaves_to_the_new_key_what_an_old_one_would_seal(
     finally:
         for each in (maintenance, removal):
             await each.close()
-
-
-class Asked:
-    """Keys of nobody; remembers for whom they were asked."""
-
-    configured = True
-
-    def __init__(self) -> None:
-        self.of: list[str] = []
-
-    async def open(self, _tenant_id: str, user_id: str) -> UserKey:
-        self.of.append(user_id)
-        raise KeyGone

@@ -124,23 +124,6 @@ async def test_a_known_transcript_leaves_appended_messages_alone(stage: Stage) -
     assert await stage.rows("SELECT last_message_no, watermark FROM conversations") == [(3, 3)]
 
 
-async def test_an_overlap_of_ten_messages_is_extracted_once(stage: Stage) -> None:
-    """faults.md row 38: the overlap belongs to the first job; the model is asked once about it."""
-    chat = CanaryChat()
-    first = await stage.submit(transcript(1, 20))
-    second = await stage.submit(transcript(11, 30))
-    assert [(job.range_from, job.range_to) for job in first.jobs + second.jobs] == [
-        (1, 20),
-        (21, 30),
-    ]
-    await stage.worker(stage.extraction(chat).run).start()
-    await stage.settled()
-    assert chat.asked == {f"canary:w{n}": 1 for n in range(1, 31)}
-    assert await stage.memories() == sorted(
-        ("ana", f"The user mentioned canary:w{n}.", 1) for n in range(1, 31, 2)
-    )
-
-
 async def test_messages_whose_job_is_no_longer_kept_are_run_again(stage: Stage) -> None:
     """A transcript always gets a job to follow, even after old jobs were cleared away."""
     await stage.submit(transcript(1, 6))
@@ -289,21 +272,6 @@ async def test_a_users_own_setting_overrides_the_default(stage: Stage) -> None:
     assert off.jobs[0].error.startswith("MEMORY_DISABLED")
 
 
-async def test_learning_off_stores_and_learns_nothing(stage: Stage) -> None:
-    """H1: transcripts of a user who pauses learning are stored; their jobs end CANCELLED."""
-    await stage.submit(transcript(conversation="c0"))
-    await stage.rows("UPDATE users SET learning_enabled = false")
-    before = await stored(stage)
-    accepted = await stage.submit(transcript())
-    assert accepted.jobs[0].state == "cancelled"
-    assert accepted.jobs[0].error.startswith("LEARNING_DISABLED")
-    after = await stored(stage)
-    assert after[2] == before[2] + 1
-    assert after[1] == before[1] + len(transcript().messages)
-    left = "SELECT count(*) FROM conversations WHERE watermark < last_message_no"
-    assert await stage.rows(left) == [(0,)]
-
-
 async def test_learning_switched_off_on_the_way_writes_nothing(stage: Stage) -> None:
     """The commit asks once more: a job that was queued before is cancelled, not applied."""
     await stage.submit(transcript())
@@ -314,21 +282,6 @@ async def test_learning_switched_off_on_the_way_writes_nothing(stage: Stage) -> 
         ("cancelled", "LEARNING_DISABLED")
     ]
     assert await stage.memories() == []
-
-
-async def test_an_erased_user_is_refused_everywhere(stage: Stage) -> None:
-    """Contract, "After erase": every write answers USER_ERASED."""
-    await stage.submit(transcript())
-    await stage.rows("UPDATE users SET erased_at = now()")
-    intake = stage.intake()
-    calls = [
-        stage.submit(transcript(1, 2)),
-        intake.append(ANA, "c1", [message(3)], None, timeout=BOUND),
-        intake.end(ANA, "c1", None, timeout=BOUND),
-    ]
-    for outcome in await asyncio.gather(*calls, return_exceptions=True):
-        assert isinstance(outcome, WrongState)
-        assert outcome.reason == "USER_ERASED"
 
 
 async def test_batches_that_cross_each_other_never_deadlock(stage: Stage) -> None:

@@ -9,7 +9,6 @@ import pytest
 
 from hitherto_extraction.queue import attempts
 from hitherto_extraction.sweeps import Sweeps
-from hitherto_shared.errors import NotFound
 from tests.integration.queue.chat import CanaryChat
 from tests.integration.queue.stage import ANA, BOUND, TENANT, Stage, message, transcript
 
@@ -151,14 +150,6 @@ async def test_a_transcript_that_has_ended_ends_the_conversation(stage: Stage) -
     assert await counters(stage) == (5, 5, True)
     await stage.submit(transcript(6, 6))
     assert await counters(stage) == (6, 6, False)
-
-
-async def test_ending_a_conversation_that_is_not_there(stage: Stage) -> None:
-    """An unknown conversation is told as such, and not made."""
-    with pytest.raises(NotFound) as unknown:
-        await stage.intake().end(ANA, "nowhere", None, timeout=BOUND)
-    assert unknown.value.reason == "CONVERSATION_NOT_FOUND"
-    assert await stage.value("SELECT count(*) FROM conversations") == 0
 
 
 async def test_the_range_of_an_open_job_is_fixed_when_it_first_runs(stage: Stage) -> None:

@@ -19,9 +19,9 @@ from hitherto_extraction.worker import MAX_BACKOFF_SECONDS, Runner
 from hitherto_shared.audit.trail import Trail
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.errors import Exhausted, TooLate
-from hitherto_shared.model_api import ModelMisbehaved, ModelRefused, ModelUnavailable
+from hitherto_shared.model_api import ModelRefused
 from tests.integration.queue.chat import CanaryChat, HeldChat
-from tests.integration.queue.stage import BOUND, TENANT, Stage, message, transcript, until
+from tests.integration.queue.stage import TENANT, Stage, message, transcript, until
 
 
 class Journal:
@@ -317,50 +317,6 @@ async def asked(chat: CanaryChat, times: int) -> bool:
     return chat.calls >= times
 
 
-async def test_unusable_replies_end_dead_and_hold_up_nobody(stage: Stage) -> None:
-    """Promise 5, faults.md row 26: retries with back-off, then DEAD with the reason kept."""
-    await stage.submit(transcript(1, 2))
-    await stage.submit(transcript(1, 2, conversation="c2"))
-    runs: list[int] = []
-
-    async def run(held: Claim) -> None:
-        if held.conversation_id == "c2":
-            await stage.finish(held)
-            return
-        runs.append(held.attempt)
-        raise ModelMisbehaved("no object in the reply")
-
-    await stage.worker(run).start()
-    await stage.settled()
-    assert runs == [1, 2, 3, 4]
-    assert await stage.rows(
-        "SELECT state, attempt, error, error_reason FROM jobs ORDER BY sequence_no"
-    ) == [
-        ("dead", 4, "MODEL_UNUSABLE: no object in the reply", "MODEL_UNUSABLE"),
-        ("succeeded", 1, "", ""),
-    ]
-
-
-async def test_an_outage_waits_as_long_as_the_model_asks(stage: Stage) -> None:
-    """faults.md row 25: FAILED with Retry-After honoured, the attempt given back."""
-    await stage.submit(transcript(1, 2))
-
-    async def run(held: Claim) -> None:
-        raise ModelUnavailable("503", retry_after=500.0)
-
-    await stage.worker(run).start()
-    await until(lambda: has_failed(stage))
-    assert await stage.rows(
-        "SELECT attempt, error_reason, outage_since IS NOT NULL,"
-        " run_after > clock_timestamp() + interval '400 seconds' FROM jobs"
-    ) == [(0, "MODEL_UNAVAILABLE", True, True)]
-
-
-async def has_failed(stage: Stage) -> bool:
-    """Whether a job waits for its retry."""
-    return (await stage.states())["failed"] > 0
-
-
 async def test_backoff_grows_and_is_bounded(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """B5: exponential with jitter of a quarter; no failure waits longer than the bound."""
     waits: list[float] = []
@@ -384,25 +340,6 @@ async def test_backoff_grows_and_is_bounded(stage: Stage, monkeypatch: pytest.Mo
     assert 75 <= first <= 125
     assert 150 <= second <= 250
     assert MAX_BACKOFF_SECONDS * 0.75 <= third <= MAX_BACKOFF_SECONDS * 1.25
-
-
-async def test_cancelling_a_running_job_writes_nothing_of_it(stage: Stage) -> None:
-    """B5: the model's answer arrives after CancelJob and is thrown away."""
-    accepted = await stage.submit(transcript(1, 4))
-    chat = HeldChat()
-    worker = stage.worker(stage.extraction(chat).run)
-    await worker.start()
-    await chat.thinking.wait()
-    async with stage.maintenance.connection() as connection:
-        await jobs.cancel_job(connection, TENANT, accepted.jobs[0].job_id)
-    before = await everything(stage, "usage_ledger")
-    chat.go.set()
-    await worker.stop(BOUND)
-    assert chat.calls == 1
-    assert await everything(stage, "usage_ledger") == before
-    assert await stage.value("SELECT sum(calls) FROM usage_ledger WHERE stage = 'extraction'") == 1
-    assert await stage.states() == {"cancelled": 1}
-    assert await stage.memories() == []
 
 
 async def test_later_evidence_is_not_overwritten_by_a_range_run_again(stage: Stage) -> None:

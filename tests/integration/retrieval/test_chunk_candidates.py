@@ -189,19 +189,3 @@ async def test_filters_return_all_that_pass(
         assert {titles[c.key] for c in near if isinstance(c.key, UUID)} == expected - {"old mail"}
         named = await find(reader, filters=filters, named=list(entities.values()))
         assert keys(named) == keys(near)
-
-
-async def test_nobody_elses_chunks(reader: Database, superuser_conninfo: str) -> None:
-    question, other = unit_vectors(2, 25)
-    near = [Paper("gmail", ["swan"], vectors=[question], mentions=["Lan"])]
-    _, theirs = await hand_over(superuser_conninfo, "minh", near)
-    await hand_over(superuser_conninfo, "ana", near, tenant="another")
-    stored, _ = await hand_over(superuser_conninfo, "ana", [Paper("gmail", ["x"], vectors=[other])])
-    for filters in (EVERYTHING, FROM_EVER):
-        found = await find(
-            reader, filters=filters, vector=question, bm25={1: 1.0}, named=list(theirs.values())
-        )
-        assert keys(found) == {stored[0][0]}
-        assert found[0].entities == 0
-        nobody = Scope(TENANT, "nobody")
-        assert await find(reader, nobody, filters, vector=question, bm25={1: 1.0}) == []

@@ -163,24 +163,6 @@ async def test_vectors_of_another_model_are_never_compared(
     assert found.cosine is None
 
 
-async def test_nobody_elses_messages(reader: Database, superuser_conninfo: str) -> None:
-    """The same conversation ids, words and numbers under another user and another tenant."""
-    question, other = unit_vectors(2, 8)
-    near = {"c": [Turn("the swan", message_id="theirs", vector=question)]}
-    await converse(superuser_conninfo, "minh", near)
-    await converse(superuser_conninfo, "ana", near, tenant="another")
-    own = {"c": [Turn("the swan of Ana", vector=other)]}
-    await converse(superuser_conninfo, "ana", own)
-    scores = await words(reader, "ana", "messages", "swan")
-    for filters in (PassageFilters(), PassageFilters(conversation_id="c")):
-        (found,) = await find(
-            reader, filters=filters, vector=question, bm25=scores, with_words=True
-        )
-        assert found.words == "the swan of Ana"
-        assert found.cosine == pytest.approx(float(other @ question), abs=1e-3)
-        assert await find(reader, Scope(TENANT, "nobody"), filters, vector=question) == []
-
-
 def _filtered() -> dict[str, list[Turn]]:
     old = NOW - timedelta(days=100)
     return {
@@ -252,25 +234,6 @@ async def test_filters_reach_behind_the_best_words(
     )
     assert keys(found) == {("quiet", 1), ("quiet", 2), ("quiet", 3)}
     assert len(await find(reader, bm25=scores, wanted=5)) == 5
-
-
-@pytest.mark.parametrize(
-    ("said", "asked"),
-    [
-        ("Tôi vừa chuyển đến Hà Nội để làm việc", "Hà Nội"),
-        ("Tôi vừa chuyển đến Hà Nội để làm việc", "ha noi"),
-        ("東京タワーの近くに引っ越しました", "東京"),
-        ("我最喜欢的城市是上海", "上海"),
-        ("저는 서울에 살아요", "서울"),
-    ],
-)
-async def test_words_of_any_language(
-    reader: Database, superuser_conninfo: str, said: str, asked: str
-) -> None:
-    await converse(superuser_conninfo, "ana", {"c": [Turn("Something else"), Turn(said)]})
-    scores = await words(reader, "ana", "messages", asked)
-    (found,) = await find(reader, bm25=scores, with_words=True)
-    assert (found.key, found.words) == (("c", 2), said)
 
 
 async def test_equal_vectors_bring_in_the_same_ones_each_time(

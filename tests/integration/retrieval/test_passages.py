@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from hitherto_retrieval.storage import passages
 from hitherto_shared.database.pool import Database
 from hitherto_shared.models import Scope
 from hitherto_shared.text.bm25 import Statistics
-from hitherto_shared.text.terms import query_terms
 from tests.integration.retrieval.questions import answer, words
 from tests.integration.retrieval.seed import TENANT
 from tests.integration.retrieval.seed_passages import (
@@ -53,17 +50,3 @@ async def test_segments_of_a_frequent_word_all_count(
     await converse(superuser_conninfo, "ana", {"c": turns})
     scores = await words(reader, "ana", "messages", "swan")
     assert set(scores) == set(range(1, 601))
-
-
-@pytest.mark.parametrize(
-    ("written", "asked"), [("Hà Nội", "ha noi"), ("東京タワー", "東京"), ("서울에", "서울")]
-)
-async def test_words_of_any_language_in_every_corpus(
-    reader: Database, superuser_conninfo: str, written: str, asked: str
-) -> None:
-    await converse(superuser_conninfo, "ana", {"c": [Turn(written), Turn("x")]})
-    await sum_up(superuser_conninfo, "ana", [Outline("c", written), Outline("d", "x")])
-    await hand_over(superuser_conninfo, "ana", [Paper("gdrive", [written, "x"])])
-    assert query_terms(asked)
-    for corpus in ("messages", "summaries", "documents"):
-        assert set(await words(reader, "ana", corpus, asked)) == {1}

@@ -16,102 +16,6 @@ from tests.integration.retrieval.seed import Fact
 from tests.integration.retrieval.versions import Story
 
 
-async def test_each_version_is_known_from_its_writing_until_the_next(
-    reader: Database, story: Story
-) -> None:
-    (coffee,) = await story.learn(
-        Fact("Ana drinks coffee", created_at=day(10), importance=0.4, tags=["taste"])
-    )
-    story.change(coffee, day(20), content="Ana drinks black coffee", importance=0.6)
-    story.change(coffee, day(30), tags=["taste", "morning"])
-    expected = [
-        (9.99, None),
-        (10, (1, "Ana drinks coffee", 0.4, ["taste"], day(10))),
-        (19.99, (1, "Ana drinks coffee", 0.4, ["taste"], day(10))),
-        (20, (2, "Ana drinks black coffee", 0.6, ["taste"], day(20))),
-        (30, (3, "Ana drinks black coffee", 0.6, ["taste", "morning"], day(30))),
-        (5000, (3, "Ana drinks black coffee", 0.6, ["taste", "morning"], day(30))),
-    ]
-    for number, shown in expected:
-        found = await listed(reader, Moment(known_at=day(number)))
-        seen = [(m.version, m.content, m.importance, m.tags, m.updated_at) for m in found]
-        assert seen == ([shown] if shown else []), number
-    (now,) = await listed(reader, Moment())
-    assert (now.version, now.created_at) == (3, day(10))
-
-
-async def test_b12_a_contradicted_memory_held_until_the_other_began(
-    reader: Database, story: Story
-) -> None:
-    lisbon, berlin = await story.learn(
-        Fact("Ana lives in Lisbon", created_at=day(100), valid_from=day(10)),
-        Fact("Ana lives in Berlin", created_at=day(200), valid_from=day(50)),
-    )
-    story.change(lisbon, day(200), status="contradicted", superseded_by=berlin, valid_to=day(50))
-    for number, cities in [
-        (9, []),
-        (10, ["Ana lives in Lisbon"]),
-        (49.9, ["Ana lives in Lisbon"]),
-        (50, ["Ana lives in Berlin"]),
-        (9000, ["Ana lives in Berlin"]),
-    ]:
-        assert await said(reader, Moment(as_of=day(number))) == cities, number
-    (then,) = await listed(reader, Moment(as_of=day(20)))
-    assert (then.status, then.superseded_by, then.valid_to) == ("active", None, day(50))
-    # What was known on day 150 had no end and no successor.
-    for as_of in (None, day(20), day(60)):
-        (then,) = await listed(reader, Moment(as_of=as_of, known_at=day(150)))
-        assert (then.content, then.status) == ("Ana lives in Lisbon", "active")
-        assert (then.superseded_by, then.valid_to) == (None, None)
-    ended = Filters(statuses=["contradicted"], only_current=False)
-    assert await said(reader, Moment(as_of=day(60)), ended) == ["Ana lives in Lisbon"]
-    assert await said(reader, Moment(as_of=day(20)), ended) == []
-
-
-async def test_a_late_arrival_held_then_though_it_was_learnt_afterwards(
-    reader: Database, story: Story
-) -> None:
-    """Written as contradicted from the start: there is no earlier version to look at."""
-    porto, madrid = await story.learn(
-        Fact("Ana works in Porto", created_at=day(100), valid_from=day(50)),
-        Fact("Ana works in Madrid", created_at=day(200), valid_from=day(20)),
-    )
-    with_end = {"status": "contradicted", "superseded_by": porto, "valid_to": day(50)}
-    story.write(
-        "UPDATE memories SET status = %(status)s, superseded_by = %(superseded_by)s,"
-        " valid_to = %(valid_to)s WHERE memory_id = %(memory_id)s",
-        memory_id=madrid,
-        **with_end,
-    )
-    assert await said(reader, Moment(as_of=day(30))) == ["Ana works in Madrid"]
-    assert await said(reader, Moment(as_of=day(30), known_at=day(150))) == []
-    assert await said(reader, Moment(as_of=day(60), known_at=day(150))) == ["Ana works in Porto"]
-    assert await said(reader, Moment(known_at=day(250))) == ["Ana works in Porto"]
-
-
-async def test_b13_a_goal_was_open_and_weighed_in_full_until_it_was_achieved(
-    reader: Database, story: Story
-) -> None:
-    (goal,) = await story.learn(
-        Fact("Ana wants to run a marathon", type="goal", created_at=day(10), importance=0.8)
-    )
-    story.change(goal, day(60), status="achieved", importance=0.4, valid_to=day(50))
-    for moment, state in [
-        (Moment(as_of=day(30)), ("active", 0.8)),
-        (Moment(as_of=day(50)), ("achieved", 0.4)),
-        (Moment(known_at=day(55)), ("active", 0.8)),
-        (Moment(as_of=day(70), known_at=day(55)), ("active", 0.8)),
-        (Moment(as_of=day(30), known_at=day(70)), ("active", 0.8)),
-        (Moment(), ("achieved", 0.4)),
-    ]:
-        (found,) = await listed(reader, moment)
-        assert (found.status, found.importance) == state, moment
-    (first,) = await answer(
-        reader, past.top(ANA, Moment(as_of=day(30)), limit=5, newest_first=False)
-    )
-    assert (first.status, first.importance) == ("active", 0.8)
-
-
 async def test_c1_a_group_that_was_merged_twice_answers_once_at_every_moment(
     reader: Database, story: Story
 ) -> None:
@@ -142,29 +46,6 @@ async def test_c1_a_group_that_was_merged_twice_answers_once_at_every_moment(
             ], (known, as_of)
 
 
-async def test_c1_a_merge_that_was_undone_says_nothing_of_any_time(
-    reader: Database, story: Story
-) -> None:
-    a, b, ab = await story.learn(
-        Fact("a", created_at=day(100), valid_from=day(10)),
-        Fact("b", created_at=day(101), valid_from=day(20)),
-        Fact("a b", created_at=day(200), valid_from=day(20)),
-    )
-    story.merge(ab, [a, b], day(200))
-    for original in (a, b):
-        story.change(original, day(300), status="active", superseded_by=None)
-    story.change(ab, day(300), status="archived", supersedes=[])
-    for moment, told in [
-        (Moment(as_of=day(15)), ["a"]),
-        (Moment(as_of=day(25)), ["a", "b"]),
-        (Moment(as_of=day(25), known_at=day(250)), ["a b"]),
-        (Moment(as_of=day(15), known_at=day(250)), ["a"]),
-        (Moment(known_at=day(250)), ["a b"]),
-        (Moment(), ["a", "b"]),
-    ]:
-        assert await said(reader, moment) == told, moment
-
-
 async def test_what_is_forgotten_now_is_in_no_past(reader: Database, story: Story) -> None:
     """With the parts of a forgotten merge; whatever is asked for by status."""
     _, gone, part, merged, older = await story.learn(
@@ -191,20 +72,6 @@ async def test_what_is_forgotten_now_is_in_no_past(reader: Database, story: Stor
         assert await said(reader, moment) == ["kept", "older"], moment
         assert await said(reader, moment, every) == ["kept", "older"], moment
         assert await answer(reader, past.whole(ANA, moment, [gone, part, merged])) == []
-
-
-async def test_c5_a_restored_memory_was_forgotten_only_between(
-    reader: Database, story: Story
-) -> None:
-    (tea,) = await story.learn(Fact("Ana likes tea", created_at=day(10)))
-    story.forget(tea, day(20))
-    story.change(tea, day(30), status="active")
-    assert await said(reader, Moment(known_at=day(15))) == ["Ana likes tea"]
-    assert await said(reader, Moment(known_at=day(25))) == []
-    assert await said(reader, Moment(known_at=day(35))) == ["Ana likes tea"]
-    assert await said(reader, Moment(as_of=day(25))) == ["Ana likes tea"]
-    was_forgotten = Filters(statuses=["forgotten"], only_current=False)
-    assert await said(reader, Moment(known_at=day(25)), was_forgotten) == ["Ana likes tea"]
 
 
 async def test_quarantine_is_no_matter_of_time(reader: Database, story: Story) -> None:

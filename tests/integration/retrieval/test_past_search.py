@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any
-from uuid import UUID
 
 import numpy as np
 import pytest
@@ -14,53 +13,11 @@ from hitherto_retrieval.storage import people
 from hitherto_retrieval.storage.filtered_candidates import PastCandidate
 from hitherto_retrieval.storage.moment import Moment
 from hitherto_shared.database.pool import Database
-from hitherto_shared.text.bm25 import Statistics, score
-from hitherto_shared.text.terms import query_terms
+from hitherto_shared.text.bm25 import Statistics
 from tests.integration.retrieval.moments import ANA, MODEL, day, searched
 from tests.integration.retrieval.questions import answer, unit_vectors
 from tests.integration.retrieval.seed import Fact
 from tests.integration.retrieval.versions import Story
-
-
-async def ranked_words(
-    reader: Database, moment: Moment, query: str, **sought: Any
-) -> list[tuple[UUID, float]]:
-    """Memories that have a word of the query, the best first, as a search would score them."""
-    terms = query_terms(query)
-    postings = (await answer(reader, people.lookup(ANA, terms=terms, named=[]))).postings
-    statistics = (await answer(reader, people.user(ANA))).statistics
-    bm25 = score(postings, statistics.documents, statistics.terms)
-    found = await searched(reader, moment, bm25=bm25, **sought)
-    finished = with_old_words(found, TermIndex(terms, postings, statistics), wanted=10)
-    with_words = [candidate for candidate in finished if candidate.bm25 > 0]
-    with_words.sort(key=lambda candidate: -candidate.bm25)
-    return [(UUID(str(candidate.key)), candidate.bm25) for candidate in with_words]
-
-
-async def test_old_words_are_found_when_they_were_known_and_new_ones_are_not(
-    reader: Database, story: Story
-) -> None:
-    job, pet = await story.learn(
-        Fact("Ana works at Globex now", created_at=day(10)),
-        Fact("Ana has a cat", created_at=day(10)),
-    )
-    # The index holds the present wording, as after the change that a job makes.
-    story.change(job, day(50), content="Ana works at Globex now")
-    story.write(
-        "UPDATE memory_versions SET content = 'Ana works at Acme', keywords = '{robotics}'"
-        " WHERE memory_id = %(memory_id)s",
-        memory_id=job,
-    )
-    before, now = Moment(known_at=day(20)), Moment(known_at=day(60))
-    assert [key for key, _ in await ranked_words(reader, before, "Acme")] == [job]
-    assert [key for key, _ in await ranked_words(reader, before, "robotics")] == [job]
-    assert await ranked_words(reader, before, "Globex") == []
-    assert await ranked_words(reader, now, "Acme") == []
-    assert [key for key, _ in await ranked_words(reader, now, "Globex")] == [job]
-    # Both stand on one scale: a rare word tells more than one that both have.
-    (first, much), (second, less) = await ranked_words(reader, before, "Ana Acme")
-    assert (first, second) == (job, pet)
-    assert much > less > 0
 
 
 async def test_old_words_bring_in_what_no_other_leg_does_the_best_first(

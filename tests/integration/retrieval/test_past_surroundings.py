@@ -2,59 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime
-from typing import Any
-
-import psycopg
-from psycopg.types.json import Jsonb
-
-from hitherto_retrieval.storage import conversations, past, people
+from hitherto_retrieval.storage import conversations, people
 from hitherto_retrieval.storage.moment import Moment
 from hitherto_shared.database.pool import Database
-from tests.integration.retrieval.moments import ANA, NOW, day
+from tests.integration.retrieval.moments import ANA, day
 from tests.integration.retrieval.questions import answer
-from tests.integration.retrieval.seed import TENANT, Fact, summarise
+from tests.integration.retrieval.seed import Fact, summarise
 from tests.integration.retrieval.versions import Story
-
-
-def write_profile(conninfo: str, versions: Sequence[tuple[datetime, dict[str, Any]]]) -> None:
-    with psycopg.connect(conninfo, autocommit=True) as connection:
-        connection.execute(
-            "INSERT INTO profiles (tenant_id, user_id, summary, version, last_extracted_at)"
-            " VALUES (%s, 'ana', 'present', %s, %s)",
-            (TENANT, len(versions), versions[-1][0]),
-        )
-        for number, (at, content) in enumerate(versions, 1):
-            connection.execute(
-                "INSERT INTO profile_versions (tenant_id, user_id, version, profile, actor,"
-                " recorded_at) VALUES (%s, 'ana', %s, %s, 'extraction', %s)",
-                (TENANT, number, Jsonb(content), at),
-            )
-
-
-async def test_e1_the_profile_is_the_version_that_was_known(
-    reader: Database, story: Story, superuser_conninfo: str
-) -> None:
-    await story.learn(Fact("any", created_at=day(1)))
-    facts = {"personal": {"location": "Lisbon"}}
-    write_profile(
-        superuser_conninfo,
-        [
-            (day(10), {"summary": "lives in Lisbon", "facts": facts, "current_projects": ["x"]}),
-            (day(20), {"summary": "lives in Berlin"}),
-        ],
-    )
-    assert await answer(reader, past.profile(ANA, day(9))) is None
-    first = await answer(reader, past.profile(ANA, day(10)))
-    assert first is not None
-    assert (first.version, first.summary, first.updated_at) == (1, "lives in Lisbon", day(10))
-    assert (first.facts, first.current_projects) == (facts, ["x"])
-    assert first.last_extracted_at is None
-    second = await answer(reader, past.profile(ANA, NOW))
-    assert second is not None
-    assert (second.version, second.summary) == (2, "lives in Berlin")
-    assert second.last_extracted_at == day(20)
 
 
 async def test_summaries_that_were_written_or_talk_that_went_on_later_are_left_out(

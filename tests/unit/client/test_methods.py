@@ -20,7 +20,7 @@ from hitherto.v1 import (
     privacy_service_pb2,
     retrieval_service_pb2,
 )
-from hitherto_client import Hitherto, HithertoCallError, RetryPolicy
+from hitherto_client import Hitherto, RetryPolicy
 from hitherto_client.calls import changes_nothing
 from hitherto_client.results import ContextItem
 from tests.unit.client.fake_services import PATIENT_SECONDS, Failure, Fakes, connected
@@ -395,16 +395,6 @@ def test_streams_are_called(client: Hitherto, fakes: Fakes, name: str) -> None:
     assert asked.metadata["authorization"] == "Bearer mk_0123456789ab_secret"
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in CALLS if not changes_nothing(f"/hitherto.v1.{name}")]
-)
-def test_every_change_has_a_key(name: str) -> None:
-    """Otherwise a repetition could do it twice."""
-    pool: Any = descriptor_pool.Default()
-    found = pool.FindMethodByName(f"hitherto.v1.{name.replace('/', '.')}")
-    assert "idempotency_key" in found.input_type.fields_by_name
-
-
 def test_a_list_says_how_much_there_is(client: Hitherto, fakes: Fakes) -> None:
     """A page does not move the iteration, which begins with the first item."""
     for _ in range(2):
@@ -448,17 +438,6 @@ def test_a_rollback_names_one_source(client: Hitherto, fakes: Fakes) -> None:
     client.rollback_source("ana", conversation="", job="j")
     (call,) = fakes.calls("RollbackSource")
     assert call.request.WhichOneof("source") == "job_id"
-
-
-def test_a_refusal_is_final(client: Hitherto, fakes: Fakes) -> None:
-    fakes.fail(
-        "UpdateMemory",
-        Failure(grpc.StatusCode.ABORTED, "VERSION_MISMATCH", metadata={"version": "4"}),
-    )
-    with pytest.raises(HithertoCallError) as refused:
-        client.update_memory("ana", "m1", content="x", version=3)
-    assert refused.value.reason == "VERSION_MISMATCH"
-    assert len(fakes.calls("UpdateMemory")) == 1
 
 
 def test_health_of_both(client: Hitherto, fakes: Fakes) -> None:

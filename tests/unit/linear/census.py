@@ -29,7 +29,6 @@ PACKAGES = (
     "hitherto_retrieval",
     "hitherto_extraction",
 )
-_ANCHORED = {"match", "fullmatch"}
 _FLAGS_AT = {"compile": 1, "search": 2, "match": 2, "fullmatch": 2, "findall": 2, "finditer": 2}
 _FLAGS_AT |= {"split": 3, "sub": 4, "subn": 4}
 

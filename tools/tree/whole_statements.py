@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -90,38 +91,20 @@ def composed(tree: ast.Module) -> list[int]:
     ]
 
 
-def test_no_statement_is_put_together_from_pieces() -> None:
-    found = {path: lines for path, tree in product().items() if (lines := composed(tree))}
-    assert {path: found[path] for path in found.keys() - IDENTIFIERS_ONLY} == {}
+def broken() -> Iterator[str]:
+    """The lines in which a statement is put together, but for identifiers where these may be.
 
-
-def test_statements_are_composed_of_identifiers_alone_where_they_are() -> None:
-    """psycopg's `SQL.format` refuses text; nothing else may compose in these modules."""
+    There psycopg composes, whose `SQL.format` refuses text.
+    """
     for path, tree in product().items():
-        if path not in IDENTIFIERS_ONLY:
-            continue
-        lines = set(composed(tree))
         by_psycopg = {
             node.lineno
             for node in ast.walk(tree)
-            if isinstance(node, ast.Call)
+            if path in IDENTIFIERS_ONLY
+            and isinstance(node, ast.Call)
             and isinstance(node.func, ast.Attribute)
             and node.func.attr in ("format", "join")
             and ast.unparse(node.func.value).startswith("sql.SQL(")
         }
-        assert lines <= by_psycopg, path
-
-
-def test_every_way_to_compose_is_seen() -> None:
-    ways = """
-A = "SELECT 1"
-B = A + " WHERE x = 1"
-C = f"{A} LIMIT 1"
-D = "SELECT {}".format("x")
-E = A.replace("1", "2")
-F = " ".join(["SELECT 1", "FROM t"])
-G = "SELECT %s FROM t" % "x"
-H = storage.A
-H += " ORDER BY 1"
-"""
-    assert sorted(set(composed(ast.parse(ways)))) == [3, 4, 5, 6, 7, 8, 10]
+        for line in sorted(set(composed(tree)) - by_psycopg):
+            yield f"{path}:{line}: write the statement whole"

@@ -6,11 +6,10 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
-import pytest
-
-from tests.unit.test_sql_stands_whole import ROOT, product
+from tools.tree.whole_statements import ROOT, product
 
 DATABASE = ROOT / "shared/hitherto_shared/database"
 FUNCTIONS = {
@@ -88,23 +87,23 @@ NO_ALIAS = {
 
 
 @dataclass
-class Block:
+class QueryBlock:
     """One query of a statement: its own words, without those of the queries within it."""
 
     words: list[str] = field(default_factory=list)
 
 
-def blocks(statement: str) -> list[Block]:
+def blocks(statement: str) -> list[QueryBlock]:
     """The queries of a statement, each arm of a set operation by itself."""
     text = re.sub(r"--[^\n]*|/\*.*?\*/", " ", statement, flags=re.DOTALL)
-    found = [Block()]
-    open_blocks: list[tuple[Block, bool]] = [(found[0], True)]
+    found = [QueryBlock()]
+    open_blocks: list[tuple[QueryBlock, bool]] = [(found[0], True)]
     tokens = TOKEN.findall(text)
     for place, token in enumerate(tokens):
         following = tokens[place + 1].upper() if place + 1 < len(tokens) else ""
         if token == "(":
             if following in ("SELECT", "WITH", "INSERT", "UPDATE", "DELETE", "("):
-                found.append(Block())
+                found.append(QueryBlock())
                 open_blocks[-1][0].words.append("(query)")
                 open_blocks.append((found[-1], True))
             else:
@@ -115,7 +114,7 @@ def blocks(statement: str) -> list[Block]:
             if not own:
                 open_blocks[-1][0].words.append(token)
         elif token.upper() in SET_OPERATIONS:
-            found.append(Block())
+            found.append(QueryBlock())
             own = open_blocks[-1][1]
             open_blocks[-1] = (found[-1], own)
         elif (
@@ -124,7 +123,7 @@ def blocks(statement: str) -> list[Block]:
             and (open_blocks[-1][0].words[0].upper() == "WITH")
         ):
             # What follows the common table expressions is a query of its own.
-            found.append(Block())
+            found.append(QueryBlock())
             open_blocks[-1] = (found[-1], open_blocks[-1][1])
             found[-1].words.append(token)
         else:
@@ -132,7 +131,7 @@ def blocks(statement: str) -> list[Block]:
     return found
 
 
-def references(block: Block, known: dict[str, set[str]]) -> Iterator[tuple[str, str]]:
+def references(block: QueryBlock, known: dict[str, set[str]]) -> Iterator[tuple[str, str]]:
     """The tables and views that a query names itself, each with its alias."""
     words = block.words
     for place, word in enumerate(words):
@@ -155,7 +154,7 @@ def references(block: Block, known: dict[str, set[str]]) -> Iterator[tuple[str, 
             yield table, table
 
 
-def tied(block: Block, alias: str, column: str) -> bool:
+def tied(block: QueryBlock, alias: str, column: str) -> bool:
     """Whether a query says which values of a column it is about."""
     text = " ".join(block.words)
     names = rf"(?:{re.escape(alias)}\.{column}|(?<![.\w]){column})"
@@ -166,7 +165,7 @@ def tied(block: Block, alias: str, column: str) -> bool:
     )
 
 
-@pytest.fixture(scope="module")
+@cache
 def tables() -> dict[str, set[str]]:
     """Which of tenant and user each table and view has."""
     found: dict[str, set[str]] = {}
@@ -226,43 +225,21 @@ def statements() -> Iterator[tuple[str, str, str]]:
                 yield place, node.targets[0].id, node.value.value
 
 
-def test_every_statement_names_tenant_and_user(tables: dict[str, set[str]]) -> None:
-    """A statement comes onto the list only if it is to read or write rows of more than one user."""
-    found: dict[str, list[str]] = {}
-    for place, name, statement in statements():
-        if missing(statement, tables):
-            found.setdefault(place, []).append(name)
-    assert {place: " ".join(names) for place, names in found.items()} == ACROSS_USERS
+def broken() -> Iterator[str]:
+    """Statements that leave open whose rows they are about, and calls of functions that do.
 
-
-def test_functions_are_asked_about_one_user() -> None:
+    A statement comes onto the list only if it is to read or write rows of more than one user.
+    """
+    known = tables()
+    across = {(place, name) for place, names in ACROSS_USERS.items() for name in names.split()}
+    found = {(place, name) for place, name, statement in statements() if missing(statement, known)}
+    for place, name in sorted(found - across):
+        yield f"{place} {name}: name tenant and user of every table"
+    for place, name in sorted(across - found):
+        yield f"{place} {name}: take it off the list of statements across users"
     for place, name, statement in statements():
-        for call in re.findall(
+        for function, *given in re.findall(
             rf"\b({'|'.join(FUNCTIONS)})\((.*?),(.*?)(?:,|\)[^s])", statement, re.DOTALL
         ):
-            given = [argument.strip() for argument in call[1:]]
-            assert given == ["%(tenant_id)s", "%(user_id)s"], (place, name, call[0])
-
-
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "SELECT content FROM memories WHERE tenant_id = %(tenant_id)s",
-        "SELECT content FROM memories WHERE user_id = %(user_id)s",
-        "SELECT m.content FROM memories AS m WHERE m.tenant_id = %(tenant_id)s"
-        " AND m.user_id = %(user_id)s AND EXISTS (SELECT FROM history AS h"
-        " WHERE h.tenant_id = m.tenant_id AND h.memory_id = m.memory_id)",
-        "SELECT m.content FROM messages AS g JOIN memories AS m ON m.memory_id = g.memory_id"
-        " WHERE g.tenant_id = %(tenant_id)s AND g.user_id = %(user_id)s",
-        "WITH old AS (SELECT memory_id FROM memories) SELECT content FROM memories"
-        " WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s",
-        "SELECT content FROM memories WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s"
-        " UNION SELECT content FROM messages WHERE tenant_id = %(tenant_id)s",
-        "UPDATE memories SET tags = %(tags)s WHERE memory_id = %(memory_id)s",
-        "DELETE FROM memories AS m USING users AS u WHERE u.tenant_id = %(tenant_id)s"
-        " AND u.user_id = %(user_id)s",
-        "INSERT INTO memories (tenant_id, memory_id) VALUES (%(tenant_id)s, %(memory_id)s)",
-    ],
-)
-def test_a_statement_without_either_is_found(statement: str, tables: dict[str, set[str]]) -> None:
-    assert missing(statement, tables)
+            if [each.strip() for each in given] != ["%(tenant_id)s", "%(user_id)s"]:
+                yield f"{place} {name}: ask {function} about one user"

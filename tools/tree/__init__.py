@@ -1,0 +1,1 @@
+"""Rules about the tree that no linter knows; `make lint` holds the product against them."""
