@@ -126,7 +126,6 @@ WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
 
 MESSAGES = SpokenCorpus(
     name="messages",
-    text=message_text,
     contents=beginning(message_text),
     pending=_PENDING,
     without=_WITHOUT,
@@ -134,6 +133,7 @@ MESSAGES = SpokenCorpus(
     settle=_SETTLE,
     expect=_EXPECT,
     left=_LEFT,
+    text=message_text,
     unindexed=_UNINDEXED,
     number=_NUMBER,
     indexed=_INDEXED,

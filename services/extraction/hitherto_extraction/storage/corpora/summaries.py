@@ -117,7 +117,6 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND conversation_id = 
 
 SUMMARIES = SpokenCorpus(
     name="summaries",
-    text=summary_text,
     contents=beginning(summary_text),
     pending=_PENDING,
     without=_WITHOUT,
@@ -125,6 +124,7 @@ SUMMARIES = SpokenCorpus(
     settle=_SETTLE,
     expect=_EXPECT,
     left=_LEFT,
+    text=summary_text,
     unindexed=_UNINDEXED,
     number=_NUMBER,
     indexed=_INDEXED,
