@@ -29,6 +29,8 @@ PACKAGES = (
     "hitherto_retrieval",
     "hitherto_extraction",
 )
+FOREIGN = ("integrations.strands", "integrations.google_adk")
+"""Modules whose frameworks have environments of their own (frameworks.mk)."""
 _FLAGS_AT = {"compile": 1, "search": 2, "match": 2, "fullmatch": 2, "findall": 2, "finditer": 2}
 _FLAGS_AT |= {"split": 3, "sub": 4, "subn": 4}
 
@@ -92,7 +94,7 @@ def _watched_import() -> tuple[list[ModuleType], dict[tuple[str, int], set[tuple
         package = importlib.import_module(name)
         modules.append(package)
         for found in pkgutil.walk_packages(package.__path__, f"{name}."):
-            if not found.name.endswith("__main__"):
+            if not found.name.endswith(("__main__", *FOREIGN)):
                 modules.append(importlib.import_module(found.name))
     re.compile = compile_
     return modules, seen
