@@ -14,6 +14,7 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from hitherto.v1 import (
+    job_pb2,
     maintenance_service_pb2,
     memory_service_pb2,
     privacy_pb2,
@@ -350,7 +351,8 @@ async def test_h6_jobs_are_in_the_log_under_their_kind(services: Services) -> No
     assert (event.actor, list(event.resource_ids)) == ("extraction", [job])
     assert (await log(services, user_id="ana", methods=["memory-extraction"])) == [event]
     ran = await services.maintenance.RunDecay(maintenance_service_pb2.RunDecayRequest())
-    await ended(services, ran.job.id)
+    done = await ended(services, ran.job.id)
+    assert done.state == job_pb2.JOB_STATE_SUCCEEDED, done
     (event,) = await log(services, methods=["decay"])
     assert (event.user_hash, list(event.resource_ids)) == ("", [ran.job.id])
 
