@@ -81,7 +81,7 @@ CREATE TABLE schedule_runs (
 );
 
 -- The answers of a model that nothing could be made of, for whoever has to find out why. Cut to 64
--- KiB, sealed with the installation's secret, dropped after a week or with the job's user.
+-- KiB, sealed, dropped after a week or with the job's user.
 CREATE TABLE unusable_replies (
     tenant_id text NOT NULL,
     user_id text NOT NULL,
@@ -89,11 +89,10 @@ CREATE TABLE unusable_replies (
     claim_no bigint NOT NULL,
     sealed_reply text NOT NULL,
     recorded_at timestamptz NOT NULL DEFAULT now(),
-    -- That of a user with encryption on, sealed once more.
-    sealed bytea,
+    -- Which key it was sealed with: the user's, else the installation's.
+    of_user_key boolean NOT NULL DEFAULT false,
     PRIMARY KEY (tenant_id, user_id, job_id, claim_no),
-    FOREIGN KEY (tenant_id, user_id) REFERENCES users,
-    CONSTRAINT unusable_replies_sealed CHECK (sealed IS NULL OR sealed_reply = '')
+    FOREIGN KEY (tenant_id, user_id) REFERENCES users
 );
 
 CREATE INDEX unusable_replies_age ON unusable_replies (recorded_at);
