@@ -178,7 +178,7 @@ async def refused(
     return read_item_error(reply)
 
 
-def read_refusal(error: grpc.aio.AioRpcError) -> Refusal:
+def read_refusal(error: grpc.aio.AioRpcError | grpc.Call) -> Refusal:
     """The status of `error` with its details; `reason` is empty without an ErrorInfo."""
     status = rpc_status.from_call(error)  # type: ignore[arg-type]
     reason, retry_after = "", None

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
 import grpc
@@ -22,6 +23,7 @@ from hitherto.v1 import (
     maintenance_service_pb2,
     memory_pb2,
     memory_service_pb2,
+    privacy_service_pb2_grpc,
     search_pb2,
 )
 from hitherto.v1 import privacy_service_pb2 as pb
@@ -575,14 +577,28 @@ async def test_a_silent_caller_does_not_keep_the_place_of_an_import(
         yield pb.ImportUserRequest(user_id="bo", data=f"{user}\n".encode())
         await asyncio.Event().wait()
 
-    async def trickling() -> AsyncIterator[pb.ImportUserRequest]:
+    def trickling() -> Iterator[pb.ImportUserRequest]:
         yield pb.ImportUserRequest(user_id="bo", data=f"{user}\n".encode())
         while True:
-            await asyncio.sleep(0.1)
+            time.sleep(0.1)
             yield pb.ImportUserRequest(user_id="bo", data=b"\n")
 
-    for slow in (silent, trickling):
-        refusal = await refusal_of(modelled.privacy.ImportUser(slow()))
+    def trickle() -> Refusal:
+        # gRPC's asyncio client can report INTERNAL in place of the status that it received while
+        # it was sending, and this caller never stops sending.
+        with grpc.insecure_channel(
+            modelled.extraction_address, [("grpc.enable_http_proxy", 0)]
+        ) as channel:
+            with pytest.raises(grpc.RpcError) as caught:
+                privacy_service_pb2_grpc.PrivacyServiceStub(channel).ImportUser(
+                    trickling(), metadata=(("authorization", f"Bearer {modelled.token}"),)
+                )
+            return read_refusal(cast(grpc.Call, caught.value))
+
+    for refusal in (
+        await refusal_of(modelled.privacy.ImportUser(silent())),
+        await asyncio.to_thread(trickle),
+    ):
         assert refusal.code is grpc.StatusCode.DEADLINE_EXCEEDED
         assert "nothing of the export came for 0.5 seconds" in refusal.message
     # It holds no place: the whole file comes in after it, however slow this machine is.
