@@ -263,6 +263,8 @@ async def test_h3_nothing_is_stored_in_clear_for_an_encrypting_user(
 ) -> None:
     """Who receives the export of somebody without encryption."""
     words = ["quxdisease", "quxdebt", "quxdetail", "quxfact", "bà nội", "Sống ở", "chuyển tới"]
+    # It is gone before any sweep, and everything else is still told.
+    gone = "quxreason"
     assert any(row["quote"] for row in clear.export.of("memory_sources"))
     source = {
         "path": ["facts", "health", "a"],
@@ -274,9 +276,17 @@ async def test_h3_nothing_is_stored_in_clear_for_an_encrypting_user(
     }
     assert all(word in clear.export.text for word in words)
     await choose(modelled, user="bo", encrypt_sensitive=True)
-    await bring(
-        modelled, changed(clear.export, "profiles", sources={"facts.health.a": source}), "bo"
-    )
+    doubt = {"because": str(uuid4()), "reason": gone, "since": source["said_at"]}
+    lines = [json.loads(line) for line in clear.export.text.splitlines()]
+    for line in lines:
+        row = line["row"]
+        if line["table"] == "profiles":
+            row["sources"] = {"facts.health.a": source}
+        elif line["table"] in ("memories", "memory_versions"):
+            row["doubt"] = doubt
+        elif line["table"] == "history" and row["subject"] == "memory":
+            row["after"] = {**(row["after"] or {}), "doubt": doubt}
+    await bring(modelled, "\n".join(map(json.dumps, lines)).encode(), "bo")
     assert (await privacy.settings(modelled, "bo")).encrypt_sensitive
     # A sealed quote could not go with its message.
     profile = await modelled.retrieval.GetProfile(retrieval.GetProfileRequest(user_id="bo"))
@@ -291,10 +301,11 @@ async def test_h3_nothing_is_stored_in_clear_for_an_encrypting_user(
             (table, word)
             for (table,) in names
             for (row,) in connection.execute(f"SELECT t::text FROM {table} AS t".encode())
-            for word in words
+            for word in (*words, gone)
             if word in str(row)
         }
     assert told == set()
+    assert all(held.doubt.because_memory_id for held in await memories(modelled, user="bo"))
     opened = (await export(modelled, "bo")).text
     assert all(word in opened for word in words)
     assert {found.content for found in await memories(modelled, user="bo")} >= {SECRET}
