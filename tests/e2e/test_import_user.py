@@ -707,6 +707,11 @@ async def test_h4_rights_are_those_of_the_credential(
         if line["table"] == "profiles"
         or (line["table"] == "profile_versions" and line["row"]["job_id"] is None)
     ]
+    profiles += [
+        line["row"]["after"]
+        for line in lines
+        if line["table"] == "history" and line["row"]["subject"] == "profile"
+    ]
     for each in profiles:
         each.update(reserved)
     managed = "\n".join(map(json.dumps, lines)).encode()
@@ -721,6 +726,11 @@ async def test_h4_rights_are_those_of_the_credential(
     now = Timestamp()
     now.GetCurrentTime()
     for user, held in (("ana", ("", "standard")), ("cleo", ("sales", "high"))):
+        told = await modelled.retrieval.GetProfileHistory(
+            retrieval.GetProfileHistoryRequest(user_id=user)
+        )
+        first = plain(told.events[-1].after)
+        assert (first["department"], first["access_level"]) == held
         past = await modelled.retrieval.GetContext(
             retrieval.GetContextRequest(user_id=user, known_at=now)
         )
