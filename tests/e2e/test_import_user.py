@@ -46,6 +46,7 @@ from tests.e2e.sessions import add, items, refusal_of
 from tests.e2e.sessions import update as update_session
 from tests.scripted_model import ChatRequest, ScriptedModel, canary_script
 from tests.scripted_model.answers import memory, value
+from tests.scripted_model.faults import Hang
 from tests.tenants import ISSUED, Tenant
 
 FIRST = "Mình sống ở Huế với bà nội, làm ở 東京 và thích 🍵."
@@ -902,3 +903,37 @@ async def test_b3_what_a_job_had_not_read_is_learnt_again(
         if (row["conversation_id"], row["message_no"]) == (job["conversation_id"], 1)
     ]
     assert any(said in words for words in read)
+
+
+async def test_b3_a_document_that_no_job_had_read_is_read(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    """It was accepted: nobody has to send it again."""
+    model.always(Hang(), endpoint="embeddings")
+    sent = document_pb2.Document(
+        source_type="gmail", source_id="1", content="Linh signed for the zeppelin."
+    )
+    handed = await modelled.extraction.IngestDocuments(
+        extraction_service_pb2.IngestDocumentsRequest(user_id="ana", documents=[sent])
+    )
+    found = await export(modelled)
+    assert not found.of("document_chunks")
+    model.always(None, endpoint="embeddings")
+    for _ in range(2):
+        await bring(modelled, found.text.encode(), "bo")
+    listed = await modelled.extraction.ListJobs(
+        extraction_service_pb2.ListJobsRequest(user_id="bo", kinds=[handed.job.kind])
+    )
+    (job,) = listed.jobs
+    assert (await ended(modelled, job.id)).result.counts["documents"] == 1
+    reply = await modelled.retrieval.SearchMemories(
+        retrieval.SearchMemoriesRequest(
+            user_id="bo", query="zeppelin", scopes=[search_pb2.SEARCH_SCOPE_DOCUMENTS]
+        )
+    )
+    assert [result.document_chunk.source_id for result in reply.results] == ["1"]
+    # Sent again, it names no job of the user who was exported.
+    again = await modelled.extraction.IngestDocuments(
+        extraction_service_pb2.IngestDocumentsRequest(user_id="bo", documents=[sent])
+    )
+    assert (again.job.id, again.job.user_id) == (job.id, "bo")

@@ -20,7 +20,9 @@ from hitherto_extraction.curation.user_settings import (
     change_settings,
     prepare_sealing,
 )
+from hitherto_extraction.documents.ingest import read_left
 from hitherto_extraction.once import IdempotentOperation, once
+from hitherto_extraction.queue.enqueueing import JobQueue
 from hitherto_extraction.restoring.call import ImportCall, Imported
 from hitherto_extraction.restoring.lines import ExportedRecord, read_records
 from hitherto_extraction.restoring.tables import LEFT_OUT, USERS
@@ -58,6 +60,7 @@ class OneImport:
     keys: UserKeys
     installation: UserSettings
     call: ImportCall
+    queue: JobQueue
     message_vectors: bool
     _made: Imported = field(default_factory=Imported)
     _owner: tuple[Any, Any] | None = None
@@ -333,7 +336,7 @@ class OneImport:
         return await with_keys(self.keys, [self.call.scope], attempt)
 
     async def _end(self) -> None:
-        """Index the memories, and let vectors of sealed ones be computed."""
+        """Index the memories, and leave to jobs and sweeps what is unread or to be sealed."""
         if self._since is None:
             # Nothing to import. The user is left as known or unknown as before.
 
@@ -352,6 +355,7 @@ class OneImport:
             last = await self._change(index)
 
         async def leave(user: UserRows) -> None:
+            await read_left(user, self.queue)
             if (await users.encryption_of(user)).on:
                 await users.leave_to_seal(user)
 
