@@ -26,7 +26,7 @@ _READ = """
 SELECT m.memory_id, m.version, m.type, m.content, m.importance, m.confidence, m.origin,
        m.status, m.tags, m.keywords, m.valid_from, m.valid_to, m.updated_at, m.lexical_no,
        m.lexical_length, m.said_at, m.detail, m.sensitive, m.questions,
-       m.doubt IS NOT NULL,
+       m.doubt IS NOT NULL, m.expires_at,
        CASE WHEN m.sealed IS NOT NULL
             THEN sealed_of_memory(m.tenant_id, m.user_id, m.memory_id, m.version, m.text_version,
                                   m.sealed) END
@@ -38,7 +38,7 @@ _TOP = """
 SELECT m.memory_id, m.version, m.type, m.content, m.importance, m.confidence, m.origin,
        m.status, m.tags, m.keywords, m.valid_from, m.valid_to, m.updated_at, m.lexical_no,
        m.lexical_length, m.said_at, m.detail, m.sensitive, m.questions,
-       m.doubt IS NOT NULL,
+       m.doubt IS NOT NULL, m.expires_at,
        CASE WHEN m.sealed IS NOT NULL
             THEN sealed_of_memory(m.tenant_id, m.user_id, m.memory_id, m.version, m.text_version,
                                   m.sealed) END
@@ -52,7 +52,7 @@ _BY_LEXICAL_NO = """
 SELECT m.memory_id, m.version, m.type, m.content, m.importance, m.confidence, m.origin,
        m.status, m.tags, m.keywords, m.valid_from, m.valid_to, m.updated_at, m.lexical_no,
        m.lexical_length, m.said_at, m.detail, m.sensitive, m.questions,
-       m.doubt IS NOT NULL,
+       m.doubt IS NOT NULL, m.expires_at,
        CASE WHEN m.sealed IS NOT NULL
             THEN sealed_of_memory(m.tenant_id, m.user_id, m.memory_id, m.version, m.text_version,
                                   m.sealed) END
@@ -191,6 +191,7 @@ class CurrentMemory:
     sensitive: bool = False
     questions: Sequence[str] = ()
     doubtful: bool = False
+    expires_at: datetime | None = None
     sealed: bool = False
 
     @property
@@ -198,6 +199,10 @@ class CurrentMemory:
         """When it was said, or, if it has ended, until when it held."""
         ended = self.status not in CURRENT_STATUSES
         return self.valid_to if ended and self.valid_to is not None else self.said_at
+
+    def is_over(self, at: datetime) -> bool:
+        """Whether it has expired by a time: what is said from then on says something new."""
+        return self.expires_at is not None and self.expires_at <= at
 
 
 def known_of(scope: Scope, row: Sequence[Any]) -> CurrentMemory:
