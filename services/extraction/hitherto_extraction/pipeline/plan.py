@@ -218,7 +218,13 @@ class _Statements:
     ) -> None:
         """Bring a quarantined or forgotten memory back in the user's own words."""
         said = asdict(_mergeable(item, evidence.origin, evidence.said_at))
-        after = replace(known, version=known.version + 1, status="active", **said)
+        after = replace(
+            known,
+            version=known.version + 1,
+            status="active",
+            expires_at=known.expiry_after(evidence.said_at),
+            **said,
+        )
         self._draft.rewrite(known, after, "restored", reason, ("new", item.index), evidence.text)
         self._draft.note_said(known, "said", evidence, words_of(item, evidence))
         self._note(known.memory_id, item, evidence, mentions=True)

@@ -228,7 +228,10 @@ class _Writing:
             self.user,
             held,
             replace(
-                held.changed(**{name: getattr(after, name) for name in _REWRITTEN}),
+                held.changed(
+                    expires_at=after.expires_at,
+                    **{name: getattr(after, name) for name in _REWRITTEN},
+                ),
                 said_at=after.said_at,
                 challenges=held.challenges if after.status == "quarantined" else (),
             ),
@@ -337,5 +340,8 @@ def _made(made: Creation, occasion: Occasion) -> Memory:
 
 def _shown(known: CurrentMemory) -> dict[str, Any]:
     columns = fields_of(known)
-    valid_to = known.valid_to.isoformat() if known.valid_to else None
-    return {**{name: columns[name] for name in _REWRITTEN}, "valid_to": valid_to}
+    ends = {
+        name: columns[name].isoformat() if columns[name] else None
+        for name in ("valid_to", "expires_at")
+    }
+    return {**{name: columns[name] for name in _REWRITTEN}, **ends}

@@ -200,6 +200,10 @@ class CurrentMemory:
         ended = self.status not in CURRENT_STATUSES
         return self.valid_to if ended and self.valid_to is not None else self.said_at
 
+    def expiry_after(self, at: datetime) -> datetime | None:
+        """When it expires once something newer was said about it: never, if it had by then."""
+        return None if self.is_over(at) else self.expires_at
+
     def is_over(self, at: datetime) -> bool:
         """Whether it has expired by a time: what is said from then on says something new."""
         return self.expires_at is not None and self.expires_at <= at

@@ -59,7 +59,7 @@ SET version = version + 1,
     content = %(content)s, detail = %(detail)s,
     importance = %(importance)s, confidence = %(confidence)s, origin = %(origin)s,
     tags = %(tags)s, keywords = %(keywords)s, questions = %(questions)s, status = %(status)s,
-    said_at = %(said_at)s,
+    said_at = %(said_at)s, expires_at = %(expires_at)s,
     superseded_by = CASE WHEN %(status)s IN ('active', 'quarantined', 'forgotten') THEN NULL
                          ELSE superseded_by END,
     challenges = CASE WHEN %(status)s = 'quarantined' THEN challenges ELSE '{}' END,
