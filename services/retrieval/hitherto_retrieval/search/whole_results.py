@@ -101,17 +101,12 @@ class WholeItems:
     def item(self, kind: Kind, key: Key) -> Item | None:
         """The item; None if it was deleted in the meantime, or is hidden."""
         item = self._items[kind].get(key)
-        if isinstance(item, Message) and self._is_withheld(item, cast(MessageKey, key)):
+        if isinstance(item, Message) and key in self._caveats.withheld:
             return None
         # No program can tell whether a summary repeats what was forgotten.
         if self._hides_forgotten and isinstance(item, Summary) and item.withheld:
             return None
         return item
-
-    def _is_withheld(self, message: Message, key: MessageKey) -> bool:
-        """Whether a message is not shown, or answers one that is not: a reply repeats its words."""
-        withheld = self._caveats.withheld
-        return key in withheld or (message.role != "user" and _before(key) in withheld)
 
     def instead(self, item: Item, key: Key) -> str:
         """See `Hit.instead`."""
@@ -152,7 +147,7 @@ async def read_whole(
         known = held.caveats if held is not None else None
         said = cast(Sequence[MessageKey], keys["message"])
         caveats = (
-            neighbours.caveats(scope, list({*said, *map(_before, said)}))
+            neighbours.caveats(scope, list(dict.fromkeys(said)))
             if known is None
             else Answered(known)
         )
@@ -175,12 +170,6 @@ async def read_whole(
         found[kind] = read.answer
     followed = {} if instead is None else instead.answer
     return WholeItems(found, caveats.answer, followed, moment is None, hides_forgotten)
-
-
-def _before(key: MessageKey) -> MessageKey:
-    """The key of the message right before."""
-    conversation_id, number = key
-    return conversation_id, number - 1
 
 
 def whole(
