@@ -150,6 +150,27 @@ async def test_d16_days_can_be_had_and_left_out(modelled: Services, ana: None) -
     assert "today is" in dated.prompt_block
 
 
+@pytest.mark.parametrize("query", ["I cannot eat nuts", ""])
+async def test_d3_what_is_forgotten_takes_no_place_of_what_is_found(
+    modelled: Services, model: ScriptedModel, query: str
+) -> None:
+    model.script = replies(
+        {"nuts 9": lambda _: {"new_memories": [memory("Ana is allergic", ["m2", "m3", "m4"])]}}
+    )
+    said = ["I eat what I like", *(f"I cannot eat nuts {number}" for number in (7, 8, 9))]
+    await learn(modelled, talk(*said, at=MARCH))
+    scopes = [search_pb2.SEARCH_SCOPE_MESSAGES]
+    asked = pb.SearchMemoriesRequest(
+        user_id="ana", query=query, scopes=scopes, limit=1, min_relevance=0
+    )
+    (first,) = (await modelled.retrieval.SearchMemories(asked)).results
+    assert "nuts" in first.message.content
+    (allergic,) = await memories(modelled)
+    await forget(modelled, allergic.id)
+    (first,) = (await modelled.retrieval.SearchMemories(asked)).results
+    assert first.message.content == said[0]
+
+
 async def test_c5_no_reply_and_no_excerpt_tells_what_is_forgotten(
     modelled: Services, model: ScriptedModel
 ) -> None:
