@@ -16,7 +16,8 @@ from hitherto_retrieval.storage.passage_search import PassageQuery
 from hitherto_retrieval.storage.statement import Statement
 
 # A document without chunks cannot be shown, and displaces no document with chunks. The pool is
-# materialised: a database without statistics would compute it for every chunk.
+# materialised: a database without statistics would compute it for every chunk. For the same reason
+# OFFSET 0 has each chunk read by itself.
 _DOCUMENTS = """
 WITH pool AS MATERIALIZED (
     SELECT chunk_id
@@ -32,9 +33,12 @@ WITH pool AS MATERIALIZED (
 )
 SELECT c.*
 FROM pool AS p
-JOIN compared_chunks(
-    %(tenant_id)s, %(user_id)s, %(model)s, %(vector)s::halfvec, %(named)s::uuid[],
-    %(text_query)s) AS c ON c.chunk_id = p.chunk_id
+CROSS JOIN LATERAL (
+    SELECT * FROM compared_chunks(
+        %(tenant_id)s, %(user_id)s, %(model)s, %(vector)s::halfvec, %(named)s::uuid[],
+        %(text_query)s) AS c
+    WHERE c.chunk_id = p.chunk_id
+    OFFSET 0) AS c
 ORDER BY c.source_created_at DESC, c.document_id DESC
 """
 

@@ -92,12 +92,15 @@ WHERE ended.tenant_id = %(tenant_id)s AND ended.user_id = %(user_id)s
 """
 
 _FACTS = """
-SELECT f.conversation_id, f.message_no, max(-(e.embedding <#> %(vector)s::halfvec)),
+SELECT f.conversation_id, f.message_no,
+       max((SELECT -(e.embedding <#> %(vector)s::halfvec)
+            FROM memory_embeddings AS e
+            WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
+              AND e.memory_id = f.memory_id AND e.model = %(model)s
+              AND e.text_version = f.text_version)),
        array_agg(f.lexical_no)
 FROM learnt_from_messages(
     %(tenant_id)s, %(user_id)s, %(conversation_ids)s::text[], %(message_nos)s::int[]) AS f
-LEFT JOIN memory_embeddings AS e ON e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
-     AND e.memory_id = f.memory_id AND e.model = %(model)s AND e.text_version = f.text_version
 WHERE f.status IN ('active', 'achieved') AND (f.expires_at IS NULL OR f.expires_at > now())
 GROUP BY f.conversation_id, f.message_no
 """
