@@ -31,14 +31,25 @@ ORDER BY (c.conversation_id = %(first)s) DESC, c.last_said_at DESC NULLS LAST,
 LIMIT %(limit)s
 """
 
-_BY_CONVERSATIONS = """
-SELECT c.conversation_id, c.user_id, c.title, c.summary, c.outcome, c.message_count, c.created_at,
+# A conversation without a summary is called by the beginning of one message. Of the column in the
+# view, Postgres makes one of every message before it chooses.
+_BY_CONVERSATIONS = r"""
+SELECT c.conversation_id, c.user_id,
+       coalesce(s.title, (
+           SELECT left(regexp_replace(left(f.content, 2000), '\s+', ' ', 'g'), 80)
+           FROM (SELECT m.content FROM messages AS m
+                 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+                   AND m.conversation_id = c.conversation_id AND m.sealed IS NULL
+                 ORDER BY m.role = 'user' DESC, m.message_no LIMIT 1) AS f), '') AS title,
+       c.summary, c.outcome, c.message_count, c.created_at,
        c.updated_at, c.key_topics, c.technical_topics, c.followup_suggestions, c.last_said_at,
        c.sealed_words AS sealed, c.withheld, c.partly_until
 FROM unnest(%(conversation_ids)s::text[]) WITH ORDINALITY AS k (conversation_id, place)
 JOIN short_conversations AS c ON c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
      AND c.conversation_id = k.conversation_id
      AND (%(with_unread)s OR c.summarised_at IS NOT NULL)
+LEFT JOIN conversation_summaries AS s ON s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
+     AND s.conversation_id = c.conversation_id
 ORDER BY k.place
 """
 
@@ -75,7 +86,7 @@ LIMIT %(limit)s
 
 # Conversations with a summary, and those with messages that no job has read yet. The total comes
 # with an empty page, too.
-_PAGE = """
+_PAGE = r"""
 WITH listed AS MATERIALIZED (
     SELECT c.conversation_id, c.last_said_at
     FROM short_conversations AS c
@@ -93,13 +104,22 @@ WITH listed AS MATERIALIZED (
     LIMIT %(limit)s
 )
 SELECT (SELECT count(*) FROM listed),
-       c.conversation_id, c.user_id, c.title, c.summary, c.outcome, c.message_count, c.created_at,
+       c.conversation_id, c.user_id,
+       coalesce(s.title, (
+           SELECT left(regexp_replace(left(f.content, 2000), '\s+', ' ', 'g'), 80)
+           FROM (SELECT m.content FROM messages AS m
+                 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+                   AND m.conversation_id = c.conversation_id AND m.sealed IS NULL
+                 ORDER BY m.role = 'user' DESC, m.message_no LIMIT 1) AS f), '') AS title,
+       c.summary, c.outcome, c.message_count, c.created_at,
        c.updated_at, c.key_topics, c.technical_topics, c.followup_suggestions, c.last_said_at,
        c.sealed_words AS sealed
 FROM (SELECT) AS always
 LEFT JOIN placed AS p ON true
 LEFT JOIN short_conversations AS c ON c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
      AND c.conversation_id = p.conversation_id
+LEFT JOIN conversation_summaries AS s ON s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
+     AND s.conversation_id = c.conversation_id
 ORDER BY c.last_said_at DESC, c.conversation_id DESC
 """
 
