@@ -92,11 +92,12 @@ WITH stored AS (
     WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND model = %(model)s
       AND status IN ('active', 'achieved', 'quarantined', 'forgotten', 'superseded')
 ), described AS (
-    SELECT memory_id, type, text_version
+    SELECT memory_id, type, text_version, octet_length(content) AS bytes
     FROM memories
     WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 ), near AS (
-    SELECT wanted.position, stored.memory_id, 1 - (stored.embedding <=> wanted.vector) AS cosine
+    SELECT wanted.position, stored.memory_id, 1 - (stored.embedding <=> wanted.vector) AS cosine,
+           described.bytes
     FROM stored
     FULL JOIN described ON described.memory_id = stored.memory_id
          AND described.text_version = stored.text_version
@@ -105,11 +106,14 @@ WITH stored AS (
     OFFSET 0
 ), ranked AS (
     SELECT position, memory_id, cosine,
-           row_number() OVER (PARTITION BY position ORDER BY cosine DESC, memory_id) AS place
+           row_number() OVER nearest_first AS place, sum(bytes) OVER nearest_first AS bytes
     FROM near
     WHERE cosine >= %(at_least)s
+    WINDOW nearest_first AS (PARTITION BY position ORDER BY cosine DESC, memory_id)
 )
-SELECT position, memory_id, cosine FROM ranked WHERE place <= %(limit)s
+SELECT position, memory_id, cosine
+FROM ranked
+WHERE place <= %(fewest)s OR (place <= %(limit)s AND bytes <= %(most_bytes)s)
 """
 
 # Without vectors to compare: exactly the same words. Combined as above.
@@ -266,11 +270,14 @@ async def find_neighbours(
     *,
     model: str,
     at_least: float,
+    fewest: int,
     limit: int,
+    most_bytes: int,
 ) -> list[tuple[int, UUID, float]]:
     """Memories of the same type near each (type, vector), as (its position, memory, cosine).
 
-    The cosine is at least `at_least`.
+    The cosine is at least `at_least`. Of each come the `fewest` nearest; of more at most `limit`,
+    whose contents have `most_bytes` together.
     """
     if not vectors:
         return []
@@ -282,7 +289,9 @@ async def find_neighbours(
             vectors=[HalfVector(vector) for _, vector in vectors.values()],
             model=model,
             at_least=at_least,
+            fewest=fewest,
             limit=limit,
+            most_bytes=most_bytes,
         )
     )
 
