@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 
 from hitherto.v1 import retrieval_service_pb2 as pb
@@ -146,18 +148,18 @@ async def conversations(tenant_conninfo: str) -> None:
     )
 
 
-@pytest.mark.parametrize("ranking", ["seed003", "balanced"])
-@pytest.mark.parametrize("query", ["latest", "recent conversations", "cuộc trò chuyện gần đây"])
 async def test_d5_summaries_alone_are_answered_newest_first(
-    services: Services, conversations: None, query: str, ranking: str
+    services: Services, conversations: None
 ) -> None:
-    found = await search(services, query, scopes=[SUMMARIES], ranking=ranking)
-    named = [result.summary.conversation_id for result in found.results]
-    assert named[0] == "repair"
-    assert set(named) == {"repair", "sailing", "harbour"}
-    temporal = leg(found, "temporal")
-    assert temporal.state == search_pb2.LEG_STATE_RAN
-    assert temporal.candidates == 3
+    queries = ("latest", "recent conversations", "cuộc trò chuyện gần đây")
+    for query, ranking in product(queries, ("seed003", "balanced")):
+        found = await search(services, query, scopes=[SUMMARIES], ranking=ranking)
+        named = [result.summary.conversation_id for result in found.results]
+        assert named[0] == "repair", (query, ranking)
+        assert set(named) == {"repair", "sailing", "harbour"}, (query, ranking)
+        temporal = leg(found, "temporal")
+        assert temporal.state == search_pb2.LEG_STATE_RAN
+        assert temporal.candidates == 3
 
 
 async def test_d5_what_it_is_about_comes_first(services: Services, conversations: None) -> None:
@@ -166,14 +168,14 @@ async def test_d5_what_it_is_about_comes_first(services: Services, conversations
     assert found.results[0].score == pytest.approx(0.9)
 
 
-@pytest.mark.parametrize("limit", [2, 3, 6, 10])
 async def test_d5_no_scope_takes_the_places_of_another(
-    services: Services, conversations: None, limit: int
+    services: Services, conversations: None
 ) -> None:
     scopes = [MEMORIES, MESSAGES, SUMMARIES]
-    found = await search(services, "latest", scopes=scopes, ranking="seed003", limit=limit)
-    kinds = [result.WhichOneof("item") for result in found.results]
-    assert len(kinds) == limit
-    assert len(set(kinds)) == min(3, limit)
-    if limit >= 6:
-        assert kinds.count("summary") >= 2
+    for limit in (2, 3, 6, 10):
+        found = await search(services, "latest", scopes=scopes, ranking="seed003", limit=limit)
+        kinds = [result.WhichOneof("item") for result in found.results]
+        assert len(kinds) == limit
+        assert len(set(kinds)) == min(3, limit)
+        if limit >= 6:
+            assert kinds.count("summary") >= 2

@@ -7,6 +7,7 @@ Rows of the fault catalogue: 59 (credentials), 60 (other tenants), 61 (scopes an
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import socket
 from collections.abc import AsyncIterator
@@ -383,20 +384,15 @@ async def test_tls(conninfo: str, tmp_path: Path) -> None:
                 assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
 
 
-@pytest.mark.parametrize("named", ["tls_certificate_file", "tls_key_file"])
-@pytest.mark.parametrize("there", [False, True], ids=["missing", "a pipe"])
-async def test_tls_files_that_are_not_there_are_told(
-    conninfo: str, tmp_path: Path, named: str, there: bool
-) -> None:
+async def test_tls_files_that_are_not_there_are_told(conninfo: str, tmp_path: Path) -> None:
     pair = Authority(tmp_path, "authority").pair("server")
     files = {"tls_certificate_file": pair.certificate, "tls_key_file": pair.key}
-    files[named] = tmp_path / "missing.pem"
-    if there:
-        os.mkfifo(files[named], 0o600)
-    settings = _settings(conninfo, tmp_path, **files)
-    with pytest.raises(ValueError, match=rf"HITHERTO_{named.upper()}: .*missing\.pem"):
-        async with retrieval_process.running(settings, conninfo):
-            raise AssertionError("it listened")
+    os.mkfifo(tmp_path / "a pipe.pem", 0o600)
+    for named, wrong in itertools.product(files, ("missing.pem", "a pipe.pem")):
+        settings = _settings(conninfo, tmp_path, **{**files, named: tmp_path / wrong})
+        with pytest.raises(ValueError, match=rf"HITHERTO_{named.upper()}: .*{wrong}"):
+            async with retrieval_process.running(settings, conninfo):
+                raise AssertionError("it listened")
 
 
 def _settings(conninfo: str, tmp_path: Path, **given: Any) -> RetrievalSettings:
@@ -488,30 +484,30 @@ async def test_what_each_role_may_change(conninfo: str, superuser_conninfo: str)
         assert "TRUNCATE" not in rights[role]
 
 
-@pytest.mark.parametrize(
-    ("role", "statement"),
-    [
-        ("hitherto_read", "INSERT INTO users (tenant_id, user_id) VALUES ('a', 'ana')"),
-        ("hitherto_read", "INSERT INTO memories DEFAULT VALUES"),
-        ("hitherto_read", "UPDATE memories SET content = 'x'"),
-        ("hitherto_read", "DELETE FROM memory_access"),
-        ("hitherto_read", "SELECT * FROM idempotency_keys"),
-        ("hitherto_write", "DELETE FROM memories"),
-        ("hitherto_write", "UPDATE history SET reason = 'x'"),
-        ("hitherto_write", "DELETE FROM history"),
-        ("hitherto_write", "INSERT INTO api_keys DEFAULT VALUES"),
-        ("hitherto_write", "CREATE TABLE hitherto.mine (n integer)"),
-        ("hitherto_maintenance", "DELETE FROM jobs"),
-        ("hitherto_maintenance", "UPDATE history SET reason = 'x'"),
-        ("hitherto_maintenance", "SET ROLE hitherto_admin"),
-    ],
-)
-async def test_a_role_is_refused(conninfo: str, role: Role, statement: str) -> None:
-    async with as_role(conninfo, role) as connection:
-        with pytest.raises(
-            (psycopg.errors.InsufficientPrivilege, psycopg.errors.InvalidParameterValue)
-        ):
-            await connection.execute(statement)
+REFUSED: list[tuple[Role, str]] = [
+    ("hitherto_read", "INSERT INTO users (tenant_id, user_id) VALUES ('a', 'ana')"),
+    ("hitherto_read", "INSERT INTO memories DEFAULT VALUES"),
+    ("hitherto_read", "UPDATE memories SET content = 'x'"),
+    ("hitherto_read", "DELETE FROM memory_access"),
+    ("hitherto_read", "SELECT * FROM idempotency_keys"),
+    ("hitherto_write", "DELETE FROM memories"),
+    ("hitherto_write", "UPDATE history SET reason = 'x'"),
+    ("hitherto_write", "DELETE FROM history"),
+    ("hitherto_write", "INSERT INTO api_keys DEFAULT VALUES"),
+    ("hitherto_write", "CREATE TABLE hitherto.mine (n integer)"),
+    ("hitherto_maintenance", "DELETE FROM jobs"),
+    ("hitherto_maintenance", "UPDATE history SET reason = 'x'"),
+    ("hitherto_maintenance", "SET ROLE hitherto_admin"),
+]
+
+
+async def test_a_role_is_refused(conninfo: str) -> None:
+    for role, statement in REFUSED:
+        async with as_role(conninfo, role) as connection:
+            with pytest.raises(
+                (psycopg.errors.InsufficientPrivilege, psycopg.errors.InvalidParameterValue)
+            ):
+                await connection.execute(statement)
 
 
 async def test_a_reader_counts_accesses(services: Services, conninfo: str) -> None:
