@@ -82,6 +82,15 @@ async def contents(at: Typed, *options: str, user: str = "ana") -> set[str]:
     return {found["content"] for found in listed["memories"]}
 
 
+async def test_what_the_rules_cannot_read_is_not_called_nothing(at: Typed, tmp_path: Path) -> None:
+    """Somebody who writes German learns why nothing was learnt."""
+    german = said("Hallo, ich heiße Jürgen und wohne in München.", user="jürgen")
+    assert "nothing new" in await at("submit", lines(tmp_path, german))
+    assert "rules for English and Vietnamese" in at.err
+    await at("submit", lines(tmp_path, said("Mình sống ở Huế.", user="linh")))
+    assert "rules for" not in at.err
+
+
 async def test_a_memory_from_save_to_restore(at: Typed) -> None:
     """C5, C6: save, the same again, correct, forget, restore, and the history of it all."""
     saved = await at.json("save", "ana", "Ana sống ở Huế.", "--type", "personal", "--tag", "Home")

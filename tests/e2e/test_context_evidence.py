@@ -150,6 +150,80 @@ async def test_d16_days_can_be_had_and_left_out(modelled: Services, ana: None) -
     assert "today is" in dated.prompt_block
 
 
+@pytest.mark.parametrize("query", ["I cannot eat nuts", ""])
+async def test_d3_what_is_forgotten_takes_no_place_of_what_is_found(
+    modelled: Services, model: ScriptedModel, query: str
+) -> None:
+    model.script = replies(
+        {"nuts 9": lambda _: {"new_memories": [memory("Ana is allergic", ["m2", "m3", "m4"])]}}
+    )
+    said = ["I eat what I like", *(f"I cannot eat nuts {number}" for number in (7, 8, 9))]
+    await learn(modelled, talk(*said, at=MARCH))
+    scopes = [search_pb2.SEARCH_SCOPE_MESSAGES]
+    asked = pb.SearchMemoriesRequest(
+        user_id="ana", query=query, scopes=scopes, limit=1, min_relevance=0
+    )
+    (first,) = (await modelled.retrieval.SearchMemories(asked)).results
+    assert "nuts" in first.message.content
+    (allergic,) = await memories(modelled)
+    await forget(modelled, allergic.id)
+    (first,) = (await modelled.retrieval.SearchMemories(asked)).results
+    assert first.message.content == said[0]
+
+
+async def test_c5_no_reply_and_no_excerpt_tells_what_is_forgotten(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    """A reply may come in several messages, after what tools said, or answer several messages."""
+    model.script = replies(
+        {
+            "ulcer": lambda _: {
+                "new_memories": [
+                    memory("Ana has an ulcer", ["m3"]),
+                    memory("Ana likes pottery", ["m2"]),
+                ]
+            }
+        }
+    )
+    await learn(
+        modelled,
+        talk(
+            ("assistant", "Hello, shall we talk about pottery?"),
+            "I like pottery a lot",
+            "My ulcer hurts",
+            "and I am late for pottery",
+            ("tool", "saved"),
+            ("assistant", "I am sorry about the ulcer"),
+            ("assistant", "Pottery may help with the ulcer"),
+            "Pottery it is",
+            ("assistant", "Enjoy pottery"),
+            at=MARCH,
+        ),
+    )
+    everywhere = [search_pb2.SEARCH_SCOPE_MEMORIES, search_pb2.SEARCH_SCOPE_MESSAGES]
+
+    async def told(query: str, **fields: Any) -> set[str]:
+        asked = pb.SearchMemoriesRequest(
+            user_id="ana", query=query, scopes=everywhere, excerpt_messages=9, **fields
+        )
+        found = (await modelled.retrieval.SearchMemories(asked)).results
+        assert all(each.excerpt for each in found)
+        said = {message.content for each in found for message in each.excerpt}
+        return said | {each.message.content or each.memory.content for each in found}
+
+    before = await told("pottery")
+    assert sum("ulcer" in text for text in before) == 3
+    (ulcer,) = [one for one in await memories(modelled) if "ulcer" in one.content]
+    await forget(modelled, ulcer.id)
+    of_it = {text for text in before if "ulcer" in text}
+    assert await told("pottery") == before - of_it
+    assert not await told("ulcer sorry help") & of_it
+    block = (await context(modelled, "What helped with the ulcer?", min_relevance=0)).prompt_block
+    assert "late for pottery" in block
+    assert "ulcer" not in block
+    assert of_it <= await told("pottery", statuses=[memory_pb2.MEMORY_STATUS_FORGOTTEN])
+
+
 async def test_d16_what_is_forgotten_does_not_come_back_as_it_was_said(
     modelled: Services, ana: None
 ) -> None:

@@ -7,12 +7,14 @@ from itertools import permutations
 from typing import Any
 
 import pytest
+from google.protobuf import json_format
 
 from hitherto.v1 import (
     extraction_service_pb2,
     job_pb2,
     maintenance_service_pb2,
     memory_pb2,
+    profile_pb2,
     retrieval_service_pb2,
 )
 from tests.e2e.conftest import Services, StartServices, model_settings
@@ -27,7 +29,7 @@ from tests.e2e.learning import (
     talk,
 )
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel, StatusFault
-from tests.scripted_model.answers import memory, quoting
+from tests.scripted_model.answers import memory, quoting, value
 
 CAFE = "Ana likes the quiet little cafe near the old harbour"
 
@@ -207,3 +209,57 @@ async def test_b6_several_speakers_are_shown_by_name(
         ("user", "Ben"),
         ("assistant", ""),
     ]
+
+
+SAID_OF_ZEPPELINS = {
+    "a": (datetime(2026, 5, 4, 9, tzinfo=UTC), "I have a zeppelin and a loom"),
+    "b": (datetime(2026, 9, 3, 9, tzinfo=UTC), "No zeppelin any more"),
+    "c": (datetime(2026, 6, 4, 9, tzinfo=UTC), "Still a zeppelin"),
+    "d": (datetime(2026, 10, 4, 9, tzinfo=UTC), "A zeppelin again"),
+}
+
+
+async def profile_of(services: Services) -> profile_pb2.Profile:
+    """The user's profile."""
+    found = await services.retrieval.GetProfile(
+        retrieval_service_pb2.GetProfileRequest(user_id="ana")
+    )
+    return found.profile
+
+
+@pytest.mark.parametrize("order", ["abc", "bac", "bca", "cba", "adcb", "dabc"])
+async def test_e2_what_has_ended_does_not_come_back_with_earlier_words(
+    modelled: Services, model: ScriptedModel, order: str
+) -> None:
+    """In whatever order conversations arrive: an item of a list, a value, an unknown one."""
+
+    def answer(request: ChatRequest) -> dict[str, Any]:
+        said = request.messages[0].content
+        ended = said.startswith("No")
+        values = [
+            value("current_projects", ["zeppelin"], said, ended=ended),
+            value("facts.technical_context.tools", ["zeppelin"], said, ended=ended),
+            value("facts.personal.vehicle", "zeppelin", said, ended=ended),
+        ]
+        if "loom" in said:
+            values.append(value("current_projects", ["loom"], said))
+        return {"profile_changes": values}
+
+    model.script = replies({"zeppelin": answer})
+    for each in order:
+        at, said = SAID_OF_ZEPPELINS[each]
+        await learn(modelled, talk(said, conversation=each, at=at))
+    profile = await profile_of(modelled)
+    held = {"zeppelin"} if "d" in order else set()
+    assert set(profile.current_projects) == {"loom"} | held
+    facts = json_format.MessageToDict(profile.facts)
+    assert facts.get("technical_context", {}).get("tools", []) == list(held)
+    assert facts.get("personal", {}).get("vehicle") == ("zeppelin" if held else None)
+    if held:
+        assert profile.sources["current_projects#zeppelin"].message_id == "d-1"
+    # A roll-back of the end takes its moment back, too.
+    await modelled.maintenance.RollbackSource(
+        maintenance_service_pb2.RollbackSourceRequest(user_id="ana", conversation_id="b")
+    )
+    await learn(modelled, talk("Still a zeppelin", conversation="e", at=SAID_OF_ZEPPELINS["c"][0]))
+    assert set((await profile_of(modelled)).current_projects) == {"loom", "zeppelin"}

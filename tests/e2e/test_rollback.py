@@ -29,7 +29,9 @@ from tests.e2e.learning import (
     submit,
     talk,
 )
+from tests.e2e.leaving import export
 from tests.e2e.methods import read_refusal
+from tests.e2e.test_import_user import bring
 from tests.scripted_model import ScriptedModel
 from tests.scripted_model.answers import memory as new_memory
 from tests.scripted_model.answers import value
@@ -39,14 +41,14 @@ NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
 async def take_back(services: Services, **fields: Any) -> dict[str, int]:
     reply = await services.maintenance.RollbackSource(
-        pb.RollbackSourceRequest(user_id="ana", **fields)
+        pb.RollbackSourceRequest(**{"user_id": "ana", **fields})
     )
     return dict(reply.counts)
 
 
-async def profile_of(services: Services) -> dict[str, Any]:
+async def profile_of(services: Services, user: str = "ana") -> dict[str, Any]:
     found = await services.retrieval.GetContext(
-        retrieval_service_pb2.GetContextRequest(user_id="ana")
+        retrieval_service_pb2.GetContextRequest(user_id=user)
     )
     return dict(json_format.MessageToDict(found.profile.facts))
 
@@ -341,3 +343,30 @@ async def test_a_value_stays_whose_memory_was_replaced_before(
     await take_back(modelled, conversation_id="c3")
     assert {m.content for m in await memories(modelled)} == {"Ana works at Zenith."}
     assert (await profile_of(modelled))["personal"]["name"] == "Ana"
+
+
+@pytest.mark.parametrize("named", ["conversation", "job", "time"])
+async def test_what_was_imported_is_taken_back_as_where_it_was_learnt(
+    poisoned: Services, named: str
+) -> None:
+    """An export holds no jobs: what they taught names them."""
+    (poison,) = [m for m in await memories(poisoned) if "Atlantis" in m.content]
+    await bring(poisoned, (await export(poisoned)).text.encode(), "bo")
+    sources: dict[str, dict[str, Any]] = {
+        "conversation": {"conversation_id": "bad"},
+        "job": {"job_id": poison.job_id},
+        "time": {"since": poison.created_at},
+    }
+    told = {}
+    for user in ("ana", "bo"):
+        counts = await take_back(poisoned, user_id=user, **sources[named])
+        told[user] = (
+            {name: count for name, count in counts.items() if name != "sources_removed"},
+            await profile_of(poisoned, user),
+            [
+                (m.content, m.status, m.importance, m.valid_to)
+                for m in await memories(poisoned, user=user, statuses=ALL_STATUSES)
+            ],
+        )
+    assert told["bo"] == told["ana"]
+    assert told["bo"][1] == {"personal": {"name": "Ana", "location": "Lisbon"}}

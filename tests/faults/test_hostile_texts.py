@@ -178,5 +178,6 @@ async def test_row_69_sigterm_ends_a_service_that_reads_such_texts(
         await asyncio.sleep(1)
         began = time.monotonic()
         assert await writer.end() == 0
-        assert time.monotonic() - began < 15
+        # It drains for 5 s; a busy machine needs the others.
+        assert time.monotonic() - began < 60
         await asyncio.gather(*callers, return_exceptions=True)

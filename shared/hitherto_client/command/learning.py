@@ -22,6 +22,8 @@ _SHOWN = 12
 """Memories that are written out; the others are counted."""
 _LEAST = 3
 """Of each of several people."""
+_RULES = "offline"
+"""The extractor that is no language model."""
 _MOST_USERS = 5
 _MOST_MEMORIES = 1_000
 _PAGE = 200
@@ -90,6 +92,11 @@ def show_learnt(client: Hitherto, output: Output, jobs: Sequence[job_pb2.Job]) -
         f"{len(done)} {'conversation' if len(done) == 1 else 'conversations'} read: "
         f"{told or 'nothing new to remember'}{f'; {dollars(cost)}' if cost else ''}"
     )
+    if not told and any(job.result.extractor == _RULES for job in done):
+        output.note(
+            "they were read by rules for English and Vietnamese: a language model reads every"
+            " language and learns more (set OPENAI_API_KEY where the services start)"
+        )
     others = [job for job in jobs if job.state != job_pb2.JOB_STATE_SUCCEEDED]
     if others:
         show_jobs(output, others)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from hitherto_extraction.budget import Budget
@@ -16,7 +16,7 @@ from hitherto_extraction.pipeline import conversation_summary, quality_sample
 from hitherto_extraction.pipeline.answer import Answer
 from hitherto_extraction.pipeline.batch_outcome import BatchOutcome
 from hitherto_extraction.pipeline.commit import Commit
-from hitherto_extraction.pipeline.embedding_loop import EmbeddedBatch, embed
+from hitherto_extraction.pipeline.embedding_loop import embed_or_leave
 from hitherto_extraction.pipeline.evidence import Witnesses
 from hitherto_extraction.pipeline.extraction_prompt import (
     ExtractionPrompt,
@@ -45,10 +45,9 @@ from hitherto_extraction.transcripts import has_vector
 from hitherto_extraction.user_key import key_of, standing_key
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.together import kept, together
-from hitherto_shared.embeddings.protocol import Embedder, Vector
+from hitherto_shared.embeddings.protocol import Embedder
 from hitherto_shared.encryption.at_hand import KeyNeeded, keys_at_hand
 from hitherto_shared.encryption.user_keys import UserKeys
-from hitherto_shared.model_api import ModelError
 from hitherto_shared.text.passages import MAX_EMBEDDED
 
 logger = logging.getLogger("hitherto.extraction")
@@ -256,12 +255,14 @@ class Extraction:
             if words is not None:
                 texts["summary", 0] = words[:MAX_EMBEDDED]
             vectors = replace(vectors, wanted=list(messages), summary=words)
-        found, embedding = await self._embed(texts)
+        made = await embed_or_leave(self.embedder, texts.values())
+        # A text that is refused has none; the others do not wait for it.
+        found = {
+            key: each for key, text in texts.items() if (each := made.vector_of(text)) is not None
+        }
         charges = [*wasted, self.prices.charge("extraction", reply)]
-        if embedding is not None:
-            charges.append(
-                self.prices.embedding_charge(vectors.model, embedding.calls, embedding.tokens)
-            )
+        if made.calls:
+            charges.append(self.prices.embedding_charge(vectors.model, made.calls, made.tokens))
         return BatchOutcome(
             answer=reply.answer,
             witnesses=witnesses,
@@ -289,24 +290,6 @@ class Extraction:
             for message in asked.messages.values()
             if is_passage(message) and has_vector(message.content)
         }
-
-    async def _embed(
-        self, texts: Mapping[VectorKey, str]
-    ) -> tuple[dict[VectorKey, Vector], EmbeddedBatch[str] | None]:
-        """The vectors of everything a reply may write, in one call; none during an outage."""
-        # A message that is the only source of a memory is embedded once for both.
-        distinct = list(dict.fromkeys(texts.values()))
-        if not distinct:
-            return {}, None
-        try:
-            embedding = await embed(self.embedder, {text: (text,) for text in distinct})
-        except ModelError as error:
-            # Everything is stored without vectors, found by its words, and back-filled.
-            logger.warning("the embedder is unreachable: %s", error)
-            return {}, None
-        # A text that is refused has none; the others do not wait for it.
-        by_text = {text: vectors[0] for text, vectors in embedding.vectors.items()}
-        return {key: by_text[text] for key, text in texts.items() if text in by_text}, embedding
 
     def batches(self, messages: Sequence[StoredMessage]) -> deque[list[StoredMessage]]:
         """The messages as they go to the model, call by call."""

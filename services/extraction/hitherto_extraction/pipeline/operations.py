@@ -19,7 +19,7 @@ from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_extraction.storage.sealed_rows import is_sensitive
 from hitherto_extraction.storage.statements import NewStatement
 from hitherto_shared.database.arrays import Texts
-from hitherto_shared.models import CURRENT_STATUSES, SourceRef
+from hitherto_shared.models import CURRENT_STATUSES, Memory, SourceRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,8 +199,8 @@ class Occasion:
     """The context of a write: charged account, job, conversation and time.
 
     Only a caller can provide `metadata`, `expires_at`, and whether a new memory is `marked` as
-    sensitive; `joined` are such columns of the only memory that gets a new version, before and
-    after.
+    sensitive; `joined` is the only memory that gets a new version, before and after such columns
+    were added to it.
     """
 
     job_id: UUID | None
@@ -212,7 +212,7 @@ class Occasion:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     expires_at: datetime | None = None
     marked: bool = False
-    joined: tuple[Mapping[str, Any], Mapping[str, Any]] = ({}, {})
+    joined: tuple[Memory, Memory] | None = None
 
     def columns_of(self, made: Creation) -> dict[str, Any]:
         """The columns of a new memory, without its index entries."""

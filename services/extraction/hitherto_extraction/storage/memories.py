@@ -1,4 +1,4 @@
-"""Writes memories: the current rows, their versions, sources and vectors."""
+"""Writes memories: new rows, evidence, links, sources and vectors; see `editing` for versions."""
 
 from __future__ import annotations
 
@@ -37,58 +37,12 @@ FROM json_to_recordset(%(rows)s) AS new (memory_id uuid, type text, content text
     questions text[], may_replace uuid[], sealed bytea)
 """
 
-# The version that is about to be replaced, stored with the period in which it was current.
-_KEEP_VERSION = """
-INSERT INTO memory_versions (tenant_id, user_id, memory_id, version, type, content, detail,
-    importance, confidence, origin, status, tags, keywords, context, metadata, valid_from,
-    valid_to, expires_at, superseded_by, sensitive, said_at, supersedes, job_id, sealed,
-    may_replace, doubt, known_from, known_to)
-SELECT tenant_id, user_id, memory_id, version, type, content, detail, importance, confidence,
-       origin, status, tags, keywords, context, metadata, valid_from, valid_to, expires_at,
-       superseded_by, sensitive, said_at, supersedes, job_id, sealed, may_replace, doubt,
-       updated_at, greatest(updated_at, %(at)s)
-FROM memories
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
-RETURNING version
-"""
-
-_REWRITE = """
-UPDATE memories
-SET version = version + 1,
-    text_version = CASE WHEN content = %(content)s THEN text_version ELSE version + 1 END,
-    content = %(content)s, detail = %(detail)s,
-    importance = %(importance)s, confidence = %(confidence)s, origin = %(origin)s,
-    tags = %(tags)s, keywords = %(keywords)s, questions = %(questions)s, status = %(status)s,
-    said_at = %(said_at)s,
-    superseded_by = CASE WHEN %(status)s IN ('active', 'quarantined', 'forgotten') THEN NULL
-                         ELSE superseded_by END,
-    challenges = CASE WHEN %(status)s = 'quarantined' THEN challenges ELSE '{}' END,
-    lexical_no = coalesce(%(lexical_no)s, lexical_no),
-    lexical_length = coalesce(%(lexical_length)s, lexical_length),
-    embedding_state = coalesce(%(embedding_state)s, embedding_state),
-    updated_at = greatest(updated_at, %(at)s), job_id = %(job_id)s, doubt = NULL
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
-"""
-
 # More evidence for the same words: no new version. What is said again is in doubt no longer.
 _CONFIRM = """
 UPDATE memories
 SET said_at = greatest(said_at, %(said_at)s),
     last_confirmed_at = greatest(last_confirmed_at, %(said_at)s),
     doubt = CASE WHEN (doubt ->> 'since')::timestamptz > %(said_at)s THEN doubt END
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
-"""
-
-_CLOSE = """
-UPDATE memories
-SET version = version + 1, status = %(status)s, importance = %(importance)s,
-    valid_to = greatest(valid_from, %(valid_to)s), superseded_by = %(superseded_by)s,
-    updated_at = greatest(updated_at, %(at)s), job_id = %(job_id)s
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
-"""
-
-_MIRROR_STATUS = """
-UPDATE memory_embeddings SET status = %(status)s
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
 """
 
@@ -173,41 +127,9 @@ async def insert(user: UserRows, rows: Sequence[Mapping[str, Any]]) -> None:
         await user.later(_INSERT, rows=records(stored))
 
 
-async def rewrite(user: UserRows, fields: Mapping[str, Any]) -> None:
-    """Write the next version of a memory that is not sealed, and keep the previous one.
-
-    `lexical_no`, `lexical_length` and `embedding_state` None leave them unchanged.
-    """
-    await keep_version(user, fields["memory_id"], at=fields["at"])
-    await user.later(_REWRITE, **fields)
-    await mirror_status(user, fields["memory_id"], fields["status"])
-
-
-async def keep_version(user: UserRows, memory_id: UUID, *, at: datetime) -> int:
-    """Store the version that a change is about to replace, and return its number.
-
-    The number is 0 if there is no such memory.
-    """
-    return int(await user.fetch_value(_KEEP_VERSION, memory_id=memory_id, at=at) or 0)
-
-
-async def mirror_status(user: UserRows, memory_id: UUID, status: str) -> None:
-    """Update the copy of a memory's status beside its vector."""
-    await user.later(_MIRROR_STATUS, memory_id=memory_id, status=status)
-
-
 async def confirm(user: UserRows, memory_id: UUID, said_at: datetime) -> None:
     """Record when a memory was last repeated in the same words."""
     await user.later(_CONFIRM, memory_id=memory_id, said_at=said_at)
-
-
-async def close(user: UserRows, fields: Mapping[str, Any]) -> None:
-    """Write the version with which a memory ends, and keep the previous one."""
-    await keep_version(user, fields["memory_id"], at=fields["at"])
-    await user.later(_CLOSE, **fields)
-    await mirror_status(user, fields["memory_id"], fields["status"])
-    if fields["superseded_by"] is not None:
-        await add_superseded(user, fields["memory_id"], by=fields["superseded_by"])
 
 
 async def add_superseded(user: UserRows, memory_id: UUID, *, by: UUID) -> None:
