@@ -440,14 +440,14 @@ async def test_d16_what_the_last_answer_rested_on_is_told_with_the_same_care(
     assert not [line for line in told_lines(told) if "- user:" in line and "nuts" in line]
 
 
-@pytest.mark.parametrize("query", ["?", "a", "the", "is it", "猫", "🐈", "và", "  .  ", "I"])
 async def test_d16_a_query_of_next_to_nothing_still_tells_what_is_known(
-    modelled: Services, ana: None, query: str
+    modelled: Services, ana: None
 ) -> None:
-    told = await context(modelled, query)
-    assert "live in Glasgow" in told.prompt_block.replace("lives", "live")
-    assert "nuts" in told.prompt_block
-    assert not told.degraded
+    for query in ("?", "a", "the", "is it", "猫", "🐈", "và", "  .  ", "I"):
+        told = await context(modelled, query)
+        assert "live in Glasgow" in told.prompt_block.replace("lives", "live"), query
+        assert "nuts" in told.prompt_block, query
+        assert not told.degraded, query
 
 
 async def test_d16_a_single_character_finds_what_has_it(

@@ -49,6 +49,8 @@ from tests.scripted_model.answers import memory, value
 from tests.scripted_model.faults import Hang
 from tests.tenants import ISSUED, Tenant
 
+pytestmark = pytest.mark.usefixtures("frequent_sweeps")
+
 FIRST = "Mình sống ở Huế với bà nội, làm ở 東京 và thích 🍵."
 SECOND = "Mình đã chuyển tới Đà Nẵng. انتقلت إلى المدينة"
 SECRET = "The user is treated for quxdisease."

@@ -187,22 +187,6 @@ async def test_a_name_that_others_mention_stays_known(
     assert [(each.name, each.mention_count) for each in found.entities] == [("Belfry", 1)]
 
 
-async def test_a_second_run_finds_nothing_more(poisoned: Services) -> None:
-    """Safe to retry."""
-    await take_back(poisoned, conversation_id="bad")
-    versions = {m.id: m.version for m in await memories(poisoned, statuses=ALL_STATUSES)}
-    assert set((await take_back(poisoned, conversation_id="bad")).values()) == {0}
-    assert versions == {m.id: m.version for m in await memories(poisoned, statuses=ALL_STATUSES)}
-
-
-async def test_a_dry_run_tells_the_same_counts_and_changes_nothing(poisoned: Services) -> None:
-    """The counts are those of the real run."""
-    before = await memories(poisoned, statuses=ALL_STATUSES)
-    told = await take_back(poisoned, conversation_id="bad", dry_run=True)
-    assert await memories(poisoned, statuses=ALL_STATUSES) == before
-    assert await take_back(poisoned, conversation_id="bad") == told
-
-
 async def test_a_job_is_taken_back(poisoned: Services, model: ScriptedModel) -> None:
     """One job of a conversation; what its other jobs taught stays."""
     model.script = replies(
