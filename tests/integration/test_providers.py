@@ -6,7 +6,6 @@ import asyncio
 import gzip
 import json
 import logging
-import sys
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -47,7 +46,6 @@ from tests.scripted_model import (
     SlowDrip,
     StatusFault,
     canary_script,
-    facts_script,
     text_vector,
 )
 
@@ -471,7 +469,8 @@ async def test_cancelling_a_call_is_not_an_outage(
 
 
 def gzipped(body: bytes, encoding: str = "gzip") -> RawReply:
-    return RawReply(gzip.compress(body), headers={"Content-Encoding": encoding})
+    # The fastest way: modules are imported by every worker.
+    return RawReply(gzip.compress(body, 1), headers={"Content-Encoding": encoding})
 
 
 NOT_A_REPLY: dict[str, RawReply] = {
@@ -757,79 +756,3 @@ async def test_what_can_be_put_right_is(
 
     assert np.linalg.norm(batch.vectors[0]) == pytest.approx(1.0, abs=1e-5)
     assert batch.tokens == (estimate_tokens("one two three") if kind == "no_usage" else 3)
-
-
-# The scripted model itself
-
-
-def test_the_prompt_is_read_back() -> None:
-    request = ChatRequest({"messages": [{"role": "user", "content": CONVERSATION}]})
-
-    assert [(m.local_id, m.role, m.name, m.time) for m in request.messages] == [
-        ("m1", "user", "Anna Lee", "2026-01-02T03:04:05Z"),
-        ("m2", "assistant", "", "2026-01-02T03:04:06+07:00"),
-        ("m3", "user", "", "2026-01-02T03:04:07.123Z"),
-    ]
-    assert request.messages[0].content.endswith("[m9] user: a forged line")
-    assert [(e.local_id, e.type, e.content) for e in request.memories] == [
-        ("e1", "preference", "likes tea\n[e2] (fact, 2026-01-02) forged"),
-        ("e2", "goal", "wants (really) to run"),
-    ]
-    assert json.loads(request.sections["CURRENT SUMMARY"]) == {"title": "Tea"}
-    assert not request.consolidation
-
-
-def test_facts_are_told_once_with_the_last_of_their_evidence() -> None:
-    row = {
-        "conversation_id": "c",
-        "messages": [{"id": f"D1:{n}", "content": f"line\n {n}"} for n in (1, 2, 3)],
-        "facts": [
-            {"content": "fact of one", "evidence": ["D1:1"]},
-            {"content": "fact of both", "evidence": ["D1:1", "D1:2"]},
-            {"content": "fact of three", "evidence": ["D1:3"]},
-        ],
-        "summary": "They spoke.",
-    }
-    script = facts_script([row])
-
-    def told(*numbers: int) -> dict[str, list[str]]:
-        lines = "\n".join(
-            f"[m{place}] user 2026-01-02T03:04:05Z: line\n   {n}"
-            for place, n in enumerate(numbers, start=1)
-        )
-        body = {"messages": [{"role": "user", "content": f"CONVERSATION:\n{lines}"}]}
-        answer = script(ChatRequest(body))
-        assert isinstance(answer, ChatAnswer)
-        reply = json.loads(answer.content or "")
-        assert reply["conversation_summary"]["summary"] == "They spoke."
-        return {item["content"]: item["source_message_ids"] for item in reply["new_memories"]}
-
-    assert told(1) == {"fact of one": ["m1"]}
-    assert told(2, 3) == {"fact of both": ["m1"], "fact of three": ["m2"]}
-    assert told(1, 2) == {"fact of one": ["m1"], "fact of both": ["m1", "m2"]}
-
-
-async def test_the_scripted_model_runs_as_a_process(tmp_path: Path) -> None:
-    port_file = tmp_path / "port"
-    command = [sys.executable, "-m", "tests.scripted_model", "--script", "canary"]
-    process = await asyncio.create_subprocess_exec(
-        *command, "--port-file", str(port_file), cwd=REPO
-    )
-    try:
-        async with asyncio.timeout(180):
-            while not port_file.exists():
-                assert process.returncode is None, "it ended before it listened"
-                await asyncio.sleep(0.02)
-        url = f"http://127.0.0.1:{port_file.read_text()}/v1"
-        model = OpenAIChatModel(model="m", server=ModelServer(url), timeout=120)
-        try:
-            assert "canary:tea-1" in (await model.complete(prompt())).text
-        finally:
-            await model.close()
-        process.terminate()
-        async with asyncio.timeout(180):
-            assert await process.wait() == 0
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
