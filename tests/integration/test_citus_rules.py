@@ -13,13 +13,7 @@ import pytest
 from hitherto_shared.database.embedded import EmbeddedPostgres
 from tests.conftest import as_superuser, new_database
 from tools.citus import __main__ as command
-from tools.citus.routes import (
-    Route,
-    ServiceStatement,
-    obstacles,
-    read_plan,
-    service_statements,
-)
+from tools.citus.routes import Route, ServiceStatement, obstacles, read_plan, service_statements
 from tools.citus.schema_rules import (
     SCRIPT,
     Distribution,

@@ -14,11 +14,7 @@ from hitherto.v1 import conversation_pb2, retrieval_service_pb2
 from hitherto.v1 import extraction_service_pb2 as pb
 from hitherto_shared.auth.access import AccessRule
 from hitherto_shared.auth.api_keys import split_key
-from hitherto_shared.auth.principal import (
-    ANONYMOUS,
-    PROFILES_MANAGE,
-    Principal,
-)
+from hitherto_shared.auth.principal import ANONYMOUS, PROFILES_MANAGE, Principal
 from hitherto_shared.config import SharedSettings, describe, is_loopback
 from hitherto_shared.errors import NotPermitted
 

@@ -80,10 +80,7 @@ def test_images_install_what_is_locked_by_hash(path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "extras"),
-    [
-        ("requirements", IN_IMAGES),
-        ("requirements-onnx", (*IN_IMAGES, "onnx", "tokens")),
-    ],
+    [("requirements", IN_IMAGES), ("requirements-onnx", (*IN_IMAGES, "onnx", "tokens"))],
 )
 def test_images_install_all_that_is_needed(name: str, extras: tuple[str, ...]) -> None:
     text = (ROOT / "docker" / f"{name}.txt").read_text("utf-8")

@@ -170,12 +170,7 @@ def test_free_json() -> None:
     checks.struct("big", free({"k": "x" * 65_536}))
     checks.struct("nul", free({"a": {"b\x00": 1}}))
     checks.struct("nan", free({"a": [0, float("nan")]}))
-    assert set(violations(checks)) == {
-        "deep" + ".k" * 17,
-        "big",
-        "nul.a.b\x00",
-        "nan.a[1]",
-    }
+    assert set(violations(checks)) == {"deep" + ".k" * 17, "big", "nul.a.b\x00", "nan.a[1]"}
 
 
 def test_violations_are_counted_and_only_so_many_kept() -> None:

@@ -20,13 +20,7 @@ from tests.integration.embeddings.raw_server import (
     embedding,
     right,
 )
-from tests.scripted_model import (
-    Hang,
-    Reset,
-    ScriptedModel,
-    http,
-    text_vector,
-)
+from tests.scripted_model import Hang, Reset, ScriptedModel, http, text_vector
 
 
 async def test_calls_after_one_another_share_a_connection() -> None:

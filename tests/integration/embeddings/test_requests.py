@@ -9,17 +9,8 @@ import pytest
 
 from hitherto_shared.embeddings.openai_api import OpenAIEmbedder
 from hitherto_shared.model_server import ModelServer
-from tests.integration.embeddings.raw_server import (
-    DIMENSIONS,
-    KEY,
-    RawServer,
-    answer,
-    embedding,
-)
-from tests.scripted_model import (
-    ScriptedModel,
-    text_vector,
-)
+from tests.integration.embeddings.raw_server import DIMENSIONS, KEY, RawServer, answer, embedding
+from tests.scripted_model import ScriptedModel, text_vector
 
 
 async def test_the_request_says_what_it_wants_and_who_asks() -> None:

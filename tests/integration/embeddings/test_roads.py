@@ -37,15 +37,7 @@ from tests.integration.embeddings.raw_server import (
     both,
     embedding,
 )
-from tests.scripted_model import (
-    Fault,
-    Hang,
-    RawReply,
-    Reset,
-    ScriptedModel,
-    StatusFault,
-    http,
-)
+from tests.scripted_model import Fault, Hang, RawReply, Reset, ScriptedModel, StatusFault, http
 
 
 def basic(user: str) -> str:

@@ -9,17 +9,8 @@ import pytest
 
 from hitherto_shared.embeddings.openai_api import OpenAIEmbedder
 from hitherto_shared.model_api import ModelMisbehaved, ModelMisconfigured, ModelUnavailable
-from tests.integration.embeddings.raw_server import (
-    RawServer,
-    embedding,
-    right,
-)
-from tests.scripted_model import (
-    RawReply,
-    ScriptedModel,
-    StatusFault,
-    http,
-)
+from tests.integration.embeddings.raw_server import RawServer, embedding, right
+from tests.scripted_model import RawReply, ScriptedModel, StatusFault, http
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "br", "zstd", "deflate, gzip"])

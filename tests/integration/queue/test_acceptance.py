@@ -153,9 +153,7 @@ async def test_a_known_message_with_other_content_is_refused(stage: Stage) -> No
 async def test_message_ids_are_a_conversations_own(stage: Stage) -> None:
     """The same ids in another conversation, or of another user, are other messages."""
     await stage.submit(
-        transcript(1, 2),
-        transcript(1, 2, conversation="c2"),
-        transcript(1, 2, user="bob"),
+        transcript(1, 2), transcript(1, 2, conversation="c2"), transcript(1, 2, user="bob")
     )
     assert await stored(stage) == (3, 6, 3)
 

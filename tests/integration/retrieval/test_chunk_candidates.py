@@ -42,13 +42,7 @@ async def find(
         reader,
         chunk_candidates.find(
             PassageQuery(
-                scope,
-                Scores.of(bm25 or {}),
-                vector,
-                MODEL[0],
-                wanted,
-                named,
-                text_query=text_query,
+                scope, Scores.of(bm25 or {}), vector, MODEL[0], wanted, named, text_query=text_query
             ),
             filters,
         ),

@@ -38,12 +38,7 @@ async def find(
         reader,
         message_candidates.find(
             PassageQuery(
-                scope,
-                Scores.of(bm25 or {}),
-                vector,
-                MODEL[0],
-                wanted,
-                with_words=with_words,
+                scope, Scores.of(bm25 or {}), vector, MODEL[0], wanted, with_words=with_words
             ),
             filters or PassageFilters(),
         ),

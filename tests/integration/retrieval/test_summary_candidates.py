@@ -39,12 +39,7 @@ async def find(
         reader,
         summary_candidates.find(
             PassageQuery(
-                scope,
-                Scores.of(bm25 or {}),
-                vector,
-                MODEL[0],
-                wanted,
-                with_words=with_words,
+                scope, Scores.of(bm25 or {}), vector, MODEL[0], wanted, with_words=with_words
             ),
             filters,
         ),

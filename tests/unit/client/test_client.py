@@ -108,11 +108,7 @@ class TestIdempotencyKeys:
 class TestRetries:
     @pytest.mark.parametrize(
         "code",
-        [
-            grpc.StatusCode.UNAVAILABLE,
-            grpc.StatusCode.RESOURCE_EXHAUSTED,
-            grpc.StatusCode.ABORTED,
-        ],
+        [grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.ABORTED],
     )
     def test_reads_are_repeated(
         self, client: Hitherto, fakes: Fakes, code: grpc.StatusCode
@@ -190,10 +186,7 @@ class TestRetries:
 
     def test_they_can_be_switched_off(self, fakes: Fakes) -> None:
         fakes.fail("GetContext", WRITE_CONFLICT)
-        with (
-            Hitherto(retry=RetryPolicy(attempts=1)) as client,
-            pytest.raises(HithertoCallError),
-        ):
+        with Hitherto(retry=RetryPolicy(attempts=1)) as client, pytest.raises(HithertoCallError):
             connected(client).get_context("sarah")
         assert len(fakes.calls("GetContext")) == 1
 
@@ -260,10 +253,7 @@ class TestWatch:
         fakes.fail("WatchJob later", UNAVAILABLE, WRITE_CONFLICT, UNAVAILABLE, UNAVAILABLE)
         job = fakes.extraction.add_job()
         seen = list(client.watch_job(job.id))
-        assert [item.state for item in seen] == [
-            "running",
-            "succeeded",
-        ]
+        assert [item.state for item in seen] == ["running", "succeeded"]
         assert len(fakes.calls("WatchJob")) == 5
 
     def test_an_unknown_job_is_final(self, client: Hitherto, fakes: Fakes) -> None:

@@ -10,12 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hitherto_extraction.documents.entities import (
-    MAX_ENTITIES,
-    Mention,
-    mentioned,
-    settle,
-)
+from hitherto_extraction.documents.entities import MAX_ENTITIES, Mention, mentioned, settle
 from hitherto_extraction.storage.document_mentions import EntityChange
 from hitherto_shared.identifiers import uuid7
 from hitherto_shared.text.normalise import fold

@@ -30,12 +30,7 @@ from hitherto_shared.encryption.user_keys import FAILURE_SECONDS, UserKeys
 from hitherto_shared.encryption.wrapping import KeyWrapper, LocalWrapper, NotUnwrapped
 from hitherto_shared.errors import Unavailable, WrongState
 from hitherto_shared.user_hash import user_hash
-from tests.unit.encryption.wrappers import (
-    CloudWrapper,
-    MisbehavingWrapper,
-    RaisesAtOnce,
-    Slow,
-)
+from tests.unit.encryption.wrappers import CloudWrapper, MisbehavingWrapper, RaisesAtOnce, Slow
 
 KEK = b"e" * 32
 HASH_KEY = b"h" * 32
@@ -408,8 +403,7 @@ class TestHook:
         assert cloud.asked == 1
 
     @pytest.mark.parametrize(
-        ("trouble", "failure"),
-        [("out_of_reach", KeyServiceUnavailable), ("refuses", KeyNotOpened)],
+        ("trouble", "failure"), [("out_of_reach", KeyServiceUnavailable), ("refuses", KeyNotOpened)]
     )
     async def test_h3_what_fails_is_not_asked_for_again_at_once(
         self, tmp_path: Path, trouble: str, failure: type[Exception]

@@ -7,10 +7,7 @@ from functools import partial
 
 import pytest
 
-from hitherto_shared.text.instructions import (
-    overrides_instructions,
-    reads_as_instruction,
-)
+from hitherto_shared.text.instructions import overrides_instructions, reads_as_instruction
 from tests.growth import SHAPES, filled, more_than_linear
 
 _WORDS = (
@@ -40,9 +37,7 @@ _WORDS = (
 
 
 @pytest.mark.parametrize("recognise", [reads_as_instruction, overrides_instructions])
-def test_row_69_no_text_is_read_in_more_than_linear_time(
-    recognise: Callable[[str], bool],
-) -> None:
+def test_row_69_no_text_is_read_in_more_than_linear_time(recognise: Callable[[str], bool]) -> None:
     found = {
         shape: measured
         for shape in (*SHAPES, *_WORDS)

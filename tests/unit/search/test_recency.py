@@ -9,11 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hitherto_retrieval.search.intent.question import terms_of
-from hitherto_retrieval.search.intent.recency import (
-    SHIPPED,
-    RecencyWords,
-    words_for_the_present,
-)
+from hitherto_retrieval.search.intent.recency import SHIPPED, RecencyWords, words_for_the_present
 from hitherto_retrieval.search.intent.whole_words import readable
 from hitherto_shared.dates.find import find_window
 
