@@ -26,21 +26,11 @@ from tools.citus.schema_rules import (
 SCALING = (Path(__file__).resolve().parents[2] / "docs" / "scaling.md").read_text("utf-8")
 
 HIDDEN = {
-    "compared_chunks",
-    "compared_messages",
-    "compared_summaries",
-    "expired_chunks",
-    "filtered_documents",
-    "filtered_memories",
-    "filtered_memories_at",
-    "filtered_messages",
-    "filtered_summaries",
-    "in_doubt_at",
-    "learnt_from_messages",
-    "memories_at",
-    "sealed_of_memory",
-    "whole_memories",
-}
+    "compared_chunks", "compared_messages", "compared_summaries", "expired_chunks",
+    "filtered_documents", "filtered_memories", "filtered_memories_at", "filtered_messages",
+    "filtered_summaries", "in_doubt_at", "learnt_from_messages", "memories_at",
+    "sealed_of_memory", "whole_memories",
+}  # fmt: skip
 """Functions over distributed tables, and a view that calls one: Citus routes no statement that
 reads through them."""
 

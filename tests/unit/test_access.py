@@ -226,20 +226,11 @@ def test_a_department_is_named_by_those_who_belong_to_it() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "",
-        "mk",
-        "mk_",
-        "mk__",
-        "mk_aaaaaaaaaaaa",
-        "mk_aaaaaaaaaaaa_",
-        "mk_aaaaaaaaaaa_x",
-        "mk_AAAAAAAAAAAA_x",
-        "mk_aaaaaaaaaaa\x00_x",
-        "mk_ếaaaaaaaaaaa_x",
-        "xk_aaaaaaaaaaaa_x",
+        "", "mk", "mk_", "mk__", "mk_aaaaaaaaaaaa", "mk_aaaaaaaaaaaa_", "mk_aaaaaaaaaaa_x",
+        "mk_AAAAAAAAAAAA_x", "mk_aaaaaaaaaaa\x00_x", "mk_ếaaaaaaaaaaa_x", "xk_aaaaaaaaaaaa_x",
         " mk_aaaaaaaaaaaa_x",
     ],
-)
+)  # fmt: skip
 def test_what_is_no_key_of_ours(text: str) -> None:
     assert split_key(text) is None
 

@@ -196,14 +196,6 @@ async def test_where_a_vector_belongs_follows_from_its_position(
     assert len(caplog.records) == (index(2, 3) == 0)
 
 
-async def test_a_reversed_reply_is_put_in_order() -> None:
-    server = Server(index=lambda place, count: count - 1 - place)
-    async with asking(server) as embedder:
-        first, second = (await embedder.embed(["one", "two"])).vectors
-    assert np.allclose(first, text_vector("two", SIZE), atol=1e-6)
-    assert np.allclose(second, text_vector("one", SIZE), atol=1e-6)
-
-
 @pytest.mark.parametrize(
     "index",
     [

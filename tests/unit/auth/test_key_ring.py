@@ -298,17 +298,11 @@ def test_addresses_that_may_be_asked(place: str) -> None:
 @pytest.mark.parametrize(
     "place",
     [
-        "http://id.example/keys",
-        "http://127.0.0.1.example/keys",
-        "http://localhost@id.example/keys",
-        "http://10.0.0.1/keys",
-        "ftp://127.0.0.1/keys",
-        "file:///etc/passwd",
-        "https://",
-        "https:///keys",
-        "http://127.0.0.1:port/keys",
+        "http://id.example/keys", "http://127.0.0.1.example/keys",
+        "http://localhost@id.example/keys", "http://10.0.0.1/keys", "ftp://127.0.0.1/keys",
+        "file:///etc/passwd", "https://", "https:///keys", "http://127.0.0.1:port/keys",
     ],
-)
+)  # fmt: skip
 def test_addresses_that_are_refused(place: str) -> None:
     with pytest.raises(ValueError, match="HITHERTO_JWT_JWKS"):
         key_source(place)

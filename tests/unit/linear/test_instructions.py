@@ -13,14 +13,7 @@ from tests.growth import SHAPES, filled, more_than_linear
 _WORDS = (
     *("ai ", "ignore ", "ignore all ", "the system ", "you must ", "system: ", "supersedes all "),
     *(
-        "from now on ",
-        "important ",
-        "begin -- ",
-        "забудь",
-        "игнориру ",
-        "ты ",
-        "忽略",
-        "您必",
+        "from now on ", "important ", "begin -- ", "забудь", "игнориру ", "ты ", "忽略", "您必",
         "의",
     ),
     *(
@@ -33,7 +26,7 @@ _WORDS = (
         "ignore\n\n",
         "reveal " * 3,
     ),
-)
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("recognise", [reads_as_instruction, overrides_instructions])

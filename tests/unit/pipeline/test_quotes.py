@@ -32,18 +32,11 @@ def test_a_genuine_quote_stands_in_its_message(quote: str) -> None:
 @pytest.mark.parametrize(
     "quote",
     [
-        "",
-        "  ",
-        "Ze",
-        "I moved over to Vim",
-        "I never moved over to Zed and I am looking back",
-        "moved Zed I over to",
-        "back looking not",
-        "the way to Zed",
-        "!!!",
-        "I moved. over. there. to. Zed",
+        "", "  ", "Ze", "I moved over to Vim",
+        "I never moved over to Zed and I am looking back", "moved Zed I over to",
+        "back looking not", "the way to Zed", "!!!", "I moved. over. there. to. Zed",
     ],
-)
+)  # fmt: skip
 def test_an_invented_one_does_not(quote: str) -> None:
     assert not stands_in(quote, MOVED)
 
