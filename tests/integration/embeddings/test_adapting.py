@@ -295,6 +295,7 @@ async def test_base64_that_has_worked_is_not_given_up_in_an_outage() -> None:
 @pytest.mark.parametrize(
     ("name", "size", "threshold"),
     [
+        ("text-embedding-3-small", 1536, 0.85),
         ("openai/text-embedding-3-small", 1536, 0.85),
         ("azure/openai/text-embedding-3-large", 3072, 0.85),
         ("openai/text-embedding-ada-002", 1536, 0.93),

@@ -81,12 +81,6 @@ class TestMaking:
             assert stat.S_IMODE(file.stat().st_mode) == 0o600
             assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
 
-    async def test_h3_two_at_once_get_one_key(self, tmp_path: Path) -> None:
-        one, two = keys(tmp_path), keys(tmp_path)
-        made = await asyncio.gather(*(each.make(*USER) for each in (one, two, one, two)))
-        assert len({key.key_id for key in made}) == 1
-        assert len(files(tmp_path)) == 1
-
     def test_h3_two_processes_at_once_get_one_key(self, tmp_path: Path) -> None:
         context = multiprocessing.get_context("spawn")
         barrier, told = context.Barrier(2), context.Queue()
@@ -369,11 +363,6 @@ class TestHook:
         wrapper.answer = None
         made = await held.make(*USER)
         assert (await keys(tmp_path, wrapper).open(*USER)).key_id == made.key_id
-
-    async def test_h3_a_new_key_takes_two_requests(self, tmp_path: Path) -> None:
-        cloud = CloudWrapper()
-        await keys(tmp_path, cloud).make(*USER)
-        assert cloud.asked == 2
 
     async def test_h3_a_service_that_many_calls_need_is_asked_once(self, tmp_path: Path) -> None:
         cloud = CloudWrapper()
