@@ -340,10 +340,7 @@ async def test_row_79_a_draft_in_the_reasoning_is_no_answer(reason: str, reasoni
 
 @pytest.mark.parametrize(
     "declined",
-    [
-        reply("", "content_filter"),
-        reply(None, "stop", refusal="I will not."),
-    ],
+    [reply("", "content_filter"), reply(None, "stop", refusal="I will not.")],
     ids=["filter", "refusal"],
 )
 async def test_what_a_filter_or_the_model_declines_is_told(declined: RawReply) -> None:

@@ -10,17 +10,8 @@ from uuid import UUID
 import pytest
 
 from hitherto_extraction.pipeline.caps import ChangeAllowance, Changes
-from hitherto_extraction.reconciliation.reply import (
-    DoubtfulItem,
-    Proposals,
-    ReplacedItem,
-    SameItem,
-)
-from hitherto_extraction.reconciliation.settling import (
-    ReconciliationRows,
-    Settlement,
-    settle,
-)
+from hitherto_extraction.reconciliation.reply import DoubtfulItem, Proposals, ReplacedItem, SameItem
+from hitherto_extraction.reconciliation.settling import ReconciliationRows, Settlement, settle
 from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_extraction.storage.reconciliation import MemoryLinks
 
@@ -143,8 +134,7 @@ def test_what_somebody_has_undone_stays_undone() -> None:
 
 def test_two_memories_never_end_each_other() -> None:
     both = Proposals(
-        replaced=(*REPLACED.replaced, ReplacedItem("replaced[1]", "e2", "e1")),
-        same=SAME.same,
+        replaced=(*REPLACED.replaced, ReplacedItem("replaced[1]", "e2", "e1")), same=SAME.same
     )
     made = settle(both, rows())
     assert (made.endings, made.joins) == ({OLD: NEW}, {})
