@@ -42,14 +42,8 @@ WRITERS = {
     "reembedding": {"memories"},
     "reindexing": {"memories", "postings"},
     "removal": {
-        "entities",
-        "entity_mentions",
-        "memories",
-        "memory_embeddings",
-        "memory_source_embeddings",
-        "memory_sources",
-        "messages",
-        "profiles",
+        "entities", "entity_mentions", "memories", "memory_embeddings",
+        "memory_source_embeddings", "memory_sources", "messages", "profiles",
     },
     "reconciliation": {"memory_sources"},
     "rollback": {"entity_mentions", "memories", "memory_source_embeddings", "memory_sources"},
@@ -57,7 +51,7 @@ WRITERS = {
     "summaries": {"conversation_summaries"},
     "told_words": {"memories", "memory_sources"},
     "upkeep": {"memories", "memory_embeddings"},
-}
+}  # fmt: skip
 """By module of the extraction service's storage."""
 
 _WRITES = re.compile(

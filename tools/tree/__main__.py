@@ -10,19 +10,29 @@ import sys
 from tools.tree import (
     class_names,
     columns_of_rows,
+    command_page,
     homes_of_sql,
+    locked_packages,
+    published_figures,
     repeated_runs,
     scope_of_statements,
+    settings_page,
     whole_statements,
+    worked_examples,
 )
 
 RULES = (
     class_names,
     columns_of_rows,
+    command_page,
     homes_of_sql,
+    locked_packages,
+    published_figures,
     repeated_runs,
     scope_of_statements,
+    settings_page,
     whole_statements,
+    worked_examples,
 )
 
 

@@ -20,8 +20,8 @@ DEFAULT_LISTEN = "127.0.0.1:8090"
 def _console(options: argparse.Namespace, output: Output) -> int:
     try:
         from hitherto_client.console.app import server_config  # noqa: PLC0415
-        from hitherto_client.console.opening import (  # noqa: PLC0415
-            ConsoleTarget,
+        from hitherto_client.console.target import ConsoleTarget  # noqa: PLC0415
+        from hitherto_client.listen_address import (  # noqa: PLC0415
             ListenRefused,
             check_openness,
             listen_address,

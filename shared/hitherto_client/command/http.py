@@ -15,12 +15,12 @@ DEFAULT_LISTEN = "127.0.0.1:8090"
 
 def _http(options: argparse.Namespace, output: Output) -> int:
     try:
-        from hitherto_client.console.opening import (  # noqa: PLC0415
+        from hitherto_client.http_door.application import build, server_config  # noqa: PLC0415
+        from hitherto_client.listen_address import (  # noqa: PLC0415
             ListenRefused,
             check_openness,
             listen_address,
         )
-        from hitherto_client.http_door.application import build, server_config  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise UsageError(f"this command needs {error.name}: pip install 'hitherto[http]'") from None
     if (options.tls_certificate is None) != (options.tls_key is None):

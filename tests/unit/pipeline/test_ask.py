@@ -17,12 +17,7 @@ from hitherto_extraction.provider.protocol import (
     PromptMessage,
 )
 from hitherto_extraction.storage.conversations import StoredMessage
-from hitherto_shared.model_api import (
-    ContentRefused,
-    ModelMisbehaved,
-    ModelRefused,
-    PromptTooLong,
-)
+from hitherto_shared.model_api import ContentRefused, ModelMisbehaved, ModelRefused, PromptTooLong
 from tests.scripted_model import CONTENT_FAULTS
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

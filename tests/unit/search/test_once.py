@@ -44,18 +44,18 @@ def test_a_memory_gives_way_only_to_a_message_that_holds_its_words() -> None:
     sprint = said(1, "We plan two-week sprints on the project, and the first ends on March 29.")
     held = fact(1, "The first sprint ends on March 29.", 1)
     paraphrased = fact(2, "User works agile with their team.", 1)
-    assert names(each_once([sprint, held, paraphrased])) == ["m1", UUID(int=2)]
+    assert names(each_once([sprint, held, paraphrased], 9)) == ["m1", UUID(int=2)]
     # Words decide between what is connected, not between strangers.
     stranger = fact(3, "The first sprint ends on March 29.", 9)
-    assert names(each_once([sprint, stranger])) == ["m1", UUID(int=3)]
+    assert names(each_once([sprint, stranger], 9)) == ["m1", UUID(int=3)]
 
 
 def test_a_message_gives_way_only_to_a_memory_that_holds_its_words() -> None:
     general = fact(1, "User is working on a project with scheduled two-week sprints.", 1)
     sprint = said(1, "On the project, the first sprint ends on March 29.")
-    assert names(each_once([general, sprint])) == [UUID(int=1), "m1"]
+    assert names(each_once([general, sprint], 9)) == [UUID(int=1), "m1"]
     moved = fact(2, "Ana moved to Glasgow last week.", 2)
-    assert names(each_once([moved, said(2, "I moved to Glasgow last week")])) == [UUID(int=2)]
+    assert names(each_once([moved, said(2, "I moved to Glasgow last week")], 9)) == [UUID(int=2)]
 
 
 def test_siblings_learnt_from_one_message_never_hide_each_other() -> None:
@@ -64,7 +64,7 @@ def test_siblings_learnt_from_one_message_never_hide_each_other() -> None:
         fact(2, "Bao sold the old Prius.", 1),
         fact(3, "Bao bought a new Prius.", 1),
     ]
-    assert names(each_once(hits)) == [UUID(int=1), UUID(int=2), UUID(int=3)]
+    assert names(each_once(hits, 9)) == [UUID(int=1), UUID(int=2), UUID(int=3)]
 
 
 def test_what_the_assistant_answered_to_the_same_question_is_no_answer() -> None:
@@ -89,7 +89,8 @@ def test_what_the_assistant_answered_to_the_same_question_is_no_answer() -> None
 def test_what_has_no_source_stays() -> None:
     outline = Hit(summary("c1", "Talk", "All of it."), 0.5)
     hits = [said(1), outline, learnt(1), learnt(2)]
-    assert names(each_once(hits)) == ["m1", "c1", UUID(int=1), UUID(int=2)]
+    assert names(each_once(hits, 9)) == ["m1", "c1", UUID(int=1), UUID(int=2)]
+    assert names(each_once(hits, 2)) == ["m1", "c1"]
 
 
 def test_only_memories_and_messages_together_can_repeat_each_other() -> None:

@@ -28,8 +28,8 @@ def to_be_compared(hits: Iterable[Hit]) -> int:
     )
 
 
-def each_once(hits: Sequence[Hit]) -> list[Hit]:
-    """The hits without those whose words stand in a better hit that they are connected with.
+def each_once(hits: Sequence[Hit], limit: int) -> list[Hit]:
+    """The first hits, without those whose words stand in a better hit that they belong to.
 
     A memory gives way to a message that it was learnt from, a message to a memory that was learnt
     from it, and either only to one that holds its words. Memories of one message stay beside each
@@ -40,6 +40,8 @@ def each_once(hits: Sequence[Hit]) -> list[Hit]:
     related = _in_memories(hits)
     kept: list[Hit] = []
     for hit in hits:
+        if len(kept) == limit:
+            break
         sources = sources_of(hit.item)
         if isinstance(hit.item, Message) and sources[0] in related:
             words = words_of(hit.item.content)

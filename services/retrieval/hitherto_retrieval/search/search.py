@@ -262,12 +262,13 @@ class SearchRun:
         question, hits = self._question, found.hits
         if question.for_a_prompt:
             hits = await beside_loop(to_be_read(hits), for_a_prompt, hits, question.text)
-        shown = hits
+        limit = len(hits) if found.nearest else question.limit
+        shown = hits[:limit]
         if repeats(question.kinds) and not question.empty:
-            shown = await beside_loop(to_be_compared(hits), each_once, hits)
+            # Few are left out: hardly more are read than are returned.
+            shown = await beside_loop(to_be_compared(shown), each_once, hits, limit)
         if found.nearest:
             return replace(found, hits=(), nearest=shown)
-        shown = shown[: question.limit]
         further: Sequence[Hit] = ()
         if question.further:
             # The block decides by its own lines what repeats another one.

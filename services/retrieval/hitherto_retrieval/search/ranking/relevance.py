@@ -68,8 +68,7 @@ class Relevance:
         """Those of `least` relevance; None: what counts if something is above the floor."""
         if least is not None and least <= 0:
             return ranked
-        bulk = self._bulk([item.candidate for item in ranked])
-        values = [self._of(item.candidate, bulk, timely=item.timely) for item in ranked]
+        values = self._values(ranked)
         if least is not None:
             return [item for item, value in zip(ranked, values, strict=True) if value >= least]
         if max(values, default=0.0) < (BESIDE if self.intent.broad else FLOOR):
@@ -79,11 +78,11 @@ class Relevance:
             for item, value in zip(ranked, values, strict=True)
             if value >= FLOOR
         }
+        answering.discard(None)
         return [
             item
             for item, value in zip(ranked, values, strict=True)
-            if value >= BESIDE
-            or (value >= _NEARBY and item.candidate.conversation_id in answering - {None})
+            if value >= BESIDE or (value >= _NEARBY and item.candidate.conversation_id in answering)
         ]
 
     def _bulk(self, candidates: Sequence[Candidate]) -> float:
@@ -94,33 +93,43 @@ class Relevance:
             return next(usual, _OF_OTHERS)
         return min(_MOST_BULK, max(0.0, cosines[len(cosines) // _BELOW]))
 
-    def _of(self, candidate: Candidate, bulk: float, *, timely: bool) -> float:
-        """The relevance of one candidate, in 0..1; `timely` if it is of the time that is asked."""
-        named = candidate.entities > 0 or candidate.source_type in self.intent.source_types
-        least = FLOOR if named or timely or candidate.most_recent else 0.0
-        share = self._share(candidate)
-        cosines = (candidate.cosine, candidate.source_cosine, candidate.fact_cosine)
-        compared = [cosine for cosine in cosines if cosine is not None]
-        if not compared or not self.model or self.intent.by_spelling:
-            # Without meaning, words cannot tell how much is enough: any of them is.
-            alike = max(0.0, *compared, 0.0) >= _ALIKE
-            by_words = FLOOR + (1 - FLOOR) * share if share or alike else 0.0
-            return max(least, by_words)
-        bm25 = max(candidate.bm25, candidate.fact_bm25)
-        own = max(0.0, candidate.cosine or 0.0, candidate.fact_cosine or 0.0)
-        source = max(0.0, candidate.source_cosine or 0.0)
-        match = (own + _SOURCE * source + bm25 / (bm25 + _BM25_HALF)) / _SCALE
-        trust = self.intent.trust_in(candidate)
-        risen = (match * trust - bulk) / (1.0 - bulk)
-        found = max(risen / _ENOUGH, share * trust / _ENOUGH_WORDS)
-        return max(least, min(1.0, found * FLOOR))
-
-    def _share(self, candidate: Candidate) -> float:
-        """The share of the question's words that a candidate has, by their weight."""
-        whole = self.whole.get(candidate.kind, 0.0)
-        of_facts = self.whole.get("memory", 0.0)
-        share = max(
-            candidate.bm25 / whole if whole else 0.0,
-            candidate.fact_bm25 / of_facts if of_facts else 0.0,
-        )
-        return min(1.0, share)
+    def _values(self, ranked: Sequence[RankedCandidate]) -> list[float]:
+        """The relevance of each candidate, in 0..1."""
+        intent, of_facts = self.intent, self.whole.get("memory", 0.0)
+        bulk = self._bulk([item.candidate for item in ranked])
+        above = (1.0 - bulk) * _ENOUGH
+        by_meaning = bool(self.model) and not intent.by_spelling
+        found = []
+        for item in ranked:
+            # Written out, because this runs for every candidate of every search.
+            candidate = item.candidate
+            own, of_source = candidate.cosine, candidate.source_cosine
+            of_fact, bm25, fact_bm25 = candidate.fact_cosine, candidate.bm25, candidate.fact_bm25
+            whole = self.whole.get(candidate.kind, 0.0)
+            # The share of the question's words that it has, by their weight.
+            share = bm25 / whole if whole else 0.0
+            if of_facts and fact_bm25 / of_facts > share:
+                share = fact_bm25 / of_facts
+            share = min(share, 1.0)
+            least = 0.0
+            if (
+                candidate.entities
+                or item.timely
+                or candidate.most_recent
+                or candidate.source_type in intent.source_types
+            ):
+                least = FLOOR
+            if by_meaning and not (own is None and of_source is None and of_fact is None):
+                cosine = max(own or 0.0, of_fact or 0.0, 0.0)
+                source = max(of_source or 0.0, 0.0)
+                words = max(bm25, fact_bm25)
+                match = (cosine + _SOURCE * source + words / (words + _BM25_HALF)) / _SCALE
+                trust = intent.trust_in(candidate)
+                risen = max((match * trust - bulk) / above, share * trust / _ENOUGH_WORDS)
+                value = min(1.0, risen * FLOOR)
+            else:
+                # Without meaning, words cannot tell how much is enough: any of them is.
+                alike = max(own or 0.0, of_source or 0.0, of_fact or 0.0) >= _ALIKE
+                value = FLOOR + (1 - FLOOR) * share if share or alike else 0.0
+            found.append(max(least, value))
+        return found
