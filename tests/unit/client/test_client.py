@@ -137,6 +137,8 @@ class TestRetries:
         with pytest.raises(HithertoCallError) as caught:
             client.get_context("sarah")
         assert caught.value.code is grpc.StatusCode.UNAVAILABLE
+        # Whoever forgot to start the services reads how.
+        assert "start it with `hitherto up`, or set HITHERTO_RETRIEVAL_ADDRESS" in str(caught.value)
         assert len(fakes.calls("GetContext")) == QUICK.attempts
 
     def test_retry_info_is_followed_beyond_the_attempts(
