@@ -206,9 +206,9 @@ def postgres(data_dir: Path) -> Iterator[EmbeddedPostgres]:
     for folder in (data_dir.parent, *data_dir.parent.parents):
         if folder.name.startswith("pytest-"):
             folder.chmod(0o711)
-    # Each worker runs several services at a time.
+    # Each worker runs several services at a time, and keeps some of them.
     with pytest.MonkeyPatch.context() as changed:
-        changed.setitem(cluster.CHANGEABLE, "max_connections", "300")
+        changed.setitem(cluster.CHANGEABLE, "max_connections", "500")
         acquired = EmbeddedPostgres.acquire(data_dir)
     with acquired as server, _guarded(data_dir):
         with psycopg.connect(server.superuser_conninfo(), autocommit=True) as connection:

@@ -93,11 +93,13 @@ def web_server_config(
         port: The port.
         certificate_file: PEM file with the certificate chain for TLS. None: no TLS.
         key_file: PEM file with its private key.
-        has_own_log: The process has configured logging; else the server writes lines for people.
+        has_own_log: The process has configured logging; else the server writes what goes wrong, for
+            people.
     """
     return uvicorn.Config(
         app,
         log_config=None if has_own_log else uvicorn.config.LOGGING_CONFIG,
+        log_level=None if has_own_log else "warning",
         host=host,
         port=port,
         http=ImpatientProtocol,

@@ -19,14 +19,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hitherto_client.command.http import named_origins
 from hitherto_client.console.app import make_app
-from hitherto_client.console.opening import (
-    ConsoleTarget,
+from hitherto_client.console.target import ConsoleTarget
+from hitherto_client.http_door.application import HttpDoor, build
+from hitherto_client.listen_address import (
     ListenAddress,
     ListenRefused,
     check_openness,
     listen_address,
 )
-from hitherto_client.http_door.application import HttpDoor, build
 from hitherto_client.web_server import web_server_config
 from hitherto_local.starting import CONSOLE, DEFAULT_HTTP_LISTEN, HTTP_LISTEN
 from hitherto_shared.config import SharedSettings

@@ -20,17 +20,13 @@ if TYPE_CHECKING:
 READ, HELD = "read", "held"
 READ_TWICE = frozenset(
     {
-        "test_behaviour",
         "test_context_evidence",
         "test_context_of_a_conversation",
         "test_doubtful_memories",
-        "test_names",
         "test_search",
-        "test_search_of_many",
         "test_search_scopes",
         "test_statuses",
         "test_terse_questions",
-        "test_updates",
     }
 )
 _TRIES = 5

@@ -1,14 +1,15 @@
-"""Both services over real ports, in the test's loop: shared by a module, or of a test's own.
+"""Both services over real ports, in the loop of the tests: shared by modules, or of a test's own.
 
-`services` and `modelled` are started once for a module, on one database; every test calls them for
-a tenant of its own (`tenant`), so that it finds nothing of the others, and looks behind them with
-`tenant_conninfo`. A test that asks for `conninfo`, `superuser_conninfo` or `start_services` has a
-database of its own, and `services` and `modelled` are then started on it for this test alone.
+`services` and `modelled` are started once for all modules with the same settings (`LASTING`), else
+once for a module, on one database; every test calls them for a tenant of its own (`tenant`), so
+that it finds nothing of the others, and looks behind them with `tenant_conninfo`. A test that asks
+for `conninfo`, `superuser_conninfo` or `start_services` has a database of its own, and `services`
+and `modelled` are then started on it for this test alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,6 +26,7 @@ from hitherto.v1 import (
     privacy_service_pb2_grpc,
     retrieval_service_pb2_grpc,
 )
+from hitherto_client import AsyncHitherto
 from hitherto_extraction.config import ExtractionSettings
 from hitherto_extraction.wiring.service import running as extraction_running
 from hitherto_retrieval import __main__ as retrieval
@@ -32,6 +34,7 @@ from hitherto_retrieval.config import RetrievalSettings
 from hitherto_shared.database.embedded import EmbeddedPostgres
 from tests.conftest import as_superuser, new_database
 from tests.e2e.coming_back import HELD, READ, READ_TWICE, coming_back
+from tests.e2e.lasting import Lasting
 from tests.scripted_model import ScriptedModel, canary_script
 from tests.tenants import Admitted, Tenant, token_settings, without_row_security
 
@@ -119,20 +122,25 @@ async def both_services(conninfo: str, data_dir: Path, **given: Any) -> AsyncIte
         yield Services.over((reader, reading), (writer, writing))
 
 
-# --- shared by the tests of a module -------------------------------------------------------------
+# --- shared by the tests of modules --------------------------------------------------------------
+
+LASTING = frozenset({"encryption_key", "reconcile"})
+"""Modules whose settings are among these share services with others of the same settings."""
 
 
 @dataclass(frozen=True)
 class Shared:
-    """Services that a module's tests share, with the administrator's way into their database.
+    """Services that tests share, with the administrator's way into their database.
 
     Attributes:
         folder: Where their data folder lies, which is called `data`.
+        model: The model behind them, if it is a scripted one.
     """
 
     services: Services
     superuser_conninfo: str
     folder: Path
+    model: ScriptedModel | None
 
 
 @pytest.fixture(scope="module")
@@ -154,39 +162,70 @@ def frequent_sweeps() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-async def shared_services(
-    postgres: EmbeddedPostgres,
-    tmp_path_factory: pytest.TempPathFactory,
-    service_settings: dict[str, Any],
-) -> AsyncIterator[Shared]:
-    """Both services with the offline extractor and embedder, once for the module."""
-    folder = tmp_path_factory.mktemp("services")
-    given = {**token_settings(folder), **service_settings}
-    with new_database(postgres) as conninfo:
-        async with both_services(conninfo, folder / "data", **given) as running:
-            yield Shared(running, as_superuser(postgres, conninfo), folder)
+def apart() -> None:
+    """Services of this module are its own, for it acts for the operator; with `usefixtures`."""
+
+
+@pytest.fixture(scope="package")
+async def lasting() -> AsyncIterator[Lasting[Shared]]:
+    """Services that outlast a module; four pairs of them leave connections for those of tests."""
+    services = Lasting[Shared](most=4)
+    yield services
+    await services.leave()
 
 
 @pytest.fixture(scope="module")
-async def shared_model() -> AsyncIterator[ScriptedModel]:
+async def started(
+    request: pytest.FixtureRequest,
+    postgres: EmbeddedPostgres,
+    tmp_path_factory: pytest.TempPathFactory,
+    lasting: Lasting[Shared],
+    service_settings: dict[str, Any],
+) -> AsyncIterator[Callable[[bool], Awaitable[Shared]]]:
+    """Starts what the module shares, with or without a scripted model, unless it is there."""
+    asked = {name for mark in request.node.iter_markers("usefixtures") for name in mark.args}
+    own = Lasting[Shared](most=2)
+    shelf = own if "apart" in asked or service_settings.keys() - LASTING else lasting
+
+    async def start(modelled: bool) -> Shared:
+        return await shelf.get(
+            (modelled, "frequent_sweeps" in asked, *sorted(service_settings.items())),
+            lambda: _sharing(postgres, tmp_path_factory.mktemp("s"), service_settings, modelled),
+        )
+
+    yield start
+    await own.leave()
+
+
+@asynccontextmanager
+async def _sharing(
+    postgres: EmbeddedPostgres, folder: Path, settings: dict[str, Any], modelled: bool
+) -> AsyncIterator[Shared]:
+    """Both services, with the offline extractor and embedder or a scripted model behind them."""
+    async with AsyncExitStack() as stack:
+        model = await stack.enter_async_context(ScriptedModel()) if modelled else None
+        given = {**token_settings(folder), **(model_settings(model) if model else {}), **settings}
+        conninfo = stack.enter_context(new_database(postgres))
+        running = await stack.enter_async_context(both_services(conninfo, folder / "data", **given))
+        yield Shared(running, as_superuser(postgres, conninfo), folder, model)
+
+
+@pytest.fixture(scope="module")
+async def shared_services(started: Callable[[bool], Awaitable[Shared]]) -> Shared:
+    """Both services with the offline extractor and embedder."""
+    return await started(False)
+
+
+@pytest.fixture(scope="module")
+async def shared_modelled(started: Callable[[bool], Awaitable[Shared]]) -> Shared:
+    """Both services with a scripted model behind them."""
+    return await started(True)
+
+
+@pytest.fixture(scope="module")
+def shared_model(shared_modelled: Shared) -> ScriptedModel:
     """The model behind `shared_modelled`."""
-    async with ScriptedModel() as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-async def shared_modelled(
-    postgres: EmbeddedPostgres,
-    tmp_path_factory: pytest.TempPathFactory,
-    service_settings: dict[str, Any],
-    shared_model: ScriptedModel,
-) -> AsyncIterator[Shared]:
-    """Both services with a scripted model behind them, once for the module."""
-    folder = tmp_path_factory.mktemp("modelled")
-    given = {**token_settings(folder), **model_settings(shared_model), **service_settings}
-    with new_database(postgres) as conninfo:
-        async with both_services(conninfo, folder / "data", **given) as running:
-            yield Shared(running, as_superuser(postgres, conninfo), folder)
+    return cast(ScriptedModel, shared_modelled.model)
 
 
 @pytest.fixture
@@ -197,7 +236,7 @@ def tenant() -> Tenant:
 
 @pytest.fixture
 def shared(request: pytest.FixtureRequest) -> Shared | None:
-    """The module's services that this test uses; None where it asks for a database of its own."""
+    """The services that this test shares; None where it asks for a database of its own."""
     used = set(request.fixturenames)
     if used & {"conninfo", "start_services"}:
         return None
@@ -207,7 +246,7 @@ def shared(request: pytest.FixtureRequest) -> Shared | None:
 
 @pytest.fixture
 async def admitted(shared: Shared | None, tenant: Tenant) -> AsyncIterator[Services | None]:
-    """The module's services for a tenant of this test's own, whose jobs end with the test."""
+    """Shared services for a tenant of this test's own, whose jobs end with the test."""
     if shared is None:
         yield None
         return
@@ -240,8 +279,8 @@ def reads(request: pytest.FixtureRequest) -> str:
 def services(request: pytest.FixtureRequest, admitted: Services | None, reads: str) -> Services:
     """Both services with the offline extractor and embedder.
 
-    They are the module's, for a tenant of this test's own, unless the test has a database of its
-    own (`conninfo`): then they are its own too, and nobody authenticates.
+    They are shared, for a tenant of this test's own, unless the test has a database of its own
+    (`conninfo`): then they are its own too, and nobody authenticates.
     """
     found = admitted or cast(Services, request.getfixturevalue("own_services"))
     return coming_back(found, reads)
@@ -254,6 +293,14 @@ def modelled(
     """Both services with the scripted model behind them; whose they are is as with `services`."""
     found = admitted or cast(Services, request.getfixturevalue("own_modelled"))
     return coming_back(found, reads)
+
+
+@pytest.fixture
+async def memory(services: Services) -> AsyncIterator[AsyncHitherto]:
+    """A client of `services`."""
+    addresses = (services.retrieval_address, services.extraction_address)
+    async with AsyncHitherto(*addresses, token=services.token, timeout=120) as client:
+        yield client
 
 
 @pytest.fixture
@@ -332,7 +379,7 @@ async def own_model() -> AsyncIterator[ScriptedModel]:
 def model(request: pytest.FixtureRequest) -> ScriptedModel:
     """A scripted OpenAI-compatible server that finds one memory per `canary:<word>`.
 
-    It is the module's, as new, where the test uses the shared services.
+    It is that of the shared services, as new, where the test uses these.
     """
     used = set(request.fixturenames)
     if "shared" not in used or used & {"conninfo", "start_services"}:

@@ -16,7 +16,8 @@ import httpx2
 import uvicorn
 
 from hitherto_client.console.app import server_config
-from hitherto_client.console.opening import ConsoleTarget, ListenAddress
+from hitherto_client.console.target import ConsoleTarget
+from hitherto_client.listen_address import ListenAddress
 from tests.certificates import Pair
 from tests.e2e.conftest import Services
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import httpx2
 
-from hitherto_client.console.opening import ListenAddress
 from hitherto_client.http_door.application import build, server_config
+from hitherto_client.listen_address import ListenAddress
 from tests.e2e.conftest import Services
 from tests.e2e.consoles import TIMEOUT, web_server
 

@@ -15,17 +15,9 @@ from hitherto_client.integrations.agent_framework import (
     HithertoContextProvider,
     HithertoHistoryProvider,
 )
-from tests.e2e.conftest import Services
 from tests.scripted_model.assistant import Answer, ScriptedAssistant
 
 FENCE = "<<<hitherto:memory "
-
-
-@pytest.fixture
-async def memory(services: Services) -> AsyncIterator[AsyncHitherto]:
-    addresses = (services.retrieval_address, services.extraction_address)
-    async with AsyncHitherto(*addresses, token=services.token, timeout=120) as client:
-        yield client
 
 
 @pytest.fixture

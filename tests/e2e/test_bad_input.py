@@ -38,6 +38,8 @@ from tests.e2e.methods import (
 from tests.e2e.requests import Kind, message, places, submit, transcript, valid
 from tests.tenants import Tenant
 
+pytestmark = pytest.mark.usefixtures("apart")
+
 SUBMIT = METHODS["ExtractionService/SubmitTranscripts"]
 APPEND = METHODS["ExtractionService/AppendMessages"]
 SEARCH = METHODS["RetrievalService/SearchMemories"]
@@ -383,28 +385,47 @@ async def test_a_message_of_more_than_64_kib_is_stored_cut(services: Services) -
 
 
 async def test_free_json_has_limits(services: Services) -> None:
-    """Depth 16, 64 KiB, finite numbers, no NUL in keys or values: in messages and in filters."""
-    field = "transcripts[0].messages[0].metadata"
+    """Depth 16, 64 KiB, finite numbers, no NUL in keys or values: in every Struct of every call."""
     cases: list[tuple[dict[str, Any] | Struct, str]] = [
-        (_nested(17), "nested"),
-        ({"k": "x" * 65_600}, "65536"),
+        (_nested(17), "nested deeper than 16"),
+        ({"k": "x" * 65_600}, "65536 bytes"),
         ({"k": float("nan")}, "finite"),
         ({"k": [1, float("inf")]}, "finite"),
         ({"k\x00": 1}, "NUL"),
         ({"k": {"in\x00ner": True}}, "NUL"),
         ({"k": ["a\x00b"]}, "NUL"),
     ]
-    for given, why in cases:
-        struct = given if isinstance(given, Struct) else _struct(given)
-        refusal = await refused(services, SUBMIT, submit(transcript(message(metadata=struct))))
-        assert all(path.startswith(field) for path in refusal.fields)
-        assert why in " ".join(refusal.fields.values())
-        for method in (SEARCH, LIST_MEMORIES):
-            request = method.request(user_id="ana", metadata_filter=struct)
+    # The lengths of the text and of what is around it take two or three bytes more each.
+    most = 65_536 - _struct({"k": ""}).ByteSize() - 6
+    seen = set()
+    everywhere = [(each, *place) for each in OFFERED for place in places(each, _is_struct)]
+    for method, path, put in everywhere:
+        seen.add(f"{method.name} {path}")
+        for given, why in cases:
+            request = valid(method)
+            put(request, given if isinstance(given, Struct) else _struct(given))
             refusal = await refused(services, method, request)
-            assert all(path.startswith("metadata_filter") for path in refusal.fields)
-    fine = submit(transcript(message(metadata=_nested(16))))
-    await services.extraction.SubmitTranscripts(fine)
+            assert all(field.startswith(path) for field in refusal.fields), (method.name, path)
+            assert why in " ".join(refusal.fields.values()), (method.name, path)
+        for fine in (_nested(16), _struct({"k": "x" * most})):
+            request = valid(method)
+            put(request, fine)
+            # What it names may not be there.
+            code = await outcome(services, method, request)
+            assert code is not grpc.StatusCode.INVALID_ARGUMENT, (method.name, path)
+    assert seen >= {
+        "ExtractionService/SubmitTranscripts transcripts[0].messages[0].metadata",
+        "MemoryService/SaveMemory context",
+        "RetrievalService/ListMemories metadata_filter",
+        "SessionService/AddPendingAction params",
+        "SessionService/ResolvePendingAction result",
+        "SessionService/UpdateSession context",
+    }
+
+
+def _is_struct(field: Any) -> bool:
+    inner = field.message_type
+    return inner is not None and inner.full_name == Struct.DESCRIPTOR.full_name
 
 
 async def test_free_json_deeper_than_protobuf_reads(services: Services) -> None:

@@ -140,9 +140,10 @@ class TestEverythingIsForgotten:
         assert not await remembered(services, "Lisbon")
 
     async def test_h1_of_every_status_and_many(
-        self, services: Services, tenant_conninfo: str
+        self, services: Services, tenant_conninfo: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """More than one transaction takes; what was ended or waited is restored as it was."""
+        monkeypatch.setattr(clearing, "BATCH", 50)
         await save(services, "The user likes tea.")
         seed(tenant_conninfo, 2 * clearing.BATCH + 100)
         total = 2 * clearing.BATCH + 101
@@ -244,6 +245,7 @@ class TestOnce:
         self, services: Services, tenant_conninfo: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """What was done stays done; the same key again does the rest."""
+        monkeypatch.setattr(clearing, "BATCH", 50)
         await learn(services, talk("I live in Lisbon.", at=NOON))
         seed(tenant_conninfo, 2 * clearing.BATCH)
         real, calls = clearing._forget, 0

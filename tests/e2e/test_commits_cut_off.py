@@ -16,7 +16,7 @@ import pytest
 from hitherto.v1 import job_pb2, maintenance_service_pb2
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.handing_over import document, hand_over
-from tests.e2e.learning import ended, learn, rows, talk
+from tests.e2e.learning import ended, learn, rows, submit, talk
 from tests.e2e.merging import ONE_STYLE, STYLE, STYLES, all_into, contents, script
 from tests.scripted_model import ScriptedModel
 
@@ -50,6 +50,20 @@ async def cut_off(
         rows(superuser_conninfo, f"SELECT pg_terminate_backend({found[0][0]})")
         connection.rollback()
     return await ended(services, job_id)
+
+
+async def test_row_76_an_extraction_that_is_cut_off_is_asked_for_once(
+    pair: Services, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    await learn(pair, talk("remember canary:first"))
+
+    async def begin() -> str:
+        return (await submit(pair, talk("remember canary:heron", conversation="c2")))[0]
+
+    job = await cut_off(superuser_conninfo, pair, "history", begin)
+    assert (job.state, job.attempt) == (job_pb2.JOB_STATE_SUCCEEDED, 1), job.error
+    assert model.calls["chat"] == 2
+    assert rows(superuser_conninfo, "SELECT count(*) FROM memories") == [(2,)]
 
 
 async def test_row_76_a_merge_that_is_cut_off_is_asked_for_once(

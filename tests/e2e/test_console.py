@@ -24,15 +24,6 @@ async def console(shared_services: Shared) -> AsyncIterator[str]:
 
 
 @pytest.fixture
-async def memory(services: Services, tenant: Tenant) -> AsyncIterator[AsyncHitherto]:
-    """The tenant's own client, to prepare what the pages show."""
-    async with AsyncHitherto(
-        services.retrieval_address, services.extraction_address, token=tenant.token
-    ) as client:
-        yield client
-
-
-@pytest.fixture
 async def ana(console: str, tenant: Tenant, services: Services) -> AsyncIterator[Visitor]:
     """Ana, who has signed in with a token of her own."""
     async with visitor(console) as person:

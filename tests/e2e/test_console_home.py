@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from hitherto_client import AsyncHitherto
-from tests.e2e.conftest import Services, Shared
+from tests.e2e.conftest import Shared
 from tests.e2e.consoles import Visitor, console_over, visitor
 from tests.e2e.test_tools import credential
 from tests.tenants import Tenant
@@ -19,15 +19,6 @@ async def console(shared_services: Shared) -> AsyncIterator[str]:
     """One console for the module."""
     async with console_over(shared_services.services) as url:
         yield url
-
-
-@pytest.fixture
-async def memory(services: Services, tenant: Tenant) -> AsyncIterator[AsyncHitherto]:
-    """The tenant's own client, to prepare what the pages show."""
-    async with AsyncHitherto(
-        services.retrieval_address, services.extraction_address, token=tenant.token
-    ) as client:
-        yield client
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from hitherto_client import AsyncHitherto
-from hitherto_client.console.opening import ConsoleTarget
+from hitherto_client.console.target import ConsoleTarget
 from tests.certificates import Authority
 from tests.e2e.conftest import Services, Shared, StartServices
 from tests.e2e.consoles import Visitor, console_over, served, visitor
@@ -31,15 +31,6 @@ async def console(shared_services: Shared) -> AsyncIterator[str]:
     """One console for the module."""
     async with console_over(shared_services.services) as url:
         yield url
-
-
-@pytest.fixture
-async def memory(services: Services, tenant: Tenant) -> AsyncIterator[AsyncHitherto]:
-    """The tenant's own client, to prepare what the pages show."""
-    async with AsyncHitherto(
-        services.retrieval_address, services.extraction_address, token=tenant.token
-    ) as client:
-        yield client
 
 
 @pytest.fixture

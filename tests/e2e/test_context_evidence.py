@@ -150,6 +150,80 @@ async def test_d16_days_can_be_had_and_left_out(modelled: Services, ana: None) -
     assert "today is" in dated.prompt_block
 
 
+@pytest.mark.parametrize("query", ["I cannot eat nuts", ""])
+async def test_d3_what_is_forgotten_takes_no_place_of_what_is_found(
+    modelled: Services, model: ScriptedModel, query: str
+) -> None:
+    model.script = replies(
+        {"nuts 9": lambda _: {"new_memories": [memory("Ana is allergic", ["m2", "m3", "m4"])]}}
+    )
+    said = ["I eat what I like", *(f"I cannot eat nuts {number}" for number in (7, 8, 9))]
+    await learn(modelled, talk(*said, at=MARCH))
+    scopes = [search_pb2.SEARCH_SCOPE_MESSAGES]
+    asked = pb.SearchMemoriesRequest(
+        user_id="ana", query=query, scopes=scopes, limit=1, min_relevance=0
+    )
+    (first,) = (await modelled.retrieval.SearchMemories(asked)).results
+    assert "nuts" in first.message.content
+    (allergic,) = await memories(modelled)
+    await forget(modelled, allergic.id)
+    (first,) = (await modelled.retrieval.SearchMemories(asked)).results
+    assert first.message.content == said[0]
+
+
+async def test_c5_no_reply_and_no_excerpt_tells_what_is_forgotten(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    """A reply may come in several messages, after what tools said, or answer several messages."""
+    model.script = replies(
+        {
+            "ulcer": lambda _: {
+                "new_memories": [
+                    memory("Ana has an ulcer", ["m3"]),
+                    memory("Ana likes pottery", ["m2"]),
+                ]
+            }
+        }
+    )
+    await learn(
+        modelled,
+        talk(
+            ("assistant", "Hello, shall we talk about pottery?"),
+            "I like pottery a lot",
+            "My ulcer hurts",
+            "and I am late for pottery",
+            ("tool", "saved"),
+            ("assistant", "I am sorry about the ulcer"),
+            ("assistant", "Pottery may help with the ulcer"),
+            "Pottery it is",
+            ("assistant", "Enjoy pottery"),
+            at=MARCH,
+        ),
+    )
+    everywhere = [search_pb2.SEARCH_SCOPE_MEMORIES, search_pb2.SEARCH_SCOPE_MESSAGES]
+
+    async def told(query: str, **fields: Any) -> set[str]:
+        asked = pb.SearchMemoriesRequest(
+            user_id="ana", query=query, scopes=everywhere, excerpt_messages=9, **fields
+        )
+        found = (await modelled.retrieval.SearchMemories(asked)).results
+        assert all(each.excerpt for each in found)
+        said = {message.content for each in found for message in each.excerpt}
+        return said | {each.message.content or each.memory.content for each in found}
+
+    before = await told("pottery")
+    assert sum("ulcer" in text for text in before) == 3
+    (ulcer,) = [one for one in await memories(modelled) if "ulcer" in one.content]
+    await forget(modelled, ulcer.id)
+    of_it = {text for text in before if "ulcer" in text}
+    assert await told("pottery") == before - of_it
+    assert not await told("ulcer sorry help") & of_it
+    block = (await context(modelled, "What helped with the ulcer?", min_relevance=0)).prompt_block
+    assert "late for pottery" in block
+    assert "ulcer" not in block
+    assert of_it <= await told("pottery", statuses=[memory_pb2.MEMORY_STATUS_FORGOTTEN])
+
+
 async def test_d16_what_is_forgotten_does_not_come_back_as_it_was_said(
     modelled: Services, ana: None
 ) -> None:
@@ -366,14 +440,14 @@ async def test_d16_what_the_last_answer_rested_on_is_told_with_the_same_care(
     assert not [line for line in told_lines(told) if "- user:" in line and "nuts" in line]
 
 
-@pytest.mark.parametrize("query", ["?", "a", "the", "is it", "猫", "🐈", "và", "  .  ", "I"])
 async def test_d16_a_query_of_next_to_nothing_still_tells_what_is_known(
-    modelled: Services, ana: None, query: str
+    modelled: Services, ana: None
 ) -> None:
-    told = await context(modelled, query)
-    assert "live in Glasgow" in told.prompt_block.replace("lives", "live")
-    assert "nuts" in told.prompt_block
-    assert not told.degraded
+    for query in ("?", "a", "the", "is it", "猫", "🐈", "và", "  .  ", "I"):
+        told = await context(modelled, query)
+        assert "live in Glasgow" in told.prompt_block.replace("lives", "live"), query
+        assert "nuts" in told.prompt_block, query
+        assert not told.degraded, query
 
 
 async def test_d16_a_single_character_finds_what_has_it(

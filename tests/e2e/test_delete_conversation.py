@@ -208,11 +208,3 @@ async def test_a_conversation_of_the_same_name_begins_anew(services: Services) -
         retrieval_service_pb2.ListConversationsRequest(user_id="ana")
     )
     assert [c.message_count for c in listed.conversations] == [1]
-
-
-async def test_nobody_elses_conversation(services: Services) -> None:
-    """Row 60: the same name of another user is another conversation."""
-    await learn(services, talk("I live in Lisbon.", user="bea", at=NOON))
-    with pytest.raises(grpc.aio.AioRpcError):
-        await delete(services, "c1")
-    assert len(await memories(services, user="bea")) == 1

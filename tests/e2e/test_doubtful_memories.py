@@ -46,6 +46,7 @@ def moving(request: ChatRequest) -> dict[str, Any]:
             {
                 "type": "fact",
                 "content": each.content,
+                "importance": 0.9 if each.content == COMMUTE else 0.5,
                 "source_message_ids": [each.local_id],
             }
             for each in request.messages
@@ -146,6 +147,10 @@ async def test_b10_a_filter_leaves_it_out(modelled: Services, model: ScriptedMod
         assert COMMUTE not in {each.content for each in whole.memories}
         relevant = {each.memory.content for each in whole.relevant}
         assert COMMUTE not in relevant
+    # What is left out takes no place.
+    for fields in ({}, {"known_at": stamp(datetime.now(UTC))}):
+        few = await context(modelled, include_doubtful=False, max_memories=2, **fields)
+        assert {each.content for each in few.memories} == {SWIM, NEW_HOME}
 
 
 async def test_b10_before_the_change_it_was_certain(

@@ -142,7 +142,7 @@ class TestRow55:
         self, services: Services, superuser_conninfo: str
     ) -> None:
         """Neither a new user's first batch nor an old one's next comes in behind the erase."""
-        users = [f"{USER}-{n}" for n in range(20)]
+        users = [f"{USER}-{n}" for n in range(8)]
 
         async def try_to(user: str) -> set[str]:
             talks = (talk("I live here.", user=user, conversation=f"c{n}") for n in range(6))

@@ -284,13 +284,6 @@ class TestReinstate:
         assert not await reinstate(services)
         assert len(await memories(services)) == 1
 
-    async def test_h2_other_tenants_and_users_are_not_touched(self, services: Services) -> None:
-        """The mark is of one user of one tenant."""
-        await save(services, "The user likes tea.", user="bo")
-        await erase(services, "ana")
-        assert len(await memories(services, user="bo")) == 1
-        assert (await save(services, "The user likes tea.", user="Ana")).memory.id
-
     async def test_h2_what_a_person_did_to_others_no_longer_names_the_person(
         self, start_services: StartServices, conninfo: str, superuser_conninfo: str
     ) -> None:
@@ -429,16 +422,6 @@ class TestCutOff:
 
 
 class TestHashKey:
-    async def test_row_56_another_hash_key_is_refused_at_the_start(
-        self, start_services: StartServices, tmp_path: Path
-    ) -> None:
-        """Nobody would be recognised; the text names the variable."""
-        async with start_services() as services:
-            await erase(services)
-        with pytest.raises(ValueError, match="HITHERTO_HASH_KEY_FILE"):
-            async with start_services(hash_key_file=tmp_path / "another"):
-                pass
-
     async def test_another_hash_key_than_that_of_the_installation_is_refused_at_the_start(
         self, start_services: StartServices, superuser_conninfo: str, tmp_path: Path
     ) -> None:

@@ -1,4 +1,4 @@
-"""The first steps of README.md and docs/quick-start.md, as they stand, in a copy of the project.
+"""The first steps of docs/quick-start.md, as they stand, in a copy of the project.
 
 Each section is one script: its commands, and its programs where the page says to save or run them.
 The services are those that the first step starts; only what it would install is there already, and
@@ -174,15 +174,3 @@ def test_the_quick_start_of_other_languages(running: Running, language: str) -> 
     path = tools_of(language.lower())
     told = running.take(script(section("docs/quick-start.md", language)), PATH=path)
     assert "Ana lives in Porto." in told
-
-
-def test_the_readme(running: Running) -> None:
-    """Its program, and the tour of docs/demo.md, while the services run."""
-    first, tour = section("README.md", "Use it"), section("docs/demo.md", "A tour")
-    assert first[0].text == "make run\n"
-    (program,) = (block for block in first if block.language == "python")
-    steps = [line for block in tour if not block.language for line in block.commands()]
-    assert steps[0] == ". .venv/bin/activate"
-    told = running.take("\n".join([*steps, "python - <<'END'", program.text, "END"]))
-    for shown in ("Ana lives in Porto.", "Glasgow", "hazelnuts"):
-        assert shown in told

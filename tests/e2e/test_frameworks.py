@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -39,13 +38,6 @@ def python_of(framework: str) -> Path:
         made = make(ROOT, str(ready.relative_to(ROOT)), seconds=INSTALL_SECONDS)
     assert made.returncode == 0, made.stdout
     return ready.parent / "bin/python"
-
-
-@pytest.fixture
-async def memory(services: Services) -> AsyncIterator[AsyncHitherto]:
-    addresses = (services.retrieval_address, services.extraction_address)
-    async with AsyncHitherto(*addresses, token=services.token, timeout=120) as client:
-        yield client
 
 
 async def run(

@@ -6,7 +6,6 @@ single memory, so that no statement may depend on a better guess.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,7 +16,7 @@ from pgvector.psycopg import register_vector
 from hitherto.v1 import job_pb2
 from hitherto_extraction.storage import known_memories, mentioned
 from tests.e2e.conftest import StartServices, model_settings
-from tests.e2e.learning import ended, learn, rows, submit, talk
+from tests.e2e.learning import ended, rows, submit, talk
 from tests.e2e.leaving import until
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
 from tests.scripted_model.answers import memory
@@ -112,7 +111,9 @@ async def test_row_76_two_hundred_new_memories_a_reply_keep_the_bound(
             "contents": ["The user owns nothing"] * A_REPLY,
             "model": settings.get("embedding_model", "text-embedding-3-small"),
             "at_least": 0.85,
+            "fewest": 5,
             "limit": 5,
+            "most_bytes": 1000,
             "entity_ids": [found for (found,) in ids["entity_id"]],
             "memory_ids": [found for (found,) in ids["memory_id"]],
         }
@@ -145,6 +146,13 @@ async def test_row_76_two_hundred_new_memories_a_reply_keep_the_bound(
                 b"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + statement.encode(), one
             ).fetchall()
             assert plans[0]["Plan"]["Temp Written Blocks"] == 0
+        # However many are near, their contents have a bound; the nearest come in any case.
+        one |= {"at_least": -1.0, "fewest": 2, "limit": A_REPLY}
+        for most, fewest_found, most_found in ((0, 2, 2), (500, 5, 20), (10**6, A_REPLY, A_REPLY)):
+            near = connection.execute(
+                known_memories._NEIGHBOURS.encode(), one | {"most_bytes": most}
+            ).fetchall()
+            assert fewest_found <= len(near) <= most_found
     # Enough was there to look through.
     assert rows(never_analysed, "SELECT count(*) FROM memory_embeddings") == [(3 * A_REPLY,)]
 
@@ -170,29 +178,3 @@ async def test_row_23_a_table_that_has_grown_is_analysed_without_autovacuum(
         await until(lambda: rows(without_autovacuum, known.format("conversations")) == [(True,)])
         # A table that has hardly changed is left alone.
         assert rows(without_autovacuum, known.format("users")) == [(False,)]
-
-
-async def test_row_76_a_commit_that_is_cut_off_costs_no_second_call(
-    start_services: StartServices, model: ScriptedModel, superuser_conninfo: str
-) -> None:
-    """Two processes, a lease of a second, a table locked for longer, and the connection cut."""
-    settings = model_settings(model) | {"lease_seconds": 1.0}
-    waiting = (
-        "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
-        " AND datname = current_database() AND query LIKE '%INSERT INTO history%'"
-    )
-    async with start_services(**settings) as services, start_services(**settings):
-        await learn(services, talk("remember canary:first"))
-        with psycopg.connect(superuser_conninfo) as connection:
-            connection.execute("LOCK TABLE history IN EXCLUSIVE MODE")
-            (job_id,) = await submit(services, talk("remember canary:heron", conversation="c2"))
-            async with asyncio.timeout(180):
-                while not (found := rows(superuser_conninfo, waiting)):  # noqa: ASYNC110
-                    await asyncio.sleep(0.02)
-            await asyncio.sleep(2 * settings["lease_seconds"])
-            rows(superuser_conninfo, f"SELECT pg_terminate_backend({found[0][0]})")
-            connection.rollback()
-        job = await ended(services, job_id)
-        assert (job.state, job.attempt) == (job_pb2.JOB_STATE_SUCCEEDED, 1), job.error
-    assert model.calls["chat"] == 2
-    assert rows(superuser_conninfo, "SELECT count(*) FROM memories") == [(2,)]

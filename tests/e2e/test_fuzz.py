@@ -27,6 +27,8 @@ from tests.e2e.methods import OFFERED, Method, call, documented, every_offered_m
 from tests.e2e.requests import NOBODY, valid
 from tests.tenants import Tenant
 
+pytestmark = pytest.mark.usefixtures("apart")
+
 ALLOWED = {
     "INVALID_ARGUMENT",
     "NOT_FOUND",
@@ -82,7 +84,6 @@ PIECE = st.sampled_from(
         b"[" * 5_000,
     ]
 ) | st.binary(max_size=60)
-
 UNSET = object()
 """Stands for a Value with no kind at all."""
 

@@ -46,7 +46,10 @@ from tests.e2e.sessions import add, items, refusal_of
 from tests.e2e.sessions import update as update_session
 from tests.scripted_model import ChatRequest, ScriptedModel, canary_script
 from tests.scripted_model.answers import memory, value
+from tests.scripted_model.faults import Hang
 from tests.tenants import ISSUED, Tenant
+
+pytestmark = pytest.mark.usefixtures("frequent_sweeps")
 
 FIRST = "Mình sống ở Huế với bà nội, làm ở 東京 và thích 🍵."
 SECOND = "Mình đã chuyển tới Đà Nẵng. انتقلت إلى المدينة"
@@ -263,6 +266,8 @@ async def test_h3_nothing_is_stored_in_clear_for_an_encrypting_user(
 ) -> None:
     """Who receives the export of somebody without encryption."""
     words = ["quxdisease", "quxdebt", "quxdetail", "quxfact", "bà nội", "Sống ở", "chuyển tới"]
+    # It is gone before any sweep, and everything else is still told.
+    gone = "quxreason"
     assert any(row["quote"] for row in clear.export.of("memory_sources"))
     source = {
         "path": ["facts", "health", "a"],
@@ -274,9 +279,17 @@ async def test_h3_nothing_is_stored_in_clear_for_an_encrypting_user(
     }
     assert all(word in clear.export.text for word in words)
     await choose(modelled, user="bo", encrypt_sensitive=True)
-    await bring(
-        modelled, changed(clear.export, "profiles", sources={"facts.health.a": source}), "bo"
-    )
+    doubt = {"because": str(uuid4()), "reason": gone, "since": source["said_at"]}
+    lines = [json.loads(line) for line in clear.export.text.splitlines()]
+    for line in lines:
+        row = line["row"]
+        if line["table"] == "profiles":
+            row["sources"] = {"facts.health.a": source}
+        elif line["table"] in ("memories", "memory_versions"):
+            row["doubt"] = doubt
+        elif line["table"] == "history" and row["subject"] == "memory":
+            row["after"] = {**(row["after"] or {}), "doubt": doubt}
+    await bring(modelled, "\n".join(map(json.dumps, lines)).encode(), "bo")
     assert (await privacy.settings(modelled, "bo")).encrypt_sensitive
     # A sealed quote could not go with its message.
     profile = await modelled.retrieval.GetProfile(retrieval.GetProfileRequest(user_id="bo"))
@@ -291,10 +304,11 @@ async def test_h3_nothing_is_stored_in_clear_for_an_encrypting_user(
             (table, word)
             for (table,) in names
             for (row,) in connection.execute(f"SELECT t::text FROM {table} AS t".encode())
-            for word in words
+            for word in (*words, gone)
             if word in str(row)
         }
     assert told == set()
+    assert all(held.doubt.because_memory_id for held in await memories(modelled, user="bo"))
     opened = (await export(modelled, "bo")).text
     assert all(word in opened for word in words)
     assert {found.content for found in await memories(modelled, user="bo")} >= {SECRET}
@@ -696,6 +710,11 @@ async def test_h4_rights_are_those_of_the_credential(
         if line["table"] == "profiles"
         or (line["table"] == "profile_versions" and line["row"]["job_id"] is None)
     ]
+    profiles += [
+        line["row"]["after"]
+        for line in lines
+        if line["table"] == "history" and line["row"]["subject"] == "profile"
+    ]
     for each in profiles:
         each.update(reserved)
     managed = "\n".join(map(json.dumps, lines)).encode()
@@ -710,6 +729,11 @@ async def test_h4_rights_are_those_of_the_credential(
     now = Timestamp()
     now.GetCurrentTime()
     for user, held in (("ana", ("", "standard")), ("cleo", ("sales", "high"))):
+        told = await modelled.retrieval.GetProfileHistory(
+            retrieval.GetProfileHistoryRequest(user_id=user)
+        )
+        first = plain(told.events[-1].after)
+        assert (first["department"], first["access_level"]) == held
         past = await modelled.retrieval.GetContext(
             retrieval.GetContextRequest(user_id=user, known_at=now)
         )
@@ -881,3 +905,37 @@ async def test_b3_what_a_job_had_not_read_is_learnt_again(
         if (row["conversation_id"], row["message_no"]) == (job["conversation_id"], 1)
     ]
     assert any(said in words for words in read)
+
+
+async def test_b3_a_document_that_no_job_had_read_is_read(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    """It was accepted: nobody has to send it again."""
+    model.always(Hang(), endpoint="embeddings")
+    sent = document_pb2.Document(
+        source_type="gmail", source_id="1", content="Linh signed for the zeppelin."
+    )
+    handed = await modelled.extraction.IngestDocuments(
+        extraction_service_pb2.IngestDocumentsRequest(user_id="ana", documents=[sent])
+    )
+    found = await export(modelled)
+    assert not found.of("document_chunks")
+    model.always(None, endpoint="embeddings")
+    for _ in range(2):
+        await bring(modelled, found.text.encode(), "bo")
+    listed = await modelled.extraction.ListJobs(
+        extraction_service_pb2.ListJobsRequest(user_id="bo", kinds=[handed.job.kind])
+    )
+    (job,) = listed.jobs
+    assert (await ended(modelled, job.id)).result.counts["documents"] == 1
+    reply = await modelled.retrieval.SearchMemories(
+        retrieval.SearchMemoriesRequest(
+            user_id="bo", query="zeppelin", scopes=[search_pb2.SEARCH_SCOPE_DOCUMENTS]
+        )
+    )
+    assert [result.document_chunk.source_id for result in reply.results] == ["1"]
+    # Sent again, it names no job of the user who was exported.
+    again = await modelled.extraction.IngestDocuments(
+        extraction_service_pb2.IngestDocumentsRequest(user_id="bo", documents=[sent])
+    )
+    assert (again.job.id, again.job.user_id) == (job.id, "bo")

@@ -72,13 +72,6 @@ LARGE: Items = [
 
 
 @pytest.fixture
-async def memory(services: Services) -> AsyncIterator[AsyncHitherto]:
-    addresses = (services.retrieval_address, services.extraction_address)
-    async with AsyncHitherto(*addresses, token=services.token, timeout=120) as client:
-        yield client
-
-
-@pytest.fixture
 def blocking(services: Services) -> Iterator[Hitherto]:
     addresses = (services.retrieval_address, services.extraction_address)
     with Hitherto(*addresses, token=services.token, timeout=120) as client:

@@ -1,7 +1,8 @@
-"""D9: whatever happens to a memory, each earlier moment is told as it was read at that moment.
+"""D9, C6: whatever happens to a memory, each earlier moment is told as it was read at that moment.
 
-Random users are read after every step. At the end, `known_at` has to tell the same of each of these
-moments, except for what is forgotten now; and again of the user who is imported from an export.
+Random users are read after every step. At the end, the events of the history have to rebuild what
+is read, and `known_at` has to tell the same of each of these moments, except for what is forgotten
+now; and again of the user who is imported from an export.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from tests.e2e.conftest import Services
 from tests.e2e.curating import checks
 from tests.e2e.learning import ALL_STATUSES
 from tests.e2e.leaving import export
-from tests.e2e.test_history_replay import Life, present, script
+from tests.e2e.random_lives import Life, present, script
 from tests.e2e.travelling import now_of, stamp
 from tests.scripted_model import ScriptedModel
 
@@ -132,14 +133,16 @@ def _taken_back(memories: Mapping[str, Mapping[str, Any]]) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "seed", [1, *(pytest.param(seed, marks=pytest.mark.faults) for seed in range(2, 8))]
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.faults) for seed in range(1, 4))]
 )
 async def test_d9_each_moment_is_told_as_it_was(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str, seed: int
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str, seed: int
 ) -> None:
+    """The seed 0 stands for another one at every run; a failure names it."""
+    seed = seed or Random().randrange(10**6)
     model.script = script(Random(seed))
     lives = [
-        Witnessed(modelled, f"u{number}", Random(f"{seed}.{number}"), superuser_conninfo)
+        Witnessed(modelled, f"u{seed}.{number}", Random(f"{seed}.{number}"), tenant_conninfo)
         for number in range(USERS)
     ]
     await asyncio.gather(*(each.live() for each in lives))

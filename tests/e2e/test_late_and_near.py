@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import permutations
 from typing import Any
 
 import pytest
+from google.protobuf import json_format
 
 from hitherto.v1 import (
     extraction_service_pb2,
     job_pb2,
     maintenance_service_pb2,
     memory_pb2,
+    profile_pb2,
     retrieval_service_pb2,
 )
 from tests.e2e.conftest import Services, StartServices, model_settings
+from tests.e2e.curating import change, forget, save
 from tests.e2e.learning import (
     ALL_STATUSES,
     ended,
@@ -27,7 +30,7 @@ from tests.e2e.learning import (
     talk,
 )
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel, StatusFault
-from tests.scripted_model.answers import memory, quoting
+from tests.scripted_model.answers import memory, quoting, value
 
 CAFE = "Ana likes the quiet little cafe near the old harbour"
 
@@ -207,3 +210,114 @@ async def test_b6_several_speakers_are_shown_by_name(
         ("user", "Ben"),
         ("assistant", ""),
     ]
+
+
+SAID_OF_ZEPPELINS = {
+    "a": (datetime(2026, 5, 4, 9, tzinfo=UTC), "I have a zeppelin and a loom"),
+    "b": (datetime(2026, 9, 3, 9, tzinfo=UTC), "No zeppelin any more"),
+    "c": (datetime(2026, 6, 4, 9, tzinfo=UTC), "Still a zeppelin"),
+    "d": (datetime(2026, 10, 4, 9, tzinfo=UTC), "A zeppelin again"),
+}
+
+
+async def profile_of(services: Services) -> profile_pb2.Profile:
+    """The user's profile."""
+    found = await services.retrieval.GetProfile(
+        retrieval_service_pb2.GetProfileRequest(user_id="ana")
+    )
+    return found.profile
+
+
+@pytest.mark.parametrize("order", ["abc", "bac", "bca", "cba", "adcb", "dabc"])
+async def test_e2_what_has_ended_does_not_come_back_with_earlier_words(
+    modelled: Services, model: ScriptedModel, order: str
+) -> None:
+    """In whatever order conversations arrive: an item of a list, a value, an unknown one."""
+
+    def answer(request: ChatRequest) -> dict[str, Any]:
+        said = request.messages[0].content
+        ended = said.startswith("No")
+        values = [
+            value("current_projects", ["zeppelin"], said, ended=ended),
+            value("facts.technical_context.tools", ["zeppelin"], said, ended=ended),
+            value("facts.personal.vehicle", "zeppelin", said, ended=ended),
+        ]
+        if "loom" in said:
+            values.append(value("current_projects", ["loom"], said))
+        return {"profile_changes": values}
+
+    model.script = replies({"zeppelin": answer})
+    for each in order:
+        at, said = SAID_OF_ZEPPELINS[each]
+        await learn(modelled, talk(said, conversation=each, at=at))
+    profile = await profile_of(modelled)
+    held = {"zeppelin"} if "d" in order else set()
+    assert set(profile.current_projects) == {"loom"} | held
+    facts = json_format.MessageToDict(profile.facts)
+    assert facts.get("technical_context", {}).get("tools", []) == list(held)
+    assert facts.get("personal", {}).get("vehicle") == ("zeppelin" if held else None)
+    if held:
+        assert profile.sources["current_projects#zeppelin"].message_id == "d-1"
+    # A roll-back of the end takes its moment back, too.
+    await modelled.maintenance.RollbackSource(
+        maintenance_service_pb2.RollbackSourceRequest(user_id="ana", conversation_id="b")
+    )
+    await learn(modelled, talk("Still a zeppelin", conversation="e", at=SAID_OF_ZEPPELINS["c"][0]))
+    assert set((await profile_of(modelled)).current_projects) == {"loom", "zeppelin"}
+
+
+EXAM = "Ana has an exam this week."
+SPRING, AUTUMN = datetime(2026, 5, 4, 9, tzinfo=UTC), datetime(2026, 11, 2, 9, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "in the same words",
+        "as the same",
+        "brought up to date",
+        "forgotten before",
+        "by hand",
+        "late",
+    ],
+)
+async def test_b6_what_is_said_again_after_it_has_expired_is_told(
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str, how: str
+) -> None:
+    """A statement says nothing about one that was over by then, and everything before does."""
+
+    def again(request: ChatRequest) -> dict[str, Any]:
+        if how == "brought up to date":
+            known = request.memories[0].local_id
+            return {"updated_memories": [{"id": known, "content": "Ana has an exam on Friday."}]}
+        same = {"same_as": request.memories[0].local_id} if how == "as the same" else {}
+        words = EXAM if not same else "An exam awaits Ana this week."
+        return {"new_memories": [memory(words, ["m1"], type="context", **same)]}
+
+    def first(_: ChatRequest) -> dict[str, Any]:
+        return {"new_memories": [memory(EXAM, ["m1"], type="context", expires_at="2026-05-10")]}
+
+    model.script = replies({"exam in spring": first, "exam again": again})
+    await learn(modelled, talk("an exam in spring", conversation="c1", at=SPRING))
+    assert not await memories(modelled)
+    if how == "forgotten before":
+        (known,) = await memories(modelled, statuses=ALL_STATUSES)
+        await forget(modelled, known.id)
+        change(tenant_conninfo, "UPDATE memories SET updated_at = '2026-06-01'")
+    if how == "by hand":
+        await save(modelled, EXAM, user="ana")
+    else:
+        at = SPRING + timedelta(days=1) if how == "late" else AUTUMN
+        await learn(modelled, talk("an exam again", conversation="c2", at=at))
+    found = [each.content for each in await memories(modelled)]
+    assert len(found) == (0 if how == "late" else 1)
+    if how in ("brought up to date", "forgotten before"):
+        # A roll-back puts it together again from what was said.
+        third = memory(found[0], ["m1"], type="context", importance=0.9)
+        model.script = replies({"once more": lambda _: {"new_memories": [third]}})
+        at = AUTUMN + timedelta(days=1)
+        await learn(modelled, talk("an exam once more", conversation="c3", at=at))
+        await modelled.maintenance.RollbackSource(
+            maintenance_service_pb2.RollbackSourceRequest(user_id="ana", conversation_id="c3")
+        )
+        assert [each.content for each in await memories(modelled)] == found

@@ -57,23 +57,18 @@ async def maren(services: Services, tenant_conninfo: str) -> None:
 
 
 @pytest.mark.usefixtures("maren")
-@pytest.mark.parametrize(
-    ("question", "answer"),
-    [
+async def test_the_name_is_no_word_to_look_for(services: Services) -> None:
+    for question, answer in (
         ("Where does Maren live now?", "User lives in Glasgow."),
         ("In which city does Maren Olsen live at the moment?", "User lives in Glasgow."),
         ("Where does Maren's sister live?", "User's sister Ilse lives in Lyon."),
         ("What is Maren's cat called?", "User keeps a cat called Pepper."),
         ("What is Maren's name?", "name is Maren."),
         ("Maren", "name is Maren."),
-    ],
-)
-async def test_the_name_is_no_word_to_look_for(
-    services: Services, question: str, answer: str
-) -> None:
-    assert answer in await first(services, question)
-    # The second time the name is known before the question is embedded.
-    assert answer in await first(services, question)
+    ):
+        assert answer in await first(services, question), question
+        # The second time the name is known before the question is embedded.
+        assert answer in await first(services, question), question
 
 
 @pytest.mark.usefixtures("maren")

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import re
 from datetime import timedelta
-from typing import Any
 
 import grpc
 import psycopg
@@ -296,45 +295,6 @@ class TestBadInput:
         refusal = await refusal_of(resolve(services, action.id, status))
         assert list(refusal.fields) == ["status"]
         assert [a.status for a in (await read(services)).pending_actions] == [PENDING]
-
-    async def test_row_48_64_kib_and_16_levels(self, services: Services) -> None:
-        """The largest and the deepest are taken, one more is not; in every free JSON."""
-        action = (await add(services)).id
-        for depth, fits in ((16, True), (17, False)):
-            value: Any = 1.0
-            for _ in range(depth):
-                value = {"k": value}
-            await self._taken(services, action, value, fits=fits, why="nested deeper than 16")
-        empty = free({"k": ""}).ByteSize()
-        # The lengths of the text and of what is around it take two or three bytes more each.
-        for size, fits in ((65_536 - empty - 6, True), (65_536, False)):
-            await self._taken(services, action, {"k": "x" * size}, fits=fits, why="65536 bytes")
-
-    async def _taken(
-        self, services: Services, action: str, value: dict[str, Any], *, fits: bool, why: str
-    ) -> None:
-        if fits:
-            action = (await add(services)).id
-        requests = {
-            "UpdateSession": pb.UpdateSessionRequest(
-                user_id="ana", session_id="s1", context=free(value)
-            ),
-            "AddPendingAction": pb.AddPendingActionRequest(
-                user_id="ana", session_id="s1", type="t", params=free(value)
-            ),
-            "ResolvePendingAction": pb.ResolvePendingActionRequest(
-                user_id="ana", pending_action_id=action, status=CONFIRMED, result=free(value)
-            ),
-        }
-        for name, request in requests.items():
-            if fits:
-                await getattr(stub(services), name)(request)
-                continue
-            refusal = await refused(services, METHODS[f"SessionService/{name}"], request)
-            assert refusal.code is grpc.StatusCode.INVALID_ARGUMENT
-            assert why in " ".join(refusal.fields.values())
-        if fits:
-            assert plain((await read(services)).context) == value
 
     async def test_f3_200_recent_items_and_no_more(self, services: Services) -> None:
         many = items(*(f"m{n}" for n in range(200)))

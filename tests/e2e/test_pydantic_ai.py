@@ -68,14 +68,6 @@ def ours(services: Services) -> Iterator[Hitherto]:
         yield client
 
 
-@pytest.fixture
-async def memory(services: Services) -> AsyncIterator[AsyncHitherto]:
-    """Ours to look with."""
-    addresses = (services.retrieval_address, services.extraction_address)
-    async with AsyncHitherto(*addresses, token=services.token, timeout=120) as client:
-        yield client
-
-
 async def kept(memory: AsyncHitherto, user: str, conversation: str) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = [
         (message.role, message.content) async for message in memory.messages(user, conversation)

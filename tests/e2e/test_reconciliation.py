@@ -17,7 +17,7 @@ from hitherto.v1 import (
 )
 from tests.e2e.conftest import Services
 from tests.e2e.curating import restore
-from tests.e2e.learning import learn, memories, rows, submit, talk
+from tests.e2e.learning import ended, learn, memories, rows, submit, talk
 from tests.e2e.privacy import choose
 from tests.e2e.reconciling import (
     NOTHING,
@@ -329,9 +329,18 @@ async def test_b9_what_replaces_another_and_is_in_doubt_itself_is_written_once(
     assert not before.HasField("doubt")
 
 
-@pytest.mark.parametrize(("poisoned", "joined", "dropped"), [("changed", 3, 1), ("around", 4, 0)])
+FILTERED = ChatAnswer("", finish_reason="content_filter")
+PROSE = ChatAnswer("I would rather talk about the weather.")
+
+
+@pytest.mark.parametrize(
+    ("poisoned", "reply", "joined", "dropped"),
+    [("changed", FILTERED, 3, 1), ("around", FILTERED, 4, 0), ("changed", PROSE, 3, 1)],
+    ids=["refuses a change", "refuses what is around", "has no usable reply to a change"],
+)
 async def test_row_26_what_the_model_refuses_holds_nothing_else_up(
     poisoned: str,
+    reply: ChatAnswer,
     joined: int,
     dropped: int,
     modelled: Services,
@@ -360,7 +369,7 @@ async def test_row_26_what_the_model_refuses_holds_nothing_else_up(
             ]
             return ChatAnswer.of(new_memories=learnt, contradicted_memories=unsettled)
         if "forbidden" in request.user:
-            return ChatAnswer("", finish_reason="content_filter")
+            return reply
         same = [
             {"keep": named(request, one), "others": [named(request, other)]}
             for one, other in zip(new, old, strict=True)
@@ -375,8 +384,38 @@ async def test_row_26_what_the_model_refuses_holds_nothing_else_up(
     assert not result.refusals
     assert (result.counts["joined"], result.dropped_items) == (joined, dropped)
     asked = len(reconciliations(list(model.chat_requests)))
-    assert result.usage.llm_calls == asked <= 12
+    assert result.usage.llm_calls == asked <= (24 if reply is PROSE else 12)
     assert len(await memories(modelled)) == 9 - joined
+
+
+async def test_row_73_a_model_without_usable_replies_fails_the_job_and_drops_little(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    old = [f"Ana keeps {n} bees" for n in range(12)]
+
+    def answer(request: ChatRequest) -> ChatAnswer:
+        if request.reconciliation:
+            return PROSE
+        unsettled = [
+            {"id": named(request, words), "by": by, "source_message_ids": ["m1"]}
+            for by, words in enumerate(old)
+        ]
+        return ChatAnswer.of(
+            new_memories=[memory(each.content, [each.local_id]) for each in request.messages],
+            contradicted_memories=unsettled if "Kassel" in request.user else [],
+        )
+
+    model.script = answer
+    await say(modelled, MAY, *old)
+    new = [f"In Kassel, Ana keeps {n} bees" for n in range(12)]
+    await say(modelled, SEPTEMBER, *new, conversation="c2")
+    (job,) = [await ended(modelled, each.id) for each in await jobs(modelled)]
+    assert job.state == job_pb2.JOB_STATE_DEAD
+    assert job.error.startswith("MODEL_UNUSABLE")
+    # Each attempt may give up one change, as long as nothing says that the model works.
+    assert 0 < job.result.dropped_items <= job.attempt
+    asked = len(reconciliations(list(model.chat_requests)))
+    assert asked == job.result.usage.llm_calls <= 12 * job.attempt
 
 
 async def test_b9_a_burst_of_saved_memories_is_one_job_of_few_calls(

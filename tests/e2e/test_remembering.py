@@ -51,14 +51,6 @@ async def model() -> AsyncIterator[ScriptedAssistant]:
         yield server
 
 
-@pytest.fixture
-async def memory(services: Services) -> AsyncIterator[AsyncHitherto]:
-    """Ours to look with; the wrapped client has one of its own."""
-    addresses = (services.retrieval_address, services.extraction_address)
-    async with AsyncHitherto(*addresses, token=services.token, timeout=120) as client:
-        yield client
-
-
 Wrap = Callable[..., Any]
 
 

@@ -26,14 +26,6 @@ async def model() -> AsyncIterator[ScriptedAssistant]:
         yield server
 
 
-@pytest.fixture
-async def memory(services: Services) -> AsyncIterator[AsyncHitherto]:
-    """Ours to look with."""
-    addresses = (services.retrieval_address, services.extraction_address)
-    async with AsyncHitherto(*addresses, token=services.token, timeout=120) as client:
-        yield client
-
-
 @pytest.fixture(params=["synchronous", "asynchronous"])
 async def wrap(
     request: pytest.FixtureRequest, services: Services, model: ScriptedAssistant

@@ -29,7 +29,9 @@ from tests.e2e.learning import (
     submit,
     talk,
 )
+from tests.e2e.leaving import export
 from tests.e2e.methods import read_refusal
+from tests.e2e.test_import_user import bring
 from tests.scripted_model import ScriptedModel
 from tests.scripted_model.answers import memory as new_memory
 from tests.scripted_model.answers import value
@@ -39,14 +41,14 @@ NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
 async def take_back(services: Services, **fields: Any) -> dict[str, int]:
     reply = await services.maintenance.RollbackSource(
-        pb.RollbackSourceRequest(user_id="ana", **fields)
+        pb.RollbackSourceRequest(**{"user_id": "ana", **fields})
     )
     return dict(reply.counts)
 
 
-async def profile_of(services: Services) -> dict[str, Any]:
+async def profile_of(services: Services, user: str = "ana") -> dict[str, Any]:
     found = await services.retrieval.GetContext(
-        retrieval_service_pb2.GetContextRequest(user_id="ana")
+        retrieval_service_pb2.GetContextRequest(user_id=user)
     )
     return dict(json_format.MessageToDict(found.profile.facts))
 
@@ -183,22 +185,6 @@ async def test_a_name_that_others_mention_stays_known(
         retrieval_service_pb2.FindEntitiesRequest(user_id="ana")
     )
     assert [(each.name, each.mention_count) for each in found.entities] == [("Belfry", 1)]
-
-
-async def test_a_second_run_finds_nothing_more(poisoned: Services) -> None:
-    """Safe to retry."""
-    await take_back(poisoned, conversation_id="bad")
-    versions = {m.id: m.version for m in await memories(poisoned, statuses=ALL_STATUSES)}
-    assert set((await take_back(poisoned, conversation_id="bad")).values()) == {0}
-    assert versions == {m.id: m.version for m in await memories(poisoned, statuses=ALL_STATUSES)}
-
-
-async def test_a_dry_run_tells_the_same_counts_and_changes_nothing(poisoned: Services) -> None:
-    """The counts are those of the real run."""
-    before = await memories(poisoned, statuses=ALL_STATUSES)
-    told = await take_back(poisoned, conversation_id="bad", dry_run=True)
-    assert await memories(poisoned, statuses=ALL_STATUSES) == before
-    assert await take_back(poisoned, conversation_id="bad") == told
 
 
 async def test_a_job_is_taken_back(poisoned: Services, model: ScriptedModel) -> None:
@@ -357,3 +343,30 @@ async def test_a_value_stays_whose_memory_was_replaced_before(
     await take_back(modelled, conversation_id="c3")
     assert {m.content for m in await memories(modelled)} == {"Ana works at Zenith."}
     assert (await profile_of(modelled))["personal"]["name"] == "Ana"
+
+
+@pytest.mark.parametrize("named", ["conversation", "job", "time"])
+async def test_what_was_imported_is_taken_back_as_where_it_was_learnt(
+    poisoned: Services, named: str
+) -> None:
+    """An export holds no jobs: what they taught names them."""
+    (poison,) = [m for m in await memories(poisoned) if "Atlantis" in m.content]
+    await bring(poisoned, (await export(poisoned)).text.encode(), "bo")
+    sources: dict[str, dict[str, Any]] = {
+        "conversation": {"conversation_id": "bad"},
+        "job": {"job_id": poison.job_id},
+        "time": {"since": poison.created_at},
+    }
+    told = {}
+    for user in ("ana", "bo"):
+        counts = await take_back(poisoned, user_id=user, **sources[named])
+        told[user] = (
+            {name: count for name, count in counts.items() if name != "sources_removed"},
+            await profile_of(poisoned, user),
+            [
+                (m.content, m.status, m.importance, m.valid_to)
+                for m in await memories(poisoned, user=user, statuses=ALL_STATUSES)
+            ],
+        )
+    assert told["bo"] == told["ana"]
+    assert told["bo"][1] == {"personal": {"name": "Ana", "location": "Lisbon"}}

@@ -38,6 +38,8 @@ from tests.e2e.sessions import refusal_of
 from tests.scripted_model import ChatAnswer, ChatRequest, RawReply, ScriptedModel, text_vector
 from tests.scripted_model.answers import memory, quoting
 
+pytestmark = pytest.mark.usefixtures("frequent_sweeps")
+
 SAID = [
     "qumsguser",
     "qumsgassistant",

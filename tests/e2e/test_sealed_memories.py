@@ -10,16 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import grpc
-import numpy as np
 import pytest
 
 from hitherto.v1 import memory_pb2, retrieval_service_pb2
-from hitherto_shared.encryption.rows import VECTOR
 from tests.e2e.conftest import Services
 from tests.e2e.curating import (
     APPROVE,
     found,
-    history,
     plain,
     review,
     save,
@@ -30,9 +27,11 @@ from tests.e2e.learning import rows
 from tests.e2e.leaving import until
 from tests.e2e.privacy import choose
 from tests.e2e.sealed_memories import contents, held, in_clear
-from tests.e2e.sealing import ENCRYPTING, PERSONAL, key_of
+from tests.e2e.sealing import ENCRYPTING, PERSONAL
 from tests.e2e.sessions import refusal_of
-from tests.scripted_model import ScriptedModel, StatusFault, text_vector
+from tests.scripted_model import ScriptedModel, StatusFault
+
+pytestmark = pytest.mark.usefixtures("frequent_sweeps")
 
 
 @pytest.fixture(scope="module")
@@ -48,63 +47,6 @@ async def sealing(modelled: Services) -> Services:
 
 
 # --- saved ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        ("Ana takes zolpidem at night", ["zolpidem"]),
-        ("Ana bị tiểu đường từ năm 2019", ["tiểu đường", "đường"]),
-        ("アナは糖尿病です", ["糖尿病"]),
-        ("Ana feels 🤰🏽 and tells nobody", ["🤰🏽"]),
-    ],
-)
-async def test_h3_what_is_saved_as_personal_stands_nowhere(
-    sealing: Services, tenant_conninfo: str, services_folder: Path, content: str, words: list[str]
-) -> None:
-    saved = (
-        await save(
-            sealing,
-            content,
-            type=PERSONAL,
-            detail="prescribed by quackenbush",
-            tags=["zaphodic"],
-            keywords=["blorptex"],
-            context={"ward": "gormenghast"},
-            metadata={"file": "krakatoa"},
-        )
-    ).memory
-    assert (saved.content, saved.sensitive, list(saved.tags)) == (content, True, ["zaphodic"])
-    assert plain(saved.metadata) == {"file": "krakatoa"}
-    secret = [*words, "quackenbush", "zaphodic", "blorptex", "gormenghast", "krakatoa"]
-    assert in_clear(tenant_conninfo, *secret) == {}
-    assert (await held(tenant_conninfo, services_folder))[0].words == {
-        "content": content,
-        "detail": "prescribed by quackenbush",
-        "tags": ["zaphodic"],
-        "keywords": ["blorptex"],
-        "context": {"ward": "gormenghast"},
-        "metadata": {"file": "krakatoa"},
-    }
-    assert history(tenant_conninfo, saved.id)[0][:3] == ("created", 1, "")
-
-
-async def test_h3_its_vector_is_sealed_and_the_only_one(
-    sealing: Services, tenant_conninfo: str, services_folder: Path
-) -> None:
-    content = "Ana takes zolpidem at night"
-    saved = (await save(sealing, content, sensitive=True)).memory
-    for table in ("memory_embeddings", "memory_source_embeddings", "postings"):
-        assert rows(tenant_conninfo, f"SELECT count(*) FROM hitherto.{table}") == [(0,)]
-    ((model, dimensions, sealed),) = rows(
-        tenant_conninfo, "SELECT model, dimensions, sealed FROM hitherto.sealed_embeddings"
-    )
-    assert dimensions == 64
-    plain_vector = (await key_of(tenant_conninfo, services_folder)).open_bytes(
-        sealed, VECTOR.place(saved.id, model)
-    )
-    vector = np.frombuffer(plain_vector, dtype="<f2").astype(np.float32)
-    assert float(vector @ text_vector(content, 64)) == pytest.approx(1.0, abs=0.01)
 
 
 async def test_h3_what_is_not_sensitive_is_clear_and_found(

@@ -22,6 +22,8 @@ from tests.e2e.sessions import refusal_of
 from tests.scripted_model import ChatAnswer, ChatRequest, RawReply, ScriptedModel
 from tests.scripted_model.answers import memory
 
+pytestmark = pytest.mark.usefixtures("frequent_sweeps")
+
 SAID = ["bệnhviệnhuế", "秘密の猫と薬", "🫀zwj👩‍⚕️", "سِرّي"]
 HEARD = "zzassistanttold"
 SUMMED = ["zztitle", "zzsummary", "zztopic", "zztechnical", "zzfollow", "会話の題"]

@@ -6,15 +6,16 @@ Each is put where it does not belong, read through the calls, and put back.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import grpc
 import psycopg
 import pytest
 
 from hitherto.v1 import retrieval_service_pb2 as pb
-from tests.e2e.conftest import Services, StartServices, model_settings
+from tests.e2e.conftest import Services
 from tests.e2e.curating import forget, restore, save, update
 from tests.e2e.learning import learn, rows, talk
 from tests.e2e.leaving import export
@@ -31,13 +32,17 @@ def summing_up(request: ChatRequest) -> ChatAnswer:
     return ChatAnswer.of(conversation_summary={"title": f"About {said}", "summary": said})
 
 
+@pytest.fixture(scope="module")
+def service_settings() -> dict[str, Any]:
+    return ENCRYPTING
+
+
 @pytest.fixture
-async def sealing(start_services: StartServices, model: ScriptedModel) -> AsyncIterator[Services]:
+async def sealing(modelled: Services, model: ScriptedModel) -> Services:
     """Services with keys and the scripted model, and Ana, who encrypts."""
     model.script = summing_up
-    async with start_services(**model_settings(model), **ENCRYPTING) as services:
-        await choose(services, encrypt_sensitive=True)
-        yield services
+    await choose(modelled, encrypt_sensitive=True)
+    return modelled
 
 
 @contextmanager
@@ -94,12 +99,12 @@ async def three_versions(services: Services) -> str:
 
 
 async def test_h3_earlier_words_do_not_stand_in_for_the_present_ones(
-    sealing: Services, superuser_conninfo: str
+    sealing: Services, tenant_conninfo: str
 ) -> None:
     memory_id = await three_versions(sealing)
     row = f"memory_id = '{memory_id}'"
     for version in (1, 2):
-        with changed(superuser_conninfo, "memories", row, sealed=earlier(memory_id, version)):
+        with changed(tenant_conninfo, "memories", row, sealed=earlier(memory_id, version)):
             assert await reason_of_reading(sealing, memory_id) == "SEAL_BROKEN"
             refusal = await refusal_of(
                 update(sealing, memory_id, "detail", detail="nothing of that")
@@ -113,7 +118,7 @@ async def test_h3_earlier_words_do_not_stand_in_for_the_present_ones(
             assert list(found.results) == []
     # Also where the numbers in clear are turned back with them.
     with changed(
-        superuser_conninfo,
+        tenant_conninfo,
         "memories",
         row,
         sealed=earlier(memory_id, 1),
@@ -123,13 +128,13 @@ async def test_h3_earlier_words_do_not_stand_in_for_the_present_ones(
     assert await read(sealing, memory_id) == THIRD
 
 
-async def test_h3_versions_do_not_change_places(sealing: Services, superuser_conninfo: str) -> None:
+async def test_h3_versions_do_not_change_places(sealing: Services, tenant_conninfo: str) -> None:
     memory_id = await three_versions(sealing)
     assert await told(sealing, memory_id) == [FIRST, SECOND, THIRD]
     present = f"(SELECT m.sealed FROM hitherto.memories AS m WHERE m.memory_id = '{memory_id}')"
     for version, value in ((1, earlier(memory_id, 2)), (2, earlier(memory_id, 1)), (2, present)):
         row = f"memory_id = '{memory_id}' AND version = {version}"
-        with changed(superuser_conninfo, "memory_versions", row, sealed=value):
+        with changed(tenant_conninfo, "memory_versions", row, sealed=value):
             shown = await told(sealing, memory_id)
             exported = (await export(sealing)).of("memory_versions")
         if (version, value) != (2, earlier(memory_id, 1)):
@@ -140,7 +145,7 @@ async def test_h3_versions_do_not_change_places(sealing: Services, superuser_con
 
 
 async def test_h3_versions_that_were_made_without_the_key_open(
-    sealing: Services, superuser_conninfo: str
+    sealing: Services, tenant_conninfo: str
 ) -> None:
     """Clearing changes the status of all memories at once, and has no key."""
     memory_id = await three_versions(sealing)
@@ -154,7 +159,7 @@ async def test_h3_versions_that_were_made_without_the_key_open(
     await update(sealing, memory_id, "content", content=FIRST)
     assert await read(sealing, memory_id) == FIRST
     with changed(
-        superuser_conninfo,
+        tenant_conninfo,
         "memories",
         f"memory_id = '{memory_id}'",
         sealed=earlier(memory_id, 4),
@@ -163,27 +168,27 @@ async def test_h3_versions_that_were_made_without_the_key_open(
 
 
 async def test_h3_a_forged_version_number_opens_nothing(
-    sealing: Services, superuser_conninfo: str
+    sealing: Services, tenant_conninfo: str
 ) -> None:
     """The number stands in the value in clear, and is authenticated with it."""
     memory_id = await three_versions(sealing)
     forged = f"overlay({earlier(memory_id, 1)} placing '\\x03'::bytea from 5)"
-    with changed(superuser_conninfo, "memories", f"memory_id = '{memory_id}'", sealed=forged):
+    with changed(tenant_conninfo, "memories", f"memory_id = '{memory_id}'", sealed=forged):
         assert await reason_of_reading(sealing, memory_id) == "SEAL_BROKEN"
 
 
 async def test_h3_an_earlier_vector_does_not_answer_for_the_present_words(
-    sealing: Services, superuser_conninfo: str
+    sealing: Services, tenant_conninfo: str
 ) -> None:
     memory_id = (await save(sealing, FIRST, type=PERSONAL)).memory.id
-    ((old,),) = rows(superuser_conninfo, "SELECT sealed FROM hitherto.sealed_embeddings")
+    ((old,),) = rows(tenant_conninfo, "SELECT sealed FROM hitherto.sealed_embeddings")
     await update(sealing, memory_id, "content", content=THIRD)
     whole = await cosine(sealing, THIRD, memory_id)
     assert whole > 0.1
     value = f"'\\x{old.hex()}'::bytea"
-    with changed(superuser_conninfo, "sealed_embeddings", "true", sealed=value):
+    with changed(tenant_conninfo, "sealed_embeddings", "true", sealed=value):
         assert await cosine(sealing, FIRST, memory_id) == 0.0
-    with changed(superuser_conninfo, "sealed_embeddings", "true", sealed=value, text_version="1"):
+    with changed(tenant_conninfo, "sealed_embeddings", "true", sealed=value, text_version="1"):
         assert await cosine(sealing, FIRST, memory_id) == 0.0
     assert await cosine(sealing, THIRD, memory_id) == pytest.approx(whole)
 
@@ -202,16 +207,16 @@ async def cosine(services: Services, query: str, memory_id: str) -> float:
 
 
 async def test_h3_an_earlier_summary_does_not_stand_in_for_the_present_one(
-    sealing: Services, superuser_conninfo: str
+    sealing: Services, tenant_conninfo: str
 ) -> None:
     await learn(sealing, talk("zolpidem", conversation="c1"))
-    ((old,),) = rows(superuser_conninfo, "SELECT sealed FROM hitherto.conversation_summaries")
+    ((old,),) = rows(tenant_conninfo, "SELECT sealed FROM hitherto.conversation_summaries")
     await learn(sealing, talk("zolpidem", "valerian", conversation="c1"))
     asked = pb.GetConversationRequest(user_id="ana", conversation_id="c1")
     kept = await sealing.retrieval.GetConversation(asked)
     assert kept.summary.summary == "valerian"
     with changed(
-        superuser_conninfo, "conversation_summaries", "true", sealed=f"'\\x{old.hex()}'::bytea"
+        tenant_conninfo, "conversation_summaries", "true", sealed=f"'\\x{old.hex()}'::bytea"
     ):
         refusal = await refusal_of(sealing.retrieval.GetConversation(asked))
         assert (refusal.code, refusal.reason) == (
@@ -224,10 +229,10 @@ async def test_h3_an_earlier_summary_does_not_stand_in_for_the_present_one(
         assert [each.summary for each in listed.conversations] == []
 
 
-async def test_h3_messages_do_not_change_places(sealing: Services, superuser_conninfo: str) -> None:
+async def test_h3_messages_do_not_change_places(sealing: Services, tenant_conninfo: str) -> None:
     await learn(sealing, talk("zolpidem", "valerian", conversation="c1"))
     other = "(SELECT m.sealed FROM hitherto.messages AS m WHERE m.message_id = 'c1-2')"
-    with changed(superuser_conninfo, "messages", "message_id = 'c1-1'", sealed=other):
+    with changed(tenant_conninfo, "messages", "message_id = 'c1-1'", sealed=other):
         refusal = await refusal_of(
             sealing.retrieval.GetConversation(
                 pb.GetConversationRequest(user_id="ana", conversation_id="c1")

@@ -110,11 +110,12 @@ def first_talk() -> Any:
     return transcript
 
 
-async def fill(services: Services, model: ScriptedModel) -> None:
-    """Everything that a user can have, in clear."""
+async def fill(services: Services, model: ScriptedModel, messages: int) -> None:
+    """Everything that a user can have, in clear, with so many messages in one conversation."""
     await learn(services, first_talk())
     await learn(
-        services, talk(*(f"line {n} of {SAID[0]}x{n}" for n in range(MANY)), conversation="many")
+        services,
+        talk(*(f"line {n} of {SAID[0]}x{n}" for n in range(messages)), conversation="many"),
     )
     saved = await save(
         services,
@@ -214,6 +215,7 @@ def settings(model: ScriptedModel) -> dict[str, Any]:
 
 @pytest.fixture
 async def filled(
+    request: pytest.FixtureRequest,
     start_services: StartServices,
     model: ScriptedModel,
     settings: dict[str, Any],
@@ -222,7 +224,7 @@ async def filled(
 ) -> None:
     """A database in which Ana has everything in clear, and has turned encryption on."""
     async with start_services(**settings) as services:
-        await fill(services, model)
+        await fill(services, model, getattr(request, "param", 3))
         await learn(services, talk("bo says zzbobo", user="bo", conversation="b"))
     # What an unusable reply says the installation can open, but no dump shows.
     assert set(WORDS) - set(holding(dump(superuser_conninfo), WORDS)) == set(BROKEN)
@@ -300,6 +302,7 @@ async def test_h3_what_stood_before_is_sealed(
         await all_readable(services)
 
 
+@pytest.mark.parametrize("filled", [MANY], indirect=True)
 @pytest.mark.usefixtures("filled")
 async def test_h3_killed_between_two_transactions_it_goes_on(
     start_services: StartServices,

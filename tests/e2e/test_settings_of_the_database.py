@@ -20,36 +20,30 @@ from tests.e2e.test_import_user import bring, kept, live, settled
 from tests.scripted_model import ScriptedModel
 
 SETTINGS: dict[str, dict[str, str]] = {
-    "nothing": {},
-    "serializable": {"default_transaction_isolation": "serializable"},
-    "repeatable read": {"default_transaction_isolation": "repeatable read"},
-    "read only": {"default_transaction_read_only": "on"},
-    "deferrable": {"default_transaction_deferrable": "on"},
-    "impatient": {
-        "statement_timeout": "1ms",
-        "lock_timeout": "1ms",
-        "idle_in_transaction_session_timeout": "1ms",
-    },
-    "idle": {"idle_session_timeout": "300ms"},
-    "not durable": {"synchronous_commit": "off"},
-    "formats": {
+    "serializable": {
+        "default_transaction_isolation": "serializable",
+        "default_transaction_deferrable": "on",
+        "synchronous_commit": "off",
+        # Formats.
         "timezone": "Asia/Kathmandu",
         "datestyle": "SQL, DMY",
         "intervalstyle": "sql_standard",
         "bytea_output": "escape",
         "extra_float_digits": "-15",
         "xmlbinary": "hex",
-    },
-    "old syntax": {
+        # Old syntax.
         "standard_conforming_strings": "off",
         "backslash_quote": "off",
         "transform_null_equals": "on",
         "array_nulls": "off",
     },
-    "elsewhere": {"search_path": "pg_catalog", "role": "none"},
-    "row security": {"row_security": "off"},
-    "client encoding": {"client_encoding": "LATIN1"},
-    "planner": {
+    "repeatable read": {
+        "default_transaction_isolation": "repeatable read",
+        "default_transaction_read_only": "on",
+        "search_path": "pg_catalog",
+        "role": "none",
+        "client_encoding": "LATIN1",
+        # The planner.
         "enable_indexscan": "off",
         "enable_bitmapscan": "off",
         "enable_hashjoin": "off",
@@ -59,12 +53,19 @@ SETTINGS: dict[str, dict[str, str]] = {
         "gin_fuzzy_search_limit": "1",
         "hnsw.ef_search": "1",
     },
-    "languages": {
+    "impatient": {
+        "statement_timeout": "1ms",
+        "lock_timeout": "1ms",
+        "idle_in_transaction_session_timeout": "1ms",
+        "idle_session_timeout": "300ms",
+        "row_security": "off",
+        # Languages.
         "default_text_search_config": "pg_catalog.german",
         "lc_numeric": "C",
         "lc_messages": "C",
     },
 }
+"""As many at once as go together: none of them may change anything."""
 
 
 def told(found: list[memory_pb2.Memory]) -> set[tuple[object, ...]]:

@@ -247,19 +247,6 @@ async def test_c5_what_is_forgotten_is_in_no_past_until_it_is_restored(
     assert await contents_at(modelled, "tea", known_at=hidden) == []
 
 
-async def test_c5_forgetting_a_merged_memory_takes_its_parts_back_too(
-    modelled: Services, model: ScriptedModel, tenant_conninfo: str
-) -> None:
-    model.script = script(all_into(ONE_STYLE))
-    for n, style in enumerate(STYLES):
-        await say(modelled, style, conversation=f"c{n}", at=MARCH + n * DAY)
-    apart = now_of(tenant_conninfo)
-    await consolidate(modelled, tag=STYLE)
-    await forget(modelled, (await merged_memory(modelled)).id)
-    assert await contents_at(modelled, as_of=MARCH + DAY) == []
-    assert await contents_at(modelled, known_at=apart) == []
-
-
 async def test_c3_what_retention_removed_is_in_no_past(
     start_services: StartServices, model: ScriptedModel, superuser_conninfo: str
 ) -> None:

@@ -32,6 +32,9 @@ PIECES = (
     *("\n", " ", ":", "[", "<", '"', "a", "忽略", "\u200b", "\u0301", "\u0301\u0327"),
     *("- \n", "a@", "ignore all ", "забудь"),
 )
+SIZES = (250, 8_000, 64_000)
+OF_A_FIELD = 4
+"""How many of the pieces a field gets at each length, taking turns with the other fields."""
 AT_ONCE = 4
 
 
@@ -53,20 +56,18 @@ async def watched(
         yield writer, reader, waited, mine
 
 
-def requests(method: Method) -> Iterator[bytes]:
+def requests(method: Method, turns: dict[int, Iterator[str]]) -> Iterator[bytes]:
     """The valid request with each text and each free JSON of it spoiled, at several lengths."""
-    for piece, size in itertools.product(PIECES, (250, 8_000, 64_000)):
-        text = filled(piece, size)
-        for _, put in places(method, lambda field: field.type == field.TYPE_STRING):
+    for _, put in places(method, lambda field: field.type == field.TYPE_STRING):
+        for size, pieces in turns.items():
+            for piece in itertools.islice(pieces, OF_A_FIELD):
+                request = valid(method)
+                put(request, filled(piece, size))
+                yield request.SerializeToString()
+    for _, put in places(method, _is_struct):
+        for piece in itertools.islice(turns[64_000], OF_A_FIELD):
             request = valid(method)
-            put(request, text)
-            yield request.SerializeToString()
-        if size != 64_000:
-            continue
-        free = Struct(fields={"k": Value(string_value=text[: len(text) // 2])})
-        for _, put in places(method, _is_struct):
-            request = valid(method)
-            put(request, free)
+            put(request, Struct(fields={"k": Value(string_value=filled(piece, 32_000))}))
             yield request.SerializeToString()
 
 
@@ -87,6 +88,7 @@ async def test_row_69_a_text_of_any_field_delays_nobody_else(
     ):
         turns = asyncio.Semaphore(AT_ONCE)
         codes: dict[grpc.StatusCode, int] = {}
+        pieces: dict[int, Iterator[str]] = {size: itertools.cycle(PIECES) for size in SIZES}
 
         async def one(method: Method, request: bytes) -> None:
             async with turns:
@@ -97,7 +99,7 @@ async def test_row_69_a_text_of_any_field_delays_nobody_else(
 
         for method in OFFERED:
             async with asyncio.TaskGroup() as group:
-                for request in requests(method):
+                for request in requests(method, pieces):
                     group.create_task(one(method, request))
         assert codes[grpc.StatusCode.OK] > 500, codes
         assert not codes.keys() & {grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN}, codes
@@ -176,5 +178,6 @@ async def test_row_69_sigterm_ends_a_service_that_reads_such_texts(
         await asyncio.sleep(1)
         began = time.monotonic()
         assert await writer.end() == 0
-        assert time.monotonic() - began < 15
+        # It drains for 5 s; a busy machine needs the others.
+        assert time.monotonic() - began < 60
         await asyncio.gather(*callers, return_exceptions=True)

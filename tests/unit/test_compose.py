@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from hitherto_client.command.run import build_parser
-from hitherto_client.console.opening import check_openness, listen_address
+from hitherto_client.listen_address import check_openness, listen_address
 from hitherto_extraction.config import ExtractionSettings
 from hitherto_retrieval.config import RetrievalSettings
 

@@ -135,7 +135,7 @@ class ContextBuilder:
             self.user, database, asking_at(database, self._deadline)
         )
         profile, conversations = sections.profile, sections.conversations
-        top = in_pairs(self._certain(sections.top))
+        top = in_pairs(sections.top)
         entities, preferences = sections.entities, sections.preferences
         # They travel together: the time of one is the time of all.
         legs.add(Leg("profile", "ran", seconds, int(profile is not None)))
@@ -161,7 +161,7 @@ class ContextBuilder:
             report_sealed(opener, legs, seconds)
         key: Hashable = None
         if contexts is not None and self._searching is None and not previous:
-            key = wanted.key(zone, top)
+            key = wanted.key(zone, top, entities)
             known = contexts.find(key)
             if known is not None:
                 block = fenced_again(known.block, fence_id, today, self._count_tokens)
@@ -224,12 +224,6 @@ class ContextBuilder:
         if contexts is not None and key is not None:
             contexts.keep(key, made)
         return made
-
-    def _certain(self, memories: Sequence[Memory]) -> Sequence[Memory]:
-        """Those of the memories that are wanted, although some may be in doubt."""
-        if self._wanted.question.filters.doubtful:
-            return memories
-        return [memory for memory in memories if memory.doubt is None]
 
     async def _read_previous(self, database: Reads) -> list[Hit]:
         if self._previous is None:

@@ -66,6 +66,7 @@ class SectionsAsked:
         # Some conversations may be left out.
         conversations = wanted.max_conversations
         self._summaries = conversations + SPARE if conversations else 0
+        self._doubtful = wanted.question.filters.doubtful
         self._fresh = min(FRESH_PLACES, wanted.max_memories // 2)
 
     @property
@@ -105,9 +106,11 @@ class SectionsAsked:
         wanted, around, uses = self._wanted, held.surroundings, self._expected.uses
         limit = wanted.max_memories
         if wanted.newest_first:
-            top = held.memories.newest(uses, user.at, limit=limit)
+            top = held.memories.newest(uses, user.at, limit=limit, doubtful=self._doubtful)
         else:
-            top = held.memories.top(uses, user.at, limit=limit, fresh=self._fresh)
+            top = held.memories.top(
+                uses, user.at, limit=limit, fresh=self._fresh, doubtful=self._doubtful
+            )
         contexts: KeptContexts | None = held.kept.get(_CONTEXTS)
         if contexts is None:
             contexts = held.kept[_CONTEXTS] = KeptContexts(held.room)
@@ -116,7 +119,7 @@ class SectionsAsked:
             preferences=around.preferences,
             top=top,
             conversations=around.recent(first=wanted.conversation_id, limit=self._summaries),
-            entities=around.known(named=self._named, limit=wanted.max_entities),
+            entities=around.known(named=self._named, limit=wanted.max_entities, at=user.at),
             contexts=contexts,
         )
 
@@ -154,10 +157,16 @@ class SectionsAsked:
     def _top_of(self) -> Statement[list[Memory]]:
         limit, newest = self._wanted.max_memories, self._wanted.newest_first
         if self._moment is not None:
-            return past.top(self._scope, self._moment, limit=limit, newest_first=newest)
+            return past.top(
+                self._scope,
+                self._moment,
+                limit=limit,
+                newest_first=newest,
+                doubtful=self._doubtful,
+            )
         if newest:
-            return memories.newest(self._scope, limit=limit)
-        return memories.top(self._scope, limit=limit, fresh=self._fresh)
+            return memories.newest(self._scope, limit=limit, doubtful=self._doubtful)
+        return memories.top(self._scope, limit=limit, fresh=self._fresh, doubtful=self._doubtful)
 
     def _conversations_of(self) -> Statement[list[Summary]]:
         first, moment = self._wanted.conversation_id, self._moment or PRESENT

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hitherto_client.command.options import Argument, Repeated, Switch
-from hitherto_client.command.output import OK, Output, UsageError
+from hitherto_client.command.output import Output, UsageError
 from hitherto_client.command.rpc import Command
+from hitherto_client.command.serving import serve
+
+if TYPE_CHECKING:
+    import uvicorn
 
 DEFAULT_LISTEN = "127.0.0.1:8090"
 
 
 def _console(options: argparse.Namespace, output: Output) -> int:
     try:
-        import uvicorn  # noqa: PLC0415
-
         from hitherto_client.console.app import server_config  # noqa: PLC0415
-        from hitherto_client.console.opening import (  # noqa: PLC0415
-            ConsoleTarget,
+        from hitherto_client.console.target import ConsoleTarget  # noqa: PLC0415
+        from hitherto_client.listen_address import (  # noqa: PLC0415
             ListenRefused,
             check_openness,
             listen_address,
@@ -56,19 +59,22 @@ def _console(options: argparse.Namespace, output: Output) -> int:
         user=options.user,
         on_loopback=address.is_loopback,
     )
-    try:
-        config = server_config(
-            target,
-            address,
-            public_hosts=public,
-            certificate_file=options.tls_certificate,
-            key_file=options.tls_key,
-            sessions=options.sessions,
-        )
-    except (OSError, ValueError) as error:
-        raise UsageError(f"--sessions cannot be used: {error}") from None
-    uvicorn.Server(config).run()
-    return OK
+
+    def config() -> uvicorn.Config:
+        try:
+            return server_config(
+                target,
+                address,
+                public_hosts=public,
+                certificate_file=options.tls_certificate,
+                key_file=options.tls_key,
+                sessions=options.sessions,
+            )
+        except (OSError, ValueError) as error:
+            raise UsageError(f"--sessions cannot be used: {error}") from None
+
+    scheme = "https" if options.tls_certificate else "http"
+    return serve(address.host, address.port, config, output, f"the console: {scheme}://{{}}")
 
 
 COMMANDS = (

@@ -6,22 +6,21 @@ import argparse
 import os
 
 from hitherto_client.command.options import Argument, Repeated, Switch
-from hitherto_client.command.output import OK, Output, UsageError
+from hitherto_client.command.output import Output, UsageError
 from hitherto_client.command.rpc import Command
+from hitherto_client.command.serving import serve
 
 DEFAULT_LISTEN = "127.0.0.1:8090"
 
 
 def _http(options: argparse.Namespace, output: Output) -> int:
     try:
-        import uvicorn  # noqa: PLC0415
-
-        from hitherto_client.console.opening import (  # noqa: PLC0415
+        from hitherto_client.http_door.application import build, server_config  # noqa: PLC0415
+        from hitherto_client.listen_address import (  # noqa: PLC0415
             ListenRefused,
             check_openness,
             listen_address,
         )
-        from hitherto_client.http_door.application import build, server_config  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise UsageError(f"this command needs {error.name}: pip install 'hitherto[http]'") from None
     if (options.tls_certificate is None) != (options.tls_key is None):
@@ -47,10 +46,14 @@ def _http(options: argparse.Namespace, output: Output) -> int:
         )
     except (ListenRefused, ValueError) as error:
         raise UsageError(str(error)) from None
-    config = server_config(door, address, options.tls_certificate, options.tls_key)
-    output.note(f"listening on {address.host}:{address.port}; /docs describes every call")
-    uvicorn.Server(config).run()
-    return OK
+    scheme = "https" if options.tls_certificate else "http"
+    return serve(
+        address.host,
+        address.port,
+        lambda: server_config(door, address, options.tls_certificate, options.tls_key),
+        output,
+        f"every call over HTTP: {scheme}://{{}}; /docs describes them",
+    )
 
 
 def named_origins() -> tuple[str, ...]:

@@ -307,6 +307,9 @@ def _tell(output: Output, files: list[_File]) -> None:
             output.note(
                 f"{file.refused - _SHOWN_ERRORS} more were refused; --json names up to 1000"
             )
+    if any(not (file.kind or file.options.source) and file.refused for file in files):
+        products = ", ".join(sorted({*FORMATS} - {EXPORTED}))
+        output.note(f"an export of another product is named with --from: {products}")
     # Of a file with two kinds of records, both readings leave out the same.
     for told in dict.fromkeys(
         f"{_name(file)}: {line}" for file in files for line in left_out(file.report)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
@@ -22,6 +23,8 @@ _SHOWN = 12
 """Memories that are written out; the others are counted."""
 _LEAST = 3
 """Of each of several people."""
+_RULES = "offline"
+"""The extractor that is no language model."""
 _MOST_USERS = 5
 _MOST_MEMORIES = 1_000
 _PAGE = 200
@@ -68,7 +71,8 @@ def tell_waiting(
     one = len(found) == 1
     output.note(
         f"{len(found)} {'conversation waits' if one else 'conversations wait'}, "
-        f"{'learns' if one else 'the first learns'} in {when}, or now: `hitherto learn {user}`"
+        f"{'learns' if one else 'the first learns'} in {when}, or now: "
+        f"`hitherto learn {shlex.quote(user)}`"
     )
 
 
@@ -90,6 +94,11 @@ def show_learnt(client: Hitherto, output: Output, jobs: Sequence[job_pb2.Job]) -
         f"{len(done)} {'conversation' if len(done) == 1 else 'conversations'} read: "
         f"{told or 'nothing new to remember'}{f'; {dollars(cost)}' if cost else ''}"
     )
+    if not told and any(job.result.extractor == _RULES for job in done):
+        output.note(
+            "they were read by rules for English and Vietnamese: a language model reads every"
+            " language and learns more (set OPENAI_API_KEY where the services start)"
+        )
     others = [job for job in jobs if job.state != job_pb2.JOB_STATE_SUCCEEDED]
     if others:
         show_jobs(output, others)
@@ -117,7 +126,7 @@ def _show_learnt_of(
         ended = f" (until {day(memory.valid_to)})" if memory.status in _ENDED else ""
         output.line(f"  {word_of(_TYPES, memory.type):<10} {memory.content}{ended}")
     if len(found) > room:
-        output.line(f"  and {len(found) - room} more: hitherto memories {user}")
+        output.line(f"  and {len(found) - room} more: hitherto memories {shlex.quote(user)}")
 
 
 def _run(options: argparse.Namespace, output: Output) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 from hitherto_client.command.options import Argument, Repeated, connect
 from hitherto_client.command.output import OK, Output, UsageError
 from hitherto_client.command.rpc import Command
+from hitherto_client.command.serving import serve
 from hitherto_client.tools import GUIDE, TOOLS, Toolbox, anthropic_tools, openai_tools
 
 
@@ -34,7 +35,7 @@ def _mcp(options: argparse.Namespace, output: Output) -> int:
         raise UsageError(f"this command needs {error.name}: pip install 'hitherto[mcp]'") from None
     if options.listen is None:
         return _serve_stdio(options, mcp_server)
-    return _serve_http(options, mcp_server)
+    return _serve_http(options, mcp_server, output)
 
 
 def _serve_stdio(options: argparse.Namespace, mcp_server: Any) -> int:
@@ -46,9 +47,7 @@ def _serve_stdio(options: argparse.Namespace, mcp_server: Any) -> int:
     return OK
 
 
-def _serve_http(options: argparse.Namespace, mcp_server: Any) -> int:
-    import uvicorn  # noqa: PLC0415
-
+def _serve_http(options: argparse.Namespace, mcp_server: Any, output: Output) -> int:
     host, _, port = options.listen.rpartition(":")
     if not host or not port.isascii() or not port.isdigit() or int(port) > 65_535:
         raise UsageError("--listen should be HOST:PORT, such as 127.0.0.1:8080")
@@ -57,19 +56,25 @@ def _serve_http(options: argparse.Namespace, mcp_server: Any) -> int:
     if options.api_key:
         raise UsageError("over HTTP every request carries its own credential: leave out --api-key")
     with connect(options, token=mcp_server.credential.get) as client:
-        config = mcp_server.http_config(
-            client,
-            host.strip("[]"),
+        scheme = "https" if options.tls_certificate else "http"
+        own = host.strip("[]")
+        return serve(
+            own,
             int(port),
-            user_id=options.user,
-            certificate_file=options.tls_certificate,
-            key_file=options.tls_key,
-            public_hosts=options.public_host,
-            allowed_origins=options.allowed_origin,
-            authorization_servers=options.authorization_server,
+            lambda: mcp_server.http_config(
+                client,
+                own,
+                int(port),
+                user_id=options.user,
+                certificate_file=options.tls_certificate,
+                key_file=options.tls_key,
+                public_hosts=options.public_host,
+                allowed_origins=options.allowed_origin,
+                authorization_servers=options.authorization_server,
+            ),
+            output,
+            f"MCP over HTTP: {scheme}://{{}}/mcp",
         )
-        uvicorn.Server(config).run()
-    return OK
 
 
 COMMANDS = (

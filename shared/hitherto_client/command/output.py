@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from hitherto_client.command.narrow_table import has_room, row_by_row
 from hitherto_client.errors import HithertoCallError
 
 OK = 0
@@ -114,7 +115,7 @@ class Output:
         whole: Sequence[str] = (),
         on_stderr: bool = False,
     ) -> None:
-        """Write a table.
+        """Write a table; where it has no room, its rows one by one.
 
         Args:
             columns: The headings.
@@ -124,6 +125,11 @@ class Output:
             on_stderr: The table goes beside the output instead of into it.
         """
         console = self.stderr if on_stderr else self.stdout
+        cells = [[clean(str(cell)) for cell in row] for row in rows]
+        if not has_room(columns, cells, console.width):
+            for line in row_by_row(columns, cells, console.width):
+                console.print(line)
+            return
         table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
         for column in columns:
             table.add_column(
@@ -132,8 +138,8 @@ class Output:
                 overflow="fold",
                 no_wrap=column in whole,
             )
-        for row in rows:
-            table.add_row(*(Text(clean(str(cell))) for cell in row))
+        for row in cells:
+            table.add_row(*(Text(cell) for cell in row))
         console.print(table)
 
     def pairs(self, pairs: Iterable[tuple[str, object]]) -> None:
@@ -205,8 +211,8 @@ def report(error: HithertoCallError, output: Output) -> int:
     """Say on standard error what went wrong and what to do next; the exit code for it."""
     service = f"the {error.service} service" if error.service else "the service"
     at = f" at {error.address}" if error.address else ""
+    option = _OPTIONS.get(error.service, "--retrieval or --extraction")
     if error.code is grpc.StatusCode.UNAVAILABLE and not error.reason:
-        option = _OPTIONS.get(error.service, "--retrieval or --extraction")
         output.error(
             f"cannot reach {service}{at}: start it with `hitherto up`, or name its address with "
             f"{option}; with TLS, check HITHERTO_TLS_CA_FILE"
@@ -221,6 +227,12 @@ def report(error: HithertoCallError, output: Output) -> int:
         output.error(
             f"{service}{at} does not accept the credential: set HITHERTO_API_KEY to a key from "
             "`hitherto keys create`, or HITHERTO_TOKEN to a token that is in force"
+        )
+        return FAILED
+    if error.code is grpc.StatusCode.UNIMPLEMENTED and not error.reason:
+        output.error(
+            f"{service}{at} does not know this call: is the other service there, or an older "
+            f"version? Check {option}"
         )
         return FAILED
     told = " ".join(part for part in (error.code.name, error.reason) if part)

@@ -16,7 +16,6 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from hitherto_client.console.failures import Failure
-from hitherto_client.console.opening import ConsoleTarget, ListenAddress
 from hitherto_client.console.pages import (
     changes,
     conversations,
@@ -32,7 +31,9 @@ from hitherto_client.console.pages import (
 from hitherto_client.console.protection import Protection
 from hitherto_client.console.rendering import STATIC, render
 from hitherto_client.console.sessions import ConsoleSessions, SignInForms
+from hitherto_client.console.target import ConsoleTarget
 from hitherto_client.console.visits import base_of
+from hitherto_client.listen_address import ListenAddress
 from hitherto_client.web_server import MOST_REQUEST_BYTES, web_server_config
 
 _PAGES = (

@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from hitherto_client._async.client import AsyncHitherto
-from hitherto_client.console.opening import ConsoleTarget
 from hitherto_client.console.rights import Rights, SignInRefused, claims_of
 from hitherto_client.console.session_files import STATE, SessionFiles, make_private
+from hitherto_client.console.target import ConsoleTarget
 from hitherto_client.days import SETTINGS_SECONDS, zone_named
 from hitherto_client.errors import HithertoCallError
 from hitherto_shared.sealing import load_secret

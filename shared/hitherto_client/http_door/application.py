@@ -14,7 +14,6 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from hitherto_client.console.opening import ListenAddress
 from hitherto_client.expected_address import ExpectedAddress
 from hitherto_client.http_door import pages
 from hitherto_client.http_door.channels import DoorChannels
@@ -22,6 +21,7 @@ from hitherto_client.http_door.connect_error import ConnectError
 from hitherto_client.http_door.incoming import FORWARDED, REQUEST_ID
 from hitherto_client.http_door.methods import contract_services, methods_of, what_exists
 from hitherto_client.http_door.rpc_endpoint import RpcEndpoint, error_response
+from hitherto_client.listen_address import ListenAddress
 from hitherto_client.target import find_endpoints, find_tls
 from hitherto_client.web_server import web_server_config
 

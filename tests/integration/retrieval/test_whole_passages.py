@@ -39,15 +39,20 @@ async def test_messages_with_what_was_said_around_them(
     await converse(superuser_conninfo, "ana", {"another": [Turn("x")]}, tenant="another")
 
     wanted = [("d", 7), ("theirs", 1), ("c", 5), ("c", 99), ("another", 1), ("c", 1)]
+    shown = [("d", 7), ("c", 5), ("c", 1)]
     for _ in range(12):
-        found = await answer(reader, messages.by_keys(ANA, wanted, excerpt=2))
-        assert [excerpt.key for excerpt in found] == [("d", 7), ("c", 5), ("c", 1)]
-        assert [[m.content for m in excerpt.messages] for excerpt in found] == [
-            ["d5", "d6", "d7"],
-            ["c2", "c4", "c5", "c6", "c7"],
-            ["c1", "c2", "c4"],
+        near = await answer(reader, messages.around(ANA, wanted, excerpt=2))
+        assert list(near) == shown
+        assert [[number for _, number in keys] for keys in near.values()] == [
+            [5, 6, 7],
+            [2, 4, 5, 6, 7],
+            [1, 2, 4],
         ]
-    message = found[1].message
+        assert all(key[0] == source[0] for source, keys in near.items() for key in keys)
+        assert near["c", 1]["c", 1] == len("c1") + len("{}[]")
+        found = await answer(reader, messages.by_keys(ANA, wanted))
+        assert list(found) == shown
+    message = found["c", 5]
     assert (message.conversation_id, message.message_id, message.role) == (
         "c",
         "an id",
@@ -56,9 +61,7 @@ async def test_messages_with_what_was_said_around_them(
     assert (message.name, message.content, message.said_at) == ("Minh", "c5", NOW)
     assert message.context_items == [{"id": "x", "relevance": 0.5}]
     assert (message.metadata, message.pending_action_ids) == ({"k": [1]}, [])
-    alone = await answer(reader, messages.by_keys(ANA, wanted))
-    assert [len(excerpt.messages) for excerpt in alone] == [1, 1, 1]
-    assert await answer(reader, messages.by_keys(ANA, [], excerpt=2)) == []
+    assert await answer(reader, messages.around(ANA, [], excerpt=2)) == {}
 
 
 async def test_summaries(reader: Database, superuser_conninfo: str) -> None:

@@ -107,6 +107,23 @@ class TestImport:
         assert (found["accepted"], found["rejected"]) == (2, 4)
         assert [error["line"] for error in found["errors"]] == [3, 4, 5, 7]
 
+    @pytest.mark.parametrize(
+        ("text", "hinted"), [('[{"title": "Trip",', True), ('{"content": 1}', False)]
+    )
+    def test_an_export_of_another_product_is_told_of_its_option(
+        self,
+        ready: Fakes,
+        tmp_path: Path,
+        capsys: pytest.CaptureFixture[str],
+        text: str,
+        hinted: bool,
+    ) -> None:
+        path = tmp_path / "conversations.json"
+        path.write_text(text, "utf-8")
+        assert main(["import", str(path), "--user", "ana"]) == 1
+        err = capsys.readouterr().err
+        assert ("--from: chatgpt, claude" in err) == hinted
+
     def test_a_large_conversation_keeps_its_line(
         self, ready: Fakes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:

@@ -608,6 +608,14 @@ def test_what_is_shown(
     assert told == ""
 
 
+def test_a_command_that_is_named_can_be_typed(
+    fakes: Fakes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fakes.answer("ForgetMemory", {"memory": MEMORY})
+    assert main(["forget", "Ana Maria", ID]) == 0
+    assert f"`hitherto restore 'Ana Maria' {ID}`" in capsys.readouterr().err
+
+
 def test_long_texts_are_cut_in_the_table_only(
     fakes: Fakes, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 import signal
+import socket
 import subprocess
 import sys
 
@@ -77,3 +78,17 @@ def test_it_serves_until_it_is_interrupted() -> None:
             _, err = process.communicate(timeout=180)
     assert "ana" not in err
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("command", ["console", "http", "mcp"])
+def test_a_taken_address_is_not_said_to_be_served(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        assert main([command, "--listen", address]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    (line,) = err.splitlines()
+    assert line.startswith(f"hitherto: {address} is taken")
+    assert "--listen" in line

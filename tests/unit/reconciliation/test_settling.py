@@ -115,6 +115,17 @@ def test_numbers_and_secrets_keep_memories_apart() -> None:
     assert reasons(settle(SAME, rows(memories=personal))) == ["refused_sensitive"]
 
 
+def test_nothing_is_joined_to_what_expires_earlier() -> None:
+    """It would be told for less long than its own statement."""
+    (same,) = SAME.same
+    keep = NAMES[same.keep]
+    passing = replace(rows().known[keep], expires_at=LATER)
+    assert reasons(settle(SAME, rows(memories={keep: passing}))) == ["refused_expiry"]
+    (other,) = (NAMES[each] for each in same.others)
+    sooner = replace(rows().known[other], expires_at=MAY)
+    assert not settle(SAME, rows(memories={keep: passing, other: sooner})).refusals
+
+
 def test_what_somebody_has_undone_stays_undone() -> None:
     undone = rows(settled={(OLD, NEW, "contradicted"), (COMMUTE, NEW, "updated")})
     assert reasons(settle(REPLACED, undone)) == ["refused_undone"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from datetime import tzinfo
@@ -12,7 +11,7 @@ from hitherto_extraction.consolidation.groups import Group
 from hitherto_extraction.consolidation.merging import Merge, accept
 from hitherto_extraction.consolidation.reply import read_reply
 from hitherto_extraction.consolidation.writing import source_words
-from hitherto_extraction.pipeline.embedding_loop import EmbeddedBatch, embed
+from hitherto_extraction.pipeline.embedding_loop import embed_or_leave
 from hitherto_extraction.pipeline.model_call import ask_for
 from hitherto_extraction.pipeline.prompt import load_prompt, memory_line
 from hitherto_extraction.prices import Charge, Prices
@@ -25,10 +24,7 @@ from hitherto_extraction.provider.protocol import (
     PromptMemory,
 )
 from hitherto_shared.embeddings.protocol import Embedder
-from hitherto_shared.model_api import ModelError
 from hitherto_shared.offloading import in_thread
-
-logger = logging.getLogger("hitherto.consolidation")
 
 _FEWEST_TO_HALVE = 4
 
@@ -111,33 +107,24 @@ class MergeModel:
             replace(each, words=source_words(background.words, each.originals)) for each in accepted
         ]
         model = self.embedder.name
-        merges, embedding = await self._embed(merges)
+        # What stands in the merges, in one call.
+        texts = (text for each in merges for text in (each.content, each.words) if text)
+        made = await embed_or_leave(self.embedder, texts)
+        merges = [
+            replace(
+                each,
+                content_vector=made.vector_of(each.content),
+                words_vector=made.vector_of(each.words),
+            )
+            for each in merges
+        ]
         charges = [
             *self.prices.wasted("consolidation", wasted),
             self.prices.charge("consolidation", reply),
         ]
-        if embedding is not None:
-            charges.append(self.prices.embedding_charge(model, embedding.calls, embedding.tokens))
+        if made.calls:
+            charges.append(self.prices.embedding_charge(model, made.calls, made.tokens))
         return MergeProposals(merges, dropped, refused, charges, reply.model, model)
-
-    async def _embed(self, merges: list[Merge]) -> tuple[list[Merge], EmbeddedBatch[int] | None]:
-        """The merges with their vectors, computed in one call; without them during an outage."""
-        spoken = [each for each in merges if each.words]
-        texts = [*(each.content for each in merges), *(each.words for each in spoken)]
-        if not texts:
-            return [], None
-        try:
-            embedding = await embed(self.embedder, {at: (text,) for at, text in enumerate(texts)})
-        except ModelError as error:
-            # Memories are stored without vectors, found by their words, and back-filled.
-            logger.warning("the embedder is unreachable: %s", error)
-            return merges, None
-        vectors = [embedding.vectors.get(at, (None,))[0] for at in range(len(texts))]
-        behind = iter(vectors[len(merges) :])
-        return [
-            replace(each, content_vector=vector, words_vector=next(behind) if each.words else None)
-            for each, vector in zip(merges, vectors, strict=False)
-        ], embedding
 
 
 def build_prompt(group: Group, zone: tzinfo, *, temperature: float, max_tokens: int) -> Prompt:

@@ -147,17 +147,17 @@ class Saving:
             marked=statement.sensitive,
         )
         if plan.rewrites:
-            # The event of the new version includes these too.
-            known = plan.rewrites[-1].before
-            before = (await editing.read_one(user, known.memory_id)).memory
-            joined = editing.difference(before, _with_joined(before, statement))
-            occasion = replace(occasion, joined=joined)
+            # The new version, and its event, include these too.
+            change = plan.rewrites[-1]
+            before = (await editing.read_one(user, change.before.memory_id)).memory
+            left = replace(before, expires_at=change.after.expires_at)
+            occasion = replace(occasion, joined=(before, _with_joined(left, statement)))
         await write_plan(user, occasion, plan, vectors)
         memory_id = plan.stated.get(_ONLY, known_id)
         assert memory_id is not None
         created = bool(plan.creations)
         if not created and _ONLY in plan.stated:
-            await _join(user, occasion, memory_id, statement, plan)
+            await _join(user, occasion, memory_id, statement)
         found = (await editing.read_one(user, memory_id)).memory
         if replaced:
             await replace_by(user, replaced, found, at=at, actor=actor)
@@ -287,25 +287,22 @@ def _with_joined(known: Memory, statement: StatementToSave) -> Memory:
 
 
 async def _join(
-    user: UserRows,
-    occasion: Occasion,
-    memory_id: UUID,
-    statement: StatementToSave,
-    plan: Plan,
+    user: UserRows, occasion: Occasion, memory_id: UUID, statement: StatementToSave
 ) -> None:
-    """Add the fields that only the caller can provide to a known memory.
+    """Add the fields that only the caller can provide to a known memory, with a next version.
 
-    A less trusted statement adds nothing to a more trusted memory.
+    `occasion.joined` is what the memory became if the plan has written that version. A less trusted
+    statement adds nothing to a more trusted memory.
     """
     held = await editing.read_one(user, memory_id)
-    before, after = held.memory, _with_joined(held.memory, statement)
+    before, after = occasion.joined or (held.memory, _with_joined(held.memory, statement))
     if after == before:
         return
     # For a roll-back of its document.
     stated = NewStatement(
         "joined",
-        before.version + (not plan.rewrites),
-        not plan.rewrites,
+        held.memory.version + (occasion.joined is None),
+        occasion.joined is None,
         statement.origin,
         occasion.at,
         {
@@ -318,12 +315,8 @@ async def _join(
         conversation_id=statement.conversation_id,
         document_id=document_of(statement.metadata, statement.context),
     )
-    if plan.rewrites:
-        # This transaction creates the new version, which includes these fields too.
-        await editing.complete_version(user, replace(held, memory=after))
-        await statements.record(user, [stated])
-        return
-    edited = replace(held, memory=after)
-    event = await write_next(user, held, edited, "updated", "saved again", at=occasion.at)
+    if occasion.joined is None:
+        edited = replace(held, memory=after)
+        event = await write_next(user, held, edited, "updated", "saved again", at=occasion.at)
+        await ledger.record(user, None, [event], actor=occasion.actor)
     await statements.record(user, [stated])
-    await ledger.record(user, None, [event], actor=occasion.actor)

@@ -16,6 +16,8 @@ from hitherto_shared.identifiers import uuid7
 from hitherto_shared.models import Job
 
 KIND = "document-ingestion"
+_AT_ONCE = 1_000
+"""Number of documents from which those that were left unread get a further job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +81,7 @@ async def _reader_of(
     same: Sequence[ExistingDocument],
 ) -> Job:
     """The job of a batch, of which some documents were `stored` now and others are the `same`."""
-    found = await jobs.get_jobs(
-        user.connection, user.scope.tenant_id, list({one.job_id for one in same if one.job_id})
-    )
-    known = {job.job_id: job for job in found}
+    known = await _readers(user, same)
     unread = {
         one.document_id
         for one in same
@@ -103,6 +102,31 @@ async def _reader_of(
         params={"document_ids": []},
         result={"counts": {"documents": 0, "chunks": 0, "entities": 0}},
     )
+
+
+async def _readers(user: UserRows, held: Sequence[ExistingDocument]) -> dict[UUID, Job]:
+    """The jobs that read documents, by id.
+
+    An imported document may name one of the user that it was exported of.
+    """
+    named = list({one.job_id for one in held if one.job_id})
+    found = await jobs.get_jobs(user.connection, user.scope.tenant_id, named)
+    return {job.job_id: job for job in found if job.user_id == user.scope.user_id}
+
+
+async def read_left(user: UserRows, queue: JobQueue) -> None:
+    """Queue what reads the documents that no job has read or is going to.
+
+    The caller holds the user's row.
+    """
+    lagging = await documents.find_lagging(user)
+    known = await _readers(user, lagging)
+    going = {job_id for job_id, job in known.items() if not job.final}
+    left = [one.document_id for one in lagging if one.job_id not in going]
+    for start in range(0, len(left), _AT_ONCE):
+        part = left[start : start + _AT_ONCE]
+        job = await queue.enqueue_of(user, KIND, {"document_ids": list(map(str, part))})
+        await documents.assign(user, part, job.job_id)
 
 
 async def postpone_expiry(user: UserRows, batch: Sequence[IncomingDocument]) -> IngestedBatch:

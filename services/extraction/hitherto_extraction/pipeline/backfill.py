@@ -82,13 +82,14 @@ class Backfill:
         async def keep(connection: Connection, made: EmbeddedBatch[EmbeddableText]) -> None:
             nonlocal done
             done = 0
+            await vectors.write(connection, corpus, made.vectors, model=made.model)
             for texts, state in ((made.vectors, "stored"), (made.refused, "refused")):
                 done += await vectors.settle(
                     connection, corpus, texts, model=made.model, state=state
                 )
 
         try:
-            await embed_next(self.database, self.embedder, corpus, find, keep, charge=self._charge)
+            await embed_next(self.database, self.embedder, find, keep, charge=self._charge)
         except ModelError as error:
             logger.info("vectors are still waiting for the embedder: %s", error)
         return done

@@ -11,7 +11,7 @@ from hitherto_extraction.pipeline import behaviour, conversation_summary
 from hitherto_extraction.pipeline.answer import Answer
 from hitherto_extraction.pipeline.evidence import Witnesses
 from hitherto_extraction.pipeline.operations import Plan
-from hitherto_extraction.pipeline.profile_changes import learn
+from hitherto_extraction.pipeline.profile_changes import ProfileState, ValueChange, learn
 from hitherto_extraction.pipeline.reply_vectors import Vectors
 from hitherto_extraction.pipeline.result import Result
 from hitherto_extraction.pipeline.source_statements import of_profile, of_summary
@@ -67,6 +67,8 @@ class OutcomeWriting:
         if not (items or profile.sources):
             await self._mark_extracted(profile)
             return result
+        if not profile.version:
+            said_at = await self._ended_before()
         learnt = await in_thread(learn, profile, said_at, items, witnesses, plan)
         state, changed = learnt.state, list(learnt.state.changed)
         after = replace(state.profile, version=profile.version + bool(changed))
@@ -85,9 +87,18 @@ class OutcomeWriting:
             )
             result = replace(result, profile_version=after.version)
         else:
-            await profiles.write_sources(self.user, profile, after, state.said_at)
+            await profiles.write_sources(self.user, profile, after, said_at, state.said_at)
             await self._mark_extracted(profile)
         return result.refusing_profile(learnt.refused, state.dropped)
+
+    async def _ended_before(self) -> dict[str, str]:
+        """When values ended of which nothing was known, before there was a profile."""
+        state = ProfileState(Profile(self.user.scope.user_id), {})
+        for each in await statements.of_profile(self.user):
+            for change in each.said.get("changes", ()):
+                if change["ended"] and not each.taken:
+                    state.apply(ValueChange.of(change))
+        return state.said_at
 
     async def _mark_extracted(self, profile: Profile) -> None:
         """Record that the profile, if there is one, was processed and is unchanged."""

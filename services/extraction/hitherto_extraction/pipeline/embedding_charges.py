@@ -16,13 +16,12 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from hitherto_extraction.budget import Budget, BudgetSpent
-from hitherto_extraction.pipeline.embedding_loop import EmbeddedBatch, embed
+from hitherto_extraction.pipeline.embedding_loop import EmbeddedBatch, embed_or_leave
 from hitherto_extraction.prices import Charge, Prices
 from hitherto_extraction.storage import ledger, usage
 from hitherto_shared.database import faults
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.embeddings.protocol import Embedder, Vector
-from hitherto_shared.model_api import ModelError
 from hitherto_shared.models import Scope
 
 logger = logging.getLogger("hitherto.curation")
@@ -122,23 +121,12 @@ class ChargedEmbedder:
             self.database, self.embedder, self.budget, texts[0][0].tenant_id, kind
         ):
             return without
-        try:
-            batch = await embed(
-                self.embedder,
-                {place: (text,) for place, (_, text) in enumerate(texts)},
-                timeout=seconds,
-            )
-        except ModelError as error:
-            logger.warning(
-                "stored without a vector, because the embedder is unreachable: %s", error
-            )
-            return without
+        made = await embed_or_leave(self.embedder, (text for _, text in texts), timeout=seconds)
         sizes: Counter[Scope] = Counter()
         for scope, text in texts:
             sizes[scope] += len(text)
-        found = {place: vectors[0] for place, vectors in batch.vectors.items()}
-        vectors = [found.get(place) for place in range(len(texts))]
-        return Embedded(model, vectors, shared_out(batch, sizes, model, self.prices))
+        charges = shared_out(made, sizes, model, self.prices) if made.calls else {}
+        return Embedded(model, [made.vector_of(text) for _, text in texts], charges)
 
     async def settle(self, kind: str, charges: Mapping[Scope, Charge]) -> None:
         """Charge what was spent; does not wait for an unreachable database."""

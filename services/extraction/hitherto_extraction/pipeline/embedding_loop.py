@@ -1,17 +1,16 @@
-"""Embeds texts that lack vectors, for the back-fill and for re-embedding, whatever the corpus."""
+"""Embeds texts: those about to be stored, and stored ones that lack vectors, whatever they are."""
 
 from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import Generic, TypeVar
 
 from hitherto_extraction.storage import users
-from hitherto_extraction.storage.corpora import vectors
-from hitherto_extraction.storage.corpora.corpus import EmbeddableText, EmbeddedCorpus
+from hitherto_extraction.storage.corpora.corpus import EmbeddableText
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.embeddings.protocol import Embedder, EmbeddingBatch, Vector
 from hitherto_shared.model_api import ModelError, ModelUnavailable
@@ -53,6 +52,10 @@ class EmbeddedBatch(Generic[Item]):
     calls: int = 0
     tokens: int = 0
     outage: ModelUnavailable | None = None
+
+    def vector_of(self, text: Item) -> Vector | None:
+        """The vector of a text with a single content; None if it has none yet."""
+        return next(iter(self.vectors.get(text, ())), None)
 
 
 Keep = Callable[[Connection, EmbeddedBatch[EmbeddableText]], Awaitable[None]]
@@ -110,6 +113,23 @@ async def embed(
                 await embedder.embed([_HARMLESS_TEXT])
     made.calls, made.tokens = asked.calls, asked.tokens
     return made
+
+
+async def embed_or_leave(
+    embedder: Embedder, texts: Iterable[str], *, timeout: float | None = None
+) -> EmbeddedBatch[str]:
+    """Embed texts that are about to be stored; equal ones once.
+
+    During an outage there are no vectors: the texts are stored without, found by their words, and
+    back-filled. See `embed` for the arguments.
+    """
+    contents = {text: (text,) for text in texts}
+    if contents:
+        try:
+            return await embed(embedder, contents, timeout=timeout)
+        except ModelError as error:
+            logger.warning("texts get their vectors later, as the embedder fails: %s", error)
+    return EmbeddedBatch(embedder.name)
 
 
 class _Patient:
@@ -184,7 +204,6 @@ class _Patient:
 async def embed_next(
     database: Database,
     embedder: Embedder,
-    corpus: EmbeddedCorpus,
     find: Callable[[Connection], Awaitable[Sequence[EmbeddableText]]],
     keep: Keep,
     *,
@@ -192,14 +211,12 @@ async def embed_next(
 ) -> Sequence[EmbeddableText]:
     """Embed the texts that `find` returns, and store their vectors.
 
-    A vector is stored only for words that are still those it was computed from.
-
     Args:
-        database: With the role hitherto_maintenance.
+        database: With a role that may lock their users.
         embedder: The embedder.
-        corpus: The kind of text.
         find: Reads the next texts.
-        keep: What is written in the transaction that stores the vectors.
+        keep: Stores the vectors in a transaction that holds the users' rows, each only for words
+            that are still those it was computed from.
         charge: Charges for the batch, whether or not its vectors can be stored.
 
     Returns:
@@ -218,7 +235,6 @@ async def embed_next(
 
     async def work(connection: Connection) -> None:
         await users.lock_all(connection, [text.scope for text in made.vectors])
-        await vectors.write(connection, corpus, made.vectors, model=made.model)
         await keep(connection, made)
 
     await database.transact(work, timeout=SECONDS)

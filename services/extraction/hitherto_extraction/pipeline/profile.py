@@ -12,12 +12,14 @@
   is not JSON, cannot be stored, or does not fit any more.
 - `facts.technical_context.current_projects` is an alias of `current_projects`.
 - Whether the messages support a value is decided before (`profile_changes`), and values that have
-  ended are removed there.
+  ended are removed there. The map also records when each of these ended (`ended_path`), so that
+  what was said before that, and arrives later, does not bring it back.
 - `department` and `access_level` are not part of a patch: no statement can set them.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections.abc import Iterable, Mapping
@@ -27,7 +29,7 @@ from typing import Any
 
 from hitherto_extraction.pipeline.free_json import ABSENT, Path, put_at
 from hitherto_shared.models import Profile
-from hitherto_shared.text.normalise import nfc, unusable_characters
+from hitherto_shared.text.normalise import fold, nfc, unusable_characters
 
 MAX_LIST_ITEMS = 100
 MAX_ITEM_CHARACTERS = 500
@@ -73,6 +75,15 @@ class ProfileChange:
 def said_path(*keys: str) -> str:
     r"""The path of a value in `said_at`: keys joined by dots, with `\.` and `\\` inside a key."""
     return ".".join(key.replace("\\", "\\\\").replace(".", "\\.") for key in keys)
+
+
+def ended_path(path: Path, value: Any) -> str:
+    """The path in `said_at` of the moment at which one value, or an item of a list, has ended.
+
+    It holds a digest in place of the value, so that no words outlive it.
+    """
+    same = fold(value) if isinstance(value, str) else _identity(value)
+    return f"{said_path(*path)}#{hashlib.sha256(same.encode()).hexdigest()[:32]}"
 
 
 def merge_profile(
@@ -168,7 +179,7 @@ class _Merge:
                 item = ABSENT  # the lists beside the free JSON hold text only
             if item is ABSENT or _length(item) > MAX_ITEM_CHARACTERS:
                 self.dropped += 1
-            elif _identity(item) not in known:
+            elif _identity(item) not in known and not self._has_ended(path, item):
                 added = _size(item) + _AROUND
                 if not found:
                     added += self._missing(path) if held is ABSENT else -_size(held)
@@ -188,7 +199,7 @@ class _Merge:
         if new is ABSENT:
             self.dropped += 1
             return
-        if self._is_late(path):
+        if self._is_late(path) or self._has_ended(path, new):
             return
         if held is ABSENT or _identity(held) != _identity(new):
             there = self._missing(path) if held is ABSENT else -_size(held)
@@ -208,6 +219,15 @@ class _Merge:
 
     def _is_late(self, path: Path) -> bool:
         return is_later_known(self.said_at, path, self._now)
+
+    def _has_ended(self, path: Path, value: Any) -> bool:
+        """Whether a value ended later than what is merged was said; if not, it holds again."""
+        name = ended_path(path, value)
+        ended = _moment(self.said_at.get(name))
+        if ended is not None and ended > self._now:
+            return True
+        self.said_at.pop(name, None)
+        return False
 
     def _at(self, path: Path) -> Any:
         """The value at a path whose containers are all objects; `ABSENT` if it is blank."""

@@ -27,6 +27,7 @@ from hitherto_extraction.pipeline.profile import (
     FIELDS,
     LISTS,
     OTHER_NAMES,
+    ended_path,
     is_later_known,
     merge_profile,
     said_path,
@@ -38,6 +39,9 @@ from hitherto_shared.models import Profile
 
 _ITEM = "#"
 """Stands between the path of a list and one of its items, in the path of a source."""
+
+_MOST_MARKS = 2_000
+"""Number of times beside a profile from which no further end of a value is noted."""
 
 Supports = Callable[[UUID], str | None]
 """What a memory says now; None if it is not current. Raises KeyError for one that is unaffected."""
@@ -180,17 +184,37 @@ class ProfileState:
         if is_later_known(self.said_at, path, said_at):
             return
         held = self.value_at(path)
-        if isinstance(held, list | tuple) and value not in (None, "", []):
+        one = value not in (None, "", [])
+        if held is ABSENT or (one and isinstance(held, list | tuple)):
             for each in value if isinstance(value, list) else [value]:
-                self.remove(path, each)
+                if not self._is_said_after(item_path(path, each), said_at):
+                    self.remove(path, each)
+                    self._note_end(path, each, said_at)
             return
-        before = len(self.changed)
         self.remove(path)
-        if len(self.changed) > before:
-            self.said_at[said_path(*path)] = said_at.isoformat()
+        self._note_end(path, None, said_at)
+
+    def _note_end(self, path: Path, value: Any, said_at: datetime) -> None:
+        """Note when a value ended, with None all that stands there, known or not."""
+        name = said_path(*path) if value in (None, "") else ended_path(path, value)
+        noted = self.said_at.get(name)
+        if (noted is None and len(self.said_at) >= _MOST_MARKS) or (
+            noted is not None and datetime.fromisoformat(noted) >= said_at
+        ):
+            return
+        self.said_at[name] = said_at.isoformat()
+
+    def _is_said_after(self, name: str, said_at: datetime) -> bool:
+        """Whether the profile holds a value, by the path of its source, that was said later."""
+        source = self.profile.sources.get(name)
+        return source is not None and datetime.fromisoformat(source["said_at"]) > said_at
 
     def _place(self, sources: Mapping[str, Mapping[str, Any]]) -> None:
-        given = {key: dict(source) for key, source in sources.items() if source}
+        given = {
+            key: dict(source)
+            for key, source in sources.items()
+            if source and not self._is_said_after(key, datetime.fromisoformat(source["said_at"]))
+        }
         self.profile = replace(self.profile, sources={**self.profile.sources, **given})
 
 

@@ -62,7 +62,7 @@ async def drop_resting_on(
     state = ProfileState(profile, said_at)
     state.drop_unsupported(says, heir, corrected=changed if corrected else ())
     if not state.changed:
-        await profiles.write_sources(user, profile, state.profile, state.said_at)
+        await profiles.write_sources(user, profile, state.profile, said_at, state.said_at)
         return 0
     await profiles.write_profile(
         user,

@@ -86,8 +86,8 @@ async def write_sealed(
     at: datetime,
     vector: tuple[str, Vector] | None,
     job_id: UUID | None,
-) -> None:
-    """Store the next version of a memory sealed, whether or not it was sealed before.
+) -> EditableMemory:
+    """Store the next version of a memory sealed, whether or not it was sealed before; returns it.
 
     What was in clear until now (words in the index, vectors, versions, history, mentions) is left
     to the sweep. `vector`, of the new content, is stored if its model is active.
@@ -110,11 +110,11 @@ async def write_sealed(
         embedding_state=SEALED,
         sealed=True,
     )
-    await editing.write_version(user, target, at=at, job_id=job_id, reworded=reworded)
+    target = await editing.write_version(user, target, at=at, job_id=job_id, reworded=reworded)
     if reworded and vector is not None:
         active = await active_model(user.connection)
         if active is not None and active[0] == vector[0]:
-            kept = [(*vector, held.memory.version + 1)]
+            kept = [(*vector, target.memory.version)]
     for model, each, text_version in kept:
         await sealed_memories.write_vector(
             user, memory_id, each, model=model, text_version=text_version
@@ -122,3 +122,4 @@ async def write_sealed(
     unembedded = not kept and (reworded or not held.sealed)
     if unembedded or not held.sealed:
         await users.leave_to_seal(user)
+    return target

@@ -6,7 +6,7 @@ The history records each operation of it.
 from __future__ import annotations
 
 from collections.abc import Coroutine, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
@@ -26,6 +26,7 @@ from hitherto_extraction.storage import (
     statements,
     users,
 )
+from hitherto_extraction.storage.editing import EditableMemory
 from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_extraction.storage.ledger import ChangeEvent
 from hitherto_extraction.storage.sealed_rows import is_sensitive
@@ -35,15 +36,15 @@ from hitherto_shared.database.pool import Connection
 from hitherto_shared.database.together import together
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.embeddings.active_embedder import active_model
-from hitherto_shared.embeddings.protocol import Vector
-from hitherto_shared.models import Memory, SourceRef
+from hitherto_shared.models import SourceRef
 
 _REWRITTEN = (
     "content", "detail", "importance", "confidence", "origin", "status", "tags", "keywords",
 )  # fmt: skip
 """The fields of a memory that a plan may change."""
-
-_OF_MEMORY = {field.name for field in fields(Memory)}
+_GIVEN = ("metadata", "context", "expires_at", "sensitive")
+"""Those that only a caller can provide."""
+_WITHOUT_SUCCESSOR = ("active", "quarantined", "forgotten")
 
 
 async def write_plan(
@@ -75,15 +76,7 @@ async def write_plan(
     )
     writing = _Writing(user, occasion, plan, vectors, numbers)
     await writing.create()
-    reworded = last_rewordings(plan)
-    for rewrite in plan.rewrites:
-        if rewrite.after.memory_id in plan.sealed:
-            await writing.rewrite_sealed(rewrite)
-        else:
-            last = reworded.get(rewrite.after.memory_id) is rewrite
-            await writing.rewrite(rewrite, numbers[rewrite.after.memory_id] if last else None)
-    for closure in plan.closures:
-        await writing.close(closure)
+    await writing.write_versions()
     for memory_id, said_at in plan.confirmed.items():
         await memories.confirm(user, memory_id, said_at)
     for memory_id, challenged in plan.challenges:
@@ -143,7 +136,7 @@ class _Writing:
     async def create(self) -> None:
         """Write the new memories with their vectors."""
         creations, sealed, found = self.plan.creations, self.plan.sealed, self.vectors.found
-        await memories.insert(self.user, list(map(self._row, creations)))
+        await memories.insert(self.user, list(map(self._made, creations)))
         for made in creations:
             if made.superseded_by is not None:
                 await memories.add_superseded(self.user, made.memory_id, by=made.superseded_by)
@@ -182,89 +175,97 @@ class _Writing:
                 text_version=1,
             )
 
-    def _row(self, made: Creation) -> dict[str, Any]:
+    def _made(self, made: Creation) -> EditableMemory:
         indexed = self.numbers[made.memory_id]
-        has_vector = made.vector_of in self.vectors.found
-        return {
-            **self.occasion.columns_of(made),
-            "lexical_no": indexed.lexical_no,
-            "lexical_length": indexed.length,
-            "embedding_state": "stored" if has_vector else "pending",
-        }
+        return EditableMemory(
+            self.occasion.memory_of(made),
+            said_at=made.evidence.said_at,
+            challenges=made.challenges,
+            lexical_no=indexed.lexical_no,
+            lexical_length=indexed.length,
+            embedding_state="stored" if made.vector_of in self.vectors.found else "pending",
+            questions=made.item.questions,
+        )
 
-    async def rewrite(self, change: Rewrite, indexed: IndexEntry | None) -> None:
+    async def write_versions(self) -> None:
+        """Write the next versions of known memories, in the order of the plan."""
+        changed: list[Rewrite | Closure] = [*self.plan.rewrites, *self.plan.closures]
+        if not changed:
+            return
+        held = await editing.read(self.user, [each.before.memory_id for each in changed])
+        reworded = last_rewordings(self.plan)
+        for change in self.plan.rewrites:
+            memory_id = change.before.memory_id
+            last = reworded.get(memory_id) is change
+            indexed = self.numbers.get(memory_id) if last else None
+            held[memory_id] = await self._rewrite(held[memory_id], change, indexed)
+        for closure in self.plan.closures:
+            memory_id = closure.before.memory_id
+            held[memory_id] = await self._close(held[memory_id], closure)
+        # Not before: what replaces one may be closed too, as it was read above.
+        for closure in self.plan.closures:
+            if (by := closure.superseded_by) is not None:
+                await memories.add_superseded(self.user, closure.before.memory_id, by=by)
+
+    async def _rewrite(
+        self, held: EditableMemory, change: Rewrite, indexed: IndexEntry | None
+    ) -> EditableMemory:
         """Write the next version of a memory; without `indexed`, its index entries stay."""
-        occasion, after = self.occasion, change.after
-        vector = self._vector_of(change)
-        state = None
+        occasion, memory_id, status = self.occasion, held.memory.memory_id, change.after.status
+        columns = {name: getattr(change.after, name) for name in (*_REWRITTEN, "expires_at")}
+        if occasion.joined is not None:
+            columns |= {name: getattr(occasion.joined[1], name) for name in _GIVEN}
+        if status in _WITHOUT_SUCCESSOR:
+            columns["superseded_by"] = None
+        after = replace(
+            held.changed(**columns, doubt=None),
+            said_at=change.after.said_at,
+            challenges=held.challenges if status == "quarantined" else (),
+        )
+        model, found = self.vectors.model, self.vectors.found
+        vector = found.get(change.vector_of) if change.vector_of is not None else None
+        at, job_id = occasion.at, occasion.job_id
+        if memory_id in self.plan.sealed:
+            embedded = None if vector is None else (model, vector)
+            return await write_sealed(self.user, held, after, at=at, vector=embedded, job_id=job_id)
+        after = replace(after, questions=change.after.questions)
+        if indexed is not None:
+            after = replace(after, lexical_no=indexed.lexical_no, lexical_length=indexed.length)
         if change.vector_of is not None:
-            state = "pending" if vector is None else "stored"
-        await memories.rewrite(
-            self.user,
-            {
-                **fields_of(after),
-                "lexical_no": indexed.lexical_no if indexed else None,
-                "lexical_length": indexed.length if indexed else None,
-                "embedding_state": state,
-                "at": occasion.at,
-                "job_id": occasion.job_id,
-            },
-        )
-        model = self.vectors.model
+            after = replace(after, embedding_state="pending" if vector is None else "stored")
+        after = await editing.write_version(self.user, after, at=at, job_id=job_id)
         if vector is not None:
-            found = [(after.memory_id, after.status, vector)]
-            await memories.write_vectors(self.user, found, model=model)
+            await memories.write_vectors(self.user, [(memory_id, status, vector)], model=model)
         kind, position = change.vector_of or ("", 0)
-        source = self.vectors.found.get(("source", position)) if kind == "new" else None
+        source = found.get(("source", position)) if kind == "new" else None
         if source is not None:
-            await memories.write_source_vectors(self.user, [(after.memory_id, source)], model=model)
+            await memories.write_source_vectors(self.user, [(memory_id, source)], model=model)
+        return after
 
-    async def rewrite_sealed(self, change: Rewrite) -> None:
-        """The same for a memory that is sealed, or becomes sealed."""
-        after = change.after
-        held = await editing.read_one(self.user, after.memory_id)
-        vector = self._vector_of(change)
-        await write_sealed(
-            self.user,
-            held,
-            replace(
-                held.changed(**{name: getattr(after, name) for name in _REWRITTEN}),
-                said_at=after.said_at,
-                challenges=held.challenges if after.status == "quarantined" else (),
-            ),
-            at=self.occasion.at,
-            vector=None if vector is None else (self.vectors.model, vector),
-            job_id=self.occasion.job_id,
-        )
-
-    def _vector_of(self, change: Rewrite) -> Vector | None:
-        return self.vectors.found.get(change.vector_of) if change.vector_of is not None else None
-
-    async def close(self, closure: Closure) -> None:
+    async def _close(self, held: EditableMemory, closure: Closure) -> EditableMemory:
         """Write the end of a memory."""
-        await memories.close(
-            self.user,
-            {
-                "memory_id": closure.before.memory_id,
-                "status": closure.status,
-                "importance": closure.importance,
-                "valid_to": closure.valid_to,
-                "superseded_by": closure.superseded_by,
-                "at": self.occasion.at,
-                "job_id": self.occasion.job_id,
-            },
+        after = held.changed(
+            status=closure.status,
+            importance=closure.importance,
+            valid_to=max(held.memory.valid_from, closure.valid_to),
+            superseded_by=closure.superseded_by,
         )
+        occasion = self.occasion
+        return await editing.write_version(self.user, after, at=occasion.at, job_id=occasion.job_id)
 
 
 def events_of(plan: Plan, occasion: Occasion, *, quoted: bool) -> Sequence[ChangeEvent]:
     """The history of a plan; unless `quoted`, without what a model says of its reasons."""
+    given_before, given_after = (
+        editing.difference(*occasion.joined) if occasion.joined else ({}, {})
+    )
     created = [
         ChangeEvent(
             "created",
             1,
             occasion.reason,
             made.memory_id,
-            after=editing.shown_of_new(_made(made, occasion)),
+            after=editing.shown_of_new(occasion.memory_of(made)),
         )
         for made in plan.creations
     ]
@@ -274,8 +275,8 @@ def events_of(plan: Plan, occasion: Occasion, *, quoted: bool) -> Sequence[Chang
             change.after.version,
             change.reason,
             change.before.memory_id,
-            before={**_shown(change.before), **occasion.joined[0]},
-            after={**_shown(change.after), **occasion.joined[1]},
+            before={**_shown(change.before), **given_before},
+            after={**_shown(change.after), **given_after},
             related=_challenged(plan, change) if change.action == "quarantined" else None,
         )
         for change in plan.rewrites
@@ -329,13 +330,10 @@ def _stored_reason(closure: Closure, sealed: frozenset[UUID]) -> str:
     return closure.status if quotes else closure.reason
 
 
-def _made(made: Creation, occasion: Occasion) -> Memory:
-    columns = occasion.columns_of(made)
-    known = {name: columns[name] for name in _OF_MEMORY & columns.keys()}
-    return Memory(user_id="", created_at=occasion.at, updated_at=occasion.at, **known)
-
-
 def _shown(known: CurrentMemory) -> dict[str, Any]:
     columns = fields_of(known)
-    valid_to = known.valid_to.isoformat() if known.valid_to else None
-    return {**{name: columns[name] for name in _REWRITTEN}, "valid_to": valid_to}
+    ends = {
+        name: columns[name].isoformat() if columns[name] else None
+        for name in ("valid_to", "expires_at")
+    }
+    return {**{name: columns[name] for name in _REWRITTEN}, **ends}

@@ -4,8 +4,10 @@ Each call of the model shows some of what changed with what it may concern, and 
 transaction with the job's progress, so that the next attempt continues after it. The user's own
 messages and documents go first.
 
-What the model refuses is asked again with less: without what stands around, then half of it. A
-single change that it refuses even so is dropped and counted, and no other waits for it.
+What the model refuses, or answers with nothing usable, is asked again with less: without what
+stands around, or half of it. A single change to which it has no answer even so is dropped and
+counted, and no other waits for it. If it has no usable answer to several in a row, the attempt
+fails: the model is at fault, and not what it is shown.
 """
 
 from __future__ import annotations
@@ -51,6 +53,9 @@ from hitherto_shared.offloading import in_thread
 logger = logging.getLogger("hitherto.reconciliation")
 
 _SECONDS = 30.0
+_MOST_UNANSWERED = 3
+"""Number of changes in a row that are dropped because no reply about them is usable; 1 before the
+first usable one."""
 OTHERS_FIRST_SECONDS = 2.0
 """How long a job stands back for messages and documents of its user."""
 
@@ -63,6 +68,8 @@ class _Attempt:
         most: How many changes the next call shows at most.
         alone: Whether it shows them without what stands around.
         model: The model that gave a usable answer; empty before the first.
+        unanswered: How many changes in a row had no usable reply.
+        why: The last unusable reply about the present ones.
     """
 
     held: Claim
@@ -72,6 +79,8 @@ class _Attempt:
     most: int = MAX_CHANGED
     alone: bool = False
     model: str = ""
+    unanswered: int = 0
+    why: ModelMisbehaved | None = None
     charges: list[Charge] = field(default_factory=list)
     calls: int = 0
 
@@ -151,14 +160,15 @@ class Reconciliation:
             proposals = await self._ask(run, shown)
         else:
             # Nothing is left open, unless the model was asked and refused what stands around.
-            proposals = Proposals(dropped=shown.looked_at if run.alone else 0)
+            proposals = _given_up(run, shown) if run.alone else Proposals()
         if proposals is None:
             return True
         if shown.is_worth_asking or run.alone or run.charges:
             run.result = await self._commit(run, shown, proposals)
         run.charges = []
         run.done += shown.looked_at
-        run.most, run.alone = MAX_CHANGED, False
+        run.most = 1 if run.unanswered else MAX_CHANGED
+        run.alone, run.why = False, None
         return True
 
     async def _ask(self, run: _Attempt, shown: Shown) -> Proposals | None:
@@ -181,13 +191,18 @@ class Reconciliation:
                 run.alone = True
             return None
         except (ContentRefused, ModelMisbehaved) as error:
-            if shown.looked_at > 1 or (error.doubtful and not run.model):
-                raise
-            logger.warning("a change was dropped, because %s", error)
             run.charges += self.prices.wasted(KIND, error.spent)
-            return Proposals(dropped=1)
+            error.spent = ()
+            if isinstance(error, ModelMisbehaved):
+                run.why = error
+                if shown.looked_at > 1 or not run.alone:
+                    run.most = max(1, shown.looked_at // 4)
+                    run.alone = shown.looked_at == 1
+                    return None
+            logger.warning("a change was dropped, because %s", error)
+            return _given_up(run, shown)
         run.charges.append(self.prices.charge(KIND, reply))
-        run.model = reply.model
+        run.model, run.unanswered = reply.model, 0
         return reply.answer
 
     async def _look(self, connection: Connection, run: _Attempt) -> Shown | None:
@@ -259,6 +274,19 @@ class Reconciliation:
             await room_of(user, Changes(closed=closed), daily=self.daily_changes),
             doubts=counts.get("doubted", 0),
         )
+
+
+def _given_up(run: _Attempt, shown: Shown) -> Proposals:
+    """What is proposed about changes to which the model has no answer: nothing.
+
+    Raises:
+        ModelMisbehaved: It has had no usable answer to several in a row.
+    """
+    if run.why is not None:
+        run.unanswered += 1
+        if run.unanswered > (_MOST_UNANSWERED if run.model else 1):
+            raise run.why
+    return Proposals(dropped=shown.looked_at)
 
 
 def _result_after(run: _Attempt, made: Settlement, proposals: Proposals, *, calls: int) -> Result:

@@ -73,6 +73,7 @@ class Fill:
 
         async def keep(connection: Connection, made: EmbeddedBatch[EmbeddableText]) -> None:
             nonlocal result
+            await vectors.write(connection, corpus, made.vectors, model=made.model)
             charge = self.prices.embedding_charge(made.model, made.calls, made.tokens)
             await ledger.charge_tenant(connection, held.tenant_id, held.job_id, held.kind, [charge])
             result = result.with_charges([charge]).with_counts(
@@ -82,7 +83,7 @@ class Fill:
                 connection, held, done_to=0, result=result.stored(), finished=False
             )
 
-        while texts := await embed_next(self.database, embedder, corpus, find, keep):
+        while texts := await embed_next(self.database, embedder, find, keep):
             pass
         return result
 

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 from hitherto_extraction.curation.user_settings import UserSettings
+from hitherto_extraction.queue.enqueueing import JobQueue
 from hitherto_extraction.restoring.call import ImportCall, Imported
 from hitherto_extraction.restoring.one_import import OneImport
 from hitherto_shared.audit.trail import Trail
@@ -31,6 +32,7 @@ class Importing:
         trail: Records each import in the audit log.
         keys: Opens and creates the keys of users.
         installation: The settings of users who did not choose.
+        queue: Takes the jobs that read documents.
         message_vectors: Whether messages get vectors.
     """
 
@@ -38,6 +40,7 @@ class Importing:
     trail: Trail
     keys: UserKeys
     installation: UserSettings
+    queue: JobQueue
     message_vectors: bool
     _running: Shares = field(default_factory=lambda: Shares(AT_ONCE, _OF_TENANT, _OF_PERSON))
 
@@ -73,6 +76,7 @@ class Importing:
                 self.keys,
                 self.installation,
                 call,
+                self.queue,
                 message_vectors=self.message_vectors,
             )
             return await made.run(pieces)

@@ -20,7 +20,9 @@ from hitherto_extraction.curation.user_settings import (
     change_settings,
     prepare_sealing,
 )
+from hitherto_extraction.documents.ingest import read_left
 from hitherto_extraction.once import IdempotentOperation, once
+from hitherto_extraction.queue.enqueueing import JobQueue
 from hitherto_extraction.restoring.call import ImportCall, Imported
 from hitherto_extraction.restoring.lines import ExportedRecord, read_records
 from hitherto_extraction.restoring.tables import LEFT_OUT, USERS
@@ -58,6 +60,7 @@ class OneImport:
     keys: UserKeys
     installation: UserSettings
     call: ImportCall
+    queue: JobQueue
     message_vectors: bool
     _made: Imported = field(default_factory=Imported)
     _owner: tuple[Any, Any] | None = None
@@ -242,6 +245,8 @@ class OneImport:
             rows = [self._permitted(row) for row in rows]
         if table == "profile_versions":
             rows = [{**row, "profile": self._permitted(row["profile"])} for row in rows]
+        if table == "history":
+            rows = [self._permitted_event(row) for row in rows]
         if table == "conversations":
             # What was accepted is learnt, by a job of this installation.
             rows = [
@@ -286,6 +291,13 @@ class OneImport:
         gone = set(named) - held.keys()
         return [index for index, row in enumerate(rows) if row["document_id"] not in gone]
 
+    def _permitted_event(self, row: dict[str, Any]) -> dict[str, Any]:
+        """An entry of the history, with what the caller may set in the profile that it tells of."""
+        if row["subject"] != "profile":
+            return row
+        told = {side: row[side] for side in ("before", "after") if row[side] is not None}
+        return {**row, **{side: self._permitted(profile) for side, profile in told.items()}}
+
     def _permitted(self, profile: dict[str, Any]) -> dict[str, Any]:
         """A profile, or a version of it, with what the caller may set in it."""
         found = dict(profile)
@@ -295,7 +307,7 @@ class OneImport:
             try:
                 self.call.principal.check_capability(PROFILES_MANAGE)
                 if name == "department":
-                    self.call.principal.check_department(name, profile[name])
+                    self.call.principal.check_department(name, str(profile[name]))
             except NotPermitted:
                 found[name] = unset
                 self._made.left_out[f"profiles.{name}"] += 1
@@ -324,7 +336,7 @@ class OneImport:
         return await with_keys(self.keys, [self.call.scope], attempt)
 
     async def _end(self) -> None:
-        """Index the memories, and let vectors of sealed ones be computed."""
+        """Index the memories, and leave to jobs and sweeps what is unread or to be sealed."""
         if self._since is None:
             # Nothing to import. The user is left as known or unknown as before.
 
@@ -343,6 +355,7 @@ class OneImport:
             last = await self._change(index)
 
         async def leave(user: UserRows) -> None:
+            await read_left(user, self.queue)
             if (await users.encryption_of(user)).on:
                 await users.leave_to_seal(user)
 

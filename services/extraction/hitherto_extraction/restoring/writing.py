@@ -83,7 +83,8 @@ async def _write_memories(user: UserRows, rows: Rows, key: UserKey | None) -> in
         return 0
     before = await keyword_index.reserve_numbers(user, texts=len(new), documents=len(new), terms=0)
     numbered = []
-    for number, row in enumerate(new.values(), before + 1):
+    for number, given in enumerate(new.values(), before + 1):
+        row = given if key is None else _unquoted("memories", given)
         columns = {**row, "lexical_no": number, "lexical_length": 0, "embedding_state": "refused"}
         if key is not None and is_sensitive(row["type"], row["sensitive"]):
             columns |= _sealed_row(key, MEMORY, row)
@@ -140,13 +141,25 @@ async def _sealed(user: UserRows, table: str, rows: Rows, key: UserKey) -> Rows:
 
 
 def _unquoted(table: str, row: dict[str, Any]) -> dict[str, Any]:
-    """The row without quotes: they have to go with their messages, without the key."""
+    """The row without quotes, which have to go with their messages, and reasons of doubts."""
     if table == "memory_sources":
         return {**row, "quote": None}
+    if table in ("memories", "memory_versions") and row["doubt"] is not None:
+        return {**row, "doubt": {**row["doubt"], "reason": ""}}
+    if table == "history":
+        return {**row, **{side: _undoubted(row[side]) for side in ("before", "after")}}
     if table == "profiles":
         unquoted = {path: {**source, "quote": ""} for path, source in row["sources"].items()}
         return {**row, "sources": unquoted}
     return row
+
+
+def _undoubted(fields: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The fields of a memory in its history, without a doubt that has a reason."""
+    doubt = (fields or {}).get("doubt")
+    if fields is None or not isinstance(doubt, dict) or not doubt.get("reason"):
+        return fields
+    return _without(fields, ["doubt"])
 
 
 def _sealed_row(key: UserKey, kind: SealedRow, row: dict[str, Any]) -> dict[str, Any]:

@@ -175,12 +175,14 @@ async def rebuild_profile(
         said_at=said_at,
     )
     paths = differing(profiles.profile_content(current), profiles.profile_content(rebuilt))
-    if not paths:
-        return 0
     sources = {
         path: _quoted_as_now(source, current.sources.get(path))
         for path, source in rebuilt.sources.items()
     }
+    if not paths:
+        rested = replace(current, sources=sources)
+        await profiles.write_sources(user, current, rested, said_at, marks)
+        return 0
     after = replace(rebuilt, version=current.version + 1, sources=sources)
     await profiles.write_profile(
         user, current, after, marks, actor=actor, job_id=None, rolled_back=reason

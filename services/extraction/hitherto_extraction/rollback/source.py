@@ -22,6 +22,7 @@ from hitherto_extraction.storage import rollback as storage
 from hitherto_extraction.storage.rollback import MessageRange
 from hitherto_extraction.storage.statements import StatementReference
 from hitherto_shared.database.user_rows import UserRows
+from hitherto_shared.errors import NotFound
 from hitherto_shared.models import Summary
 
 REASON = "its source was taken back"
@@ -116,13 +117,7 @@ async def _taught(user: UserRows, source: RollbackTarget) -> _SourceEffects:
         named = set(await storage.of_document(user, source.document_id))
         return _SourceEffects(statements=said, named=named - {each.memory_id for each in said})
     if source.job_id is not None:
-        job = await jobs.get_job(
-            user.connection, user.scope.tenant_id, source.job_id, only_user=user.scope.user_id
-        )
-        messages = []
-        if job.conversation_id is not None and job.range_from is not None:
-            messages = [MessageRange(job.conversation_id, job.range_from, job.range_to)]
-        return await _of_jobs(user, [job.job_id], messages)
+        return await _of_jobs(user, [source.job_id], await _messages_of_job(user, source.job_id))
     if not source.conversation_id:
         found = await storage.jobs_of_model(
             user,
@@ -132,7 +127,10 @@ async def _taught(user: UserRows, source: RollbackTarget) -> _SourceEffects:
             until=source.until,
         )
         ranges = [messages for _, messages in found if messages is not None]
-        return await _of_jobs(user, [job_id for job_id, _ in found], ranges)
+        job_ids = [job_id for job_id, _ in found]
+        if source.model is None and source.prompt_version is None:
+            job_ids += await _without_job(user, source)
+        return await _of_jobs(user, job_ids, ranges)
     await require_named(user, source.conversation_id)
     job_ids = await storage.jobs_of_conversation(user, source.conversation_id)
     return await _of_jobs(
@@ -141,6 +139,33 @@ async def _taught(user: UserRows, source: RollbackTarget) -> _SourceEffects:
         [MessageRange(source.conversation_id)],
         conversation_id=source.conversation_id,
     )
+
+
+async def _messages_of_job(user: UserRows, job_id: UUID) -> list[MessageRange]:
+    """The messages that a job read; none are known of one that was not imported with its user.
+
+    Raises:
+        NotFound: The user has no such job, and nothing that it taught.
+    """
+    try:
+        job = await jobs.get_job(
+            user.connection, user.scope.tenant_id, job_id, only_user=user.scope.user_id
+        )
+    except NotFound:
+        if await storage.taught_by(user, job_id):
+            return []
+        raise
+    if job.conversation_id is None or job.range_from is None:
+        return []
+    return [MessageRange(job.conversation_id, job.range_from, job.range_to)]
+
+
+async def _without_job(user: UserRows, source: RollbackTarget) -> list[UUID]:
+    """The jobs of a time that were not imported with their user."""
+    taught = await storage.taught_between(user, source.since, source.until)
+    known = await jobs.get_jobs(user.connection, user.scope.tenant_id, taught)
+    here = {job.job_id for job in known if job.user_id in (None, user.scope.user_id)}
+    return [job_id for job_id in taught if job_id not in here]
 
 
 async def _of_jobs(

@@ -8,25 +8,24 @@ once nothing is found at all.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from hitherto_extraction.budget import Budget
+from hitherto_extraction.budget import Budget, BudgetSpent
 from hitherto_extraction.pipeline.backfill import KIND, NO_JOB
-from hitherto_extraction.pipeline.embedding_charges import may_embed
-from hitherto_extraction.pipeline.embedding_loop import BATCH, EmbeddedBatch, embed
+from hitherto_extraction.pipeline.embedding_loop import BATCH, EmbeddedBatch, embed_next
 from hitherto_extraction.prices import Prices
 from hitherto_extraction.sealing.steps import STEPS, RowsBusy, clean, clean_quotes
 from hitherto_extraction.storage import ledger, sealed_memories, sealing, users
-from hitherto_extraction.storage.sealed_memories import Unembedded
+from hitherto_extraction.storage.corpora.corpus import EmbeddableText
 from hitherto_shared.database import faults
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.tenancy import acting_for
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.embeddings.protocol import Embedder
 from hitherto_shared.encryption.at_hand import key_at_hand, keys_at_hand
-from hitherto_shared.encryption.failures import KeyServiceUnavailable, KeyUnavailable, SealBroken
+from hitherto_shared.encryption.failures import KeyServiceUnavailable, KeyUnavailable
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.model_api import ModelError
 from hitherto_shared.models import Scope
@@ -56,51 +55,34 @@ class SealedVectors:
         A text that the embedder refuses is given up and found by its words. So is one that the key
         does not open.
         """
-        after = UUID(int=0)
-        while found := await self._lacking(scope, after):
-            after = found[-1].memory_id
-            if not await may_embed(self.removal, self.embedder, self.budget, scope.tenant_id, KIND):
-                return False
-            texts = {each: [text] for each in found if (text := _opened(scope, each)) is not None}
-            try:
-                made = await embed(self.embedder, texts)
-            except ModelError as error:
-                logger.info("vectors of sealed memories are waiting for the embedder: %s", error)
-                return False
-            await self._keep(scope, made)
-            if made.outage is not None:
-                return False
+        texts: Sequence[EmbeddableText] = ()
+
+        async def find(connection: Connection) -> Sequence[EmbeddableText]:
+            found = await sealed_memories.without_vector(
+                connection.of(scope),
+                self.embedder.name,
+                after=UUID(texts[-1].key[2]) if texts else UUID(int=0),
+                limit=BATCH,
+            )
+            if found and not self.embedder.offline:
+                await self.budget.require(connection, scope.tenant_id, KIND)
+            return found
+
+        async def keep(connection: Connection, made: EmbeddedBatch[EmbeddableText]) -> None:
+            await sealed_memories.write_vectors(
+                connection.of(scope), made.vectors, model=made.model
+            )
+            if made.calls:
+                charge = self.prices.embedding_charge(made.model, made.calls, made.tokens)
+                await ledger.charge_tenant(connection, scope.tenant_id, NO_JOB, KIND, [charge])
+
+        try:
+            while texts := await embed_next(self.removal, self.embedder, find, keep):
+                pass
+        except (ModelError, BudgetSpent) as error:
+            logger.info("vectors of sealed memories are waiting: %s", error)
+            return False
         return True
-
-    async def _lacking(self, scope: Scope, after: UUID) -> list[Unembedded]:
-        model = self.embedder.name
-        return await self.removal.run(
-            lambda connection: sealed_memories.without_vector(
-                connection.of(scope), model, after=after, limit=BATCH
-            ),
-            timeout=_SECONDS,
-            repeatable=True,
-        )
-
-    async def _keep(self, scope: Scope, made: EmbeddedBatch[Unembedded]) -> None:
-        charge = self.prices.embedding_charge(made.model, made.calls, made.tokens)
-
-        async def work(connection: Connection) -> None:
-            user = connection.of(scope)
-            state = await users.lock_user(user)
-            if state is not None and not state.erased:
-                for each, (vector,) in made.vectors.items():
-                    await sealed_memories.write_vector(
-                        user,
-                        each.memory_id,
-                        vector,
-                        model=made.model,
-                        text_version=each.text_version,
-                    )
-            await ledger.charge_tenant(connection, scope.tenant_id, NO_JOB, KIND, [charge])
-
-        if made.calls:
-            await self.removal.transact(work, timeout=_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,11 +188,3 @@ class SealingSweep:
             if changed := await step(user):
                 return changed
         return 0
-
-
-def _opened(scope: Scope, each: Unembedded) -> str | None:
-    try:
-        return each.content(scope)
-    except SealBroken:
-        logger.error("cannot open a sealed memory, which gets no vector")
-        return None

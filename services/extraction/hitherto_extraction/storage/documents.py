@@ -30,6 +30,15 @@ JOIN documents AS d ON d.tenant_id = %(tenant_id)s AND d.user_id = %(user_id)s
      AND d.source_id = wanted.source_id
 """
 
+# Documents whose present content no job has read.
+_LAGGING = """
+SELECT document_id, content_hash, ingested_hash, job_id
+FROM documents
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND ingested_hash IS DISTINCT FROM content_hash
+ORDER BY document_id
+"""
+
 # The time at the source stays unless a new one is given.
 _STORE = """
 INSERT INTO documents (tenant_id, user_id, document_id, source_type, source_id, content_type, title,
@@ -208,6 +217,11 @@ async def find(user: UserRows, sources: Sequence[tuple[str, str]]) -> dict[int, 
         source_ids=[source_id for _, source_id in sources],
     )
     return {int(row[0]) - 1: ExistingDocument(*row[1:]) for row in await cursor.fetchall()}
+
+
+async def find_lagging(user: UserRows) -> list[ExistingDocument]:
+    """The documents whose present content no job has read yet."""
+    return await user.fetch(ExistingDocument, _LAGGING)
 
 
 async def store(user: UserRows, documents: Mapping[UUID, IncomingDocument]) -> None:

@@ -1,7 +1,7 @@
-"""Whole memories: read all fields of one, write its next version.
+"""Whole memories: reads all fields of one, and is the only writer of its next version.
 
-For changes by hand and by upkeep, which may concern any field. Extraction has narrower statements
-of its own in `memories`.
+Only what makes many memories FORGOTTEN or ARCHIVED at once has statements of its own (`clearing`,
+`upkeep`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from hitherto_extraction.storage import memories
 from hitherto_extraction.storage.sealed_rows import WORDS, opened, sealing_key, stored_memory
 from hitherto_shared.database.arrays import Texts, fields_of
 from hitherto_shared.database.user_rows import UserRows
@@ -52,7 +51,23 @@ WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
   AND m.memory_id = ANY(%(memory_ids)s)
 """
 
+# The version that is replaced is stored with the period in which it was current.
 _WRITE = """
+WITH kept AS (
+    INSERT INTO memory_versions (tenant_id, user_id, memory_id, version, type, content, detail,
+        importance, confidence, origin, status, tags, keywords, context, metadata, valid_from,
+        valid_to, expires_at, superseded_by, sensitive, said_at, supersedes, job_id, sealed,
+        may_replace, doubt, known_from, known_to)
+    SELECT tenant_id, user_id, memory_id, version, type, content, detail, importance, confidence,
+           origin, status, tags, keywords, context, metadata, valid_from, valid_to, expires_at,
+           superseded_by, sensitive, said_at, supersedes, job_id, sealed, may_replace, doubt,
+           updated_at, greatest(updated_at, %(at)s)
+    FROM memories
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
+), mirrored AS (
+    UPDATE memory_embeddings SET status = %(status)s
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
+)
 UPDATE memories
 SET version = version + 1,
     text_version = CASE WHEN coalesce(%(reworded)s, content <> %(content)s) THEN version + 1
@@ -68,13 +83,6 @@ SET version = version + 1,
     embedding_state = %(embedding_state)s, sealed = %(sealed)s, doubt = %(doubt)s,
     may_replace = %(may_replace)s,
     updated_at = greatest(updated_at, %(at)s), job_id = %(job_id)s
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
-"""
-
-_COMPLETE = """
-UPDATE memories
-SET metadata = %(metadata)s, context = %(context)s, expires_at = %(expires_at)s,
-    sensitive = %(sensitive)s, sealed = %(sealed)s
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
 """
 
@@ -161,36 +169,27 @@ async def write_version(
     at: datetime,
     job_id: UUID | None,
     reworded: bool | None = None,
-) -> None:
-    """Store `after` as the next version of its memory and keep the previous one.
+) -> EditableMemory:
+    """Store `after` as the next version of its memory, keep the previous one, and return it.
 
     The caller holds the user's row, has read the memory under that lock, and updates index, vectors
-    and history if they change. `version`, `updated_at`, sources, entities and access counters of
-    `after` are ignored; it is stored sealed if it says so. `reworded` says whether its content
-    changes, which cannot be seen from two sealed versions; None: compare the columns.
+    and history if they change. `after` names the version that it follows. Its `updated_at`,
+    sources, entities and access counters are ignored; it is stored sealed if it says so. `reworded`
+    says whether its content changes, which cannot be seen from two sealed versions; None: compare
+    the columns.
     """
+    after = after.changed(version=after.memory.version + 1)
     memory = after.memory
-    version = await memories.keep_version(user, memory.memory_id, at=at)
-    values = {**fields_of(memory), **fields_of(after), **await _stored(user, after, version + 1)}
+    values = {**fields_of(memory), **fields_of(after), **await _stored(user, after)}
     doubt = None if memory.doubt is None else Jsonb(dict(memory.doubt))
     values |= {"at": at, "job_id": job_id, "reworded": reworded, "doubt": doubt}
-    await user.execute(_WRITE, **values)
-    await memories.mirror_status(user, memory.memory_id, memory.status)
+    await user.later(_WRITE, **values)
+    return after
 
 
-async def complete_version(user: UserRows, after: EditableMemory) -> None:
-    """Add fields that only a caller knows to a version of this transaction; `after` names it."""
-    memory = after.memory
-    values = {"sensitive": memory.sensitive} | await _stored(user, after, memory.version)
-    await user.execute(
-        _COMPLETE, **values, memory_id=memory.memory_id, expires_at=memory.expires_at
-    )
-
-
-async def _stored(user: UserRows, after: EditableMemory, version: int) -> dict[str, Any]:
+async def _stored(user: UserRows, after: EditableMemory) -> dict[str, Any]:
     """The columns with the words of a memory's version, sealed or in clear."""
-    memory = after.memory
-    row = {name: getattr(memory, name) for name in (*WORDS, "memory_id")} | {"version": version}
+    row = {name: getattr(after.memory, name) for name in (*WORDS, "memory_id", "version")}
     key = await sealing_key(user, stays_sealed=True) if after.sealed else None
     return stored_memory(key, row)
 

@@ -1,17 +1,18 @@
-"""Writes memories: the current rows, their versions, sources and vectors."""
+"""Writes memories: new rows, evidence, links, sources and vectors; see `editing` for versions."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
-from typing import Any
 from uuid import UUID
 
 from pgvector import HalfVector
 
+from hitherto_extraction.storage.editing import EditableMemory
 from hitherto_extraction.storage.sealed_rows import key_of_memory, stored_memory
-from hitherto_shared.database.arrays import Texts, Uuids, records
+from hitherto_shared.database.arrays import Texts, Uuids, fields_of, records
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.models import SourceRef
@@ -25,49 +26,16 @@ INSERT INTO memories (tenant_id, user_id, memory_id, type, content, detail, impo
 SELECT %(tenant_id)s, %(user_id)s, new.memory_id, new.type, new.content, new.detail, new.importance,
     new.confidence, new.source, new.origin, new.status, new.tags, new.keywords, new.context,
     new.conversation_id, new.valid_from, new.valid_to, new.said_at, new.superseded_by,
-    new.supersedes, new.challenges, new.at, new.at, new.job_id, new.lexical_no, new.lexical_length,
-    new.embedding_state, new.metadata, new.expires_at, new.sensitive, new.questions,
-    new.may_replace, new.sealed
+    new.supersedes, new.challenges, new.created_at, new.updated_at, new.job_id, new.lexical_no,
+    new.lexical_length, new.embedding_state, new.metadata, new.expires_at, new.sensitive,
+    new.questions, new.may_replace, new.sealed
 FROM json_to_recordset(%(rows)s) AS new (memory_id uuid, type text, content text, detail text,
     importance float8, confidence text, source text, origin text, status text, tags text[],
     keywords text[], context jsonb, conversation_id text, valid_from timestamptz,
     valid_to timestamptz, said_at timestamptz, superseded_by uuid, supersedes uuid[],
-    challenges uuid[], at timestamptz, job_id uuid, lexical_no integer, lexical_length integer,
-    embedding_state text, metadata jsonb, expires_at timestamptz, sensitive boolean,
-    questions text[], may_replace uuid[], sealed bytea)
-"""
-
-# The version that is about to be replaced, stored with the period in which it was current.
-_KEEP_VERSION = """
-INSERT INTO memory_versions (tenant_id, user_id, memory_id, version, type, content, detail,
-    importance, confidence, origin, status, tags, keywords, context, metadata, valid_from,
-    valid_to, expires_at, superseded_by, sensitive, said_at, supersedes, job_id, sealed,
-    may_replace, doubt, known_from, known_to)
-SELECT tenant_id, user_id, memory_id, version, type, content, detail, importance, confidence,
-       origin, status, tags, keywords, context, metadata, valid_from, valid_to, expires_at,
-       superseded_by, sensitive, said_at, supersedes, job_id, sealed, may_replace, doubt,
-       updated_at, greatest(updated_at, %(at)s)
-FROM memories
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
-RETURNING version
-"""
-
-_REWRITE = """
-UPDATE memories
-SET version = version + 1,
-    text_version = CASE WHEN content = %(content)s THEN text_version ELSE version + 1 END,
-    content = %(content)s, detail = %(detail)s,
-    importance = %(importance)s, confidence = %(confidence)s, origin = %(origin)s,
-    tags = %(tags)s, keywords = %(keywords)s, questions = %(questions)s, status = %(status)s,
-    said_at = %(said_at)s,
-    superseded_by = CASE WHEN %(status)s IN ('active', 'quarantined', 'forgotten') THEN NULL
-                         ELSE superseded_by END,
-    challenges = CASE WHEN %(status)s = 'quarantined' THEN challenges ELSE '{}' END,
-    lexical_no = coalesce(%(lexical_no)s, lexical_no),
-    lexical_length = coalesce(%(lexical_length)s, lexical_length),
-    embedding_state = coalesce(%(embedding_state)s, embedding_state),
-    updated_at = greatest(updated_at, %(at)s), job_id = %(job_id)s, doubt = NULL
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
+    challenges uuid[], created_at timestamptz, updated_at timestamptz, job_id uuid,
+    lexical_no integer, lexical_length integer, embedding_state text, metadata jsonb,
+    expires_at timestamptz, sensitive boolean, questions text[], may_replace uuid[], sealed bytea)
 """
 
 # More evidence for the same words: no new version. What is said again is in doubt no longer.
@@ -76,19 +44,6 @@ UPDATE memories
 SET said_at = greatest(said_at, %(said_at)s),
     last_confirmed_at = greatest(last_confirmed_at, %(said_at)s),
     doubt = CASE WHEN (doubt ->> 'since')::timestamptz > %(said_at)s THEN doubt END
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
-"""
-
-_CLOSE = """
-UPDATE memories
-SET version = version + 1, status = %(status)s, importance = %(importance)s,
-    valid_to = greatest(valid_from, %(valid_to)s), superseded_by = %(superseded_by)s,
-    updated_at = greatest(updated_at, %(at)s), job_id = %(job_id)s
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
-"""
-
-_MIRROR_STATUS = """
-UPDATE memory_embeddings SET status = %(status)s
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
 """
 
@@ -157,57 +112,26 @@ ON CONFLICT (tenant_id, user_id, memory_id, model) DO UPDATE SET embedding = EXC
 """
 
 
-async def insert(user: UserRows, rows: Sequence[Mapping[str, Any]]) -> None:
+async def insert(user: UserRows, made: Sequence[EditableMemory]) -> None:
     """Store new memories, sensitive ones of a user with encryption on sealed.
 
-    A row holds the columns in clear; `at` is the time of writing. `sealed` says that the words were
-    stored sealed before, and stay so.
+    `sealed` says that the words were stored sealed before, and stay so. Sources and entities are
+    stored by themselves.
     """
-    stored = []
-    for row in rows:
-        key = await key_of_memory(
-            user, row["type"], row["sensitive"], stays_sealed=row.get("sealed", False)
-        )
-        stored.append({**row, **stored_memory(key, {**row, "version": 1})})
-    if stored:
-        await user.later(_INSERT, rows=records(stored))
-
-
-async def rewrite(user: UserRows, fields: Mapping[str, Any]) -> None:
-    """Write the next version of a memory that is not sealed, and keep the previous one.
-
-    `lexical_no`, `lexical_length` and `embedding_state` None leave them unchanged.
-    """
-    await keep_version(user, fields["memory_id"], at=fields["at"])
-    await user.later(_REWRITE, **fields)
-    await mirror_status(user, fields["memory_id"], fields["status"])
-
-
-async def keep_version(user: UserRows, memory_id: UUID, *, at: datetime) -> int:
-    """Store the version that a change is about to replace, and return its number.
-
-    The number is 0 if there is no such memory.
-    """
-    return int(await user.fetch_value(_KEEP_VERSION, memory_id=memory_id, at=at) or 0)
-
-
-async def mirror_status(user: UserRows, memory_id: UUID, status: str) -> None:
-    """Update the copy of a memory's status beside its vector."""
-    await user.later(_MIRROR_STATUS, memory_id=memory_id, status=status)
+    rows = []
+    for each in made:
+        memory = each.memory
+        key = await key_of_memory(user, memory.type, memory.sensitive, stays_sealed=each.sealed)
+        columns = {**fields_of(replace(memory, sources=())), **fields_of(each)}
+        del columns["memory"]
+        rows.append({**columns, **stored_memory(key, columns)})
+    if rows:
+        await user.later(_INSERT, rows=records(rows))
 
 
 async def confirm(user: UserRows, memory_id: UUID, said_at: datetime) -> None:
     """Record when a memory was last repeated in the same words."""
     await user.later(_CONFIRM, memory_id=memory_id, said_at=said_at)
-
-
-async def close(user: UserRows, fields: Mapping[str, Any]) -> None:
-    """Write the version with which a memory ends, and keep the previous one."""
-    await keep_version(user, fields["memory_id"], at=fields["at"])
-    await user.later(_CLOSE, **fields)
-    await mirror_status(user, fields["memory_id"], fields["status"])
-    if fields["superseded_by"] is not None:
-        await add_superseded(user, fields["memory_id"], by=fields["superseded_by"])
 
 
 async def add_superseded(user: UserRows, memory_id: UUID, *, by: UUID) -> None:

@@ -128,14 +128,20 @@ async def write_profile(
 
 
 async def write_sources(
-    user: UserRows, before: Profile, after: Profile, said_at: Mapping[str, str]
+    user: UserRows,
+    before: Profile,
+    after: Profile,
+    said_before: Mapping[str, str],
+    said_at: Mapping[str, str],
 ) -> None:
-    """Store what values rest on, if that has moved although no value changed: no new version.
+    """Store what values rest on, and when they were said or ended, if that has moved.
+
+    No value has changed, and there is no new version.
 
     Raises:
         KeyNeeded: The user has encryption on, and the key for it is not at hand.
     """
-    if before.version and after.sources != before.sources:
+    if before.version and (after.sources != before.sources or said_at != said_before):
         await _store(user, replace(after, version=before.version), said_at, extracted=False)
 
 

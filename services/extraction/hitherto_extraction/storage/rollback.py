@@ -37,6 +37,34 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND result ->> 'model'
 ORDER BY job_id
 """
 
+# Jobs are no part of an export: of an imported user, what they taught names them.
+_STATED_IN = """
+SELECT DISTINCT job_id
+FROM statements
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND job_id IS NOT NULL
+  AND md5(conversation_id) = md5(%(conversation_id)s) AND conversation_id = %(conversation_id)s
+"""
+
+_TAUGHT_BY = """
+SELECT EXISTS (
+    SELECT FROM statements
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND job_id = %(job_id)s
+    UNION ALL
+    SELECT FROM history
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND job_id = %(job_id)s)
+"""
+
+_TAUGHT_BETWEEN = """
+SELECT job_id
+FROM history
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND job_id IS NOT NULL
+  AND actor IN ('extraction', 'consolidation', 'reconciliation')
+GROUP BY job_id
+HAVING (%(since)s::timestamptz IS NULL OR max(recorded_at) >= %(since)s)
+   AND (%(until)s::timestamptz IS NULL OR max(recorded_at) < %(until)s)
+ORDER BY job_id
+"""
+
 # Every memory that the conversation supports, and whether nothing else does. A job owns a range of
 # its conversation's messages; without one (NULL) the whole conversation is meant.
 _STATED = """
@@ -242,9 +270,23 @@ async def jobs_of_model(
     ]
 
 
+async def taught_by(user: UserRows, job_id: UUID) -> bool:
+    """Whether a job, which need not exist any more, changed anything of the user."""
+    return bool(await user.fetch_value(_TAUGHT_BY, job_id=job_id))
+
+
+async def taught_between(
+    user: UserRows, since: datetime | None, until: datetime | None
+) -> list[UUID]:
+    """The jobs that last changed something of the user in this time; they need not exist."""
+    return await user.fetch_values(_TAUGHT_BETWEEN, since=since, until=until)
+
+
 async def jobs_of_conversation(user: UserRows, conversation_id: str) -> list[UUID]:
-    """Every job that read the conversation."""
-    return await user.fetch_values(_JOBS_OF_CONVERSATION, conversation_id=conversation_id)
+    """Every job that read the conversation, also one that was not imported with its user."""
+    known = await user.fetch_values(_JOBS_OF_CONVERSATION, conversation_id=conversation_id)
+    stated = await user.fetch_values(_STATED_IN, conversation_id=conversation_id)
+    return list(dict.fromkeys([*known, *stated]))
 
 
 async def stated_by(user: UserRows, messages: MessageRange) -> dict[UUID, bool]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,15 +10,20 @@ from uuid import UUID
 
 import numpy as np
 
+from hitherto_extraction.storage.corpora.corpus import EmbeddableText
+from hitherto_extraction.storage.corpora.vectors import MadeVectors
 from hitherto_extraction.storage.known_memories import CurrentMemory, known_of
 from hitherto_extraction.storage.sealed_rows import opened, opened_bytes
 from hitherto_shared.database.arrays import Texts
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.encryption.at_hand import key_at_hand
+from hitherto_shared.encryption.failures import SealBroken
 from hitherto_shared.encryption.rows import MEMORY, VECTOR
 from hitherto_shared.models import Scope
 from hitherto_shared.offloading import in_thread
+
+logger = logging.getLogger("hitherto.sealing")
 
 MOST = 2_000
 """Maximum number of a user's sealed memories that are opened and compared, the newest."""
@@ -27,7 +33,7 @@ _NEWEST = """
 SELECT m.memory_id, m.version, m.type, m.content, m.importance, m.confidence, m.origin,
        m.status, m.tags, m.keywords, m.valid_from, m.valid_to, m.updated_at, m.lexical_no,
        m.lexical_length, m.said_at, m.detail, m.sensitive, m.questions,
-       m.doubt IS NOT NULL,
+       m.doubt IS NOT NULL, m.expires_at,
        sealed_of_memory(m.tenant_id, m.user_id, m.memory_id, m.version, m.text_version, m.sealed),
        sealed_at(e.sealed, e.text_version)
 FROM memories AS m
@@ -95,19 +101,6 @@ class OpenedMemory:
 
     known: CurrentMemory
     vector: Vector | None
-
-
-@dataclass(frozen=True, slots=True)
-class Unembedded:
-    """A sealed memory without a vector of its present words."""
-
-    memory_id: UUID
-    text_version: int
-    sealed: bytes
-
-    def content(self, scope: Scope) -> str:
-        """The text to embed."""
-        return str(opened(scope, MEMORY, self.sealed, self.memory_id)["content"])
 
 
 async def read_newest(
@@ -190,10 +183,33 @@ async def sealed_vectors(user: UserRows, memory_id: UUID) -> list[tuple[str, Vec
 
 async def without_vector(
     user: UserRows, model: str, *, after: UUID, limit: int
-) -> list[Unembedded]:
-    """The user's next sealed memories, by id, without a vector of their present words."""
-    cursor = await user.execute(_WITHOUT, after=after, model=model, limit=limit)
-    return [
-        Unembedded(memory_id, text_version, bytes(sealed))
-        for memory_id, text_version, sealed in await cursor.fetchall()
-    ]
+) -> list[EmbeddableText]:
+    """The user's next sealed memories, by id, without a vector of their present words.
+
+    One that the key does not open gets none.
+    """
+    while rows := await user.fetch_rows(_WITHOUT, after=after, model=model, limit=limit):
+        found = [text for row in rows if (text := _embeddable(user.scope, *row)) is not None]
+        if found:
+            return found
+        after = rows[-1][0]
+    return []
+
+
+def _embeddable(
+    scope: Scope, memory_id: UUID, text_version: int, sealed: bytes
+) -> EmbeddableText | None:
+    try:
+        words = opened(scope, MEMORY, sealed, memory_id)
+    except SealBroken:
+        logger.error("cannot open a sealed memory, which gets no vector")
+        return None
+    key = (scope.tenant_id, scope.user_id, str(memory_id), text_version)
+    return EmbeddableText(key, (str(words["content"]),))
+
+
+async def write_vectors(user: UserRows, vectors: MadeVectors, *, model: str) -> None:
+    """Store the vectors of texts from `without_vector`, of those that still have these words."""
+    for text, (vector,) in vectors.items():
+        _, _, memory_id, text_version = text.key
+        await write_vector(user, UUID(memory_id), vector, model=model, text_version=text_version)

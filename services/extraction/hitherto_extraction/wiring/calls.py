@@ -177,6 +177,13 @@ def _privacy(
         ),
         Erasing(databases.removal, load_installation_signer(settings), trail, base.keys),
         Exporting(databases.exports, trail, UnusableReplies(base.secret), base.keys),
-        Importing(databases.write, trail, base.keys, installation, settings.message_vectors),
+        Importing(
+            databases.write,
+            trail,
+            base.keys,
+            installation,
+            base.queue,
+            settings.message_vectors,
+        ),
         pages,
     )

@@ -54,7 +54,7 @@ async def read_results(
         moment: Another time, whose memories are returned.
         passages: Upper limits on the times at which items were said and stored.
         hides_forgotten: Whether messages and summaries whose memory is quarantined or forgotten are
-            left out, and messages noted of which a memory no longer holds.
+            left out, also of excerpts, and messages noted of which a memory no longer holds.
         held: A snapshot to read from.
     """
     memory_ids = [
@@ -70,12 +70,20 @@ async def read_results(
         hides_forgotten=hides_forgotten,
         held=held,
     )
-    said: Mapping[MessageKey, Sequence[Message]] = {}
+    said: Mapping[MessageKey, Mapping[MessageKey, Message]] = {}
     keys_of: list[Sequence[MessageKey]] = [()] * len(best)
     if excerpt:
         found_in = {} if sources is None else sources.answer
         keys_of = [_sources_of(item, found_in) for item in best]
-        said = await _excerpts(asking, scope, keys_of, excerpt, moment, passages)
+        said = await _excerpts(
+            asking,
+            scope,
+            keys_of,
+            excerpt,
+            moment=moment,
+            passages=passages,
+            hides_forgotten=hides_forgotten,
+        )
     hits = []
     for ranked, keys in zip(best, keys_of, strict=True):
         candidate = ranked.candidate
@@ -101,17 +109,12 @@ class WholeItems:
     def item(self, kind: Kind, key: Key) -> Item | None:
         """The item; None if it was deleted in the meantime, or is hidden."""
         item = self._items[kind].get(key)
-        if isinstance(item, Message) and self._is_withheld(item, cast(MessageKey, key)):
+        if isinstance(item, Message) and key in self._caveats.withheld:
             return None
         # No program can tell whether a summary repeats what was forgotten.
         if self._hides_forgotten and isinstance(item, Summary) and item.withheld:
             return None
         return item
-
-    def _is_withheld(self, message: Message, key: MessageKey) -> bool:
-        """Whether a message is not shown, or answers one that is not: a reply repeats its words."""
-        withheld = self._caveats.withheld
-        return key in withheld or (message.role != "user" and _before(key) in withheld)
 
     def instead(self, item: Item, key: Key) -> str:
         """See `Hit.instead`."""
@@ -152,7 +155,7 @@ async def read_whole(
         known = held.caveats if held is not None else None
         said = cast(Sequence[MessageKey], keys["message"])
         caveats = (
-            neighbours.caveats(scope, list({*said, *map(_before, said)}))
+            neighbours.caveats(scope, list(dict.fromkeys(said)))
             if known is None
             else Answered(known)
         )
@@ -177,12 +180,6 @@ async def read_whole(
     return WholeItems(found, caveats.answer, followed, moment is None, hides_forgotten)
 
 
-def _before(key: MessageKey) -> MessageKey:
-    """The key of the message right before."""
-    conversation_id, number = key
-    return conversation_id, number - 1
-
-
 def whole(
     scope: Scope, kind: Kind, keys: Sequence[Key], moment: Moment | None = None
 ) -> Statement[Mapping[Key, Item]]:
@@ -196,7 +193,8 @@ def whole(
         return read.meaning(lambda found: {memory.memory_id: memory for memory in found})
     if kind == "message":
         return messages.by_keys(scope, cast(Sequence[MessageKey], keys)).meaning(
-            lambda found: {excerpt.key: excerpt.message for excerpt in found}
+            # Keys of several kinds, of which these are one.
+            lambda found: cast(Mapping[Key, Item], found)
         )
     if kind == "summary":
         return conversations.by_conversations(scope, cast(Sequence[str], keys)).meaning(
@@ -223,13 +221,19 @@ async def _excerpts(
     scope: Scope,
     keys: Iterable[Sequence[MessageKey]],
     excerpt: int,
+    *,
     moment: Moment | None,
     passages: PassageFilters,
-) -> Mapping[MessageKey, Sequence[Message]]:
+    hides_forgotten: bool,
+) -> Mapping[MessageKey, Mapping[MessageKey, Message]]:
+    """For each source, the messages around it that may be shown, each of them read once.
+
+    Sources whose messages would make the reply too large have none.
+    """
     distinct = list(dict.fromkeys(key for several in keys for key in several))
     if not distinct:
         return {}
-    read = messages.by_keys(
+    around = messages.around(
         scope,
         distinct,
         excerpt=excerpt,
@@ -237,16 +241,31 @@ async def _excerpts(
         said_before=passages.created_before if moment is not None else None,
         stored_by=passages.stored_by,
     )
-    await asking(read)
-    return {found.key: found.messages for found in read.answer}
+    await asking(around)
+    # One message may stand around many results, and is sent with each.
+    left = messages.MOST_BYTES
+    told: dict[MessageKey, Sequence[MessageKey]] = {}
+    for source, sizes in around.answer.items():
+        left -= sum(sizes.values())
+        if left >= 0:
+            told[source] = list(sizes)
+    near = list(dict.fromkeys(key for several in told.values() for key in several))
+    read, caveats = messages.by_keys(scope, near), neighbours.caveats(scope, near)
+    await asking(read, *([caveats] if hides_forgotten else []))
+    withheld = caveats.answer.withheld if hides_forgotten else frozenset()
+    shown = {key: message for key, message in read.answer.items() if key not in withheld}
+    return {
+        source: {key: shown[key] for key in several if key in shown}
+        for source, several in told.items()
+    }
 
 
 def _united(
-    said: Mapping[MessageKey, Sequence[Message]], keys: Sequence[MessageKey]
+    said: Mapping[MessageKey, Mapping[MessageKey, Message]], keys: Sequence[MessageKey]
 ) -> list[Message]:
     """The messages around several items, each once, by conversation and order."""
-    found: dict[tuple[str, str], Message] = {}
+    found: dict[MessageKey, Message] = {}
     for key in sorted(keys):
-        for message in said.get(key, ()):
-            found.setdefault((message.conversation_id, message.message_id), message)
+        for near, message in said.get(key, {}).items():
+            found.setdefault(near, message)
     return list(found.values())

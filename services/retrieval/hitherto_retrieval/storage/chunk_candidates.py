@@ -12,7 +12,10 @@ from hitherto_retrieval.storage.passage_search import PassageSearch
 from hitherto_retrieval.storage.statement import Rows
 from hitherto_shared.text.bm25 import Scores
 
-# Vectors come from their narrow table; the wide rows of chunks are read only for the few best.
+# Vectors come from their narrow table; the wide rows of chunks are read only for the few best. A
+# plan without statistics, such as right after many documents came in, would compute the pool anew
+# for every chunk and read all vectors for each: of 250 chunks in seconds. So the pool is
+# materialised, and cosines are looked up by the whole key; the function compares with nothing.
 _ALL = """
 WITH nearest AS (
     SELECT chunk_id
@@ -28,7 +31,7 @@ WITH nearest AS (
     FROM document_mentions
     WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND entity_id = ANY(%(named)s::uuid[])
     GROUP BY document_id
-), pool AS (
+), pool AS MATERIALIZED (
     SELECT chunk_id FROM nearest
     UNION
     SELECT c.chunk_id
@@ -51,10 +54,15 @@ WITH nearest AS (
      ORDER BY mentions.entities DESC, d.source_created_at DESC, c.chunk_id DESC
      LIMIT %(wanted)s)
 )
-SELECT c.*
+SELECT c.lexical_no, c.chunk_id, c.document_id, c.source_type, c.source_created_at, c.created_at,
+       (SELECT -(e.embedding <#> %(vector)s::halfvec)
+        FROM document_chunk_embeddings AS e
+        WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
+          AND e.chunk_id = p.chunk_id AND e.model = %(model)s),
+       c.entities, c.text_rank
 FROM pool AS p
 JOIN compared_chunks(
-    %(tenant_id)s, %(user_id)s, %(model)s, %(vector)s::halfvec, %(named)s::uuid[],
+    %(tenant_id)s, %(user_id)s, %(model)s, NULL::halfvec, %(named)s::uuid[],
     %(text_query)s) AS c ON c.chunk_id = p.chunk_id
 """
 
@@ -74,7 +82,7 @@ WITH allowed AS MATERIALIZED (
     FROM document_mentions
     WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND entity_id = ANY(%(named)s::uuid[])
     GROUP BY document_id
-), pool AS (
+), pool AS MATERIALIZED (
     (SELECT chunk_id FROM allowed
      WHERE distance IS NOT NULL
      ORDER BY distance, chunk_id DESC
@@ -92,10 +100,15 @@ WITH allowed AS MATERIALIZED (
      ORDER BY mentions.entities DESC, a.source_created_at DESC, a.chunk_id DESC
      LIMIT %(wanted)s)
 )
-SELECT c.*
+SELECT c.lexical_no, c.chunk_id, c.document_id, c.source_type, c.source_created_at, c.created_at,
+       (SELECT -(e.embedding <#> %(vector)s::halfvec)
+        FROM document_chunk_embeddings AS e
+        WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
+          AND e.chunk_id = p.chunk_id AND e.model = %(model)s),
+       c.entities, c.text_rank
 FROM pool AS p
 JOIN compared_chunks(
-    %(tenant_id)s, %(user_id)s, %(model)s, %(vector)s::halfvec, %(named)s::uuid[],
+    %(tenant_id)s, %(user_id)s, %(model)s, NULL::halfvec, %(named)s::uuid[],
     %(text_query)s) AS c ON c.chunk_id = p.chunk_id
 """
 

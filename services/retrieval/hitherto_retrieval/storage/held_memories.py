@@ -41,6 +41,7 @@ _BYTES_OF_A_MEMORY = 5_500
 _BYTES_OF_A_BYTE = 7
 """What a byte of text may take; free JSON becomes many small objects, and what is derived from a
 text repeats it."""
+_ALWAYS_EXPIRED = np.iinfo(np.int64).min
 _DOUBT = 27
 """The column of the doubt; two more about how a memory stands follow."""
 
@@ -187,18 +188,30 @@ class HeldMemories:
             if row[_DOUBT] is not None or row[_DOUBT + 1]
         )
 
-    def top(self, uses: Uses, at: datetime, *, limit: int, fresh: int) -> Sequence[Memory]:
+    def top(
+        self, uses: Uses, at: datetime, *, limit: int, fresh: int, doubtful: bool = True
+    ) -> Sequence[Memory]:
         """As `memories.top`, by the database's clock `at`."""
+        lists = self._lists if doubtful else self._certain_lists
         return self._listed(
             uses,
             at,
-            (limit, fresh),
-            lambda use: self._lists.top(use, at, limit=limit, fresh=fresh),
+            (limit, fresh, doubtful),
+            lambda use: lists.top(use, at, limit=limit, fresh=fresh),
         )
 
-    def newest(self, uses: Uses, at: datetime, *, limit: int) -> Sequence[Memory]:
+    def newest(
+        self, uses: Uses, at: datetime, *, limit: int, doubtful: bool = True
+    ) -> Sequence[Memory]:
         """As `memories.newest`, by the database's clock `at`."""
-        return self._listed(uses, at, (limit, None), lambda _: self._lists.newest(at, limit))
+        lists = self._lists if doubtful else self._certain_lists
+        return self._listed(uses, at, (limit, None, doubtful), lambda _: lists.newest(at, limit))
+
+    @cached_property
+    def _certain_lists(self) -> HeldLists:
+        """The lists of what is not in doubt: the rest counts as expired."""
+        expires = np.where(self._doubtful, _ALWAYS_EXPIRED, self._expires)
+        return HeldLists(self._importance, self._created, expires)
 
     def _listed(
         self, uses: Uses, at: datetime, of: Hashable, places: Callable[[UseOf], list[int]]

@@ -168,7 +168,7 @@ class MessageRows:
                 for conversation_id, message_id, *caveat in self._caveats.answer
                 if (conversation_id, message_id) in numbers
             ]
-        )
+        ).with_replies(((row[0], row[1]), row[6]) for row in rows)
         return HeldMessages(stamps, rows, vectors, caveats=caveats, memories=memories)
 
 

@@ -42,20 +42,20 @@ WITH fresh AS (
     SELECT memory_id, importance, created_at FROM memories
     WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
       AND status IN ('active', 'achieved')
-      AND (expires_at IS NULL OR expires_at > now())
+      AND (expires_at IS NULL OR expires_at > now()) AND (%(doubtful)s OR doubt IS NULL)
       AND created_at > now() - interval '7 days'
     ORDER BY created_at DESC, memory_id DESC
     LIMIT %(fresh)s
 ), eligible AS (
     (SELECT memory_id, importance, created_at, false AS is_fresh FROM memories
      WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND status = 'active'
-       AND (expires_at IS NULL OR expires_at > now())
+       AND (expires_at IS NULL OR expires_at > now()) AND (%(doubtful)s OR doubt IS NULL)
      ORDER BY importance DESC
      FETCH FIRST %(limit)s ROWS WITH TIES)
     UNION ALL
     (SELECT memory_id, importance, created_at, false FROM memories
      WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND status = 'achieved'
-       AND (expires_at IS NULL OR expires_at > now())
+       AND (expires_at IS NULL OR expires_at > now()) AND (%(doubtful)s OR doubt IS NULL)
      ORDER BY importance DESC
      FETCH FIRST %(limit)s ROWS WITH TIES)
 ), placed AS (
@@ -93,6 +93,7 @@ FROM (SELECT memory_id, created_at
       FROM memories
       WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
         AND status IN ('active', 'achieved') AND (expires_at IS NULL OR expires_at > now())
+        AND (%(doubtful)s OR doubt IS NULL)
       ORDER BY created_at DESC, memory_id DESC
       LIMIT %(limit)s) AS newest
 JOIN whole_memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
@@ -220,14 +221,18 @@ def standing(scope: Scope) -> Statement[Standing]:
     return Statement(_STANDING, scope.parameters, standing_of)
 
 
-def top(scope: Scope, *, limit: int, fresh: int) -> Statement[list[Memory]]:
-    """The top list (D1); `fresh` of its places go to the newest memories of the last week."""
-    return Statement(_TOP, scope.bind(limit=limit, fresh=fresh), whole_memories)
+def top(scope: Scope, *, limit: int, fresh: int, doubtful: bool = True) -> Statement[list[Memory]]:
+    """The top list (D1); `fresh` of its places go to the newest memories of the last week.
+
+    Without `doubtful`, of those that are not in doubt.
+    """
+    values = scope.bind(limit=limit, fresh=fresh, doubtful=doubtful)
+    return Statement(_TOP, values, whole_memories)
 
 
-def newest(scope: Scope, *, limit: int) -> Statement[list[Memory]]:
-    """The newest current memories."""
-    return Statement(_NEWEST, scope.bind(limit=limit), whole_memories)
+def newest(scope: Scope, *, limit: int, doubtful: bool = True) -> Statement[list[Memory]]:
+    """The newest current memories; without `doubtful`, of those that are not in doubt."""
+    return Statement(_NEWEST, scope.bind(limit=limit, doubtful=doubtful), whole_memories)
 
 
 class MemoryPage:

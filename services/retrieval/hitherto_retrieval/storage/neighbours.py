@@ -5,9 +5,10 @@ Rankings raise the score of a message by its neighbours and by the memories lear
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Self
 from uuid import UUID
 
 from hitherto_retrieval.storage import message_candidates
@@ -92,31 +93,80 @@ WHERE ended.tenant_id = %(tenant_id)s AND ended.user_id = %(user_id)s
 """
 
 _FACTS = """
-SELECT f.conversation_id, f.message_no, max(-(e.embedding <#> %(vector)s::halfvec)),
+SELECT f.conversation_id, f.message_no,
+       max((SELECT -(e.embedding <#> %(vector)s::halfvec)
+            FROM memory_embeddings AS e
+            WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
+              AND e.memory_id = f.memory_id AND e.model = %(model)s
+              AND e.text_version = f.text_version)),
        array_agg(f.lexical_no)
 FROM learnt_from_messages(
     %(tenant_id)s, %(user_id)s, %(conversation_ids)s::text[], %(message_nos)s::int[]) AS f
-LEFT JOIN memory_embeddings AS e ON e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
-     AND e.memory_id = f.memory_id AND e.model = %(model)s AND e.text_version = f.text_version
 WHERE f.status IN ('active', 'achieved') AND (f.expires_at IS NULL OR f.expires_at > now())
 GROUP BY f.conversation_id, f.message_no
 """
 
 # Of each message: whether a memory of it may not be shown, until when a contradicted one held, and
-# what holds in its place.
+# what holds in its place. A reply may repeat what it answers: of a message that is not the user's,
+# also whether a memory of what was said before it in its exchange may not be shown. An exchange
+# begins after the last thing that the assistant had said before the user spoke. Only so many
+# numbers are looked at, and the limits have Postgres read these, and not the whole conversation.
 _CAVEATS = """
-SELECT f.conversation_id, f.message_no, bool_or(f.status <> 'contradicted'), min(ended.valid_to),
+WITH given AS (
+    SELECT conversation_id, message_no
+    FROM unnest(%(conversation_ids)s::text[], %(message_nos)s::int[])
+        AS g (conversation_id, message_no)
+), told AS (
+    SELECT conversation_id, message_no, message_no AS told_no FROM given
+    UNION ALL
+    SELECT g.conversation_id, g.message_no, m.message_no
+    FROM given AS g
+    JOIN messages AS reply ON reply.tenant_id = %(tenant_id)s AND reply.user_id = %(user_id)s
+         AND reply.conversation_id = g.conversation_id AND reply.message_no = g.message_no
+         AND reply.role <> 'user'
+    CROSS JOIN LATERAL (
+        SELECT coalesce(
+            (SELECT message_no + 1 FROM messages
+             WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+               AND conversation_id = g.conversation_id AND role = 'assistant'
+               AND message_no >= g.message_no - %(exchange)s::int
+               AND message_no < (
+                   SELECT message_no FROM messages
+                   WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+                     AND conversation_id = g.conversation_id AND role = 'user'
+                     AND message_no >= g.message_no - %(exchange)s::int
+                     AND message_no < g.message_no
+                   ORDER BY message_no DESC
+                   LIMIT 1)
+             ORDER BY message_no DESC
+             LIMIT 1),
+            g.message_no - %(exchange)s::int) AS message_no
+        LIMIT 1) AS first
+    CROSS JOIN LATERAL (
+        SELECT message_no FROM messages
+        WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+          AND conversation_id = g.conversation_id
+          AND message_no >= first.message_no AND message_no < g.message_no
+        ORDER BY message_no
+        LIMIT %(exchange)s::int) AS m
+)
+SELECT t.conversation_id, t.message_no, bool_or(f.status <> 'contradicted'), min(ended.valid_to),
        (array_agg(left(instead.content, 300) ORDER BY ended.valid_to, instead.memory_id)
             FILTER (WHERE instead.content <> ''))[1]
-FROM learnt_from_messages(
-    %(tenant_id)s, %(user_id)s, %(conversation_ids)s::text[], %(message_nos)s::int[]) AS f
+FROM told AS t
+CROSS JOIN LATERAL learnt_from_messages(
+    %(tenant_id)s, %(user_id)s, ARRAY[t.conversation_id], ARRAY[t.told_no]) AS f
 LEFT JOIN memories AS ended ON ended.tenant_id = %(tenant_id)s AND ended.user_id = %(user_id)s
      AND ended.memory_id = f.memory_id AND ended.status = 'contradicted'
 LEFT JOIN memories AS instead ON instead.tenant_id = %(tenant_id)s AND instead.user_id = %(user_id)s
      AND instead.memory_id = ended.superseded_by AND instead.status IN ('active', 'achieved')
-WHERE f.status IN ('quarantined', 'forgotten', 'contradicted')
-GROUP BY f.conversation_id, f.message_no
+WHERE f.status IN ('quarantined', 'forgotten')
+   OR (f.status = 'contradicted' AND t.told_no = t.message_no)
+GROUP BY t.conversation_id, t.message_no
 """
+
+EXCHANGE = 100
+"""How far back an exchange is read, in messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +174,8 @@ class MessageFlags:
     """What a prompt must know of messages, from the memories learnt from them.
 
     Attributes:
-        withheld: The messages that are not shown: a memory of theirs is quarantined or forgotten.
+        withheld: The messages that are not shown: a memory of theirs is quarantined or forgotten,
+            or they reply to such a message, whose words a reply repeats.
         until: Until when a memory of theirs holds, or held, that a newer one contradicts.
         instead: The beginning of the memory that holds in its place, if it is known in words.
     """
@@ -141,6 +192,28 @@ class MessageFlags:
             {(row[0], row[1]): row[3] for row in rows if row[3] is not None},
             {(row[0], row[1]): row[4] for row in rows if row[4]},
         )
+
+    def with_replies(self, said: Iterable[tuple[MessageKey, str]]) -> Self:
+        """The same, with the replies to what is withheld.
+
+        Args:
+            said: All messages with their roles, in the order of their keys.
+        """
+        withheld = set(self.withheld)
+        if not withheld:
+            return self
+        conversation: str | None = None
+        told: int | None = None
+        answered = False
+        for key, role in said:
+            if key[0] != conversation or (role == "user" and answered):
+                conversation, told, answered = key[0], None, False
+            if role != "user" and told is not None and key[1] - told <= EXCHANGE:
+                withheld.add(key)
+            if key in self.withheld:
+                told = key[1]
+            answered = answered or role == "assistant"
+        return replace(self, withheld=frozenset(withheld))
 
 
 # Not frozen, for the same reason as candidates.
@@ -210,7 +283,11 @@ def instead_of(scope: Scope, memory_ids: Sequence[UUID]) -> Statement[dict[UUID,
 
 def caveats(scope: Scope, keys: Sequence[MessageKey]) -> Statement[MessageFlags]:
     """What a prompt must know of these messages."""
-    return Statement(_CAVEATS, {**scope.parameters, **_columns(keys)}, MessageFlags.of)
+    return Statement(
+        _CAVEATS,
+        {**scope.parameters, **_columns(keys), "exchange": EXCHANGE},
+        MessageFlags.of,
+    )
 
 
 def _columns(keys: Sequence[MessageKey]) -> dict[str, list[str] | list[int]]:

@@ -26,7 +26,10 @@ WITH wanted AS (
     FROM memories_at(
         %(tenant_id)s, %(user_id)s, %(known_at)s, %(as_of)s, %(memory_ids)s::uuid[]) AS m
     WHERE %(memory_ids)s::uuid[] IS NOT NULL
-       OR (m.status IN ('active', 'achieved') AND m.expires_at IS NULL)
+       OR (m.status IN ('active', 'achieved') AND m.expires_at IS NULL
+           AND (%(doubtful)s OR m.memory_id NOT IN (
+               SELECT d.memory_id
+               FROM in_doubt_at(%(tenant_id)s, %(user_id)s, %(known_at)s, %(as_of)s) AS d)))
     ORDER BY place
     LIMIT %(limit)s::bigint
 )
@@ -125,12 +128,21 @@ def whole(scope: Scope, moment: Moment, memory_ids: Sequence[UUID]) -> Statement
     that are forgotten now. `access_count`, `last_accessed_at`, sources and entities are the present
     ones.
     """
-    return _whole(scope, moment, memory_ids=Uuids(memory_ids), newest=False, limit=None)
+    return _whole(
+        scope, moment, memory_ids=Uuids(memory_ids), newest=False, limit=None, doubtful=True
+    )
 
 
-def top(scope: Scope, moment: Moment, *, limit: int, newest_first: bool) -> Statement[list[Memory]]:
-    """Whole memories current at `moment`: by importance, then the newest, or the newest alone."""
-    return _whole(scope, moment, memory_ids=None, newest=newest_first, limit=limit)
+def top(
+    scope: Scope, moment: Moment, *, limit: int, newest_first: bool, doubtful: bool = True
+) -> Statement[list[Memory]]:
+    """Whole memories current at `moment`: by importance, then the newest, or the newest alone.
+
+    Without `doubtful`, of those that were not in doubt.
+    """
+    return _whole(
+        scope, moment, memory_ids=None, newest=newest_first, limit=limit, doubtful=doubtful
+    )
 
 
 def page(

@@ -1,16 +1,12 @@
-"""History rebuilds the present: what its events leave, laid over one another, is what is read."""
+"""Random lives of users, and what the history of each must tell: the present, event by event."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
-import grpc
-import psycopg
 from google.protobuf import field_mask_pb2, json_format
 
 from hitherto.v1 import (
@@ -23,12 +19,10 @@ from hitherto.v1 import (
 from tests.e2e.conftest import Services
 from tests.e2e.curating import checks
 from tests.e2e.learning import ALL_STATUSES, ended, memories, submit, talk
-from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
+from tests.scripted_model import ChatAnswer, ChatRequest
 from tests.scripted_model.answers import memory as new_memory
 from tests.scripted_model.answers import merged, quoting
 
-USERS = 6
-STEPS = 14
 FACTS = (
     "The user keeps bees",
     "The user paints portraits",
@@ -57,20 +51,6 @@ class Life:
     def __init__(self, services: Services, name: str, random: Random, conninfo: str) -> None:
         self.services, self.name, self.random, self.conninfo = services, name, random, conninfo
         self.turns = 0
-
-    async def live(self) -> None:
-        """Some random operations, then the comparison."""
-        steps = (
-            self.save, self.save, self.learn, self.learn, self.learn, self.correct, self.correct,
-            self.forget, self.restore, self.consolidate, self.undo, self.decay, self.roll_back,
-        )  # fmt: skip
-        await self.save()
-        await self.learn()
-        for _ in range(STEPS):
-            # What does not fit the moment is refused, and changes nothing.
-            with suppress(grpc.aio.AioRpcError):
-                await self.random.choice(steps)()
-        await self.compare()
 
     async def one(self, *statuses: Any) -> str:
         found = await memories(self.services, user=self.name, statuses=statuses or ALL_STATUSES)
@@ -150,21 +130,6 @@ class Life:
                     user_id=self.name, memory_id=self.random.choice(made)
                 )
             )
-
-    async def decay(self) -> None:
-        with psycopg.connect(self.conninfo, autocommit=True) as connection:
-            for table, column in (
-                ("memories", "created_at"),
-                ("memory_access", "last_accessed_at"),
-            ):
-                connection.execute(
-                    f"UPDATE hitherto.{table} SET {column} = {column} - interval '40 days'"
-                    f" WHERE user_id = '{self.name}'".encode()
-                )
-        reply = await self.services.maintenance.RunDecay(
-            maintenance_service_pb2.RunDecayRequest(user_id=self.name)
-        )
-        await ended(self.services, reply.job.id, within=240)
 
     async def roll_back(self) -> None:
         await self.services.maintenance.RollbackSource(
@@ -281,17 +246,3 @@ def script(random: Random) -> Any:
         return quoting(request, **found)
 
     return answer
-
-
-async def test_history_of_random_users_rebuilds_the_present(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str
-) -> None:
-    seed = Random().randrange(10**6)
-    model.script = script(Random(seed))
-    lives = [
-        Life(modelled, f"u{number}", Random(f"{seed}.{number}"), superuser_conninfo)
-        for number in range(USERS)
-    ]
-    results = await asyncio.gather(*(each.live() for each in lives), return_exceptions=True)
-    failed = [result for result in results if result is not None]
-    assert not failed, "\n".join(map(str, [seed, *failed]))

@@ -12,14 +12,10 @@ import pytest
 from hitherto_client import AsyncHitherto
 from hitherto_client.command import main
 from hitherto_client.console import sessions as limits
-from hitherto_client.console.opening import (
-    ConsoleTarget,
-    ListenRefused,
-    check_openness,
-    listen_address,
-)
 from hitherto_client.console.rights import Rights
 from hitherto_client.console.sessions import ConsoleSessions
+from hitherto_client.console.target import ConsoleTarget
+from hitherto_client.listen_address import ListenRefused, check_openness, listen_address
 
 RIGHTS = Rights("ana", False, True, False, False, False, True, True)
 
