@@ -30,7 +30,7 @@ WRITERS = {
     "conversations": {"messages"},
     "document_mentions": {"document_mentions", "entities"},
     "documents": {"document_chunks", "documents"},
-    "editing": {"memories"},
+    "editing": {"memories", "memory_embeddings"},
     # Of persons whose row is marked as erased, of whom nothing is told any more.
     "erasure": {NAMED_ELSEWHERE},
     # All that an import knows.
