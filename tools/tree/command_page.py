@@ -74,7 +74,7 @@ def broken() -> Sequence[str]:
 
 
 def _readers(page: str, commands: Mapping[str, argparse.ArgumentParser]) -> Iterator[str]:
-    """The page says once which commands take a token: the group "Read" but `why`, and three more."""
+    """The page says once who takes a token: the group "Read" but `why`, and three commands more."""
     row = re.search(r"^\| Read \| (.*) \|$", page, flags=re.MULTILINE)
     reading = {*re.findall(r"`([a-z]+)`", row[1] if row else "")}
     reading = reading - {"why"} | {"session", "documents list", "documents show"}
