@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,11 +16,8 @@ from google.protobuf.descriptor import (
     MethodDescriptor,
 )
 
-from hitherto.v1 import access_pb2, error_reason_pb2
-
 ROOT = Path(__file__).resolve().parents[2]
 PROTOS = ROOT / "protos" / "hitherto" / "v1"
-API_DOCS = (ROOT / "docs" / "api.md").read_text("utf-8")
 NO_SIDE_EFFECTS = descriptor_pb2.MethodOptions.NO_SIDE_EFFECTS
 
 # The RPCs that were promised, by service and in their order.
@@ -178,10 +174,6 @@ METHODS: list[MethodDescriptor] = [
 every_rpc = pytest.mark.parametrize("method", METHODS, ids=lambda method: method.full_name)
 
 
-def access(method: MethodDescriptor) -> access_pb2.AccessRule:
-    return method.GetOptions().Extensions[access_pb2.access]
-
-
 def changes_nothing(method: MethodDescriptor) -> bool:
     return method.GetOptions().idempotency_level == NO_SIDE_EFFECTS
 
@@ -195,14 +187,6 @@ def field_at(message: Descriptor, path: str) -> FieldDescriptor:
     if field.message_type is None:
         raise KeyError(path)
     return field_at(field.message_type, rest)
-
-
-def comments() -> Iterator[tuple[str, str]]:
-    """Every comment line of every proto file."""
-    for path in sorted(PROTOS.glob("*.proto")):
-        for line in path.read_text("utf-8").splitlines():
-            if line.lstrip().startswith("//"):
-                yield path.name, line
 
 
 def test_services_offer_exactly_the_rpcs_of_the_contract() -> None:
@@ -289,41 +273,3 @@ def test_a_field_whose_zero_means_something_can_be_unset(path: str) -> None:
 def test_protos_import_nothing_that_a_client_would_have_to_find() -> None:
     imports = {name.name for file in FILES.values() for name in file.dependencies}
     assert {name.rpartition("/")[0] for name in imports} == {"google/protobuf", "hitherto/v1"}
-
-
-def test_comments_name_only_things_that_exist() -> None:
-    reasons = {
-        value.name.removeprefix("ERROR_REASON_")
-        for value in error_reason_pb2.ErrorReason.DESCRIPTOR.values
-    }
-    values = {value.name for enum in ENUMS.values() for value in enum.values}
-    other = {"UTC", "ERROR_REASON_"}
-    unknown = [
-        (file, name)
-        for file, line in comments()
-        for name in re.findall(r"`([A-Z][A-Z_]+)`", line)
-        if name not in reasons | values | other
-    ]
-    assert unknown == []
-
-
-def test_every_error_reason_shows_an_example_of_itself() -> None:
-    text = (PROTOS / "error_reason.proto").read_text("utf-8")
-    for value in error_reason_pb2.ErrorReason.DESCRIPTOR.values[1:]:
-        above = text.split(f"  {value.name} = {value.number};")[0].rsplit(";", 1)[-1]
-        example = f'{{"reason": "{value.name.removeprefix("ERROR_REASON_")}", "domain": "hitherto"'
-        assert example in above, value.name
-
-
-def test_the_api_page_has_every_rpc_enum_value_and_reason() -> None:
-    headings = set(re.findall(r"^#+ (.+)$", API_DOCS, re.MULTILINE))
-    assert {method.name for method in METHODS} <= headings
-    assert {message for message in MESSAGES if not message.endswith(("Request", "Response"))} <= (
-        headings
-    )
-    for enum in ENUMS.values():
-        for value in enum.values:
-            if enum.name == "ErrorReason":
-                assert value.number == 0 or value.name.removeprefix("ERROR_REASON_") in headings
-            else:
-                assert f"| `{value.name}` |" in API_DOCS

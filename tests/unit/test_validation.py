@@ -87,6 +87,16 @@ def test_what_is_refused_for_its_length_is_not_read() -> None:
     assert set(violations(checks)) == {"t[0]", "u", "v", "w"}
 
 
+def test_limits() -> None:
+    checks = Checks()
+    asked = (0, 1, 200, 201, 2**31 - 1)
+    found = [checks.limit("n", n, default=10, maximum=200) for n in asked]
+    assert found == [10, 1, 200, 200, 200]
+    most = [checks.optional_limit("n", n, default=10, maximum=200) for n in (None, 0, 5, 2**31 - 1)]
+    assert most == [10, 0, 5, 200]
+    assert violations(checks) == {}
+
+
 def test_lists_are_bounded_before_they_are_read() -> None:
     checks = Checks()
     assert checks.all_of("states", [1] * (MAX_ITEMS + 1), {1: "x"}) == []

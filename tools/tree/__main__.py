@@ -18,7 +18,9 @@ from tools.tree import (
     scope_of_statements,
     settings_page,
     whole_statements,
+    words_of_the_contract,
     worked_examples,
+    writers_of_held_rows,
 )
 
 RULES = (
@@ -32,7 +34,9 @@ RULES = (
     scope_of_statements,
     settings_page,
     whole_statements,
+    words_of_the_contract,
     worked_examples,
+    writers_of_held_rows,
 )
 
 

@@ -222,10 +222,3 @@ def test_what_has_no_quarantine_loses_the_texts_that_override() -> None:
         {"current_projects": ["boat"], "facts": {"personal": {"name": "Ana"}}, "metadata": None},
         4,
     )
-
-
-def test_lisbon_stays_what_it_is() -> None:
-    """A control: without any of this the plan is the usual one."""
-    plan = planned(known(), new=[new()], contradicted=[closed()])
-    assert plan.creations[0].status == "active"
-    assert [c.before.content for c in plan.closures] == [LISBON]
