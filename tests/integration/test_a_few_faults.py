@@ -21,9 +21,14 @@ from tests.scripted_model import ScriptedModel, canary_script
 SEED = int(os.environ.get("FAULTS_SEED") or 235)
 MOST = 3
 BRIEF = {
-    "kill -9 of a service", "all sessions cut", "model refuses", "model talks nonsense",
-    "wrong vectors", "network to the model", "network to callers",
-}  # fmt: skip
+    "kill -9 of a service",
+    "all sessions cut",
+    "model refuses",
+    "model talks nonsense",
+    "wrong vectors",
+    "network to the model",
+    "network to callers",
+}
 """What takes a moment, on a Postgres that others use too."""
 
 

@@ -246,14 +246,23 @@ def test_a_key_has_an_id_and_a_secret_that_may_hold_underscores() -> None:
 @pytest.mark.parametrize(
     ("listen", "loopback"),
     [
-        ("127.0.0.1:50051", True), ("127.8.9.10:0", True), ("[::1]:50051", True),
-        ("localhost:50051", True), ("unix:/tmp/socket", True), ("0.0.0.0:50051", False),
-        ("[::]:50051", False), (":50051", False), ("50051", False), ("127.0.0.1", False),
-        ("127.0.0.1:1,0.0.0.0:2", False), ("ipv4:127.0.0.1:1,0.0.0.0:2", False),
-        ("dns:///0.0.0.0:50051", False), ("localhost.example.org:50051", False),
+        ("127.0.0.1:50051", True),
+        ("127.8.9.10:0", True),
+        ("[::1]:50051", True),
+        ("localhost:50051", True),
+        ("unix:/tmp/socket", True),
+        ("0.0.0.0:50051", False),
+        ("[::]:50051", False),
+        (":50051", False),
+        ("50051", False),
+        ("127.0.0.1", False),
+        ("127.0.0.1:1,0.0.0.0:2", False),
+        ("ipv4:127.0.0.1:1,0.0.0.0:2", False),
+        ("dns:///0.0.0.0:50051", False),
+        ("localhost.example.org:50051", False),
         ("192.168.0.7:50051", False),
     ],
-)  # fmt: skip
+)
 def test_what_counts_as_loopback(listen: str, loopback: bool) -> None:
     assert is_loopback(listen) is loopback
 

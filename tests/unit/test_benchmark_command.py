@@ -52,10 +52,15 @@ def test_a_run_is_shown_and_written_and_its_tables_can_be_printed_again(
     assert read_result(file, "made").parts[0].figures == {"p50": 2.0, "service": 4.0}
     assert run(benchmark(RESULT), ["tables", str(file)]) == 0
     assert capsys.readouterr().out.splitlines() == [
-        "|  | figure | measured | bar |  |", "|---|---|---|---|---|",
-        "| P0 | p50 | 2.00 ms | ≤ 1 ms | **missed** |", "", "| figure | measured |",
-        "|---|---|", "| p50 | 2.0 ms |", "",
-    ]  # fmt: skip
+        "|  | figure | measured | bar |  |",
+        "|---|---|---|---|---|",
+        "| P0 | p50 | 2.00 ms | ≤ 1 ms | **missed** |",
+        "",
+        "| figure | measured |",
+        "|---|---|",
+        "| p50 | 2.0 ms |",
+        "",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -117,9 +117,20 @@ def test_a_memory_with_everything_fills_every_field() -> None:
 def test_a_bare_memory_has_only_what_every_memory_has() -> None:
     message = memory_message(BARE)
     assert names(message) == {
-        "id", "user_id", "type", "content", "importance", "confidence", "source", "origin",
-        "status", "valid_from", "created_at", "updated_at", "version",
-    }  # fmt: skip
+        "id",
+        "user_id",
+        "type",
+        "content",
+        "importance",
+        "confidence",
+        "source",
+        "origin",
+        "status",
+        "valid_from",
+        "created_at",
+        "updated_at",
+        "version",
+    }
     # 0 is a value here: it has presence.
     assert message.HasField("importance")
 

@@ -31,9 +31,25 @@ def test_the_page_lists_every_metric() -> None:
 def test_no_label_names_a_user_and_a_tenant_only_on_demand() -> None:
     labels = {label for metric in METRICS for label in metric._labelnames}
     assert labels == {
-        "method", "code", "reason", "leg", "state", "result", "kind", "outcome", "direction",
-        "check", "role", "database", "file", "limit", "effect", "subject", "stage", "tenant",
-    }  # fmt: skip
+        "method",
+        "code",
+        "reason",
+        "leg",
+        "state",
+        "result",
+        "kind",
+        "outcome",
+        "direction",
+        "check",
+        "role",
+        "database",
+        "file",
+        "limit",
+        "effect",
+        "subject",
+        "stage",
+        "tenant",
+    }
     assert tenant_label("acme") == ""
 
 

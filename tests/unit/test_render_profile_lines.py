@@ -59,9 +59,13 @@ def test_values_of_every_json_kind_read_well() -> None:
         "deep": {"a": {"b": [{"c": "d"}, {}]}},
     }
     assert lines(facts=facts) == [
-        "Fact: children: 2", "Fact: height: 1.75", "Fact: remote: true", "Fact: tags: x, 3, y",
-        "Fact: personal: just text", "Fact: deep a b: c: d",
-    ]  # fmt: skip
+        "Fact: children: 2",
+        "Fact: height: 1.75",
+        "Fact: remote: true",
+        "Fact: tags: x, 3, y",
+        "Fact: personal: just text",
+        "Fact: deep a b: c: d",
+    ]
 
 
 def test_a_stored_key_makes_no_role() -> None:

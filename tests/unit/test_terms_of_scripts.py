@@ -10,11 +10,15 @@ from hitherto_shared.text.terms import count_terms, query_terms
 @pytest.mark.parametrize(
     "forms",
     [
-        "книга книги книгу книгой книге", "Москва Москве Москвой Москву",
-        "новый новая новые новую", "ёлка елка ёлку", "كتاب الكتاب والكتاب بالكتاب للكتاب",
-        "قهوة القهوة والقهوة", "كَتَبَ كتب",
+        "книга книги книгу книгой книге",
+        "Москва Москве Москвой Москву",
+        "новый новая новые новую",
+        "ёлка елка ёлку",
+        "كتاب الكتاب والكتاب بالكتاب للكتاب",
+        "قهوة القهوة والقهوة",
+        "كَتَبَ كتب",
     ],
-)  # fmt: skip
+)
 def test_d3_every_case_and_article_finds_the_others(forms: str) -> None:
     first, *others = forms.split()
     written = count_terms(first)

@@ -126,9 +126,13 @@ async def test_nothing_is_left_of_a_memory(stage: Stage) -> None:
             )
     # Every place that a memory reaches is filled, or this test proves little.
     assert await tables_with_the_canary(stage) == {
-        "consolidation_groups", "entities", "history", "memories", "memory_versions",
+        "consolidation_groups",
+        "entities",
+        "history",
+        "memories",
+        "memory_versions",
         "postings",
-    }  # fmt: skip
+    }
     counts = await stage.retention(30)
     assert counts == {**NOTHING, "memories": 1, "versions": 1, "vectors": 2}
     dump = await stage.dump()

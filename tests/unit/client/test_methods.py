@@ -306,9 +306,13 @@ def client(fakes: Fakes) -> Iterator[Hitherto]:
 def rpcs_of_the_contract() -> set[str]:
     pool: Any = descriptor_pool.Default()
     files = (
-        "extraction_service", "maintenance_service", "memory_service", "privacy_service",
-        "retrieval_service", "session_service",
-    )  # fmt: skip
+        "extraction_service",
+        "maintenance_service",
+        "memory_service",
+        "privacy_service",
+        "retrieval_service",
+        "session_service",
+    )
     return {
         f"{service.name}/{rpc.name}"
         for file in files

@@ -38,11 +38,19 @@ def test_the_latest_and_the_next_moment(line: str, until: str, latest: str, afte
 @pytest.mark.parametrize(
     ("field", "days"),
     [
-        ("*", "0123456"), ("0", "0"), ("7", "0"), ("sun", "0"), ("1-5", "12345"),
-        ("MON-fri", "12345"), ("5-7", "056"), ("fri-mon", "0156"), ("0,3", "03"), ("*/2", "0246"),
+        ("*", "0123456"),
+        ("0", "0"),
+        ("7", "0"),
+        ("sun", "0"),
+        ("1-5", "12345"),
+        ("MON-fri", "12345"),
+        ("5-7", "056"),
+        ("fri-mon", "0156"),
+        ("0,3", "03"),
+        ("*/2", "0246"),
         ("2/2", "246"),
     ],
-)  # fmt: skip
+)
 def test_days_of_the_week_begin_on_sunday(field: str, days: str) -> None:
     """As in every crontab, whatever the library counts from."""
     cron = Cron(f"0 3 * * {field}")
