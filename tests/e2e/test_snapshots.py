@@ -110,7 +110,7 @@ async def pair(
         address = f"127.0.0.1:{plain.port}"
         channel = await stack.enter_async_context(grpc.aio.insecure_channel(address))
         yield Pair(
-            Shared(services, as_superuser(postgres, conninfo), folder),
+            Shared(services, as_superuser(postgres, conninfo), folder, None),
             services,
             retrieval_service_pb2_grpc.RetrievalServiceStub(channel),
             address,
