@@ -306,7 +306,7 @@ def tls_context() -> ssl.SSLContext:
 
 
 def work_of_json(content: bytes) -> int:
-    """The work of parsing JSON, in characters read (`beside_loop`): strings are read fast."""
+    """The work of parsing JSON, in characters read (`in_thread_if_long`): strings are read fast."""
     return len(content) // _LETTERS_OF_A_STRING + _WORK_OF_A_VALUE * content.count(b",")
 
 

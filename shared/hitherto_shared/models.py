@@ -6,7 +6,7 @@ Enumerations are the lower-case words the schema stores (`preference`, `active`)
 `sealed` holds the sealed values of a user with encryption on until they are opened: their fields
 are empty until then, and opening sets `sealed` to None.
 
-`kept` is a dictionary if the item outlives a call: readers put into it what they derive from the
+`memo` is a dictionary if the item outlives a call: readers put into it what they derive from the
 item alone, each under a key of its own. It lives and dies with the item, so it is never outdated.
 """
 
@@ -32,7 +32,7 @@ CURRENT_STATUSES = ("active", "achieved")
 HIDDEN_STATUSES = frozenset({"quarantined", "forgotten"})
 """Statuses of what is not told, neither by the memory nor by the words that it was learnt from."""
 
-Kept = dict[Hashable, Any]
+Memo = dict[Hashable, Any]
 """What was derived from an item."""
 
 FINAL_JOB_STATES = ("succeeded", "dead", "cancelled")
@@ -104,7 +104,7 @@ class Memory:
     sealed: bytes | None = field(default=None, repr=False)
     sources: Sequence[SourceRef] = ()
     entities: Sequence[str] = ()
-    kept: Kept | None = field(default=None, repr=False, compare=False)
+    memo: Memo | None = field(default=None, repr=False, compare=False)
     doubt: Mapping[str, Any] | None = None
     may_replace: Sequence[UUID] = ()
     last_confirmed_at: datetime | None = None
@@ -132,7 +132,7 @@ class Profile:
     last_extracted_at: datetime | None = None
     updated_at: datetime | None = None
     sealed: bytes | None = field(default=None, repr=False)
-    kept: Kept | None = field(default=None, repr=False, compare=False)
+    memo: Memo | None = field(default=None, repr=False, compare=False)
     sources: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
@@ -168,7 +168,7 @@ class Summary:
     sealed: bytes | None = field(default=None, repr=False)
     withheld: Sequence[str] = field(default=(), repr=False)
     partly_until: datetime | None = None
-    kept: Kept | None = field(default=None, repr=False, compare=False)
+    memo: Memo | None = field(default=None, repr=False, compare=False)
     pending_messages: int = 0
     learns_at: datetime | None = None
 
@@ -187,7 +187,7 @@ class Message:
     pending_action_ids: Sequence[str] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
     sealed: bytes | None = field(default=None, repr=False)
-    kept: Kept | None = field(default=None, repr=False, compare=False)
+    memo: Memo | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +200,7 @@ class Entity:
     mention_count: int
     aliases: Sequence[str] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    kept: Kept | None = field(default=None, repr=False, compare=False)
+    memo: Memo | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +213,7 @@ class Preference:
     confidence: float
     observations: int
     updated_at: datetime
-    kept: Kept | None = field(default=None, repr=False, compare=False)
+    memo: Memo | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,14 +39,14 @@ def end_if_given_up() -> None:
     A thread cannot be stopped from outside, and the process waits for it at its end.
 
     Raises:
-        GivenUp: The caller of `beside_loop` was cancelled.
+        GivenUp: The caller of `in_thread_if_long` was cancelled.
     """
     given_up = _given_up.get()
     if given_up is not None and given_up.is_set():
         raise GivenUp
 
 
-async def beside_loop(
+async def in_thread_if_long(
     size: int, work: Callable[Given, Result], *args: Given.args, **kwargs: Given.kwargs
 ) -> Result:
     """Run `work`, in a thread if it is long.

@@ -18,7 +18,7 @@ from psycopg import sql
 
 from hitherto.v1 import extraction_service_pb2, job_pb2, memory_pb2, retrieval_service_pb2
 from hitherto_shared.database.embedded import EmbeddedPostgres
-from hitherto_shared.encryption.failures import BrokenSeal, KeyGone
+from hitherto_shared.encryption.failures import DecryptionFailed, KeyGone
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.curating import checks, save, update
 from tests.e2e.learning import ended, learn, memories, rows, submit, talk
@@ -327,5 +327,5 @@ async def test_h3_a_backup_from_before_an_erasure_opens_no_more(
         )
         assert sealed
         for memory_id, text in sealed:
-            with pytest.raises(BrokenSeal):
+            with pytest.raises(DecryptionFailed):
                 again.open(text, ("memory", str(memory_id)))

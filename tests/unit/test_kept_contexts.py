@@ -55,7 +55,7 @@ def told(memories: Sequence[Memory], wanted: ContextRequest = WANTED) -> UserCon
 
 
 def listed(*numbers: int, content: str = "Tea.") -> list[Memory]:
-    return [replace(memory(number, "fact", content), kept={}) for number in numbers]
+    return [replace(memory(number, "fact", content), memo={}) for number in numbers]
 
 
 def test_a_context_is_found_again_by_its_form_its_zone_and_its_list() -> None:
@@ -110,7 +110,7 @@ def test_what_is_kept_takes_no_more_bytes_than_there_is_room_for(
     letter: str, room: int, count: int, characters: int, of_template: int
 ) -> None:
     """In any script, with long templates of the caller's own, and usage that differs each time."""
-    held = listed(*range(1, count + 1), content=letter * characters)
+    cached = listed(*range(1, count + 1), content=letter * characters)
     fields: Mapping[str, Any] = {}
     if of_template:
         fields = {"template": "custom", "custom_template": letter * of_template + "{{memories}}"}
@@ -123,7 +123,7 @@ def test_what_is_kept_takes_no_more_bytes_than_there_is_room_for(
                 for name, value in fields.items()
             }
             wanted = replace(WANTED, max_tokens=1_000_000 - number, **given)
-            used = [replace(each, access_count=number) for each in held]
+            used = [replace(each, access_count=number) for each in cached]
             context_reply(found := told(used, wanted), Legs())
             contexts.keep(wanted.key(ZONE, used, ()), found)
 

@@ -12,7 +12,7 @@ import pytest
 
 from hitherto_extraction.consolidation.groups import plan_groups
 from hitherto_extraction.storage.consolidation import Member
-from hitherto_shared.offloading import SHORT, GivenUp, beside_loop, end_if_given_up
+from hitherto_shared.offloading import SHORT, GivenUp, end_if_given_up, in_thread_if_long
 from tests.unit.consolidation.rows import member
 from tests.unit.pipeline.situations import new, planned
 
@@ -33,7 +33,7 @@ async def _cancelled_during(work: Callable[[], object]) -> BaseException | None:
         finally:
             ended.set()
 
-    task = asyncio.create_task(beside_loop(SHORT + 1, watched))
+    task = asyncio.create_task(in_thread_if_long(SHORT + 1, watched))
     assert await asyncio.to_thread(begun.wait, BOUND)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -87,4 +87,6 @@ async def test_work_that_somebody_waits_for_goes_on() -> None:
         end_if_given_up()
         return "done"
 
-    assert await beside_loop(SHORT + 1, work) == await beside_loop(SHORT, work) == "done"
+    assert (
+        await in_thread_if_long(SHORT + 1, work) == await in_thread_if_long(SHORT, work) == "done"
+    )

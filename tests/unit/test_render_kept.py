@@ -76,7 +76,7 @@ def test_a_kept_line_is_the_line_written_anew(count: CountTokens) -> None:
     """Over many blocks of the same items, with other styles, places and budgets in between."""
     chance = random.Random(1)
     fresh = things(chance)
-    kept = [replace(item, kept={}) for item in fresh]
+    kept = [replace(item, memo={}) for item in fresh]
     for _ in range(90):
         state = chance.getstate()
         anew = context(chance, fresh)
@@ -116,7 +116,7 @@ def test_a_kept_line_is_the_line_written_anew(count: CountTokens) -> None:
 
 def test_what_was_written_in_other_styles_must_be_read_again() -> None:
     """Of styles in turns, only the last ones are kept."""
-    item = replace(memory(1, "goal", "Tea, please."), kept={})
+    item = replace(memory(1, "goal", "Tea, please."), memo={})
     templates = ("about_the_user", "what_you_know", "markdown")
     styles = [style_of(template, annotate=False, dated=False, zone=UTC) for template in templates]
     for template in templates:
@@ -128,7 +128,7 @@ def test_what_was_written_in_other_styles_must_be_read_again() -> None:
 
 def test_the_work_of_lines_is_the_length_of_the_texts_to_be_read() -> None:
     """Long memories in styles in turns are no work for the loop; kept ones are none at all."""
-    long = [replace(memory(n, "fact", "tea " * 2_000), kept={}) for n in range(1, 4)]
+    long = [replace(memory(n, "fact", "tea " * 2_000), memo={}) for n in range(1, 4)]
     templates = ("about_the_user", "what_you_know", "markdown")
     for template in (*templates, *templates):
         style = style_of(template, annotate=False, dated=False, zone=UTC)
@@ -141,22 +141,22 @@ def test_the_work_of_lines_is_the_length_of_the_texts_to_be_read() -> None:
 def test_a_message_keeps_the_line_of_its_words() -> None:
     """Whatever the conversation is called, and only if its words do not depend on the question."""
     at = datetime(2026, 1, 1, tzinfo=UTC)
-    said = Message("c1", "m1", "user", "Bao", "Tea, please.", at, kept={})
-    long = Message("c1", "m2", "user", "Bao", "Tea, please. " * 100, at, kept={})
+    said = Message("c1", "m1", "user", "Bao", "Tea, please.", at, memo={})
+    long = Message("c1", "m2", "user", "Bao", "Tea, please. " * 100, at, memo={})
     given = PromptContext(relevant=[printed(said, 0.5)], asked=True, today=date(2026, 11, 22))
     titled = replace(given, conversations=[summary("c1", "Breakfast", "Bao had tea.")])
 
     def entries(context: PromptContext) -> list[Entry]:
         render(context, "about_the_user", 900, fence_id=FENCE_ID)
-        assert said.kept is not None
-        return [*said.kept["said"].values()]
+        assert said.memo is not None
+        return [*said.memo["said"].values()]
 
     (first,) = entries(given)
     (again,) = entries(titled)
     assert again is first
     render(replace(given, relevant=[printed(long, 0.5)]), "about_the_user", 900, fence_id=FENCE_ID)
-    assert long.kept is not None
-    assert "said" not in long.kept
+    assert long.memo is not None
+    assert "said" not in long.memo
 
 
 @pytest.mark.parametrize("count", [estimated_tokens, counter("o200k_base")])
@@ -227,7 +227,7 @@ def test_the_block_of_a_question_gets_no_other_fence() -> None:
 def test_what_is_kept_of_an_item_has_a_limit() -> None:
     """Styles replace each other; those of users with many time zones do not add up."""
     chance = random.Random(2)
-    items = [replace(item, kept={}) for item in things(chance)]
+    items = [replace(item, memo={}) for item in things(chance)]
     for _ in range(60):
         render(
             context(chance, items),
@@ -236,4 +236,4 @@ def test_what_is_kept_of_an_item_has_a_limit() -> None:
             annotate=chance.random() < 0.5,
             fence_id=FENCE_ID,
         )
-    assert max(len(item.kept or ()) for item in items) <= 2
+    assert max(len(item.memo or ()) for item in items) <= 2

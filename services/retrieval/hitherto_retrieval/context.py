@@ -43,7 +43,7 @@ from hitherto_shared.models import (
     Scope,
     Summary,
 )
-from hitherto_shared.offloading import beside_loop
+from hitherto_shared.offloading import in_thread_if_long
 
 _LEAST_WORK, _MOST_WORK = 128, 8 * 1024
 """How many characters the line of an item counts as at least and at most, however long its text."""
@@ -94,9 +94,9 @@ class ContextBuilder:
         self._searching = searching
         named = searching.names if searching else ()
         self._sections = SectionsAsked(scope, wanted, named, believed)
-        # A search asks for the user's switches along with its words, and so does what is held.
+        # A search asks for the user's switches along with its words, and so does the cache.
         self._user = people.user(scope)
-        self._held = believed.statement if believed is not None and believed.snapshot else None
+        self._cached = believed.statement if believed is not None and believed.snapshot else None
         self._previous: Statement[LastAnswer] | None = None
         if wanted.conversation_id and self._moment is None:
             self._previous = previous_items.context_items_of_last_answer(
@@ -111,7 +111,7 @@ class ContextBuilder:
             asked.append(self._previous)
         if self._searching is not None:
             asked += self._searching.statements
-        elif self._held is None:
+        elif self._cached is None:
             asked.append(self._user)
         return list(dict.fromkeys(asked))
 
@@ -120,7 +120,7 @@ class ContextBuilder:
         """The user's switches, once the statements have run."""
         if self._searching is not None:
             return self._searching.user
-        return self._user.answer if self._held is None else self._held.answer.user
+        return self._user.answer if self._cached is None else self._cached.answer.user
 
     def nothing_to_read(self) -> None:
         """Note that the user turned out to have no memories, or memory switched off."""
@@ -153,7 +153,7 @@ class ContextBuilder:
         today = wanted.question.reference_time.astimezone(zone).date() if dated else None
         fence_id = secrets.token_hex(8)
         opener, contexts = self._opener, sections.contexts
-        # Nothing that is held is sealed.
+        # Nothing that is cached is sealed.
         if contexts is None:
             profile = next(iter(await opener.whole([profile])), None)
             top, conversations = await opener.whole(top), await opener.whole(conversations)
@@ -176,7 +176,7 @@ class ContextBuilder:
         told = _others_than_the_user(entities, profile)
         shown = [hit.item for hit in (*found.hits, *found.further)]
         style = style_of(wanted.template, annotate=wanted.annotate, dated=dated, zone=zone)
-        block = await beside_loop(
+        block = await in_thread_if_long(
             work_of_lines((*top, *shown, *conversations), style) + wanted.max_tokens,
             render,
             PromptContext(
@@ -242,7 +242,7 @@ class ContextBuilder:
             for each in found
             for item in await self._opener.whole([each.item])
         ]
-        return await beside_loop(to_be_read(opened), for_a_prompt, opened)
+        return await in_thread_if_long(to_be_read(opened), for_a_prompt, opened)
 
     def _in_order(self, recent: Sequence[Summary], about: Sequence[Summary]) -> list[Summary]:
         """The ongoing conversation, those about the question, then the most recent."""

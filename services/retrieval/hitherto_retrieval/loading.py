@@ -11,21 +11,21 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any
 
-from hitherto_retrieval.storage import held_stamps, people
-from hitherto_retrieval.storage.held_memories import HeldMemories
-from hitherto_retrieval.storage.held_memory_rows import MemoryRows
-from hitherto_retrieval.storage.held_passage_rows import MessageRows, SummaryRows
-from hitherto_retrieval.storage.held_passages import HeldMessages, HeldSummaries
-from hitherto_retrieval.storage.held_stamps import Server
-from hitherto_retrieval.storage.held_surroundings import HeldSurroundings, Surroundings
+from hitherto_retrieval.storage import people, row_versions
+from hitherto_retrieval.storage.cached_memories import CachedMemories
+from hitherto_retrieval.storage.cached_memory_rows import MemoryRows
+from hitherto_retrieval.storage.cached_passage_rows import MessageRows, SummaryRows
+from hitherto_retrieval.storage.cached_passages import CachedMessages, CachedSummaries
+from hitherto_retrieval.storage.cached_surroundings import CachedSurroundings, Surroundings
 from hitherto_retrieval.storage.people import UserReadState
+from hitherto_retrieval.storage.row_versions import Server
 from hitherto_retrieval.storage.statement import Statement, ask
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.models import Kept, Scope
+from hitherto_shared.models import Memo, Scope
 
 MOST_MEMORIES = 3_000
 _LEAST_ROOM, _MOST_ROOM, _SHARE_OF_ROOM = 16 * 1024, 128 * 1024, 8
-"""Bytes for the contexts that are kept (`user_context`): a part of what is held, within bounds."""
+"""Bytes for the kept contexts (`user_context`): a part of what is cached, within bounds."""
 _ONE_STATE = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 
 State = tuple[int, tuple[str, int]]
@@ -43,36 +43,36 @@ class Snapshot:
         surroundings: Profile, preferences, entities and conversations.
         messages: The messages; None if there are too many.
         summaries: The summaries, as a search compares them.
-        kept: What readers derive from it.
+        memo: What readers derive from it.
     """
 
     state: State
     server: Server
-    memories: HeldMemories
-    surroundings: HeldSurroundings
-    messages: HeldMessages | None
-    summaries: HeldSummaries
-    kept: Kept = field(default_factory=dict)
+    memories: CachedMemories
+    surroundings: CachedSurroundings
+    messages: CachedMessages | None
+    summaries: CachedSummaries
+    memo: Memo = field(default_factory=dict)
 
     @property
     def size(self) -> int:
         """Approximate size in bytes, with the room for what will be kept."""
-        held = self._held
-        return held + _room_beside(held)
+        cached = self._cached
+        return cached + _room_beside(cached)
 
     @property
     def room(self) -> int:
         """The bytes for contexts that are kept with it."""
-        return _room_beside(self._held)
+        return _room_beside(self._cached)
 
     @property
-    def _held(self) -> int:
+    def _cached(self) -> int:
         parts = (self.memories, self.surroundings, self.messages, self.summaries)
         return sum(part.size for part in parts if part is not None)
 
 
-def _room_beside(held: int) -> int:
-    return min(_MOST_ROOM, max(_LEAST_ROOM, held // _SHARE_OF_ROOM))
+def _room_beside(cached: int) -> int:
+    return min(_MOST_ROOM, max(_LEAST_ROOM, cached // _SHARE_OF_ROOM))
 
 
 class Loading:
@@ -89,7 +89,7 @@ class Loading:
     ) -> None:
         self._before = before
         self._model = model
-        self._server = held_stamps.server()
+        self._server = row_versions.server()
         self._user = people.user(scope)
         self._memories = MemoryRows(scope, model)
         self._messages = MessageRows(scope, model)
@@ -140,10 +140,10 @@ class Loading:
 
     def snapshot(self) -> Snapshot | None:
         """The snapshot; None if it is too large. Uses only the CPU."""
-        before, surroundings = self._before, self._surroundings.held()
+        before, surroundings = self._before, self._surroundings.cached()
         if surroundings is None or self._memories.count > MOST_MEMORIES:
             return None
-        held = self._memories.held(
+        cached = self._memories.cached(
             None if before is None else before.memories,
             surroundings.entities,
             self.state.statistics.documents,
@@ -151,8 +151,8 @@ class Loading:
         return Snapshot(
             (self.state.revision, self._model),
             self._server.answer,
-            held,
+            cached,
             surroundings,
-            self._messages.held(None if before is None else before.messages, held),
-            self._summaries.held(None if before is None else before.summaries, held),
+            self._messages.cached(None if before is None else before.messages, cached),
+            self._summaries.cached(None if before is None else before.summaries, cached),
         )

@@ -13,7 +13,7 @@ from dataclasses import fields, replace
 from typing import Any, TypeVar, cast
 
 from hitherto_shared.encryption.failures import (
-    BrokenSeal,
+    DecryptionFailed,
     EncryptionNotConfigured,
     KeyServiceUnavailable,
     KeyUnavailable,
@@ -107,7 +107,7 @@ class Opener:
             return None
         try:
             return self._key.open(sealed, place)
-        except BrokenSeal:
+        except DecryptionFailed:
             self._note(place)
             return None
 
@@ -117,7 +117,7 @@ class Opener:
             return None
         try:
             return self._key.open_bytes(sealed, place)
-        except BrokenSeal:
+        except DecryptionFailed:
             self._note(place)
             return None
 

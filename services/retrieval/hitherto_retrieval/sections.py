@@ -82,9 +82,9 @@ class SectionsAsked:
             database: Where they ran.
             asking: Runs further statements there.
         """
-        held = self._believed.confirmed(user, database) if self._believed is not None else None
-        if held is not None:
-            return self._at_hand(held, user)
+        cached = self._believed.confirmed(user, database) if self._believed is not None else None
+        if cached is not None:
+            return self._at_hand(cached, user)
         if self._expected is not None:
             await asking(*self._in_full)
         profile, preferences, top, conversations, entities = self._asked
@@ -101,19 +101,19 @@ class SectionsAsked:
             entities=entities.answer,
         )
 
-    def _at_hand(self, held: Snapshot, user: UserReadState) -> Sections:
+    def _at_hand(self, cached: Snapshot, user: UserReadState) -> Sections:
         assert self._expected is not None
-        wanted, around, uses = self._wanted, held.surroundings, self._expected.uses
+        wanted, around, uses = self._wanted, cached.surroundings, self._expected.uses
         limit = wanted.max_memories
         if wanted.newest_first:
-            top = held.memories.newest(uses, user.at, limit=limit, doubtful=self._doubtful)
+            top = cached.memories.newest(uses, user.at, limit=limit, doubtful=self._doubtful)
         else:
-            top = held.memories.top(
+            top = cached.memories.top(
                 uses, user.at, limit=limit, fresh=self._fresh, doubtful=self._doubtful
             )
-        contexts: KeptContexts | None = held.kept.get(_CONTEXTS)
+        contexts: KeptContexts | None = cached.memo.get(_CONTEXTS)
         if contexts is None:
-            contexts = held.kept[_CONTEXTS] = KeptContexts(held.room)
+            contexts = cached.memo[_CONTEXTS] = KeptContexts(cached.room)
         return Sections(
             profile=around.profile,
             preferences=around.preferences,

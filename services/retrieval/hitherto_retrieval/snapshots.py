@@ -99,7 +99,7 @@ class UnconfirmedSnapshot:
 
 @dataclass(slots=True)
 class _Entry:
-    """A snapshot that is held.
+    """A snapshot that is cached.
 
     Attributes:
         snapshot: The snapshot.
@@ -146,7 +146,7 @@ class Snapshots:
         self._sweeping = sweeping
         self._most_bytes = most_bytes
         self._after = after
-        self._held: OrderedDict[Scope, _Entry] = OrderedDict()
+        self._cached: OrderedDict[Scope, _Entry] = OrderedDict()
         self._bytes = 0
         self._met: OrderedDict[Scope, _Met] = OrderedDict()
         self._loading: dict[Scope, asyncio.Task[None]] = {}
@@ -154,10 +154,10 @@ class Snapshots:
         self._sweep: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._cached)
 
     def __contains__(self, scope: object) -> bool:
-        return scope in self._held
+        return scope in self._cached
 
     @property
     def bytes(self) -> int:
@@ -179,8 +179,8 @@ class Snapshots:
 
     def believed(self, scope: Scope) -> UnconfirmedSnapshot:
         """The user's snapshot, to be confirmed."""
-        held = self._held.get(scope)
-        return UnconfirmedSnapshot(self, scope, None if held is None else held.snapshot)
+        cached = self._cached.get(scope)
+        return UnconfirmedSnapshot(self, scope, None if cached is None else cached.snapshot)
 
     def of(self, scope: Scope, user: UserReadState, database: Reads) -> Snapshot | None:
         """The snapshot of a user whose state was just read; None if the database must be read.
@@ -202,17 +202,17 @@ class Snapshots:
             self._drop(scope)
             return None
         state = (user.revision, model)
-        held = self._held.get(scope)
-        if held is not None:
-            if held.snapshot.state == state:
-                self._held.move_to_end(scope)
-                held.answered += 1
-                held.used_at = monotonic()
-                return held.snapshot
+        cached = self._cached.get(scope)
+        if cached is not None:
+            if cached.snapshot.state == state:
+                self._cached.move_to_end(scope)
+                cached.answered += 1
+                cached.used_at = monotonic()
+                return cached.snapshot
             # A lagging replica does not invalidate what the primary has.
-            if held.snapshot.state[0] > user.revision:
+            if cached.snapshot.state[0] > user.revision:
                 return None
-            if held.snapshot.state[1] != model:
+            if cached.snapshot.state[1] != model:
                 self._drop(scope)
         self._meet(scope, state, database)
         return None
@@ -233,14 +233,14 @@ class Snapshots:
         answered too few reads, and those that cannot be checked or refreshed.
         """
         of_tenants: defaultdict[str, list[Scope]] = defaultdict(list)
-        for scope in self._held:
+        for scope in self._cached:
             of_tenants[scope.tenant_id].append(scope)
         for tenant_id, scopes in of_tenants.items():
             for first in range(0, len(scopes), _ASKED_AT_ONCE):
                 await self._check(tenant_id, scopes[first : first + _ASKED_AT_ONCE])
 
     async def _check(self, tenant_id: str, scopes: list[Scope]) -> None:
-        before = {scope: self._held[scope] for scope in scopes if scope in self._held}
+        before = {scope: self._cached[scope] for scope in scopes if scope in self._cached}
         asked = people.revisions(tenant_id, [scope.user_id for scope in before])
         true: dict[str, int] = {}
         try:
@@ -254,21 +254,21 @@ class Snapshots:
         except Exception as error:
             logger.info("cannot check the snapshots, which are dropped: %s", error)
         changed: list[Scope] = []
-        for scope, held in before.items():
+        for scope, cached in before.items():
             revision = true.get(scope.user_id)
-            if self._held.get(scope) is not held or revision == held.snapshot.state[0]:
+            if self._cached.get(scope) is not cached or revision == cached.snapshot.state[0]:
                 continue
-            if revision is None or held.answered < EARNED:
+            if revision is None or cached.answered < EARNED:
                 self._drop(scope)
             else:
                 changed.append(scope)
         for scope in changed:
-            held = before[scope]
-            if self._held.get(scope) is not held:
+            cached = before[scope]
+            if self._cached.get(scope) is not cached:
                 continue
             if scope not in self._loading:
-                await self._start(scope, held.snapshot.state[1], held.database)
-            if self._held.get(scope) is held:
+                await self._start(scope, cached.snapshot.state[1], cached.database)
+            if self._cached.get(scope) is cached:
                 self._drop(scope)
 
     def _meet(self, scope: Scope, state: State, database: Reads) -> None:
@@ -283,19 +283,19 @@ class Snapshots:
         self._met[scope] = met
         if len(self._met) > _REMEMBERED:
             self._met.popitem(last=False)
-        held = self._held.get(scope)
-        earned = held is not None and held.answered >= EARNED
+        cached = self._cached.get(scope)
+        earned = cached is not None and cached.answered >= EARNED
         if (
             (met.times > self._after or (earned and met.times > 0))
             and scope not in self._loading
             and len(self._loading) < _LOADED_AT_ONCE
-            and (held is not None or self._may_load(met))
+            and (cached is not None or self._may_load(met))
         ):
             self._start(scope, state[1], database)
 
     def _may_load(self, met: _Met) -> bool:
         """Whether there is room for a returning user, or others may be pushed out again."""
-        size = met.size or self._bytes // max(1, len(self._held))
+        size = met.size or self._bytes // max(1, len(self._cached))
         if self._most_bytes - self._bytes >= size:
             return True
         if met.at - self._replaced_at < REPLACING_SECONDS or not self._has_room(size, met.apart):
@@ -307,10 +307,10 @@ class Snapshots:
         """Whether enough bytes are free, or used by those who have been away for longer."""
         free = self._most_bytes - self._bytes
         now = monotonic()
-        for held in self._held.values():
-            if free >= size or now - held.used_at <= apart:
+        for cached in self._cached.values():
+            if free >= size or now - cached.used_at <= apart:
                 break
-            free += held.snapshot.size
+            free += cached.snapshot.size
         return free >= size
 
     def _start(self, scope: Scope, model: tuple[str, int], database: Reads) -> asyncio.Task[None]:
@@ -323,8 +323,8 @@ class Snapshots:
     async def _load(self, scope: Scope, model: tuple[str, int], database: Reads) -> None:
         # The call that starts this does not wait for it.
         begin_record()
-        held = self._held.get(scope)
-        loading = Loading(scope, model, None if held is None else held.snapshot)
+        cached = self._cached.get(scope)
+        loading = Loading(scope, model, None if cached is None else cached.snapshot)
         try:
             with acting_for(scope.tenant_id):
                 await database.run(loading.run, timeout=_LOAD_SECONDS, repeatable=True)
@@ -350,36 +350,36 @@ class Snapshots:
             SNAPSHOT_LOADS.labels("changes" if loading.refreshed else "all").inc()
             self._keep(scope, _Entry(snapshot, database, monotonic()))
 
-    def _keep(self, scope: Scope, held: _Entry) -> None:
+    def _keep(self, scope: Scope, cached: _Entry) -> None:
         met = self._met.get(scope)
-        apart = 0.0 if scope in self._held else inf if met is None else met.apart
+        apart = 0.0 if scope in self._cached else inf if met is None else met.apart
         self._drop(scope)
-        size = held.snapshot.size
+        size = cached.snapshot.size
         if size > self._most_bytes:
-            self._met[scope] = _Met(held.snapshot.state, _NOT_AGAIN, monotonic())
+            self._met[scope] = _Met(cached.snapshot.state, _NOT_AGAIN, monotonic())
             return
         if not self._has_room(size, apart):
             if met is not None:
                 met.size = size
             return
-        self._held[scope] = held
+        self._cached[scope] = cached
         self._bytes += size
         while self._bytes > self._most_bytes:
-            self._drop(next(iter(self._held)))
+            self._drop(next(iter(self._cached)))
         self._show()
 
     def _drop(self, scope: Scope) -> None:
-        held = self._held.pop(scope, None)
-        if held is not None:
-            self._bytes -= held.snapshot.size
+        cached = self._cached.pop(scope, None)
+        if cached is not None:
+            self._bytes -= cached.snapshot.size
             self._show()
 
     def _show(self) -> None:
-        SNAPSHOTS.set(len(self._held))
+        SNAPSHOTS.set(len(self._cached))
         SNAPSHOT_BYTES.set(self._bytes)
 
     def _clear(self) -> None:
-        self._held.clear()
+        self._cached.clear()
         self._met.clear()
         self._bytes = 0
         self._show()

@@ -30,7 +30,7 @@ from hitherto_shared.model_server import (
     tls_context,
     work_of_json,
 )
-from hitherto_shared.offloading import beside_loop
+from hitherto_shared.offloading import in_thread_if_long
 
 # Idle connections are kept this long: opening a new one costs more than a whole search.
 _KEEP_SECONDS = 60.0
@@ -136,7 +136,7 @@ class ModelHttp:
         if reply.cut_off:
             raise oversize(max_bytes)
         work = work_of_json(reply.body)
-        answer = await beside_loop(work, self._server.json_object, reply.body)
+        answer = await in_thread_if_long(work, self._server.json_object, reply.body)
         failure = self._server.failure_in_success(answer, reply.headers)
         if failure is not None:
             raise failure

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hitherto_shared.embeddings.protocol import EmbeddingBatch, Vector
-from hitherto_shared.offloading import beside_loop
+from hitherto_shared.offloading import in_thread_if_long
 from hitherto_shared.text.normalise import normalized
 from hitherto_shared.text.word_forms import stem
 
@@ -86,7 +86,7 @@ class OfflineEmbedder:
     async def embed(self, texts: Sequence[str], *, timeout: float | None = None) -> EmbeddingBatch:
         """Embed all texts at once; `timeout` has no effect, and no error is possible."""
         work = sum(map(len, texts)) * _WORK_OF_A_CHARACTER
-        vectors = await beside_loop(work, lambda: [_vector(text) for text in texts])
+        vectors = await in_thread_if_long(work, lambda: [_vector(text) for text in texts])
         return EmbeddingBatch(vectors, calls=1 if vectors else 0, tokens=0)
 
     async def close(self) -> None:

@@ -80,5 +80,5 @@ class KeyServiceUnavailable(Unavailable):
         )
 
 
-class BrokenSeal(Exception):
+class DecryptionFailed(Exception):
     """A sealed value was changed, or belongs to another row, user or key."""

@@ -20,7 +20,7 @@ from typing import Any
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from hitherto_shared.encryption.failures import BrokenSeal
+from hitherto_shared.encryption.failures import DecryptionFailed
 
 KEY_BYTES = 32
 OVERHEAD_BYTES = 1 + 12 + 16
@@ -89,12 +89,12 @@ class UserKey:
         sealed = bytes(sealed)
         length = {_FORMAT: 1, _VERSIONED: 1 + _VERSION}.get(sealed[:1])
         if length is None or len(sealed) < length + OVERHEAD_BYTES - 1:
-            raise BrokenSeal("a sealed value has a format that this version does not know")
+            raise DecryptionFailed("a sealed value has a format that this version does not know")
         head, nonce, text = sealed[:length], sealed[length:][:_NONCE], sealed[length + _NONCE :]
         try:
             return self._cipher.decrypt(nonce, text, self._binding(head, place))
         except InvalidTag:
-            raise BrokenSeal(
+            raise DecryptionFailed(
                 "a sealed value was changed, or belongs to another row, user or key"
             ) from None
 

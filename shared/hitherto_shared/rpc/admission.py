@@ -15,7 +15,7 @@ from hitherto_shared.auth.authenticate import Authenticator
 from hitherto_shared.auth.departments import Departments
 from hitherto_shared.errors import NotPermitted, NotYetAvailable
 from hitherto_shared.identifiers import uuid7
-from hitherto_shared.offloading import beside_loop
+from hitherto_shared.offloading import in_thread_if_long
 from hitherto_shared.rpc.call import Call, Context, current_call, enter, seconds_left
 from hitherto_shared.rpc.edge_settings import EdgeSettings
 from hitherto_shared.rpc.planned import PLANNED
@@ -124,7 +124,7 @@ class Admission:
         if needs.rule is None or not isinstance(request, Message):
             return
         call = current_call()
-        members = await beside_loop(
+        members = await in_thread_if_long(
             request.ByteSize(), needs.rule.check_request, call.principal, request, needs.method
         )
         if not members:

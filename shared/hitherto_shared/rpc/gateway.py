@@ -35,7 +35,7 @@ from hitherto_shared.errors import (
     TooLate,
     invalid,
 )
-from hitherto_shared.offloading import beside_loop, in_thread
+from hitherto_shared.offloading import in_thread, in_thread_if_long
 from hitherto_shared.rpc.admission import Admission, Requirements, named, request_id
 from hitherto_shared.rpc.bodies import (
     MAX_BODY_BYTES,
@@ -239,7 +239,7 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
         body.holds(len(data))
         request = await self._decoded(method, data)
         if meter is not None:
-            meter.request(await beside_loop(len(data), _users, method, request), len(data))
+            meter.request(await in_thread_if_long(len(data), _users, method, request), len(data))
         return await self._checked(method, request, context)
 
     async def _stream_of_requests(
@@ -266,7 +266,7 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
             body.holds(len(data))
             request = await self._decoded(method, data)
             if meter is not None:
-                users = await beside_loop(len(data), _users, method, request)
+                users = await in_thread_if_long(len(data), _users, method, request)
                 await meter.item(users, len(data))
             yield await self._checked(method, request, context)
 
@@ -281,7 +281,7 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
                 metadata={"max_bytes": str(MAX_REQUEST_BYTES)},
             )
         if len(data) <= COUNTED_BYTES:
-            return await beside_loop(len(data), method.decoder.decode, data)
+            return await in_thread_if_long(len(data), method.decoder.decode, data)
         async with self._large.turn(owner_at_work()):
             return await in_thread(method.decoder.decode, data)
 

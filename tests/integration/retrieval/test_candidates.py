@@ -44,7 +44,7 @@ async def found(
     quick: bool = False,
     bm25: dict[int, float] | None = None,
     wanted: int = 200,
-    held: int = 200,
+    cached: int = 200,
     **sought: Any,
 ) -> list[Candidate]:
     """The candidates, of the quick statement for everything current or of the filtered one."""
@@ -52,7 +52,7 @@ async def found(
     words = Scores.of(bm25 or {})
     looked_for = MemoryQuery(vector=vector, model=MODEL[0], bm25=words, wanted=wanted, **sought)
     if quick:
-        look = among_all(scope, looked_for, memories=held)
+        look = among_all(scope, looked_for, memories=cached)
         await reader.run(lambda connection: ask(connection, look), timeout=120)
         return look.answer.candidates
     exact = filtered_candidates.find(scope, looked_for, filters)
@@ -336,7 +336,7 @@ async def test_above_a_thousand_memories_the_signs_find_the_nearest(
     for n in range(50):
         query = vectors[n * 37] + 0.02 * noise[n]
         query = (query / np.linalg.norm(query)).astype(np.float32)
-        got = await found(reader, "ana", query, Filters(), quick=True, wanted=60, held=2_000)
+        got = await found(reader, "ana", query, Filters(), quick=True, wanted=60, cached=2_000)
         ranked = sorted(got, key=lambda c: c.cosine or 0.0, reverse=True)[:10]
         kept += len(
             {candidate.key for candidate in ranked}

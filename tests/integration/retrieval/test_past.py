@@ -29,7 +29,7 @@ async def test_c1_a_group_that_was_merged_twice_answers_once_at_every_moment(
     )
     story.merge(ab, [a, b], day(200))
     story.merge(abc, [ab, c], day(300))
-    held = {"a": 10, "b": 20, "c": 40}
+    cached = {"a": 10, "b": 20, "c": 40}
     learnt = {"a": 100, "b": 101, "c": 102}
     for known in (99, 100, 101.5, 150, 199, 200, 250, 299, 300, 400, None):
         for as_of in (5, 10, 15, 20, 30, 40, 41, 2000, None):
@@ -40,8 +40,8 @@ async def test_c1_a_group_that_was_merged_twice_answers_once_at_every_moment(
             told = " ".join(await said(reader, moment)).split()
             assert sorted(told) == [
                 part
-                for part in held
-                if (as_of is None or held[part] <= as_of)
+                for part in cached
+                if (as_of is None or cached[part] <= as_of)
                 and (known is None or learnt[part] <= known)
             ], (known, as_of)
 

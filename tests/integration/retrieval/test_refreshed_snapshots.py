@@ -27,8 +27,8 @@ from hitherto_shared.identifiers import uuid7
 from hitherto_shared.metrics import REGISTRY
 from hitherto_shared.text.bm25 import Scores
 from tests.integration.retrieval.seed import TENANT
-from tests.integration.retrieval.test_held_memories import Person, as_found, told, unit
-from tests.integration.retrieval.test_held_passages import DIMENSIONS, talker
+from tests.integration.retrieval.test_cached_memories import Person, as_found, told, unit
+from tests.integration.retrieval.test_cached_passages import DIMENSIONS, talker
 
 
 class Changing:
@@ -171,14 +171,14 @@ CHANGES: dict[str, str] = {
 }
 
 
-def contents(held: object) -> Any:
+def contents(cached: object) -> Any:
     """All that is held, to be compared."""
-    if isinstance(held, np.ndarray):
-        return held.dtype.str, held.tolist()
-    if type(held).__module__.startswith("hitherto_retrieval"):
-        names = getattr(type(held), "__slots__", None) or vars(held)
-        return {name: contents(getattr(held, name)) for name in names}
-    return held
+    if isinstance(cached, np.ndarray):
+        return cached.dtype.str, cached.tolist()
+    if type(cached).__module__.startswith("hitherto_retrieval"):
+        names = getattr(type(cached), "__slots__", None) or vars(cached)
+        return {name: contents(getattr(cached, name)) for name in names}
+    return cached
 
 
 async def load(reader: Database, person: Person, before: Snapshot | None = None) -> Loading:
@@ -290,8 +290,8 @@ async def test_reads_during_writes(
             believed = snapshots.believed(person.scope)
             await ask(connection, believed.statement)
             user = believed.statement.answer.user
-            held = believed.confirmed(user, database)
-            if held is None:
+            cached = believed.confirmed(user, database)
+            if cached is None:
                 return False
             assert not user.erased
             sought = MemoryQuery(
@@ -300,7 +300,7 @@ async def test_reads_during_writes(
                 Scores.of({changing.chance.randrange(1, 25): 1.5}),
                 wanted=10,
             )
-            found = told(held.memories.candidates(sought, Filters(), user.at))
+            found = told(cached.memories.candidates(sought, Filters(), user.at))
             statement = filtered_candidates.find(person.scope, sought, Filters())
             await ask(connection, statement)
             assert found == as_found(statement.answer)

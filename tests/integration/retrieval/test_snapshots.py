@@ -142,12 +142,12 @@ async def test_the_bound_is_kept_by_those_used_last(
     await read(reader, snapshots, "ana", "ben")
     assert await read(reader, snapshots, "ana") == [True]
     await read(reader, snapshots, "cam", "cam")
-    held = [Scope(TENANT, name) in snapshots for name in names]
-    assert held == [True, False, True]
+    cached = [Scope(TENANT, name) in snapshots for name in names]
+    assert cached == [True, False, True]
     assert snapshots.bytes == 2 * one
     await people_with_memories(superuser_conninfo, "dee", count=12)
     await read(reader, snapshots, "dee", "dee")
-    assert [Scope(TENANT, name) in snapshots for name in (*names, "dee")] == [*held, False]
+    assert [Scope(TENANT, name) in snapshots for name in (*names, "dee")] == [*cached, False]
 
 
 async def test_who_takes_turns_with_many_pushes_nobody_out(

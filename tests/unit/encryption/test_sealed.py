@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 
 from hitherto_shared.encryption import rows
-from hitherto_shared.encryption.failures import BrokenSeal
+from hitherto_shared.encryption.failures import DecryptionFailed
 from hitherto_shared.encryption.user_key import OVERHEAD_BYTES, UserKey
 
 KEY = b"k" * 32
@@ -51,7 +51,7 @@ def test_h3_bytes_are_sealed_as_they_are() -> None:
     sealed = key().seal_bytes(vector, place)
     assert len(sealed) == len(vector) + OVERHEAD_BYTES
     assert key().open_bytes(sealed, place) == vector
-    with pytest.raises(BrokenSeal):
+    with pytest.raises(DecryptionFailed):
         key().open_bytes(sealed, rows.VECTOR.place(MEMORY, "another"))
 
 
@@ -70,13 +70,13 @@ def test_h3_bytes_are_sealed_as_they_are() -> None:
     ],
 )
 def test_h3_another_row_does_not_open_it(other: tuple[str, ...]) -> None:
-    with pytest.raises(BrokenSeal):
+    with pytest.raises(DecryptionFailed):
         key().open(key().seal(VALUES, PLACE), other)
 
 
 def test_h3_places_cannot_be_run_together() -> None:
     sealed = key().seal(VALUES, rows.MESSAGE.place("a", "b,c"))
-    with pytest.raises(BrokenSeal):
+    with pytest.raises(DecryptionFailed):
         key().open(sealed, rows.MESSAGE.place("a,b", "c"))
 
 
@@ -84,7 +84,7 @@ def test_h3_places_cannot_be_run_together() -> None:
     "other", [key(user="v"), key(tenant="x"), key(secret=b"l" * 32), key(tenant="u", user="t")]
 )
 def test_h3_another_user_or_key_does_not_open_it(other: UserKey) -> None:
-    with pytest.raises(BrokenSeal):
+    with pytest.raises(DecryptionFailed):
         other.open(key().seal(VALUES, PLACE), PLACE)
 
 
@@ -92,17 +92,17 @@ def test_h3_every_changed_byte_breaks_it() -> None:
     sealed = key().seal({"content": "tea"}, PLACE)
     for i in range(len(sealed)):
         changed = sealed[:i] + bytes([sealed[i] ^ 1]) + sealed[i + 1 :]
-        with pytest.raises(BrokenSeal):
+        with pytest.raises(DecryptionFailed):
             key().open(changed, PLACE)
     for cut in range(len(sealed)):
-        with pytest.raises(BrokenSeal):
+        with pytest.raises(DecryptionFailed):
             key().open(sealed[:cut], PLACE)
-    with pytest.raises(BrokenSeal):
+    with pytest.raises(DecryptionFailed):
         key().open(sealed + b"\0", PLACE)
 
 
 def test_h3_what_is_wrong_is_told_without_contents() -> None:
-    with pytest.raises(BrokenSeal) as caught:
+    with pytest.raises(DecryptionFailed) as caught:
         key(user="v").open(key().seal(VALUES, PLACE), PLACE)
     assert "Kanari" not in str(caught.value)
     assert caught.value.__cause__ is None

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hitherto_shared.encryption.failures import BrokenSeal
+from hitherto_shared.encryption.failures import DecryptionFailed
 from hitherto_shared.encryption.rows import BY_TABLE, SealedRow
 from hitherto_shared.encryption.user_key import UserKey, version_of
 
@@ -30,9 +30,9 @@ def test_h3_a_row_opens_to_its_columns_and_to_no_others(table: str) -> None:
     ids = [row[name] for name in kind.ids]
     assert kind.open(key, sealed, *ids) == {name: row[name] for name in kind.columns}
     assert version_of(sealed) == (3 if kind.version else 0)
-    with pytest.raises(BrokenSeal):
+    with pytest.raises(DecryptionFailed):
         kind.open(key, sealed, *ids[:-1], "another")
-    with pytest.raises(BrokenSeal):
+    with pytest.raises(DecryptionFailed):
         kind.open(UserKey(os.urandom(32), "t", "ana", "k"), sealed, *ids)
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from hitherto_shared.encryption import user_keys
 from hitherto_shared.encryption.failures import (
-    BrokenSeal,
+    DecryptionFailed,
     EncryptionNotConfigured,
     KeyGone,
     KeyNotErased,
@@ -66,7 +66,7 @@ class TestMaking:
         held = keys(tmp_path)
         sealed = (await held.make("t", "a")).seal({}, PLACE)
         for other in (("t", "b"), ("u", "a")):
-            with pytest.raises(BrokenSeal):
+            with pytest.raises(DecryptionFailed):
                 (await held.make(*other)).open(sealed, PLACE)
 
     async def test_h3_the_file_shows_neither_user_nor_key(self, tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ class TestErasing:
         new = await here.make(*USER)
         assert new.key_id != old.key_id
         for held in (here, there):
-            with pytest.raises(BrokenSeal):
+            with pytest.raises(DecryptionFailed):
                 (await held.open(*USER)).open(sealed, PLACE)
         assert not await there.stands(old)
         assert await there.stands(new)

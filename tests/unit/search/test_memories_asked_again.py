@@ -33,7 +33,7 @@ def rows(*numbers: int) -> list[tuple[Any, ...]]:
 
 
 def test_an_exact_look_of_before_is_not_taken_for_that_of_now() -> None:
-    corpus = MemoryCorpus(Filters(), held=100)
+    corpus = MemoryCorpus(Filters(), count=100)
     (quick,) = corpus.first(LOOKING, NO_SCORES)
     # One of the nearest had expired: everything has to be compared.
     quick.answered(rows(1))

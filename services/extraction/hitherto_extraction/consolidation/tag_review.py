@@ -16,7 +16,7 @@ from hitherto_extraction.storage import consolidation
 from hitherto_extraction.storage.consolidation import ConsolidationMark, CrowdedTag, Member
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.embeddings.active_embedder import active_model
-from hitherto_shared.offloading import beside_loop, end_if_given_up
+from hitherto_shared.offloading import end_if_given_up, in_thread_if_long
 
 _FURTHER = 0.3
 """How much further apart than the same statement two may be that one sentence can say."""
@@ -84,7 +84,7 @@ class TagReview:
 
     async def groups(self, tag: str) -> list[Group]:
         """The groups of a tag to ask about; their members count as taken from now on."""
-        return await beside_loop(self._work(tag), self._groups, tag)
+        return await in_thread_if_long(self._work(tag), self._groups, tag)
 
     def is_answered(self, tag: str, group: Group) -> bool:
         """Whether a model has looked at a group of a tag since it changed."""
@@ -105,7 +105,7 @@ class TagReview:
         Args:
             again: Whether unchanged tags are processed again.
         """
-        return await beside_loop(sum(map(self._work, self._by_tag)), self._counts, again)
+        return await in_thread_if_long(sum(map(self._work, self._by_tag)), self._counts, again)
 
     def replace(self, originals: Sequence[Member], merged: Member) -> None:
         """Replace the originals by a merged memory."""
@@ -147,7 +147,7 @@ class TagReview:
             return
         missing = self._by_tag.keys() - self._marks.keys()
         work = _WORK_OF_A_MEMBER * sum(len(self._by_tag[tag]) for tag in missing)
-        await beside_loop(work, self._mark_all, missing)
+        await in_thread_if_long(work, self._mark_all, missing)
 
     def _mark_all(self, tags: Iterable[str]) -> None:
         for tag in tags:

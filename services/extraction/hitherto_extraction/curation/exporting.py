@@ -35,7 +35,7 @@ from hitherto_extraction.storage.holdings import UserTable
 from hitherto_shared.audit.trail import Trail
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.encryption.failures import (
-    BrokenSeal,
+    DecryptionFailed,
     KeyGone,
     KeyServiceUnavailable,
     KeyUnavailable,
@@ -145,7 +145,7 @@ class _ExportLines:
             return found, True
         try:
             columns = kind.open(self.key, sealed, *(found[name] for name in kind.ids))
-        except BrokenSeal:
+        except DecryptionFailed:
             return found, True
         return found | columns, False
 

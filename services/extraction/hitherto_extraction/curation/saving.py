@@ -43,7 +43,7 @@ from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.errors import invalid
 from hitherto_shared.models import Memory
-from hitherto_shared.offloading import beside_loop, in_thread
+from hitherto_shared.offloading import in_thread, in_thread_if_long
 from hitherto_shared.text.normalise import fold
 
 _ONLY = 0
@@ -197,7 +197,7 @@ class Saving:
         )
         found = neighbours.get(_ONLY, ())
         texts = sum(len(each.content) for each in found)
-        near = await beside_loop(texts, _nearest, item.content, found)
+        near = await in_thread_if_long(texts, _nearest, item.content, found)
         # A caller that saves a statement gives all of it, whatever is known already.
         words = "\n".join(filter(None, (statement.content, statement.detail)))
         said = StoredMessage(1, "", statement.origin, "", words, at)
@@ -221,7 +221,7 @@ class Saving:
         if _ONLY in plan.stated:
             return plan, None
         # It changes nothing: a memory that may not be changed says it already.
-        duplicate = await beside_loop(
+        duplicate = await in_thread_if_long(
             len(item.content) * len(near) * _WORK_OF_A_CHARACTER,
             find_duplicate,
             item.type,

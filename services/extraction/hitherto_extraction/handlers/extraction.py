@@ -40,7 +40,7 @@ from hitherto_shared.convert import (
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.errors import Unavailable
 from hitherto_shared.models import Entity, Job, Memory
-from hitherto_shared.offloading import beside_loop, in_thread
+from hitherto_shared.offloading import in_thread, in_thread_if_long
 from hitherto_shared.paging import PageTokens
 from hitherto_shared.rpc.call import Context, current_call, seconds_left
 from hitherto_shared.validation import Checks
@@ -83,7 +83,7 @@ class ExtractionHandlers(
         sent, request = request, await self.answering.screened(request, context)
         # Checking a full batch takes seconds, which would block the event loop.
         messages = sum(len(transcript.messages) for transcript in request.transcripts)
-        transcripts = await beside_loop(
+        transcripts = await in_thread_if_long(
             request.ByteSize() + _WORK_OF_A_MESSAGE * messages,
             read_transcripts,
             checks,

@@ -19,7 +19,7 @@ from hitherto_extraction.storage import users
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.metrics import SECRETS_REDACTED
 from hitherto_shared.models import Scope
-from hitherto_shared.offloading import beside_loop
+from hitherto_shared.offloading import in_thread_if_long
 from hitherto_shared.text.normalise import unusable_characters
 from hitherto_shared.text.redaction import redact_named, redact_text
 
@@ -64,13 +64,13 @@ class Screening:
         """
         size = request.ByteSize()
         parts = _parts(request)
-        found = await beside_loop(size + _WORK_OF_A_PART * len(parts), _with_secrets, parts)
+        found = await in_thread_if_long(size + _WORK_OF_A_PART * len(parts), _with_secrets, parts)
         if not found:
             return request
         handlings = await self._handlings(tenant_id, {each for each, _ in found}, seconds)
         if all(handlings[user_id] == "off" for user_id, _ in found):
             return request
-        return await beside_loop(size, _redacted, request, handlings)
+        return await in_thread_if_long(size, _redacted, request, handlings)
 
     async def _handlings(
         self, tenant_id: str, user_ids: set[str], seconds: float

@@ -23,7 +23,7 @@ from hitherto_extraction.storage.statements import NewStatement
 from hitherto_extraction.storage.summaries import HeldSummary
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.models import Profile
-from hitherto_shared.offloading import beside_loop, in_thread
+from hitherto_shared.offloading import in_thread, in_thread_if_long
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class OutcomeWriting:
     async def write_behaviour(self, at: datetime) -> None:
         """Learn from how the user wrote."""
         said = self.outcome.witnesses.messages
-        seen = await beside_loop(
+        seen = await in_thread_if_long(
             sum(len(message.content) for message in said),
             behaviour.observe,
             said,

@@ -46,7 +46,7 @@ from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.encryption.at_hand import KeyNeeded
 from hitherto_shared.errors import WorkTooLong
 from hitherto_shared.models import Profile
-from hitherto_shared.offloading import beside_loop
+from hitherto_shared.offloading import in_thread_if_long
 from hitherto_shared.text.redaction import count_marked
 
 _SECONDS = 30.0
@@ -213,7 +213,7 @@ class Commit:
         if redacted := sum(count_marked(each.content) for each in outcome.witnesses.messages):
             result = result.with_counts({SECRETS_REDACTED: redacted})
         if outcome.sampled:
-            checked = await beside_loop(
+            checked = await in_thread_if_long(
                 _work_of(situation), check, plan, outcome.witnesses, situation.neighbours
             )
             result = result.with_counts(checked)
@@ -243,7 +243,7 @@ class Commit:
         """Read every statement, and compare each new one with its neighbours."""
         try:
             async with asyncio.timeout(self.planning_seconds):
-                return await beside_loop(_work_of(situation), make_plan, situation)
+                return await in_thread_if_long(_work_of(situation), make_plan, situation)
         except TimeoutError:
             raise WorkTooLong(
                 "deciding what the model's reply changes", self.planning_seconds

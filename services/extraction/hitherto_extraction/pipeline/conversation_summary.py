@@ -24,7 +24,7 @@ from hitherto_shared.database.arrays import Texts
 from hitherto_shared.database.together import together
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.models import Summary
-from hitherto_shared.offloading import beside_loop
+from hitherto_shared.offloading import in_thread_if_long
 from hitherto_shared.text.passages import message_text, summary_text
 from hitherto_shared.text.terms import count_terms
 
@@ -40,7 +40,7 @@ async def conclude(
     for value in (given or {}).values():
         for text in value if isinstance(value, list) else [value]:
             letters += len(text) if isinstance(text, str) else 0
-    return await beside_loop(
+    return await in_thread_if_long(
         _WORK_OF_A_LETTER * letters,
         merge_summary,
         held.summary,

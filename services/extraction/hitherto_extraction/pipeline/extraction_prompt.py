@@ -19,7 +19,7 @@ from hitherto_extraction.storage.summaries import HeldSummary
 from hitherto_shared.database.together import together
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.models import Profile
-from hitherto_shared.offloading import beside_loop
+from hitherto_shared.offloading import in_thread_if_long
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ async def read_prompt(
     )
     letters = sum(len(message.content) for message in messages.values())
     letters += sum(len(known.content) for known in local_memories.values())
-    prompt = await beside_loop(
+    prompt = await in_thread_if_long(
         letters, build_prompt, data, temperature=rules.temperature, max_tokens=rules.max_tokens
     )
     return ExtractionPrompt(

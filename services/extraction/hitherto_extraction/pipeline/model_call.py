@@ -27,14 +27,14 @@ from hitherto_shared.model_api import (
     ModelRefused,
     estimate_tokens,
 )
-from hitherto_shared.offloading import beside_loop
+from hitherto_shared.offloading import in_thread_if_long
 
 logger = logging.getLogger("hitherto.extraction")
 
 ASKS = 2
 """Number of requests in one attempt of a job."""
 _WORK_OF_A_LETTER = 4
-"""The work of checking one letter of a reply, in characters read (`beside_loop`)."""
+"""The work of checking one letter of a reply, in characters read (`in_thread_if_long`)."""
 
 _OVERHEAD = 20
 """Estimated tokens of a message's id, role, name and time."""
@@ -139,7 +139,7 @@ async def ask_for(
         try:
             # A reply may have megabytes.
             work = _WORK_OF_A_LETTER * len(completion.text)
-            answer = await beside_loop(work, read, completion.text)
+            answer = await in_thread_if_long(work, read, completion.text)
         except UnusableAnswer as error:
             why = str(error)
             cut_off = completion.truncated or isinstance(error, CutOffAnswer)

@@ -24,7 +24,7 @@ from hitherto_extraction.storage.mentioned import EntityNames
 from hitherto_shared.database.together import together
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.model_api import estimate_tokens
-from hitherto_shared.offloading import beside_loop
+from hitherto_shared.offloading import in_thread_if_long
 from hitherto_shared.text.bm25 import Statistics, TermPostings, score
 from hitherto_shared.text.normalise import fold
 from hitherto_shared.text.terms import looked_up_terms, query_terms
@@ -67,7 +67,7 @@ async def select_memories(
     if limit == 0:
         return []
     texts = [message.content for message in messages if message.role != "system"]
-    by_message = await beside_loop(sum(map(len, texts)), _terms_of, texts)
+    by_message = await in_thread_if_long(sum(map(len, texts)), _terms_of, texts)
     terms = list(dict.fromkeys(term for each in by_message for term in each))
     hidden = sealed or {}
     named_tags = tags_named(terms, tags_in_use)
@@ -110,7 +110,7 @@ async def _by_words(
         more, statistics = postings_of(list(sealed.values()), terms, statistics)
         postings += more
     work = sum(len(each.lexical_nos) for each in postings) * len(by_message)
-    best = await beside_loop(work, _best_of_each, postings, by_message, statistics, 4 * limit)
+    best = await in_thread_if_long(work, _best_of_each, postings, by_message, statistics, 4 * limit)
     found: dict[int, CurrentMemory] = {}
     # Numbers of earlier wordings and of closed memories have no row to show.
     for start in range(0, min(len(best), _LOOKS * 4 * limit), 4 * limit):
@@ -154,7 +154,7 @@ def _of_tags(known: Sequence[CurrentMemory], tags: Sequence[str]) -> list[UUID]:
 
 async def _by_entities(user: UserRows, text: str, limit: int) -> list[UUID]:
     names = await mentioned.read_names(user, limit=MAX_ENTITIES)
-    named = await beside_loop(len(text), entities_named, text, names)
+    named = await in_thread_if_long(len(text), entities_named, text, names)
     if not named:
         return []
     return await mentioned.memories_of_entities(user, named, limit=limit)
@@ -190,7 +190,7 @@ def entities_named(text: str, names: Sequence[EntityNames]) -> list[UUID]:
 async def names_in(user: UserRows, text: str) -> list[EntityName]:
     """The entities known already that a text names."""
     names = await mentioned.read_names(user, limit=MAX_ENTITIES)
-    named = set(await beside_loop(len(text), entities_named, text, names))
+    named = set(await in_thread_if_long(len(text), entities_named, text, names))
     return [EntityName(each.name, each.type) for each in names if each.entity_id in named]
 
 

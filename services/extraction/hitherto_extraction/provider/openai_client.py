@@ -31,7 +31,7 @@ from hitherto_shared.model_server import (
     tls_context,
     work_of_json,
 )
-from hitherto_shared.offloading import beside_loop
+from hitherto_shared.offloading import in_thread_if_long
 
 _KEEP_SECONDS = 60.0
 _GZIP_OR_ZLIB = zlib.MAX_WBITS | 32
@@ -102,7 +102,7 @@ class ChatServer:
         except (OSError, UnicodeError) as error:
             raise self._server.connection_failed(error) from None
         content = reply.content
-        answer = await beside_loop(
+        answer = await in_thread_if_long(
             work_of_json(content), self._server.json_object, content, long_json.loads
         )
         failure = self._server.failure_in_success(answer, reply.headers)
@@ -231,7 +231,7 @@ async def _decompressed(encoding: str, body: bytes, most: int) -> bytes:
         )
     if len(body) > most:
         raise oversize(most)
-    return await beside_loop(_UNPACKED * len(body), _unpacked, body, most)
+    return await in_thread_if_long(_UNPACKED * len(body), _unpacked, body, most)
 
 
 def _unpacked(body: bytes, most: int) -> bytes:

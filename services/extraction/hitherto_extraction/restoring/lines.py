@@ -20,7 +20,7 @@ from hitherto_extraction.restoring.tables import IMPORTED, LEFT_OUT, OWNERS
 from hitherto_extraction.storage.exports import MANIFEST
 from hitherto_shared import long_json
 from hitherto_shared.errors import InvalidRequest, invalid
-from hitherto_shared.offloading import beside_loop
+from hitherto_shared.offloading import in_thread_if_long
 from hitherto_shared.validation import Checks
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
@@ -71,11 +71,11 @@ async def read_records(pieces: AsyncIterator[bytes]) -> AsyncGenerator[ExportedR
     async for piece in pieces:
         lines.add(piece)
         while lines.left:
-            part = await beside_loop(lines.work, _read_part, lines, end)
+            part = await in_thread_if_long(lines.work, _read_part, lines, end)
             for record in part.records:
                 yield record
             part.done()
-    part = await beside_loop(lines.work, _read_part, lines, end, last=True)
+    part = await in_thread_if_long(lines.work, _read_part, lines, end, last=True)
     for record in part.records:
         yield record
     part.done()
@@ -158,7 +158,7 @@ class _Lines:
 
     @property
     def work(self) -> int:
-        """The work of reading the next part, in characters (`beside_loop`)."""
+        """The work of reading the next part, in characters (`in_thread_if_long`)."""
         return _WORK_OF_A_BYTE * (min(self.left, PART_BYTES) + len(self._begun))
 
     def next(self) -> bytes | None:

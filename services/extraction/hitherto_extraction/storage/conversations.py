@@ -16,7 +16,7 @@ from hitherto_shared.encryption.rows import MESSAGE
 from hitherto_shared.encryption.user_key import UserKey
 from hitherto_shared.errors import not_found
 from hitherto_shared.models import Scope
-from hitherto_shared.offloading import beside_loop
+from hitherto_shared.offloading import in_thread_if_long
 
 # Creates the conversation if it is new and locks its row either way: the next caller that accepts
 # messages waits here, so that numbers follow the order of commits.
@@ -260,7 +260,7 @@ async def insert_messages(
     key = await sealing_key(user)
     # Free-form JSON beside the text may be as long as the text.
     size = sum(len(m.content) for m in messages) + _BESIDE_WORDS * len(messages)
-    columns = await beside_loop(size, _columns, messages, conversation_id, first_no, key)
+    columns = await in_thread_if_long(size, _columns, messages, conversation_id, first_no, key)
     await user.later(_INSERT_MESSAGES, conversation_id=conversation_id, **columns)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from hitherto_shared.database.arrays import Texts
 from hitherto_shared.database.together import together
 from hitherto_shared.database.user_rows import UserRows
-from hitherto_shared.offloading import beside_loop
+from hitherto_shared.offloading import in_thread_if_long
 from hitherto_shared.text.bm25 import Statistics, TermPostings
 
 SEGMENT = 256
@@ -183,7 +183,7 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 
 
 _WORK_OF_A_POSTING = 8
-"""The work of writing a posting, in characters read (`beside_loop`)."""
+"""The work of writing a posting, in characters read (`in_thread_if_long`)."""
 
 
 async def reserve_numbers(user: UserRows, *, texts: int, documents: int, terms: int) -> int:
@@ -197,7 +197,7 @@ async def reserve_numbers(user: UserRows, *, texts: int, documents: int, terms: 
 
 async def append(user: UserRows, texts: Mapping[int, Counter[str]]) -> None:
     """Add the terms of memories by number; numbers are above all earlier ones."""
-    columns = await beside_loop(
+    columns = await in_thread_if_long(
         sum(map(len, texts.values())) * _WORK_OF_A_POSTING, _columns, [("", texts)]
     )
     if columns["terms"]:
@@ -212,7 +212,7 @@ async def append_passages(
     Numbers are above all earlier ones there.
     """
     terms = sum(len(counts) for texts in corpora.values() for counts in texts.values())
-    columns = await beside_loop(terms * _WORK_OF_A_POSTING, _columns, corpora.items())
+    columns = await in_thread_if_long(terms * _WORK_OF_A_POSTING, _columns, corpora.items())
     if columns["terms"]:
         await user.later(
             _APPEND_PASSAGES, segment=SEGMENT, each_corpus=",".join(corpora), **columns

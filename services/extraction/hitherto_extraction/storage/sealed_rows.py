@@ -19,7 +19,7 @@ from hitherto_extraction.storage import users
 from hitherto_shared.database.arrays import Uuids
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.encryption.at_hand import KeyNeeded, key_at_hand
-from hitherto_shared.encryption.failures import BrokenSeal, SealBroken
+from hitherto_shared.encryption.failures import DecryptionFailed, SealBroken
 from hitherto_shared.encryption.rows import MEMORY, SealedRow
 from hitherto_shared.encryption.user_key import UserKey
 from hitherto_shared.models import Scope
@@ -98,7 +98,7 @@ def opened(scope: Scope, kind: SealedRow, sealed: bytes, *ids: object) -> dict[s
     key = key_at_hand(scope)
     try:
         return kind.open(key, sealed, *ids)
-    except BrokenSeal:
+    except DecryptionFailed:
         raise SealBroken from None
 
 
@@ -112,7 +112,7 @@ def opened_bytes(scope: Scope, kind: SealedRow, sealed: bytes, *ids: object) -> 
     key = key_at_hand(scope)
     try:
         return key.open_bytes(sealed, kind.place(*ids))
-    except BrokenSeal:
+    except DecryptionFailed:
         raise SealBroken from None
 
 

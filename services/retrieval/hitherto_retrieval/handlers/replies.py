@@ -98,18 +98,18 @@ def search_reply(found: SearchOutcome, legs: Legs, *, explain: bool) -> bytes:
 
 def written(item: Item) -> bool:
     """Whether the bytes of a memory are kept, so that they need not be written again."""
-    return isinstance(item, Memory) and item.kept is not None and _WIRE in item.kept
+    return isinstance(item, Memory) and item.memo is not None and _WIRE in item.memo
 
 
 def _fill(sent: Wire, item: Written, message: Callable[[Written], Wire]) -> None:
     """Fill a message of a reply with an item."""
-    kept = item.kept
-    if kept is None:
+    memo = item.memo
+    if memo is None:
         sent.MergeFrom(message(item))
         return
-    found: bytes | None = kept.get(_WIRE)
+    found: bytes | None = memo.get(_WIRE)
     if found is None:
-        found = kept[_WIRE] = message(item).SerializeToString()
+        found = memo[_WIRE] = message(item).SerializeToString()
     sent.MergeFromString(found)
 
 

@@ -59,7 +59,7 @@ from hitherto_shared.convert import (
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.errors import not_found
 from hitherto_shared.models import Memory
-from hitherto_shared.offloading import beside_loop
+from hitherto_shared.offloading import in_thread_if_long
 from hitherto_shared.paging import PageTokens
 from hitherto_shared.rpc.call import Context as CallContext
 from hitherto_shared.rpc.call import current_call
@@ -154,7 +154,7 @@ class RetrievalHandlers(
         if _counts_access(request):
             self._accesses.returned(reading.scope, _memories_in(found))
         items = [*found.memories, *(hit.item for hit in found.found.hits)]
-        return await beside_loop(_work_of(items), context_reply, found, legs)
+        return await in_thread_if_long(_work_of(items), context_reply, found, legs)
 
     async def SearchMemories(  # type: ignore[override]
         self, request: pb.SearchMemoriesRequest, context: CallContext
@@ -180,7 +180,7 @@ class RetrievalHandlers(
         if _counts_access(request):
             self._accesses.returned(reading.scope, _memories_of(hit.item for hit in found.hits))
         items = [hit.item for hit in found.hits]
-        return await beside_loop(
+        return await in_thread_if_long(
             _work_of(items), search_reply, found, legs, explain=request.explain
         )
 
@@ -221,7 +221,7 @@ class RetrievalHandlers(
             listed = await reading.answer(past.page(reading.scope, moment, filters, **order))
             found = await reading.answer(past.whole(reading.scope, moment, listed.ids))
         found = await reading.opener.whole(found)
-        return await beside_loop(
+        return await in_thread_if_long(
             _work_of(found), _list_reply, found, page.seal(listed.following), listed.total
         )
 

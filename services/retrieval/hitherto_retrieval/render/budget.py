@@ -119,7 +119,7 @@ class Step:
 class FillsItself(Protocol):
     """A section that decides by itself which of its entries are printed."""
 
-    def fill(self, purse: RemainingBudget) -> None:
+    def fill(self, budget: RemainingBudget) -> None:
         """Keep what fits and belongs."""
         ...
 
@@ -140,11 +140,11 @@ def fill(plan: Plan, max_tokens: int, count: CountTokens, *, frame: int, gap: in
     Returns:
         The tokens of all entries with their headings; None if the budget was too small for some.
     """
-    purse = RemainingBudget(max_tokens, count, frame=frame, gap=gap)
+    budget = RemainingBudget(max_tokens, count, frame=frame, gap=gap)
     full: set[int] = set()
     for step in plan:
         if not isinstance(step, Step):
-            step.fill(purse)
+            step.fill(budget)
             continue
         section = step.section
         if not section.copies or id(section) in full:
@@ -152,19 +152,19 @@ def fill(plan: Plan, max_tokens: int, count: CountTokens, *, frame: int, gap: in
         limit = max_tokens
         if step.share < 1:
             part = int((max_tokens - frame) * step.share)
-            limit = min(limit, purse.used + min(part, step.most or part))
+            limit = min(limit, budget.used + min(part, step.most or part))
         for place, entry in step.offered:
-            if place in section.kept or purse.take(section, place, entry, limit):
+            if place in section.kept or budget.take(section, place, entry, limit):
                 continue
             if step.skips:
                 continue
             if step.share >= 1:
                 full.add(id(section))
-                purse.cut(section, place, entry)
+                budget.cut(section, place, entry)
             break
     sections = [step.section for step in plan if isinstance(step, Step) and step.section.copies]
-    whole = purse.uncut and all(len(each.kept) == len(each.entries) for each in sections)
-    return purse.used - frame if whole else None
+    whole = budget.uncut and all(len(each.kept) == len(each.entries) for each in sections)
+    return budget.used - frame if whole else None
 
 
 class RemainingBudget:

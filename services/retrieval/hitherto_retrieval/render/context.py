@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from hitherto_retrieval.repetition import Source
-from hitherto_shared.models import Entity, Kept, Memory, Message, Profile, Summary
+from hitherto_shared.models import Entity, Memo, Memory, Message, Profile, Summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class RelevantItem:
         said_in: For a message, its conversation.
         at: When it was said or created.
         score: How well it matches the question, from 0 to 1.
-        kept: What is derived from the message or summary, if that outlives the call.
+        memo: What is derived from the message or summary, if that outlives the call.
         partly_until: For a message or summary: until when something that was learnt from it holds,
             or held.
         sources: The messages that it is, or was learnt from.
@@ -61,7 +61,7 @@ class RelevantItem:
     said_in: str | None = None
     at: datetime | None = None
     score: float = 0.0
-    kept: Kept | None = None
+    memo: Memo | None = None
     partly_until: datetime | None = None
     sources: Sequence[Source] = ()
     instead: str = ""
@@ -93,7 +93,7 @@ class RelevantItem:
             None,
             summary.last_said_at or summary.created_at,
             score,
-            summary.kept,
+            summary.memo,
             partly_until,
         )
 
@@ -117,7 +117,7 @@ class RelevantItem:
             message.conversation_id,
             message.said_at,
             score,
-            message.kept,
+            message.memo,
             partly_until,
             [(message.conversation_id, message.message_id)],
             instead,

@@ -118,25 +118,25 @@ class AnsweringLines(Section):
         self._said: dict[Source, Words] = {}
         self._learnt: dict[Source, list[tuple[int, Memory, Words]]] = {}
 
-    def fill(self, purse: RemainingBudget) -> None:
+    def fill(self, budget: RemainingBudget) -> None:
         """Print what fits and belongs, the best first."""
         if not self.copies:
             return
         missed = 0
         for number, (_, item) in enumerate(self._found):
-            if purse.left < LEAST_LINE or missed > _MOST_MISSED:
+            if budget.left < LEAST_LINE or missed > _MOST_MISSED:
                 break
             entry = self._lines.found(item, self._tag)
             words = self._compared(item, entry)
             if entry.value and not self._stands(item, words):
-                missed += not self._offer(item, entry, words, purse, cut=number == 0)
+                missed += not self._offer(item, entry, words, budget, cut=number == 0)
 
     def _offer(
         self,
         item: RelevantItem,
         entry: Entry,
         words: Words,
-        purse: RemainingBudget,
+        budget: RemainingBudget,
         *,
         cut: bool,
     ) -> bool:
@@ -150,19 +150,19 @@ class AnsweringLines(Section):
             above.append(self.further)
         if group and (part, group) not in self._groups:
             above.append(group)
-        place, before = len(self.entries), purse.used
+        place, before = len(self.entries), budget.used
         self.entries = [*self.entries, entry]
-        extra = sum(purse.tokens_of(line) for line in above if line)
-        if not purse.take(self, place, entry, extra=extra):
+        extra = sum(budget.tokens_of(line) for line in above if line)
+        if not budget.take(self, place, entry, extra=extra):
             if cut:
-                purse.cut(self, place, entry, extra=extra)
+                budget.cut(self, place, entry, extra=extra)
             if place not in self.kept:
                 return False
         self._groups.add((part, group))
         order = min([place, *(self._printed[other].order for other in instead)])
-        self._printed[place] = _Printed(part, order, group, purse.used - before, _time_of(item))
+        self._printed[place] = _Printed(part, order, group, budget.used - before, _time_of(item))
         for other in instead:
-            purse.give_back(self._printed.pop(other).size)
+            budget.give_back(self._printed.pop(other).size)
             del self.kept[other]
         for source in item.sources:
             if item.memory is not None:

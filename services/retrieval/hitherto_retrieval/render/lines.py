@@ -23,7 +23,7 @@ from hitherto_retrieval.render.values import (
     source_word,
 )
 from hitherto_retrieval.repetition import Source
-from hitherto_shared.models import NEUTRAL_TITLE, Entity, Kept, Memory, Message, Summary
+from hitherto_shared.models import NEUTRAL_TITLE, Entity, Memo, Memory, Message, Summary
 
 _EXCERPT_CHARACTERS = 500
 _EXCERPT_SOURCE = 4_000
@@ -90,11 +90,11 @@ class Lines:
         """`tag content`, with the requested provenance; `instead` holds if it has ended."""
         then = self._then(instead)
         of = self._style + tag + then
-        entry = _known(memory.kept, _LINE, of)
+        entry = _known(memory.memo, _LINE, of)
         if entry is None:
             suffix = self._about(memory, then)
             entry = Entry(tag, clean(memory.content), suffix, memory_id=memory.memory_id)
-            _keep(memory.kept, _LINE, of, entry)
+            _keep(memory.memo, _LINE, of, entry)
         return entry
 
     def item(self, item: RelevantItem) -> Entry:
@@ -107,7 +107,7 @@ class Lines:
         then = self._then(item.instead)
         if item.partly_until is not None:
             of = f"{self._style}{item.partly_until}{place}{then}"
-        entry = _known(item.kept, _LINE, of)
+        entry = _known(item.memo, _LINE, of)
         if entry is None:
             text = _excerpt(item)
             entry = Entry(
@@ -115,7 +115,7 @@ class Lines:
                 labelled(f"{_title(item)}{place}", text) if text else _untold(item),
                 conversation_id=item.conversation_id,
             )
-            _keep(item.kept, _LINE, of, entry)
+            _keep(item.memo, _LINE, of, entry)
         return entry
 
     @cached_property
@@ -141,7 +141,7 @@ class Lines:
             return self.item(item)
         then = self._then(item.instead)
         of = f"{self._style}{item.partly_until}{then}"
-        entry = _known(item.kept, _SAID, of)
+        entry = _known(item.memo, _SAID, of)
         if entry is None:
             text, whole = _part(item, self.context.terms)
             # A role is our own word; a name is the caller's.
@@ -149,7 +149,7 @@ class Lines:
             words = text if speaker or not text else labelled(_title(item), text)
             entry = Entry(f"- {self._partly(item.partly_until, then)}{speaker}", words)
             if whole:
-                _keep(item.kept, _SAID, of, entry)
+                _keep(item.memo, _SAID, of, entry)
         return entry
 
     def group_of(self, item: RelevantItem) -> str:
@@ -189,14 +189,14 @@ class Lines:
 
     def conversation(self, summary: Summary) -> Entry:
         """`- title: summary`; without value if it has neither."""
-        entry = _known(summary.kept, _OUTLINE, self._style)
+        entry = _known(summary.memo, _OUTLINE, self._style)
         if entry is None:
             entry = Entry(
                 f"- {self._when(summary.last_said_at or summary.created_at, summary.partly_until)}",
                 labelled(_short(summary.title), clean(summary.summary)),
                 conversation_id=summary.conversation_id,
             )
-            _keep(summary.kept, _OUTLINE, self._style, entry)
+            _keep(summary.memo, _OUTLINE, self._style, entry)
         return entry
 
     def _opens(self, item: RelevantItem) -> bool:
@@ -246,13 +246,13 @@ class Lines:
     def _placed(self, said_in: str) -> str:
         """The title of a conversation, cut to a few words; empty if it has none."""
         summary = self.summaries.get(said_in)
-        kept = None if summary is None else summary.kept
-        if kept is not None and _PLACE in kept:
-            place: str = kept[_PLACE]
+        memo = None if summary is None else summary.memo
+        if memo is not None and _PLACE in memo:
+            place: str = memo[_PLACE]
             return place
         title = "" if summary is None else shortened(clean(summary.title), _PLACE_BYTES)
-        if kept is not None:
-            kept[_PLACE] = title
+        if memo is not None:
+            memo[_PLACE] = title
         return title
 
     def _when(self, at: datetime | None, partly_until: datetime | None, then: str = "") -> str:
@@ -306,26 +306,26 @@ def style_of(template: str, *, annotate: bool, dated: bool, zone: tzinfo) -> str
 
 def written(item: Memory | Message | Summary, style: str) -> bool:
     """Whether a line of the item is kept in this style, so that it need not be read again."""
-    kept = item.kept
-    if kept is not None:
+    memo = item.memo
+    if memo is not None:
         for name in (_LINE, _OUTLINE, _SAID):
             # A thread may be adding a line.
-            for of in tuple(kept.get(name, ())):
+            for of in tuple(memo.get(name, ())):
                 if of.startswith(style):
                     return True
     return False
 
 
-def _known(kept: Kept | None, name: str, of: str) -> Entry | None:
+def _known(memo: Memo | None, name: str, of: str) -> Entry | None:
     """The kept line of an item in this style."""
-    lines: dict[str, Entry] | None = None if kept is None else kept.get(name)
+    lines: dict[str, Entry] | None = None if memo is None else memo.get(name)
     return None if lines is None else lines.get(of)
 
 
-def _keep(kept: Kept | None, name: str, of: str, entry: Entry) -> None:
+def _keep(memo: Memo | None, name: str, of: str, entry: Entry) -> None:
     # Only in the last styles, so that what is kept of an item has a limit.
-    if kept is not None:
-        lines: dict[str, Entry] = kept.setdefault(name, {})
+    if memo is not None:
+        lines: dict[str, Entry] = memo.setdefault(name, {})
         lines[of] = entry
         for oldest in list(lines)[:-_STYLES]:
             lines.pop(oldest, None)

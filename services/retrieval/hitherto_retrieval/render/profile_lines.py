@@ -59,11 +59,11 @@ def profile_lines(
     """The lines about the user as a whole, the most useful first; empty values are left out."""
     if profile is None:
         return _all_lines(Profile(user_id=""), learnt)
-    if profile.kept is None:
+    if profile.memo is None:
         return _all_lines(profile, learnt)
-    known: tuple[Sequence[LearntPreference], list[ProfileLine]] | None = profile.kept.get(_LINES)
+    known: tuple[Sequence[LearntPreference], list[ProfileLine]] | None = profile.memo.get(_LINES)
     if known is None or known[0] != learnt:
-        known = profile.kept[_LINES] = learnt, _all_lines(profile, learnt)
+        known = profile.memo[_LINES] = learnt, _all_lines(profile, learnt)
     return known[1]
 
 

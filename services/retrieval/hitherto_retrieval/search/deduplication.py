@@ -73,7 +73,7 @@ def to_be_read(hits: Iterable[Hit]) -> int:
     texts = [
         hit.item.content
         for hit in hits
-        if isinstance(hit.item, Message) and not (hit.item.kept and _READ in hit.item.kept)
+        if isinstance(hit.item, Message) and not (hit.item.memo and _READ in hit.item.memo)
     ]
     all_of_them = sum(map(len, texts))
     if all_of_them > _RECOGNISED_AT_ONCE:
@@ -146,12 +146,12 @@ _READ = "read for a prompt"
 
 def _read(message: Message) -> tuple[bool, str]:
     """Whether a message is a command, and its first word."""
-    kept = message.kept
-    read: tuple[bool, str] | None = None if kept is None else kept.get(_READ)
+    memo = message.memo
+    read: tuple[bool, str] | None = None if memo is None else memo.get(_READ)
     if read is None:
         read = _commands(message.content), first_word(message.content)
-        if kept is not None:
-            kept[_READ] = read
+        if memo is not None:
+            memo[_READ] = read
     return read
 
 
@@ -185,11 +185,11 @@ def sources_of(item: Item) -> Sequence[Source]:
         return ((item.conversation_id, item.message_id),)
     if not isinstance(item, Memory):
         return ()
-    kept = item.kept
-    if kept is not None and _SOURCES in kept:
-        known: Sequence[Source] = kept[_SOURCES]
+    memo = item.memo
+    if memo is not None and _SOURCES in memo:
+        known: Sequence[Source] = memo[_SOURCES]
         return known
     found = [(source.conversation_id, source.message_id) for source in item.sources]
-    if kept is not None:
-        kept[_SOURCES] = found
+    if memo is not None:
+        memo[_SOURCES] = found
     return found

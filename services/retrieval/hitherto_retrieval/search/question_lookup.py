@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from hitherto_retrieval.loading import Snapshot
-from hitherto_retrieval.search.corpora.held import CachedUser
+from hitherto_retrieval.search.corpora.cached import CachedUser
 from hitherto_retrieval.search.lone_characters import LoneCharacters
 from hitherto_retrieval.snapshots import UnconfirmedSnapshot
 from hitherto_retrieval.storage import passages, people

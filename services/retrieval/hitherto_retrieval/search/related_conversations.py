@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hitherto_retrieval.search.corpora.cached import CachedUser
 from hitherto_retrieval.search.corpora.corpus import Item
-from hitherto_retrieval.search.corpora.held import CachedUser
 from hitherto_retrieval.search.question import Hit, Question
 from hitherto_retrieval.search.ranking.ranking import RankedCandidate
 from hitherto_retrieval.search.whole_results import whole
@@ -31,7 +31,7 @@ class RelatedConversations:
         best: The results to read.
         question: The search.
         limit: Maximum number of conversations.
-        held: The snapshot.
+        cached: The snapshot.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class RelatedConversations:
         question: Question,
         *,
         limit: int,
-        held: CachedUser | None = None,
+        cached: CachedUser | None = None,
     ) -> None:
         self._keys = [item.candidate.key for item in ranked if _is_about(item)][:limit]
         included = {item.candidate.key for item in best if item.candidate.kind == "summary"}
@@ -56,7 +56,7 @@ class RelatedConversations:
         missing = [key for key in wanted if key not in included]
         self._beside: Statement[Mapping[Key, Item]] | Answered[Mapping[Key, Item]] | None = None
         if missing:
-            known = held.whole("summary", missing) if held is not None else None
+            known = cached.whole("summary", missing) if cached is not None else None
             self._beside = whole(scope, "summary", missing) if known is None else Answered(known)
 
     @property

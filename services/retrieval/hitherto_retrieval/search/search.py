@@ -1,7 +1,7 @@
 """One search, from the words of a question to the complete results.
 
 Two trips to the database: the words, names and switches first, while the question is embedded; then
-the candidates of all legs and, on the same connection, the best ones whole. Where what is held in
+the candidates of all legs and, on the same connection, the best ones whole. Where what is cached in
 this process answers, there is the first trip only.
 """
 
@@ -15,8 +15,8 @@ from functools import partial
 from typing import Any
 
 from hitherto_retrieval.opening import Opener
+from hitherto_retrieval.search.corpora.cached import CachedUser, MemoriesAtHand, Passages
 from hitherto_retrieval.search.corpora.corpus import CandidateQuery, Corpus
-from hitherto_retrieval.search.corpora.held import CachedUser, MemoriesAtHand, Passages
 from hitherto_retrieval.search.corpora.memories import MemoryCorpus
 from hitherto_retrieval.search.corpora.passages import (
     DocumentCorpus,
@@ -65,7 +65,7 @@ from hitherto_retrieval.storage.statement import Asking, Statement, ask, asking_
 from hitherto_shared.database.pool import Reads
 from hitherto_shared.embeddings import offline
 from hitherto_shared.models import Entity, Scope
-from hitherto_shared.offloading import beside_loop
+from hitherto_shared.offloading import in_thread_if_long
 from hitherto_shared.text.bm25 import NO_SCORES, Scores, score, weights
 
 CANDIDATES = 30
@@ -180,7 +180,7 @@ class SearchRun:
     async def finish(self, database: Reads, legs: Legs) -> SearchOutcome:
         """The answer; `statements` have been asked."""
         beginning = self._beginning
-        held = await beginning.settle(database, asking_at(database, self._deadline))
+        cached = await beginning.settle(database, asking_at(database, self._deadline))
         user, own_name = beginning.user, beginning.own_name
         named = self._entities = beginning.entities
         if own_name:
@@ -236,13 +236,13 @@ class SearchRun:
             with_source=self._question.weighs("source"),
             with_text_rank=self._question.ranking.needs_text_rank,
         )
-        corpora = self._corpora(user, intent, legs, held)
+        corpora = self._corpora(user, intent, legs, cached)
 
         async def answer(asking: Asking) -> SearchOutcome:
-            return await self._answer(asking, corpora, scores, looking, relevance, legs, held)
+            return await self._answer(asking, corpora, scores, looking, relevance, legs, cached)
 
         passages = self._question.passages
-        if held is not None and all(held.answers(corpus, passages) for corpus in corpora):
+        if cached is not None and all(cached.answers(corpus, passages) for corpus in corpora):
             # There may be nothing to ask: no connection is borrowed before there is.
             return await self._prepared(await answer(asking_at(database, self._deadline)), legs)
         return await self._run(database, legs, lambda c: answer(partial(ask, c)))
@@ -261,12 +261,12 @@ class SearchRun:
         found = await self._sealed.opened(found, legs)
         question, hits = self._question, found.hits
         if question.for_a_prompt:
-            hits = await beside_loop(to_be_read(hits), for_a_prompt, hits, question.text)
+            hits = await in_thread_if_long(to_be_read(hits), for_a_prompt, hits, question.text)
         limit = len(hits) if found.nearest else question.limit
         shown = hits[:limit]
         if repeats(question.kinds) and not question.empty:
             # Few are left out: hardly more are read than are returned.
-            shown = await beside_loop(to_be_compared(shown), each_once, hits, limit)
+            shown = await in_thread_if_long(to_be_compared(shown), each_once, hits, limit)
         if found.nearest:
             return replace(found, hits=(), nearest=shown)
         further: Sequence[Hit] = ()
@@ -335,20 +335,20 @@ class SearchRun:
         return weights(found, self._terms, beginning.statistics(index).documents)
 
     def _corpora(
-        self, user: UserReadState, intent: QueryIntent, legs: Legs, held: CachedUser | None
+        self, user: UserReadState, intent: QueryIntent, legs: Legs, cached: CachedUser | None
     ) -> list[Corpus]:
         """What to search: no messages and summaries if the question means existing documents."""
         question = self._question
         without_episodes = bool(intent.source_types) and self._holds("document")
         filters = question.filters
         made: list[Corpus] = []
-        passages = Passages(held)
+        passages = Passages(cached)
         for kind in question.kinds:
             if kind == "memory" and question.moment is not None:
                 indexed = self._indexed(kind)
                 made.append(PastMemoryCorpus(filters, question.moment, indexed))
-            elif kind == "memory" and held is not None and held.memories.can_answer(filters):
-                made.append(MemoriesAtHand(held, filters))
+            elif kind == "memory" and cached is not None and cached.memories.can_answer(filters):
+                made.append(MemoriesAtHand(cached, filters))
             elif kind == "memory":
                 made.append(MemoryCorpus(filters, user.statistics.documents))
             elif kind in EPISODIC and without_episodes:
@@ -370,13 +370,13 @@ class SearchRun:
         return TermIndex(self._terms, postings, self._beginning.statistics(index))
 
     def _standing(
-        self, first: list[Statement[Any]], held: CachedUser | None
+        self, first: list[Statement[Any]], cached: CachedUser | None
     ) -> Callable[[], Standing] | None:
         """Which memories are uncertain, once `first` is asked; None for another time."""
         if self._question.moment is not None or "memory" not in self._question.kinds:
             return None
-        if held is not None:
-            return lambda: held.memories.standing
+        if cached is not None:
+            return lambda: cached.memories.standing
         asked = standing_of_user(self._scope)
         first.append(asked)
         return lambda: asked.answer
@@ -395,13 +395,13 @@ class SearchRun:
         looking: CandidateQuery,
         relevance: Relevance,
         legs: Legs,
-        held: CachedUser | None,
+        cached: CachedUser | None,
     ) -> SearchOutcome:
         """Fetch candidates with their features, rank them, and read the best ones whole."""
         question = self._question
         watch = Stopwatch()
         first = [s for c in corpora for s in c.first(looking, scores.get(c.kind, NO_SCORES))]
-        standing = self._standing(first, held)
+        standing = self._standing(first, cached)
         await asking(*first)
         await self._sealed.compare()
         await asking(*(s for c in corpora for s in c.second()))
@@ -422,7 +422,7 @@ class SearchRun:
         if question.for_a_prompt and not best:
             nearest = [item for item in ranked if item.candidate.kind == "memory"][:_NEAREST]
         about = RelatedConversations(
-            self._scope, ranked, best, question, limit=question.conversations, held=held
+            self._scope, ranked, best, question, limit=question.conversations, cached=cached
         )
         read = partial(
             read_results,
@@ -432,7 +432,7 @@ class SearchRun:
             moment=question.moment,
             passages=question.passages,
             hides_forgotten=question.hides_forgotten,
-            held=held,
+            cached=cached,
         )
         hits = await read(best or nearest, also=about.statements)
         # What is not shown takes no place.

@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Any, cast
 from uuid import UUID
 
+from hitherto_retrieval.search.corpora.cached import CachedUser
 from hitherto_retrieval.search.corpora.corpus import Item
-from hitherto_retrieval.search.corpora.held import CachedUser
 from hitherto_retrieval.search.question import Hit
 from hitherto_retrieval.search.ranking.ranking import RankedCandidate
 from hitherto_retrieval.storage import (
@@ -41,7 +41,7 @@ async def read_results(
     moment: Moment | None,
     passages: PassageFilters,
     hides_forgotten: bool,
-    held: CachedUser | None = None,
+    cached: CachedUser | None = None,
 ) -> list[Hit]:
     """The items behind `best`, in the same order, without items deleted in the meantime.
 
@@ -55,7 +55,7 @@ async def read_results(
         passages: Upper limits on the times at which items were said and stored.
         hides_forgotten: Whether messages and summaries whose memory is quarantined or forgotten are
             left out, also of excerpts, and messages noted of which a memory no longer holds.
-        held: A snapshot to read from.
+        cached: A snapshot to read from.
     """
     memory_ids = [
         cast(UUID, item.candidate.key) for item in best if item.candidate.kind == "memory"
@@ -68,7 +68,7 @@ async def read_results(
         also=also if sources is None else [*also, sources],
         moment=moment,
         hides_forgotten=hides_forgotten,
-        held=held,
+        cached=cached,
     )
     said: Mapping[MessageKey, Mapping[MessageKey, Message]] = {}
     keys_of: list[Sequence[MessageKey]] = [()] * len(best)
@@ -141,7 +141,7 @@ async def read_whole(
     also: Sequence[Statement[Any]] = (),
     moment: Moment | None = None,
     hides_forgotten: bool,
-    held: CachedUser | None = None,
+    cached: CachedUser | None = None,
 ) -> WholeItems:
     """Items of all wanted kinds; `also` runs with them.
 
@@ -152,7 +152,7 @@ async def read_whole(
         keys.setdefault(kind, []).append(key)
     caveats: Statement[MessageFlags] | Answered[MessageFlags] = Answered(MessageFlags())
     if hides_forgotten and "message" in keys:
-        known = held.caveats if held is not None else None
+        known = cached.caveats if cached is not None else None
         said = cast(Sequence[MessageKey], keys["message"])
         caveats = (
             neighbours.caveats(scope, list(dict.fromkeys(said)))
@@ -165,7 +165,7 @@ async def read_whole(
     found: dict[Kind, Mapping[Key, Item]] = {}
     reads: dict[Kind, Statement[Mapping[Key, Item]]] = {}
     for kind, of_kind in keys.items():
-        at_hand = held.whole(kind, of_kind) if held is not None else None
+        at_hand = cached.whole(kind, of_kind) if cached is not None else None
         if at_hand is None:
             reads[kind] = whole(scope, kind, of_kind, moment)
             if kind == "memory" and tells_what_followed:

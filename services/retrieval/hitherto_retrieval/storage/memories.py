@@ -12,7 +12,7 @@ from hitherto_retrieval.storage.filters import Filters
 from hitherto_retrieval.storage.standing import Standing, standing_of
 from hitherto_retrieval.storage.statement import Rows, Statement
 from hitherto_shared.database.arrays import Uuids
-from hitherto_shared.models import Kept, Memory, Scope, SourceRef
+from hitherto_shared.models import Memo, Memory, Scope, SourceRef
 
 _BY_IDS = """
 SELECT m.memory_id, m.user_id, m.type, m.content, m.importance, m.confidence, m.source, m.origin,
@@ -188,13 +188,13 @@ class UnusedMemory:
         called: list[str],
         standing: tuple[Any, ...],
     ) -> None:
-        kept: Kept = {}
+        memo: Memo = {}
         self._before = row[:_USE]
         self._after = (
             None,
             [SourceRef(*pair[:2]) for pair in sources],
             called,
-            kept,
+            memo,
             *standing,
             evidence_of([each for each in sources if each[2] is not None]),
         )

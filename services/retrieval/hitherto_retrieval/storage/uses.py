@@ -13,7 +13,7 @@ from struct import Struct
 
 import numpy as np
 
-from hitherto_retrieval.storage.held_vectors import since_epoch
+from hitherto_retrieval.storage.cached_vectors import since_epoch
 from hitherto_retrieval.storage.people import UserReadState, user_state
 from hitherto_retrieval.storage.statement import Rows, Statement
 from hitherto_shared.models import Scope

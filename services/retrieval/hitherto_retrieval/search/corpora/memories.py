@@ -24,14 +24,14 @@ class MemoryCorpus:
 
     Args:
         filters: Which memories count.
-        held: Approximate number of the user's memories.
+        count: Approximate number of the user's memories.
     """
 
     kind: Kind = "memory"
 
-    def __init__(self, filters: Filters, held: int) -> None:
+    def __init__(self, filters: Filters, count: int) -> None:
         self._filters = filters
-        self._held = held
+        self._count = count
         self._quick: Statement[QuickResult] | None = None
         self._exact: Statement[list[Candidate]] | None = None
         self._ranks: Statement[dict[UUID, float]] | None = None
@@ -44,8 +44,8 @@ class MemoryCorpus:
         self._sought = sought = sought_of(looking, bm25)
         # A ranking that uses ts_rank needs the ranks of the candidates: find them first, then rank.
         quick = self._filters.none and not looking.with_text_rank
-        if quick and looking.vector is not None and self._held > looking.wanted:
-            self._quick = memory_candidates.among_all(looking.scope, sought, memories=self._held)
+        if quick and looking.vector is not None and self._count > looking.wanted:
+            self._quick = memory_candidates.among_all(looking.scope, sought, memories=self._count)
             return [self._quick]
         return [self._compare_all()]
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any, cast
 
+from hitherto_retrieval.search.corpora.cached import FoundCandidates, FoundFacts, Passages
 from hitherto_retrieval.search.corpora.corpus import CandidateQuery
-from hitherto_retrieval.search.corpora.held import FoundCandidates, FoundFacts, Passages
 from hitherto_retrieval.search.ranking.turns import FARTHEST
 from hitherto_retrieval.storage import chunk_candidates, most_recent
 from hitherto_retrieval.storage.candidate import Candidate, Key, Kind, MessageKey

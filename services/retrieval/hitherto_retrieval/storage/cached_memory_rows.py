@@ -11,10 +11,10 @@ from typing import Any
 from uuid import UUID
 
 from hitherto_retrieval.storage import memory_candidates
-from hitherto_retrieval.storage.held_memories import HeldMemories
-from hitherto_retrieval.storage.held_stamps import Comparison, parts
-from hitherto_retrieval.storage.held_surroundings import HeldEntity
-from hitherto_retrieval.storage.held_vectors import HeldVectors
+from hitherto_retrieval.storage.cached_memories import CachedMemories
+from hitherto_retrieval.storage.cached_surroundings import CachedEntity
+from hitherto_retrieval.storage.cached_vectors import CachedVectors
+from hitherto_retrieval.storage.row_versions import Comparison, parts
 from hitherto_retrieval.storage.statement import Rows, Statement
 from hitherto_shared.database.arrays import Uuids
 from hitherto_shared.models import Scope
@@ -83,7 +83,7 @@ _STAMP_BYTES = 16 + 3 * 4
 
 
 class MemoryRows:
-    """The statements from which `HeldMemories` is built.
+    """The statements from which `CachedMemories` is built.
 
     Args:
         scope: The user.
@@ -109,7 +109,7 @@ class MemoryRows:
         """The number of memories, after the first round trip."""
         return len(self._stamps.answer[0])
 
-    def second(self, before: HeldMemories | None) -> Sequence[Statement[Any]]:
+    def second(self, before: CachedMemories | None) -> Sequence[Statement[Any]]:
         """What `before` lacks: statements to run one after the other, none of which takes long."""
         stamps, _ = self._stamps.answer
         self._compared = Comparison(stamps, () if before is None else before.stamps)
@@ -120,29 +120,29 @@ class MemoryRows:
         ]
         return self._rows
 
-    def held(
-        self, before: HeldMemories | None, entities: Sequence[HeldEntity], documents: int
-    ) -> HeldMemories:
+    def cached(
+        self, before: CachedMemories | None, entities: Sequence[CachedEntity], documents: int
+    ) -> CachedMemories:
         """The memories of the present state.
 
         Args:
             before: As given to `second`.
             entities: The entities of the present state.
-            documents: See `HeldMemories`.
+            documents: See `CachedMemories`.
         """
         stamps, compared = self._stamps.answer
         read = [row for statement in self._rows for row in statement.answer]
         # Of many, most are compared by signs alone.
         by_item = len(stamps) > memory_candidates.CODES_ABOVE
-        vectors = HeldVectors([row[-2] for row in read], self._dimensions, by_item=by_item)
+        vectors = CachedVectors([row[-2] for row in read], self._dimensions, by_item=by_item)
         # A search compares those of its candidates alone.
-        sources = HeldVectors([row[-1] for row in read], self._dimensions, by_item=True)
+        sources = CachedVectors([row[-1] for row in read], self._dimensions, by_item=True)
         rows = [row[:-2] for row in read]
         if before is not None:
             rows = self._compared.merged(before.rows, rows)
             vectors = before.vectors.merged(self._compared, vectors)
             sources = before.source_vectors.merged(self._compared, sources)
-        return HeldMemories(
+        return CachedMemories(
             stamps,
             rows,
             vectors,

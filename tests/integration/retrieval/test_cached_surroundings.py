@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 import pytest
 
-from hitherto_retrieval.storage import conversations, held_surroundings, passages, people
-from hitherto_retrieval.storage.held_surroundings import HeldSurroundings, Surroundings
+from hitherto_retrieval.storage import cached_surroundings, conversations, passages, people
+from hitherto_retrieval.storage.cached_surroundings import CachedSurroundings, Surroundings
 from hitherto_retrieval.storage.statement import ask
 from hitherto_shared.database.pool import Database
 from hitherto_shared.models import Scope
@@ -21,11 +21,11 @@ NOW = datetime(2026, 5, 1, tzinfo=UTC)
 NAMES = ("Oslo", "oslo bank", "Éva", "Zoë", "東京", "Kite", "Ångström", "Maren", "An")
 
 
-async def held(reader: Database, scope: Scope = ANA) -> HeldSurroundings | None:
+async def cached(reader: Database, scope: Scope = ANA) -> CachedSurroundings | None:
     """What a process would hold."""
     around = Surroundings(scope)
     await reader.run(lambda connection: ask(connection, *around.statements), timeout=120)
-    return around.held()
+    return around.cached()
 
 
 async def somebody(conninfo: str) -> None:
@@ -63,7 +63,7 @@ async def test_profile_and_preferences(
                 " observations) VALUES (%s, 'ana', 'topics', %s, 'true', 0.5, 1)",
                 [TENANT, key],
             )
-    around = await held(reader)
+    around = await cached(reader)
     assert around is not None
     assert around.profile == await answer(reader, people.profile(ANA))
     assert around.preferences == await answer(reader, people.preferences(ANA))
@@ -75,7 +75,7 @@ async def test_profile_and_preferences(
 async def test_entities_and_conversations(reader: Database, superuser_conninfo: str) -> None:
     """Whatever is named and however much is wanted; equals in the order of the collation."""
     await somebody(superuser_conninfo)
-    around = await held(reader)
+    around = await cached(reader)
     assert around is not None
     chance = random.Random(5)
     for limit in (1, 3, 10, 100):
@@ -96,7 +96,7 @@ async def test_entities_and_conversations(reader: Database, superuser_conninfo: 
 
 async def test_who_has_nothing(reader: Database, superuser_conninfo: str) -> None:
     await remember(superuser_conninfo, "ben", [], model=("test-model", 8))
-    around = await held(reader, Scope(TENANT, "ben"))
+    around = await cached(reader, Scope(TENANT, "ben"))
     assert around is not None
     assert (
         around.profile,
@@ -110,9 +110,9 @@ async def test_too_much_is_not_held(
     reader: Database, superuser_conninfo: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await somebody(superuser_conninfo)
-    monkeypatch.setattr(held_surroundings, "MOST_SUMMARIES", 29)
-    assert await held(reader) is None
-    monkeypatch.setattr(held_surroundings, "MOST_SUMMARIES", 30)
-    assert await held(reader) is not None
-    monkeypatch.setattr(held_surroundings, "MOST_ENTITIES", 3)
-    assert await held(reader) is None
+    monkeypatch.setattr(cached_surroundings, "MOST_SUMMARIES", 29)
+    assert await cached(reader) is None
+    monkeypatch.setattr(cached_surroundings, "MOST_SUMMARIES", 30)
+    assert await cached(reader) is not None
+    monkeypatch.setattr(cached_surroundings, "MOST_ENTITIES", 3)
+    assert await cached(reader) is None

@@ -1,4 +1,4 @@
-"""Profile, preferences, entities and summaries of one user, held for a context.
+"""Profile, preferences, entities and summaries of one user, cached for a context.
 
 Rows are in the order in which Postgres sorts them, so that ties have the same order here, whatever
 the database's collation.
@@ -73,11 +73,11 @@ _BYTES_OF_AN_ENTITY = 2_000
 _BYTES_OF_A_SUMMARY = 3_000
 """Approximate bytes of a summary besides its text."""
 _BYTES_OF_A_BYTE = 7
-"""As in `held_memories`."""
+"""As in `cached_memories`."""
 
 
 @dataclass(frozen=True, slots=True)
-class HeldEntity:
+class CachedEntity:
     """An entity, mentioned or not, and the stored forms of what it is called.
 
     Attributes:
@@ -91,7 +91,7 @@ class HeldEntity:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldSurroundings:
+class CachedSurroundings:
     """The contents of a context besides memories; immutable.
 
     Attributes:
@@ -107,9 +107,9 @@ class HeldSurroundings:
     own_name: str
     preferences: Sequence[Preference]
     statistics: Mapping[str, Statistics]
-    entities: Sequence[HeldEntity]
+    entities: Sequence[CachedEntity]
     size: int
-    _mentioned: Sequence[HeldEntity]
+    _mentioned: Sequence[CachedEntity]
     _summaries: Sequence[Summary]
 
     def named(self, names: Sequence[str]) -> list[Entity]:
@@ -144,7 +144,7 @@ class HeldSurroundings:
 
 
 class Surroundings:
-    """The statements from which `HeldSurroundings` is built.
+    """The statements from which `CachedSurroundings` is built.
 
     Args:
         scope: The user.
@@ -166,7 +166,7 @@ class Surroundings:
 
     @property
     def statements(self) -> Sequence[Statement[Any]]:
-        """Statements to run before `held`."""
+        """Statements to run before `cached`."""
         return (
             self._profile,
             self._own_name,
@@ -177,7 +177,7 @@ class Surroundings:
             self._taken_back,
         )
 
-    def held(self) -> HeldSurroundings | None:
+    def cached(self) -> CachedSurroundings | None:
         """The answers; None if there is too much, so that the database is read each time."""
         entities, summaries = self._entities.answer, self._summaries.answer
         if len(entities) > MOST_ENTITIES or len(summaries) > MOST_SUMMARIES:
@@ -185,30 +185,30 @@ class Surroundings:
         own_name, size = self._own_name.answer[0] if self._own_name.answer else (None, 0)
         profile = self._profile.answer
         size += sum(row[7] for row in entities)
-        held = [
-            HeldEntity(Entity(*(*row[:6], {})), frozenset(row[6]), row[9] or -inf)
+        cached = [
+            CachedEntity(Entity(*(*row[:6], {})), frozenset(row[6]), row[9] or -inf)
             for row in entities
         ]
-        by_name = sorted(zip(entities, held, strict=True), key=lambda each: each[0][8])
+        by_name = sorted(zip(entities, cached, strict=True), key=lambda each: each[0][8])
         size += sum(len(s.title) + len(s.summary) for s in summaries)
         size += sum(len(text) for row in self._taken_back.answer for text in row[1] or ())
-        return HeldSurroundings(
-            profile=None if profile is None else replace(profile, kept={}),
+        return CachedSurroundings(
+            profile=None if profile is None else replace(profile, memo={}),
             own_name=own_name or "",
-            preferences=[replace(each, kept={}) for each in self._preferences.answer],
+            preferences=[replace(each, memo={}) for each in self._preferences.answer],
             statistics=self._statistics.answer,
             size=_BYTES_OF_A_BYTE * size
             + _BYTES_OF_AN_ENTITY * (len(entities) + len(self._preferences.answer))
             + _BYTES_OF_A_SUMMARY * len(summaries),
             entities=[each for _, each in by_name],
-            _mentioned=[each for each in held if each.entity.mention_count > 0],
-            _summaries=self._summaries_held(),
+            _mentioned=[each for each in cached if each.entity.mention_count > 0],
+            _summaries=self._summaries_cached(),
         )
 
-    def _summaries_held(self) -> list[Summary]:
+    def _summaries_cached(self) -> list[Summary]:
         taken_back = {row[0]: (row[1] or [], row[2]) for row in self._taken_back.answer}
-        held = []
+        cached = []
         for summary in self._summaries.answer:
             withheld, until = taken_back.get(summary.conversation_id, ([], None))
-            held.append(replace(summary, withheld=withheld, partly_until=until, kept={}))
-        return held
+            cached.append(replace(summary, withheld=withheld, partly_until=until, memo={}))
+        return cached

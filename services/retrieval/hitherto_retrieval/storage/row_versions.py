@@ -43,8 +43,8 @@ class Comparison:
     """
 
     def __init__(self, now: Sequence[Hashable], before: Sequence[Hashable]) -> None:
-        held = {stamp: place for place, stamp in enumerate(before)}
-        self.places: Sequence[int] = [held.get(stamp, -1) for stamp in now]
+        cached = {stamp: place for place, stamp in enumerate(before)}
+        self.places: Sequence[int] = [cached.get(stamp, -1) for stamp in now]
         self._earlier = len(before)
 
     @property

@@ -1,4 +1,4 @@
-"""Vectors held in this process, compared as pgvector compares them.
+"""Vectors cached in this process, compared as pgvector compares them.
 
 Cosines are the database's to the last bit where pgvector uses the processor's half-precision
 instructions: products of half floats are exact, and they are added in its order. Sums in another
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hitherto_retrieval.storage.held_stamps import Comparison
+from hitherto_retrieval.storage.row_versions import Comparison
 
 _LANES = 8
 """How many products pgvector adds side by side."""
@@ -49,7 +49,7 @@ class _Compared(NamedTuple):
     known: NDArray[np.bool_]
 
 
-class HeldVectors:
+class CachedVectors:
     """A vector for each item; never changed.
 
     Args:
@@ -84,7 +84,7 @@ class HeldVectors:
         """How many bytes they take."""
         return self._columns.nbytes
 
-    def merged(self, compared: Comparison, read: HeldVectors) -> HeldVectors:
+    def merged(self, compared: Comparison, read: CachedVectors) -> CachedVectors:
         """The vectors of a later state, compared as `read` are.
 
         Args:
@@ -95,7 +95,7 @@ class HeldVectors:
         if compared.nothing_changed and by_item == self._by_item:
             return self
         places = np.asarray(compared.places, dtype=np.int64)
-        kept = places >= 0
+        memo = places >= 0
         made = copy(self)
         made._compared = None
         made._by_item = by_item
@@ -103,13 +103,13 @@ class HeldVectors:
             (len(self._columns), len(places)), dtype=np.float32, order="F" if by_item else "C"
         )
         if by_item:
-            made._columns.T[kept] = self._columns.T[places[kept]]
+            made._columns.T[memo] = self._columns.T[places[memo]]
         elif self.has.size:
             # Four times as quick as to assign what a mask selects.
-            self._columns.take(np.where(kept, places, 0), axis=1, out=made._columns, mode="clip")
-        made._columns[:, np.flatnonzero(~kept)] = read._columns
+            self._columns.take(np.where(memo, places, 0), axis=1, out=made._columns, mode="clip")
+        made._columns[:, np.flatnonzero(~memo)] = read._columns
         made.has = np.empty(len(places), dtype=bool)
-        made.has[kept], made.has[~kept] = self.has[places[kept]], read.has
+        made.has[memo], made.has[~memo] = self.has[places[memo]], read.has
         return made
 
     def nearest(self, allowed: NDArray[np.bool_], vector: Vectors, wanted: int) -> list[int]:

@@ -12,14 +12,14 @@ from datetime import datetime, timedelta
 import numpy as np
 from numpy.typing import NDArray
 
-from hitherto_retrieval.storage.held_vectors import since_epoch
+from hitherto_retrieval.storage.cached_vectors import since_epoch
 from hitherto_retrieval.storage.uses import UseOf
 
 FRESH = timedelta(days=7)
 """As in `memories.top`."""
 
 
-class HeldLists:
+class CachedLists:
     """The places of memories, in the orders of their lists; immutable.
 
     Args:

@@ -20,10 +20,10 @@ from hitherto_retrieval.search.corpora.corpus import CandidateQuery
 from hitherto_retrieval.search.corpora.memories import MemoryCorpus
 from hitherto_retrieval.search.ranking.ranking import QueryIntent
 from hitherto_retrieval.storage import filtered_candidates, memories, memory_candidates, people
+from hitherto_retrieval.storage.cached_lists import FRESH
+from hitherto_retrieval.storage.cached_memories import CachedMemories
 from hitherto_retrieval.storage.candidate import Candidate
 from hitherto_retrieval.storage.filters import Filters
-from hitherto_retrieval.storage.held_lists import FRESH
-from hitherto_retrieval.storage.held_memories import HeldMemories
 from hitherto_retrieval.storage.memory_candidates import MemoryQuery
 from hitherto_retrieval.storage.statement import ask
 from hitherto_retrieval.storage.uses import state_and_uses
@@ -114,7 +114,7 @@ class Person:
                     )
         return cls(Scope(TENANT, user), ids, vectors, model)
 
-    async def held(self, reader: Database) -> HeldMemories:
+    async def cached(self, reader: Database) -> CachedMemories:
         """What a process would hold of them."""
         loading = Loading(self.scope, self.model)
         await reader.run(loading.run, timeout=120)
@@ -234,7 +234,7 @@ async def test_the_same_is_found_of_random_people(
     compared = 0
     for number, count in enumerate((0, 1, 5, 29, 31, 60, 140)):
         person = await Person.make(superuser_conninfo, f"user{number}", number, dimensions, count)
-        held = await person.held(reader)
+        cached = await person.cached(reader)
         named = (await answer(reader, people.lookup(person.scope, terms=[], named=["oslo"]))).user
         entities = [
             each.entity_id
@@ -245,8 +245,8 @@ async def test_the_same_is_found_of_random_people(
         for _ in range(60):
             sought = random_question(chance, rng, person, entities)
             filters = random_filters(chance)
-            assert held.can_filter(filters)
-            found = told(held.candidates(sought, filters, named.at))
+            assert cached.can_filter(filters)
+            found = told(cached.candidates(sought, filters, named.at))
             exact = await answer(reader, filtered_candidates.find(person.scope, sought, filters))
             assert found == as_found(exact)
             assert found == as_found(await quick_or_exact(reader, person, sought, filters))
@@ -271,13 +271,13 @@ async def test_many_are_found_by_signs_first(
                 " WHERE m.memory_id = e.memory_id AND m.text_version <> e.text_version"
             )
             connection.execute("UPDATE memories SET expires_at = NULL WHERE lexical_no > 20")
-        held = await person.held(reader)
-        assert held.can_answer(Filters())
+        cached = await person.cached(reader)
+        assert cached.can_answer(Filters())
         at = (await answer(reader, people.user(person.scope))).at
         for _ in range(60):
             sought = random_question(chance, rng, person, [])
             filters = Filters() if chance.random() < 0.7 else random_filters(chance)
-            found = told(held.candidates(sought, filters, at))
+            found = told(cached.candidates(sought, filters, at))
             assert found == as_found(await quick_or_exact(reader, person, sought, filters))
             exact = filtered_candidates.find(person.scope, sought, filters)
             everything: list[Candidate] = await answer(reader, exact)
@@ -297,18 +297,18 @@ async def test_outdated_vectors_of_many_are_left_to_the_database(
             " WHERE memory_id IN (SELECT e.memory_id FROM memory_embeddings AS e"
             " WHERE e.status = 'active' LIMIT 1)"
         )
-    held = await person.held(reader)
-    assert not held.can_answer(Filters())
-    assert held.can_answer(Filters(types=["fact"]))
+    cached = await person.cached(reader)
+    assert not cached.can_answer(Filters())
+    assert cached.can_answer(Filters(types=["fact"]))
 
 
 async def test_cosines_are_the_databases_own(reader: Database, superuser_conninfo: str) -> None:
     """As near as numbers of this precision come, however many dimensions there are."""
     person = await Person.make(superuser_conninfo, "ana", 3, 1_531, 80)
-    held = await person.held(reader)
+    cached = await person.cached(reader)
     sought = MemoryQuery(person.vectors[0], "test-model", Scores.of({}), wanted=80)
     at = (await answer(reader, people.user(person.scope))).at
-    ours = {each.key: each.cosine for each in held.candidates(sought, Filters(), at)}
+    ours = {each.key: each.cosine for each in cached.candidates(sought, Filters(), at)}
     theirs = await answer(reader, filtered_candidates.find(person.scope, sought, Filters()))
     assert {each.key for each in theirs} == set(ours)
     assert [each.cosine for each in theirs] == pytest.approx(
@@ -324,7 +324,7 @@ async def test_what_is_not_near_at_all_is_so_both_ways(
     facts = [Fact(f"{'tea oslo trips work'.split()[n % 4]} number {n}") for n in range(120)]
     await remember(superuser_conninfo, "ana", facts, embedder=embedder)
     model = (embedder.name, embedder.dimensions)
-    held = await Person(Scope(TENANT, "ana"), [], [], model).held(reader)
+    cached = await Person(Scope(TENANT, "ana"), [], [], model).cached(reader)
     at = (await answer(reader, people.user(Scope(TENANT, "ana")))).at
     for question in ("tea", "where was it?", "tripping", "日本", "work in oslo"):
         (vector,) = (await embedder.embed([question])).vectors
@@ -333,7 +333,7 @@ async def test_what_is_not_near_at_all_is_so_both_ways(
             reader, filtered_candidates.find(Scope(TENANT, "ana"), sought, Filters())
         )
         near = {each.key: (each.cosine or 0.0) > 0 for each in theirs}
-        ours = held.candidates(sought, Filters(), at)
+        ours = cached.candidates(sought, Filters(), at)
         assert {each.key: (each.cosine or 0.0) > 0 for each in ours} == near
 
 
@@ -342,10 +342,13 @@ async def test_what_expires_while_it_is_held_is_not_found(
 ) -> None:
     facts = [Fact("short", expires_at=NOW + timedelta(hours=1)), Fact("long")]
     short, long = await remember(superuser_conninfo, "ana", facts, model=("test-model", 8))
-    held = await Person(Scope(TENANT, "ana"), [], [], ("test-model", 8)).held(reader)
+    cached = await Person(Scope(TENANT, "ana"), [], [], ("test-model", 8)).cached(reader)
     sought = MemoryQuery(None, "test-model", Scores.of({}))
     found = [
-        {each.key for each in held.candidates(sought, Filters(), NOW + timedelta(minutes=minutes))}
+        {
+            each.key
+            for each in cached.candidates(sought, Filters(), NOW + timedelta(minutes=minutes))
+        }
         for minutes in (59, 60)
     ]
     assert found == [{short, long}, {long}]
@@ -356,7 +359,7 @@ async def test_what_is_told_is_what_the_database_has(
 ) -> None:
     """Whole, with every field, and with the use that was counted since it is held."""
     person = await Person.make(superuser_conninfo, "ana", 5, 16, 40)
-    held = await person.held(reader)
+    cached = await person.cached(reader)
     with psycopg.connect(superuser_conninfo) as connection:
         connection.execute(
             "INSERT INTO memory_access (tenant_id, user_id, memory_id, access_count,"
@@ -366,7 +369,7 @@ async def test_what_is_told_is_what_the_database_has(
     found = await answer(reader, memories.by_ids(person.scope, person.ids))
     theirs = [memory for memory in found if memory.status in CURRENT_STATUSES]
     uses = (await answer(reader, state_and_uses(person.scope))).uses
-    ours = held.whole(person.ids, uses)
+    ours = cached.whole(person.ids, uses)
     assert ours == {memory.memory_id: memory for memory in theirs}
     assert {memory.access_count for memory in ours.values()} == {0, 3}
 
@@ -391,15 +394,15 @@ async def test_the_top_list_is_the_databases_own(reader: Database, superuser_con
                             NOW - timedelta(days=chance.randrange(5)),
                         ),
                     )
-        held = await person.held(reader)
+        cached = await person.cached(reader)
         for limit in (1, 2, 5, 10, 20, 50, 200):
             for fresh in {0, min(5, limit // 2)}:
                 state = await answer(reader, state_and_uses(person.scope))
-                ours = held.top(state.uses, state.user.at, limit=limit, fresh=fresh)
+                ours = cached.top(state.uses, state.user.at, limit=limit, fresh=fresh)
                 theirs = memories.top(person.scope, limit=limit, fresh=fresh)
                 assert ours == await answer(reader, theirs)
                 compared += len(ours)
-            newest = held.newest(state.uses, state.user.at, limit=limit)
+            newest = cached.newest(state.uses, state.user.at, limit=limit)
             assert newest == await answer(reader, memories.newest(person.scope, limit=limit))
     assert compared > 400
 
@@ -411,7 +414,7 @@ async def test_a_list_changes_when_time_changes_it(
     chance = random.Random(10)
     person = await Person.make(superuser_conninfo, "ana", 3, 8, 40)
     state = await answer(reader, state_and_uses(person.scope))
-    asked = await person.held(reader)
+    asked = await person.cached(reader)
     moments = [
         each + distance
         for memory in await answer(reader, memories.by_ids(person.scope, person.ids))
@@ -425,7 +428,7 @@ async def test_a_list_changes_when_time_changes_it(
     ]  # fmt: skip
     for form in forms:
         for at in chance.sample(moments, 40):
-            anew = await person.held(reader)
+            anew = await person.cached(reader)
             found, expected = (
                 each.top(state.uses, at, **form)
                 if "fresh" in form
@@ -447,4 +450,4 @@ async def test_a_list_changes_when_time_changes_it(
     ],
 )
 def test_what_is_not_held_is_left_to_the_database(filters: Filters) -> None:
-    assert not HeldMemories.can_filter(filters)
+    assert not CachedMemories.can_filter(filters)

@@ -17,9 +17,9 @@ from hitherto_retrieval.storage import (
     neighbours,
     summary_candidates,
 )
+from hitherto_retrieval.storage.cached_passages import CachedMessages, can_filter
 from hitherto_retrieval.storage.candidate import Candidate, Key, Kind, MessageKey
 from hitherto_retrieval.storage.filters import Filters
-from hitherto_retrieval.storage.held_passages import HeldMessages, can_filter
 from hitherto_retrieval.storage.neighbours import Facts, MessageFlags
 from hitherto_retrieval.storage.passage_filters import PassageFilters
 from hitherto_retrieval.storage.passage_search import PassageQuery
@@ -82,22 +82,22 @@ class MemoriesAtHand:
     """Current memories from a snapshot, or those that pass filters, as in `MemoryCorpus`.
 
     Args:
-        held: The snapshot.
+        cached: The snapshot.
         filters: Which memories count; `HeldMemories.can_answer` has confirmed that it supports
             them.
     """
 
     kind: Kind = "memory"
 
-    def __init__(self, held: CachedUser, filters: Filters) -> None:
-        self._held = held
+    def __init__(self, cached: CachedUser, filters: Filters) -> None:
+        self._cached = cached
         self._filters = filters
         self._found: list[Candidate] = []
 
     def first(self, looking: CandidateQuery, bm25: Scores) -> Sequence[Statement[Any]]:
         """See `Corpus.first`."""
         sought = sought_of(looking, bm25)
-        self._found = self._held.memories.candidates(sought, self._filters, self._held.at)
+        self._found = self._cached.memories.candidates(sought, self._filters, self._cached.at)
         return ()
 
     def second(self) -> Sequence[Statement[Any]]:
@@ -113,58 +113,58 @@ class Passages:
     """Messages and summaries from a snapshot; the database finds those without one.
 
     Args:
-        held: The snapshot, if there is one.
+        cached: The snapshot, if there is one.
     """
 
-    def __init__(self, held: CachedUser | None = None) -> None:
-        self._held = held
+    def __init__(self, cached: CachedUser | None = None) -> None:
+        self._cached = cached
 
     def messages(self, query: PassageQuery, filters: PassageFilters) -> FoundCandidates:
         """Those near to the question or with words of it."""
-        held = self._held_messages(filters)
-        if held is None:
+        cached = self._cached_messages(filters)
+        if cached is None:
             return message_candidates.find(query, filters)
-        return Answered(held.find(query, filters))
+        return Answered(cached.find(query, filters))
 
     def most_recent(
         self, query: PassageQuery, filters: PassageFilters, *, limit: int
     ) -> FoundCandidates:
         """What the user said last."""
-        held = self._held_messages(filters)
-        if held is None:
+        cached = self._cached_messages(filters)
+        if cached is None:
             return most_recent.messages(query, filters, limit=limit)
-        return Answered(held.most_recent(query, filters, limit=limit))
+        return Answered(cached.most_recent(query, filters, limit=limit))
 
     def around(self, query: PassageQuery, keys: Sequence[MessageKey]) -> FoundCandidates:
         """What was said right before and after messages."""
-        held = self._held_messages()
-        if held is None:
+        cached = self._cached_messages()
+        if cached is None:
             return neighbours.around(query, keys, turns=TURNS, farthest=FARTHEST)
-        return Answered(held.around(query, keys, turns=TURNS, farthest=FARTHEST))
+        return Answered(cached.around(query, keys, turns=TURNS, farthest=FARTHEST))
 
     def facts(self, query: PassageQuery, keys: Sequence[MessageKey]) -> FoundFacts:
         """What was learnt from messages."""
-        held = self._held
-        if held is None or held.messages is None:
+        cached = self._cached
+        if cached is None or cached.messages is None:
             return neighbours.facts_about(query, keys)
-        return Answered(held.messages.facts_about(query, keys, at=held.at))
+        return Answered(cached.messages.facts_about(query, keys, at=cached.at))
 
     def summaries(self, query: PassageQuery, filters: PassageFilters) -> FoundCandidates:
         """Summaries near to the question or with words of it."""
-        if self._held is None or not can_filter(filters):
+        if self._cached is None or not can_filter(filters):
             return summary_candidates.find(query, filters)
-        return Answered(self._held.summaries.find(query, filters))
+        return Answered(self._cached.summaries.find(query, filters))
 
     def latest_summaries(
         self, query: PassageQuery, filters: PassageFilters, *, limit: int
     ) -> FoundCandidates:
         """Summaries of the latest conversations."""
-        if self._held is None or not can_filter(filters):
+        if self._cached is None or not can_filter(filters):
             return most_recent.summaries(query, filters, limit=limit)
-        return Answered(self._held.summaries.most_recent(query, filters, limit=limit))
+        return Answered(self._cached.summaries.most_recent(query, filters, limit=limit))
 
-    def _held_messages(self, filters: PassageFilters | None = None) -> HeldMessages | None:
+    def _cached_messages(self, filters: PassageFilters | None = None) -> CachedMessages | None:
         """The messages of the snapshot, if it has some and the fields that the filters use."""
-        if self._held is None or not (filters is None or can_filter(filters)):
+        if self._cached is None or not (filters is None or can_filter(filters)):
             return None
-        return self._held.messages
+        return self._cached.messages

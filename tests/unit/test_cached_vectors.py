@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from hitherto_retrieval.storage.held_stamps import Comparison
-from hitherto_retrieval.storage.held_vectors import HeldVectors, as_kept
+from hitherto_retrieval.storage.cached_vectors import CachedVectors, as_kept
+from hitherto_retrieval.storage.row_versions import Comparison
 
 LANES = 8
 
@@ -51,12 +51,12 @@ def added(one: NDArray[np.float32], other: NDArray[np.float32]) -> np.float32:
 def test_sums_are_those_of_single_numbers_to_the_last_bit(count: int, dimensions: int) -> None:
     rng = np.random.default_rng(count * dimensions)
     rows, question = made(rng, count, dimensions), asked(rng, dimensions)
-    held = HeldVectors([sent(row) for row in rows], dimensions)
+    cached = CachedVectors([sent(row) for row in rows], dimensions)
     expected = [float(added(row.astype(np.float32), as_kept(question))) for row in rows]
-    assert held.cosines(range(count), question) == expected
+    assert cached.cosines(range(count), question) == expected
     order = sorted(range(count), key=lambda place: (expected[place], place), reverse=True)
     for wanted in {1, 2, count - 1 or 1, count}:
-        assert held.nearest(np.ones(count, dtype=bool), question, wanted) in (
+        assert cached.nearest(np.ones(count, dtype=bool), question, wanted) in (
             order[:wanted],
             # Of no more than are wanted, the order does not matter.
             list(range(count)),
@@ -72,8 +72,8 @@ def test_some_of_many_have_the_cosines_that_all_have() -> None:
     rows[50:55, 0] = np.nextafter(rows[50:55, 0], np.float16(1))
     rows[60:65, 1:] = rows[50:55, 1:]
     stored = [None if n % 7 == 0 else sent(row) for n, row in enumerate(rows)]
-    expected = HeldVectors(stored, 40)
-    several = HeldVectors(stored, 40, by_item=True)
+    expected = CachedVectors(stored, 40)
+    several = CachedVectors(stored, 40, by_item=True)
     for _ in range(20):
         question = asked(rng, 40)
         places = rng.choice(90, rng.integers(1, 9), replace=False).tolist()
@@ -96,16 +96,16 @@ def test_a_later_state_has_the_vectors_of_its_rows(was_by_item: bool, by_item: b
     rows, question = made(rng, 12, 16), asked(rng, 16)
     of = {name: None if n % 5 == 0 else sent(row) for n, (name, row) in _named(rows)}
     before, after = list("abcdefgh"), list("acBehijkl")
-    held = HeldVectors([of.get(name) for name in before], 16, by_item=was_by_item)
-    held.cosines([0], question)
+    cached = CachedVectors([of.get(name) for name in before], 16, by_item=was_by_item)
+    cached.cosines([0], question)
     compared = Comparison(after, before)
-    read = HeldVectors([of.get(name) for name in compared.to_read(after)], 16, by_item=by_item)
-    merged = held.merged(compared, read)
-    anew = HeldVectors([of.get(name) for name in after], 16)
+    read = CachedVectors([of.get(name) for name in compared.to_read(after)], 16, by_item=by_item)
+    merged = cached.merged(compared, read)
+    anew = CachedVectors([of.get(name) for name in after], 16)
     places = range(len(after))
     assert merged.cosines(places, question) == anew.cosines(places, question)
     assert merged.size == anew.size
-    unchanged = HeldVectors([], 16, by_item=by_item)
+    unchanged = CachedVectors([], 16, by_item=by_item)
     again = merged.merged(Comparison(after, after), unchanged)
     assert again.cosines(places, question) == anew.cosines(places, question)
 

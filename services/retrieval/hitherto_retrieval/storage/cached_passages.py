@@ -14,14 +14,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hitherto_retrieval.storage.candidate import Candidate, MessageKey
-from hitherto_retrieval.storage.filters import can_compare, has_all
-from hitherto_retrieval.storage.held_memories import HeldMemories, first_of
-from hitherto_retrieval.storage.held_vectors import (
-    HeldVectors,
+from hitherto_retrieval.storage.cached_memories import CachedMemories, first_of
+from hitherto_retrieval.storage.cached_vectors import (
+    CachedVectors,
     microseconds,
     since_epoch,
 )
+from hitherto_retrieval.storage.candidate import Candidate, MessageKey
+from hitherto_retrieval.storage.filters import can_compare, has_all
 from hitherto_retrieval.storage.neighbours import Facts, MessageFlags
 from hitherto_retrieval.storage.passage_filters import PassageFilters
 from hitherto_retrieval.storage.passage_search import PassageQuery
@@ -31,7 +31,7 @@ _BYTES_OF_A_MESSAGE = 4_000
 _BYTES_OF_A_SUMMARY = 500
 """Approximate bytes of a summary besides its vector and its text."""
 _BYTES_OF_A_BYTE = 8
-"""As in `held_memories`."""
+"""As in `cached_memories`."""
 
 Mask = NDArray[np.bool_]
 
@@ -56,7 +56,7 @@ class _Passages:
         conversations: Sequence[str],
         lexical_nos: Sequence[int],
         happened: NDArray[np.int64],
-        vectors: HeldVectors,
+        vectors: CachedVectors,
     ) -> None:
         self.lexical_nos = lexical_nos
         self.happened = happened
@@ -95,7 +95,7 @@ class _Learnt(NamedTuple):
     lexical_nos: Sequence[int]
 
 
-class HeldMessages:
+class CachedMessages:
     """The messages of a user in one state of the database; immutable.
 
     Args:
@@ -111,10 +111,10 @@ class HeldMessages:
         self,
         stamps: Sequence[tuple[str, bytes]],
         rows: Sequence[tuple[Any, ...]],
-        vectors: HeldVectors,
+        vectors: CachedVectors,
         *,
         caveats: MessageFlags,
-        memories: HeldMemories,
+        memories: CachedMemories,
     ) -> None:
         self.stamps = stamps
         self.rows = rows
@@ -162,7 +162,7 @@ class HeldMessages:
                 row = self.rows[place]
                 shown = self._shown[key] = Message(
                     *(row[0], row[5], row[6], row[7], row[8], row[3], row[9], row[10], row[11]),
-                    kept={},
+                    memo={},
                 )
             found[key] = shown
         return found
@@ -272,7 +272,7 @@ class HeldMessages:
         ]
 
 
-class HeldSummaries:
+class CachedSummaries:
     """The summaries of a user in one state of the database, as a search compares them.
 
     Args:
@@ -283,7 +283,7 @@ class HeldSummaries:
     """
 
     def __init__(
-        self, rows: Sequence[tuple[Any, ...]], vectors: HeldVectors, memories: HeldMemories
+        self, rows: Sequence[tuple[Any, ...]], vectors: CachedVectors, memories: CachedMemories
     ) -> None:
         self.rows = rows
         self.vectors = vectors

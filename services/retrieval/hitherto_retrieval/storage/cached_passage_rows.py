@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hitherto_retrieval.storage.held_memories import HeldMemories
-from hitherto_retrieval.storage.held_passages import HeldMessages, HeldSummaries
-from hitherto_retrieval.storage.held_stamps import Comparison, parts
-from hitherto_retrieval.storage.held_surroundings import MOST_SUMMARIES
-from hitherto_retrieval.storage.held_vectors import HeldVectors
+from hitherto_retrieval.storage.cached_memories import CachedMemories
+from hitherto_retrieval.storage.cached_passages import CachedMessages, CachedSummaries
+from hitherto_retrieval.storage.cached_surroundings import MOST_SUMMARIES
+from hitherto_retrieval.storage.cached_vectors import CachedVectors
 from hitherto_retrieval.storage.neighbours import MessageFlags
+from hitherto_retrieval.storage.row_versions import Comparison, parts
 from hitherto_retrieval.storage.statement import Rows, Statement
 from hitherto_shared.database.arrays import Integers, Texts
 from hitherto_shared.models import Scope
@@ -106,7 +106,7 @@ _Stamp = tuple[str, bytes]
 
 
 class MessageRows:
-    """The statements from which `HeldMessages` is built.
+    """The statements from which `CachedMessages` is built.
 
     Args:
         scope: The user.
@@ -128,7 +128,7 @@ class MessageRows:
         """Statements of the first round trip."""
         return self._stamps, self._caveats
 
-    def second(self, before: HeldMessages | None) -> Sequence[Statement[Any]]:
+    def second(self, before: CachedMessages | None) -> Sequence[Statement[Any]]:
         """See `MemoryRows.second`; nothing if there are too many."""
         stamps = self._stamps.answer
         if len(stamps) > MOST_MESSAGES:
@@ -145,7 +145,9 @@ class MessageRows:
         }
         return Statement(_MESSAGES, {**self._of, **wanted}, lambda rows: rows)
 
-    def held(self, before: HeldMessages | None, memories: HeldMemories) -> HeldMessages | None:
+    def cached(
+        self, before: CachedMessages | None, memories: CachedMemories
+    ) -> CachedMessages | None:
         """The messages of the present state; None if there are too many.
 
         Args:
@@ -156,7 +158,7 @@ class MessageRows:
         if len(stamps) > MOST_MESSAGES:
             return None
         read = [row for statement in self._rows for row in statement.answer]
-        vectors = HeldVectors([row[-1] for row in read], self._dimensions)
+        vectors = CachedVectors([row[-1] for row in read], self._dimensions)
         rows = [row[:-1] for row in read]
         if before is not None:
             rows = self._compared.merged(before.rows, rows)
@@ -169,11 +171,11 @@ class MessageRows:
                 if (conversation_id, message_id) in numbers
             ]
         ).with_replies(((row[0], row[1]), row[6]) for row in rows)
-        return HeldMessages(stamps, rows, vectors, caveats=caveats, memories=memories)
+        return CachedMessages(stamps, rows, vectors, caveats=caveats, memories=memories)
 
 
 class SummaryRows:
-    """The statements from which `HeldSummaries` is built.
+    """The statements from which `CachedSummaries` is built.
 
     Args:
         scope: The user.
@@ -194,7 +196,7 @@ class SummaryRows:
         """Statements of the first round trip."""
         return (self._summaries,)
 
-    def second(self, before: HeldSummaries | None) -> Sequence[Statement[Any]]:
+    def second(self, before: CachedSummaries | None) -> Sequence[Statement[Any]]:
         """What `before` lacks: statements to run one after the other, none of which takes long."""
         rows = self._summaries.answer
         self._compared = Comparison(
@@ -210,7 +212,7 @@ class SummaryRows:
         ]
         return self._vectors
 
-    def held(self, before: HeldSummaries | None, memories: HeldMemories) -> HeldSummaries:
+    def cached(self, before: CachedSummaries | None, memories: CachedMemories) -> CachedSummaries:
         """The summaries of the present state.
 
         Args:
@@ -218,10 +220,10 @@ class SummaryRows:
             memories: The memories of the present state.
         """
         read = [row for statement in self._vectors for row in statement.answer]
-        vectors = HeldVectors([row[0] for row in read], self._dimensions)
+        vectors = CachedVectors([row[0] for row in read], self._dimensions)
         if before is not None:
             vectors = before.vectors.merged(self._compared, vectors)
-        return HeldSummaries(self._summaries.answer, vectors, memories)
+        return CachedSummaries(self._summaries.answer, vectors, memories)
 
 
 def _stamps(rows: Rows) -> Sequence[_Stamp]:

@@ -18,18 +18,18 @@ from numpy.typing import NDArray
 
 from hitherto_retrieval.storage import memories as memories_of
 from hitherto_retrieval.storage import memory_candidates
-from hitherto_retrieval.storage.candidate import Candidate
-from hitherto_retrieval.storage.filters import Filters, can_compare, forms, has_all
-from hitherto_retrieval.storage.held_lists import HeldLists
-from hitherto_retrieval.storage.held_surroundings import HeldEntity
-from hitherto_retrieval.storage.held_vectors import (
+from hitherto_retrieval.storage.cached_lists import CachedLists
+from hitherto_retrieval.storage.cached_surroundings import CachedEntity
+from hitherto_retrieval.storage.cached_vectors import (
     NEVER,
-    HeldVectors,
+    CachedVectors,
     Vectors,
     microseconds,
     moment_at,
     since_epoch,
 )
+from hitherto_retrieval.storage.candidate import Candidate
+from hitherto_retrieval.storage.filters import Filters, can_compare, forms, has_all
 from hitherto_retrieval.storage.memory_candidates import MemoryQuery, candidates_of
 from hitherto_retrieval.storage.standing import Standing, standing_of
 from hitherto_retrieval.storage.statement import Rows
@@ -56,7 +56,7 @@ class _Columns:
     tags: Sequence[frozenset[str]]
 
 
-class HeldMemories:
+class CachedMemories:
     """The current memories of a user in one state of the database.
 
     They never change. What is derived from them, such as the last list, is kept as it is made.
@@ -79,12 +79,12 @@ class HeldMemories:
         self,
         stamps: Sequence[bytes],
         rows: Sequence[tuple[Any, ...]],
-        vectors: HeldVectors,
-        source_vectors: HeldVectors,
+        vectors: CachedVectors,
+        source_vectors: CachedVectors,
         *,
         made_from: Rows,
         mentions: Rows,
-        entities: Sequence[HeldEntity],
+        entities: Sequence[CachedEntity],
         documents: int,
         compared: int,
     ) -> None:
@@ -95,7 +95,7 @@ class HeldMemories:
         self._documents = documents
         coded = documents > memory_candidates.CODES_ABOVE
         self._signs = vectors.signs() if coded else None
-        # A vector of an earlier wording, which is not held, would be one of those compared.
+        # A vector of an earlier wording, which is not cached, would be one of those compared.
         self._complete = not coded or compared == int(vectors.has.sum())
         self._places: Mapping[UUID, int] = {row[0]: n for n, row in enumerate(rows)}
         self._places_of_uses = PlacesOfUses([row[0].bytes for row in rows])
@@ -105,7 +105,7 @@ class HeldMemories:
         self._valid = microseconds([row[9] for row in rows])
         self._expires = microseconds([row[20] for row in rows])
         self._first_expires: int = self._expires.min(initial=NEVER)
-        self._lists = HeldLists(self._importance, self._created, self._expires)
+        self._lists = CachedLists(self._importance, self._created, self._expires)
         self._facts: list[tuple[Any, ...]] = [
             (row[0], row[4], row[10], row[9], row[18], row[25]) for row in rows
         ]
@@ -151,9 +151,9 @@ class HeldMemories:
         )
 
     def whole(self, memory_ids: Sequence[UUID], uses: Uses) -> dict[UUID, Memory]:
-        """Whole memories by id, as they were used; ids that are not held are left out."""
-        held = [place for each in memory_ids if (place := self._places.get(each)) is not None]
-        used = self._with_usage(held, uses.of(self._places_of_uses))
+        """Whole memories by id, as they were used; ids that are not cached are left out."""
+        cached = [place for each in memory_ids if (place := self._places.get(each)) is not None]
+        used = self._with_usage(cached, uses.of(self._places_of_uses))
         return {memory.memory_id: memory for memory in used}
 
     def _with_usage(self, places: Sequence[int], use: UseOf) -> list[Memory]:
@@ -208,10 +208,10 @@ class HeldMemories:
         return self._listed(uses, at, (limit, None, doubtful), lambda _: lists.newest(at, limit))
 
     @cached_property
-    def _certain_lists(self) -> HeldLists:
+    def _certain_lists(self) -> CachedLists:
         """The lists of what is not in doubt: the rest counts as expired."""
         expires = np.where(self._doubtful, _ALWAYS_EXPIRED, self._expires)
-        return HeldLists(self._importance, self._created, expires)
+        return CachedLists(self._importance, self._created, expires)
 
     def _listed(
         self, uses: Uses, at: datetime, of: Hashable, places: Callable[[UseOf], list[int]]
@@ -308,13 +308,13 @@ class HeldMemories:
     def _allowed(self, filters: Filters, at: datetime) -> NDArray[np.bool_]:
         allowed = self._expires > since_epoch(at)
         columns = self._columns
-        for wanted, held in (
+        for wanted, values in (
             (filters.types, columns.types),
             (filters.sources, columns.sources),
             (filters.confidences, columns.confidences),
         ):
             if wanted:
-                allowed &= np.isin(held, list(wanted))
+                allowed &= np.isin(values, list(wanted))
         if filters.tags:
             tags = filters.tags
             allowed &= np.asarray([not each.isdisjoint(tags) for each in columns.tags], dtype=bool)

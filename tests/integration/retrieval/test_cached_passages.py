@@ -13,12 +13,12 @@ import psycopg
 import pytest
 
 from hitherto_retrieval.loading import Loading
+from hitherto_retrieval.search.corpora.cached import CachedUser, Passages
 from hitherto_retrieval.search.corpora.corpus import CandidateQuery
-from hitherto_retrieval.search.corpora.held import CachedUser, Passages
 from hitherto_retrieval.search.corpora.passages import MessageCorpus, SummaryCorpus
 from hitherto_retrieval.search.ranking.ranking import QueryIntent
 from hitherto_retrieval.search.whole_results import whole
-from hitherto_retrieval.storage import held_passages, neighbours
+from hitherto_retrieval.storage import cached_passages, neighbours
 from hitherto_retrieval.storage.candidate import Candidate, Key, Kind
 from hitherto_retrieval.storage.passage_filters import PassageFilters
 from hitherto_retrieval.storage.statement import ask
@@ -30,7 +30,7 @@ from hitherto_shared.text.bm25 import Scores
 from tests.integration.retrieval.questions import answer
 from tests.integration.retrieval.seed import TENANT
 from tests.integration.retrieval.seed_passages import Outline, Turn, converse, sum_up
-from tests.integration.retrieval.test_held_memories import Person, unit
+from tests.integration.retrieval.test_cached_memories import Person, unit
 
 NOW = datetime.now(UTC)
 CONVERSATIONS = ("c1", "c2", "é-3", "B", "a")
@@ -159,13 +159,13 @@ async def test_the_same_is_found_of_random_people(
     compared = 0
     for number, count in enumerate((0, 2, 9, 40)):
         person = await talker(superuser_conninfo, f"user{number}", number, count)
-        held = await at_hand(reader, person)
+        cached = await at_hand(reader, person)
         for _ in range(50):
             looking, filters = random_looking(chance, rng, person), random_filters(chance)
             numbers = chance.sample(range(1, 120), chance.randrange(60))
             bm25 = Scores.of({each: chance.choice((0.5, 1.0, 3.5)) for each in numbers})
             for kind in (MessageCorpus, SummaryCorpus):
-                ours = kind(filters, Passages(held))
+                ours = kind(filters, Passages(cached))
                 assert not ours.first(looking, bm25)
                 assert not ours.second()
                 theirs = kind(filters, Passages())
@@ -192,38 +192,38 @@ async def test_what_is_told_is_what_the_database_has(
 ) -> None:
     """Whole messages and summaries, and what a prompt must know of them."""
     person = await talker(superuser_conninfo, "ana", 7, 40)
-    held = await at_hand(reader, person)
+    cached = await at_hand(reader, person)
     said = [(conversation, number) for conversation in CONVERSATIONS for number in range(45)]
     about = [*CONVERSATIONS, "s1", "s7", "nobody"]
     asked: Sequence[tuple[Kind, Sequence[Key]]] = (("message", said), ("summary", about))
     for kind, keys in asked:
         theirs = await answer(reader, whole(person.scope, kind, keys))
         assert theirs
-        assert held.whole(kind, keys) == theirs
+        assert cached.whole(kind, keys) == theirs
     assert any(each.withheld for each in theirs.values() if isinstance(each, Summary))
     caveats = await answer(reader, neighbours.caveats(person.scope, said))
     assert caveats.withheld
     assert caveats.until
-    assert held.caveats == caveats
+    assert cached.caveats == caveats
 
 
 async def test_too_many_messages_are_left_to_the_database(
     reader: Database, superuser_conninfo: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     person = await talker(superuser_conninfo, "ana", 7, 12)
-    monkeypatch.setattr("hitherto_retrieval.storage.held_passage_rows.MOST_MESSAGES", 5)
-    held = await at_hand(reader, person)
-    assert held.messages is None
-    assert held.whole("message", [("c1", 1)]) is None
-    assert held.caveats is None
+    monkeypatch.setattr("hitherto_retrieval.storage.cached_passage_rows.MOST_MESSAGES", 5)
+    cached = await at_hand(reader, person)
+    assert cached.messages is None
+    assert cached.whole("message", [("c1", 1)]) is None
+    assert cached.caveats is None
     looking = random_looking(random.Random(1), np.random.default_rng(1), person)
-    corpus = MessageCorpus(PassageFilters(), Passages(held))
+    corpus = MessageCorpus(PassageFilters(), Passages(cached))
     assert corpus.first(looking, Scores.of({}))
-    assert not held.answers(corpus, PassageFilters())
+    assert not cached.answers(corpus, PassageFilters())
 
 
 @pytest.mark.parametrize(
     "filters", [PassageFilters(metadata={"a": 1}), PassageFilters(stored_by=NOW)]
 )
 def test_what_is_not_held_is_left_to_the_database(filters: PassageFilters) -> None:
-    assert not held_passages.can_filter(filters)
+    assert not cached_passages.can_filter(filters)
