@@ -56,6 +56,11 @@ class HithertoCallError(Exception):
         told = f"{self.code.name} {self.reason}".rstrip()
         lines = [f"{told}: {self.message}"]
         lines += [f"{violation.field}: {violation.description}" for violation in self.violations]
+        if self.code is grpc.StatusCode.UNAVAILABLE and self.service and not self.reason:
+            lines.append(
+                f"The {self.service} service cannot be reached at {self.address}: start it with"
+                f" `hitherto up`, or set HITHERTO_{self.service.upper()}_ADDRESS"
+            )
         return "\n".join(lines)
 
 

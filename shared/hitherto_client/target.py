@@ -62,17 +62,31 @@ def find_target(
 
 
 def find_endpoints(retrieval: str | None, extraction: str | None) -> tuple[Endpoint, Endpoint]:
-    """The services at these addresses or, for unset ones, at those of the environment."""
+    """The services at these addresses or, for unset ones, at those of the environment.
+
+    Raises:
+        ValueError: An address is that of a web page.
+    """
     env = os.environ
     return (
-        Endpoint(
+        _endpoint(
             "retrieval", retrieval or env.get("HITHERTO_RETRIEVAL_ADDRESS") or DEFAULT_RETRIEVAL
         ),
-        Endpoint(
+        _endpoint(
             "extraction",
             extraction or env.get("HITHERTO_EXTRACTION_ADDRESS") or DEFAULT_EXTRACTION,
         ),
     )
+
+
+def _endpoint(name: str, address: str) -> Endpoint:
+    scheme, found, rest = address.partition("://")
+    if found and scheme.lower() in ("http", "https"):
+        raise ValueError(
+            f"the address of the {name} service is HOST:PORT, such as {rest.rstrip('/')}, and not "
+            f"{address}"
+        )
+    return Endpoint(name, address)
 
 
 def find_tls(

@@ -100,7 +100,13 @@ def main() -> None:
         open_to_all = settings.auth_mode(retrieval) == "off" and address.is_loopback
         check_openness(address, tls=False, allow_http=False, local=open_to_all, public=())
         app = application(address, open_to_all=open_to_all)
-    except (ListenRefused, ValueError) as error:
+    except ListenRefused:
+        sys.exit(
+            f"{HTTP_LISTEN}: {listen} is no address on this machine alone, such as"
+            f" {DEFAULT_HTTP_LISTEN}; beyond it, serve with `hitherto http --listen` and"
+            " `hitherto console --listen`, which take certificates"
+        )
+    except ValueError as error:
         sys.exit(f"{HTTP_LISTEN}: {error}")
     _Server(web_server_config(app, address.host, address.port, has_own_log=True)).run()
 

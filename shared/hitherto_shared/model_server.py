@@ -62,6 +62,8 @@ _LETTERS_OF_A_STRING, _WORK_OF_A_VALUE = 16, 16
 _TOLD = ("code", "type", "message", "param")
 _STATUS = re.compile(r"[45][0-9]{2}")
 _CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
+_QUOTING = frozenset({"failed_generation", "input"})
+"""Fields of an error in which servers quote the model's text (Groq) or the request (FastAPI)."""
 
 
 class RequestRejected(ModelRefused):
@@ -194,7 +196,7 @@ class ModelServer:
         """
         code = _error_code(content, self.key)
         what = f"the model server answered {status}" + (f" ({code})" if code else "")
-        detail = content.decode("utf-8", "replace").lower()
+        detail = _own_words(content).lower()
         too_much = status in _TOO_MUCH and any(words in detail for words in _OF_THE_LENGTH)
         outage = status in _OUTAGE_4XX or (status >= 500 and status not in _PERMANENT_5XX)
         if outage and not too_much:
@@ -352,6 +354,18 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 def beginning(content: bytes) -> str:
     """The part of a reply that is useful for diagnosis."""
     return content[:MAX_REPLY_KEPT].decode("utf-8", "replace")
+
+
+def _own_words(content: bytes) -> str:
+    """An error's text without what it quotes: words of users say nothing about the request."""
+
+    def without_quotes(part: dict[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in part.items() if name not in _QUOTING}
+
+    try:
+        return json.dumps(json.loads(content, object_hook=without_quotes), ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return content.decode("utf-8", "replace")
 
 
 def _error_code(content: bytes, key: str) -> str:

@@ -111,7 +111,9 @@ async def test_row_76_two_hundred_new_memories_a_reply_keep_the_bound(
             "contents": ["The user owns nothing"] * A_REPLY,
             "model": settings.get("embedding_model", "text-embedding-3-small"),
             "at_least": 0.85,
+            "fewest": 5,
             "limit": 5,
+            "most_bytes": 1000,
             "entity_ids": [found for (found,) in ids["entity_id"]],
             "memory_ids": [found for (found,) in ids["memory_id"]],
         }
@@ -144,6 +146,13 @@ async def test_row_76_two_hundred_new_memories_a_reply_keep_the_bound(
                 b"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + statement.encode(), one
             ).fetchall()
             assert plans[0]["Plan"]["Temp Written Blocks"] == 0
+        # However many are near, their contents have a bound; the nearest come in any case.
+        one |= {"at_least": -1.0, "fewest": 2, "limit": A_REPLY}
+        for most, fewest_found, most_found in ((0, 2, 2), (500, 5, 20), (10**6, A_REPLY, A_REPLY)):
+            near = connection.execute(
+                known_memories._NEIGHBOURS.encode(), one | {"most_bytes": most}
+            ).fetchall()
+            assert fewest_found <= len(near) <= most_found
     # Enough was there to look through.
     assert rows(never_analysed, "SELECT count(*) FROM memory_embeddings") == [(3 * A_REPLY,)]
 

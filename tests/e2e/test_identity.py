@@ -88,6 +88,35 @@ async def test_b12_the_newer_city_closes_the_older_one_and_nothing_else(
     assert kept == [(1, "active")]
 
 
+async def test_a_memory_that_one_reply_repeats_and_ends_names_what_it_replaced(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    """Each names the one that it replaced, although both ended in the same transaction."""
+    lisbon, porto, berlin = (f"Ana lives in {city}" for city in ("Lisbon", "Porto", "Berlin"))
+    model.script = replies(
+        {
+            "moved": lambda r: {
+                "new_memories": [memory(porto, ["m1"]), memory(berlin, ["m1"])],
+                "contradicted_memories": [
+                    {"id": shown(r, "Lisbon"), "by": 0},
+                    {"id": shown(r, "Porto"), "by": 1},
+                ],
+            },
+            "Lisbon": lambda r: {"new_memories": [memory(lisbon, ["m1"]), memory(porto, ["m1"])]},
+        }
+    )
+    await learn(modelled, talk("I live in Lisbon, or in Porto", at=MARCH))
+    await learn(modelled, talk("I moved from Porto to Berlin", conversation="c2", at=APRIL))
+    found = {m.content: m for m in await memories(modelled, statuses=ALL_STATUSES)}
+    assert [m.content for m in await memories(modelled)] == [berlin]
+    assert (found[lisbon].superseded_by, found[porto].superseded_by) == (
+        found[porto].id,
+        found[berlin].id,
+    )
+    assert list(found[porto].supersedes) == [found[lisbon].id]
+    assert list(found[berlin].supersedes) == [found[porto].id]
+
+
 async def test_row_46_composed_and_decomposed_vietnamese_are_one_memory(
     modelled: Services, model: ScriptedModel
 ) -> None:

@@ -60,7 +60,8 @@ def plain(item: Any) -> Any:
     return item and (item.namespace, item.key, item.value)
 
 
-LABELS = ("a", "ký ức", "记忆🎉")
+LABELS = ("a", "ab", "a_", "ký ức", "记忆🎉")
+"""One begins with another, and one is a pattern of SQL: neither makes them one."""
 VALUES: list[dict[str, Any]] = [
     {"text": "Tôi thích cá nướng 🐟", "n": 1, "tags": ["x", "y"], "deep": {"a": {"b": None}}},
     {"text": "我住在上海。", "n": 2.5, "on": True},

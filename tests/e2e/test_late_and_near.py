@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import permutations
 from typing import Any
 
@@ -18,6 +18,7 @@ from hitherto.v1 import (
     retrieval_service_pb2,
 )
 from tests.e2e.conftest import Services, StartServices, model_settings
+from tests.e2e.curating import change, forget, save
 from tests.e2e.learning import (
     ALL_STATUSES,
     ended,
@@ -263,3 +264,60 @@ async def test_e2_what_has_ended_does_not_come_back_with_earlier_words(
     )
     await learn(modelled, talk("Still a zeppelin", conversation="e", at=SAID_OF_ZEPPELINS["c"][0]))
     assert set((await profile_of(modelled)).current_projects) == {"loom", "zeppelin"}
+
+
+EXAM = "Ana has an exam this week."
+SPRING, AUTUMN = datetime(2026, 5, 4, 9, tzinfo=UTC), datetime(2026, 11, 2, 9, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "in the same words",
+        "as the same",
+        "brought up to date",
+        "forgotten before",
+        "by hand",
+        "late",
+    ],
+)
+async def test_b6_what_is_said_again_after_it_has_expired_is_told(
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str, how: str
+) -> None:
+    """A statement says nothing about one that was over by then, and everything before does."""
+
+    def again(request: ChatRequest) -> dict[str, Any]:
+        if how == "brought up to date":
+            known = request.memories[0].local_id
+            return {"updated_memories": [{"id": known, "content": "Ana has an exam on Friday."}]}
+        same = {"same_as": request.memories[0].local_id} if how == "as the same" else {}
+        words = EXAM if not same else "An exam awaits Ana this week."
+        return {"new_memories": [memory(words, ["m1"], type="context", **same)]}
+
+    def first(_: ChatRequest) -> dict[str, Any]:
+        return {"new_memories": [memory(EXAM, ["m1"], type="context", expires_at="2026-05-10")]}
+
+    model.script = replies({"exam in spring": first, "exam again": again})
+    await learn(modelled, talk("an exam in spring", conversation="c1", at=SPRING))
+    assert not await memories(modelled)
+    if how == "forgotten before":
+        (known,) = await memories(modelled, statuses=ALL_STATUSES)
+        await forget(modelled, known.id)
+        change(tenant_conninfo, "UPDATE memories SET updated_at = '2026-06-01'")
+    if how == "by hand":
+        await save(modelled, EXAM, user="ana")
+    else:
+        at = SPRING + timedelta(days=1) if how == "late" else AUTUMN
+        await learn(modelled, talk("an exam again", conversation="c2", at=at))
+    found = [each.content for each in await memories(modelled)]
+    assert len(found) == (0 if how == "late" else 1)
+    if how in ("brought up to date", "forgotten before"):
+        # A roll-back puts it together again from what was said.
+        third = memory(found[0], ["m1"], type="context", importance=0.9)
+        model.script = replies({"once more": lambda _: {"new_memories": [third]}})
+        at = AUTUMN + timedelta(days=1)
+        await learn(modelled, talk("an exam once more", conversation="c3", at=at))
+        await modelled.maintenance.RollbackSource(
+            maintenance_service_pb2.RollbackSourceRequest(user_id="ana", conversation_id="c3")
+        )
+        assert [each.content for each in await memories(modelled)] == found

@@ -252,9 +252,7 @@ def test_a_digest_of_another_key_is_not_believed(
     assert verify(code=1) == {"2026-01-02": "unknown_key"}
     assert verify("--public-key", str(tmp_path / "other.pem")) == {"2026-01-02": "unchanged"}
     tamper(
-        superuser_conninfo,
-        f"UPDATE audit_digests SET key_id = '{signer.key_id}'",
-        "audit_digests",
+        superuser_conninfo, f"UPDATE audit_digests SET key_id = '{signer.key_id}'", "audit_digests"
     )
     assert verify(code=1) == {"2026-01-02": "forged"}
 

@@ -13,13 +13,7 @@ import pytest
 from hitherto_shared.database.embedded import EmbeddedPostgres
 from tests.conftest import as_superuser, new_database
 from tools.citus import __main__ as command
-from tools.citus.routes import (
-    Route,
-    ServiceStatement,
-    obstacles,
-    read_plan,
-    service_statements,
-)
+from tools.citus.routes import Route, ServiceStatement, obstacles, read_plan, service_statements
 from tools.citus.schema_rules import (
     SCRIPT,
     Distribution,
@@ -32,21 +26,11 @@ from tools.citus.schema_rules import (
 SCALING = (Path(__file__).resolve().parents[2] / "docs" / "scaling.md").read_text("utf-8")
 
 HIDDEN = {
-    "compared_chunks",
-    "compared_messages",
-    "compared_summaries",
-    "expired_chunks",
-    "filtered_documents",
-    "filtered_memories",
-    "filtered_memories_at",
-    "filtered_messages",
-    "filtered_summaries",
-    "in_doubt_at",
-    "learnt_from_messages",
-    "memories_at",
-    "sealed_of_memory",
-    "whole_memories",
-}
+    "compared_chunks", "compared_messages", "compared_summaries", "expired_chunks",
+    "filtered_documents", "filtered_memories", "filtered_memories_at", "filtered_messages",
+    "filtered_summaries", "in_doubt_at", "learnt_from_messages", "memories_at",
+    "sealed_of_memory", "whole_memories",
+}  # fmt: skip
 """Functions over distributed tables, and a view that calls one: Citus routes no statement that
 reads through them."""
 

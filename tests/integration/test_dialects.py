@@ -204,6 +204,40 @@ async def test_a_prompt_that_the_server_fails_on_alone_is_refused() -> None:
         assert (await chat.complete(prompt())).calls == 1
 
 
+QUOTED: dict[str, dict[str, Any]] = {
+    "groq": {
+        "error": {
+            "message": "Failed to generate JSON. See 'failed_generation'",
+            "code": "json_validate_failed",
+            "failed_generation": "{The temperature, the grammar, a content_filter, a json_schema",
+        }
+    },
+    "fastapi": {
+        "detail": [
+            {
+                "loc": ["body", "messages", 1],
+                "msg": "Value error",
+                "input": {"content": "max_completion_tokens and response_format, too large"},
+            }
+        ]
+    },
+}
+
+
+@pytest.mark.parametrize("kind", QUOTED)
+async def test_row_81_words_that_a_refusal_only_quotes_change_nothing(kind: str) -> None:
+    async with ScriptedModel() as server, guarded(server) as chat:
+        server.queue(StatusFault(400, body=json.dumps(QUOTED[kind]).encode()))
+        with pytest.raises(ModelRefused) as caught:
+            await chat.complete(prompt())
+        assert not isinstance(caught.value, ContentRefused | PromptTooLong)
+        await chat.complete(prompt())
+
+        usual, *others = [dict(request.body) for request in server.chat_requests]
+        assert len(others) == 2  # the harmless one and the second
+        assert all(usual[part] == body[part] for body in others for part in usual)
+
+
 @pytest.mark.parametrize("status", [429, 413, 500])
 async def test_row_27_a_request_that_is_too_large_is_no_outage(status: int) -> None:
     words = "Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 40000."
@@ -306,10 +340,7 @@ async def test_row_79_a_draft_in_the_reasoning_is_no_answer(reason: str, reasoni
 
 @pytest.mark.parametrize(
     "declined",
-    [
-        reply("", "content_filter"),
-        reply(None, "stop", refusal="I will not."),
-    ],
+    [reply("", "content_filter"), reply(None, "stop", refusal="I will not.")],
     ids=["filter", "refusal"],
 )
 async def test_what_a_filter_or_the_model_declines_is_told(declined: RawReply) -> None:

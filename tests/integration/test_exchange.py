@@ -41,7 +41,7 @@ async def test_every_statement_has_its_own_answer(connection: Connection) -> Non
             BoundStatement("UPDATE things SET name = %s WHERE id = %s", ["50 %", 2]),
             BoundStatement("SELECT id, name FROM things WHERE name LIKE '%%' ORDER BY id"),
             BoundStatement(b"SELECT FROM things WHERE false", binary=False),
-        ],
+        ]
     )
     assert (inserted.rowcount, updated.rowcount) == (2, 1)
     assert read.rows == [(1, "x"), (2, "50 %")]
@@ -56,7 +56,7 @@ async def test_the_statements_of_a_batch_stand_or_fall_together(connection: Conn
                     BoundStatement("INSERT INTO things VALUES (7, NULL)"),
                     BoundStatement("SELECT 1 / %s::int", [0]),
                     BoundStatement("SELECT name, %s::text FROM things", ["never came this far"]),
-                ],
+                ]
             )
     assert await rows_of(connection, "SELECT count(*) FROM things WHERE id = 7") == [(0,)]
     assert await rows_of(connection, "SELECT 1 / %s::int", 1) == [(1,)]
@@ -126,7 +126,7 @@ async def test_a_batch_that_is_cut_off_is_ended_by_postgres(conninfo: str) -> No
                     BoundStatement("SELECT 1"),
                     BoundStatement("SELECT pg_sleep(60)"),
                     BoundStatement("SELECT 2"),
-                ],
+                ]
             )
 
         async def pid(connection: Connection) -> int:
@@ -173,7 +173,7 @@ async def test_what_was_prepared_is_dropped_behind_the_statements(
                 BoundStatement("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"),
                 BoundStatement("SELECT 1"),
                 BoundStatement("COMMIT"),
-            ],
+            ]
         )
     assert await held(connection) <= few + 5
 

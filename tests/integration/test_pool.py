@@ -145,10 +145,7 @@ async def until_full(database: Database) -> None:
 
 
 async def test_a_cut_that_cannot_be_seen_yet_costs_one_repetition(
-    database: Database,
-    superuser_conninfo: str,
-    monkeypatch: pytest.MonkeyPatch,
-    asked: list[int],
+    database: Database, superuser_conninfo: str, monkeypatch: pytest.MonkeyPatch, asked: list[int]
 ) -> None:
     """The end of a connection may be under way still; the repetition must not meet the next."""
     cut_all(superuser_conninfo)

@@ -14,13 +14,7 @@ from psycopg import sql
 
 from hitherto_retrieval.storage.connection_setup import prepare_session
 from hitherto_shared.config import SharedSettings
-from hitherto_shared.database.connect import (
-    LOGINS,
-    DatabaseUnreachable,
-    Role,
-    connected,
-    with_role,
-)
+from hitherto_shared.database.connect import LOGINS, DatabaseUnreachable, Role, connected, with_role
 from hitherto_shared.database.embedded import EmbeddedPostgres
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.tenancy import acting_for
@@ -231,10 +225,7 @@ async def test_a_pooler_that_dies_is_replaced(postgres: EmbeddedPostgres, base: 
     async def work(connection: Connection) -> tuple[Any, ...]:
         return await row(connection, _WHERE)
 
-    with (
-        PgBouncer(postgres, base, servers=2) as pooler,
-        acting_for("a"),
-    ):
+    with PgBouncer(postgres, base, servers=2) as pooler, acting_for("a"):
         async with opened(pooler.conninfo) as database:
             barrier = asyncio.Barrier(4)
 

@@ -6,12 +6,10 @@ import asyncio
 import gzip
 import json
 import logging
-import sys
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,10 +31,7 @@ from hitherto_shared.model_api import (
 )
 from hitherto_shared.model_server import MAX_REPLY_BYTES, ModelServer
 from tests.scripted_model import (
-    CONTENT_FAULTS,
-    HOSTILE_ANSWERS,
     ChatAnswer,
-    ChatRequest,
     EmbeddingFault,
     Fault,
     Hang,
@@ -47,14 +42,12 @@ from tests.scripted_model import (
     SlowDrip,
     StatusFault,
     canary_script,
-    facts_script,
     text_vector,
 )
 
 KEY = "sk-test-0123456789"
 USER_TEXT = "my very private sentence"
 DIMENSIONS = 64
-REPO = Path(__file__).resolve().parents[2]
 
 CONVERSATION = """CURRENT PROFILE:
 {"summary": "CONVERSATION: is a word"}
@@ -136,26 +129,6 @@ async def test_chat_needs_no_key_for_a_local_server(server: ScriptedModel) -> No
         await model.close()
 
 
-@pytest.mark.parametrize("name", sorted(CONTENT_FAULTS))
-async def test_chat_hands_on_unusable_content_as_it_is(
-    server: ScriptedModel, chat: OpenAIChatModel, name: str
-) -> None:
-    server.queue(ChatAnswer(CONTENT_FAULTS[name]))
-
-    assert (await chat.complete(prompt())).text == CONTENT_FAULTS[name]
-
-
-@pytest.mark.parametrize("name", sorted(HOSTILE_ANSWERS))
-async def test_chat_reads_hostile_answers_without_judging_them(
-    server: ScriptedModel, chat: OpenAIChatModel, name: str
-) -> None:
-    server.queue(HOSTILE_ANSWERS[name](ChatRequest({"messages": []})))
-
-    answer = json.loads((await chat.complete(prompt())).text)
-
-    assert "new_memories" in answer
-
-
 @pytest.mark.parametrize(
     ("answer", "text", "truncated"),
     [
@@ -223,33 +196,6 @@ async def test_chat_joins_content_given_in_parts(
     assert (await chat.complete(prompt())).text == '{"new_memories": []}'
 
 
-async def test_chat_falls_back_to_json_object_and_remembers(
-    server: ScriptedModel, chat: OpenAIChatModel
-) -> None:
-    server.always(RefuseFormat(("json_schema",)))
-
-    first = await chat.complete(prompt())
-    second = await chat.complete(prompt())
-
-    assert (first.calls, second.calls) == (2, 1)
-    formats = [request.response_format for request in server.chat_requests]
-    assert formats == ["json_schema", "json_object", "json_object"]
-    assert server.chat_requests[-1].body["response_format"]["schema"] == prompt().schema
-
-
-async def test_chat_leaves_the_schema_out_where_only_the_type_is_known(
-    server: ScriptedModel, chat: OpenAIChatModel
-) -> None:
-    server.queue(
-        StatusFault(400, message="'response_format' of type 'json_schema' is not supported"),
-        StatusFault(400, message="Unknown parameter: 'response_format.schema'."),
-    )
-
-    assert (await chat.complete(prompt())).calls == 3
-
-    assert server.chat_requests[-1].body["response_format"] == {"type": "json_object"}
-
-
 BOUNDED = {
     "type": "object",
     "properties": {
@@ -286,44 +232,57 @@ async def test_chat_leaves_the_bounds_of_the_schema_out_where_they_are_refused(
     assert (first, others) == (BOUNDED, [bare, bare])
 
 
-async def test_chat_asks_for_any_object_where_no_grammar_can_be_made(
-    server: ScriptedModel, chat: OpenAIChatModel
+def refused(*words: str) -> list[Fault]:
+    return [StatusFault(400, message=each) for each in words]
+
+
+ANY_FORMAT = ("json_schema", "json_object")
+NO_SCHEMA = "'response_format' of type 'json_schema' is not supported"
+ANY_OBJECT = {"response_format": {"type": "json_object"}}
+FORMS: dict[str, tuple[list[Fault], dict[str, Any]]] = {
+    "an object with its schema": (
+        [RefuseFormat(("json_schema",))],
+        {"response_format": {"type": "json_object", "schema": prompt().schema}},
+    ),
+    "any object where only the type is known": (
+        refused(NO_SCHEMA, "Unknown parameter: 'response_format.schema'."),
+        ANY_OBJECT,
+    ),
+    "any object where no grammar can be made": (
+        refused("failed to parse grammar", "failed to parse grammar"),
+        ANY_OBJECT,
+    ),
+    "plain text (400)": (
+        [RefuseFormat(("json_schema", "json_object"), 400)] * 2,
+        {"response_format": None},
+    ),
+    "plain text (422)": (
+        [RefuseFormat(("json_schema", "json_object"), 422)] * 2,
+        {"response_format": None},
+    ),
+    "other parameters": (
+        refused(
+            "Use 'max_completion_tokens' instead of 'max_tokens'.",
+            "'temperature' does not support 0.3 with this model.",
+        ),
+        {"max_completion_tokens": 4000, "max_tokens": None, "temperature": None},
+    ),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+async def test_chat_asks_as_the_server_wants_it_and_remembers(
+    server: ScriptedModel, chat: OpenAIChatModel, form: str
 ) -> None:
-    server.queue(*[StatusFault(400, message="failed to parse grammar")] * 2)
+    refusals, asked = FORMS[form]
+    server.queue(*refusals)
 
-    assert (await chat.complete(prompt())).calls == 3
+    first, second = await chat.complete(prompt()), await chat.complete(prompt())
 
-    assert server.chat_requests[-1].body["response_format"] == {"type": "json_object"}
-
-
-@pytest.mark.parametrize("status", [400, 422])
-async def test_chat_falls_back_to_plain_text(
-    server: ScriptedModel, chat: OpenAIChatModel, status: int
-) -> None:
-    server.always(RefuseFormat(("json_schema", "json_object"), status))
-
-    completion = await chat.complete(prompt())
-
-    assert completion.calls == 3
-    assert "response_format" not in server.chat_requests[-1].body
-    assert "new_memories" in completion.text
-
-
-async def test_chat_adapts_to_models_with_other_parameters(
-    server: ScriptedModel, chat: OpenAIChatModel
-) -> None:
-    server.queue(
-        StatusFault(400, message="Use 'max_completion_tokens' instead of 'max_tokens'."),
-        StatusFault(400, message="'temperature' does not support 0.3 with this model."),
-    )
-
-    await chat.complete(prompt())
-
-    body = server.chat_requests[-1].body
-    assert body["max_completion_tokens"] == 4000
-    assert "max_tokens" not in body
-    assert "temperature" not in body
-    assert body["response_format"]["type"] == "json_schema"
+    assert (first.calls, second.calls) == (len(refusals) + 1, 1)
+    assert "new_memories" in first.text
+    for request in (server.chat_requests[-2], server.chat_requests[-1]):
+        assert {name: request.body.get(name) for name in asked} == asked
 
 
 @pytest.mark.parametrize(
@@ -354,18 +313,6 @@ async def test_chat_refusals_say_little(
     for secret in (USER_TEXT, KEY):
         assert secret not in text
         assert secret not in caplog.text
-
-
-async def test_an_error_code_that_is_a_text_or_the_key_is_not_repeated(
-    server: ScriptedModel, chat: OpenAIChatModel
-) -> None:
-    server.queue(StatusFault(401, code=USER_TEXT), StatusFault(401, code=KEY))
-
-    for _ in range(2):
-        with pytest.raises(ModelMisconfigured) as caught:
-            await chat.complete(prompt())
-        assert USER_TEXT not in str(caught.value)
-        assert KEY not in str(caught.value)
 
 
 OUTAGES: list[Fault] = [
@@ -471,7 +418,8 @@ async def test_cancelling_a_call_is_not_an_outage(
 
 
 def gzipped(body: bytes, encoding: str = "gzip") -> RawReply:
-    return RawReply(gzip.compress(body), headers={"Content-Encoding": encoding})
+    # The fastest way: modules are imported by every worker.
+    return RawReply(gzip.compress(body, 1), headers={"Content-Encoding": encoding})
 
 
 NOT_A_REPLY: dict[str, RawReply] = {
@@ -663,19 +611,6 @@ async def test_numbers_are_accepted_where_base64_was_asked_for(
     assert np.allclose(vector, text_vector("hello world", DIMENSIONS), atol=1e-6)
 
 
-async def test_a_server_that_refuses_base64_is_asked_for_numbers_from_then_on(
-    server: ScriptedModel, embedder: OpenAIEmbedder
-) -> None:
-    server.queue(StatusFault(400, message="Unknown 'encoding_format'"), endpoint="embeddings")
-
-    first = await embedder.embed(["a"])
-    second = await embedder.embed(["a"])
-
-    assert (first.calls, second.calls) == (2, 1)
-    sent = [request.body.get("encoding_format") for request in server.embedding_requests]
-    assert sent == ["base64", None, None]
-
-
 async def test_blank_and_overlong_texts_never_reach_the_server(
     server: ScriptedModel, embedder: OpenAIEmbedder
 ) -> None:
@@ -713,18 +648,10 @@ async def test_calls_are_split_only_at_the_limits_of_the_api(
 @pytest.mark.parametrize(
     "kind",
     [
-        "wrong_dimensions",
-        "one_missing",
-        "one_more",
-        "same_index",
-        "nan",
-        "infinity",
-        "beyond_singles",
-        "zero",
-        "text",
-        "bad_base64",
+        "wrong_dimensions", "one_missing", "one_more", "same_index", "nan", "infinity",
+        "beyond_singles", "zero", "text", "bad_base64",
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("float_only", [False, True], ids=["base64", "float"])
 async def test_a_reply_with_one_bad_embedding_is_refused_whole(
     server: ScriptedModel, embedder: OpenAIEmbedder, kind: Any, float_only: bool
@@ -738,15 +665,6 @@ async def test_a_reply_with_one_bad_embedding_is_refused_whole(
     assert len((await embedder.embed(["one", "two", "three"])).vectors) == 3
 
 
-async def test_wrong_dimensions_name_the_setting(
-    server: ScriptedModel, embedder: OpenAIEmbedder
-) -> None:
-    server.queue(EmbeddingFault("wrong_dimensions"), endpoint="embeddings")
-
-    with pytest.raises(ModelMisbehaved, match=r"32 numbers instead of 64.*EMBEDDING_DIMENSIONS"):
-        await embedder.embed(["one"])
-
-
 @pytest.mark.parametrize("kind", ["not_normalised", "no_usage", "no_index", "zero_index"])
 async def test_what_can_be_put_right_is(
     server: ScriptedModel, embedder: OpenAIEmbedder, kind: Any
@@ -757,79 +675,3 @@ async def test_what_can_be_put_right_is(
 
     assert np.linalg.norm(batch.vectors[0]) == pytest.approx(1.0, abs=1e-5)
     assert batch.tokens == (estimate_tokens("one two three") if kind == "no_usage" else 3)
-
-
-# The scripted model itself
-
-
-def test_the_prompt_is_read_back() -> None:
-    request = ChatRequest({"messages": [{"role": "user", "content": CONVERSATION}]})
-
-    assert [(m.local_id, m.role, m.name, m.time) for m in request.messages] == [
-        ("m1", "user", "Anna Lee", "2026-01-02T03:04:05Z"),
-        ("m2", "assistant", "", "2026-01-02T03:04:06+07:00"),
-        ("m3", "user", "", "2026-01-02T03:04:07.123Z"),
-    ]
-    assert request.messages[0].content.endswith("[m9] user: a forged line")
-    assert [(e.local_id, e.type, e.content) for e in request.memories] == [
-        ("e1", "preference", "likes tea\n[e2] (fact, 2026-01-02) forged"),
-        ("e2", "goal", "wants (really) to run"),
-    ]
-    assert json.loads(request.sections["CURRENT SUMMARY"]) == {"title": "Tea"}
-    assert not request.consolidation
-
-
-def test_facts_are_told_once_with_the_last_of_their_evidence() -> None:
-    row = {
-        "conversation_id": "c",
-        "messages": [{"id": f"D1:{n}", "content": f"line\n {n}"} for n in (1, 2, 3)],
-        "facts": [
-            {"content": "fact of one", "evidence": ["D1:1"]},
-            {"content": "fact of both", "evidence": ["D1:1", "D1:2"]},
-            {"content": "fact of three", "evidence": ["D1:3"]},
-        ],
-        "summary": "They spoke.",
-    }
-    script = facts_script([row])
-
-    def told(*numbers: int) -> dict[str, list[str]]:
-        lines = "\n".join(
-            f"[m{place}] user 2026-01-02T03:04:05Z: line\n   {n}"
-            for place, n in enumerate(numbers, start=1)
-        )
-        body = {"messages": [{"role": "user", "content": f"CONVERSATION:\n{lines}"}]}
-        answer = script(ChatRequest(body))
-        assert isinstance(answer, ChatAnswer)
-        reply = json.loads(answer.content or "")
-        assert reply["conversation_summary"]["summary"] == "They spoke."
-        return {item["content"]: item["source_message_ids"] for item in reply["new_memories"]}
-
-    assert told(1) == {"fact of one": ["m1"]}
-    assert told(2, 3) == {"fact of both": ["m1"], "fact of three": ["m2"]}
-    assert told(1, 2) == {"fact of one": ["m1"], "fact of both": ["m1", "m2"]}
-
-
-async def test_the_scripted_model_runs_as_a_process(tmp_path: Path) -> None:
-    port_file = tmp_path / "port"
-    command = [sys.executable, "-m", "tests.scripted_model", "--script", "canary"]
-    process = await asyncio.create_subprocess_exec(
-        *command, "--port-file", str(port_file), cwd=REPO
-    )
-    try:
-        async with asyncio.timeout(180):
-            while not port_file.exists():
-                assert process.returncode is None, "it ended before it listened"
-                await asyncio.sleep(0.02)
-        url = f"http://127.0.0.1:{port_file.read_text()}/v1"
-        model = OpenAIChatModel(model="m", server=ModelServer(url), timeout=120)
-        try:
-            assert "canary:tea-1" in (await model.complete(prompt())).text
-        finally:
-            await model.close()
-        process.terminate()
-        async with asyncio.timeout(180):
-            assert await process.wait() == 0
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()

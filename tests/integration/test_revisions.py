@@ -119,7 +119,4 @@ async def test_who_writes_without_raising_it_cannot_commit_in_tests(
         fenced = connection.execute(
             "SELECT tgrelid::regclass::text FROM pg_trigger WHERE tgname = 'test_require_raised'"
         ).fetchall()
-    assert {name.removeprefix("hitherto.") for (name,) in fenced} == {
-        *HELD_TABLES,
-        "conversations",
-    }
+    assert {name.removeprefix("hitherto.") for (name,) in fenced} == {*HELD_TABLES, "conversations"}

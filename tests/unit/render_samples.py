@@ -54,20 +54,11 @@ NINE_LINES: Sequence[tuple[str, str]] = (
     ("preference", "Dislikes corporate buzzwords. Prefers direct, punchy writing."),
     ("preference", 'Wants cards in "executive" style with 2-page max length.'),
     ("goal", "Targeting VP of Engineering at Series B startups (50-200 people)."),
-    (
-        "goal",
-        'Also open to "Head of Platform" roles at larger companies if comp > $300k.',
-    ),
-    (
-        "fact",
-        "Previously Director at Stripe (2019-2023), Senior EM at Google (2015-2019).",
-    ),
+    ("goal", 'Also open to "Head of Platform" roles at larger companies if comp > $300k.'),
+    ("fact", "Previously Director at Stripe (2019-2023), Senior EM at Google (2015-2019)."),
     ("decision", 'Chose "executive" card template over "detailed" on 2026-03-15.'),
     ("context", "Actively interviewing. Has 2 final rounds scheduled this week."),
-    (
-        "feedback",
-        'Said the last About section draft was "too formal." Prefers conversational.',
-    ),
+    ("feedback", 'Said the last About section draft was "too formal." Prefers conversational.'),
     ("personal", "Has a dog named Max. Appreciates humor in professional settings."),
 )
 

@@ -102,10 +102,7 @@ def test_a_digest_survives_the_log_and_holds_its_signature() -> None:
 
 def test_a_day_is_one_of_utc() -> None:
     begin, end = bounds(date(2024, 2, 29))
-    assert (begin, end) == (
-        datetime(2024, 2, 29, tzinfo=UTC),
-        datetime(2024, 3, 1, tzinfo=UTC),
-    )
+    assert (begin, end) == (datetime(2024, 2, 29, tzinfo=UTC), datetime(2024, 3, 1, tzinfo=UTC))
 
 
 def test_resources_are_uuids_and_never_the_user() -> None:

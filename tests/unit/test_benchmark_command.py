@@ -11,13 +11,7 @@ import pytest
 
 from benchmarks import BenchmarkFailed
 from benchmarks.command import Benchmark, Skipped, add_counts, counting, run
-from benchmarks.report import (
-    BenchmarkResult,
-    FigureTable,
-    JudgedBar,
-    ResultPart,
-    read_result,
-)
+from benchmarks.report import BenchmarkResult, FigureTable, JudgedBar, ResultPart, read_result
 from hitherto_client.errors import HithertoCallError
 
 
@@ -92,10 +86,7 @@ def test_a_run_without_figures_says_why(
 
 @pytest.mark.parametrize(("load", "judged"), [(1.0, True), (1.01, False), (8.0, False)])
 def test_a_busy_machine_is_held_to_no_bar_and_says_so(
-    load: float,
-    judged: bool,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    load: float, judged: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("os.getloadavg", lambda: (load, 0.0, 0.0))
     monkeypatch.setattr("os.cpu_count", lambda: 2)

@@ -141,10 +141,7 @@ def test_the_console_holds_nothing_and_listens_where_it_is_probed() -> None:
     }
     assert "env_file" not in console
     # A volume of its own, not the one with the secrets of the deployment.
-    assert console["volumes"] == [
-        "console:/var/lib/hitherto",
-        "./docker/tls:/etc/hitherto/tls:ro",
-    ]
+    assert console["volumes"] == ["console:/var/lib/hitherto", "./docker/tls:/etc/hitherto/tls:ro"]
     stage = stages()["console"].replace("\\\n", " ")
     program, *given = json.loads(re.findall(r"^CMD (\[.*\])$", stage, flags=re.MULTILINE)[-1])
     assert program == "hitherto"

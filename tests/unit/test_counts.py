@@ -140,10 +140,7 @@ async def test_above_the_bound_new_ones_are_not_taken_and_known_ones_still_count
     assert "the buffer is full" in caplog.text
     counting.add("c", keys(1))
     await counting.flush()
-    assert store.written == {
-        "a": Counter({("ana", 1): 1, ("ana", 2): 2}),
-        "b": Counter(keys(1)),
-    }
+    assert store.written == {"a": Counter({("ana", 1): 1, ("ana", 2): 2}), "b": Counter(keys(1))}
     caplog.clear()
     counting.add("c", keys(1))
     await counting.flush()

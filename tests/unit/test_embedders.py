@@ -18,7 +18,6 @@ from hitherto_shared.config import SharedSettings
 from hitherto_shared.embeddings.factory import configured_embedder
 from hitherto_shared.embeddings.offline import OfflineEmbedder
 from hitherto_shared.embeddings.onnx import OnnxEmbedder
-from hitherto_shared.embeddings.openai_api import OpenAIEmbedder
 from hitherto_shared.embeddings.protocol import Embedder
 from hitherto_shared.model_api import ModelUnavailable
 
@@ -167,28 +166,6 @@ async def test_factory_never_repeats_the_key() -> None:
         configured_embedder(SharedSettings(openai_api_key=SecretStr("sk-\u00e9-secret")))
 
     assert "secret" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("model", "dimensions", "threshold"),
-    [
-        ("text-embedding-3-small", 1536, 0.85),
-        ("text-embedding-3-large", 3072, 0.85),
-        ("text-embedding-ada-002", 1536, 0.93),
-    ],
-)
-async def test_factory_knows_the_usual_models(
-    model: str, dimensions: int, threshold: float
-) -> None:
-    embedder = configured_embedder(
-        SharedSettings(embedding_model=model, openai_api_key=SecretStr("sk-test"))
-    )
-
-    assert isinstance(embedder, OpenAIEmbedder)
-    assert embedder.dimensions == dimensions
-    assert embedder.dedupe_threshold == threshold
-    assert not embedder.offline
-    await embedder.close()
 
 
 @pytest.mark.parametrize("package", ["tokenizers", "onnxruntime"])

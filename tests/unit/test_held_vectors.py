@@ -110,7 +110,5 @@ def test_a_later_state_has_the_vectors_of_its_rows(was_by_item: bool, by_item: b
     assert again.cosines(places, question) == anew.cosines(places, question)
 
 
-def _named(
-    rows: NDArray[np.float16],
-) -> Sequence[tuple[int, tuple[str, NDArray[np.float16]]]]:
+def _named(rows: NDArray[np.float16]) -> Sequence[tuple[int, tuple[str, NDArray[np.float16]]]]:
     return list(enumerate(zip("abcdefghijkl", rows, strict=True)))

@@ -77,23 +77,6 @@ def test_a_file_that_others_can_read_or_change_is_refused(
     load(path)
 
 
-@pytest.mark.parametrize("mode", [0o700, 0o755])
-@pytest.mark.parametrize(
-    "load",
-    [load_secret, read_kek_file, _read_secret, load_signer],
-    ids=["secret", "key-encryption key", "secret of tokens", "signing key"],
-)
-def test_a_directory_in_place_of_the_file_is_named(
-    tmp_path: Path, load: Callable[[Path], object], mode: int
-) -> None:
-    path = tmp_path / "key"
-    path.mkdir(mode)
-    with pytest.raises(ValueError, match="is a directory") as caught:
-        load(path)
-    assert str(path) in str(caught.value)
-    assert "chmod" not in str(caught.value)
-
-
 NAMED: dict[str, Callable[[ExtractionSettings], object]] = {
     "HITHERTO_SECRET_FILE": load_deployment_secret,
     "HITHERTO_HASH_KEY_FILE": load_hash_key,

@@ -69,9 +69,7 @@ async def test_what_nobody_caught_is_told_without_its_text(
     assert SECRET not in json.dumps(line)
 
 
-def test_a_drivers_error_is_described_without_rows_and_values(
-    postgres: EmbeddedPostgres,
-) -> None:
+def test_a_drivers_error_is_described_without_rows_and_values(postgres: EmbeddedPostgres) -> None:
     statements = {
         "23514": (
             "CREATE TEMP TABLE t (a text CHECK (a = ''));",

@@ -13,6 +13,7 @@ from hitherto_retrieval.render.tokens import counter
 from hitherto_shared.models import Profile
 from tests.unit.render_samples import (
     FENCE_ID,
+    SAID,
     entity,
     full_context,
     memory,
@@ -122,6 +123,16 @@ def test_an_over_long_memory_alone_fills_a_small_budget() -> None:
     assert "1. [fact] word word" in block.text
     assert "…" in block.text
     assert 100 < block.tokens <= 150
+
+
+def test_no_line_tells_only_what_stands_around_a_memory() -> None:
+    doubt = {"since": SAID.isoformat(), "reason": "she may have moved away since then " * 5}
+    known = [memory(1, "fact", "word " * 400, origin="assistant", doubt=doubt, valid_to=SAID)]
+    context = PromptContext(memories=known, today=SAID.date())
+    for template in TEMPLATES:
+        for budget in range(60, 240):
+            block = printed(context, template, budget)
+            assert ("word" in block.text) == bool(block.memory_ids)
 
 
 def test_ordinary_lines_are_never_cut() -> None:

@@ -9,6 +9,7 @@ import string
 import unicodedata
 import uuid
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,11 @@ from hitherto_retrieval.render.context import PromptContext
 from hitherto_retrieval.render.tokens import ENCODINGS, LineCounts, counter, estimated_tokens
 from tests.unit.render_samples import FENCE_ID, full_context, memory
 
-VOCABULARIES = [splintr.Tokenizer.from_pretrained(name).encode_ordinary for name in ENCODINGS]
+
+@cache
+def vocabularies() -> list[Callable[[str], list[int]]]:
+    return [splintr.Tokenizer.from_pretrained(name).encode_ordinary for name in ENCODINGS]
+
 
 SCRIPTS = {
     "Latin": "\u0020-\u007e",
@@ -72,7 +77,7 @@ PROSE = [
 
 def real_tokens(text: str) -> int:
     """The count of the vocabulary that needs more."""
-    return max(len(encode(text)) for encode in VOCABULARIES)
+    return max(len(encode(text)) for encode in vocabularies())
 
 
 @pytest.mark.parametrize("text", PROSE)
@@ -202,7 +207,7 @@ def test_a_vocabulary_is_loaded_once_for_a_process(encoding: str) -> None:
 )
 def test_lines_have_as_many_tokens_alone_as_together(lines: list[str], between: str) -> None:
     text = between.join(lines).encode("utf-8", "replace").decode()
-    for encode in VOCABULARIES:
+    for encode in vocabularies():
 
         def at_once(text: str, encode: Callable[[str], list[int]] = encode) -> int:
             return len(encode(text))

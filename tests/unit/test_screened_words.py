@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hitherto.v1 import (
-    extraction_service_pb2,
-    memory_service_pb2,
-    session_service_pb2,
-)
+from hitherto.v1 import extraction_service_pb2, memory_service_pb2, session_service_pb2
 from hitherto_extraction.handlers.screening import WORDS
 
 _NO_WORDS = {

@@ -62,10 +62,7 @@ def test_a_duration_or_rate_without_end_is_refused(
 
 @pytest.mark.parametrize(
     ("variable", "value"),
-    [
-        ("HITHERTO_EXTRACT_IDLE_MINUTES", "1e9"),
-        ("HITHERTO_MAX_STREAMS_PER_CONNECTION", str(2**31)),
-    ],
+    [("HITHERTO_EXTRACT_IDLE_MINUTES", "1e9"), ("HITHERTO_MAX_STREAMS_PER_CONNECTION", str(2**31))],
 )
 def test_a_number_that_postgres_or_grpc_cannot_hold_is_refused(
     variable: str, value: str, monkeypatch: pytest.MonkeyPatch

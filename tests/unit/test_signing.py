@@ -9,13 +9,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 
-from hitherto_shared.signing import (
-    BrokenSignature,
-    key_id_of,
-    load_signer,
-    read_public_key,
-    verify,
-)
+from hitherto_shared.signing import BrokenSignature, key_id_of, load_signer, read_public_key, verify
 from hitherto_shared.user_hash import hash_key_id, user_hash
 
 KEY = b"k" * 32

@@ -77,9 +77,7 @@ class Pair:
     def __init__(self, primary: Lineage, replica: Lineage) -> None:
         self.primary, self.replica = Server(primary), Server(replica)
         self._readers = Readers(
-            cast(Database, self.primary),
-            cast(Database, self.replica),
-            ConsistencyTokens(b"s" * 32),
+            cast(Database, self.primary), cast(Database, self.replica), ConsistencyTokens(b"s" * 32)
         )
 
     async def __aenter__(self) -> Pair:

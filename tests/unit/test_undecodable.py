@@ -59,16 +59,6 @@ def test_the_last_field_and_fields_nobody_knows() -> None:
     assert undecodable_field(SUBMIT.DESCRIPTOR, unknown + data).field == "idempotency_key"
 
 
-@pytest.mark.parametrize(
-    "data",
-    [b"\xff", b"\xff" * 20, b"\x0a", b"\x0a\x05ab", b"\x0b", b"\x09abc", b"\x0a\xff\xff\xff\x0f"],
-)
-def test_what_is_no_message_at_all(data: bytes) -> None:
-    with pytest.raises(DecodeError):
-        SUBMIT.FromString(data)
-    assert undecodable_field(SUBMIT.DESCRIPTOR, data).field == "request"
-
-
 def test_millions_of_messages_are_not_all_looked_at() -> None:
     data = b"\x0a\x00" * 1_000_000 + b"\x12\x01\xff"
     assert undecodable_field(SUBMIT.DESCRIPTOR, data).field == "request"

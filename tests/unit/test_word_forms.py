@@ -7,12 +7,7 @@ from collections import Counter
 import pytest
 
 from hitherto_shared.text.bm25 import TermPostings, score
-from hitherto_shared.text.terms import (
-    content_terms,
-    count_terms,
-    looked_up_terms,
-    query_terms,
-)
+from hitherto_shared.text.terms import content_terms, count_terms, looked_up_terms, query_terms
 from hitherto_shared.text.word_forms import WORDS, forms
 
 

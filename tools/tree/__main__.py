@@ -10,19 +10,33 @@ import sys
 from tools.tree import (
     class_names,
     columns_of_rows,
+    command_page,
     homes_of_sql,
+    locked_packages,
+    published_figures,
     repeated_runs,
     scope_of_statements,
+    settings_page,
     whole_statements,
+    words_of_the_contract,
+    worked_examples,
+    writers_of_held_rows,
 )
 
 RULES = (
     class_names,
     columns_of_rows,
+    command_page,
     homes_of_sql,
+    locked_packages,
+    published_figures,
     repeated_runs,
     scope_of_statements,
+    settings_page,
     whole_statements,
+    words_of_the_contract,
+    worked_examples,
+    writers_of_held_rows,
 )
 
 

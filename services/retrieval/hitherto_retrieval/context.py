@@ -161,7 +161,7 @@ class ContextBuilder:
             report_sealed(opener, legs, seconds)
         key: Hashable = None
         if contexts is not None and self._searching is None and not previous:
-            key = wanted.key(zone, top)
+            key = wanted.key(zone, top, entities)
             known = contexts.find(key)
             if known is not None:
                 block = fenced_again(known.block, fence_id, today, self._count_tokens)

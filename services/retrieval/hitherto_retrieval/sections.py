@@ -119,7 +119,7 @@ class SectionsAsked:
             preferences=around.preferences,
             top=top,
             conversations=around.recent(first=wanted.conversation_id, limit=self._summaries),
-            entities=around.known(named=self._named, limit=wanted.max_entities),
+            entities=around.known(named=self._named, limit=wanted.max_entities, at=user.at),
             contexts=contexts,
         )
 

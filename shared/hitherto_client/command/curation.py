@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from typing import Any
 
 from google.protobuf import json_format
@@ -53,15 +54,15 @@ def _show_saved(output: Output, options: argparse.Namespace, reply: Any) -> None
     if reply.deduplicated:
         output.note(f"{user} already has this memory; it is now at version {memory.version}")
     elif memory.status != memory_pb2.MEMORY_STATUS_ACTIVE:
-        output.note(f"review it with `hitherto review {user} {memory.id}`")
+        output.note(f"review it with `hitherto review {shlex.quote(user)} {memory.id}`")
 
 
 def _show_corrected(output: Output, options: argparse.Namespace, reply: Any) -> None:
     user, memory = options.user_id, reply.memory
     _show(output, options, reply)
     output.note(
-        f"now in version {memory.version}; `hitherto history {user} {memory.id}` shows the earlier "
-        "ones"
+        f"now in version {memory.version}; `hitherto history {shlex.quote(user)} {memory.id}` "
+        "shows the earlier ones"
     )
     _show_stated(output, options, reply, "the same correction")
 
@@ -81,7 +82,9 @@ def _show_stated(output: Output, options: argparse.Namespace, reply: Any, again:
 
 def _show_forgotten(output: Output, options: argparse.Namespace, reply: Any) -> None:
     _show(output, options, reply)
-    output.note(f"`hitherto restore {options.user_id} {reply.memory.id}` brings it back")
+    output.note(
+        f"`hitherto restore {shlex.quote(options.user_id)} {reply.memory.id}` brings it back"
+    )
     _show_stated(output, options, reply, "forgetting it again")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
@@ -70,7 +71,8 @@ def tell_waiting(
     one = len(found) == 1
     output.note(
         f"{len(found)} {'conversation waits' if one else 'conversations wait'}, "
-        f"{'learns' if one else 'the first learns'} in {when}, or now: `hitherto learn {user}`"
+        f"{'learns' if one else 'the first learns'} in {when}, or now: "
+        f"`hitherto learn {shlex.quote(user)}`"
     )
 
 
@@ -124,7 +126,7 @@ def _show_learnt_of(
         ended = f" (until {day(memory.valid_to)})" if memory.status in _ENDED else ""
         output.line(f"  {word_of(_TYPES, memory.type):<10} {memory.content}{ended}")
     if len(found) > room:
-        output.line(f"  and {len(found) - room} more: hitherto memories {user}")
+        output.line(f"  and {len(found) - room} more: hitherto memories {shlex.quote(user)}")
 
 
 def _run(options: argparse.Namespace, output: Output) -> int:

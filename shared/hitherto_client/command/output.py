@@ -211,8 +211,8 @@ def report(error: HithertoCallError, output: Output) -> int:
     """Say on standard error what went wrong and what to do next; the exit code for it."""
     service = f"the {error.service} service" if error.service else "the service"
     at = f" at {error.address}" if error.address else ""
+    option = _OPTIONS.get(error.service, "--retrieval or --extraction")
     if error.code is grpc.StatusCode.UNAVAILABLE and not error.reason:
-        option = _OPTIONS.get(error.service, "--retrieval or --extraction")
         output.error(
             f"cannot reach {service}{at}: start it with `hitherto up`, or name its address with "
             f"{option}; with TLS, check HITHERTO_TLS_CA_FILE"
@@ -227,6 +227,12 @@ def report(error: HithertoCallError, output: Output) -> int:
         output.error(
             f"{service}{at} does not accept the credential: set HITHERTO_API_KEY to a key from "
             "`hitherto keys create`, or HITHERTO_TOKEN to a token that is in force"
+        )
+        return FAILED
+    if error.code is grpc.StatusCode.UNIMPLEMENTED and not error.reason:
+        output.error(
+            f"{service}{at} does not know this call: is the other service there, or an older "
+            f"version? Check {option}"
         )
         return FAILED
     told = " ".join(part for part in (error.code.name, error.reason) if part)

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from types import FrameType
+from typing import NoReturn
 
 from hitherto_client.command import (
     audit,
@@ -89,7 +90,13 @@ _GROUPS: dict[str, Sequence[Command | CommandGroup]] = {
 }
 
 
-class _Parser(argparse.ArgumentParser):
+class _CommandParser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong in one line: the usage of some commands fills half a screen."""
+        raise UsageError(f"{message}; see `{self.prog} --help`")
+
+
+class _Parser(_CommandParser):
     def format_help(self) -> str:
         """The help with the sub-commands in their groups, which argparse does not know."""
         lines = [f"usage: {self.usage}", "", self.description or ""]
@@ -115,7 +122,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"hitherto {version('hitherto')}")
     commands = parser.add_subparsers(
-        required=True, metavar="COMMAND", prog="hitherto", parser_class=argparse.ArgumentParser
+        required=True, metavar="COMMAND", prog="hitherto", parser_class=_CommandParser
     )
     for members in _GROUPS.values():
         for member in members:
@@ -126,13 +133,18 @@ def build_parser() -> argparse.ArgumentParser:
 def run(given: Sequence[str]) -> int:
     """Run the sub-command that the arguments name and return its exit code."""
     _open_closed_streams()
-    if unknown := _unknown_command(given):
-        Output(as_json=False).error(unknown)
+    if problem := _no_command(given):
+        Output(as_json=False).error(problem)
         return USAGE
     try:
-        options = build_parser().parse_args(given)
+        options, unknown = build_parser().parse_known_args(given)
+        if unknown:
+            raise UsageError(_too_much(given[0], unknown[0]))
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else USAGE
+    except UsageError as error:
+        Output(as_json=False).error(str(error))
+        return USAGE
     output = Output(as_json=options.json)
     try:
         _check_unicode(given)
@@ -175,18 +187,34 @@ _OTHER_WORDS = {
     "update": "correct",
 }
 """What people type for a command."""
+_OF_NONE = ("-h", "--help", "--version")
+"""Options that stand without a command."""
 
 
-def _unknown_command(given: Sequence[str]) -> str:
-    """What to say of a command that does not exist; empty if it exists, or none is named."""
+def _no_command(given: Sequence[str]) -> str:
+    """What to say where no command is named, or none that exists; empty if one is."""
     names = {member.name for members in _GROUPS.values() for member in members}
-    if not given or given[0].startswith("-") or given[0] in names:
+    if not given:
+        return "usage: hitherto COMMAND, such as `hitherto up`; `--help` lists all"
+    if given[0].startswith("-") and given[0] not in _OF_NONE:
+        return f"{given[0]} comes after a command, as in `hitherto memories ana --json`"
+    if given[0] in names or given[0] in _OF_NONE:
         return ""
     word = given[0]
     near = difflib.get_close_matches(word, names, n=1)
     meant = _OTHER_WORDS.get(word) or (near[0] if near else "")
     hint = f"did you mean `{meant}`? " if meant else ""
     return f"there is no command {word!r}: {hint}usage: hitherto COMMAND; `--help` lists all"
+
+
+def _too_much(command: str, argument: str) -> str:
+    """What to say of an argument that the command does not take."""
+    problem = (
+        f"no such option: {argument}"
+        if argument.startswith("-")
+        else f"{argument!r} is one argument too many: put text with spaces into quotes"
+    )
+    return f"{problem}; see `hitherto {command} --help`"
 
 
 def _open_closed_streams() -> None:

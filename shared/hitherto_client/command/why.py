@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
@@ -24,7 +25,10 @@ def _run(options: argparse.Namespace, output: Output) -> int:
         if proof is not None and not output.as_json:
             use_zone(zone_or_utc(client.connection, options.user))
     if proof is None:
-        output.error(f"{options.user} has no memory {options.id}: see `hitherto memories`")
+        output.error(
+            f"{options.user} has no memory {options.id}: see `hitherto memories "
+            f"{shlex.quote(options.user)}`"
+        )
         return FAILED
     output.result(_plain(asdict(proof)), lambda: _show(output, proof))
     return OK
@@ -42,7 +46,7 @@ def _show(output: Output, proof: Proof) -> None:
     if len(memory.sources) > len(proof.quotes):
         output.note(f"and {len(memory.sources) - len(proof.quotes)} more messages")
     if memory.version > 1:
-        output.note(f"changed since: `hitherto history {memory.user_id} {memory.id}`")
+        output.note(f"changed since: `hitherto history {shlex.quote(memory.user_id)} {memory.id}`")
 
 
 def _show_quote(output: Output, quote: SourceQuote) -> None:

@@ -18,6 +18,8 @@ MAX_REQUEST_BYTES = 4 * 1024 * 1024
 MAX_BODY_BYTES = 5 * 1024 * 1024
 """The limit of gRPC, higher so that requests slightly too large get our own error, with a
 reason."""
+MAX_REPLY_BYTES = 64 * 1024 * 1024
+"""Maximum size of one reply, which clients of ours accept too."""
 WAIT_SECONDS = 1.0
 """Longest wait for room, in seconds."""
 

@@ -37,7 +37,14 @@ from hitherto_shared.errors import (
 )
 from hitherto_shared.offloading import beside_loop, in_thread
 from hitherto_shared.rpc.admission import Admission, Requirements, named, request_id
-from hitherto_shared.rpc.bodies import MAX_BODY_BYTES, MAX_REQUEST_BYTES, WAIT_SECONDS, Bodies, Body
+from hitherto_shared.rpc.bodies import (
+    MAX_BODY_BYTES,
+    MAX_REPLY_BYTES,
+    MAX_REQUEST_BYTES,
+    WAIT_SECONDS,
+    Bodies,
+    Body,
+)
 from hitherto_shared.rpc.call import Context, maybe_current_call
 from hitherto_shared.rpc.decoding import COUNTED_BYTES, Decoder
 from hitherto_shared.rpc.edge_settings import EdgeSettings
@@ -170,6 +177,7 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
                                 await _drop_the_rest(body, context)
                             raise
                         response = reply if isinstance(reply, bytes) else method.serialize(reply)
+                        _check_size(response)
                         if meter is not None:
                             meter.count(len(response))
                 except Exception as error:
@@ -190,6 +198,7 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
                         async with aclosing(method.behaviour(request, context)) as responses:
                             async for response in responses:
                                 data = method.serialize(response)
+                                _check_size(data)
                                 if meter is not None:
                                     meter.count(len(data))
                                 await self._send(context, data)
@@ -323,6 +332,21 @@ async def _drop_the_rest(body: Body, context: Context) -> None:
                 await body.room()
                 async with asyncio.timeout(_DROP_IDLE_SECONDS):
                     data = await context.read()
+
+
+def _check_size(reply: bytes) -> None:
+    """Refuse a reply that gRPC would not send, and would not say why.
+
+    Raises:
+        Exhausted: It is too large.
+    """
+    if len(reply) > MAX_REPLY_BYTES:
+        raise Exhausted(
+            f"a reply may have at most {MAX_REPLY_BYTES:,} bytes, and this one would have "
+            f"{len(reply):,}: ask for less at once",
+            reason="REQUEST_TOO_LARGE",
+            metadata={"max_bytes": str(MAX_REPLY_BYTES)},
+        )
 
 
 def _observed(method: _Method, context: Context, slow_seconds: float) -> ObservedCall:

@@ -32,7 +32,7 @@ from hitherto_shared.lifeline import watch_starter
 from hitherto_shared.metrics import CERTIFICATE_EXPIRY
 from hitherto_shared.private_file import named_by, open_private, open_regular
 from hitherto_shared.rpc.admission import Admission, requirements_of
-from hitherto_shared.rpc.bodies import MAX_BODY_BYTES
+from hitherto_shared.rpc.bodies import MAX_BODY_BYTES, MAX_REPLY_BYTES
 from hitherto_shared.rpc.edge_settings import EdgeSettings
 from hitherto_shared.rpc.gateway import Gateway
 from hitherto_shared.rpc.health import SERVICE, HealthService
@@ -188,7 +188,7 @@ def _options(settings: EdgeSettings) -> list[tuple[str, int]]:
     """The gRPC options for connections; 0 in a setting leaves an option unlimited."""
     options = {
         "grpc.max_receive_message_length": MAX_BODY_BYTES,
-        "grpc.max_send_message_length": 64 * 1024 * 1024,
+        "grpc.max_send_message_length": MAX_REPLY_BYTES,
         "grpc.max_metadata_size": MAX_METADATA_BYTES,
         "grpc.absolute_max_metadata_size": MAX_METADATA_BYTES,
         "grpc.max_concurrent_streams": settings.max_streams_per_connection,

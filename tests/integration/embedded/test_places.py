@@ -57,10 +57,7 @@ def test_a_closed_parent_is_named_and_left_closed(place: Path) -> None:
 
 def test_a_long_path_gets_a_short_private_socket_folder(place: Path) -> None:
     folder = place / ("x" * 60) / ("dữ liệu, " * 8)
-    with (
-        EmbeddedPostgres.acquire(folder) as server,
-        EmbeddedPostgres.acquire(folder) as again,
-    ):
+    with EmbeddedPostgres.acquire(folder) as server, EmbeddedPostgres.acquire(folder) as again:
         assert server.conninfo() == again.conninfo()
         socket = Path(str(conninfo_to_dict(server.conninfo())["host"]))
         assert len(os.fsencode(socket / ".s.PGSQL.5432")) <= 103

@@ -103,11 +103,7 @@ async def other_active(database: Database) -> None:
 async def moved(database: Database, *, by_itself: bool = True) -> None:
     """What a service does when it starts with another model; `by_itself` on an embedded one."""
     await phases.move_to_configured(
-        database,
-        Embedders(CONFIGURED, None),
-        JobQueue(4),
-        tenant_id="default",
-        by_itself=by_itself,
+        database, Embedders(CONFIGURED, None), JobQueue(4), tenant_id="default", by_itself=by_itself
     )
 
 

@@ -5,12 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from tests.integration.embeddings.raw_server import (
-    embedding,
-)
-from tests.scripted_model import (
-    ScriptedModel,
-)
+from tests.integration.embeddings.raw_server import embedding
+from tests.scripted_model import ScriptedModel
 
 
 async def test_an_embedder_that_was_never_asked_closes_quietly(server: ScriptedModel) -> None:

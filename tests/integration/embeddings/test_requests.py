@@ -9,17 +9,8 @@ import pytest
 
 from hitherto_shared.embeddings.openai_api import OpenAIEmbedder
 from hitherto_shared.model_server import ModelServer
-from tests.integration.embeddings.raw_server import (
-    DIMENSIONS,
-    KEY,
-    RawServer,
-    answer,
-    embedding,
-)
-from tests.scripted_model import (
-    ScriptedModel,
-    text_vector,
-)
+from tests.integration.embeddings.raw_server import DIMENSIONS, KEY, RawServer, answer, embedding
+from tests.scripted_model import text_vector
 
 
 async def test_the_request_says_what_it_wants_and_who_asks() -> None:
@@ -65,15 +56,3 @@ async def test_the_address_may_end_in_a_slash(tail: str) -> None:
 def test_an_address_that_is_none_names_the_variable(url: str) -> None:
     with pytest.raises(ValueError, match="OPENAI_BASE_URL"):
         OpenAIEmbedder("m", DIMENSIONS, server=ModelServer(url))
-
-
-async def test_a_call_of_megabytes_goes_out_whole(
-    server: ScriptedModel, embedder: OpenAIEmbedder
-) -> None:
-    # JSON of a control character is six times as long as the character.
-    texts = ["\x01" * 8000] * 70
-
-    batch = await embedder.embed(texts)
-
-    assert (len(batch.vectors), batch.calls) == (70, 1)
-    assert server.embedding_requests[0].texts == texts

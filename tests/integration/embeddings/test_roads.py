@@ -37,15 +37,7 @@ from tests.integration.embeddings.raw_server import (
     both,
     embedding,
 )
-from tests.scripted_model import (
-    Fault,
-    Hang,
-    RawReply,
-    Reset,
-    ScriptedModel,
-    StatusFault,
-    http,
-)
+from tests.scripted_model import Fault, Hang, RawReply, Reset, ScriptedModel, StatusFault, http
 
 
 def basic(user: str) -> str:
@@ -154,6 +146,7 @@ async def test_who_cannot_be_reached_is_told_without_the_address(kind: str, host
 
 
 FAULTS: list[Fault] = [
+    StatusFault(401, code=USER_TEXT),
     StatusFault(401, code=KEY, message=f"bad: {USER_TEXT} {KEY}"),
     StatusFault(400, message=f"bad: {USER_TEXT} {KEY}"),
     StatusFault(500, body=f"{USER_TEXT} {KEY}".encode()),

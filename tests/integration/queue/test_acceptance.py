@@ -20,7 +20,6 @@ from tests.integration.queue.stage import (
     Stage,
     identity,
     message,
-    staged,
     transcript,
 )
 
@@ -153,30 +152,9 @@ async def test_a_known_message_with_other_content_is_refused(stage: Stage) -> No
 async def test_message_ids_are_a_conversations_own(stage: Stage) -> None:
     """The same ids in another conversation, or of another user, are other messages."""
     await stage.submit(
-        transcript(1, 2),
-        transcript(1, 2, conversation="c2"),
-        transcript(1, 2, user="bob"),
+        transcript(1, 2), transcript(1, 2, conversation="c2"), transcript(1, 2, user="bob")
     )
     assert await stored(stage) == (3, 6, 3)
-
-
-async def test_one_key_a_hundred_times_at_once_makes_one_job(
-    stage: Stage, conninfo: str, superuser_conninfo: str
-) -> None:
-    """faults.md row 36: two replicas, a hundred concurrent calls, one answer."""
-    async with staged(conninfo, superuser_conninfo) as replica:
-        accepted = await asyncio.gather(
-            *(
-                (stage, replica)[i % 2]
-                .intake()
-                .submit(TENANT, [transcript(1, 2)], identity("k1"), timeout=BOUND)
-                for i in range(100)
-            )
-        )
-    assert len(accepted) == 100
-    assert len({tuple(job.job_id for job in each.jobs) for each in accepted}) == 1
-    assert await stored(stage) == (1, 2, 1)
-    assert await stage.value("SELECT count(*) FROM idempotency_keys") == 1
 
 
 async def test_one_key_with_two_bodies_at_once_lets_one_in(stage: Stage) -> None:

@@ -47,12 +47,7 @@ async def test_a_claim_takes_no_more_than_there_is_room_for(stage: Stage) -> Non
     """The oldest jobs across users come first."""
     await submit_some(stage, "ana", "bob", "eve")
     held = [await stage.claim(1) for _ in range(4)]
-    assert [whose(each) for each in held] == [
-        [("ana", "c0")],
-        [("bob", "c0")],
-        [("eve", "c0")],
-        [],
-    ]
+    assert [whose(each) for each in held] == [[("ana", "c0")], [("bob", "c0")], [("eve", "c0")], []]
 
 
 async def test_users_of_two_tenants_are_two_users(stage: Stage) -> None:
@@ -63,9 +58,7 @@ async def test_users_of_two_tenants_are_two_users(stage: Stage) -> None:
     assert len(await stage.claim()) == 2
 
 
-async def test_a_job_that_waits_for_its_retry_holds_back_the_users_later_ones(
-    stage: Stage,
-) -> None:
+async def test_a_job_that_waits_for_its_retry_holds_back_the_users_later_ones(stage: Stage) -> None:
     """Promise 3 holds through failures: order is kept while an older job waits."""
     await submit_some(stage, "ana", "bob", each=2)
     held = {each.user_id: each for each in await stage.claim()}
@@ -442,10 +435,7 @@ async def test_transcripts_that_rest_hold_up_no_claim(
 async def test_a_claim_looks_at_the_finished_jobs_of_a_user_once(stage: Stage) -> None:
     """While a backup holds a snapshot, the index keeps every job that has ended since."""
     await stage.rows(_MANY, TENANT, "ana", 2_000)
-    async with (
-        stage.maintenance.connection() as backup,
-        backup.transaction(),
-    ):
+    async with stage.maintenance.connection() as backup, backup.transaction():
         await backup.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         await backup.execute("SELECT FROM jobs")
         await stage.rows(_END_SOME, 1_000)

@@ -97,9 +97,7 @@ async def test_a_claim_that_is_granted_while_stopping_is_handed_back(stage: Stag
     assert await stage.rows("SELECT state, attempt FROM jobs") == [("queued", 0)]
 
 
-async def test_a_job_that_waits_out_the_databases_trouble_is_handed_back_too(
-    stage: Stage,
-) -> None:
+async def test_a_job_that_waits_out_the_databases_trouble_is_handed_back_too(stage: Stage) -> None:
     """The stop finds it between its failure and the record of it."""
     await stage.submit(transcript())
     failed = asyncio.Event()

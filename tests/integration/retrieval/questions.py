@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+from uuid import UUID
 
 import numpy as np
 
 from hitherto_retrieval.storage import passages
 from hitherto_retrieval.storage.candidate import Candidate, Key
+from hitherto_retrieval.storage.passage_filters import PassageFilters
+from hitherto_retrieval.storage.passage_search import PassageQuery
 from hitherto_retrieval.storage.statement import Statement, ask
 from hitherto_shared.database.pool import Database
 from hitherto_shared.embeddings.protocol import Vector
@@ -16,9 +19,19 @@ from hitherto_shared.models import Scope
 from hitherto_shared.text.bm25 import Scores, score
 from hitherto_shared.text.terms import query_terms
 from tests.integration.retrieval.seed import TENANT
+from tests.integration.retrieval.seed_passages import MODEL
 
 Answer = TypeVar("Answer")
 _ANY = TypeVar("_ANY")
+ANA = Scope(TENANT, "ana")
+
+
+class Corpus(Protocol):
+    """A module of candidates."""
+
+    def find(
+        self, query: PassageQuery, filters: PassageFilters, /
+    ) -> Statement[list[Candidate]]: ...
 
 
 async def answer(reader: Database, statement: Statement[Answer]) -> Answer:
@@ -35,6 +48,23 @@ async def words(
     found = await answer(reader, passages.postings(scope, [corpus], query_terms(text)))
     counted = (await answer(reader, passages.statistics(scope)))[corpus]
     return score(found[corpus], counted.documents, counted.terms)
+
+
+async def weighed(
+    reader: Database,
+    corpus: Corpus,
+    scope: Scope = ANA,
+    filters: PassageFilters | None = None,
+    *,
+    vector: Vector | None = None,
+    bm25: Mapping[int, float] | None = None,
+    wanted: int = 10,
+    named: Sequence[UUID] = (),
+    **more: Any,
+) -> list[Candidate]:
+    """What a search weighs of messages, summaries or chunks."""
+    query = PassageQuery(scope, Scores.of(bm25 or {}), vector, MODEL[0], wanted, named, **more)
+    return await answer(reader, corpus.find(query, filters or PassageFilters()))
 
 
 def unit_vectors(count: int, seed: int) -> list[Vector]:

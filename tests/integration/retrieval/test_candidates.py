@@ -234,10 +234,7 @@ FILTERED = {
     "created_before": (Filters(created_before=NOW - timedelta(days=40)), {"ancient"}),
     "entity": (Filters(entity="ha noi"), {"Hà Nội"}),
     "conversation_id": (Filters(conversation_id="c7"), {"from c7", "merged from c7"}),
-    "metadata": (
-        Filters(metadata={"project": "heron", "size": 3.0}),
-        {"heron"},
-    ),
+    "metadata": (Filters(metadata={"project": "heron", "size": 3.0}), {"heron"}),
     "nested metadata": (Filters(metadata={"labels": ["a"]}), {"list a"}),
     "metadata null": (Filters(metadata={"owner": None}), {"owner null"}),
     "superseded": (Filters(statuses=["superseded"], only_current=False), {"superseded"}),
@@ -253,11 +250,7 @@ FILTERED = {
         {"recent", "expired"},
     ),
 }
-PLAIN = Fact(
-    "plain",
-    confidence="low",
-    created_at=NOW - timedelta(days=30),
-)
+PLAIN = Fact("plain", confidence="low", created_at=NOW - timedelta(days=30))
 
 
 def kinds() -> list[Fact]:
@@ -292,11 +285,7 @@ def kinds() -> list[Fact]:
         like("forgotten", status="forgotten"),
         like("contradicted", status="contradicted"),
         like("achieved", status="achieved"),
-        like(
-            "expired",
-            created_at=NOW - timedelta(days=16),
-            expires_at=NOW - timedelta(minutes=1),
-        ),
+        like("expired", created_at=NOW - timedelta(days=16), expires_at=NOW - timedelta(minutes=1)),
     ]
 
 

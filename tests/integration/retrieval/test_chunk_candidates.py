@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -11,48 +12,28 @@ import pytest
 from hitherto_retrieval.storage import chunk_candidates, chunks
 from hitherto_retrieval.storage.candidate import Candidate
 from hitherto_retrieval.storage.passage_filters import PassageFilters
-from hitherto_retrieval.storage.passage_search import PassageQuery
 from hitherto_shared.database.pool import Database
-from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.identifiers import uuid7
-from hitherto_shared.models import Scope
-from hitherto_shared.text.bm25 import Scores
-from tests.integration.retrieval.questions import answer, keys, nearest, unit_vectors, words
-from tests.integration.retrieval.seed import TENANT
-from tests.integration.retrieval.seed_passages import MODEL, Paper, hand_over
+from tests.integration.retrieval.questions import (
+    ANA,
+    answer,
+    keys,
+    nearest,
+    unit_vectors,
+    weighed,
+    words,
+)
+from tests.integration.retrieval.seed_passages import Paper, hand_over
 
 NOW = datetime.now(UTC)
-ANA = Scope(TENANT, "ana")
+
+
+def find(reader: Database, **asked: Any) -> Awaitable[list[Candidate]]:
+    return weighed(reader, chunk_candidates, **asked)
+
+
 EVERYTHING = PassageFilters()
 FROM_EVER = PassageFilters(created_after=NOW - timedelta(days=9999))
-
-
-async def find(
-    reader: Database,
-    scope: Scope = ANA,
-    filters: PassageFilters = EVERYTHING,
-    *,
-    vector: Vector | None = None,
-    bm25: Mapping[int, float] | None = None,
-    wanted: int = 10,
-    named: Sequence[UUID] = (),
-    text_query: str | None = None,
-) -> list[Candidate]:
-    return await answer(
-        reader,
-        chunk_candidates.find(
-            PassageQuery(
-                scope,
-                Scores.of(bm25 or {}),
-                vector,
-                MODEL[0],
-                wanted,
-                named,
-                text_query=text_query,
-            ),
-            filters,
-        ),
-    )
 
 
 async def test_50_repeats_on_one_connection_keep_full_recall(

@@ -420,7 +420,10 @@ async def test_a_list_changes_when_time_changes_it(
         for distance in (-timedelta(microseconds=1), timedelta(0))
     ]
     listed = set()
-    for form in ({"limit": 20, "fresh": 8}, {"limit": 4, "fresh": 3}, {"limit": 8}):
+    forms: list[dict[str, Any]] = [
+        {"limit": 20, "fresh": 8}, {"limit": 4, "fresh": 3}, {"limit": 8}
+    ]  # fmt: skip
+    for form in forms:
         for at in chance.sample(moments, 40):
             anew = await person.held(reader)
             found, expected = (

@@ -223,11 +223,7 @@ async def test_too_many_messages_are_left_to_the_database(
 
 
 @pytest.mark.parametrize(
-    "filters",
-    [
-        PassageFilters(metadata={"a": 1}),
-        PassageFilters(stored_by=NOW),
-    ],
+    "filters", [PassageFilters(metadata={"a": 1}), PassageFilters(stored_by=NOW)]
 )
 def test_what_is_not_held_is_left_to_the_database(filters: PassageFilters) -> None:
     assert not held_passages.can_filter(filters)

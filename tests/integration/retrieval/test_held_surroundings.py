@@ -83,7 +83,9 @@ async def test_entities_and_conversations(reader: Database, superuser_conninfo: 
             named = chance.sample(("oslo", "kite", "eva", "zoe", "東京", "nobody"), 2)
             named = chance.choice(([], named))
             known = people.known_entities(ANA, named=named, limit=limit)
-            assert around.known(named=named, limit=limit) == await answer(reader, known)
+            assert around.known(named=named, limit=limit, at=datetime.now(UTC)) == await answer(
+                reader, known
+            )
             looked_up = await answer(reader, people.lookup(ANA, terms=[], named=named))
             assert around.named(named) == looked_up.entities
             recent = await answer(reader, conversations.recent(ANA, first=None, limit=30))
@@ -96,7 +98,11 @@ async def test_who_has_nothing(reader: Database, superuser_conninfo: str) -> Non
     await remember(superuser_conninfo, "ben", [], model=("test-model", 8))
     around = await held(reader, Scope(TENANT, "ben"))
     assert around is not None
-    assert (around.profile, around.own_name, around.known(named=["a"], limit=9)) == (None, "", [])
+    assert (
+        around.profile,
+        around.own_name,
+        around.known(named=["a"], limit=9, at=datetime.now(UTC)),
+    ) == (None, "", [])
     assert around.size < 10_000
 
 

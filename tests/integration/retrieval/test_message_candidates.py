@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,43 +12,23 @@ import pytest
 from hitherto_retrieval.storage import message_candidates
 from hitherto_retrieval.storage.candidate import Candidate, Key
 from hitherto_retrieval.storage.passage_filters import PassageFilters
-from hitherto_retrieval.storage.passage_search import PassageQuery
 from hitherto_shared.database.pool import Database
 from hitherto_shared.embeddings.protocol import Vector
-from hitherto_shared.models import Scope
-from hitherto_shared.text.bm25 import Scores
-from tests.integration.retrieval.questions import answer, keys, nearest, unit_vectors, words
-from tests.integration.retrieval.seed import TENANT, Fact, remember
-from tests.integration.retrieval.seed_passages import MODEL, Turn, converse
+from tests.integration.retrieval.questions import (
+    keys,
+    nearest,
+    unit_vectors,
+    weighed,
+    words,
+)
+from tests.integration.retrieval.seed import Fact, remember
+from tests.integration.retrieval.seed_passages import Turn, converse
 
 NOW = datetime.now(UTC)
-ANA = Scope(TENANT, "ana")
 
 
-async def find(
-    reader: Database,
-    scope: Scope = ANA,
-    filters: PassageFilters | None = None,
-    *,
-    vector: Vector | None = None,
-    bm25: Mapping[int, float] | None = None,
-    wanted: int = 10,
-    with_words: bool = False,
-) -> list[Candidate]:
-    return await answer(
-        reader,
-        message_candidates.find(
-            PassageQuery(
-                scope,
-                Scores.of(bm25 or {}),
-                vector,
-                MODEL[0],
-                wanted,
-                with_words=with_words,
-            ),
-            filters or PassageFilters(),
-        ),
-    )
+def find(reader: Database, **asked: Any) -> Awaitable[list[Candidate]]:
+    return weighed(reader, message_candidates, **asked)
 
 
 def talk(vectors: list[Vector], *, each: int = 50) -> dict[str, list[Turn]]:

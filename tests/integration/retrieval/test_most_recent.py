@@ -42,10 +42,7 @@ BALANCED: list[tuple[PassageFilters, list[str]]] = [
         PassageFilters(source_types=["gmail", "outlook"]),
         ["gmail 0", "outlook 0", "gmail 1", "outlook 1"],
     ),
-    (
-        PassageFilters(),
-        ["gmail 0", "jira 0", "outlook 0", "gmail 1", "jira 1", "outlook 1"],
-    ),
+    (PassageFilters(), ["gmail 0", "jira 0", "outlook 0", "gmail 1", "jira 1", "outlook 1"]),
     (
         PassageFilters(source_types=["jira"], created_before=NOW - timedelta(days=3)),
         ["jira 4", "jira 5"],

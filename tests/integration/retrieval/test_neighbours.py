@@ -58,8 +58,7 @@ async def test_neighbours_stand_once_with_all_features(
     assert await around([], 2) == {}
     assert await around([("c", 1)], 0) == {}
     (without,) = await answer(
-        reader,
-        neighbours.around(PassageQuery(ANA), [("c", 1)], turns=1, farthest=2),
+        reader, neighbours.around(PassageQuery(ANA), [("c", 1)], turns=1, farthest=2)
     )
     assert (without.cosine, without.words) == (None, "")
 

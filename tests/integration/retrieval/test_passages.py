@@ -31,10 +31,7 @@ async def test_each_corpus_has_its_own_words(reader: Database, superuser_conninf
     assert {
         corpus: [(p.term, list(p.lexical_nos), list(p.frequencies), list(p.lengths)) for p in found]
         for corpus, found in found.items()
-    } == {
-        "messages": [("swan", [1, 2], [1, 2], [1, 3])],
-        "documents": [("swan", [1], [1], [3])],
-    }
+    } == {"messages": [("swan", [1, 2], [1, 2], [1, 3])], "documents": [("swan", [1], [1], [3])]}
     nothing = await answer(reader, passages.postings(ANA, ["summaries"], ["nonsense"]))
     assert nothing == {"summaries": []}
     counted = await answer(reader, passages.statistics(ANA))

@@ -25,8 +25,7 @@ async def test_old_words_bring_in_what_no_other_leg_does_the_best_first(
 ) -> None:
     vectors = unit_vectors(31, seed=7)
     ids = await story.learn(
-        *(Fact(f"topic {n}", created_at=day(10), vector=vectors[n]) for n in range(30)),
-        model=MODEL,
+        *(Fact(f"topic {n}", created_at=day(10), vector=vectors[n]) for n in range(30)), model=MODEL
     )
     for n, memory_id in enumerate(ids):
         words = "walrus " * (1 + n % 3) if n >= 20 else "nothing much"
@@ -58,8 +57,7 @@ async def test_the_vector_of_a_later_wording_stands_for_the_old_one(
 ) -> None:
     vectors = unit_vectors(3, seed=3)
     one, two = await story.learn(
-        *(Fact(f"text {n}", created_at=day(10), vector=vectors[n]) for n in range(2)),
-        model=MODEL,
+        *(Fact(f"text {n}", created_at=day(10), vector=vectors[n]) for n in range(2)), model=MODEL
     )
     story.change(one, day(50), content="text 0 in other words")
     story.write(

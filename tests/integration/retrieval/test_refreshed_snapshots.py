@@ -116,17 +116,10 @@ vector AS (DELETE FROM summary_embeddings WHERE {OWN} AND conversation_id IN (SE
 DELETE FROM conversation_summaries WHERE {OWN} AND conversation_id IN (SELECT * FROM one)
 """
 CLEARED = (
-    "memory_embeddings",
-    "memory_source_embeddings",
-    "memory_sources",
-    "entity_mentions",
-    "memories",
-    "entities",
-    "message_embeddings",
-    "messages",
-    "summary_embeddings",
+    "memory_embeddings", "memory_source_embeddings", "memory_sources", "entity_mentions",
+    "memories", "entities", "message_embeddings", "messages", "summary_embeddings",
     "conversation_summaries",
-)
+)  # fmt: skip
 CHANGES: dict[str, str] = {
     "importance": f"UPDATE memories SET importance = random() WHERE {OWN} AND {ONE}",
     "words": "UPDATE memories SET content = content || '!', version = version + 1,"

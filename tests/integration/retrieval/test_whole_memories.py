@@ -82,8 +82,7 @@ async def stored(superuser_conninfo: str) -> Memory:
     async with await psycopg.AsyncConnection.connect(superuser_conninfo) as connection:
         for name, value in values.items():
             await connection.execute(
-                f"UPDATE memories SET {name} = %s WHERE memory_id = %s".encode(),
-                [value, memory_id],
+                f"UPDATE memories SET {name} = %s WHERE memory_id = %s".encode(), [value, memory_id]
             )
         await connection.execute(
             "INSERT INTO memory_access (tenant_id, user_id, memory_id, access_count,"

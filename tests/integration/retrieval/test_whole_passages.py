@@ -49,6 +49,7 @@ async def test_messages_with_what_was_said_around_them(
             [1, 2, 4],
         ]
         assert all(key[0] == source[0] for source, keys in near.items() for key in keys)
+        assert near["c", 1]["c", 1] == len("c1") + len("{}[]")
         found = await answer(reader, messages.by_keys(ANA, wanted))
         assert list(found) == shown
     message = found["c", 5]

@@ -229,12 +229,7 @@ async def staged(conninfo: str, superuser_conninfo: str) -> AsyncIterator[Stage]
         pools = []
         roles: tuple[Role, ...] = ("hitherto_maintenance", "hitherto_removal", "hitherto_write")
         for role in roles:
-            database = Database(
-                conninfo,
-                role,
-                application="test",
-                configure=configure_vectors,
-            )
+            database = Database(conninfo, role, application="test", configure=configure_vectors)
             await database.open()
             stack.push_async_callback(database.close)
             pools.append(database)

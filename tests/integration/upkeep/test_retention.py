@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hitherto_extraction.queue.claims import ClaimLost
-from hitherto_extraction.storage import removal, retention, users
+from hitherto_extraction.storage import users
 from hitherto_extraction.storage.retention import RetentionDays
 from hitherto_extraction.upkeep.retention import Retention
 from tests.integration.upkeep.past import (
@@ -159,22 +159,6 @@ async def test_of_one_user_and_with_their_own_settings(stage: Stage) -> None:
     assert await stage.rows("SELECT user_id FROM memories ORDER BY 1") == [("bob",), ("eve",)]
     assert (await stage.retention(30))["memories"] == 1
     assert await stage.rows("SELECT user_id FROM memories") == [("eve",)]
-
-
-async def test_a_memory_told_in_between_stays(stage: Stage) -> None:
-    """faults.md row 42, for retention: judged again under the lock."""
-    told = await stage.memory("Told.")
-    untold = await stage.memory("Untold.")
-    keep = RetentionDays(30, 0)
-    async with stage.removal.connection() as connection, connection.transaction():
-        await users.lock_user(connection.of(ANA))
-        found = await retention.find_memories(connection.of(ANA), keep, limit=10)
-        assert set(found) == {told, untold}
-        await stage.told(told)
-        locked = await removal.lock_memories(connection.of(ANA), found)
-        assert await retention.find_memories(connection.of(ANA), keep, limit=10, among=locked) == [
-            untold
-        ]
 
 
 async def test_a_memory_that_is_being_counted_is_left_alone(stage: Stage) -> None:

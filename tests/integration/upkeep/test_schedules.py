@@ -21,12 +21,7 @@ from tests.integration.upkeep.stage import BOUND, TENANT, Stage
 
 YEARLY = "0 0 1 1 *"
 """No slot passes by while a test runs."""
-LINES = {
-    "decay": YEARLY,
-    "consolidation": YEARLY,
-    "retention": YEARLY,
-    "idle": "* * * * *",
-}
+LINES = {"decay": YEARLY, "consolidation": YEARLY, "retention": YEARLY, "idle": "* * * * *"}
 
 
 async def nothing() -> None:

@@ -6,10 +6,18 @@ import contextlib
 
 import pytest
 
+from hitherto.v1 import (
+    access_pb2,
+    extraction_service_pb2,
+    maintenance_service_pb2,
+    memory_service_pb2,
+    privacy_service_pb2,
+    retrieval_service_pb2,
+    session_service_pb2,
+)
 from hitherto_shared.auth.access import AccessRule, rules_of
-from hitherto_shared.auth.principal import DEFAULT_TENANT, Principal
+from hitherto_shared.auth.principal import CAPABILITIES, DEFAULT_TENANT, SCOPES, Principal
 from hitherto_shared.errors import NotPermitted
-from tests.e2e.methods import SERVICES
 
 OF_A_USER = ("user_id",)
 TABLE = {
@@ -78,15 +86,35 @@ TABLE = {
     "PrivacyService/UpdateUserSettings": AccessRule("write", OF_A_USER),
     "PrivacyService/ListAuditEvents": AccessRule("admin", OF_A_USER, user_optional=True),
 }
-SCOPES = ("read", "write", "maintenance", "admin")
+DECLARING = (
+    extraction_service_pb2,
+    maintenance_service_pb2,
+    memory_service_pb2,
+    privacy_service_pb2,
+    retrieval_service_pb2,
+    session_service_pb2,
+)
 
 
 def test_every_call_has_the_rule_that_is_written_here() -> None:
-    declared = rules_of(SERVICES)
+    services = [each for of in DECLARING for each in of.DESCRIPTOR.services_by_name.values()]
+    declared = rules_of(services)
     assert {path.removeprefix("/hitherto.v1."): rule for path, rule in declared.items()} == TABLE
 
 
-@pytest.mark.parametrize("scope", SCOPES)
+def test_every_need_is_one_that_is_known_and_enforced() -> None:
+    """A scope or capability that nobody can hold would close its call for good."""
+    assert {rule.scope for rule in TABLE.values()} <= SCOPES
+    assert {rule.capability for rule in TABLE.values()} - {""} == CAPABILITIES
+    # Filling in the caller's own user knows fields of the request itself only.
+    assert all(len(rule.user_path) == 1 for rule in TABLE.values() if rule.user_optional)
+    declarable = {
+        name.replace("_field", "_path") for name in access_pb2.AccessRule.DESCRIPTOR.fields_by_name
+    }
+    assert declarable == set(AccessRule.__annotations__)
+
+
+@pytest.mark.parametrize("scope", sorted(SCOPES))
 def test_no_scope_includes_another(scope: str) -> None:
     """A service's credential with one scope makes the calls of this scope and no other."""
     caller = Principal(DEFAULT_TENANT, "key", frozenset({scope}))

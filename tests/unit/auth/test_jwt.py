@@ -98,10 +98,7 @@ async def test_a_service_may_act_for_the_users_of_a_list(tmp_path: Path) -> None
     assert (found.user_id, found.users) == (None, frozenset({"H\u1ed3ng", "bo"}))
     assert (found.unbound, found.departments) == (False, frozenset())
     with_sales = await principal(door, hitherto_user_scope=["bo"], departments=["sales"])
-    assert (with_sales.users, with_sales.departments) == (
-        frozenset({"bo"}),
-        frozenset({"sales"}),
-    )
+    assert (with_sales.users, with_sales.departments) == (frozenset({"bo"}), frozenset({"sales"}))
     # The subject is not on the list unless it is listed.
     assert not with_sales.reaches("ana", "")
     for word in ("any", "self"):

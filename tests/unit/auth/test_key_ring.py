@@ -221,9 +221,7 @@ def test_of_two_keys_of_one_name_the_first_counts() -> None:
 
 
 @asynccontextmanager
-async def served(
-    answer: Callable[[web.Request], web.StreamResponse],
-) -> AsyncIterator[KeyAddress]:
+async def served(answer: Callable[[web.Request], web.StreamResponse]) -> AsyncIterator[KeyAddress]:
     async def handle(request: web.Request) -> web.StreamResponse:
         return answer(request)
 
@@ -272,9 +270,7 @@ async def test_no_more_of_an_answer_is_read_than_a_key_set_may_have() -> None:
         assert MAX_BYTES < len(await address.read()) <= 2 * MAX_BYTES
 
 
-async def test_a_server_that_is_not_there_or_never_answers(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_server_that_is_not_there_or_never_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(KeysUnreachable, match="cannot be reached"):
         await KeyAddress(URL("http://127.0.0.1:1/keys")).read()
 
@@ -302,17 +298,11 @@ def test_addresses_that_may_be_asked(place: str) -> None:
 @pytest.mark.parametrize(
     "place",
     [
-        "http://id.example/keys",
-        "http://127.0.0.1.example/keys",
-        "http://localhost@id.example/keys",
-        "http://10.0.0.1/keys",
-        "ftp://127.0.0.1/keys",
-        "file:///etc/passwd",
-        "https://",
-        "https:///keys",
-        "http://127.0.0.1:port/keys",
+        "http://id.example/keys", "http://127.0.0.1.example/keys",
+        "http://localhost@id.example/keys", "http://10.0.0.1/keys", "ftp://127.0.0.1/keys",
+        "file:///etc/passwd", "https://", "https:///keys", "http://127.0.0.1:port/keys",
     ],
-)
+)  # fmt: skip
 def test_addresses_that_are_refused(place: str) -> None:
     with pytest.raises(ValueError, match="HITHERTO_JWT_JWKS"):
         key_source(place)

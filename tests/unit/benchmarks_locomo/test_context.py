@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.locomo.blocks import (
-    GoldEvidence,
-)
+from benchmarks.locomo.blocks import GoldEvidence
 from benchmarks.locomo.data import BenchmarkQuestion
 
 

@@ -7,14 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.peers.__main__ import (
-    SEARCH,
-    SEMANTIC,
-    Measured,
-    PeerUnavailable,
-    bars,
-    run_peer,
-)
+from benchmarks.peers.__main__ import SEARCH, SEMANTIC, Measured, PeerUnavailable, bars, run_peer
 from benchmarks.peers.stores import Task
 
 TASK = Task(

@@ -9,14 +9,7 @@ import pytest
 
 from hitherto.v1 import extraction_service_pb2_grpc
 from hitherto_client.days import days_in
-from tests.unit.client.fake_services import (
-    FakeExtraction,
-    Fakes,
-    Others,
-    Recorder,
-    make,
-    start,
-)
+from tests.unit.client.fake_services import FakeExtraction, Fakes, Others, Recorder, make, start
 
 
 @pytest.fixture(autouse=True)

@@ -16,11 +16,7 @@ from google.rpc import error_details_pb2, status_pb2
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_status import rpc_status
 
-from hitherto.v1 import (
-    extraction_service_pb2,
-    extraction_service_pb2_grpc,
-    job_pb2,
-)
+from hitherto.v1 import extraction_service_pb2, extraction_service_pb2_grpc, job_pb2
 from hitherto_client import Hitherto
 
 PATIENT_SECONDS = 120.0
@@ -117,11 +113,7 @@ class FakeExtraction(extraction_service_pb2_grpc.ExtractionServiceServicer):
             number = len(self.jobs) + 1
             job = job_pb2.Job(
                 id=f"0198c0de-7a11-7000-8000-{number:012d}",
-                **{
-                    "kind": "memory-extraction",
-                    "state": job_pb2.JOB_STATE_QUEUED,
-                    **fields,
-                },
+                **{"kind": "memory-extraction", "state": job_pb2.JOB_STATE_QUEUED, **fields},
             )
             self.jobs[job.id] = job
         return job

@@ -108,11 +108,7 @@ class TestIdempotencyKeys:
 class TestRetries:
     @pytest.mark.parametrize(
         "code",
-        [
-            grpc.StatusCode.UNAVAILABLE,
-            grpc.StatusCode.RESOURCE_EXHAUSTED,
-            grpc.StatusCode.ABORTED,
-        ],
+        [grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.ABORTED],
     )
     def test_reads_are_repeated(
         self, client: Hitherto, fakes: Fakes, code: grpc.StatusCode
@@ -124,45 +120,16 @@ class TestRetries:
 
     @pytest.mark.parametrize(
         "code",
-        [
-            grpc.StatusCode.INVALID_ARGUMENT,
-            grpc.StatusCode.NOT_FOUND,
-            grpc.StatusCode.FAILED_PRECONDITION,
-            grpc.StatusCode.PERMISSION_DENIED,
-            grpc.StatusCode.UNAUTHENTICATED,
-            grpc.StatusCode.DEADLINE_EXCEEDED,
-            grpc.StatusCode.INTERNAL,
-            grpc.StatusCode.UNKNOWN,
-            grpc.StatusCode.UNIMPLEMENTED,
-        ],
+        "INVALID_ARGUMENT NOT_FOUND FAILED_PRECONDITION PERMISSION_DENIED UNAUTHENTICATED"
+        " DEADLINE_EXCEEDED INTERNAL UNKNOWN UNIMPLEMENTED".split(),
     )
     def test_other_codes_are_final_even_with_retry_info(
-        self, client: Hitherto, fakes: Fakes, code: grpc.StatusCode
+        self, client: Hitherto, fakes: Fakes, code: str
     ) -> None:
-        fakes.fail("GetContext", Failure(code, "SOMETHING", retry_after=0.001))
+        fakes.fail("GetContext", Failure(grpc.StatusCode[code], "SOMETHING", retry_after=0.001))
         with pytest.raises(HithertoCallError) as caught:
             client.get_context("sarah")
-        assert caught.value.code is code
-        assert len(fakes.calls("GetContext")) == 1
-
-    def test_a_reason_without_retry_info_is_final(self, client: Hitherto, fakes: Fakes) -> None:
-        """As the contract says: REQUEST_TOO_LARGE stays too large."""
-        fakes.fail(
-            "SubmitTranscripts", Failure(grpc.StatusCode.RESOURCE_EXHAUSTED, "REQUEST_TOO_LARGE")
-        )
-        with pytest.raises(HithertoCallError):
-            client.submit_transcripts([TALK])
-        assert len(fakes.calls("SubmitTranscripts")) == 1
-
-    def test_what_grpc_itself_finds_too_large_is_final(
-        self, client: Hitherto, fakes: Fakes
-    ) -> None:
-        """The words of gRPC, which gives no details."""
-        words = "Received message larger than max (5242890 vs. 4194304)"
-        fakes.fail("GetContext", Failure(grpc.StatusCode.RESOURCE_EXHAUSTED, message=words))
-        with pytest.raises(HithertoCallError) as caught:
-            client.get_context("sarah")
-        assert caught.value.reason == "REQUEST_TOO_LARGE"
+        assert caught.value.code.name == code
         assert len(fakes.calls("GetContext")) == 1
 
     def test_the_number_of_attempts_is_bounded(self, client: Hitherto, fakes: Fakes) -> None:
@@ -170,6 +137,8 @@ class TestRetries:
         with pytest.raises(HithertoCallError) as caught:
             client.get_context("sarah")
         assert caught.value.code is grpc.StatusCode.UNAVAILABLE
+        # Whoever forgot to start the services reads how.
+        assert "start it with `hitherto up`, or set HITHERTO_RETRIEVAL_ADDRESS" in str(caught.value)
         assert len(fakes.calls("GetContext")) == QUICK.attempts
 
     def test_retry_info_is_followed_beyond_the_attempts(
@@ -187,30 +156,6 @@ class TestRetries:
             client.submit_transcripts([TALK])
         assert caught.value.reason == "QUEUE_FULL"
         assert caught.value.retry_after == 3600
-
-    def test_they_can_be_switched_off(self, fakes: Fakes) -> None:
-        fakes.fail("GetContext", WRITE_CONFLICT)
-        with (
-            Hitherto(retry=RetryPolicy(attempts=1)) as client,
-            pytest.raises(HithertoCallError),
-        ):
-            connected(client).get_context("sarah")
-        assert len(fakes.calls("GetContext")) == 1
-
-    def test_without_read_or_key_only_retry_info_allows_one(self) -> None:
-        broken = HithertoCallError(grpc.StatusCode.UNAVAILABLE, "")
-        asked_to = HithertoCallError(grpc.StatusCode.UNAVAILABLE, "", retry_after=0.5)
-        assert QUICK.wait_before_retry(broken, 1, repeatable=False) is None
-        assert QUICK.wait_before_retry(broken, 1, repeatable=True) is not None
-        assert QUICK.wait_before_retry(asked_to, 1, repeatable=False) == 0.5
-
-    def test_waits_grow_up_to_the_longest(self) -> None:
-        policy = RetryPolicy(attempts=99, first_wait=1, longest_wait=8)
-        error = HithertoCallError(grpc.StatusCode.UNAVAILABLE, "")
-        waits = [policy.wait_before_retry(error, n, repeatable=True) or 0 for n in range(1, 90)]
-        assert 0.75 <= waits[0] <= 1.25
-        assert 1.5 <= waits[1] <= 2.5
-        assert all(6 <= wait <= 10 for wait in waits[3:])
 
 
 class TestErrors:
@@ -260,10 +205,7 @@ class TestWatch:
         fakes.fail("WatchJob later", UNAVAILABLE, WRITE_CONFLICT, UNAVAILABLE, UNAVAILABLE)
         job = fakes.extraction.add_job()
         seen = list(client.watch_job(job.id))
-        assert [item.state for item in seen] == [
-            "running",
-            "succeeded",
-        ]
+        assert [item.state for item in seen] == ["running", "succeeded"]
         assert len(fakes.calls("WatchJob")) == 5
 
     def test_an_unknown_job_is_final(self, client: Hitherto, fakes: Fakes) -> None:

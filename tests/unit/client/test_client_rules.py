@@ -28,10 +28,7 @@ def named(rules: str) -> pytest.MarkDecorator:
 @named("waits")
 def test_waits(given: dict[str, Any]) -> None:
     error = HithertoCallError(
-        grpc.StatusCode[given["code"]],
-        "",
-        reason=given["reason"],
-        retry_after=given["retry_after"],
+        grpc.StatusCode[given["code"]], "", reason=given["reason"], retry_after=given["retry_after"]
     )
     wait = RetryPolicy(attempts=given["attempts"]).wait_before_retry(
         error, given["failures"], repeatable=given["repeatable"]

@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import grpc
@@ -139,6 +140,38 @@ class TestEndings:
         told = capsys.readouterr().err
         assert f"did you mean `{meant}`?" in told
         assert len(told.splitlines()) == 1
+
+    @pytest.mark.parametrize(
+        ("typed", "told"),
+        [
+            ("memories", "required: USER; see `hitherto memories --help`"),
+            ("memories ana --type facts", "invalid choice: 'facts'"),
+            ("memories ana --nope", "no such option: --nope; see `hitherto memories --help`"),
+            ("save ana Lives in Porto.", "'in' is one argument too many: put text with spaces"),
+            ("", "usage: hitherto COMMAND"),
+            ("webhooks", "required: ACTION; see `hitherto webhooks --help`"),
+            ("--retrieval 127.0.0.1:9 search ana", "--retrieval comes after a command"),
+            ("search ana --retrieval http://127.0.0.1:9/", "HOST:PORT, such as 127.0.0.1:9,"),
+        ],
+    )
+    def test_what_was_typed_wrongly_takes_one_line(
+        self, capsys: pytest.CaptureFixture[str], typed: str, told: str
+    ) -> None:
+        assert main(typed.split()) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith("hitherto: ")
+        assert told in line
+
+    def test_a_server_that_does_not_know_the_call(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """As where the addresses of both services are exchanged."""
+        server = grpc.server(ThreadPoolExecutor(1))
+        address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+        server.start()
+        try:
+            assert main(["search", "ana", "q", "--retrieval", address]) == 1
+        finally:
+            server.stop(None).wait()
+        assert f"at {address} does not know this call" in capsys.readouterr().err
 
     def test_help(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["--help"]) == 0

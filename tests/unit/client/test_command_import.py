@@ -302,8 +302,7 @@ def test_a_packed_file_is_unpacked(
 
 
 @pytest.mark.parametrize(
-    "options",
-    [[], ["--dry-run"], ["--from", "hitherto", "--dry-run"], ["--from", "hitherto"]],
+    "options", [[], ["--dry-run"], ["--from", "hitherto", "--dry-run"], ["--from", "hitherto"]]
 )
 @pytest.mark.parametrize("damage", ["cut off", "overwritten", "not packed"])
 def test_a_damaged_packed_file_ends_with_a_sentence(

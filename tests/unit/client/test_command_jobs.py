@@ -11,9 +11,7 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2
 
-from hitherto.v1 import (
-    job_pb2,
-)
+from hitherto.v1 import job_pb2
 from hitherto_client import Hitherto
 from hitherto_client.command import jobs as job_commands
 from hitherto_client.command import main

@@ -159,11 +159,7 @@ REQUESTS: list[tuple[str, str, dict[str, Any]]] = [
     (
         "profile ana 'summary=A baker.' --clear department --version 3",
         "UpdateProfile",
-        {
-            "profile": {"summary": "A baker."},
-            "update_mask": "summary,department",
-            "version": 3,
-        },
+        {"profile": {"summary": "A baker."}, "update_mask": "summary,department", "version": 3},
     ),
     ("save ana x", "SaveMemory", {"content": "x"}),
     (
@@ -231,11 +227,7 @@ REQUESTS: list[tuple[str, str, dict[str, Any]]] = [
             "update_mask": "memoryEnabled,retentionDays,learningEnabled",
         },
     ),
-    (
-        "clear ana --profile --yes",
-        "ClearMemories",
-        {"include_profile": True},
-    ),
+    ("clear ana --profile --yes", "ClearMemories", {"include_profile": True}),
     (
         "jobs --user ana --state dead --state FAILED --limit 7",
         "ListJobs",
@@ -427,12 +419,7 @@ SHOWN: list[tuple[str, str, dict[str, Any], list[str], list[str]]] = [
                 {"message": MESSAGE, "excerpt": [MESSAGE, {**MESSAGE, "name": "Linh"}]},
             ]
         },
-        [
-            "What was said around #1",
-            "Linh (user)",
-            "No.",
-            "Around #2 the same was said",
-        ],
+        ["What was said around #1", "Linh (user)", "No.", "Around #2 the same was said"],
         [],
     ),
     (
@@ -619,6 +606,14 @@ def test_what_is_shown(
     shown, told = capsys.readouterr()
     assert isinstance(json.loads(shown), dict)
     assert told == ""
+
+
+def test_a_command_that_is_named_can_be_typed(
+    fakes: Fakes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fakes.answer("ForgetMemory", {"memory": MEMORY})
+    assert main(["forget", "Ana Maria", ID]) == 0
+    assert f"`hitherto restore 'Ana Maria' {ID}`" in capsys.readouterr().err
 
 
 def test_long_texts_are_cut_in_the_table_only(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import re
 import signal
 import socket
@@ -92,3 +93,18 @@ def test_a_taken_address_is_not_said_to_be_served(
     (line,) = err.splitlines()
     assert line.startswith(f"hitherto: {address} is taken")
     assert "--listen" in line
+
+
+@pytest.mark.parametrize("listen", ["0.0.0.0:8091", "127.0.0.1:99999"])
+def test_what_up_serves_names_no_options_that_up_lacks(listen: str) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "hitherto_local.web"],
+        env={**os.environ, "HITHERTO_HTTP_LISTEN": listen},
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert ended.returncode == 1
+    assert ended.stderr.startswith(f"HITHERTO_HTTP_LISTEN: {listen} is no address")
+    assert "--allow-http" not in ended.stderr

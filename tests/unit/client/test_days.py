@@ -9,12 +9,7 @@ from typing import Any
 import grpc
 import pytest
 
-from hitherto.v1 import (
-    document_pb2,
-    memory_service_pb2,
-    privacy_service_pb2,
-    retrieval_service_pb2,
-)
+from hitherto.v1 import document_pb2, memory_service_pb2, privacy_service_pb2, retrieval_service_pb2
 from hitherto.v1 import extraction_service_pb2 as extraction
 from hitherto_client.command import main
 from hitherto_client.console.fields import Fields

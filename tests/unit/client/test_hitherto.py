@@ -251,29 +251,6 @@ async def test_the_synchronous_client_belongs_to_no_loop(fakes: Fakes) -> None:
 
 
 class TestTokens:
-    def test_a_later_write_covers_an_earlier_one(self) -> None:
-        tokens = OwnWrites()
-        tokens.note("ana", "one", begun=tokens.begin())
-        tokens.note("ana", "two", begun=tokens.begin())
-        assert tokens.of("ana") == "two"
-
-    def test_of_writes_that_overlap_all_tokens_are_sent(self) -> None:
-        tokens = OwnWrites()
-        first, second = tokens.begin(), tokens.begin()
-        tokens.note("ana", "two", begun=second)
-        tokens.note("ana", "one", begun=first)
-        assert set(tokens.of("ana").split(" ")) == {"one", "two"}
-        tokens.note("ana", "three", begun=tokens.begin())
-        assert tokens.of("ana") == "three"
-
-    def test_what_is_written_for_many_users_concerns_each(self) -> None:
-        tokens = OwnWrites()
-        tokens.note("ana", "one")
-        tokens.note("", "import")
-        assert set(tokens.of("ana").split(" ")) == {"one", "import"}
-        assert tokens.of("rui") == "import"
-        assert set(tokens.of("").split(" ")) == {"one", "import"}
-
     def test_they_do_not_grow_without_end(self) -> None:
         tokens = OwnWrites()
         for number in range(12_000):

@@ -101,23 +101,14 @@ def test_notices_are_nobodys_words_and_are_counted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "\u200eMessages and calls are end-to-end encrypted.",
-        "\u200eBild weggelassen",
-        "\u200e<Anhang: 00000002-PHOTO.jpg>",
-        "Bild weggelassen",
-        "image omitted",
-        "<Media omitted>",
-        "<Archivo omitido>",
-        "<This message was edited>",
-        "This message was deleted",
-        "This message was deleted.",
-        "Tin nhắn này đã bị xóa",
-        "Missed voice call",
-        "null",
-        "IMG-20260821-WA0001.jpg (archivo adjunto)",
+        "\u200eMessages and calls are end-to-end encrypted.", "\u200eBild weggelassen",
+        "\u200e<Anhang: 00000002-PHOTO.jpg>", "Bild weggelassen", "image omitted",
+        "<Media omitted>", "<Archivo omitido>", "<This message was edited>",
+        "This message was deleted", "This message was deleted.", "Tin nhắn này đã bị xóa",
+        "Missed voice call", "null", "IMG-20260821-WA0001.jpg (archivo adjunto)",
         "\u200eIMG-20260821-WA0001.jpg (tệp đính kèm)",
     ],
-)
+)  # fmt: skip
 def test_what_stands_for_something_else_is_no_message(tmp_path: Path, line: str) -> None:
     report = ExportReport()
     found = said(

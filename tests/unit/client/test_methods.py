@@ -79,10 +79,7 @@ CALLS: dict[str, tuple[Call, dict[str, Any]]] = {
         lambda m: m.submit_transcripts([TRANSCRIPT]),
         {"transcripts": [SENT]},
     ),
-    "ExtractionService/AppendMessages": (
-        lambda m: m.add("ana", SAID, conversation="c1"),
-        SENT,
-    ),
+    "ExtractionService/AppendMessages": (lambda m: m.add("ana", SAID, conversation="c1"), SENT),
     "ExtractionService/EndConversation": (
         lambda m: m.end_conversation("ana", "c1"),
         {"user_id": "ana", "conversation_id": "c1"},
@@ -133,13 +130,7 @@ CALLS: dict[str, tuple[Call, dict[str, Any]]] = {
     ),
     "PrivacyService/ListAuditEvents": (
         lambda m: m.audit_events("ana", actor="key", methods=["decay"], page_size=7).page("t"),
-        {
-            "user_id": "ana",
-            "actor": "key",
-            "methods": ["decay"],
-            "page_size": 7,
-            "page_token": "t",
-        },
+        {"user_id": "ana", "actor": "key", "methods": ["decay"], "page_size": 7, "page_token": "t"},
     ),
     "RetrievalService/GetContext": (
         lambda m: m.get_context("ana", "where", scopes=["documents"], max_relevant=0),
@@ -248,10 +239,7 @@ CALLS: dict[str, tuple[Call, dict[str, Any]]] = {
         {"user_id": "ana", "memory_id": "m1"},
     ),
     "MaintenanceService/RunDecay": (lambda m: m.run_decay("ana"), {"user_id": "ana"}),
-    "MaintenanceService/RunRetention": (
-        lambda m: m.run_retention(dry_run=True),
-        {"dry_run": True},
-    ),
+    "MaintenanceService/RunRetention": (lambda m: m.run_retention(dry_run=True), {"dry_run": True}),
     "MaintenanceService/Reembed": (
         lambda m: m.reembed("start", model="large", dimensions=96),
         {"phase": "REEMBED_PHASE_START", "model": "large", "dimensions": 96},
@@ -266,20 +254,13 @@ CALLS: dict[str, tuple[Call, dict[str, Any]]] = {
     ),
     "MaintenanceService/CreateWebhook": (
         lambda m: m.create_webhook("https://a.example/", user="ana", kinds=["forgotten"]),
-        {
-            "url": "https://a.example/",
-            "user_id": "ana",
-            "kinds": ["HISTORY_EVENT_KIND_FORGOTTEN"],
-        },
+        {"url": "https://a.example/", "user_id": "ana", "kinds": ["HISTORY_EVENT_KIND_FORGOTTEN"]},
     ),
     "MaintenanceService/ListWebhooks": (
         lambda m: m.webhooks(page_size=7).page("t"),
         {"page_size": 7, "page_token": "t"},
     ),
-    "MaintenanceService/DeleteWebhook": (
-        lambda m: m.delete_webhook("w1"),
-        {"webhook_id": "w1"},
-    ),
+    "MaintenanceService/DeleteWebhook": (lambda m: m.delete_webhook("w1"), {"webhook_id": "w1"}),
     "MaintenanceService/ListWebhookDeliveries": (
         lambda m: m.webhook_deliveries(webhook_id="w1", state="dead", page_size=7).page("t"),
         {

@@ -19,11 +19,7 @@ METHODS = methods_of(contract_services())
 TEXTS = ["", "ana", "Tôi sống ở Hà Nội", "👩🏽‍🚀", 'مرحبا "日本"\\\n\x7f\u2028', "a" * 50]
 WHOLE = [0, 1, 3, 2**31 - 1]
 REALS = [0.0, -0.0, 1.0, 0.1, -2.5e-9, 1e300, 123456789.125]
-FREE = [
-    {},
-    {"a": 1, "b": [True, None, {"c": "d"}, []], "": -0.5},
-    {"n": [1e20, 0.1, 123456789012]},
-]
+FREE = [{}, {"a": 1, "b": [True, None, {"c": "d"}, []], "": -0.5}, {"n": [1e20, 0.1, 123456789012]}]
 WELL_KNOWN: dict[str, list[Any]] = {
     "Timestamp": [
         "1970-01-01T00:00:00Z",

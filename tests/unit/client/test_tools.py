@@ -19,15 +19,9 @@ from hitherto_client.tools.arguments import (
 )
 
 NAMES = [
-    "save_memory",
-    "search_memory",
-    "get_profile",
-    "retrieve_context",
-    "find_entity",
-    "get_recent_conversations",
-    "query_user_knowledge",
-    "prepare_action",
-]
+    "save_memory", "search_memory", "get_profile", "retrieve_context", "find_entity",
+    "get_recent_conversations", "query_user_knowledge", "prepare_action",
+]  # fmt: skip
 SCHEMAS: dict[str, Any] = {tool.name: tool.parameters for tool in TOOLS}
 
 

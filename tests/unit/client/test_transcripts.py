@@ -13,12 +13,7 @@ from google.protobuf import json_format
 from hitherto.v1 import conversation_pb2
 from hitherto_client import batches as batching
 from hitherto_client.batches import batches
-from hitherto_client.transcripts import (
-    Defaults,
-    FileTranscript,
-    TranscriptError,
-    read_transcripts,
-)
+from hitherto_client.transcripts import Defaults, FileTranscript, TranscriptError, read_transcripts
 
 SARAH = Defaults(user_id="sarah")
 

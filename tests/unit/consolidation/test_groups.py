@@ -20,10 +20,7 @@ from tests.unit.consolidation.rows import member
 
 
 def shown(
-    members: list[Member],
-    *,
-    nearness: float | None = None,
-    taken: frozenset[UUID] = frozenset(),
+    members: list[Member], *, nearness: float | None = None, taken: frozenset[UUID] = frozenset()
 ) -> list[list[int]]:
     found = plan_groups(members, taken=taken, nearness=nearness)
     return [[each.memory_id.int for each in group.members] for group in found]

@@ -9,9 +9,10 @@ from uuid import UUID
 import pytest
 
 from hitherto_extraction.consolidation.groups import Group
-from hitherto_extraction.consolidation.merging import Merge, accept, merged_row
+from hitherto_extraction.consolidation.merging import Merge, accept, merged_memory
 from hitherto_extraction.consolidation.reply import MergedItem, Merges
 from hitherto_extraction.storage.editing import EditableMemory
+from hitherto_shared.database.arrays import fields_of
 from hitherto_shared.models import SourceRef
 from tests.unit.consolidation.rows import NOON, edited, member
 
@@ -21,7 +22,8 @@ MERGED_ID = UUID(int=99)
 def row(*originals: EditableMemory, importance: float | None = 0.7) -> dict[str, Any]:
     members = tuple(member(each.memory.memory_id.int, each.memory.content) for each in originals)
     merge = Merge("preference", "The user likes tea", importance, members)
-    return merged_row(merge, originals, memory_id=MERGED_ID, at=NOON, job_id=UUID(int=7))
+    made = merged_memory(merge, originals, memory_id=MERGED_ID, at=NOON, job_id=UUID(int=7))
+    return fields_of(made.memory) | fields_of(made)
 
 
 def test_c1_tags_are_united_and_importance_is_the_models() -> None:

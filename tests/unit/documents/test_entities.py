@@ -10,12 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hitherto_extraction.documents.entities import (
-    MAX_ENTITIES,
-    Mention,
-    mentioned,
-    settle,
-)
+from hitherto_extraction.documents.entities import MAX_ENTITIES, Mention, mentioned, settle
 from hitherto_extraction.storage.document_mentions import EntityChange
 from hitherto_shared.identifiers import uuid7
 from hitherto_shared.text.normalise import fold
@@ -117,13 +112,6 @@ def test_a_name_is_one_line_without_controls() -> None:
 def test_repetitions_and_floods() -> None:
     assert of(to=["a@x.org"] * 50) == [person("", "a@x.org")]
     assert len(of(to=[f"p{n}@x.org" for n in range(3000)])) == MAX_ENTITIES
-
-
-@pytest.mark.parametrize(
-    "text", ['"' * 60_000, "<" * 60_000, "a" + " " * 60_000 + "b", "@" * 60_000, "a," * 30_000]
-)
-def test_hostile_headers_take_time_as_they_are_long(text: str) -> None:
-    of(to=text, location=text, author=text)
 
 
 @given(

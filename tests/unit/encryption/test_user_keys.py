@@ -30,12 +30,7 @@ from hitherto_shared.encryption.user_keys import FAILURE_SECONDS, UserKeys
 from hitherto_shared.encryption.wrapping import KeyWrapper, LocalWrapper, NotUnwrapped
 from hitherto_shared.errors import Unavailable, WrongState
 from hitherto_shared.user_hash import user_hash
-from tests.unit.encryption.wrappers import (
-    CloudWrapper,
-    MisbehavingWrapper,
-    RaisesAtOnce,
-    Slow,
-)
+from tests.unit.encryption.wrappers import CloudWrapper, MisbehavingWrapper, RaisesAtOnce, Slow
 
 KEK = b"e" * 32
 HASH_KEY = b"h" * 32
@@ -85,12 +80,6 @@ class TestMaking:
         if sys.platform != "win32":
             assert stat.S_IMODE(file.stat().st_mode) == 0o600
             assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
-
-    async def test_h3_two_at_once_get_one_key(self, tmp_path: Path) -> None:
-        one, two = keys(tmp_path), keys(tmp_path)
-        made = await asyncio.gather(*(each.make(*USER) for each in (one, two, one, two)))
-        assert len({key.key_id for key in made}) == 1
-        assert len(files(tmp_path)) == 1
 
     def test_h3_two_processes_at_once_get_one_key(self, tmp_path: Path) -> None:
         context = multiprocessing.get_context("spawn")
@@ -375,11 +364,6 @@ class TestHook:
         made = await held.make(*USER)
         assert (await keys(tmp_path, wrapper).open(*USER)).key_id == made.key_id
 
-    async def test_h3_a_new_key_takes_two_requests(self, tmp_path: Path) -> None:
-        cloud = CloudWrapper()
-        await keys(tmp_path, cloud).make(*USER)
-        assert cloud.asked == 2
-
     async def test_h3_a_service_that_many_calls_need_is_asked_once(self, tmp_path: Path) -> None:
         cloud = CloudWrapper()
         made = await keys(tmp_path, cloud).make(*USER)
@@ -408,8 +392,7 @@ class TestHook:
         assert cloud.asked == 1
 
     @pytest.mark.parametrize(
-        ("trouble", "failure"),
-        [("out_of_reach", KeyServiceUnavailable), ("refuses", KeyNotOpened)],
+        ("trouble", "failure"), [("out_of_reach", KeyServiceUnavailable), ("refuses", KeyNotOpened)]
     )
     async def test_h3_what_fails_is_not_asked_for_again_at_once(
         self, tmp_path: Path, trouble: str, failure: type[Exception]

@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks.extraction.rows import (
-    ConversationCase,
-    Existing,
-    MemoryOutcome,
-    Observation,
-)
+from benchmarks.extraction.rows import ConversationCase, Existing, MemoryOutcome, Observation
 from hitherto.v1 import memory_pb2
 from hitherto_client.results import Memory
 from hitherto_client.wire import build, read

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.command import run
-from benchmarks.extraction.__main__ import BENCHMARK
-
 
 def test_what_cannot_be_used_ends_with_2(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from benchmarks.command import run
+    from benchmarks.extraction.__main__ import BENCHMARK
+
     assert run(BENCHMARK, ["compare", str(tmp_path / "a"), str(tmp_path / "b")]) == 2
     assert "a cannot be read" in capsys.readouterr().err
     assert run(BENCHMARK, ["--limit", "1", "--judge", "referee"]) == 2

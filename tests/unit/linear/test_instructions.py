@@ -7,23 +7,13 @@ from functools import partial
 
 import pytest
 
-from hitherto_shared.text.instructions import (
-    overrides_instructions,
-    reads_as_instruction,
-)
+from hitherto_shared.text.instructions import overrides_instructions, reads_as_instruction
 from tests.growth import SHAPES, filled, more_than_linear
 
 _WORDS = (
     *("ai ", "ignore ", "ignore all ", "the system ", "you must ", "system: ", "supersedes all "),
     *(
-        "from now on ",
-        "important ",
-        "begin -- ",
-        "забудь",
-        "игнориру ",
-        "ты ",
-        "忽略",
-        "您必",
+        "from now on ", "important ", "begin -- ", "забудь", "игнориру ", "ты ", "忽略", "您必",
         "의",
     ),
     *(
@@ -36,13 +26,11 @@ _WORDS = (
         "ignore\n\n",
         "reveal " * 3,
     ),
-)
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("recognise", [reads_as_instruction, overrides_instructions])
-def test_row_69_no_text_is_read_in_more_than_linear_time(
-    recognise: Callable[[str], bool],
-) -> None:
+def test_row_69_no_text_is_read_in_more_than_linear_time(recognise: Callable[[str], bool]) -> None:
     found = {
         shape: measured
         for shape in (*SHAPES, *_WORDS)

@@ -104,14 +104,7 @@ def situation(
         known={m.memory_id: m for m in [*memories, *near]},
         neighbours={
             0: [
-                Neighbour(
-                    m.memory_id,
-                    m.type,
-                    m.content,
-                    m.status,
-                    cosine,
-                    m.updated_at,
-                )
+                Neighbour(m.memory_id, m.type, m.content, m.status, cosine, m.updated_at)
                 for m in near
             ]
         },

@@ -542,9 +542,7 @@ def test_an_update_that_says_nothing_is_dropped() -> None:
 
 
 @pytest.mark.parametrize(
-    "preferences",
-    [[{"key": "tea", "value": "green"}], {"tea": "green"}],
-    ids=["pairs", "object"],
+    "preferences", [[{"key": "tea", "value": "green"}], {"tea": "green"}], ids=["pairs", "object"]
 )
 def test_row_85_a_profile_that_has_only_preferences_is_read(preferences: Any) -> None:
     answer = answered(profile={"preferences": preferences, "source_message_ids": ["m1"]})

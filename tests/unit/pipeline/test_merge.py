@@ -39,26 +39,6 @@ def again(**changes: Any) -> MergeableMemory:
     return MergeableMemory(**fields)
 
 
-@pytest.mark.parametrize("said_at", [EARLIER, NOON, LATER])
-def test_repetition_adds_no_words(said_at: datetime) -> None:
-    update = merge_update(known(), again(said_at=said_at))
-    assert update.after.content == "User prefers short answers"
-    assert not update.changed
-    assert update.after.said_at == max(NOON, said_at)
-
-
-def test_a_text_with_diacritics_wins() -> None:
-    plain, marked = "Linh bi di ung tom", "Linh bị dị ứng tôm."
-    update = merge_update(known(content=plain), again(content=marked))
-    assert (update.after.content, update.changed) == (marked, ("content",))
-    assert not merge_update(known(content=marked), again(content=plain)).changed
-
-
-def test_the_same_again_changes_nothing_at_all() -> None:
-    same = again(content="User prefers short answers", said_at=NOON, tags=("style",))
-    assert not merge_update(known(), same).changed
-
-
 def test_repetition_never_weakens() -> None:
     update = merge_update(
         known(importance=0.8, confidence="medium"),

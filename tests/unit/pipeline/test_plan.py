@@ -78,9 +78,7 @@ def test_b11_equal_words_in_one_reply_are_one_memory(second: str, kind: str, cou
 
 
 def test_row_67_in_one_reply_the_users_words_take_over_the_assistants() -> None:
-    plan = planned(
-        new=[new(0, BERLIN, source_ids=("m2",)), new(1, BERLIN, source_ids=("m1",))],
-    )
+    plan = planned(new=[new(0, BERLIN, source_ids=("m2",)), new(1, BERLIN, source_ids=("m1",))])
     (made,) = plan.creations
     assert (made.evidence.origin, made.position) == ("user", 1)
     assert {(m, s.message_id) for m, s in plan.sources} == {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
-from itertools import permutations
 from typing import Any
 
 import pytest
@@ -110,17 +109,6 @@ def test_what_says_nothing_changes_nothing(nothing: Any) -> None:
         change = merge(patch, LATER, held)
         assert change.profile == held.profile
         assert (change.said_at, change.changed, change.dropped) == (held.said_at, [], 0)
-
-
-def test_single_values_follow_the_event_time_in_any_order_of_arrival() -> None:
-    said = {EARLIER: "Hà Nội", NOON: "Huế", LATER: "Đà Nẵng"}
-    for order in permutations(said):
-        change = ProfileChange(EMPTY, {}, [], 0)
-        for at in order:
-            patch = {"summary": said[at], "facts": {"personal": {"location": said[at]}}}
-            change = merge(patch, at, change)
-        assert change.profile.summary == "Đà Nẵng"
-        assert change.profile.facts == {"personal": {"location": "Đà Nẵng"}}
 
 
 def test_an_equal_event_time_replaces() -> None:

@@ -10,17 +10,8 @@ from uuid import UUID
 import pytest
 
 from hitherto_extraction.pipeline.caps import ChangeAllowance, Changes
-from hitherto_extraction.reconciliation.reply import (
-    DoubtfulItem,
-    Proposals,
-    ReplacedItem,
-    SameItem,
-)
-from hitherto_extraction.reconciliation.settling import (
-    ReconciliationRows,
-    Settlement,
-    settle,
-)
+from hitherto_extraction.reconciliation.reply import DoubtfulItem, Proposals, ReplacedItem, SameItem
+from hitherto_extraction.reconciliation.settling import ReconciliationRows, Settlement, settle
 from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_extraction.storage.reconciliation import MemoryLinks
 
@@ -124,6 +115,17 @@ def test_numbers_and_secrets_keep_memories_apart() -> None:
     assert reasons(settle(SAME, rows(memories=personal))) == ["refused_sensitive"]
 
 
+def test_nothing_is_joined_to_what_expires_earlier() -> None:
+    """It would be told for less long than its own statement."""
+    (same,) = SAME.same
+    keep = NAMES[same.keep]
+    passing = replace(rows().known[keep], expires_at=LATER)
+    assert reasons(settle(SAME, rows(memories={keep: passing}))) == ["refused_expiry"]
+    (other,) = (NAMES[each] for each in same.others)
+    sooner = replace(rows().known[other], expires_at=MAY)
+    assert not settle(SAME, rows(memories={keep: passing, other: sooner})).refusals
+
+
 def test_what_somebody_has_undone_stays_undone() -> None:
     undone = rows(settled={(OLD, NEW, "contradicted"), (COMMUTE, NEW, "updated")})
     assert reasons(settle(REPLACED, undone)) == ["refused_undone"]
@@ -132,8 +134,7 @@ def test_what_somebody_has_undone_stays_undone() -> None:
 
 def test_two_memories_never_end_each_other() -> None:
     both = Proposals(
-        replaced=(*REPLACED.replaced, ReplacedItem("replaced[1]", "e2", "e1")),
-        same=SAME.same,
+        replaced=(*REPLACED.replaced, ReplacedItem("replaced[1]", "e2", "e1")), same=SAME.same
     )
     made = settle(both, rows())
     assert (made.endings, made.joins) == ({OLD: NEW}, {})

@@ -117,11 +117,7 @@ def test_a_lower_voice_stands_alone_and_an_order_waits_for_review() -> None:
 
 @pytest.mark.parametrize(("gone", "status"), [((), "contradicted"), ((OTHER,), "active")])
 def test_nothing_is_closed_by_what_is_gone(gone: tuple[UUID, ...], status: str) -> None:
-    words = {
-        "status": "contradicted",
-        "valid_to": NOON.isoformat(),
-        "superseded_by": str(OTHER),
-    }
+    words = {"status": "contradicted", "valid_to": NOON.isoformat(), "superseded_by": str(OTHER)}
     closed = StoredStatement(
         UUID(int=2), None, None, None, "closed", 2, True, "user", NOON, words, False
     )

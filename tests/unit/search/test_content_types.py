@@ -60,26 +60,15 @@ def test_d6_other_languages_and_several_kinds(question: str, sources: set[str]) 
 @pytest.mark.parametrize(
     "question",
     [
-        "docker",
-        "What do I use docker for?",
-        "documentary about filed taskmasters and eventual mailmen",
-        "profile",
+        "docker", "What do I use docker for?",
+        "documentary about filed taskmasters and eventual mailmen", "profile",
         "What is my email address?",
         "mail_address = sarah@mail.com, https://mail.example.com/inbox, docs.md and C:\\file",
-        "in the event of rain",
-        "thư viện và thư ký",
-        "bệnh ung thư",
-        "mùa thu",
-        "thứ năm",
-        "lịch sử và du lịch",
-        "toi thich mua thu, lich",
-        "プロファイル",
-        "メールアドレス",
-        "프로파일",
-        "파일럿",
-        "",
+        "in the event of rain", "thư viện và thư ký", "bệnh ung thư", "mùa thu", "thứ năm",
+        "lịch sử và du lịch", "toi thich mua thu, lich", "プロファイル", "メールアドレス",
+        "프로파일", "파일럿", "",
     ],
-)
+)  # fmt: skip
 def test_d6_words_that_only_look_alike_name_nothing(question: str) -> None:
     assert named(question) == set()
 

@@ -9,11 +9,7 @@ import pytest
 from rich.console import Console
 
 from benchmarks.report import BenchmarkResult, show_result
-from benchmarks.throughput import (
-    KINDS,
-    resident_memory,
-    throughput_part,
-)
+from benchmarks.throughput import KINDS, resident_memory, throughput_part
 
 MIB = 2**20
 
@@ -61,13 +57,7 @@ def test_a_short_run_is_not_judged_by_its_memory() -> None:
 
 
 def test_memory_is_compared_from_a_tenth_of_the_load_on() -> None:
-    samples = [
-        (0, 50 * MIB),
-        (99, 60 * MIB),
-        (100, 80 * MIB),
-        (600, 82 * MIB),
-        (1_000, 84 * MIB),
-    ]
+    samples = [(0, 50 * MIB), (99, 60 * MIB), (100, 80 * MIB), (600, 82 * MIB), (1_000, 84 * MIB)]
     memory = resident_memory(samples, 1_000)
     of_load = ("memory_before", "memory_warm", "memory_end")
     assert [memory[name] for name in of_load] == [50.0, 80.0, 84.0]

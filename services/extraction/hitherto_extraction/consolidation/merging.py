@@ -102,15 +102,15 @@ def _undone(originals: Sequence[Member], apart: Mapping[UUID, Collection[UUID]])
     return False
 
 
-def merged_row(
+def merged_memory(
     merge: Merge,
     originals: Sequence[EditableMemory],
     *,
     memory_id: UUID,
     at: datetime,
     job_id: UUID,
-) -> dict[str, Any]:
-    """The columns of the merged memory, without its index entries.
+) -> EditableMemory:
+    """The merged memory, without its index entries.
 
     It holds since the first of its originals began to hold. Its newest
     evidence is the newest of theirs. The model may lower their importance by a step at most, or a
@@ -119,36 +119,38 @@ def merged_row(
     held = [each.memory for each in originals]
     first = min(held, key=lambda each: (each.valid_from, each.created_at))
     highest = max(each.importance for each in held)
-    return {
-        "memory_id": memory_id,
-        "type": merge.type,
-        "content": merge.content,
-        "detail": "",
-        "importance": highest
-        if merge.importance is None
-        else max(merge.importance, highest - IMPORTANCE_STEP),
-        "confidence": _confidence(held),
-        "source": "consolidation",
-        "origin": trust.least_trusted(each.origin for each in held),
-        "status": "active",
-        "tags": _united([each.tags for each in held]),
-        "keywords": _united([each.keywords for each in held]),
-        "questions": list(kept([q for each in originals for q in each.questions], merge.content)),
-        "context": _agreed([each.context for each in held]),
-        "metadata": _agreed([each.metadata for each in held]),
-        "sensitive": any(each.sensitive for each in held),
-        "conversation_id": first.conversation_id,
-        "valid_from": min(each.valid_from for each in held),
-        "valid_to": None,
-        "expires_at": None,
-        "said_at": max(each.said_at for each in originals),
-        "superseded_by": None,
-        "supersedes": [each.memory_id for each in held],
-        "challenges": [],
-        "may_replace": [],
-        "at": at,
-        "job_id": job_id,
-    }
+    importance = merge.importance
+    memory = Memory(
+        memory_id=memory_id,
+        user_id=first.user_id,
+        type=merge.type,
+        content=merge.content,
+        importance=highest if importance is None else max(importance, highest - IMPORTANCE_STEP),
+        confidence=_confidence(held),
+        source="consolidation",
+        origin=trust.least_trusted(each.origin for each in held),
+        status="active",
+        valid_from=min(each.valid_from for each in held),
+        created_at=at,
+        updated_at=at,
+        tags=_united([each.tags for each in held]),
+        keywords=_united([each.keywords for each in held]),
+        context=_agreed([each.context for each in held]),
+        metadata=_agreed([each.metadata for each in held]),
+        sensitive=any(each.sensitive for each in held),
+        conversation_id=first.conversation_id,
+        supersedes=[each.memory_id for each in held],
+        job_id=job_id,
+    )
+    return EditableMemory(
+        memory,
+        said_at=max(each.said_at for each in originals),
+        challenges=(),
+        lexical_no=0,
+        lexical_length=0,
+        embedding_state="pending",
+        questions=kept([q for each in originals for q in each.questions], merge.content),
+    )
 
 
 def _confidence(originals: Sequence[Memory]) -> str:

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 from hitherto_extraction.consolidation.groups import mark_of
-from hitherto_extraction.consolidation.merging import Merge, merged_row
+from hitherto_extraction.consolidation.merging import Merge, merged_memory
 from hitherto_extraction.pipeline.evidence import MAX_SOURCE_TEXT
 from hitherto_extraction.pipeline.indexing import terms_of
 from hitherto_extraction.pipeline.versions import write_next
@@ -59,12 +58,12 @@ async def write_merge(
     originals = await _originals(user, merge)
     if originals is None:
         return None
-    row = merged_row(merge, originals, memory_id=uuid7(), at=at, job_id=job_id)
+    made = merged_memory(merge, originals, memory_id=uuid7(), at=at, job_id=job_id)
     encrypts = (await users.encryption_of(user)).on
-    said = {} if encrypts else await read_words(user, row["supersedes"])
+    said = {} if encrypts else await read_words(user, made.memory.supersedes)
     words = source_words(said, merge.originals)
-    await _store(user, row, words, merge, model)
-    merged_id: UUID = row["memory_id"]
+    await _store(user, made, words, merge, model)
+    merged_id = made.memory.memory_id
     created = await editing.read_one(user, merged_id)
     events = [
         ChangeEvent(
@@ -107,23 +106,24 @@ async def _originals(user: UserRows, merge: Merge) -> list[EditableMemory] | Non
 
 
 async def _store(
-    user: UserRows, row: dict[str, Any], words: str, merge: Merge, model: str | None
+    user: UserRows, made: EditableMemory, words: str, merge: Merge, model: str | None
 ) -> None:
     """Store a merged memory, indexed with its source `words`, and its vectors of `model`."""
     vector = merge.content_vector if model is not None else None
-    terms = terms_of(row["content"], words, row["keywords"], row["questions"])
+    memory, merged_id = made.memory, made.memory.memory_id
+    terms = terms_of(memory.content, words, memory.keywords, made.questions)
     number = 1 + await keyword_index.reserve_numbers(
         user, texts=1, documents=1, terms=terms.total()
     )
     await keyword_index.append(user, {number: terms})
-    indexed = {
-        "lexical_no": number,
-        "lexical_length": terms.total(),
-        "embedding_state": "pending" if vector is None else "stored",
-    }
-    merged_id: UUID = row["memory_id"]
-    await memories.insert(user, [row | indexed])
-    await consolidation.inherit(user, row["supersedes"], into=merged_id)
+    made = replace(
+        made,
+        lexical_no=number,
+        lexical_length=terms.total(),
+        embedding_state="pending" if vector is None else "stored",
+    )
+    await memories.insert(user, [made])
+    await consolidation.inherit(user, memory.supersedes, into=merged_id)
     if vector is None or model is None:
         return
     await memories.write_vectors(user, [(merged_id, "active", vector)], model=model)

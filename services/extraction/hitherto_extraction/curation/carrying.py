@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from uuid import UUID
 
 from hitherto_extraction.curation import statuses
@@ -39,7 +38,6 @@ from hitherto_extraction.storage import (
 )
 from hitherto_extraction.storage.editing import EditableMemory
 from hitherto_extraction.storage.sealed_rows import opened
-from hitherto_shared.database.arrays import Texts
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.encryption.rows import MEMORY
 from hitherto_shared.identifiers import uuid7
@@ -217,15 +215,20 @@ async def _keep_forgotten(user: UserRows, held: EditableMemory, actor: str) -> N
         status="forgotten",
         created_at=at,
         updated_at=at,
+        expires_at=None,
         superseded_by=None,
         supersedes=(),
         entities=(),
         version=1,
+        job_id=None,
         doubt=None,
         may_replace=(),
     )
     number = 1 + await keyword_index.reserve_numbers(user, texts=1, documents=1, terms=0)
-    await memories.insert(user, [_row(made, held, number, at)])
+    earlier = EditableMemory(
+        made, held.said_at, (), number, 0, embedding_state="pending", sealed=held.sealed
+    )
+    await memories.insert(user, [earlier])
     await memories.add_sources(user, [(made.memory_id, source) for source in before.sources])
     if not held.sealed:
         await reindex(user, [made.memory_id], sweep=False, new=True)
@@ -233,42 +236,6 @@ async def _keep_forgotten(user: UserRows, held: EditableMemory, actor: str) -> N
         "created", 1, _EARLIER, made.memory_id, after=editing.shown_of_new(made)
     )
     await ledger.record(user, None, [event], actor=actor)
-
-
-def _row(made: Memory, held: EditableMemory, number: int, at: datetime) -> dict[str, object]:
-    """The columns of a memory in other words than another one."""
-    return {
-        "memory_id": made.memory_id,
-        "type": made.type,
-        "content": made.content,
-        "detail": made.detail,
-        "importance": made.importance,
-        "confidence": made.confidence,
-        "source": made.source,
-        "origin": made.origin,
-        "status": made.status,
-        "tags": Texts(made.tags),
-        "keywords": Texts(made.keywords),
-        "questions": Texts(()),
-        "context": dict(made.context),
-        "conversation_id": made.conversation_id,
-        "valid_from": made.valid_from,
-        "valid_to": made.valid_to,
-        "said_at": held.said_at,
-        "superseded_by": None,
-        "supersedes": [],
-        "challenges": [],
-        "at": at,
-        "job_id": None,
-        "metadata": dict(made.metadata),
-        "expires_at": None,
-        "may_replace": [],
-        "sensitive": made.sensitive,
-        "lexical_no": number,
-        "lexical_length": 0,
-        "embedding_state": "pending",
-        "sealed": held.sealed,
-    }
 
 
 def _places(found: AlsoStating) -> list[Place]:

@@ -148,9 +148,10 @@ class Saving:
         )
         if plan.rewrites:
             # The new version, and its event, include these too.
-            known = plan.rewrites[-1].before
-            before = (await editing.read_one(user, known.memory_id)).memory
-            occasion = replace(occasion, joined=(before, _with_joined(before, statement)))
+            change = plan.rewrites[-1]
+            before = (await editing.read_one(user, change.before.memory_id)).memory
+            left = replace(before, expires_at=change.after.expires_at)
+            occasion = replace(occasion, joined=(before, _with_joined(left, statement)))
         await write_plan(user, occasion, plan, vectors)
         memory_id = plan.stated.get(_ONLY, known_id)
         assert memory_id is not None

@@ -56,24 +56,24 @@ _READ_SECONDS = 30.0
 
 
 @dataclass(slots=True)
-class AttemptState:
-    """The state of an attempt: the job's committed result, and what was spent since."""
+class ExtractionAttempt:
+    """An attempt of a job: what is left of it to read, and what came of it so far.
 
-    result: Result
-    charges: list[Charge] = field(default_factory=list)
-    calls: int = 0
-
-
-@dataclass(slots=True)
-class _OpenedJob:
-    """A job with the messages that are left of it, and the background of its first prompt.
-
-    `_read` takes the background out, which holds opened sealed memories, and lets go of it.
+    Attributes:
+        held: The job.
+        result: Its committed result.
+        messages: Those that are left of it when the attempt begins.
+        background: Of the first prompt. `_read` takes it out, as it holds opened sealed memories.
+        charges: What was spent since the last commit.
+        calls: The number of calls of the model.
     """
 
     held: Claim
+    result: Result
     messages: Sequence[StoredMessage] = ()
     background: PromptBackground | None = None
+    charges: list[Charge] = field(default_factory=list)
+    calls: int = 0
 
 
 @dataclass(eq=False)
@@ -112,38 +112,37 @@ class Extraction:
 
     async def _run(self, held: Claim) -> None:
         try:
-            opened = await self.database.run(
+            run = await self.database.run(
                 lambda connection: self._open(connection, held), timeout=_READ_SECONDS
             )
         except KeyNeeded:
             # Raises why there is no key; one that was made since is at hand in the next attempt.
             await key_of(self.database, self.keys, held.scope)
             raise
-        tab = AttemptState(Result.of(opened.held.result))
         try:
-            await self._read(opened, tab)
+            await self._read(run)
         except Exception as error:
-            await self.account.settle(opened.held, tab.result, tab.charges, error)
+            await self.account.settle(run.held, run.result, run.charges, error)
             raise
 
-    async def _read(self, opened: _OpenedJob, tab: AttemptState) -> None:
+    async def _read(self, run: ExtractionAttempt) -> None:
         """Extract batch by batch; a batch that is too large for one call is cut in two."""
-        held, pending = opened.held, self.batches(opened.messages)
+        pending = self.batches(run.messages)
         while pending:
             batch = pending.popleft()
-            if tab.calls:
-                await self.budget.check(self.database, held.tenant_id, held.kind)
+            if run.calls:
+                await self.budget.check(self.database, run.held.tenant_id, run.held.kind)
             # Only for the first call, which may change it.
-            background, opened.background = opened.background, None
-            tab.calls += 1
+            background, run.background = run.background, None
+            run.calls += 1
             try:
-                await self._extract(held, batch, tab, background, last=not pending)
+                await self._extract(run, batch, background, last=not pending)
             except TooMuch as error:
                 logger.info("%s; splitting the batch in two", error)
-                tab.charges += self.prices.wasted("extraction", error.spent)
+                run.charges += self.prices.wasted("extraction", error.spent)
                 pending.extendleft(reversed(halves(batch)))
 
-    async def _open(self, connection: Connection, held: Claim) -> _OpenedJob:
+    async def _open(self, connection: Connection, held: Claim) -> ExtractionAttempt:
         """Fix the range of a job for appended messages, and read what is left of it.
 
         Raises:
@@ -164,16 +163,18 @@ class Extraction:
             kept(conversations.read_messages(user, held.conversation, done_to + 1, held.range_to)),
             kept(read_background(user, held.conversation)),
         )
+        run = ExtractionAttempt(held, Result.of(held.result))
         if not await self.commit.admit(connection, held, state):
-            return _OpenedJob(held)
+            return run
         # A key that is missing is missed before a model is paid.
         await sealing_key(user)
-        found: list[StoredMessage] = left()
-        if not found:
+        run.messages = left()
+        if not run.messages:
             async with connection.transaction():
                 await claims.finish(connection, held, held.result, done_to=held.range_to)
-            return _OpenedJob(held)
-        return _OpenedJob(held, found, around())
+            return run
+        run.background = around()
+        return run
 
     async def _take_appended(self, connection: Connection, held: Claim) -> Claim:
         """Give the job all unowned messages of its conversation, and move the watermark."""
@@ -188,14 +189,14 @@ class Extraction:
 
     async def _extract(
         self,
-        held: Claim,
+        run: ExtractionAttempt,
         batch: Sequence[StoredMessage],
-        tab: AttemptState,
         background: PromptBackground | None,
         *,
         last: bool,
     ) -> None:
         """One model call and the transaction of its effects, which also charges the attempt."""
+        held = run.held
         asked, sampled = await self.database.run(
             lambda connection: together(
                 connection,
@@ -206,18 +207,18 @@ class Extraction:
                     self.rules,
                     background=background,
                 ),
-                self.sample.includes(connection, held, tab.result),
+                self.sample.includes(connection, held, run.result),
             ),
             timeout=_READ_SECONDS,
         )
         outcome = await self.answer(
-            asked, held.conversation, tab.result, tab.charges, findable=True
+            asked, held.conversation, run.result, run.charges, findable=True
         )
-        tab.charges = list(outcome.charges)
-        before, outcome = tab.result, replace(outcome, last=last, sampled=sampled)
-        tab.result = await self.commit.run(held, outcome)
-        tab.charges = []
-        quality_sample.count(before, tab.result)
+        run.charges = list(outcome.charges)
+        before, outcome = run.result, replace(outcome, last=last, sampled=sampled)
+        run.result = await self.commit.run(held, outcome)
+        run.charges = []
+        quality_sample.count(before, run.result)
 
     async def answer(
         self,

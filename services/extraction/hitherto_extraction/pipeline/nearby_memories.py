@@ -17,9 +17,12 @@ from hitherto_shared.database.together import together
 from hitherto_shared.database.user_rows import UserRows
 
 _NEIGHBOURS = 16
-"""Maximum known memories to read for each statement, however many statements there are."""
+"""Known memories to read for each statement, however many statements there are, and how long."""
 _PAIRS = 20_000
 """Maximum pairs of a statement and a nearby memory to read for one reply."""
+_BYTES = 256 * 1024
+"""Maximum bytes of the contents in these pairs. However many long statements of a user are nearly
+equal, one more is compared in the same time."""
 _MERGED = "superseded"
 
 
@@ -47,7 +50,9 @@ async def look_around(
             {item.index: (item.type, wanted[item.index]) for item in items if item.index in wanted},
             model=vectors.model,
             at_least=threshold,
+            fewest=_NEIGHBOURS,
             limit=limit,
+            most_bytes=_BYTES // max(1, len(items)),
         ),
         sealed_memories.find_near(user, items, vectors, at_least=threshold, limit=limit),
         known_memories.read_known(user, list(dict.fromkeys(also))),

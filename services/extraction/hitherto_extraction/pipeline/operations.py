@@ -18,7 +18,6 @@ from hitherto_extraction.storage import ledger
 from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_extraction.storage.sealed_rows import is_sensitive
 from hitherto_extraction.storage.statements import NewStatement
-from hitherto_shared.database.arrays import Texts
 from hitherto_shared.models import CURRENT_STATUSES, Memory, SourceRef
 
 
@@ -104,6 +103,7 @@ _WHY: Mapping[str, str] = {
     "refused_over_daily_cap": "too many changes within a day",
     "kept_forgotten": "it was to be forgotten",
     "refused_sensitive": "one of the two is to be kept secret, and the other is not",
+    "refused_expiry": "the memory that would stay expires earlier",
     "refused_undone": "somebody has undone it before",
     "refused_past": "it is told as past, and stays true",
     "refused_unchanged": "it is so already",
@@ -214,34 +214,32 @@ class Occasion:
     marked: bool = False
     joined: tuple[Memory, Memory] | None = None
 
-    def columns_of(self, made: Creation) -> dict[str, Any]:
-        """The columns of a new memory, without its index entries."""
+    def memory_of(self, made: Creation) -> Memory:
+        """A new memory as it is stored."""
         item = made.item
-        return {
-            "memory_id": made.memory_id,
-            "type": item.type,
-            "content": item.content,
-            "detail": item.detail,
-            "importance": item.importance,
-            "confidence": item.confidence,
-            "source": self.source,
-            "origin": made.evidence.origin,
-            "status": made.status,
-            "tags": Texts(item.tags),
-            "keywords": Texts(item.keywords),
-            "questions": Texts(item.questions),
-            "context": dict(item.context),
-            "conversation_id": self.conversation_id,
-            "valid_from": made.valid_from,
-            "valid_to": made.valid_to,
-            "said_at": made.evidence.said_at,
-            "superseded_by": made.superseded_by,
-            "supersedes": [],
-            "challenges": list(made.challenges),
-            "at": self.at,
-            "job_id": self.job_id,
-            "metadata": dict(self.metadata),
-            "expires_at": item.expires_at or self.expires_at,
-            "may_replace": list(made.may_replace),
-            "sensitive": is_sensitive(item.type, self.marked),
-        }
+        return Memory(
+            memory_id=made.memory_id,
+            user_id="",
+            type=item.type,
+            content=item.content,
+            importance=item.importance,
+            confidence=item.confidence,
+            source=self.source,
+            origin=made.evidence.origin,
+            status=made.status,
+            valid_from=made.valid_from,
+            created_at=self.at,
+            updated_at=self.at,
+            detail=item.detail,
+            tags=item.tags,
+            keywords=item.keywords,
+            context=item.context,
+            metadata=self.metadata,
+            sensitive=is_sensitive(item.type, self.marked),
+            conversation_id=self.conversation_id,
+            valid_to=made.valid_to,
+            expires_at=item.expires_at or self.expires_at,
+            superseded_by=made.superseded_by,
+            job_id=self.job_id,
+            may_replace=made.may_replace,
+        )

@@ -4,7 +4,7 @@ The rules apply in this order:
 
 - A new statement that is known already confirms the known memory: if its words are equal
   (`dedupe`, `merge`), or if the model says so. A forgotten one stays forgotten unless the user
-  states it again later.
+  states it again later. One that had expired before says nothing about it.
 - A statement that reads as an instruction is stored in quarantine (`trust`); repeating it only adds
   its source. A statement in the user's own words is the user's, and leaves quarantine.
 - Updates (`updates`), then endings (`closures`) come last, all under one limit (`caps`).
@@ -98,7 +98,7 @@ class _Statements:
         draft = self._draft
         evidence = draft.situation.witnesses.for_new(item.source_ids, item.origin)
         suspect = trust.is_suspect((item.content, item.detail), trusted=evidence.trusted)
-        near = self._near(item, suspect)
+        near = self._near(item, suspect, evidence)
         sensitive = is_sensitive(item.type, marked=False)
         duplicate = find_duplicate(item.type, item.content, near, sensitive=sensitive)
         if duplicate is None:
@@ -124,7 +124,7 @@ class _Statements:
         """Add a statement in words that no known memory has."""
         draft = self._draft
         known = draft.current(item.same_as) if item.same_as is not None else None
-        if known is not None and not suspect:
+        if known is not None and not suspect and not known.is_over(evidence.said_at):
             self._merge(replace(item, content=known.content, detail=""), evidence, known, item)
             return
         hidden = find_forgotten(near, draft.situation.threshold)
@@ -141,14 +141,20 @@ class _Statements:
         plan.forgotten_again += 1
         plan.refusals.append(Refused.of(f"new_memories[{item.index}]", "kept_forgotten"))
 
-    def _near(self, item: NewItem, suspect: bool) -> list[Neighbour]:
+    def _near(self, item: NewItem, suspect: bool, evidence: Evidence) -> list[Neighbour]:
         """Known memories near an item, and those this reply has just created.
 
-        A suspect statement matches current memories only by its exact words, such as one that a
-        review approved: it never rewords a trusted memory.
+        What had expired before it was said is left out, or it would be told to nobody. A suspect
+        statement matches current memories only by its exact words, such as one that a review
+        approved: it never rewords a trusted memory.
         """
         situation = self._draft.situation
-        found = list(situation.neighbours.get(item.index, ()))
+        found = [
+            near
+            for near in situation.neighbours.get(item.index, ())
+            if near.status not in CURRENT_STATUSES
+            or not self._draft.now[near.memory_id].is_over(evidence.said_at)
+        ]
         vector = situation.vectors.get(item.index)
         for made in self._draft.plan.creations:
             other = situation.vectors.get(made.position)
@@ -212,7 +218,13 @@ class _Statements:
     ) -> None:
         """Bring a quarantined or forgotten memory back in the user's own words."""
         said = asdict(_mergeable(item, evidence.origin, evidence.said_at))
-        after = replace(known, version=known.version + 1, status="active", **said)
+        after = replace(
+            known,
+            version=known.version + 1,
+            status="active",
+            expires_at=known.expiry_after(evidence.said_at),
+            **said,
+        )
         self._draft.rewrite(known, after, "restored", reason, ("new", item.index), evidence.text)
         self._draft.note_said(known, "said", evidence, words_of(item, evidence))
         self._note(known.memory_id, item, evidence, mentions=True)

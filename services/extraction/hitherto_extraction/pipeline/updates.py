@@ -117,6 +117,7 @@ def _check(draft: Draft, position: int, update: UpdatedItem) -> Change | None:
         confidence=update.confidence or known.confidence,
         tags=_tags(known.tags, update.tags),
         said_at=evidence.said_at,
+        expires_at=known.expiry_after(evidence.said_at),
     )
     if replace(after, said_at=known.said_at) == replace(known, tags=tuple(known.tags)):
         draft.note_sources(known.memory_id, evidence)

@@ -6,7 +6,7 @@ The history records each operation of it.
 from __future__ import annotations
 
 from collections.abc import Coroutine, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
@@ -36,7 +36,7 @@ from hitherto_shared.database.pool import Connection
 from hitherto_shared.database.together import together
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.embeddings.active_embedder import active_model
-from hitherto_shared.models import Memory, SourceRef
+from hitherto_shared.models import SourceRef
 
 _REWRITTEN = (
     "content", "detail", "importance", "confidence", "origin", "status", "tags", "keywords",
@@ -45,8 +45,6 @@ _REWRITTEN = (
 _GIVEN = ("metadata", "context", "expires_at", "sensitive")
 """Those that only a caller can provide."""
 _WITHOUT_SUCCESSOR = ("active", "quarantined", "forgotten")
-
-_OF_MEMORY = {field.name for field in fields(Memory)}
 
 
 async def write_plan(
@@ -138,7 +136,7 @@ class _Writing:
     async def create(self) -> None:
         """Write the new memories with their vectors."""
         creations, sealed, found = self.plan.creations, self.plan.sealed, self.vectors.found
-        await memories.insert(self.user, list(map(self._row, creations)))
+        await memories.insert(self.user, list(map(self._made, creations)))
         for made in creations:
             if made.superseded_by is not None:
                 await memories.add_superseded(self.user, made.memory_id, by=made.superseded_by)
@@ -177,15 +175,17 @@ class _Writing:
                 text_version=1,
             )
 
-    def _row(self, made: Creation) -> dict[str, Any]:
+    def _made(self, made: Creation) -> EditableMemory:
         indexed = self.numbers[made.memory_id]
-        has_vector = made.vector_of in self.vectors.found
-        return {
-            **self.occasion.columns_of(made),
-            "lexical_no": indexed.lexical_no,
-            "lexical_length": indexed.length,
-            "embedding_state": "stored" if has_vector else "pending",
-        }
+        return EditableMemory(
+            self.occasion.memory_of(made),
+            said_at=made.evidence.said_at,
+            challenges=made.challenges,
+            lexical_no=indexed.lexical_no,
+            lexical_length=indexed.length,
+            embedding_state="stored" if made.vector_of in self.vectors.found else "pending",
+            questions=made.item.questions,
+        )
 
     async def write_versions(self) -> None:
         """Write the next versions of known memories, in the order of the plan."""
@@ -212,7 +212,7 @@ class _Writing:
     ) -> EditableMemory:
         """Write the next version of a memory; without `indexed`, its index entries stay."""
         occasion, memory_id, status = self.occasion, held.memory.memory_id, change.after.status
-        columns = {name: getattr(change.after, name) for name in _REWRITTEN}
+        columns = {name: getattr(change.after, name) for name in (*_REWRITTEN, "expires_at")}
         if occasion.joined is not None:
             columns |= {name: getattr(occasion.joined[1], name) for name in _GIVEN}
         if status in _WITHOUT_SUCCESSOR:
@@ -265,7 +265,7 @@ def events_of(plan: Plan, occasion: Occasion, *, quoted: bool) -> Sequence[Chang
             1,
             occasion.reason,
             made.memory_id,
-            after=editing.shown_of_new(_made(made, occasion)),
+            after=editing.shown_of_new(occasion.memory_of(made)),
         )
         for made in plan.creations
     ]
@@ -330,13 +330,10 @@ def _stored_reason(closure: Closure, sealed: frozenset[UUID]) -> str:
     return closure.status if quotes else closure.reason
 
 
-def _made(made: Creation, occasion: Occasion) -> Memory:
-    columns = occasion.columns_of(made)
-    known = {name: columns[name] for name in _OF_MEMORY & columns.keys()}
-    return Memory(user_id="", created_at=occasion.at, updated_at=occasion.at, **known)
-
-
 def _shown(known: CurrentMemory) -> dict[str, Any]:
     columns = fields_of(known)
-    valid_to = known.valid_to.isoformat() if known.valid_to else None
-    return {**{name: columns[name] for name in _REWRITTEN}, "valid_to": valid_to}
+    ends = {
+        name: columns[name].isoformat() if columns[name] else None
+        for name in ("valid_to", "expires_at")
+    }
+    return {**{name: columns[name] for name in _REWRITTEN}, **ends}

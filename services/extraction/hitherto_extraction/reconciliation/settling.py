@@ -3,9 +3,9 @@
 The rules are those of learning. A less trusted statement ends no more trusted one, and casts no
 doubt on it. What was said later replaces what was said earlier, never the reverse, and nothing is
 in doubt because of what was known when it was said. Nothing is joined whose numbers the kept words
-lack, or that is sealed while the other is not. What somebody has undone is not done again. Endings
-count for the limits of the job and the day, and doubts have the limit of a job for themselves;
-above it none is carried out.
+lack, that is sealed while the other is not, or that holds for longer than the kept memory. What
+somebody has undone is not done again. Endings count for the limits of the job and the day, and
+doubts have the limit of a job for themselves; above it none is carried out.
 """
 
 from __future__ import annotations
@@ -160,6 +160,10 @@ class _Settling:
             return "refused_by_trust"
         if _hidden(keep) != _hidden(other) or keep.sealed != other.sealed:
             return "refused_sensitive"
+        if keep.expires_at is not None and (
+            other.expires_at is None or keep.expires_at < other.expires_at
+        ):
+            return "refused_expiry"
         if strange(other.content, [keep.content], ()):
             return "refused_digits"
         if self._undone(other, keep, "superseded"):

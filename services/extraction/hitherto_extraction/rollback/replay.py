@@ -199,6 +199,7 @@ class _RebuiltMemory:
         """The user restates a quarantined or forgotten memory."""
         self._take_words(statement)
         self.held["status"], self.held["doubt"] = "active", None
+        self._begin_anew(statement.said_at)
 
     def _take_words(self, statement: StoredStatement) -> None:
         said = statement.said
@@ -223,6 +224,13 @@ class _RebuiltMemory:
         asked = [*said["questions"], *held["questions"]]
         held["questions"] = list(questions.kept(asked, held["content"], held["detail"]))
         held["said_at"], held["doubt"] = statement.said_at, None
+        self._begin_anew(statement.said_at)
+
+    def _begin_anew(self, said_at: datetime) -> None:
+        """Let what had expired before something newer was said about it expire no more."""
+        expires_at = self.held["expires_at"]
+        if expires_at is not None and expires_at <= said_at:
+            self.held["expires_at"] = None
 
     def _close(self, statement: StoredStatement) -> None:
         held, said = self.held, statement.said

@@ -26,7 +26,7 @@ _READ = """
 SELECT m.memory_id, m.version, m.type, m.content, m.importance, m.confidence, m.origin,
        m.status, m.tags, m.keywords, m.valid_from, m.valid_to, m.updated_at, m.lexical_no,
        m.lexical_length, m.said_at, m.detail, m.sensitive, m.questions,
-       m.doubt IS NOT NULL,
+       m.doubt IS NOT NULL, m.expires_at,
        CASE WHEN m.sealed IS NOT NULL
             THEN sealed_of_memory(m.tenant_id, m.user_id, m.memory_id, m.version, m.text_version,
                                   m.sealed) END
@@ -38,7 +38,7 @@ _TOP = """
 SELECT m.memory_id, m.version, m.type, m.content, m.importance, m.confidence, m.origin,
        m.status, m.tags, m.keywords, m.valid_from, m.valid_to, m.updated_at, m.lexical_no,
        m.lexical_length, m.said_at, m.detail, m.sensitive, m.questions,
-       m.doubt IS NOT NULL,
+       m.doubt IS NOT NULL, m.expires_at,
        CASE WHEN m.sealed IS NOT NULL
             THEN sealed_of_memory(m.tenant_id, m.user_id, m.memory_id, m.version, m.text_version,
                                   m.sealed) END
@@ -52,7 +52,7 @@ _BY_LEXICAL_NO = """
 SELECT m.memory_id, m.version, m.type, m.content, m.importance, m.confidence, m.origin,
        m.status, m.tags, m.keywords, m.valid_from, m.valid_to, m.updated_at, m.lexical_no,
        m.lexical_length, m.said_at, m.detail, m.sensitive, m.questions,
-       m.doubt IS NOT NULL,
+       m.doubt IS NOT NULL, m.expires_at,
        CASE WHEN m.sealed IS NOT NULL
             THEN sealed_of_memory(m.tenant_id, m.user_id, m.memory_id, m.version, m.text_version,
                                   m.sealed) END
@@ -92,11 +92,12 @@ WITH stored AS (
     WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND model = %(model)s
       AND status IN ('active', 'achieved', 'quarantined', 'forgotten', 'superseded')
 ), described AS (
-    SELECT memory_id, type, text_version
+    SELECT memory_id, type, text_version, octet_length(content) AS bytes
     FROM memories
     WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 ), near AS (
-    SELECT wanted.position, stored.memory_id, 1 - (stored.embedding <=> wanted.vector) AS cosine
+    SELECT wanted.position, stored.memory_id, 1 - (stored.embedding <=> wanted.vector) AS cosine,
+           described.bytes
     FROM stored
     FULL JOIN described ON described.memory_id = stored.memory_id
          AND described.text_version = stored.text_version
@@ -105,11 +106,14 @@ WITH stored AS (
     OFFSET 0
 ), ranked AS (
     SELECT position, memory_id, cosine,
-           row_number() OVER (PARTITION BY position ORDER BY cosine DESC, memory_id) AS place
+           row_number() OVER nearest_first AS place, sum(bytes) OVER nearest_first AS bytes
     FROM near
     WHERE cosine >= %(at_least)s
+    WINDOW nearest_first AS (PARTITION BY position ORDER BY cosine DESC, memory_id)
 )
-SELECT position, memory_id, cosine FROM ranked WHERE place <= %(limit)s
+SELECT position, memory_id, cosine
+FROM ranked
+WHERE place <= %(fewest)s OR (place <= %(limit)s AND bytes <= %(most_bytes)s)
 """
 
 # Without vectors to compare: exactly the same words. Combined as above.
@@ -191,6 +195,7 @@ class CurrentMemory:
     sensitive: bool = False
     questions: Sequence[str] = ()
     doubtful: bool = False
+    expires_at: datetime | None = None
     sealed: bool = False
 
     @property
@@ -198,6 +203,14 @@ class CurrentMemory:
         """When it was said, or, if it has ended, until when it held."""
         ended = self.status not in CURRENT_STATUSES
         return self.valid_to if ended and self.valid_to is not None else self.said_at
+
+    def expiry_after(self, at: datetime) -> datetime | None:
+        """When it expires once something newer was said about it: never, if it had by then."""
+        return None if self.is_over(at) else self.expires_at
+
+    def is_over(self, at: datetime) -> bool:
+        """Whether it has expired by a time: what is said from then on says something new."""
+        return self.expires_at is not None and self.expires_at <= at
 
 
 def known_of(scope: Scope, row: Sequence[Any]) -> CurrentMemory:
@@ -257,11 +270,14 @@ async def find_neighbours(
     *,
     model: str,
     at_least: float,
+    fewest: int,
     limit: int,
+    most_bytes: int,
 ) -> list[tuple[int, UUID, float]]:
     """Memories of the same type near each (type, vector), as (its position, memory, cosine).
 
-    The cosine is at least `at_least`.
+    The cosine is at least `at_least`. Of each come the `fewest` nearest; of more at most `limit`,
+    whose contents have `most_bytes` together.
     """
     if not vectors:
         return []
@@ -273,7 +289,9 @@ async def find_neighbours(
             vectors=[HalfVector(vector) for _, vector in vectors.values()],
             model=model,
             at_least=at_least,
+            fewest=fewest,
             limit=limit,
+            most_bytes=most_bytes,
         )
     )
 

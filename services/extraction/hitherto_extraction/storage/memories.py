@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
-from typing import Any
 from uuid import UUID
 
 from pgvector import HalfVector
 
+from hitherto_extraction.storage.editing import EditableMemory
 from hitherto_extraction.storage.sealed_rows import key_of_memory, stored_memory
-from hitherto_shared.database.arrays import Texts, Uuids, records
+from hitherto_shared.database.arrays import Texts, Uuids, fields_of, records
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.models import SourceRef
@@ -25,16 +26,16 @@ INSERT INTO memories (tenant_id, user_id, memory_id, type, content, detail, impo
 SELECT %(tenant_id)s, %(user_id)s, new.memory_id, new.type, new.content, new.detail, new.importance,
     new.confidence, new.source, new.origin, new.status, new.tags, new.keywords, new.context,
     new.conversation_id, new.valid_from, new.valid_to, new.said_at, new.superseded_by,
-    new.supersedes, new.challenges, new.at, new.at, new.job_id, new.lexical_no, new.lexical_length,
-    new.embedding_state, new.metadata, new.expires_at, new.sensitive, new.questions,
-    new.may_replace, new.sealed
+    new.supersedes, new.challenges, new.created_at, new.updated_at, new.job_id, new.lexical_no,
+    new.lexical_length, new.embedding_state, new.metadata, new.expires_at, new.sensitive,
+    new.questions, new.may_replace, new.sealed
 FROM json_to_recordset(%(rows)s) AS new (memory_id uuid, type text, content text, detail text,
     importance float8, confidence text, source text, origin text, status text, tags text[],
     keywords text[], context jsonb, conversation_id text, valid_from timestamptz,
     valid_to timestamptz, said_at timestamptz, superseded_by uuid, supersedes uuid[],
-    challenges uuid[], at timestamptz, job_id uuid, lexical_no integer, lexical_length integer,
-    embedding_state text, metadata jsonb, expires_at timestamptz, sensitive boolean,
-    questions text[], may_replace uuid[], sealed bytea)
+    challenges uuid[], created_at timestamptz, updated_at timestamptz, job_id uuid,
+    lexical_no integer, lexical_length integer, embedding_state text, metadata jsonb,
+    expires_at timestamptz, sensitive boolean, questions text[], may_replace uuid[], sealed bytea)
 """
 
 # More evidence for the same words: no new version. What is said again is in doubt no longer.
@@ -111,20 +112,21 @@ ON CONFLICT (tenant_id, user_id, memory_id, model) DO UPDATE SET embedding = EXC
 """
 
 
-async def insert(user: UserRows, rows: Sequence[Mapping[str, Any]]) -> None:
+async def insert(user: UserRows, made: Sequence[EditableMemory]) -> None:
     """Store new memories, sensitive ones of a user with encryption on sealed.
 
-    A row holds the columns in clear; `at` is the time of writing. `sealed` says that the words were
-    stored sealed before, and stay so.
+    `sealed` says that the words were stored sealed before, and stay so. Sources and entities are
+    stored by themselves.
     """
-    stored = []
-    for row in rows:
-        key = await key_of_memory(
-            user, row["type"], row["sensitive"], stays_sealed=row.get("sealed", False)
-        )
-        stored.append({**row, **stored_memory(key, {**row, "version": 1})})
-    if stored:
-        await user.later(_INSERT, rows=records(stored))
+    rows = []
+    for each in made:
+        memory = each.memory
+        key = await key_of_memory(user, memory.type, memory.sensitive, stays_sealed=each.sealed)
+        columns = {**fields_of(replace(memory, sources=())), **fields_of(each)}
+        del columns["memory"]
+        rows.append({**columns, **stored_memory(key, columns)})
+    if rows:
+        await user.later(_INSERT, rows=records(rows))
 
 
 async def confirm(user: UserRows, memory_id: UUID, said_at: datetime) -> None:

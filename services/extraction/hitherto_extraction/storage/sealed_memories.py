@@ -33,7 +33,7 @@ _NEWEST = """
 SELECT m.memory_id, m.version, m.type, m.content, m.importance, m.confidence, m.origin,
        m.status, m.tags, m.keywords, m.valid_from, m.valid_to, m.updated_at, m.lexical_no,
        m.lexical_length, m.said_at, m.detail, m.sensitive, m.questions,
-       m.doubt IS NOT NULL,
+       m.doubt IS NOT NULL, m.expires_at,
        sealed_of_memory(m.tenant_id, m.user_id, m.memory_id, m.version, m.text_version, m.sealed),
        sealed_at(e.sealed, e.text_version)
 FROM memories AS m

@@ -116,7 +116,9 @@ class ConversationCalls(ReadCalls):
         messages = {}
         if request.include_messages and ids:
             messages = await reading.answer(
-                conversations.last_messages(reading.scope, ids, limit=most)
+                conversations.last_messages(
+                    reading.scope, ids, limit=most, most_bytes=conversations.MOST_BYTES
+                )
             )
         messages = {
             conversation_id: await reading.opener.whole(said)

@@ -16,7 +16,7 @@ from typing import Protocol, Self
 from uuid import UUID
 
 from hitherto_retrieval.render.tokens import CountTokens
-from hitherto_retrieval.render.values import byte_length, shortened
+from hitherto_retrieval.render.values import ELLIPSIS, byte_length, shortened
 
 _LONG_VALUE = 200
 """A line with more tokens than this and than a quarter of the budget is shortened wherever it
@@ -209,6 +209,8 @@ class RemainingBudget:
         fitting, size = entry, entry.tokens(self._count)
         if section.numbered or size > self._longest:
             fitting, size = self._within(section, entry, self._longest)
+            if fitting is not entry and _says_nothing(fitting):
+                return False
         cost = (size + extra) * section.copies
         if section.heading not in self._headings:
             cost += self._overhead(section)
@@ -225,7 +227,7 @@ class RemainingBudget:
         if not self.uncut or size <= _CUTTABLE_VALUE or rest < _LEAST_REST:
             return
         fitting, size = self._within(section, fitting, rest)
-        if size <= rest:
+        if size <= rest and not _says_nothing(fitting):
             self.uncut = False
             self._keep(section, place, fitting, overhead + size * section.copies)
 
@@ -250,3 +252,8 @@ class RemainingBudget:
             entry = replace(entry, value=shortened(entry.value, room))
             size = self._count(f"{number}{entry.text}\n")
         return entry, size
+
+
+def _says_nothing(entry: Entry) -> bool:
+    """Whether nothing is left of a value but what stands around it."""
+    return not entry.value.removesuffix(ELLIPSIS)

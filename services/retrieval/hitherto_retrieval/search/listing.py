@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,6 +17,9 @@ from hitherto_retrieval.storage.statement import Statement, ask
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Scope
 
+_MORE = 4
+"""How many times as many items are read if too few of them may be shown."""
+
 
 async def list_items(
     connection: Connection, scope: Scope, question: Question, opener: Opener | None
@@ -28,11 +32,24 @@ async def list_items(
         question: What is listed, and how much of it.
         opener: Opens sealed items; None if the user can have none.
     """
+    read = question.limit
+    while True:
+        found, more = await _first(connection, scope, question, opener, read)
+        if len(found.hits) >= question.limit or not more:
+            return replace(found, hits=found.hits[: question.limit])
+        # What is not shown takes no place.
+        read *= _MORE
+
+
+async def _first(
+    connection: Connection, scope: Scope, question: Question, opener: Opener | None, read: int
+) -> tuple[SearchOutcome, bool]:
+    """Those of the first `read` items that may be shown, and whether there are more."""
     listed = None
     if "memory" in question.kinds:
-        listed = await _memories(connection, scope, question, opener)
+        listed = await _memories(connection, scope, question, opener, read)
     pages = [
-        newest.page(scope, kind, question.passages, limit=question.limit)
+        newest.page(scope, kind, question.passages, limit=read)
         for kind in question.kinds
         if kind != "memory"
     ]
@@ -45,8 +62,8 @@ async def list_items(
     keys.extend((item.kind, item.key) for item in others)
     total = sum(page.answer.total for page in (listed, *pages) if page is not None)
     if question.min_score is not None and question.min_score > 0:
-        return SearchOutcome(scored=total)
-    keys = keys[: question.limit]
+        return SearchOutcome(scored=total), False
+    keys = keys[:read]
     found = await read_whole(
         partial(ask, connection),
         scope,
@@ -57,16 +74,16 @@ async def list_items(
     unscored = dict.fromkeys(question.ranking.weights, 0.0)
     items = [item for kind, key in keys if (item := found.item(kind, key)) is not None]
     hits = [Hit(item, 0.0, unscored=unscored) for item in items]
-    return SearchOutcome(hits, (), total)
+    return SearchOutcome(hits, (), total), total > read
 
 
 async def _memories(
-    connection: Connection, scope: Scope, question: Question, opener: Opener | None
+    connection: Connection, scope: Scope, question: Question, opener: Opener | None, read: int
 ) -> Statement[MemoryPage]:
     filters, moment = question.filters, question.moment
     if opener is not None:
         filters = await for_a_list(scope, filters, moment, opener, lambda s: ask(connection, s))
-    order: dict[str, Any] = {"order_by": "usefulness", "after": None, "limit": question.limit}
+    order: dict[str, Any] = {"order_by": "usefulness", "after": None, "limit": read}
     if moment is not None:
         return past.page(scope, moment, filters, **order)
     return memories.page(scope, filters, **order)

@@ -413,26 +413,32 @@ class SearchRun:
         if standing is not None:
             ranked = as_they_stand(ranked, standing())
         report(question, found, ranked, looking, watch.seconds, legs)
-        best = relevance.enough(ranked, question.min_relevance)[: _read(question)]
+        enough = relevance.enough(ranked, question.min_relevance)
         if question.min_score is not None:
-            best = [item for item in best if item.score >= question.min_score]
+            enough = [item for item in enough if item.score >= question.min_score]
+        wanted = _read(question)
+        best = enough[:wanted]
         nearest: Sequence[RankedCandidate] = ()
         if question.for_a_prompt and not best:
             nearest = [item for item in ranked if item.candidate.kind == "memory"][:_NEAREST]
         about = RelatedConversations(
             self._scope, ranked, best, question, limit=question.conversations, held=held
         )
-        hits = await read_results(
+        read = partial(
+            read_results,
             asking,
             self._scope,
-            best or nearest,
-            also=about.statements,
             excerpt=question.excerpt,
             moment=question.moment,
             passages=question.passages,
             hides_forgotten=question.hides_forgotten,
             held=held,
         )
+        hits = await read(best or nearest, also=about.statements)
+        # What is not shown takes no place.
+        while len(hits) < question.limit and wanted < len(enough):
+            hits += await read(enough[wanted : wanted + question.limit])
+            wanted += question.limit
         return SearchOutcome(
             hits=hits,
             entities=self._entities,

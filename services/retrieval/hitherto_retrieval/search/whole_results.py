@@ -226,7 +226,10 @@ async def _excerpts(
     passages: PassageFilters,
     hides_forgotten: bool,
 ) -> Mapping[MessageKey, Mapping[MessageKey, Message]]:
-    """For each source, the messages around it that may be shown, each of them read once."""
+    """For each source, the messages around it that may be shown, each of them read once.
+
+    Sources whose messages would make the reply too large have none.
+    """
     distinct = list(dict.fromkeys(key for several in keys for key in several))
     if not distinct:
         return {}
@@ -239,14 +242,21 @@ async def _excerpts(
         stored_by=passages.stored_by,
     )
     await asking(around)
-    near = list(dict.fromkeys(key for several in around.answer.values() for key in several))
+    # One message may stand around many results, and is sent with each.
+    left = messages.MOST_BYTES
+    told: dict[MessageKey, Sequence[MessageKey]] = {}
+    for source, sizes in around.answer.items():
+        left -= sum(sizes.values())
+        if left >= 0:
+            told[source] = list(sizes)
+    near = list(dict.fromkeys(key for several in told.values() for key in several))
     read, caveats = messages.by_keys(scope, near), neighbours.caveats(scope, near)
     await asking(read, *([caveats] if hides_forgotten else []))
     withheld = caveats.answer.withheld if hides_forgotten else frozenset()
     shown = {key: message for key, message in read.answer.items() if key not in withheld}
     return {
         source: {key: shown[key] for key in several if key in shown}
-        for source, several in around.answer.items()
+        for source, several in told.items()
     }
 
 

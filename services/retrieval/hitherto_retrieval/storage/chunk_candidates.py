@@ -100,15 +100,10 @@ WITH allowed AS MATERIALIZED (
      ORDER BY mentions.entities DESC, a.source_created_at DESC, a.chunk_id DESC
      LIMIT %(wanted)s)
 )
-SELECT c.lexical_no, c.chunk_id, c.document_id, c.source_type, c.source_created_at, c.created_at,
-       (SELECT -(e.embedding <#> %(vector)s::halfvec)
-        FROM document_chunk_embeddings AS e
-        WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
-          AND e.chunk_id = p.chunk_id AND e.model = %(model)s),
-       c.entities, c.text_rank
+SELECT c.*
 FROM pool AS p
 JOIN compared_chunks(
-    %(tenant_id)s, %(user_id)s, %(model)s, NULL::halfvec, %(named)s::uuid[],
+    %(tenant_id)s, %(user_id)s, %(model)s, %(vector)s::halfvec, %(named)s::uuid[],
     %(text_query)s) AS c ON c.chunk_id = p.chunk_id
 """
 

@@ -10,6 +10,8 @@ from hitherto_retrieval.storage.statement import Rows, Statement
 from hitherto_shared.database.arrays import Texts
 from hitherto_shared.models import Message, Scope, Summary
 
+MOST_BYTES = 32 * 1024 * 1024
+"""Maximum bytes of the messages of several conversations in one reply."""
 SPARE = 5
 """Summaries to read beyond the wanted number, because some may be left out."""
 
@@ -31,32 +33,54 @@ ORDER BY (c.conversation_id = %(first)s) DESC, c.last_said_at DESC NULLS LAST,
 LIMIT %(limit)s
 """
 
-_BY_CONVERSATIONS = """
-SELECT c.conversation_id, c.user_id, c.title, c.summary, c.outcome, c.message_count, c.created_at,
+# A conversation without a summary is called by the beginning of one message. Of the column in the
+# view, Postgres makes one of every message before it chooses.
+_BY_CONVERSATIONS = r"""
+SELECT c.conversation_id, c.user_id,
+       coalesce(s.title, (
+           SELECT left(regexp_replace(left(f.content, 2000), '\s+', ' ', 'g'), 80)
+           FROM (SELECT m.content FROM messages AS m
+                 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+                   AND m.conversation_id = c.conversation_id AND m.sealed IS NULL
+                 ORDER BY m.role = 'user' DESC, m.message_no LIMIT 1) AS f), '') AS title,
+       c.summary, c.outcome, c.message_count, c.created_at,
        c.updated_at, c.key_topics, c.technical_topics, c.followup_suggestions, c.last_said_at,
        c.sealed_words AS sealed, c.withheld, c.partly_until
 FROM unnest(%(conversation_ids)s::text[]) WITH ORDINALITY AS k (conversation_id, place)
 JOIN short_conversations AS c ON c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
      AND c.conversation_id = k.conversation_id
      AND (%(with_unread)s OR c.summarised_at IS NOT NULL)
+LEFT JOIN conversation_summaries AS s ON s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
+     AND s.conversation_id = c.conversation_id
 ORDER BY k.place
 """
 
-# The last messages of each conversation, in the order in which they were said.
+# The last messages of each conversation, in the order in which they were said: the last one of
+# each, then the last but one, as long as all of them together are not too large.
 _MESSAGES = """
-SELECT named.conversation_id, m.message_id, m.role, m.name, m.content, m.said_at, m.context_items,
-       m.pending_action_ids, m.metadata, m.sealed
-FROM unnest(%(conversation_ids)s::text[]) AS named (conversation_id)
-CROSS JOIN LATERAL (
-    SELECT g.message_id, g.role, g.name, g.content, g.said_at, g.context_items,
-           g.pending_action_ids, g.metadata, g.message_no, g.sealed
-    FROM messages AS g
-    WHERE g.tenant_id = %(tenant_id)s AND g.user_id = %(user_id)s
-      AND g.conversation_id = named.conversation_id
-    ORDER BY g.message_no DESC
-    LIMIT %(limit)s
-) AS m
-ORDER BY named.conversation_id, m.message_no
+SELECT t.conversation_id, t.message_id, t.role, t.name, t.content, t.said_at, t.context_items,
+       t.pending_action_ids, t.metadata, t.sealed
+FROM (
+    SELECT named.conversation_id, m.*,
+           sum(m.bytes) OVER (ORDER BY m.from_the_end, named.place
+                              ROWS UNBOUNDED PRECEDING) AS bytes_so_far
+    FROM unnest(%(conversation_ids)s::text[]) WITH ORDINALITY AS named (conversation_id, place)
+    CROSS JOIN LATERAL (
+        SELECT g.message_id, g.role, g.name, g.content, g.said_at, g.context_items,
+               g.pending_action_ids, g.metadata, g.message_no, g.sealed,
+               row_number() OVER (ORDER BY g.message_no DESC) AS from_the_end,
+               octet_length(g.content) + octet_length(g.metadata::text)
+                   + octet_length(g.context_items::text)
+                   + coalesce(octet_length(g.sealed), 0) AS bytes
+        FROM messages AS g
+        WHERE g.tenant_id = %(tenant_id)s AND g.user_id = %(user_id)s
+          AND g.conversation_id = named.conversation_id
+        ORDER BY g.message_no DESC
+        LIMIT %(limit)s
+    ) AS m
+) AS t
+WHERE %(most_bytes)s::bigint IS NULL OR t.bytes_so_far <= %(most_bytes)s
+ORDER BY t.conversation_id, t.message_no
 """
 
 # A message and the last ones before it, backwards.
@@ -75,7 +99,7 @@ LIMIT %(limit)s
 
 # Conversations with a summary, and those with messages that no job has read yet. The total comes
 # with an empty page, too.
-_PAGE = """
+_PAGE = r"""
 WITH listed AS MATERIALIZED (
     SELECT c.conversation_id, c.last_said_at
     FROM short_conversations AS c
@@ -93,13 +117,22 @@ WITH listed AS MATERIALIZED (
     LIMIT %(limit)s
 )
 SELECT (SELECT count(*) FROM listed),
-       c.conversation_id, c.user_id, c.title, c.summary, c.outcome, c.message_count, c.created_at,
+       c.conversation_id, c.user_id,
+       coalesce(s.title, (
+           SELECT left(regexp_replace(left(f.content, 2000), '\s+', ' ', 'g'), 80)
+           FROM (SELECT m.content FROM messages AS m
+                 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+                   AND m.conversation_id = c.conversation_id AND m.sealed IS NULL
+                 ORDER BY m.role = 'user' DESC, m.message_no LIMIT 1) AS f), '') AS title,
+       c.summary, c.outcome, c.message_count, c.created_at,
        c.updated_at, c.key_topics, c.technical_topics, c.followup_suggestions, c.last_said_at,
        c.sealed_words AS sealed
 FROM (SELECT) AS always
 LEFT JOIN placed AS p ON true
 LEFT JOIN short_conversations AS c ON c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
      AND c.conversation_id = p.conversation_id
+LEFT JOIN conversation_summaries AS s ON s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
+     AND s.conversation_id = c.conversation_id
 ORDER BY c.last_said_at DESC, c.conversation_id DESC
 """
 
@@ -147,9 +180,12 @@ def recent(
 
 
 def last_messages(
-    scope: Scope, conversation_ids: Sequence[str], *, limit: int
+    scope: Scope, conversation_ids: Sequence[str], *, limit: int, most_bytes: int | None = None
 ) -> Statement[dict[str, list[Message]]]:
-    """The last `limit` messages of each conversation, in the order in which they were said."""
+    """The last `limit` messages of each conversation, in the order in which they were said.
+
+    With `most_bytes`, as many of them as have no more bytes together.
+    """
 
     def read(rows: Rows) -> dict[str, list[Message]]:
         found: dict[str, list[Message]] = {}
@@ -157,7 +193,9 @@ def last_messages(
             found.setdefault(row[0], []).append(Message(*row))
         return found
 
-    values = scope.bind(conversation_ids=Texts(conversation_ids), limit=limit)
+    values = scope.bind(
+        conversation_ids=Texts(conversation_ids), limit=limit, most_bytes=most_bytes
+    )
     return Statement(_MESSAGES, values, read)
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
+from math import inf
 from typing import Any
 
 from hitherto_retrieval.storage import conversations, passages, people
@@ -24,14 +26,19 @@ _ENTITIES = """
 SELECT entity_id, name, type, mention_count, aliases, metadata, called,
        octet_length(name) + octet_length(metadata::text) + octet_length(called::text),
        row_number() OVER (ORDER BY name, entity_id),
-       (EXISTS (SELECT FROM entity_mentions AS em
-               JOIN memories AS m ON m.tenant_id = em.tenant_id AND m.user_id = em.user_id
-                    AND m.memory_id = em.memory_id
-               WHERE em.tenant_id = e.tenant_id AND em.user_id = e.user_id
-                 AND em.entity_id = e.entity_id AND m.status IN ('active', 'achieved'))
-       OR EXISTS (SELECT FROM document_mentions AS dm
-                  WHERE dm.tenant_id = e.tenant_id AND dm.user_id = e.user_id
-                    AND dm.entity_id = e.entity_id))
+       extract(epoch FROM greatest(
+           (SELECT max(coalesce(m.expires_at, 'infinity'))
+            FROM entity_mentions AS em
+            JOIN memories AS m ON m.tenant_id = em.tenant_id AND m.user_id = em.user_id
+                 AND m.memory_id = em.memory_id
+            WHERE em.tenant_id = e.tenant_id AND em.user_id = e.user_id
+              AND em.entity_id = e.entity_id AND m.status IN ('active', 'achieved')),
+           (SELECT max(coalesce(d.expires_at, 'infinity'))
+            FROM document_mentions AS dm
+            JOIN documents AS d ON d.tenant_id = dm.tenant_id AND d.user_id = dm.user_id
+                 AND d.document_id = dm.document_id
+            WHERE dm.tenant_id = e.tenant_id AND dm.user_id = e.user_id
+              AND dm.entity_id = e.entity_id)))::float8
 FROM entities AS e
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 ORDER BY mention_count DESC, name, entity_id
@@ -74,12 +81,13 @@ class HeldEntity:
     """An entity, mentioned or not, and the stored forms of what it is called.
 
     Attributes:
-        current: Whether a memory that holds, or a document, mentions it.
+        until: Until when a memory that holds, or a document, mentions it, in seconds since the
+            epoch; infinity if one does not expire.
     """
 
     entity: Entity
     called: frozenset[str]
-    current: bool = True
+    until: float = inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +120,13 @@ class HeldSurroundings:
         found = [each.entity for each in self._mentioned if not each.called.isdisjoint(wanted)]
         return found[:NAMED]
 
-    def known(self, *, named: Sequence[str], limit: int) -> list[Entity]:
-        """See `people.known_entities`."""
+    def known(self, *, named: Sequence[str], limit: int, at: datetime) -> list[Entity]:
+        """See `people.known_entities`; by the database's clock `at`."""
+        now = at.timestamp()
+        current = [each for each in self._mentioned if each.until > now]
         if not named:
-            return [each.entity for each in self._mentioned if each.current][:limit]
+            return [each.entity for each in current[:limit]]
         wanted = frozenset(named)
-        current = [each for each in self._mentioned if each.current]
         first = sorted(current, key=lambda each: each.called.isdisjoint(wanted))
         return [each.entity for each in first[:limit]]
 
@@ -176,7 +185,10 @@ class Surroundings:
         own_name, size = self._own_name.answer[0] if self._own_name.answer else (None, 0)
         profile = self._profile.answer
         size += sum(row[7] for row in entities)
-        held = [HeldEntity(Entity(*(*row[:6], {})), frozenset(row[6]), row[9]) for row in entities]
+        held = [
+            HeldEntity(Entity(*(*row[:6], {})), frozenset(row[6]), row[9] or -inf)
+            for row in entities
+        ]
         by_name = sorted(zip(entities, held, strict=True), key=lambda each: each[0][8])
         size += sum(len(s.title) + len(s.summary) for s in summaries)
         size += sum(len(text) for row in self._taken_back.answer for text in row[1] or ())

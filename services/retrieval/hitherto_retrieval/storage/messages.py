@@ -10,6 +10,9 @@ from hitherto_retrieval.storage.statement import Rows, Statement
 from hitherto_shared.database.arrays import Integers, Texts
 from hitherto_shared.models import Message, Scope
 
+MOST_BYTES = 32 * 1024 * 1024
+"""Maximum bytes of all messages together that surround the results of one reply."""
+
 _BY_KEYS = """
 SELECT m.message_no,
        m.conversation_id, m.message_id, m.role, m.name, m.content, m.said_at, m.context_items,
@@ -23,7 +26,9 @@ ORDER BY k.place
 
 # Only messages of users and assistants count as neighbours, not tool output.
 _AROUND = """
-SELECT k.conversation_id, k.message_no, m.message_no
+SELECT k.conversation_id, k.message_no, m.message_no,
+       octet_length(m.content) + octet_length(m.metadata::text)
+           + octet_length(m.context_items::text) + coalesce(octet_length(m.sealed), 0)
 FROM unnest(%(conversation_ids)s::text[], %(message_nos)s::int[]) WITH ORDINALITY
     AS k (conversation_id, message_no, place)
 CROSS JOIN LATERAL (
@@ -71,10 +76,11 @@ def around(
     excerpt: int,
     said_before: datetime | None = None,
     stored_by: datetime | None = None,
-) -> Statement[dict[MessageKey, list[MessageKey]]]:
+) -> Statement[dict[MessageKey, dict[MessageKey, int]]]:
     """For each message, its key and the keys of those around it, in the order they were said.
 
-    Messages that do not belong to the user, or are later than asked for, are left out.
+    Each comes with its size in bytes. Messages that do not belong to the user, or are later than
+    asked for, are left out.
 
     Args:
         scope: The user.
@@ -84,10 +90,10 @@ def around(
         stored_by: Only messages stored at this time or before.
     """
 
-    def read(rows: Rows) -> dict[MessageKey, list[MessageKey]]:
-        found: dict[MessageKey, list[MessageKey]] = {}
-        for conversation_id, message_no, near in rows:
-            found.setdefault((conversation_id, message_no), []).append((conversation_id, near))
+    def read(rows: Rows) -> dict[MessageKey, dict[MessageKey, int]]:
+        found: dict[MessageKey, dict[MessageKey, int]] = {}
+        for conversation_id, message_no, near, size in rows:
+            found.setdefault((conversation_id, message_no), {})[conversation_id, near] = size
         return {key: near for key, near in found.items() if key in near}
 
     return Statement(

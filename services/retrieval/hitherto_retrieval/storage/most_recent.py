@@ -16,7 +16,8 @@ from hitherto_retrieval.storage.passage_search import PassageQuery
 from hitherto_retrieval.storage.statement import Statement
 
 # A document without chunks cannot be shown, and displaces no document with chunks. The pool is
-# materialised, and cosines are looked up by the whole key, as in `chunk_candidates`.
+# materialised: a database without statistics would compute it for every chunk. For the same reason
+# OFFSET 0 has each chunk read by itself.
 _DOCUMENTS = """
 WITH pool AS MATERIALIZED (
     SELECT chunk_id
@@ -30,16 +31,14 @@ WITH pool AS MATERIALIZED (
                AND c.document_id = d.document_id AND c.position = 0) AS placed
     WHERE place <= %(limit)s
 )
-SELECT c.lexical_no, c.chunk_id, c.document_id, c.source_type, c.source_created_at, c.created_at,
-       (SELECT -(e.embedding <#> %(vector)s::halfvec)
-        FROM document_chunk_embeddings AS e
-        WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
-          AND e.chunk_id = p.chunk_id AND e.model = %(model)s),
-       c.entities, c.text_rank
+SELECT c.*
 FROM pool AS p
-JOIN compared_chunks(
-    %(tenant_id)s, %(user_id)s, %(model)s, NULL::halfvec, %(named)s::uuid[],
-    %(text_query)s) AS c ON c.chunk_id = p.chunk_id
+CROSS JOIN LATERAL (
+    SELECT * FROM compared_chunks(
+        %(tenant_id)s, %(user_id)s, %(model)s, %(vector)s::halfvec, %(named)s::uuid[],
+        %(text_query)s) AS c
+    WHERE c.chunk_id = p.chunk_id
+    OFFSET 0) AS c
 ORDER BY c.source_created_at DESC, c.document_id DESC
 """
 

@@ -84,10 +84,14 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND mention_count > 0
         JOIN memories AS m ON m.tenant_id = em.tenant_id AND m.user_id = em.user_id
              AND m.memory_id = em.memory_id
         WHERE em.tenant_id = e.tenant_id AND em.user_id = e.user_id
-          AND em.entity_id = e.entity_id AND m.status IN ('active', 'achieved'))
+          AND em.entity_id = e.entity_id AND m.status IN ('active', 'achieved')
+          AND (m.expires_at IS NULL OR m.expires_at > now()))
        OR EXISTS (SELECT FROM document_mentions AS dm
-           WHERE dm.tenant_id = e.tenant_id AND dm.user_id = e.user_id
-             AND dm.entity_id = e.entity_id))
+        JOIN documents AS d ON d.tenant_id = dm.tenant_id AND d.user_id = dm.user_id
+             AND d.document_id = dm.document_id
+        WHERE dm.tenant_id = e.tenant_id AND dm.user_id = e.user_id
+          AND dm.entity_id = e.entity_id
+          AND (d.expires_at IS NULL OR d.expires_at > now())))
 ORDER BY (called && %(named)s::text[]) DESC, mention_count DESC, name, entity_id
 LIMIT %(limit)s
 """

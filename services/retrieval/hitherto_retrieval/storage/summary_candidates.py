@@ -12,25 +12,16 @@ from hitherto_retrieval.storage.statement import Rows
 from hitherto_shared.text.bm25 import Scores
 
 # Vectors of earlier wordings are left out before the nearest are taken, because they would displace
-# others. A full join reads each table once, also without statistics; OFFSET 0 keeps the conditions
-# from turning it into an inner one, which may be a loop within a loop.
+# others.
 _ALL = """
 WITH nearest AS (
-    SELECT conversation_id
-    FROM (SELECT e.conversation_id, e.embedding, s.conversation_id AS summarised
-          FROM (SELECT conversation_id, text_version, embedding
-                FROM summary_embeddings
-                WHERE %(vector)s::halfvec IS NOT NULL
-                  AND tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-                  AND model = %(model)s) AS e
-          FULL JOIN (SELECT conversation_id, text_version
-                     FROM conversation_summaries
-                     WHERE %(vector)s::halfvec IS NOT NULL
-                       AND tenant_id = %(tenant_id)s AND user_id = %(user_id)s) AS s
-               ON s.conversation_id = e.conversation_id AND s.text_version = e.text_version
-          OFFSET 0) AS compared
-    WHERE conversation_id IS NOT NULL AND summarised IS NOT NULL
-    ORDER BY embedding <#> %(vector)s::halfvec, conversation_id DESC
+    SELECT e.conversation_id
+    FROM summary_embeddings AS e
+    JOIN conversation_summaries AS s ON s.tenant_id = e.tenant_id AND s.user_id = e.user_id
+         AND s.conversation_id = e.conversation_id AND s.text_version = e.text_version
+    WHERE %(vector)s::halfvec IS NOT NULL
+      AND e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND e.model = %(model)s
+    ORDER BY e.embedding <#> %(vector)s::halfvec, e.conversation_id DESC
     LIMIT %(wanted)s
 ), pool AS (
     SELECT conversation_id FROM nearest
