@@ -140,7 +140,7 @@ class Shared:
     services: Services
     superuser_conninfo: str
     folder: Path
-    model: ScriptedModel | None
+    model: ScriptedModel | None = None
 
 
 @pytest.fixture(scope="module")
