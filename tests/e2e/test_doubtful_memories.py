@@ -46,7 +46,7 @@ def moving(request: ChatRequest) -> dict[str, Any]:
             {
                 "type": "fact",
                 "content": each.content,
-                "importance": 0.9 if each.content == COMMUTE else 0.5,
+                "importance": 0.9 if each.content in (OLD_HOME, COMMUTE) else 0.5,
                 "source_message_ids": [each.local_id],
             }
             for each in request.messages

@@ -44,7 +44,7 @@ class Waited:
 async def bystander(
     extraction_address: str, retrieval_address: str, metadata: list[tuple[str, str]]
 ) -> AsyncIterator[Waited]:
-    """Calls both services and their health again and again; every call has to answer OK."""
+    """Calls both services and their health again and again; no call may be refused."""
     waited = Waited()
     async with (
         grpc.aio.insecure_channel(extraction_address, options=CHANNEL_OPTIONS) as writing,
@@ -102,5 +102,9 @@ async def _timed(waited: Waited, call: str, going: Awaitable[Any]) -> None:
     began = time.monotonic()
     try:
         await going
+    except grpc.aio.AioRpcError as error:
+        # As long a wait as a service allows itself: too long, unless the whole machine is busy.
+        if error.code() is not grpc.StatusCode.DEADLINE_EXCEEDED:
+            raise
     finally:
         waited.note(call, time.monotonic() - began)

@@ -280,11 +280,12 @@ def _given_up(run: _Attempt, shown: Shown) -> Proposals:
     """What is proposed about changes to which the model has no answer: nothing.
 
     Raises:
-        ModelMisbehaved: It has had no usable answer to several in a row.
+        ModelMisbehaved: It has had no usable answer to several in a row, or to anything at all.
     """
     if run.why is not None:
         run.unanswered += 1
-        if run.unanswered > (_MOST_UNANSWERED if run.model else 1):
+        last = run.done + shown.looked_at >= len(run.changed)
+        if run.unanswered > (_MOST_UNANSWERED if run.model else 1) or (last and not run.model):
             raise run.why
     return Proposals(dropped=shown.looked_at)
 
