@@ -71,10 +71,11 @@ $(RUNTIME): pyproject.toml requirements.lock
 		uv pip install --python $(BIN)/python -c requirements.lock -e '.[up]'; \
 	else \
 		{ $(BIN)/python -m pip install --disable-pip-version-check --progress-bar off \
-			-c requirements.lock -e '.[up]'; echo $$? > $@.code; } | awk \
+			-c requirements.lock -e '.[up]'; echo $$? > $@.code; } | \
+			{ [ -t 1 ] && exec awk \
 			'/^ *(Collecting|Downloading|Obtaining|Installing build|Preparing)/ { printf "\r\033[K  %s %.60s", $$1, $$2; fflush() } \
 			/^Installing collected/ { printf "\r\033[K  Installing"; fflush() } \
-			END { printf "\r\033[K" }'; \
+			END { printf "\r\033[K" }' || cat > /dev/null; }; \
 		read code < $@.code; rm $@.code; exit $$code; \
 	fi
 	@touch $@
