@@ -2451,6 +2451,7 @@ type GetRecentConversationsRequest struct {
 	IncludeMessages bool `protobuf:"varint,3,opt,name=include_messages,json=includeMessages,proto3" json:"include_messages,omitempty"`
 	// message_limit, the number of messages of each conversation. 0 or unset: 20; values above 200 count as
 	// 200; negative values are refused.
+	// All of them together have at most 32 MiB: beyond that, the older ones of each are left out.
 	MessageLimit int32 `protobuf:"varint,4,opt,name=message_limit,json=messageLimit,proto3" json:"message_limit,omitempty"`
 	// consistency_token, from an earlier write: the reply includes that write. Unset: the reply may lag behind
 	// if reads go to a replica.

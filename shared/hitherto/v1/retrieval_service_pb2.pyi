@@ -1465,6 +1465,7 @@ class GetRecentConversationsRequest(_message.Message):
     message_limit: _builtins.int
     """message_limit, the number of messages of each conversation. 0 or unset: 20; values above 200 count as
     200; negative values are refused.
+    All of them together have at most 32 MiB: beyond that, the older ones of each are left out.
     """
     consistency_token: _builtins.str
     """consistency_token, from an earlier write: the reply includes that write. Unset: the reply may lag behind
