@@ -88,6 +88,9 @@ class Services:
 
 StartServices = Callable[..., AbstractAsyncContextManager[Services]]
 
+SCHEDULES = ("schedule_idle", "schedule_decay", "schedule_consolidation", "schedule_retention")
+"""Settings of what services begin by themselves; a test that waits for one sets its line."""
+
 
 @asynccontextmanager
 async def both_services(conninfo: str, data_dir: Path, **given: Any) -> AsyncIterator[Services]:
@@ -101,8 +104,9 @@ async def both_services(conninfo: str, data_dir: Path, **given: Any) -> AsyncIte
         "drain_seconds": 5.0,
         # Scripts answer about conversations; tests of the reconciliation turn it on.
         "reconcile": False,
-        # A run at three in the morning has the same jobs as any other.
-        **dict.fromkeys(("schedule_decay", "schedule_consolidation", "schedule_retention"), "off"),
+        # A run at three in the morning has the same jobs as any other, and so has one of an hour:
+        # what an ended test left in a conversation falls silent, and would ask the model of others.
+        **dict.fromkeys(SCHEDULES, "off"),
         **given,
     }
     async with AsyncExitStack() as stack:

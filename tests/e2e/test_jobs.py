@@ -346,7 +346,10 @@ async def test_appended_messages_are_extracted_by_themselves(
 ) -> None:
     """B2: after N messages, on EndConversation, and after a silence."""
     async with start_services(
-        **model_settings(model), extract_every=3, extract_idle_minutes=0.02
+        **model_settings(model),
+        extract_every=3,
+        extract_idle_minutes=0.02,
+        schedule_idle="* * * * *",
     ) as services:
 
         async def append(number: int, conversation: str) -> pb.AppendMessagesResponse:

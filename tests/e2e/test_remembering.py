@@ -11,9 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
+import grpc
 import pytest
 
-from hitherto_client import AsyncHitherto, Hitherto
+from hitherto_client import AsyncHitherto, Hitherto, HithertoCallError
 from tests.e2e.conftest import Services
 from tests.faults.relay import Relay
 from tests.lazily import Lazily
@@ -130,10 +131,15 @@ async def close(stream: Any) -> None:
 async def kept(
     memory: AsyncHitherto, conversation: str = "c1", user: str = "ana"
 ) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = [
-        (m.role, m.content) async for m in memory.messages(user, conversation)
-    ]
-    return found[::-1]
+    """Everything that a conversation holds, in order."""
+    while True:
+        try:
+            listed = [each async for each in memory.messages(user, conversation)]
+            return [(each.role, each.content) for each in reversed(listed)]
+        except HithertoCallError as error:
+            # A busy machine may answer that time ran out.
+            if error.code is not grpc.StatusCode.DEADLINE_EXCEEDED:
+                raise
 
 
 async def kept_soon(

@@ -229,9 +229,12 @@ async def test_b14_a_reconciliation_that_comes_to_nothing_is_charged(
         )
         asked = [await ended(services, each.id) for each in listed.jobs]
         assert {each.error.partition(":")[0] for each in asked} == {"MODEL_UNUSABLE"}
-        # A change is shown again without what stands around it, and each call may be repeated once.
-        assert {each.result.usage.llm_calls for each in asked} == {4}
-        assert (await usage(services)).total.llm_calls == 1 + 4 * len(asked)
+        calls = [each.result.usage.llm_calls for each in asked]
+        # Each call is repeated once. What has something around it is shown again without that; the
+        # first memory had nothing if its job was quick.
+        assert all(each in (2, 4) for each in calls)
+        assert 4 in calls
+        assert (await usage(services)).total.llm_calls == 1 + sum(calls)
 
 
 async def test_b14_vectors_that_are_made_later_are_charged_to_the_tenant(
