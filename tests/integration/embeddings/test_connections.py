@@ -17,6 +17,9 @@ from tests.integration.embeddings.raw_server import (
     BOUND,
     DIMENSIONS,
     RawServer,
+    answer,
+    asking,
+    both,
     embedding,
     right,
 )
@@ -80,21 +83,29 @@ async def test_a_request_lost_on_a_reused_connection_is_sent_again(
     assert np.allclose(batch.vectors[-1], text_vector(texts[-1], DIMENSIONS), atol=1e-6)
 
 
-async def test_a_lost_request_is_sent_again_once_only() -> None:
+@both
+async def test_a_lost_request_is_sent_again_once_only_and_never_for_chat(kind: str) -> None:
     async def very_first(
-        request: http.Request, _: asyncio.StreamReader, writer: asyncio.StreamWriter, __: int
+        request: http.Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, n: int
     ) -> None:
         if len(server.requests) == 1:
-            writer.write(right(request))
+            await answer(request, reader, writer, n)
         else:
             writer.close()
 
-    async with RawServer(very_first) as server, embedding(server.url) as embedder:
-        await embedder.embed(["a"])
+    async with RawServer(very_first) as server, asking(kind, server.url) as client:
+        await client.ask("a")
         with pytest.raises(ModelUnavailable, match="ServerDisconnectedError"):
-            await embedder.embed(["b"])
+            await client.ask("b")
 
-        assert len(server.requests) == 3
+        assert len(server.requests) == (2 if kind == "chat" else 3)
+
+
+async def test_an_embedder_that_was_never_asked_closes_quietly(server: ScriptedModel) -> None:
+    async with embedding(server.base_url):
+        pass
+
+    assert not server.calls
 
 
 @pytest.mark.parametrize("part", ["head", "half"])
