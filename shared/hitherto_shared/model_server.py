@@ -165,12 +165,11 @@ class ModelServer:
             ValueError: A variable cannot be sent; the message names it.
         """
         pair = basic_authorization(self.root)
-        # An address may have a user and a password, for a proxy before the server.
-        login = {"Authorization": pair} if pair else {}
         if self.azure_version and not self.azure_token:
-            login["api-key"] = self.key
-        elif not pair:
-            login["Authorization"] = f"Bearer {self.key}"
+            login = {"api-key": self.key}
+        else:
+            # An address may have a user and a password, for a proxy before the server.
+            login = {"Authorization": pair or f"Bearer {self.key}"}
         account = {
             header: os.environ[variable]
             for header, variable in _FROM_ENVIRONMENT.items()
@@ -265,7 +264,9 @@ class ModelServer:
     def _proxy_settings(self) -> str:
         return f"{self.root.scheme.upper()}_PROXY, ALL_PROXY and NO_PROXY"
 
-    def json_object(self, content: bytes, load: Callable[[bytes], Any]) -> dict[str, Any]:
+    def json_object(
+        self, content: bytes, load: Callable[[bytes], Any] = json.loads
+    ) -> dict[str, Any]:
         """Parse the body of a success, with `load`.
 
         Raises:

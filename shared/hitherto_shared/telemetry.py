@@ -158,5 +158,5 @@ def configure_logging(service: str, level: str, form: LogFormat = "auto") -> Non
     text = form == "text" or (form == "auto" and sys.stderr.isatty())
     handler.setFormatter((TextFormatter if text else JsonFormatter)(service))
     logging.basicConfig(level=level, handlers=[handler], force=True)
-    for noisy in ("apscheduler", "psycopg.pool"):
+    for noisy in ("apscheduler", "httpx", "httpx2", "httpcore", "openai", "psycopg.pool"):
         logging.getLogger(noisy).setLevel(logging.WARNING)

@@ -149,7 +149,7 @@ def test_a_release_is_complete(tmp_path: Path) -> None:
     components = {
         part["name"] for part in json.loads((into / "sbom.cdx.json").read_text())["components"]
     }
-    assert {"hitherto", "grpcio", "psycopg", "aiohttp", "onnxruntime"} <= components
+    assert {"hitherto", "grpcio", "psycopg", "httpx2", "onnxruntime"} <= components
     # Tools of development are no part of the product.
     assert not components & {"pytest", "mypy", "ruff", "cyclonedx-bom"}
 

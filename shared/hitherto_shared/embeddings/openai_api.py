@@ -19,9 +19,9 @@ from pydantic import ConfigDict, TypeAdapter
 
 from hitherto_shared import metrics
 from hitherto_shared.embeddings.dialect import EmbeddingDialect, WrongSize
+from hitherto_shared.embeddings.http_client import ModelHttp
 from hitherto_shared.embeddings.protocol import EmbeddingBatch, Vector
 from hitherto_shared.model_api import ModelError, ModelMisbehaved, ModelUnavailable, used_tokens
-from hitherto_shared.model_http import ModelHttp
 from hitherto_shared.model_server import ModelServer, RequestRejected
 
 DEFAULT_TIMEOUT = 30.0

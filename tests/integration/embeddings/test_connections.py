@@ -17,9 +17,6 @@ from tests.integration.embeddings.raw_server import (
     BOUND,
     DIMENSIONS,
     RawServer,
-    answer,
-    asking,
-    both,
     embedding,
     right,
 )
@@ -83,29 +80,21 @@ async def test_a_request_lost_on_a_reused_connection_is_sent_again(
     assert np.allclose(batch.vectors[-1], text_vector(texts[-1], DIMENSIONS), atol=1e-6)
 
 
-@both
-async def test_a_lost_request_is_sent_again_once_only_and_never_for_chat(kind: str) -> None:
+async def test_a_lost_request_is_sent_again_once_only() -> None:
     async def very_first(
-        request: http.Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, n: int
+        request: http.Request, _: asyncio.StreamReader, writer: asyncio.StreamWriter, __: int
     ) -> None:
         if len(server.requests) == 1:
-            await answer(request, reader, writer, n)
+            writer.write(right(request))
         else:
             writer.close()
 
-    async with RawServer(very_first) as server, asking(kind, server.url) as client:
-        await client.ask("a")
+    async with RawServer(very_first) as server, embedding(server.url) as embedder:
+        await embedder.embed(["a"])
         with pytest.raises(ModelUnavailable, match="ServerDisconnectedError"):
-            await client.ask("b")
+            await embedder.embed(["b"])
 
-        assert len(server.requests) == (2 if kind == "chat" else 3)
-
-
-async def test_an_embedder_that_was_never_asked_closes_quietly(server: ScriptedModel) -> None:
-    async with embedding(server.base_url):
-        pass
-
-    assert not server.calls
+        assert len(server.requests) == 3
 
 
 @pytest.mark.parametrize("part", ["head", "half"])

@@ -15,7 +15,7 @@ from typing import Any
 from hitherto_extraction.provider.dialect import Dialect
 from hitherto_extraction.provider.protocol import Completion, Prompt
 from hitherto_extraction.provider.reply_text import only_reasons
-from hitherto_shared import long_json, metrics
+from hitherto_shared import metrics
 from hitherto_shared.model_api import (
     ContentRefused,
     ModelError,
@@ -25,7 +25,6 @@ from hitherto_shared.model_api import (
     PromptTooLong,
     used_tokens,
 )
-from hitherto_shared.model_http import ModelHttp
 from hitherto_shared.model_server import OF_THE_CONTENT, ModelServer, RequestRejected, beginning
 
 DEFAULT_TIMEOUT = 60.0
@@ -37,22 +36,7 @@ _FEWEST_CUT = 512
 _BYTES_OF_A_TOKEN = 8
 """Twice what a token of any language has on average."""
 
-CHAT = "/chat/completions"
-"""The path of the endpoint, below the root of the API."""
-
 logger = logging.getLogger(__name__)
-
-
-def chat_http(server: ModelServer, *, timeout: float) -> ModelHttp:
-    """Connections to a server, for `CHAT`.
-
-    A call takes long and is paid for, so the queue decides when to repeat it. What a model writes
-    is not to be trusted, however long it is.
-
-    Raises:
-        ValueError: The URL, the key or the proxy cannot be used; the message names the variable.
-    """
-    return ModelHttp(server, timeout=timeout, compressed=True, resend=False, load=long_json.loads)
 
 
 class OpenAIChatModel:
@@ -76,11 +60,13 @@ class OpenAIChatModel:
     def __init__(
         self, *, model: str, server: ModelServer, timeout: float = DEFAULT_TIMEOUT
     ) -> None:
+        from hitherto_extraction.provider.openai_client import ChatServer  # noqa: PLC0415
+
         if not model.strip():
             raise ValueError("MEMORY_EXTRACTION_MODEL is empty: set it to the name of a chat model")
         self.model = model
         self.server = server
-        self._http = chat_http(server, timeout=timeout)
+        self._http = ChatServer(server, timeout=timeout)
         self._dialect = Dialect()
         self._room = 1
         self._warned = False
@@ -155,7 +141,7 @@ class OpenAIChatModel:
         while True:
             calls += 1
             try:
-                reply = await self._http.post(CHAT, dialect.body(self.model, prompt))
+                reply = await self._http.post(dialect.body(self.model, prompt))
             except RequestRejected as refusal:
                 simpler = dialect.after(refusal)
                 if simpler is None:

@@ -1,15 +1,14 @@
 """Asks a model server for JSON over HTTP, at a low cost, limited in time and size.
 
-Chat and embeddings use it. It is aiohttp rather than the openai package, which takes three times
-its CPU time: every search embeds its query, and every job makes a call of each kind.
+Every search embeds its query, so this is aiohttp rather than the openai package, which takes three
+times its CPU time.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from io import BytesIO
 from types import SimpleNamespace
@@ -35,65 +34,37 @@ from hitherto_shared.offloading import in_thread_if_long
 
 # Idle connections are kept this long: opening a new one costs more than a whole search.
 _KEEP_SECONDS = 60.0
-_GZIP_OR_ZLIB = zlib.MAX_WBITS | 32
-_COMPRESSED = frozenset({"gzip", "x-gzip", "deflate"})
-# How much longer JSON is than its compressed form, to judge the work of decompressing it.
-_UNPACKED = 8
 
 
 @dataclass(frozen=True, slots=True)
 class _Reply:
-    """`body` is its beginning and one byte more than permitted if it is longer."""
+    """`body` is its beginning if it is longer than permitted, or an error."""
 
     status: int
     headers: Mapping[str, str]
     body: bytes
-
-    @property
-    def successful(self) -> bool:
-        return 200 <= self.status < 300
-
-    @property
-    def encoding(self) -> str:
-        """How the body is compressed; empty if it is not."""
-        named = self.headers.get("Content-Encoding", "").strip().lower()
-        return "" if named == "identity" else named
+    cut_off: bool
 
 
 class ModelHttp:
     """A connection pool to one server, bound to the loop of its first call.
 
-    Redirects are not followed and cookies not kept. Nothing is retried after an answer: the caller
-    decides when to try again.
+    Redirects are not followed and cookies not kept. A request is repeated only if an idle
+    connection was lost with it, as servers close those at any moment. Nothing is retried after an
+    answer: the caller decides when to try again.
 
     Args:
         server: The server.
         timeout: Seconds for a whole call, from the wait for a connection to the last byte.
-        compressed: Whether replies may be compressed, which takes longer and makes text smaller.
-        resend: Whether a request is sent again if an idle connection was lost with it, as servers
-            close those at any moment. It may then be paid for twice.
-        load: Decodes JSON; it may run in a thread.
 
     Raises:
         ValueError: The URL, the key or the proxy cannot be used; the message names the variable.
     """
 
-    def __init__(
-        self,
-        server: ModelServer,
-        *,
-        timeout: float,
-        compressed: bool = False,
-        resend: bool = True,
-        load: Callable[[bytes], Any] = json.loads,
-    ) -> None:
+    def __init__(self, server: ModelServer, *, timeout: float) -> None:
         self._server = server
         self._timeout = timeout
-        self._compressed = compressed
-        self._resend = resend
-        self._load = load
-        self._headers = server.request_headers()
-        self._headers["Accept-Encoding"] = "gzip" if compressed else "identity"
+        self._headers = server.request_headers() | {"Accept-Encoding": "identity"}
         self._proxy = proxy_for(server.root)
         schemes = {server.root.scheme, self._proxy.scheme if self._proxy else ""}
         self._tls = tls_context() if "https" in schemes else None
@@ -120,8 +91,8 @@ class ModelHttp:
             ModelUnavailable: An outage, a lost connection or the timeout; ModelMisconfigured if the
                 server refuses every request with these settings.
             RequestRejected: The server refuses the request.
-            ModelMisbehaved: The reply is too large, compressed in a way that was not permitted, not
-                a JSON object, or an error that is sent as a success.
+            ModelMisbehaved: The reply is too large, compressed, not a JSON object, or an error that
+                is sent as a success.
         """
         seconds = self._timeout if timeout is None else timeout
         if seconds <= 0:
@@ -150,40 +121,29 @@ class ModelHttp:
             await self._session.close()
 
     async def _read(self, reply: _Reply, max_bytes: int) -> dict[str, Any]:
-        if not reply.successful:
-            try:
-                content = await self._content(reply, MAX_ERROR_BYTES)
-            except ModelMisbehaved:
-                content = b"" if reply.encoding else reply.body[:MAX_ERROR_BYTES]
+        compressed = reply.headers.get("Content-Encoding", "").strip().lower() not in (
+            "",
+            "identity",
+        )
+        if not 200 <= reply.status < 300:
+            content = b"" if compressed else reply.body
             raise self._server.refusal_or_outage(reply.status, reply.headers, content)
-        content = await self._content(reply, max_bytes)
-        work = work_of_json(content)
-        answer = await in_thread_if_long(work, self._server.json_object, content, self._load)
+        if compressed:
+            raise ModelMisbehaved(
+                "the model server's reply has a Content-Encoding that was not requested; "
+                "make the server or the proxy before it honour Accept-Encoding"
+            )
+        if reply.cut_off:
+            raise oversize(max_bytes)
+        work = work_of_json(reply.body)
+        answer = await in_thread_if_long(work, self._server.json_object, reply.body)
         failure = self._server.failure_in_success(answer, reply.headers)
         if failure is not None:
             raise failure
         return answer
 
-    async def _content(self, reply: _Reply, most: int) -> bytes:
-        """The body of a reply, decompressed.
-
-        Raises:
-            ModelMisbehaved: It is longer than permitted, or compressed in another way.
-        """
-        if reply.encoding and not (self._compressed and reply.encoding in _COMPRESSED):
-            raise ModelMisbehaved(
-                "the model server's reply has a Content-Encoding that was not requested; "
-                "make the server or the proxy before it honour Accept-Encoding"
-            )
-        body = reply.body
-        if reply.encoding and len(body) <= most:
-            body = await in_thread_if_long(_UNPACKED * len(body), _unpacked, body, most)
-        if len(body) > most:
-            raise oversize(most)
-        return body
-
     async def _ask(self, url: URL, body: bytes, max_bytes: int) -> _Reply:
-        """Send the request; again over a new connection if an idle one was lost with it."""
+        """Send the request, and again over a new connection if an idle one was lost with it."""
         session = self._open()
         while True:
             trace = SimpleNamespace(reused=False)
@@ -195,7 +155,7 @@ class ModelHttp:
                     trace.reused = False
                     return await _received(reply, max_bytes)
             except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
-                if not (self._resend and trace.reused) or self._closed:
+                if not trace.reused or self._closed:
                     raise
 
     def _open(self) -> aiohttp.ClientSession:
@@ -227,7 +187,7 @@ async def _note_reuse(_: aiohttp.ClientSession, context: SimpleNamespace, __: ob
 
 
 async def _received(reply: aiohttp.ClientResponse, max_bytes: int) -> _Reply:
-    """The reply, of which only as much is read as is permitted, and one byte more."""
+    """The reply, of which only as much is read as is permitted."""
     most = max_bytes if 200 <= reply.status < 300 else MAX_ERROR_BYTES
     body = bytearray()
     async for piece in reply.content.iter_any():
@@ -235,16 +195,4 @@ async def _received(reply: aiohttp.ClientResponse, max_bytes: int) -> _Reply:
         if len(body) > most:
             reply.close()
             break
-    return _Reply(reply.status, reply.headers, bytes(body[: most + 1]))
-
-
-def _unpacked(body: bytes, most: int) -> bytes:
-    """What was compressed, as far as one byte more than permitted.
-
-    Raises:
-        ModelMisbehaved: It was not.
-    """
-    try:
-        return zlib.decompressobj(_GZIP_OR_ZLIB).decompress(body, most + 1)
-    except zlib.error:
-        raise ModelMisbehaved("the model server's reply is not the gzip it claims to be") from None
+    return _Reply(reply.status, reply.headers, bytes(body[:most]), len(body) > most)
