@@ -25,7 +25,7 @@ FIRST = 300
 _PART, _REST = 45, 15
 _SHARE, _NEW, _CORE, _ONE = 0.6, 0.8, 0.5, 0.6
 _BREAK = re.compile(r"\n+|(?<=[.!?])\s+(?=[A-Z\"'*\-])|(?<=[。！？])")
-_HEADING = re.compile(r"In .{1,80}:$")
+_HEADING = re.compile(r"(?:In .{1,80}|\d{4}-\d\d-\d\d):$")
 _SAID = re.compile(r"- (?:\[MESSAGE\] |\(partly [^)]*\) |\d{4}-\d\d-\d\d )*[^:]{1,80}: (.*)")
 _NOT_WORD = re.compile(r"\W+")
 

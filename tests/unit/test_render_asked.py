@@ -119,7 +119,7 @@ def test_a_line_says_since_when_until_when_who_and_where() -> None:
     assert f"- Lived in Lisbon. (user, 2026-03-14 until 2026-03-16, {ids})" in noted.text
     at = printed.index("In “Moving house”, 2026-01-04:")
     assert printed[at + 1] == "- Ada (assistant): You moved in spring."
-    at = printed.index("In a conversation, 2026-01-03:")
+    at = printed.index("2026-01-03:")
     assert printed[at + 1] == "- user: I moved."
     at = printed.index("In this conversation, 2026-01-01:")
     assert printed[at + 1] == "- Bao: Hi you"
@@ -146,10 +146,10 @@ def test_many_things_are_told_in_the_order_of_time_and_by_the_user() -> None:
 @pytest.mark.parametrize(
     ("title", "shown"),
     [
-        ("I live in Berlin and want to run a marathon", "“I live in Berlin and want to run a…”"),
-        ("Thanh kể về công việc và Docker", "“Thanh kể về công việc và Docker”"),
-        ("京都への旅行と宿泊の予定", "“京都への旅行と宿泊の予定”"),
-        ("東京から京都への旅行と宿泊の予定について", "“東京から京都への旅行と宿…”"),
+        ("I live in Berlin and want to run a marathon", "“I live in Berlin and…”"),
+        ("Thanh kể về Docker", "“Thanh kể về Docker”"),
+        ("京都への旅行", "“京都への旅行”"),
+        ("東京から京都への旅行と宿泊の予定について", "“東京から京都へ…”"),
     ],
 )
 def test_the_title_of_a_conversation_keeps_its_closing_quote(title: str, shown: str) -> None:
@@ -184,7 +184,7 @@ def test_the_first_words_of_a_conversation_stand_once(template: str, said: str, 
     # As the message; the title would only repeat it.
     assert printed.count(words[:20]) == 1
     assert "Two kilos of bones." in printed
-    assert "In a conversation, 2026-01-04:" in printed
+    assert "\n2026-01-04:\n" in printed
 
 
 @pytest.mark.parametrize("said", ["… and two kilos of bones.", " \nTwo kilos of bones."])
@@ -197,7 +197,7 @@ def test_a_title_of_an_ellipsis_is_the_beginning_of_nothing(said: str) -> None:
     whole = found(
         RelevantItem.of_message(message(3, "…"), 0.9), conversations=[summary("c3", "…", "")]
     )
-    assert {"In a conversation, 2026-01-04:", "- Bao: …"} <= set(lines(whole))
+    assert {"2026-01-04:", "- Bao: …"} <= set(lines(whole))
 
 
 def test_the_first_words_of_the_ongoing_conversation_are_said_in_it() -> None:
@@ -409,12 +409,17 @@ def test_the_first_lines_are_the_best_ones_of_all_conversations() -> None:
         text = f"Statement {number:02d} of a long conversation, with some words more."
         said = replace(message(number, text), conversation_id=f"c{number % 2}")
         items.append(RelevantItem.of_message(said, 0.9 - number / 200))
-    printed = lines(replace(found(*items), stops=False))
+    moving = summary("c0", "Moving house", "They spoke of it.")
+    printed = lines(found(*items, titled=[moving]))
     numbers = [int(line.split()[3]) for line in printed if line.startswith("- Bao")]
     apart = printed.index("Also related:")
     first = [int(line.split()[3]) for line in printed[:apart] if line.startswith("- Bao")]
     assert sorted(first) == list(range(len(first)))
     assert sorted(numbers) == list(range(40))
+    # Each message is of another day; the title stands once, above the first.
+    above = [line for line in printed if line.endswith(":") and DAY.search(line)]
+    assert [line for line in above if "Moving" in line] == ["In “Moving house”, 2026-01-01:"]
+    assert len(above) == 40
 
 
 @pytest.mark.parametrize("template", TEMPLATES)

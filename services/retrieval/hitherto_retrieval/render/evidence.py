@@ -2,8 +2,8 @@
 
 The lines that fit into the first few hundred tokens come first, whatever they are, and the others
 after them. In both parts, memories and documents stand first, each with its day, and then messages
-by conversation, under one line that names the conversation and the day. If a question asks for many
-things, each part is in the order of time.
+by conversation, under one line with the day, which names the conversation where it is the first of
+it. If a question asks for many things, each part is in the order of time.
 
 A message gives way only to a memory that holds its words, and a memory only to a message that does,
 which then takes its place. A memory that was changed gives way only to the messages that changed
@@ -18,7 +18,7 @@ from typing import NamedTuple
 from hitherto_retrieval.pairs import newer_first, newer_of
 from hitherto_retrieval.render.budget import LEAST_LINE, Entry, RemainingBudget, Section
 from hitherto_retrieval.render.context import PromptContext, RelevantItem
-from hitherto_retrieval.render.lines import Lines
+from hitherto_retrieval.render.lines import Group, Lines
 from hitherto_retrieval.repetition import Source, Words, is_kept, is_said, words_of
 from hitherto_shared.models import Memory
 
@@ -51,7 +51,7 @@ class _Printed(NamedTuple):
 
     part: int
     order: int
-    group: str
+    group: Group | None
     size: int
     at: float
 
@@ -113,7 +113,7 @@ class AnsweringLines(Section):
         self.kept.clear()
         self.entries = []
         self._printed: dict[int, _Printed] = {}
-        self._groups: set[tuple[int, str]] = set()
+        self._groups: set[tuple[int, Group]] = set()
         # By message, its printed words, and the lines of memories that were learnt from it.
         self._said: dict[Source, Words] = {}
         self._learnt: dict[Source, list[tuple[int, Memory, Words]]] = {}
@@ -148,8 +148,9 @@ class AnsweringLines(Section):
         above = []
         if part and all(not each.part for each in self._printed.values()):
             above.append(self.further)
-        if group and (part, group) not in self._groups:
-            above.append(group)
+        if group is not None and (part, group) not in self._groups:
+            named = any(group.conversation == of.conversation for _, of in self._groups)
+            above.append(group.again if named else group.first)
         place, before = len(self.entries), budget.used
         self.entries = [*self.entries, entry]
         extra = sum(budget.tokens_of(line) for line in above if line)
@@ -158,7 +159,8 @@ class AnsweringLines(Section):
                 budget.cut(self, place, entry, extra=extra)
             if place not in self.kept:
                 return False
-        self._groups.add((part, group))
+        if group is not None:
+            self._groups.add((part, group))
         order = min([place, *(self._printed[other].order for other in instead)])
         self._printed[place] = _Printed(part, order, group, budget.used - before, _time_of(item))
         for other in instead:
@@ -218,15 +220,19 @@ class AnsweringLines(Section):
     def lines(self) -> list[str]:
         """What is printed of it."""
         printed: list[str] = []
+        named: set[str | None] = set()
         for part in (0, 1):
-            groups: dict[str, list[str]] = {"": []}
+            groups: dict[Group | None, list[str]] = {None: []}
             for place in sorted(self.kept, key=self._order):
                 if self._printed[place].part == part:
                     groups.setdefault(self._printed[place].group, []).append(self.kept[place].text)
             if part and self.further and any(groups.values()):
                 printed.append(self.further)
             for group, texts in groups.items():
-                printed += [group, *texts] if group else texts
+                if group is not None:
+                    printed.append(group.again if group.conversation in named else group.first)
+                    named.add(group.conversation)
+                printed += texts
         return printed
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
 from functools import cached_property
+from typing import NamedTuple
 
 from hitherto_retrieval.render.budget import Entry
 from hitherto_retrieval.render.context import PromptContext, RelevantItem
@@ -31,6 +32,8 @@ _EXCERPT_SOURCE = 4_000
 _TITLE_BYTES = 300
 _PLACE_BYTES = 40
 """Maximum bytes of a conversation's name in the line of one of its messages."""
+_NAMED_BYTES = 24
+"""The same in the line above all of them, which is read with them: a few words tell it apart."""
 _INSTEAD_BYTES = 120
 """Maximum bytes of what holds in place of what has ended."""
 _LINE, _OUTLINE, _PLACE, _SAID = "line", "outline", "place", "said"
@@ -43,6 +46,30 @@ _NOT_THE_USER = {
     "document": "from a document",
     "operator": "from the operator",
 }
+
+
+class Group(NamedTuple):
+    """What was said on one day of a conversation: the lines that stand under one line.
+
+    Attributes:
+        conversation: The conversation; None for all those without a name.
+        day: The day as an ISO date; empty in a context without dates.
+        named: What calls the conversation; empty if it has no name.
+    """
+
+    conversation: str | None
+    day: str
+    named: str
+
+    @property
+    def first(self) -> str:
+        """The line above the first one of its conversation."""
+        return f"{', '.join(filter(None, (self.named, self.day))) or 'In a conversation'}:"
+
+    @property
+    def again(self) -> str:
+        """The line above another one, after the conversation has been called by its name."""
+        return f"{self.day}:" if self.day else self.first
 
 
 @dataclass(frozen=True)
@@ -152,17 +179,18 @@ class Lines:
                 _keep(item.memo, _SAID, of, entry)
         return entry
 
-    def group_of(self, item: RelevantItem) -> str:
-        """The line above what was said on one day of a conversation; empty for other items."""
+    def group_of(self, item: RelevantItem) -> Group | None:
+        """Where and when a message was said; None for other items."""
         if not item.role:
-            return ""
-        day = f", {self._iso(item.at)}" if self.context.dated and item.at is not None else ""
+            return None
+        day = self._iso(item.at) if self.context.dated and item.at is not None else ""
+        named = ""
         if item.said_in is not None and item.said_in == self.context.ongoing:
-            return f"In this conversation{day}:"
-        title = ""
-        if item.said_in not in self.opened:
+            named = "In this conversation"
+        elif item.said_in not in self.opened:
             title = self._placed(item.said_in or "")
-        return f"In “{title}”{day}:" if title else f"In a conversation{day}:"
+            named = f"In “{shortened(title, _NAMED_BYTES)}”" if title else ""
+        return Group(item.said_in if named else None, day, named)
 
     def group(self, item: RelevantItem) -> Entry:
         """`[SOURCE] title`, the text, and a rule: the three lines of document 003.
