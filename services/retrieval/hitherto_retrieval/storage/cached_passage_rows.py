@@ -75,8 +75,8 @@ GROUP BY s.conversation_id, s.message_id
 
 # A vector of an earlier wording is none.
 _SUMMARIES = """
-SELECT s.conversation_id, coalesce(s.lexical_no, 0), coalesce(c.last_said_at, s.created_at),
-       s.created_at,
+SELECT s.conversation_id, coalesce(s.lexical_no, 0),
+       least(coalesce(c.last_said_at, s.created_at), c.updated_at), s.created_at,
        (SELECT xidsend(e.xmin) FROM summary_embeddings AS e
         WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
           AND e.conversation_id = s.conversation_id AND e.model = %(model)s

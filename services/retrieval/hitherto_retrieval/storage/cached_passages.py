@@ -131,6 +131,9 @@ class CachedMessages:
             vectors,
         )
         self._said = np.asarray([row[6] in ("user", "assistant") for row in rows], dtype=bool)
+        self._said_by_then = np.minimum(
+            self._passages.happened, microseconds([row[4] for row in rows])
+        )
         self._by_user = np.asarray([row[6] == "user" for row in rows], dtype=bool)
         # Made when they are first shown.
         self._shown: dict[MessageKey, Message] = {}
@@ -182,7 +185,7 @@ class CachedMessages:
     ) -> list[Candidate]:
         """See `most_recent.messages`."""
         these = np.flatnonzero(self._by_user & self._passing(filters))
-        order = np.lexsort((-these, -self._passages.happened[these]))
+        order = np.lexsort((-these, -self._said_by_then[these]))
         newest = these[order][:limit].tolist()
         found = self._candidates(query, newest)
         for candidate in found:
@@ -267,7 +270,10 @@ class CachedMessages:
         cosines = self.vectors.cosines(places, query.vector)
         scores = query.bm25.of_each([row[2] for row in rows])
         return [
-            Candidate("message", keys[place], row[3], row[4], row[0], score, cosine, row[7], row[6])
+            Candidate(
+                *("message", keys[place], min(row[3], row[4]), row[4], row[0], score, cosine),
+                *(row[7], row[6]),
+            )
             for place, row, cosine, score in zip(places, rows, cosines, scores, strict=True)
         ]
 

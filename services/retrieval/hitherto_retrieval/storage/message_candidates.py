@@ -6,6 +6,8 @@ assistants are found. A message without a vector is found by its words.
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from hitherto_retrieval.storage.candidate import Candidate
 from hitherto_retrieval.storage.passage_search import PassageSearch
 from hitherto_retrieval.storage.statement import Rows
@@ -65,13 +67,21 @@ JOIN compared_messages(
 """
 
 
+def said_by_then(said_at: datetime, accepted_at: datetime) -> datetime:
+    """When a message counts as said: it cannot be newer than its arrival, whatever its sender's clock.
+
+    Statements write it `least(said_at, accepted_at)`.
+    """
+    return min(said_at, accepted_at)
+
+
 def candidates(rows: Rows, bm25: Scores, *, most_recent: bool = False) -> list[Candidate]:
     """Converts rows with the columns of `_ALL`."""
     return [
         Candidate(
             kind="message",
             key=(conversation_id, message_no),
-            happened_at=said_at,
+            happened_at=said_by_then(said_at, accepted_at),
             created_at=accepted_at,
             conversation_id=conversation_id,
             speaker=name,
