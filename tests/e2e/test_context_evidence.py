@@ -15,6 +15,8 @@ from hitherto_retrieval.render.tokens import counter
 from tests.e2e.conftest import Services
 from tests.e2e.curating import forget
 from tests.e2e.learning import learn, memories, replies, talk
+from tests.e2e.shelf import fill
+from tests.integration.retrieval.seed_passages import Turn
 from tests.scripted_model import ScriptedModel
 from tests.scripted_model.answers import memory
 
@@ -483,6 +485,36 @@ async def test_d16_a_follow_up_gets_what_it_goes_on_from(
     for query in ("And why that one?", "Còn cái kia thì sao?", "それはなぜ"):
         told = await context(modelled, query, conversation_id="visa", max_tokens=400)
         assert "Visa for Canada" in told.prompt_block, query
+
+
+async def test_d16_what_was_answered_to_the_same_question_is_no_evidence(
+    services: Services, tenant_conninfo: str
+) -> None:
+    """Also with what a tool returned, and what was said before it was asked, in between."""
+    await fill(
+        tenant_conninfo,
+        "ana",
+        conversations={
+            "c1": [
+                Turn("Where do I keep the spare key?"),
+                Turn("One moment, the drawer list of the kitchen has it.", role="assistant"),
+                Turn("drawers: key, candles, string", role="tool"),
+                Turn("The spare key lies in the kitchen drawer.", role="assistant"),
+                Turn("The spare key is under the blue pot now."),
+                Turn("So the spare key has moved to the blue pot outside.", role="assistant"),
+            ]
+        },
+    )
+    # From the third one on, it is answered from what the process holds of the user.
+    for _ in range(4):
+        told = await services.retrieval.GetContext(
+            pb.GetContextRequest(
+                user_id="ana", query="Where do I keep the spare key?", min_relevance=0
+            )
+        )
+        assert "under the blue pot" in told.prompt_block
+        assert "moved to the blue pot" in told.prompt_block
+        assert "drawer" not in told.prompt_block
 
 
 async def test_d16_a_profile_says_its_days_and_the_user_is_no_entity_of_the_block(

@@ -22,7 +22,7 @@ from hitherto_retrieval.storage.cached_vectors import (
 )
 from hitherto_retrieval.storage.candidate import Candidate, MessageKey
 from hitherto_retrieval.storage.filters import can_compare, has_all
-from hitherto_retrieval.storage.neighbours import Facts, MessageFlags
+from hitherto_retrieval.storage.neighbours import EXCHANGE, Facts, MessageFlags
 from hitherto_retrieval.storage.passage_filters import PassageFilters
 from hitherto_retrieval.storage.passage_search import PassageQuery
 from hitherto_shared.models import Message
@@ -146,6 +146,21 @@ class CachedMessages:
         }
         # By the message and how far its neighbours may be.
         self._neighbours: dict[tuple[int, int, int], Sequence[int]] = {}
+
+    def answered(self, keys: Iterable[MessageKey]) -> dict[MessageKey, int]:
+        """See `neighbours.answered`."""
+        found: dict[MessageKey, int] = {}
+        for key in keys:
+            before = self._places.get(key, 0) - 1
+            while before >= 0 and self.rows[before][0] == key[0]:
+                number = self.rows[before][1]
+                if number < key[1] - EXCHANGE:
+                    break
+                if self._by_user[before]:
+                    found[key] = number
+                    break
+                before -= 1
+        return found
 
     @property
     def size(self) -> int:

@@ -106,8 +106,8 @@ WITH listed AS MATERIALIZED (
 )
 SELECT (SELECT count(*) FROM listed),
        c.active_at, c.conversation_id, c.user_id, c.title, c.summary, c.outcome, c.message_count,
-       c.created_at, c.updated_at, c.key_topics, c.technical_topics, c.followup_suggestions, c.last_said_at,
-       c.sealed_words AS sealed
+       c.created_at, c.updated_at, c.key_topics, c.technical_topics, c.followup_suggestions,
+       c.last_said_at, c.sealed_words AS sealed
 FROM (SELECT) AS always
 LEFT JOIN placed AS p ON true
 LEFT JOIN short_conversations AS c ON c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s

@@ -68,7 +68,7 @@ JOIN compared_messages(
 
 
 def said_by_then(said_at: datetime, accepted_at: datetime) -> datetime:
-    """When a message counts as said: it cannot be newer than its arrival, whatever its sender's clock.
+    """When a message counts as said: no later than it arrived, whatever its sender's clock.
 
     Statements write it `least(said_at, accepted_at)`.
     """

@@ -165,6 +165,19 @@ WHERE f.status IN ('quarantined', 'forgotten')
 GROUP BY t.conversation_id, t.message_no
 """
 
+# What tools returned, and what the assistant said while it used them, may stand in between.
+_ANSWERED = """
+SELECT g.conversation_id, g.message_no, asked.message_no
+FROM unnest(%(conversation_ids)s::text[], %(message_nos)s::int[]) AS g (conversation_id, message_no)
+CROSS JOIN LATERAL (
+    SELECT message_no FROM messages
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+      AND conversation_id = g.conversation_id AND role = 'user'
+      AND message_no >= g.message_no - %(exchange)s::int AND message_no < g.message_no
+    ORDER BY message_no DESC
+    LIMIT 1) AS asked
+"""
+
 EXCHANGE = 100
 """How far back an exchange is read, in messages."""
 
@@ -287,6 +300,15 @@ def caveats(scope: Scope, keys: Sequence[MessageKey]) -> Statement[MessageFlags]
         _CAVEATS,
         {**scope.parameters, **_columns(keys), "exchange": EXCHANGE},
         MessageFlags.of,
+    )
+
+
+def answered(scope: Scope, keys: Sequence[MessageKey]) -> Statement[Mapping[MessageKey, int]]:
+    """The number of the user's last message before each message, which a reply answers."""
+    return Statement(
+        _ANSWERED,
+        {**scope.parameters, **_columns(keys), "exchange": EXCHANGE},
+        lambda rows: {(row[0], row[1]): row[2] for row in rows},
     )
 
 

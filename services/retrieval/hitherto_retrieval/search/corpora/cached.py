@@ -77,6 +77,10 @@ class CachedUser:
         """See `neighbours.caveats`, of all messages; None if the snapshot has no messages."""
         return None if self.messages is None else self.messages.caveats
 
+    def answered(self, keys: Sequence[MessageKey]) -> Mapping[MessageKey, int] | None:
+        """See `neighbours.answered`; None if the snapshot has no messages."""
+        return None if self.messages is None else self.messages.answered(keys)
+
 
 class MemoriesAtHand:
     """Current memories from a snapshot, or those that pass filters, as in `MemoryCorpus`.
