@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
 import pytest
 
-from hitherto.v1 import memory_pb2, search_pb2
+from hitherto.v1 import memory_pb2, memory_service_pb2, search_pb2
 from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto_retrieval.render.tokens import counter
 from tests.e2e.conftest import Services
 from tests.e2e.curating import forget
 from tests.e2e.learning import learn, memories, replies, talk
+from tests.e2e.masks import masked
 from tests.e2e.shelf import fill
 from tests.integration.retrieval.seed_passages import Turn
 from tests.scripted_model import ScriptedModel
@@ -278,6 +280,25 @@ async def test_d16_a_message_says_until_when_what_was_learnt_from_it_held(
     assert "partly" not in as_it_was
     assert f"- Ana lives in Lisbon (2026-03-02 {then}" in as_it_was
     assert "Glasgow" not in (await context(modelled, query, known_at=before)).prompt_block
+    # What holds for a time is not told after it.
+    for _ in range(4):
+        assert "then: Ana lives" in (await context(modelled, query)).prompt_block
+    soon = datetime.now(UTC) + timedelta(seconds=3)
+    (glasgow,) = [each for each in await memories(modelled) if "Glasgow" in each.content]
+    ending = memory_pb2.Memory(expires_at=soon)
+    await modelled.memory.UpdateMemory(
+        masked(
+            memory_service_pb2.UpdateMemoryRequest(
+                user_id="ana", memory_id=glasgow.id, memory=ending
+            )
+        )
+    )
+    for _ in range(4):
+        await context(modelled, query)
+    await asyncio.sleep(max(0.0, (soon - datetime.now(UTC)).total_seconds()) + 0.1)
+    for _ in range(4):
+        assert "then:" not in (await context(modelled, query)).prompt_block
+    assert "then:" not in (await context(modelled, query, as_of=before)).prompt_block
 
 
 async def test_d16_a_summary_that_repeats_what_is_forgotten_is_left_out(
