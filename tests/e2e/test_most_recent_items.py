@@ -212,7 +212,7 @@ async def test_d5_what_is_dated_in_the_future_is_no_newer_than_its_arrival(
         token = page.next_page_token
     assert listed == ["c1", "c0", "c2"]
     # From the third one on, they are answered from what the process holds of the user.
-    for query, ranking in product(["", *["What came last?"] * 4], ("seed003", "balanced")):
+    for query, ranking in product(["", *["What came last?"] * 4], ("weighted", "balanced")):
         found = await search(services, query, scopes=[MESSAGES], ranking=ranking)
         assert [each.message.conversation_id for each in found.results] == ["c1", "c0", "c2"]
         found = await search(services, query, scopes=[MESSAGES], ranking=ranking, limit=1)
