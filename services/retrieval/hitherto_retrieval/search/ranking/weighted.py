@@ -210,7 +210,7 @@ def _place(
     return (
         item.score,
         first,
-        candidate.newness if first else _ANY_TIME,
+        candidate.happened_at if first else _ANY_TIME,
         candidate.importance,
         candidate.created_at,
     )
