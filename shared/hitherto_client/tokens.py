@@ -20,7 +20,12 @@ _ANY, _EVERY = object(), object()
 
 
 class OwnWrites:
-    """The tokens of the users whom this client has written for; safe with threads."""
+    """The tokens of the users whom this client has written for; safe with threads.
+
+    Each user has tokens of their own, so that a backend that writes for many users loses none. Only
+    if more than 16 writes for one user, or for several users at once, overlap are those left out
+    that ended first: on a replica, a read right afterwards may miss them.
+    """
 
     def __init__(self) -> None:
         self._tokens: OrderedDict[Hashable, dict[str, int]] = OrderedDict()

@@ -114,6 +114,18 @@ async def test_a_memory_from_save_to_restore(at: Typed) -> None:
     assert await contents(at) == set()
     assert "active" in await at("restore", "ana", memory_id)
     assert await contents(at) == {"Ana sống ở Đà Nẵng."}
+    # What has expired is stored, and no read shows it.
+    await at("correct", "ana", memory_id, "--expires", "2020-01-01")
+    assert "expired on 2020-01-01 already" in at.err
+    await at("save", "ana", "Ana has a ticket for the ferry.", "--expires", "2020-01-01")
+    assert "expired on 2020-01-01 already" in at.err
+    assert await contents(at) == set()
+    await at("why", "ana", memory_id, "--consistency-token", "made up", code=2)
+    assert "consistency_token" in at.err
+    token = saved["consistency_token"]
+    assert "Đà Nẵng" in await at("why", "ana", memory_id, "--consistency-token", token)
+    await at("search", "ana", "ferry", "--min-score", "0.9")
+    assert "--min-score" in at.err
     history = await at("history", "ana", memory_id)
     for part in ("created", "forgotten", "restored", "by mistake", "Huế. → Ana sống ở Đà Nẵng."):
         assert part in history
@@ -125,9 +137,9 @@ async def test_b1_transcripts_are_imported_line_by_line(at: Typed, tmp_path: Pat
     good = [said(f"I live in Porto {n}.", f"c{n}", f"user-{n}") for n in range(30)]
     bad = {**said("x", "bad"), "time_zone": "Nowhere/At_All"}
     path = lines(tmp_path, *good[:20], bad, *good[20:])
-    for _ in range(2):
+    for known in (0, 30):
         (found,) = (await at.json("import", path, code=1))["files"]
-        assert (found["accepted"], found["rejected"]) == (30, 1)
+        assert (found["accepted"], found["deduplicated"], found["rejected"]) == (30, known, 1)
         assert found["errors"][0]["line"] == 21
         assert "time_zone" in found["errors"][0]["problem"]
     assert (await at.json("jobs", "--all"))["total_size"] == 30

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
 import pytest
 
-from hitherto.v1 import memory_pb2, search_pb2
+from hitherto.v1 import memory_pb2, memory_service_pb2, search_pb2
 from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto_retrieval.render.tokens import counter
 from tests.e2e.conftest import Services
 from tests.e2e.curating import forget
 from tests.e2e.learning import learn, memories, replies, talk
+from tests.e2e.masks import masked
+from tests.e2e.shelf import fill
+from tests.integration.retrieval.seed_passages import Turn
 from tests.scripted_model import ScriptedModel
 from tests.scripted_model.answers import memory
 
@@ -276,6 +280,25 @@ async def test_d16_a_message_says_until_when_what_was_learnt_from_it_held(
     assert "partly" not in as_it_was
     assert f"- Ana lives in Lisbon (2026-03-02 {then}" in as_it_was
     assert "Glasgow" not in (await context(modelled, query, known_at=before)).prompt_block
+    # What holds for a time is not told after it.
+    for _ in range(4):
+        assert "then: Ana lives" in (await context(modelled, query)).prompt_block
+    soon = datetime.now(UTC) + timedelta(seconds=3)
+    (glasgow,) = [each for each in await memories(modelled) if "Glasgow" in each.content]
+    ending = memory_pb2.Memory(expires_at=soon)
+    await modelled.memory.UpdateMemory(
+        masked(
+            memory_service_pb2.UpdateMemoryRequest(
+                user_id="ana", memory_id=glasgow.id, memory=ending
+            )
+        )
+    )
+    for _ in range(4):
+        await context(modelled, query)
+    await asyncio.sleep(max(0.0, (soon - datetime.now(UTC)).total_seconds()) + 0.1)
+    for _ in range(4):
+        assert "then:" not in (await context(modelled, query)).prompt_block
+    assert "then:" not in (await context(modelled, query, as_of=before)).prompt_block
 
 
 async def test_d16_a_summary_that_repeats_what_is_forgotten_is_left_out(
@@ -483,6 +506,36 @@ async def test_d16_a_follow_up_gets_what_it_goes_on_from(
     for query in ("And why that one?", "Còn cái kia thì sao?", "それはなぜ"):
         told = await context(modelled, query, conversation_id="visa", max_tokens=400)
         assert "Visa for Canada" in told.prompt_block, query
+
+
+async def test_d16_what_was_answered_to_the_same_question_is_no_evidence(
+    services: Services, tenant_conninfo: str
+) -> None:
+    """Also with what a tool returned, and what was said before it was asked, in between."""
+    await fill(
+        tenant_conninfo,
+        "ana",
+        conversations={
+            "c1": [
+                Turn("Where do I keep the spare key?"),
+                Turn("One moment, the drawer list of the kitchen has it.", role="assistant"),
+                Turn("drawers: key, candles, string", role="tool"),
+                Turn("The spare key lies in the kitchen drawer.", role="assistant"),
+                Turn("The spare key is under the blue pot now."),
+                Turn("So the spare key has moved to the blue pot outside.", role="assistant"),
+            ]
+        },
+    )
+    # From the third one on, it is answered from what the process holds of the user.
+    for _ in range(4):
+        told = await services.retrieval.GetContext(
+            pb.GetContextRequest(
+                user_id="ana", query="Where do I keep the spare key?", min_relevance=0
+            )
+        )
+        assert "under the blue pot" in told.prompt_block
+        assert "moved to the blue pot" in told.prompt_block
+        assert "drawer" not in told.prompt_block
 
 
 async def test_d16_a_profile_says_its_days_and_the_user_is_no_entity_of_the_block(

@@ -195,6 +195,7 @@ async def test_entities_are_found_by_a_part_of_the_name(
     assert await names(name="NTTドコモ") == ["ＮＴＴドコモ"]
     assert await names(name="100%") == ["Project Miller 100%"]
     assert await names(name="_") == []
+    assert await names(name="\u0301\u0323") == []
     assert len(await names()) == 6
     assert await names(type=entity_pb2.ENTITY_TYPE_PLACE) == []
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from itertools import product
 
 import pytest
 
+from hitherto.v1 import conversation_pb2, extraction_service_pb2, search_pb2
 from hitherto.v1 import retrieval_service_pb2 as pb
-from hitherto.v1 import search_pb2
 from tests.e2e.conftest import Services
 from tests.e2e.shelf import ago, fill
 from tests.e2e.test_search import leg, search
@@ -179,3 +180,41 @@ async def test_d5_no_scope_takes_the_places_of_another(
         assert len(set(kinds)) == min(3, limit)
         if limit >= 6:
             assert kinds.count("summary") >= 2
+
+
+async def test_d5_what_is_dated_in_the_future_is_no_newer_than_its_arrival(
+    services: Services,
+) -> None:
+    """A clock that runs ahead, or a unit mistaken, puts nothing before what arrives later."""
+    for place, at in enumerate([datetime(2199, 1, 1, tzinfo=UTC), None, ago(2)]):
+        message = conversation_pb2.Message(
+            role=conversation_pb2.ROLE_USER, content=f"The pump was checked, round {place}"
+        )
+        if at is not None:
+            message.created_at.FromDatetime(at)
+        accepted = await services.extraction.AppendMessages(
+            extraction_service_pb2.AppendMessagesRequest(
+                user_id="ana", conversation_id=f"c{place}", messages=[message]
+            )
+        )
+    recent = await services.retrieval.GetRecentConversations(
+        pb.GetRecentConversationsRequest(
+            user_id="ana", consistency_token=accepted.consistency_token
+        )
+    )
+    assert [each.summary.conversation_id for each in recent.conversations] == ["c1", "c0", "c2"]
+    listed, token = [], ""
+    while token or not listed:
+        page = await services.retrieval.ListConversations(
+            pb.ListConversationsRequest(user_id="ana", page_size=1, page_token=token)
+        )
+        listed += [each.conversation_id for each in page.conversations]
+        token = page.next_page_token
+    assert listed == ["c1", "c0", "c2"]
+    # From the third one on, they are answered from what the process holds of the user.
+    for query, ranking in product(["", *["What came last?"] * 4], ("weighted", "balanced")):
+        found = await search(services, query, scopes=[MESSAGES], ranking=ranking)
+        assert [each.message.conversation_id for each in found.results] == ["c1", "c0", "c2"]
+        found = await search(services, query, scopes=[MESSAGES], ranking=ranking, limit=1)
+        assert [each.message.conversation_id for each in found.results] == ["c1"]
+    assert found.results[0].message.created_at.ToDatetime(UTC) <= datetime.now(UTC)

@@ -104,6 +104,27 @@ async def test_what_comes_while_all_calls_are_busy_travels_together(
     assert all(answer.vector is not None for answer in answers)
 
 
+async def test_what_waits_for_a_call_is_not_sent_once_all_who_asked_have_left(
+    model: Model, queries: QueryEmbedder
+) -> None:
+    busy = []
+    for n in range(32):
+        busy.append(asyncio.create_task(queries.embed(f"busy {n}", timeout=30)))
+        await settled()
+    leaves = asyncio.create_task(queries.embed("left", timeout=30))
+    one, other = (asyncio.create_task(queries.embed("shared", timeout=30)) for _ in range(2))
+    assert (await queries.embed("late", timeout=0.01)).state == "timed_out"
+    stays = asyncio.create_task(queries.embed("stays", timeout=30))
+    await settled()
+    for left in (leaves, one):
+        left.cancel()
+    await asyncio.wait((leaves, one))
+    model.free.set()
+    assert {answer.state for answer in await asyncio.gather(*busy, other, stays)} == {"ran"}
+    assert model.calls[32:] == [["shared", "stays"]]
+    assert (await queries.embed("left", timeout=30)).state == "ran"
+
+
 async def test_a_call_that_hangs_holds_up_only_its_own_askers(
     model: Model, queries: QueryEmbedder
 ) -> None:

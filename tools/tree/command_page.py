@@ -74,10 +74,10 @@ def broken() -> Sequence[str]:
 
 
 def _readers(page: str, commands: Mapping[str, argparse.ArgumentParser]) -> Iterator[str]:
-    """The page says once who takes a token: the group "Read" but `why`, and three commands more."""
+    """The page says once who takes a token: the group "Read", and three commands more."""
     row = re.search(r"^\| Read \| (.*) \|$", page, flags=re.MULTILINE)
     reading = {*re.findall(r"`([a-z]+)`", row[1] if row else "")}
-    reading = reading - {"why"} | {"session", "documents list", "documents show"}
+    reading |= {"session", "documents list", "documents show"}
     having = {
         name for name, parser in commands.items() if _READING in parser._option_string_actions
     }

@@ -195,7 +195,7 @@ func (x *StreamTranscriptsRequest) GetIdempotencyKey() string {
 // StreamTranscriptsResponse summarises a bulk import.
 type StreamTranscriptsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// accepted_count, the number of transcripts that were stored or already known.
+	// accepted_count, the number of transcripts that were stored or already known; see known_count.
 	AcceptedCount int64 `protobuf:"varint,1,opt,name=accepted_count,json=acceptedCount,proto3" json:"accepted_count,omitempty"`
 	// rejected_count, the number of refused items.
 	RejectedCount int64 `protobuf:"varint,2,opt,name=rejected_count,json=rejectedCount,proto3" json:"rejected_count,omitempty"`
@@ -205,8 +205,10 @@ type StreamTranscriptsResponse struct {
 	Errors []*ItemError `protobuf:"bytes,4,rep,name=errors,proto3" json:"errors,omitempty"`
 	// consistency_token, for a later read that must see this write. Opaque.
 	ConsistencyToken string `protobuf:"bytes,5,opt,name=consistency_token,json=consistencyToken,proto3" json:"consistency_token,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// known_count, the number of accepted transcripts that were already known: they added no message.
+	KnownCount    int64 `protobuf:"varint,6,opt,name=known_count,json=knownCount,proto3" json:"known_count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StreamTranscriptsResponse) Reset() {
@@ -272,6 +274,13 @@ func (x *StreamTranscriptsResponse) GetConsistencyToken() string {
 		return x.ConsistencyToken
 	}
 	return ""
+}
+
+func (x *StreamTranscriptsResponse) GetKnownCount() int64 {
+	if x != nil {
+		return x.KnownCount
+	}
+	return 0
 }
 
 // AppendMessagesRequest contains the next messages of a conversation.
@@ -1726,13 +1735,15 @@ const file_hitherto_v1_extraction_service_proto_rawDesc = "" +
 	"\n" +
 	"transcript\x18\x01 \x01(\v2\x17.hitherto.v1.TranscriptR\n" +
 	"transcript\x12'\n" +
-	"\x0fidempotency_key\x18\x02 \x01(\tR\x0eidempotencyKey\"\xdf\x01\n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tR\x0eidempotencyKey\"\x80\x02\n" +
 	"\x19StreamTranscriptsResponse\x12%\n" +
 	"\x0eaccepted_count\x18\x01 \x01(\x03R\racceptedCount\x12%\n" +
 	"\x0erejected_count\x18\x02 \x01(\x03R\rrejectedCount\x12\x17\n" +
 	"\ajob_ids\x18\x03 \x03(\tR\x06jobIds\x12.\n" +
 	"\x06errors\x18\x04 \x03(\v2\x16.hitherto.v1.ItemErrorR\x06errors\x12+\n" +
-	"\x11consistency_token\x18\x05 \x01(\tR\x10consistencyToken\"\xb4\x01\n" +
+	"\x11consistency_token\x18\x05 \x01(\tR\x10consistencyToken\x12\x1f\n" +
+	"\vknown_count\x18\x06 \x01(\x03R\n" +
+	"knownCount\"\xb4\x01\n" +
 	"\x15AppendMessagesRequest\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\x12'\n" +
 	"\x0fconversation_id\x18\x02 \x01(\tR\x0econversationId\x120\n" +

@@ -7,7 +7,7 @@ stored, an idempotency key replays the first outcome.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 
 from hitherto_extraction.job_calls import Accepted, JobCalls
 from hitherto_extraction.queue import jobs
@@ -61,17 +61,22 @@ class Intake(JobCalls):
             KeyUnavailable: A user has encryption on and the key is unavailable; nothing was stored.
             KeyServiceUnavailable: The same, temporarily.
         """
+        # A key that is known leaves nothing to do.
+        known = len(transcripts)
 
         async def work(connection: Connection) -> list[Job]:
+            nonlocal known
             _, made = await together(
                 connection,
                 self.queue.limit.require(connection, tenant_id, len(transcripts)),
                 self._submit_all(connection, tenant_id, transcripts),
             )
-            return [made[i] for i in range(len(transcripts))]
+            known = sum(added_nothing for _, added_nothing in made.values())
+            return [made[i][0] for i in range(len(transcripts))]
 
         user_ids = sorted({transcript.user_id for transcript in transcripts})
-        return await self._once_sealed(tenant_id, identity, user_ids, work, timeout)
+        accepted = await self._once_sealed(tenant_id, identity, user_ids, work, timeout)
+        return replace(accepted, known=known)
 
     async def append(
         self,
@@ -192,7 +197,7 @@ class Intake(JobCalls):
 
     async def _submit_all(
         self, connection: Connection, tenant_id: str, transcripts: Sequence[IncomingTranscript]
-    ) -> dict[int, Job]:
+    ) -> dict[int, tuple[Job, bool]]:
         # Locks are taken in one order, whatever the order of the batch.
         order = sorted(
             range(len(transcripts)),
@@ -206,14 +211,15 @@ class Intake(JobCalls):
         tenant_id: str,
         transcript: IncomingTranscript,
         index: int,
-    ) -> Job:
+    ) -> tuple[Job, bool]:
+        """The job of a transcript, and whether all of its messages were stored already."""
         scope = Scope(tenant_id, transcript.user_id)
         conversation_id = transcript.conversation_id
         user = connection.of(scope)
         state = await users.enter_alone(user)
         why = users.why_not_learning(state, self.memory_enabled)
         if why == "MEMORY_DISABLED":
-            return await self.queue.enqueue_cancelled(user, conversation_id, why)
+            return await self.queue.enqueue_cancelled(user, conversation_id, why), False
         stored = await store_messages(
             user,
             conversation_id,
@@ -251,7 +257,7 @@ class Intake(JobCalls):
             last_said_at=latest_time(transcript.messages),
             ended=transcript.ended,
         )
-        return job
+        return job, not stored.new
 
     async def _index(self, user: UserRows, conversation_id: str, stored: Stored) -> None:
         """Index new messages by their words before a job has read them."""

@@ -23,11 +23,15 @@ MAX_RETRIED = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The outcome of a call that may have queued jobs, and its point in time."""
+    """The outcome of a call that may have queued jobs, and its point in time.
+
+    `known` is the number of transcripts of which every message was stored already.
+    """
 
     jobs: list[Job]
     position: Position
     pending_messages: int = 0
+    known: int = 0
 
 
 @dataclass(eq=False)

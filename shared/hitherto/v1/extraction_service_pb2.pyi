@@ -127,12 +127,15 @@ class StreamTranscriptsResponse(_message.Message):
     JOB_IDS_FIELD_NUMBER: _builtins.int
     ERRORS_FIELD_NUMBER: _builtins.int
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
+    KNOWN_COUNT_FIELD_NUMBER: _builtins.int
     accepted_count: _builtins.int
-    """accepted_count, the number of transcripts that were stored or already known."""
+    """accepted_count, the number of transcripts that were stored or already known; see known_count."""
     rejected_count: _builtins.int
     """rejected_count, the number of refused items."""
     consistency_token: _builtins.str
     """consistency_token, for a later read that must see this write. Opaque."""
+    known_count: _builtins.int
+    """known_count, the number of accepted transcripts that were already known: they added no message."""
     @_builtins.property
     def job_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """job_ids, the jobs of the accepted transcripts, in the order of the stream; the first 60,000 of them."""
@@ -149,10 +152,11 @@ class StreamTranscriptsResponse(_message.Message):
         job_ids: _abc.Iterable[_builtins.str] | None = ...,
         errors: _abc.Iterable[_item_error_pb2.ItemError] | None = ...,
         consistency_token: _builtins.str = ...,
+        known_count: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted_count", b"accepted_count", "consistency_token", b"consistency_token", "errors", b"errors", "job_ids", b"job_ids", "rejected_count", b"rejected_count"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted_count", b"accepted_count", "consistency_token", b"consistency_token", "errors", b"errors", "job_ids", b"job_ids", "known_count", b"known_count", "rejected_count", b"rejected_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

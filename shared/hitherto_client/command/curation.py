@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from datetime import UTC, datetime
 from typing import Any
 
 from google.protobuf import json_format
@@ -13,7 +14,7 @@ from hitherto_client.command.memories import MEMORIES
 from hitherto_client.command.options import PAGING, Argument, OneOf, Repeated, read_text
 from hitherto_client.command.output import Output, UsageError
 from hitherto_client.command.rpc import USER, Command, Option, Rpc, given, of
-from hitherto_client.command.show import Column, Rows, show_rows
+from hitherto_client.command.show import Column, Rows, day, show_rows
 
 _FIELDS = (
     Option("--type", "type", "the kind of statement (default of a new one: fact)"),
@@ -51,15 +52,26 @@ def _show(output: Output, options: argparse.Namespace, reply: Any) -> None:
 def _show_saved(output: Output, options: argparse.Namespace, reply: Any) -> None:
     user, memory = options.user_id, reply.memory
     _show(output, options, reply)
+    _tell_if_expired(output, memory)
     if reply.deduplicated:
         output.note(f"{user} already has this memory; it is now at version {memory.version}")
     elif memory.status != memory_pb2.MEMORY_STATUS_ACTIVE:
         output.note(f"review it with `hitherto review {shlex.quote(user)} {memory.id}`")
 
 
+def _tell_if_expired(output: Output, memory: memory_pb2.Memory) -> None:
+    """An ACTIVE memory that has expired is in no reply."""
+    if memory.HasField("expires_at") and memory.expires_at.ToDatetime(UTC) <= datetime.now(UTC):
+        output.note(
+            f"it expired on {day(memory.expires_at)} already: reads leave it out; "
+            "`hitherto correct` with another --expires shows it again"
+        )
+
+
 def _show_corrected(output: Output, options: argparse.Namespace, reply: Any) -> None:
     user, memory = options.user_id, reply.memory
     _show(output, options, reply)
+    _tell_if_expired(output, memory)
     output.note(
         f"now in version {memory.version}; `hitherto history {shlex.quote(user)} {memory.id}` "
         "shows the earlier ones"

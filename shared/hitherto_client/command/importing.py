@@ -163,7 +163,7 @@ def _import(
         )
         seconds = timeout or WINDOW_SECONDS
         reply = stream(connection, *how, progress=progress, timeout=seconds)
-    file.known = getattr(reply, "deduplicated_count", 0)
+    file.known = reply.deduplicated_count if file.kind == "memories" else reply.known_count
     # What the service refused, by line.
     told = [(file.line_of(error.index), _in_words(error)) for error in reply.errors]
     file.errors = sorted(file.errors + told)[:MAX_ERRORS]
@@ -327,9 +327,7 @@ _FILES = (
     Column("file", _name),
     Column("kind", lambda file: file.kind or "(empty)"),
     Column("taken", "accepted", number=True),
-    Column(
-        "known already", lambda file: file.known if file.kind == "memories" else "", number=True
-    ),
+    Column("known already", "known", number=True),
     Column("refused", "refused", number=True),
 )
 

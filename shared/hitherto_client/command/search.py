@@ -50,6 +50,14 @@ def _show(output: Output, options: argparse.Namespace, reply: Any) -> None:
 
 
 def _nothing_found(options: argparse.Namespace, reason: str) -> str:
+    if not reason and options.min_score:
+        if not options.query:
+            return "without a query nothing has a score, so that --min-score leaves out everything"
+        floor = "" if options.min_relevance is not None else ", or --min-relevance 0,"
+        return (
+            f"nothing close scored {options.min_score:g} or more; "
+            f"a lower --min-score{floor} shows more"
+        )
     if reason or not options.query or options.min_relevance is not None:
         return nothing("nothing was found", reason)
     return "nothing close was found; --min-relevance 0 also shows what is not close"

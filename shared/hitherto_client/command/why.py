@@ -8,9 +8,11 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
+from hitherto.v1 import retrieval_service_pb2
+from hitherto_client import Hitherto
 from hitherto_client.command.options import Argument, connect
 from hitherto_client.command.output import FAILED, OK, Output
-from hitherto_client.command.rpc import Command
+from hitherto_client.command.rpc import CONSISTENCY, Command
 from hitherto_client.command.show import short
 from hitherto_client.days import iso_day, use_zone, zone_or_utc
 from hitherto_client.results import Message, Proof, SourceQuote
@@ -21,6 +23,8 @@ _AROUND = 160
 
 def _run(options: argparse.Namespace, output: Output) -> int:
     with connect(options) as client:
+        if options.consistency_token:
+            _read_after(client, options.user, options.consistency_token)
         proof = client.why(options.user, options.id)
         if proof is not None and not output.as_json:
             use_zone(zone_or_utc(client.connection, options.user))
@@ -32,6 +36,20 @@ def _run(options: argparse.Namespace, output: Output) -> int:
         return FAILED
     output.result(_plain(asdict(proof)), lambda: _show(output, proof))
     return OK
+
+
+def _read_after(client: Hitherto, user: str, token: str) -> None:
+    """Let the reads of a client see the write of a token from elsewhere.
+
+    Raises:
+        HithertoCallError: It is no token. (A client gives up those of its own that are none.)
+    """
+    client.connection.retrieval.ListMemories(
+        retrieval_service_pb2.ListMemoriesRequest(
+            user_id=user, page_size=1, consistency_token=token
+        )
+    )
+    client._tokens.note(user, token)
 
 
 def _show(output: Output, proof: Proof) -> None:
@@ -84,6 +102,7 @@ COMMANDS = (
         None,
         Argument("user", "whose memory", "USER"),
         Argument("id", "which memory", "ID"),
+        Argument(CONSISTENCY.flag, CONSISTENCY.help, CONSISTENCY.metavar, default=""),
         run=_run,
     ),
 )

@@ -131,6 +131,8 @@ class ImportedTranscripts:
     """The sum over all transcripts of an import."""
 
     accepted_count: int
+    known_count: int
+    """How many of them added no message to what was stored."""
     rejected_count: int
     job_ids: tuple[str, ...]
     """Those of the first 60,000 jobs."""

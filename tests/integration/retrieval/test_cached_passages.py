@@ -205,6 +205,10 @@ async def test_what_is_told_is_what_the_database_has(
     assert caveats.withheld
     assert caveats.until
     assert cached.caveats == caveats
+    stored = sorted(cached.whole("message", said) or ())
+    answered = await answer(reader, neighbours.answered(person.scope, stored))
+    assert answered
+    assert cached.answered(stored) == answered
 
 
 async def test_too_many_messages_are_left_to_the_database(

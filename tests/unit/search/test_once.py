@@ -68,17 +68,24 @@ def test_siblings_learnt_from_one_message_never_hide_each_other() -> None:
 
 
 def test_what_the_assistant_answered_to_the_same_question_is_no_answer() -> None:
-    def at(number: int, text: str, role: str = "user", name: str = "") -> Hit:
+    def at(
+        number: int, text: str, role: str = "user", name: str = "", answers: int | None = None
+    ) -> Hit:
         message = Message("c1", f"m{number}", role, name, text, AT)
         candidate = Candidate("message", ("c1", number), AT, AT)
-        return Hit(message, 0.5, RankedCandidate(candidate, 0.5, (), ()))
+        return Hit(message, 0.5, RankedCandidate(candidate, 0.5, (), ()), answers=answers)
 
     hits = [
         at(1, "Where do I live?"),
-        at(2, "You live in Lisbon, near the river and the old tram line 28.", "assistant"),
+        at(
+            2,
+            "You live in Lisbon, near the river and the old tram line 28.",
+            "assistant",
+            answers=1,
+        ),
         at(3, "I moved to Porto."),
         at(4, "I do not know where you live.", "assistant"),
-        at(5, "The code of your door is 4711.", "assistant"),
+        at(5, "The code of your door is 4711.", "assistant", answers=3),
         at(6, "I do not know where you live.", "assistant", "Ada"),
     ]
     assert names(for_a_prompt(hits, "Where do I live?")) == ["m3", "m5", "m6"]

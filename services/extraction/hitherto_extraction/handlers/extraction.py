@@ -122,6 +122,7 @@ class ExtractionHandlers(
             )
             self.signals.wake()
             position = accepted.position
+            reply.known_count += accepted.known
             if len(reply.job_ids) < MAX_IDS:
                 reply.job_ids.extend(str(job.job_id) for job in accepted.jobs)
 

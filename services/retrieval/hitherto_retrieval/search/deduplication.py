@@ -11,7 +11,7 @@ from hitherto_retrieval.search.intent.addressee import asks_the_assistant
 from hitherto_retrieval.search.intent.whole_words import readable
 from hitherto_retrieval.search.question import Hit
 from hitherto_retrieval.search.words import distinct_words, first_word, same_words
-from hitherto_retrieval.storage.candidate import Key, Kind
+from hitherto_retrieval.storage.candidate import Kind
 from hitherto_shared.models import Memory, Message
 from hitherto_shared.text.instructions import overrides_instructions
 
@@ -93,7 +93,7 @@ def for_a_prompt(hits: Iterable[Hit], question: str | None = None) -> list[Hit]:
     given = list(hits)
     asked = None if question is None else distinct_words(question)
     first = first_word(question or "")
-    echoes: set[Key] = set()
+    echoes: set[tuple[str, int | None]] = set()
     known = frozenset() if question is None else words_of(question)
 
     def belongs(message: Message) -> bool:
@@ -107,8 +107,7 @@ def for_a_prompt(hits: Iterable[Hit], question: str | None = None) -> list[Hit]:
         if not isinstance(hit.item, Message) or belongs(hit.item):
             kept.append(hit)
         elif hit.ranked is not None and isinstance(hit.ranked.candidate.key, tuple):
-            conversation, number = hit.ranked.candidate.key
-            echoes.add((conversation, number + 1))
+            echoes.add(hit.ranked.candidate.key)
     if asked is None or asks_the_assistant(readable(question or "")):
         return kept
     return [
@@ -116,16 +115,12 @@ def for_a_prompt(hits: Iterable[Hit], question: str | None = None) -> list[Hit]:
         for hit in kept
         if not isinstance(hit.item, Message)
         or not _is_assistant(hit.item)
-        or not (_key(hit) in echoes or _adds_nothing(hit.item, known))
+        or not ((hit.item.conversation_id, hit.answers) in echoes or _adds_nothing(hit.item, known))
     ]
 
 
 def _is_assistant(message: Message) -> bool:
     return message.role == "assistant" and not message.name
-
-
-def _key(hit: Hit) -> Key | None:
-    return None if hit.ranked is None else hit.ranked.candidate.key
 
 
 def _adds_nothing(message: Message, question: Words) -> bool:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from weakref import WeakSet
 
 from hitherto_shared.embeddings.protocol import Embedder, EmbeddingBatch, Vector
 from hitherto_shared.embeddings.registry import Embedders
@@ -40,7 +41,8 @@ class QueryVector:
 class Embedding:
     """A question on its way to the model and back.
 
-    It needs no task: the call goes on whether or not anybody waits for it.
+    It needs no task: a call goes on whether or not anybody waits for it. A question that waits for
+    a call is sent only if somebody still holds one of these that is `wanted`.
 
     Args:
         vector: The vector, once the model has answered.
@@ -48,7 +50,7 @@ class Embedding:
         without: Notes that there is no vector, and why.
     """
 
-    __slots__ = ("_seconds", "_until", "_vector", "_without")
+    __slots__ = ("__weakref__", "_seconds", "_until", "_vector", "_without", "wanted")
 
     def __init__(
         self,
@@ -60,13 +62,18 @@ class Embedding:
         self._seconds = timeout
         self._until = asyncio.get_running_loop().time() + timeout
         self._without = without
+        self.wanted = True
+        """False once its wait is over, because there is a vector or because its caller left."""
 
     async def result(self) -> QueryVector:
         """The vector, or why there is none within the time limit."""
         vector = self._vector
         if not vector.done():
             left = self._until - asyncio.get_running_loop().time()
-            await asyncio.wait((vector,), timeout=max(left, 0.0))
+            try:
+                await asyncio.wait((vector,), timeout=max(left, 0.0))
+            finally:
+                self.wanted = False
         if not vector.done():
             return self._without("timed_out", f"no embedding within {self._seconds * 1000:.0f} ms")
         try:
@@ -75,12 +82,22 @@ class Embedding:
             return self._without("failed", str(error))
 
 
+@dataclass(slots=True)
+class _Asked:
+    """A question without its vector: who pays, and who still wants it."""
+
+    tenant_id: str
+    vector: asyncio.Future[Vector]
+    askers: WeakSet[Embedding] = field(default_factory=WeakSet)
+
+
 class QueryEmbedder:
     """Embeds questions with the active model.
 
     A question that is already being embedded is not requested again. Several calls run at once;
-    questions that arrive while all of them are busy travel together in the next call. A slow server
-    thus receives batches, and a hanging call delays only its own callers.
+    questions that arrive while all of them are busy travel together in the next call, without those
+    whose callers have left. A slow server thus receives batches of what is wanted, and a hanging
+    call delays only its own callers.
 
     Args:
         embedder: The model.
@@ -103,8 +120,8 @@ class QueryEmbedder:
         self._cache: OrderedDict[str, Vector] = OrderedDict()
         self._cache_size = cache_size
         self._call_seconds = call_seconds
-        self._asked: dict[str, asyncio.Future[Vector]] = {}
-        self._queue: list[tuple[str, str]] = []
+        self._asked: dict[str, _Asked] = {}
+        self._queue: deque[str] = deque()
         self._calls: set[asyncio.Task[None]] = set()
         self._without = 0
         self._say_from = 0.0
@@ -126,11 +143,13 @@ class QueryEmbedder:
         text = nfc(query)[:_MAX_CHARACTERS].strip()
         known = self._cache.get(text)
         if known is None:
-            vector = self._asked.get(text) or self._ask(tenant_id, text)
-        else:
-            self._cache.move_to_end(text)
-            vector = asyncio.get_running_loop().create_future()
-            vector.set_result(known)
+            asked = self._asked.get(text) or self._ask(tenant_id, text)
+            embedding = Embedding(asked.vector, timeout, self._none)
+            asked.askers.add(embedding)
+            return embedding
+        self._cache.move_to_end(text)
+        vector: asyncio.Future[Vector] = asyncio.get_running_loop().create_future()
+        vector.set_result(known)
         return Embedding(vector, timeout, self._none)
 
     async def close(self) -> None:
@@ -139,8 +158,8 @@ class QueryEmbedder:
         for call in self._calls:
             call.cancel()
         await asyncio.gather(*self._calls, return_exceptions=True)
-        for future in self._asked.values():
-            future.set_exception(ModelUnavailable("the service is stopping"))
+        for asked in self._asked.values():
+            asked.vector.set_exception(ModelUnavailable("the service is stopping"))
         self._asked.clear()
         await self._embedder.close()
 
@@ -156,22 +175,31 @@ class QueryEmbedder:
             self._say_from, self._without = time.monotonic() + _SAY_AGAIN_SECONDS, 0
         return QueryVector(None, state, reason)
 
-    def _ask(self, tenant_id: str, text: str) -> asyncio.Future[Vector]:
-        future: asyncio.Future[Vector] = asyncio.get_running_loop().create_future()
+    def _ask(self, tenant_id: str, text: str) -> _Asked:
+        asked = _Asked(tenant_id, asyncio.get_running_loop().create_future())
         # No caller may be left to receive a failure after all of them timed out.
-        future.add_done_callback(lambda f: f.cancelled() or f.exception())
-        self._asked[text] = future
-        self._queue.append((tenant_id, text))
+        asked.vector.add_done_callback(lambda f: f.cancelled() or f.exception())
+        self._asked[text] = asked
+        self._queue.append(text)
         if len(self._calls) < _MAX_CALLS:
             call = asyncio.create_task(self._call_until_empty(), name="query-embedder")
             self._calls.add(call)
             call.add_done_callback(self._calls.discard)
-        return future
+        return asked
+
+    def _next_batch(self) -> list[str]:
+        """The next questions that somebody waits for; the others are dropped."""
+        texts: list[str] = []
+        while self._queue and len(texts) < _MAX_BATCH:
+            text = self._queue.popleft()
+            if any(asker.wanted for asker in self._asked[text].askers):
+                texts.append(text)
+            else:
+                self._asked.pop(text).vector.cancel()
+        return texts
 
     async def _call_until_empty(self) -> None:
-        while self._queue:
-            asked, self._queue = self._queue[:_MAX_BATCH], self._queue[_MAX_BATCH:]
-            texts = [text for _, text in asked]
+        while texts := self._next_batch():
             try:
                 batch = await self._embedder.embed(texts, timeout=self._call_seconds)
             except BaseException as error:
@@ -181,15 +209,16 @@ class QueryEmbedder:
                     else ModelUnavailable("the embedder stopped in the middle of the call")
                 )
                 for text in texts:
-                    self._asked.pop(text).set_exception(failure)
+                    self._asked.pop(text).vector.set_exception(failure)
                 if not isinstance(error, ModelError):
                     raise
                 continue
             if self._paid is not None:
+                asked = [(self._asked[text].tenant_id, text) for text in texts]
                 self._paid(self._embedder.name, batch, asked)
             for text, vector in zip(texts, batch.vectors, strict=True):
                 self._remember(text, vector)
-                self._asked.pop(text).set_result(vector)
+                self._asked.pop(text).vector.set_result(vector)
 
     def _remember(self, text: str, vector: Vector) -> None:
         self._cache[text] = vector

@@ -106,6 +106,7 @@ class Hit:
         partly_until: Of a message or summary in a prompt: until when something that was learnt from
             it holds, or held, according to a newer memory.
         instead: In a prompt, what holds in place of what has ended, if that is known.
+        answers: Of a message in a prompt: the number of the user's last message before it.
     """
 
     item: Item
@@ -115,6 +116,7 @@ class Hit:
     unscored: Mapping[str, float] = field(default_factory=dict)
     partly_until: datetime | None = None
     instead: str = ""
+    answers: int | None = None
 
     @property
     def breakdown(self) -> Mapping[str, float]:

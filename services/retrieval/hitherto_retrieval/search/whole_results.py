@@ -92,6 +92,7 @@ async def read_results(
             hit = Hit(item, ranked.score, ranked, _united(said, keys) if keys else ())
             hit.partly_until = found.partly_until(item, candidate.key)
             hit.instead = found.instead(item, candidate.key)
+            hit.answers = found.answers(candidate.key)
             hits.append(hit)
     return hits
 
@@ -103,6 +104,7 @@ class WholeItems:
     _items: Mapping[Kind, Mapping[Key, Item]]
     _caveats: MessageFlags
     _instead: Mapping[UUID, str]
+    _answered: Mapping[MessageKey, int]
     _of_the_present: bool
     _hides_forgotten: bool
 
@@ -123,6 +125,10 @@ class WholeItems:
         if self._of_the_present and isinstance(item, Message):
             return self._caveats.instead.get(cast(MessageKey, key), "")
         return ""
+
+    def answers(self, key: Key) -> int | None:
+        """See `Hit.answers`."""
+        return self._answered.get(cast(MessageKey, key))
 
     def partly_until(self, item: Item, key: Key) -> datetime | None:
         """See `Hit.partly_until`. What held at another time is not looked up."""
@@ -151,14 +157,14 @@ async def read_whole(
     for kind, key in wanted:
         keys.setdefault(kind, []).append(key)
     caveats: Statement[MessageFlags] | Answered[MessageFlags] = Answered(MessageFlags())
+    answered: Statement[Mapping[MessageKey, int]] | Answered[Mapping[MessageKey, int]]
+    answered = Answered({})
     if hides_forgotten and "message" in keys:
+        said = list(dict.fromkeys(cast(Sequence[MessageKey], keys["message"])))
         known = cached.caveats if cached is not None else None
-        said = cast(Sequence[MessageKey], keys["message"])
-        caveats = (
-            neighbours.caveats(scope, list(dict.fromkeys(said)))
-            if known is None
-            else Answered(known)
-        )
+        caveats = neighbours.caveats(scope, said) if known is None else Answered(known)
+        asked_by = cached.answered(said) if cached is not None else None
+        answered = neighbours.answered(scope, said) if asked_by is None else Answered(asked_by)
     # Of the present, nothing that was replaced is told; what was known then, nothing had followed.
     tells_what_followed = hides_forgotten and moment is not None and moment.known_at is None
     instead: Statement[dict[UUID, str]] | None = None
@@ -172,12 +178,14 @@ async def read_whole(
                 instead = neighbours.instead_of(scope, cast(Sequence[UUID], of_kind))
         else:
             found[kind] = at_hand
-    asked = [each for each in (caveats, instead) if isinstance(each, Statement)]
+    asked = [each for each in (caveats, answered, instead) if isinstance(each, Statement)]
     await asking(*reads.values(), *also, *asked)
     for kind, read in reads.items():
         found[kind] = read.answer
     followed = {} if instead is None else instead.answer
-    return WholeItems(found, caveats.answer, followed, moment is None, hides_forgotten)
+    return WholeItems(
+        found, caveats.answer, followed, answered.answer, moment is None, hides_forgotten
+    )
 
 
 def whole(

@@ -419,11 +419,12 @@ class CachedMemories:
         return found
 
     def _newest(self, allowed: NDArray[np.bool_], newest: int) -> list[int]:
-        """The newest, by the time since when they hold."""
+        """The newest, by the time since when they hold, or that of their storing if it is ahead."""
         if not newest:
             return []
         these = np.flatnonzero(allowed)
-        found: list[int] = these[np.lexsort((-these, -self._valid[these]))][:newest].tolist()
+        since = np.minimum(self._valid[these], self._created[these])
+        found: list[int] = these[np.lexsort((-these, -since))][:newest].tolist()
         return found
 
 

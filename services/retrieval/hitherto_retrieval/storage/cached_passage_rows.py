@@ -62,12 +62,15 @@ _CAVEATS = """
 SELECT s.conversation_id, s.message_id, bool_or(f.status <> 'contradicted'),
        min(f.valid_to) FILTER (WHERE f.status = 'contradicted'),
        (array_agg(left(instead.content, 300) ORDER BY f.valid_to, instead.memory_id)
+            FILTER (WHERE f.status = 'contradicted' AND instead.content <> ''))[1],
+       (array_agg(instead.expires_at ORDER BY f.valid_to, instead.memory_id)
             FILTER (WHERE f.status = 'contradicted' AND instead.content <> ''))[1]
 FROM memories AS f
 JOIN memory_sources AS s ON s.tenant_id = f.tenant_id AND s.user_id = f.user_id
      AND s.memory_id = f.memory_id
 LEFT JOIN memories AS instead ON instead.tenant_id = f.tenant_id AND instead.user_id = f.user_id
      AND instead.memory_id = f.superseded_by AND instead.status IN ('active', 'achieved')
+     AND (instead.expires_at IS NULL OR instead.expires_at > now())
 WHERE f.tenant_id = %(tenant_id)s AND f.user_id = %(user_id)s
   AND f.status IN ('quarantined', 'forgotten', 'contradicted')
 GROUP BY s.conversation_id, s.message_id
@@ -75,8 +78,8 @@ GROUP BY s.conversation_id, s.message_id
 
 # A vector of an earlier wording is none.
 _SUMMARIES = """
-SELECT s.conversation_id, coalesce(s.lexical_no, 0), coalesce(c.last_said_at, s.created_at),
-       s.created_at,
+SELECT s.conversation_id, coalesce(s.lexical_no, 0),
+       least(coalesce(c.last_said_at, s.created_at), c.updated_at), s.created_at,
        (SELECT xidsend(e.xmin) FROM summary_embeddings AS e
         WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
           AND e.conversation_id = s.conversation_id AND e.model = %(model)s

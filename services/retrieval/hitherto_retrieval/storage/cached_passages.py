@@ -22,7 +22,7 @@ from hitherto_retrieval.storage.cached_vectors import (
 )
 from hitherto_retrieval.storage.candidate import Candidate, MessageKey
 from hitherto_retrieval.storage.filters import can_compare, has_all
-from hitherto_retrieval.storage.neighbours import Facts, MessageFlags
+from hitherto_retrieval.storage.neighbours import EXCHANGE, Facts, MessageFlags
 from hitherto_retrieval.storage.passage_filters import PassageFilters
 from hitherto_retrieval.storage.passage_search import PassageQuery
 from hitherto_shared.models import Message
@@ -131,6 +131,9 @@ class CachedMessages:
             vectors,
         )
         self._said = np.asarray([row[6] in ("user", "assistant") for row in rows], dtype=bool)
+        self._said_by_then = np.minimum(
+            self._passages.happened, microseconds([row[4] for row in rows])
+        )
         self._by_user = np.asarray([row[6] == "user" for row in rows], dtype=bool)
         # Made when they are first shown.
         self._shown: dict[MessageKey, Message] = {}
@@ -143,6 +146,21 @@ class CachedMessages:
         }
         # By the message and how far its neighbours may be.
         self._neighbours: dict[tuple[int, int, int], Sequence[int]] = {}
+
+    def answered(self, keys: Iterable[MessageKey]) -> dict[MessageKey, int]:
+        """See `neighbours.answered`."""
+        found: dict[MessageKey, int] = {}
+        for key in keys:
+            before = self._places.get(key, 0) - 1
+            while before >= 0 and self.rows[before][0] == key[0]:
+                number = self.rows[before][1]
+                if number < key[1] - EXCHANGE:
+                    break
+                if self._by_user[before]:
+                    found[key] = number
+                    break
+                before -= 1
+        return found
 
     @property
     def size(self) -> int:
@@ -182,7 +200,7 @@ class CachedMessages:
     ) -> list[Candidate]:
         """See `most_recent.messages`."""
         these = np.flatnonzero(self._by_user & self._passing(filters))
-        order = np.lexsort((-these, -self._passages.happened[these]))
+        order = np.lexsort((-these, -self._said_by_then[these]))
         newest = these[order][:limit].tolist()
         found = self._candidates(query, newest)
         for candidate in found:
@@ -267,7 +285,10 @@ class CachedMessages:
         cosines = self.vectors.cosines(places, query.vector)
         scores = query.bm25.of_each([row[2] for row in rows])
         return [
-            Candidate("message", keys[place], row[3], row[4], row[0], score, cosine, row[7], row[6])
+            Candidate(
+                *("message", keys[place], min(row[3], row[4]), row[4], row[0], score, cosine),
+                *(row[7], row[6]),
+            )
             for place, row, cosine, score in zip(places, rows, cosines, scores, strict=True)
         ]
 

@@ -58,7 +58,8 @@ _TAKEN_BACK = """
 SELECT s.conversation_id,
        (array_agg(DISTINCT left(f.content, 300) ORDER BY left(f.content, 300))
             FILTER (WHERE f.status <> 'contradicted'))[:51],
-       min(f.valid_to) FILTER (WHERE f.status = 'contradicted' AND f.valid_to > c.last_said_at)
+       min(f.valid_to) FILTER (WHERE f.status = 'contradicted'
+                               AND f.valid_to > least(c.last_said_at, c.updated_at))
 FROM memories AS f
 JOIN memory_sources AS s ON s.tenant_id = f.tenant_id AND s.user_id = f.user_id
      AND s.memory_id = f.memory_id

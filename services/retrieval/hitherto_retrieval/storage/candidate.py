@@ -71,6 +71,11 @@ class Candidate:
     fact_bm25: float = 0.0
     words: str = ""
 
+    @property
+    def newness(self) -> datetime:
+        """When it counts as new: nothing is newer than it was when it was stored."""
+        return min(self.happened_at, self.created_at)
+
 
 def text_rank_of(ts_rank: float) -> float:
     """`Candidate.text_rank` from Postgres' ts_rank: 0 for a text that does not match."""

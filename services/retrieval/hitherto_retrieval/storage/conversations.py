@@ -27,31 +27,19 @@ FROM short_conversations AS c
 WHERE c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s AND c.summarised_at IS NOT NULL
   AND (%(with_sealed)s OR NOT c.is_sealed)
   AND (%(known_at)s::timestamptz IS NULL OR c.summarised_at <= %(known_at)s)
-  AND (%(as_of)s::timestamptz IS NULL OR c.last_said_at <= %(as_of)s)
-ORDER BY (c.conversation_id = %(first)s) DESC, c.last_said_at DESC NULLS LAST,
-         c.conversation_id DESC
+  AND (%(as_of)s::timestamptz IS NULL OR c.active_at <= %(as_of)s)
+ORDER BY (c.conversation_id = %(first)s) DESC, c.active_at DESC, c.conversation_id DESC
 LIMIT %(limit)s
 """
 
-# A conversation without a summary is called by the beginning of one message. Of the column in the
-# view, Postgres makes one of every message before it chooses.
-_BY_CONVERSATIONS = r"""
-SELECT c.conversation_id, c.user_id,
-       coalesce(s.title, (
-           SELECT left(regexp_replace(left(f.content, 2000), '\s+', ' ', 'g'), 80)
-           FROM (SELECT m.content FROM messages AS m
-                 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
-                   AND m.conversation_id = c.conversation_id AND m.sealed IS NULL
-                 ORDER BY m.role = 'user' DESC, m.message_no LIMIT 1) AS f), '') AS title,
-       c.summary, c.outcome, c.message_count, c.created_at,
+_BY_CONVERSATIONS = """
+SELECT c.conversation_id, c.user_id, c.title, c.summary, c.outcome, c.message_count, c.created_at,
        c.updated_at, c.key_topics, c.technical_topics, c.followup_suggestions, c.last_said_at,
        c.sealed_words AS sealed, c.withheld, c.partly_until
 FROM unnest(%(conversation_ids)s::text[]) WITH ORDINALITY AS k (conversation_id, place)
 JOIN short_conversations AS c ON c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
      AND c.conversation_id = k.conversation_id
      AND (%(with_unread)s OR c.summarised_at IS NOT NULL)
-LEFT JOIN conversation_summaries AS s ON s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
-     AND s.conversation_id = c.conversation_id
 ORDER BY k.place
 """
 
@@ -99,9 +87,9 @@ LIMIT %(limit)s
 
 # Conversations with a summary, and those with messages that no job has read yet. The total comes
 # with an empty page, too.
-_PAGE = r"""
+_PAGE = """
 WITH listed AS MATERIALIZED (
-    SELECT c.conversation_id, c.last_said_at
+    SELECT c.conversation_id, c.active_at
     FROM short_conversations AS c
     WHERE c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
       AND (c.summarised_at IS NOT NULL OR c.message_count > 0)
@@ -111,29 +99,20 @@ WITH listed AS MATERIALIZED (
       AND (%(created_before)s::timestamptz IS NULL OR c.created_at < %(created_before)s)
 ), placed AS (
     SELECT conversation_id FROM listed
-    WHERE %(after_said)s::timestamptz IS NULL
-       OR (last_said_at, conversation_id) < (%(after_said)s, %(after_id)s::text)
-    ORDER BY last_said_at DESC, conversation_id DESC
+    WHERE %(after_active)s::timestamptz IS NULL
+       OR (active_at, conversation_id) < (%(after_active)s, %(after_id)s::text)
+    ORDER BY active_at DESC, conversation_id DESC
     LIMIT %(limit)s
 )
 SELECT (SELECT count(*) FROM listed),
-       c.conversation_id, c.user_id,
-       coalesce(s.title, (
-           SELECT left(regexp_replace(left(f.content, 2000), '\s+', ' ', 'g'), 80)
-           FROM (SELECT m.content FROM messages AS m
-                 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
-                   AND m.conversation_id = c.conversation_id AND m.sealed IS NULL
-                 ORDER BY m.role = 'user' DESC, m.message_no LIMIT 1) AS f), '') AS title,
-       c.summary, c.outcome, c.message_count, c.created_at,
-       c.updated_at, c.key_topics, c.technical_topics, c.followup_suggestions, c.last_said_at,
-       c.sealed_words AS sealed
+       c.active_at, c.conversation_id, c.user_id, c.title, c.summary, c.outcome, c.message_count,
+       c.created_at, c.updated_at, c.key_topics, c.technical_topics, c.followup_suggestions,
+       c.last_said_at, c.sealed_words AS sealed
 FROM (SELECT) AS always
 LEFT JOIN placed AS p ON true
 LEFT JOIN short_conversations AS c ON c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
      AND c.conversation_id = p.conversation_id
-LEFT JOIN conversation_summaries AS s ON s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
-     AND s.conversation_id = c.conversation_id
-ORDER BY c.last_said_at DESC, c.conversation_id DESC
+ORDER BY c.active_at DESC, c.conversation_id DESC
 """
 
 
@@ -236,21 +215,19 @@ def page(
     """
 
     def read(rows: Rows) -> tuple[list[Summary], tuple[str, str] | None, int]:
-        found = [Summary(*row[1:]) for row in rows if row[1] is not None]
-        last = found[limit - 1] if len(found) > limit else None
-        following = (
-            (last.last_said_at.isoformat(), last.conversation_id)
-            if last is not None and last.last_said_at is not None
-            else None
-        )
-        return found[:limit], following, rows[0][0]
+        found = [(row[1], Summary(*row[2:])) for row in rows if row[1] is not None]
+        following = None
+        if len(found) > limit:
+            active_at, last = found[limit - 1]
+            following = active_at.isoformat(), last.conversation_id
+        return [summary for _, summary in found[:limit]], following, rows[0][0]
 
     values = scope.bind(
         outcomes=list(outcomes) or None,
         created_after=created_after,
         created_before=created_before,
         with_sealed=with_sealed,
-        after_said=after[0] if after else None,
+        after_active=after[0] if after else None,
         after_id=after[1] if after else None,
         limit=limit + 1,
     )

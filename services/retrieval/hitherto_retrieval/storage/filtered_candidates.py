@@ -84,7 +84,7 @@ WITH passing AS (
      LIMIT %(wanted)s)
     UNION
     (SELECT * FROM allowed WHERE %(newest)s > 0
-     ORDER BY valid_from DESC, memory_id DESC
+     ORDER BY least(valid_from, created_at) DESC, memory_id DESC
      LIMIT %(newest)s)
 ), reworded AS (
     SELECT * FROM allowed

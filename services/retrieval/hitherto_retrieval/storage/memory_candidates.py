@@ -105,7 +105,7 @@ worded AS (
     (SELECT memory_id, NULL, NULL FROM memories
      WHERE %(newest)s > 0 AND tenant_id = %(tenant_id)s AND user_id = %(user_id)s
        AND status IN ('active', 'achieved') AND (expires_at IS NULL OR expires_at > now())
-     ORDER BY valid_from DESC, memory_id DESC
+     ORDER BY least(valid_from, created_at) DESC, memory_id DESC
      LIMIT %(newest)s)
 ), pool AS (
     SELECT memory_id, max(cosine) AS cosine, max(text_version) AS found_version
@@ -271,7 +271,7 @@ def candidates_of(rows: Rows, sought: MemoryQuery) -> list[Candidate]:
     """
     newest: set[UUID] = set()
     if sought.newest:
-        by_time = sorted(rows, key=lambda row: (row[3], row[0]), reverse=True)
+        by_time = sorted(rows, key=lambda row: (min(row[3], row[2]), row[0]), reverse=True)
         newest = {row[0] for row in by_time[: sought.newest]}
     bm25 = sought.bm25.of_each([-1 if row[5] is None else row[5] for row in rows])
     return [

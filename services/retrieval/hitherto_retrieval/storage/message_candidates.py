@@ -6,6 +6,8 @@ assistants are found. A message without a vector is found by its words.
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from hitherto_retrieval.storage.candidate import Candidate
 from hitherto_retrieval.storage.passage_search import PassageSearch
 from hitherto_retrieval.storage.statement import Rows
@@ -65,14 +67,22 @@ JOIN compared_messages(
 """
 
 
+def said_by_then(said_at: datetime, accepted_at: datetime) -> datetime:
+    """When a message counts as said: no later than it arrived, whatever its sender's clock.
+
+    Statements write it `least(said_at, accepted_at)`.
+    """
+    return min(said_at, accepted_at)
+
+
 def candidates(rows: Rows, bm25: Scores, *, most_recent: bool = False) -> list[Candidate]:
     """Converts rows with the columns of `_ALL`."""
     return [
         Candidate(
             kind="message",
             key=(conversation_id, message_no),
-            happened_at=times[0],
-            created_at=times[1],
+            happened_at=said_by_then(said, accepted),
+            created_at=accepted,
             conversation_id=conversation_id,
             speaker=name,
             role=role,
@@ -81,7 +91,7 @@ def candidates(rows: Rows, bm25: Scores, *, most_recent: bool = False) -> list[C
             most_recent=most_recent,
             words=words,
         )
-        for score, (_, conversation_id, message_no, *times, name, role, cosine, words) in zip(
+        for score, (_, conversation_id, message_no, said, accepted, name, role, cosine, words) in zip(
             bm25.of_each([row[0] for row in rows]), rows, strict=True
         )
     ]

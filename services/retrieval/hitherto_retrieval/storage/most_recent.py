@@ -22,7 +22,8 @@ _DOCUMENTS = """
 WITH pool AS MATERIALIZED (
     SELECT chunk_id
     FROM (SELECT c.chunk_id, row_number() OVER (PARTITION BY d.source_type
-                 ORDER BY d.source_created_at DESC, d.document_id DESC) AS place
+                 ORDER BY least(d.source_created_at, d.updated_at) DESC, d.document_id DESC)
+                     AS place
           FROM filtered_documents(
               %(tenant_id)s, %(user_id)s, %(conversation_id)s, %(created_after)s,
               %(created_before)s, %(stored_by)s, %(entity_names)s, %(metadata)s,
@@ -49,7 +50,7 @@ WITH pool AS (
         %(tenant_id)s, %(user_id)s, %(conversation_id)s, %(created_after)s, %(created_before)s,
         %(stored_by)s, %(entity_names)s, %(metadata)s) AS m
     WHERE m.role = 'user'
-    ORDER BY m.said_at DESC, m.conversation_id DESC, m.message_no DESC
+    ORDER BY least(m.said_at, m.accepted_at) DESC, m.conversation_id DESC, m.message_no DESC
     LIMIT %(limit)s
 )
 SELECT m.*
@@ -57,7 +58,7 @@ FROM pool AS p
 JOIN compared_messages(
     %(tenant_id)s, %(user_id)s, %(model)s, %(vector)s::halfvec, %(with_words)s) AS m
     ON m.conversation_id = p.conversation_id AND m.message_no = p.message_no
-ORDER BY m.said_at DESC, m.conversation_id DESC, m.message_no DESC
+ORDER BY least(m.said_at, m.accepted_at) DESC, m.conversation_id DESC, m.message_no DESC
 """
 
 

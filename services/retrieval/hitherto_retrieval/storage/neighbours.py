@@ -81,13 +81,13 @@ WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
 ORDER BY s.memory_id, m.conversation_id, m.message_no
 """
 
-# What holds in place of memories that have ended, if that is known in words.
+# What holds in place of memories that have ended, if that is known in words and has not expired.
 _INSTEAD = """
 SELECT ended.memory_id, left(instead.content, 300)
 FROM memories AS ended
 JOIN memories AS instead ON instead.tenant_id = %(tenant_id)s AND instead.user_id = %(user_id)s
      AND instead.memory_id = ended.superseded_by AND instead.status IN ('active', 'achieved')
-     AND instead.content <> ''
+     AND (instead.expires_at IS NULL OR instead.expires_at > now()) AND instead.content <> ''
 WHERE ended.tenant_id = %(tenant_id)s AND ended.user_id = %(user_id)s
   AND ended.memory_id = ANY(%(memory_ids)s::uuid[])
 """
@@ -107,10 +107,11 @@ GROUP BY f.conversation_id, f.message_no
 """
 
 # Of each message: whether a memory of it may not be shown, until when a contradicted one held, and
-# what holds in its place. A reply may repeat what it answers: of a message that is not the user's,
-# also whether a memory of what was said before it in its exchange may not be shown. An exchange
-# begins after the last thing that the assistant had said before the user spoke. Only so many
-# numbers are looked at, and the limits have Postgres read these, and not the whole conversation.
+# what holds in its place, with its own end. A reply may repeat what it answers: of a message that
+# is not the user's, also whether a memory of what was said before it in its exchange may not be
+# shown. An exchange begins after the last thing that the assistant had said before the user spoke.
+# Only so many numbers are looked at, and the limits have Postgres read these, and not the whole
+# conversation.
 _CAVEATS = """
 WITH given AS (
     SELECT conversation_id, message_no
@@ -152,6 +153,8 @@ WITH given AS (
 )
 SELECT t.conversation_id, t.message_no, bool_or(f.status <> 'contradicted'), min(ended.valid_to),
        (array_agg(left(instead.content, 300) ORDER BY ended.valid_to, instead.memory_id)
+            FILTER (WHERE instead.content <> ''))[1],
+       (array_agg(instead.expires_at ORDER BY ended.valid_to, instead.memory_id)
             FILTER (WHERE instead.content <> ''))[1]
 FROM told AS t
 CROSS JOIN LATERAL learnt_from_messages(
@@ -160,9 +163,23 @@ LEFT JOIN memories AS ended ON ended.tenant_id = %(tenant_id)s AND ended.user_id
      AND ended.memory_id = f.memory_id AND ended.status = 'contradicted'
 LEFT JOIN memories AS instead ON instead.tenant_id = %(tenant_id)s AND instead.user_id = %(user_id)s
      AND instead.memory_id = ended.superseded_by AND instead.status IN ('active', 'achieved')
+     AND (instead.expires_at IS NULL OR instead.expires_at > now())
 WHERE f.status IN ('quarantined', 'forgotten')
    OR (f.status = 'contradicted' AND t.told_no = t.message_no)
 GROUP BY t.conversation_id, t.message_no
+"""
+
+# What tools returned, and what the assistant said while it used them, may stand in between.
+_ANSWERED = """
+SELECT g.conversation_id, g.message_no, asked.message_no
+FROM unnest(%(conversation_ids)s::text[], %(message_nos)s::int[]) AS g (conversation_id, message_no)
+CROSS JOIN LATERAL (
+    SELECT message_no FROM messages
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+      AND conversation_id = g.conversation_id AND role = 'user'
+      AND message_no >= g.message_no - %(exchange)s::int AND message_no < g.message_no
+    ORDER BY message_no DESC
+    LIMIT 1) AS asked
 """
 
 EXCHANGE = 100
@@ -178,20 +195,34 @@ class MessageFlags:
             or they reply to such a message, whose words a reply repeats.
         until: Until when a memory of theirs holds, or held, that a newer one contradicts.
         instead: The beginning of the memory that holds in its place, if it is known in words.
+        ends: Until when that memory is told, if it expires.
     """
 
     withheld: frozenset[MessageKey] = frozenset()
     until: Mapping[MessageKey, datetime] = field(default_factory=dict)
     instead: Mapping[MessageKey, str] = field(default_factory=dict)
+    ends: Mapping[MessageKey, datetime] = field(default_factory=dict)
 
     @classmethod
     def of(cls, rows: Rows) -> MessageFlags:
-        """From rows of conversation, number, whether it is withheld, its end, what is instead."""
+        """From rows of conversation, number, whether it is withheld, its end, what is instead.
+
+        Last comes the end of that.
+        """
         return cls(
             frozenset((row[0], row[1]) for row in rows if row[2]),
             {(row[0], row[1]): row[3] for row in rows if row[3] is not None},
             {(row[0], row[1]): row[4] for row in rows if row[4]},
+            {(row[0], row[1]): row[5] for row in rows if row[5] is not None},
         )
+
+    def by(self, at: datetime) -> Self:
+        """The same without what has expired by a moment."""
+        expired = {key for key, end in self.ends.items() if end <= at}
+        if not expired:
+            return self
+        told = {key: words for key, words in self.instead.items() if key not in expired}
+        return replace(self, instead=told)
 
     def with_replies(self, said: Iterable[tuple[MessageKey, str]]) -> Self:
         """The same, with the replies to what is withheld.
@@ -287,6 +318,15 @@ def caveats(scope: Scope, keys: Sequence[MessageKey]) -> Statement[MessageFlags]
         _CAVEATS,
         {**scope.parameters, **_columns(keys), "exchange": EXCHANGE},
         MessageFlags.of,
+    )
+
+
+def answered(scope: Scope, keys: Sequence[MessageKey]) -> Statement[Mapping[MessageKey, int]]:
+    """The number of the user's last message before each message, which a reply answers."""
+    return Statement(
+        _ANSWERED,
+        {**scope.parameters, **_columns(keys), "exchange": EXCHANGE},
+        lambda rows: {(row[0], row[1]): row[2] for row in rows},
     )
 
 

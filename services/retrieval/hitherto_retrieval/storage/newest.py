@@ -12,11 +12,12 @@ from hitherto_retrieval.storage.statement import Rows, Statement
 from hitherto_shared.models import Scope
 
 _MESSAGES = """
-SELECT m.said_at, count(*) OVER (), m.conversation_id, m.message_no
+SELECT least(m.said_at, m.accepted_at) AS said_by_then, count(*) OVER (), m.conversation_id,
+       m.message_no
 FROM filtered_messages(
     %(tenant_id)s, %(user_id)s, %(conversation_id)s, %(created_after)s, %(created_before)s,
     %(stored_by)s, %(entity_names)s, %(metadata)s) AS m
-ORDER BY m.said_at DESC, m.conversation_id DESC, m.message_no DESC
+ORDER BY said_by_then DESC, m.conversation_id DESC, m.message_no DESC
 LIMIT %(limit)s
 """
 

@@ -96,14 +96,15 @@ ORDER BY (called && %(named)s::text[]) DESC, mention_count DESC, name, entity_id
 LIMIT %(limit)s
 """
 
-# By part of a name, alias or address, without case and diacritics.
+# By part of a name, alias or address, without case and diacritics. Of a name of marks alone nothing
+# is left to compare: only the marks as they were written can be found.
 _FIND = """
 SELECT entity_id, name, type, mention_count, aliases, metadata
 FROM entities
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND mention_count > 0
   AND (%(type)s::text IS NULL OR type = %(type)s)
   AND EXISTS (SELECT FROM unnest(called) AS name
-              WHERE strpos(name, %(key)s) > 0 OR strpos(name, %(lower)s) > 0)
+              WHERE (%(key)s <> '' AND strpos(name, %(key)s) > 0) OR strpos(name, %(lower)s) > 0)
 ORDER BY mention_count DESC, name, entity_id
 LIMIT %(limit)s
 """

@@ -14,6 +14,7 @@ from uuid import UUID
 
 from hitherto_retrieval.storage.candidate import Candidate
 from hitherto_retrieval.storage.filters import Filters
+from hitherto_retrieval.storage.message_candidates import said_by_then
 from hitherto_retrieval.storage.moment import Moment
 from hitherto_retrieval.storage.passage_filters import PassageFilters
 from hitherto_retrieval.storage.statement import Rows, Statement
@@ -69,7 +70,7 @@ FROM filtered_messages(
     %(tenant_id)s, %(user_id)s, %(conversation_id)s, %(created_after)s, %(created_before)s,
     %(stored_by)s, %(entity_names)s, %(metadata)s) AS m
 WHERE m.sealed IS NOT NULL
-ORDER BY m.said_at DESC, m.conversation_id DESC, m.message_no DESC
+ORDER BY least(m.said_at, m.accepted_at) DESC, m.conversation_id DESC, m.message_no DESC
 LIMIT %(limit)s
 """
 
@@ -79,7 +80,7 @@ FROM filtered_summaries(
     %(tenant_id)s, %(user_id)s, %(conversation_id)s, %(created_after)s, %(created_before)s,
     %(stored_by)s, %(entity_names)s, %(metadata)s) AS s
 WHERE s.sealed IS NOT NULL
-ORDER BY s.last_said_at DESC NULLS LAST, s.conversation_id DESC
+ORDER BY s.happened_at DESC, s.conversation_id DESC
 LIMIT %(limit)s
 """
 
@@ -189,7 +190,7 @@ def messages(scope: Scope, filters: PassageFilters) -> Statement[list[SealedItem
                 Candidate(
                     kind="message",
                     key=(conversation_id, message_no),
-                    happened_at=said_at,
+                    happened_at=said_by_then(said_at, accepted_at),
                     created_at=accepted_at,
                     conversation_id=conversation_id,
                     role=role,

@@ -75,7 +75,11 @@ class CachedUser:
     @property
     def caveats(self) -> MessageFlags | None:
         """See `neighbours.caveats`, of all messages; None if the snapshot has no messages."""
-        return None if self.messages is None else self.messages.caveats
+        return None if self.messages is None else self.messages.caveats.by(self.at)
+
+    def answered(self, keys: Sequence[MessageKey]) -> Mapping[MessageKey, int] | None:
+        """See `neighbours.answered`; None if the snapshot has no messages."""
+        return None if self.messages is None else self.messages.answered(keys)
 
 
 class MemoriesAtHand:

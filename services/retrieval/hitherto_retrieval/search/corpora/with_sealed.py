@@ -205,7 +205,7 @@ class WithSealed:
         return best + self._newest(mine)
 
     def _newest(self, found: Sequence[Candidate]) -> list[Candidate]:
-        return nlargest(self._looking.newest, found, key=lambda c: (c.happened_at, c.key))
+        return nlargest(self._looking.newest, found, key=lambda c: (c.newness, c.key))
 
     def _cosines(self, items: Sequence[SealedItem]) -> list[float | None]:
         cosines: list[float | None] = [None] * len(items)
