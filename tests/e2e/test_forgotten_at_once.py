@@ -1,4 +1,4 @@
-"""What a reply forgets, at once or later: what it ends and may replace, what came later, its name."""
+"""What a reply forgets: what it ends and may replace, what came later, and who names it."""
 
 from __future__ import annotations
 
