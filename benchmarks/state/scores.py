@@ -29,6 +29,8 @@ ASKED = ("now", "then", "why", "dependent")
 _FIRST = 300
 """Tokens of a block within which the best answer should stand."""
 _ENDED_LINE = re.compile(r"until \d{4}|\d{4}-\d\d-\d\d (?:to|–) \d{4}|\(until ")
+_THEN = re.compile(r", then: .*(?=\)$)")
+"""What a line notes beside a memory that has ended: it is no part of what the memory says."""
 _LETTERS_PER_TOKEN = 3.0
 
 
@@ -140,7 +142,7 @@ def _question(found: Score, person: Persona, told: Told) -> None:
     if question.kind not in ASKED or not answers:
         return
     found.note("not denied", not told.nothing, question.ask)
-    at = _first(lines, answers)
+    at = _first([_THEN.sub("", line) for line in lines], answers)
     found.note("answered", at is not None, question.ask)
     letters = sum(len(line) + 1 for line in lines[: (at or 0) + 1])
     early = at is not None and letters <= _FIRST * _LETTERS_PER_TOKEN
@@ -162,8 +164,7 @@ def _first(lines: Sequence[str], patterns: Iterable[Pattern]) -> int | None:
 
 def _states(memory: Memory, ended: Pattern) -> bool:
     """Whether a memory states what ended; a goal that is marked as achieved says that it ended."""
-    achieved = memory.status == "achieved" and ended.more.get("how") == "achieved"
-    return not achieved and ended.matches(_words(memory))
+    return memory.status == "active" and ended.matches(_words(memory))
 
 
 def _tells_an_end(memory: Memory, person: Persona) -> bool:

@@ -1,4 +1,4 @@
-"""What a reply both states and is to forget: what it ends, what it may replace, what came later."""
+"""What a reply forgets: what it ends and may replace, what came later, and who names it."""
 
 from __future__ import annotations
 
@@ -105,3 +105,48 @@ async def test_only_what_the_user_says_after_the_request_is_kept(
     smokes = (await by_content(modelled))["Ana smokes"]
     assert (smokes.status == STATUS.MEMORY_STATUS_FORGOTTEN) == forgets
     assert [each.reason for each in result.refusals] == ([] if forgets else ["refused_late"])
+
+
+@pytest.mark.parametrize("told_before", [True, False])
+@pytest.mark.parametrize("others", [[], ["Ana's sister lives in Toronto"]])
+async def test_what_names_only_the_forgotten_is_not_told(
+    others: list[str], told_before: bool, modelled: Services, model: ScriptedModel
+) -> None:
+    secret = "Ana had an interview in Toronto"
+    toronto = {"name": "Toronto", "type": "place"}
+    stated = memory(secret, ["m1"], entities=[toronto])
+
+    def forget(request: ChatRequest) -> dict[str, Any]:
+        quote = {"source_message_ids": ["m1"], "quote": "forget the interview"}
+        if told_before:
+            return {"forgotten_memories": [{"id": shown(request, "interview"), **quote}]}
+        return {"new_memories": [stated], "forgotten_memories": [{"new": 0, **quote}]}
+
+    model.script = replies(
+        {
+            "please": forget,
+            "interview": lambda _: {"new_memories": [stated]},
+            "sister": lambda _: {"new_memories": [memory(each, ["m1"]) for each in others]},
+        }
+    )
+    await learn(modelled, talk("my sister", conversation="c0", at=MARCH))
+    if told_before:
+        await learn(modelled, talk("I had an interview in Toronto", at=MARCH))
+    asked = talk(
+        "please forget the interview",
+        ("assistant", "Done."),
+        "What was it about TORONTO?",
+        ("assistant", "Nothing that I know."),
+        "What about Torontonians and the standup?",
+        conversation="c2",
+        at=MARCH + timedelta(days=1),
+    )
+    assert not (await learn(modelled, asked)).refusals
+    context = await modelled.retrieval.GetContext(
+        retrieval_service_pb2.GetContextRequest(
+            user_id="ana", query="Toronto? TORONTO! The standup?", min_relevance=0
+        )
+    )
+    assert "interview" not in context.prompt_block
+    assert "standup" in context.prompt_block
+    assert ("TORONTO" in context.prompt_block) == bool(others)

@@ -28,6 +28,11 @@ def found(wording: str, *sources: str, days: tuple[date, ...] = (DAY,)) -> list[
         ("runs 10 km", "chạy १० km"),
         ("has 3 cats", "لدي ٣ قطط"),
         ("has 42 plants", "４２個"),
+        ("毎朝10キロ走る", "十キロに増やした"),
+        ("一页收80块", "现在一页八十"),
+        ("年薪350000, 2026年起", "三十五萬，二〇二六年開始"),
+        ("房租4200", "四千二百"),
+        ("月薪25000", "2万5千"),
         ("moved on 2026-03-01", "I moved yesterday"),
         ("moves on 2026-12-24", "we move on Christmas Eve"),
         ("started in 2026-02", "last month"),
@@ -50,6 +55,8 @@ def test_what_was_said_or_computed_is_no_stranger(wording: str, source: str) -> 
         ("moved on 2024-03-01", "I moved yesterday", ["03", "01"]),
         ("on 2026-02-31", "the last day", ["02", "31"]),
         ("has 3 cats and 4 dogs", "3 cats", ["4"]),
+        ("毎朝20キロ走る", "十キロに増やした", ["20"]),
+        ("毎朝20キロ走る", "九" * 5_000, ["20"]),
     ],
 )
 def test_any_other_number_is_one(wording: str, source: str, numbers: list[str]) -> None:

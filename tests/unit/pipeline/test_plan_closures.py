@@ -261,6 +261,8 @@ def test_row_29_a_reply_that_closes_too_much_closes_nothing(
     assert len(plan.creations) == 1
 
 
+RUN = "Ana wants to run ten kilometres"
+
 # --- goals ---------------------------------------------------------------------------------------
 
 
@@ -286,6 +288,29 @@ def test_b13_only_goals_are_achieved_and_those_that_were_are_no_mistake() -> Non
 def test_row_38_a_goal_stated_again_later_is_not_achieved_by_older_words() -> None:
     plan = planned(known(type="goal"), achieved=[closed(by=None)], said_at=EARLIER)
     assert (plan.closures, len(plan.refusals)) == ([], 1)
+
+
+@pytest.mark.parametrize(
+    ("said_at", "role", "more", "anew"),
+    [
+        (LATER, "user", {}, True),
+        (NOON, "user", {}, False),
+        (LATER, "assistant", {}, False),
+        # The model recognises the goal, and was shown that it is reached.
+        (LATER, "user", {"content": "Ana will run", "same_as": "e1"}, False),
+    ],
+)
+def test_a_goal_that_the_user_sets_again_after_it_was_reached_is_open(
+    said_at: datetime, role: str, more: dict[str, Any], anew: bool
+) -> None:
+    reached = known(type="goal", content=RUN, status="achieved", valid_to=NOON)
+    item = new(type="goal", **({"content": RUN} | more))
+    plan = planned(
+        reached, near=[] if "same_as" in more else [reached], new=[item],
+        roles=[role], said_at=said_at,
+    )  # fmt: skip
+    assert [made.item.content for made in plan.creations] == [RUN] * anew
+    assert not plan.rewrites
 
 
 # --- what is not named ---------------------------------------------------------------------------

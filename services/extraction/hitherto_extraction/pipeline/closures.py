@@ -25,6 +25,7 @@ from hitherto_extraction.pipeline.answer import Cited, ClosedItem, ForgottenItem
 from hitherto_extraction.pipeline.draft import Draft, may_change
 from hitherto_extraction.pipeline.evidence import ChangeRefused, Evidence
 from hitherto_extraction.pipeline.operations import Closure, Creation
+from hitherto_extraction.pipeline.quotes import contains
 from hitherto_extraction.pipeline.trust import outranks
 from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_shared.models import CURRENT_STATUSES
@@ -242,8 +243,7 @@ def _forget(draft: Draft, item: ForgottenItem, evidence: Evidence) -> None:
         raise ChangeRefused("refused_unknown")
     if evidence.said_at < known.said_at:
         raise ChangeRefused("refused_late")
-    # The request names the matter: what hides messages behind forgotten memories hides it too.
-    draft.note_sources(known.memory_id, evidence)
+    _hide_messages(draft, known.memory_id, known.content, evidence)
     after = replace(known, version=known.version + 1, status="forgotten")
     draft.rewrite(known, after, "forgotten", FORGETTING)
 
@@ -252,9 +252,27 @@ def _forget_new(draft: Draft, item: ForgottenItem, made: Creation) -> None:
     evidence = _request(draft, item)
     if _is_said_again(made, evidence):
         raise ChangeRefused("refused_late")
-    draft.note_sources(made.memory_id, evidence)
+    _hide_messages(draft, made.memory_id, made.item.content, evidence)
     draft.replace_creation(made, replace(made, status="forgotten", challenges=(), may_replace=()))
     draft.leave_unmentioned(made.memory_id)
+
+
+def _hide_messages(draft: Draft, memory_id: UUID, content: str, request: Evidence) -> None:
+    """Let a forgotten memory hide the messages that name its matter, as it hides its sources.
+
+    These are the request, and those with a name that stands in no other memory.
+    """
+    draft.note_sources(memory_id, request)
+    situation = draft.situation
+    asked = {item.new for item in situation.answer.forgotten}
+    kept = [each.content for each in situation.answer.new if each.index not in asked]
+    names = [
+        name
+        for name in situation.own_names
+        if contains(content, name) and not any(contains(each, name) for each in kept)
+    ]
+    naming = situation.witnesses.naming(names)
+    draft.plan.sources.extend((memory_id, source) for source in naming)
 
 
 def _request(draft: Draft, item: ForgottenItem) -> Evidence:

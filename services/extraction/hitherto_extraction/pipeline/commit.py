@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 
@@ -33,6 +33,7 @@ from hitherto_extraction.storage import (
     conversations,
     known_memories,
     ledger,
+    mentions,
     profiles,
     summaries,
     users,
@@ -190,6 +191,7 @@ class Commit:
             room=room,
             importance_before=importance_before,
             reviewed=await _reviewed(user, outcome),
+            own_names=await _own_names(user, outcome),
         )
         return _Surroundings(situation, at, profile, summary)
 
@@ -293,6 +295,17 @@ async def _reviewed(user: UserRows, outcome: BatchOutcome) -> set[int]:
     }
     found = await known_memories.find_same_words(user, wanted)
     return {position for position, _ in found}
+
+
+async def _own_names(user: UserRows, outcome: BatchOutcome) -> Sequence[str]:
+    """The names that nothing mentions but what the reply asks to forget."""
+    answer = outcome.answer
+    if not answer.forgotten:
+        return ()
+    known = (outcome.local_memories.get(item.memory) for item in answer.forgotten)
+    stated = {item.new for item in answer.forgotten}
+    names = [each.name for new in answer.new if new.index in stated for each in new.entities]
+    return await mentions.only_named_by(user, [each for each in known if each], names)
 
 
 async def _sealed_since(user: UserRows, conversation_id: str, witnesses: Witnesses) -> bool:

@@ -2,12 +2,14 @@
 
 Each run of digits of the wording must stand in what it came from. A model also computes: days from
 "next Friday", and hours of a clock with 24 from one with 12. These are recognised by arithmetic, so
-that no language needs a list of words.
+that no language needs a list of words. Han numerals (八十) are digits as well: Unicode has their
+values.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from datetime import date, timedelta
 
@@ -15,6 +17,10 @@ from hitherto_shared.text.normalise import normalized
 
 _RUN = re.compile(r"\d+")
 _GROUPED = re.compile(r"\d{1,3}(?:[.,'’\u00a0\u202f ]\d{3})+(?!\d)")
+_HAN_NUMERAL = re.compile(r"[\d\u3007\u4e00-\u9fff]+")
+_MYRIAD = 10_000
+_LONGEST = 20
+"""Maximum signs of a number that is computed."""
 _DATE = re.compile(r"(?<![\d-])(\d{4})-(\d{2})(?:-(\d{2}))?(?![\d-])")
 _YEAR = re.compile(r"(?<!\d)(?:19|20)\d{2}(?!\d)")
 _COMPUTED = timedelta(days=400)
@@ -35,11 +41,43 @@ def strange(wording: str, sources: Iterable[str], days: Sequence[date]) -> list[
         said = _ascii(source)
         known.update(map(_plain, _RUN.findall(said)))
         known.update(_plain(re.sub(r"\D", "", each)) for each in _GROUPED.findall(said))
+        known.update(_of_han(said))
     text = _GROUPED.sub(lambda found: "" if _is_known(found[0], known) else found[0], text)
     text = _DATE.sub(lambda found: "" if _is_near(found, days) else found[0], text)
     if days:
         text = _YEAR.sub("", text)
     return [run for run in _RUN.findall(text) if not _stands(_plain(run), known)]
+
+
+def _of_han(text: str) -> set[str]:
+    """The numbers that Han numerals write, alone or after digits: 八十, 二〇二六, 2万5千."""
+    found: set[str] = set()
+    if text.isascii():
+        return found
+    for signs in _HAN_NUMERAL.findall(text):
+        run: list[int] = []
+        for sign in (*signs, ""):
+            value = unicodedata.numeric(sign, -1.0) if sign else -1.0
+            if value >= 0 and value.is_integer():
+                run.append(int(value))
+            elif run:
+                if len(run) <= _LONGEST:
+                    found.add(str(_number(run)))
+                run = []
+    return found
+
+
+def _number(values: Sequence[int]) -> int:
+    """The number that values of signs make: digits in a row, multiplied by the units after them."""
+    whole = part = digits = 0
+    for value in values:
+        if value < 10:
+            digits = 10 * digits + value
+        elif value < _MYRIAD:
+            part, digits = part + (digits or 1) * value, 0
+        else:
+            whole, part, digits = whole + (part + digits or 1) * value, 0, 0
+    return whole + part + digits
 
 
 def _stands(run: str, known: set[str]) -> bool:

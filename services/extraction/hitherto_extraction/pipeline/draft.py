@@ -37,6 +37,7 @@ class Situation:
         reviewed: Positions of updates whose exact words a memory has already, whatever its status.
         stated: Known memories that an item of the reply repeats, by the item's index, if that was
             determined before the reply.
+        own_names: The names that nothing mentions but what the reply asks to forget.
     """
 
     answer: Answer
@@ -50,6 +51,7 @@ class Situation:
     importance_before: Mapping[UUID, float] = field(default_factory=dict)
     reviewed: Collection[int] = ()
     stated: Mapping[int, UUID] = field(default_factory=dict)
+    own_names: Collection[str] = ()
 
 
 class Draft:

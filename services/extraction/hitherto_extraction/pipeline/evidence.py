@@ -6,14 +6,14 @@ something known needs a quote that stands in one of the messages it cites: that 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from zoneinfo import ZoneInfo
 
 from hitherto_extraction.pipeline.answer import Cited
 from hitherto_extraction.pipeline.prompt import zone_of
-from hitherto_extraction.pipeline.quotes import stands_in
+from hitherto_extraction.pipeline.quotes import contains, stands_in
 from hitherto_extraction.pipeline.trust import is_higher, least_trusted
 from hitherto_extraction.storage.conversations import StoredMessage
 from hitherto_shared.models import SourceRef
@@ -129,6 +129,16 @@ class Witnesses:
             ):
                 return self._quoted(cited, message, [message], [message])
         raise ChangeRefused("refused_without_quote")
+
+    def naming(self, names: Collection[str]) -> list[SourceRef]:
+        """The messages that name something, as whole words; speakers are named by every message."""
+        speakers = [message.name for message in self._messages.values()]
+        told = [name for name in names if not any(contains(each, name) for each in speakers)]
+        return [
+            SourceRef(self._conversation_id, message.message_id)
+            for message in self._speaking.values()
+            if any(contains(message.content, name) for name in told)
+        ]
 
     def _quoted(
         self,

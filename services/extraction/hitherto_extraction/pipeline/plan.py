@@ -4,7 +4,8 @@ The rules apply in this order:
 
 - A new statement that is known already confirms the known memory: if its words are equal
   (`dedupe`, `merge`), or if the model says so. A forgotten one stays forgotten unless the user
-  states it again later. One that had expired before says nothing about it.
+  states it again later. One that had expired before says nothing about it, nor does a goal that had
+  been reached before the user set it again.
 - A statement that reads as an instruction is stored in quarantine (`trust`); repeating it only adds
   its source. A statement in the user's own words is the user's, and leaves quarantine.
 - Updates (`updates`), then endings (`closures`) come last, all under one limit (`caps`).
@@ -144,16 +145,17 @@ class _Statements:
     def _near(self, item: NewItem, suspect: bool, evidence: Evidence) -> list[Neighbour]:
         """Known memories near an item, and those this reply has just created.
 
-        What had expired before it was said is left out, or it would be told to nobody. A suspect
-        statement matches current memories only by its exact words, such as one that a review
-        approved: it never rewords a trusted memory.
+        What had expired before it was said is left out, or it would be told to nobody; so is a goal
+        that had been reached before the user set it again. A suspect statement matches current
+        memories only by its exact words, such as one that a review approved: it never rewords a
+        trusted memory.
         """
         situation = self._draft.situation
         found = [
             near
             for near in situation.neighbours.get(item.index, ())
             if near.status not in CURRENT_STATUSES
-            or not self._draft.now[near.memory_id].is_over(evidence.said_at)
+            or not _has_passed(self._draft.now[near.memory_id], evidence)
         ]
         vector = situation.vectors.get(item.index)
         for made in self._draft.plan.creations:
@@ -284,6 +286,13 @@ class _Statements:
         self._draft.note_sources(memory_id, evidence)
         if mentions:
             self._draft.plan.mentions.append((memory_id, item))
+
+
+def _has_passed(known: CurrentMemory, evidence: Evidence) -> bool:
+    """Whether a statement in the same words says something new, as the known memory was over."""
+    if known.is_over(evidence.said_at):
+        return True
+    return evidence.trusted and known.was_reached(evidence.said_at)
 
 
 def _mergeable(said: NewItem | CurrentMemory, origin: str, said_at: datetime) -> MergeableMemory:

@@ -210,6 +210,10 @@ class CurrentMemory:
         """Whether it has expired by a time: what is said from then on says something new."""
         return self.expires_at is not None and self.expires_at <= at
 
+    def was_reached(self, at: datetime) -> bool:
+        """Whether it is a goal that was reached before: who states it then sets it again."""
+        return self.status == "achieved" and self.valid_to is not None and self.valid_to < at
+
 
 def known_of(scope: Scope, row: Sequence[Any]) -> CurrentMemory:
     """The memory in a row with the columns of `_READ`."""

@@ -81,6 +81,58 @@ WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
         AND em.memory_id = ANY(%(memory_ids)s)))
 """
 
+# The names that these memories mention, and the given ones, without those that anything else names
+# in its words or mentions: another memory that is not forgotten, or a document.
+_ONLY_NAMED_BY = """
+WITH named AS (
+    SELECT e.name, e.name_key
+    FROM entity_mentions AS em
+    JOIN entities AS e ON e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
+         AND e.entity_id = em.entity_id
+    WHERE em.tenant_id = %(tenant_id)s AND em.user_id = %(user_id)s
+      AND em.memory_id = ANY(%(memory_ids)s::uuid[])
+    UNION
+    SELECT name, name_key
+    FROM unnest(%(names)s::text[], %(name_keys)s::text[]) AS given (name, name_key)
+)
+SELECT named.name
+FROM named
+WHERE NOT EXISTS (
+    SELECT FROM memories AS m
+    WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+      AND m.status <> 'forgotten' AND m.memory_id <> ALL(%(memory_ids)s::uuid[])
+      AND position(lower(named.name) IN lower(m.content)) > 0)
+  AND NOT EXISTS (
+    SELECT FROM entities AS e
+    JOIN entity_mentions AS em ON em.tenant_id = %(tenant_id)s AND em.user_id = %(user_id)s
+         AND em.entity_id = e.entity_id AND em.memory_id <> ALL(%(memory_ids)s::uuid[])
+    JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+         AND m.memory_id = em.memory_id AND m.status <> 'forgotten'
+    WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
+      AND e.name_key = named.name_key)
+  AND NOT EXISTS (
+    SELECT FROM entities AS e
+    JOIN document_mentions AS dm ON dm.tenant_id = %(tenant_id)s AND dm.user_id = %(user_id)s
+         AND dm.entity_id = e.entity_id
+    WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
+      AND e.name_key = named.name_key)
+LIMIT %(limit)s
+"""
+_MOST_NAMES = 100
+
+
+async def only_named_by(
+    user: UserRows, memory_ids: Sequence[UUID], names: Sequence[str]
+) -> list[str]:
+    """The names that these memories mention, and the given ones, that nothing else mentions."""
+    return await user.fetch_values(
+        _ONLY_NAMED_BY,
+        memory_ids=Uuids(memory_ids),
+        names=Texts(names),
+        name_keys=Texts(fold(name) for name in names),
+        limit=_MOST_NAMES,
+    )
+
 
 async def mention(user: UserRows, mentions: Sequence[tuple[UUID, str, str]]) -> None:
     """Link memories to the entities they mention (memory, name, type), creating new entities."""
