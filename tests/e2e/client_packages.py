@@ -20,6 +20,8 @@ from typing import NoReturn
 
 import pytest
 
+from tests.code_blocks import blocks
+
 ROOT = Path(__file__).resolve().parents[2]
 PROTOS = ROOT / "protos"
 CLIENTS = ROOT / "clients"
@@ -117,6 +119,29 @@ def _make(command: list[str], folder: Path, **environment: str) -> None:
         pytest.fail(problem)
 
 
+def build_line(language: str) -> str:
+    """The line of docs/quick-start.md that builds a package."""
+    (line,) = {
+        line
+        for block in blocks()
+        if block.page == "docs/quick-start.md"
+        for line in block.text.splitlines()
+        if f"clients/{language}" in line and re.match(r"\(cd |mvn ", line)
+    }
+    return line
+
+
+def _build_as_told(language: str, folder: Path, broken: str, **environment: str) -> None:
+    """Build a package in its copy, as the quick start says; `broken` is in what compilers complain.
+
+    It needs a package index; without one the package is unavailable.
+    """
+    problem = _run(["bash", "-c", build_line(language)], folder.parents[1], **environment)
+    if problem and broken not in problem:
+        unavailable(problem)
+    assert not problem, problem
+
+
 def programs(folder: Path, fence: str) -> list[str]:
     """The programs in the package's README."""
     readme = (folder / "README.md").read_text("utf-8")
@@ -195,8 +220,7 @@ def typescript_package(cache: Path) -> Package:
     tools, path = _node(), tools_of("typescript")
 
     def build(folder: Path) -> None:
-        _fetch([*tools.npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"], folder, PATH=path)
-        _make([*tools.npm, "run", "build"], folder, PATH=path)
+        _build_as_told("typescript", folder, "error TS", PATH=path)
         # Inside the package, which can import itself by its name.
         for place, program in enumerate(programs(folder, "ts")):
             (folder / f"program{place}.mjs").write_text(program, "utf-8")
@@ -252,11 +276,7 @@ def java_package(cache: Path) -> Package:
         return os.pathsep.join(str(folder / part) for part in parts)
 
     def build(folder: Path) -> None:
-        copy = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
-        problem = _run([*mvn, "package", copy, "-DskipTests", "-DincludeScope=runtime"], folder)
-        if problem and "COMPILATION ERROR" not in problem:
-            unavailable(problem)
-        assert not problem, problem
+        _build_as_told("java", folder, "COMPILATION ERROR")
         (folder / "quickstart").mkdir()
         (folder / "quickstart/QuickStart.java").write_text(programs(folder, "java")[0], "utf-8")
         _make([javac, "-cp", classes(folder), "quickstart/QuickStart.java"], folder)

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import openai
 import pytest
-from agent_framework import Agent, AgentSession, InMemoryHistoryProvider, Message, tool
-from agent_framework.openai import OpenAIChatCompletionClient
 
 from hitherto_client import AsyncHitherto, HithertoCallError
-from hitherto_client.integrations.agent_framework import (
-    HithertoContextProvider,
-    HithertoHistoryProvider,
-)
+from tests.lazily import Lazily
 from tests.scripted_model.assistant import Answer, ScriptedAssistant
+
+if TYPE_CHECKING:
+    import agent_framework
+    import openai
+    from agent_framework import openai as their_openai
+
+    from hitherto_client.integrations import agent_framework as ours_of_the_framework
+else:
+    agent_framework = Lazily("agent_framework")
+    openai = Lazily("openai")
+    their_openai = Lazily("agent_framework.openai")
+    ours_of_the_framework = Lazily("hitherto_client.integrations.agent_framework")
 
 FENCE = "<<<hitherto:memory "
 
@@ -26,7 +32,6 @@ async def model() -> AsyncIterator[ScriptedAssistant]:
         yield server
 
 
-@tool(approval_mode="never_require")
 def log_in(account: str) -> str:
     """Log in."""
     return f"token 4711 of {account}"
@@ -36,13 +41,20 @@ LOGS_IN = Answer(calls=(("call_1", "log_in", '{"account": "hunter2"}'),))
 
 
 @pytest.fixture
-async def agent(model: ScriptedAssistant) -> AsyncIterator[Callable[..., Agent[Any]]]:
+async def agent(
+    model: ScriptedAssistant,
+) -> AsyncIterator[Callable[..., agent_framework.Agent[Any]]]:
     """Makes an agent with context providers."""
     async with openai.AsyncOpenAI(base_url=model.base_url, api_key="test") as client:
-        chat = OpenAIChatCompletionClient("scripted", async_client=client)
+        chat = their_openai.OpenAIChatCompletionClient("scripted", async_client=client)
 
-        def made(*providers: Any) -> Agent[Any]:
-            return Agent(chat, "Be brief.", tools=[log_in], context_providers=providers)
+        def made(*providers: Any) -> agent_framework.Agent[Any]:
+            return agent_framework.Agent(
+                chat,
+                "Be brief.",
+                tools=[agent_framework.tool(log_in, approval_mode="never_require")],
+                context_providers=providers,
+            )
 
         yield made
 
@@ -54,22 +66,24 @@ async def kept(memory: AsyncHitherto, user: str, conversation: str) -> list[tupl
     return found[::-1]
 
 
-def user_of(session: AgentSession) -> str:
+def user_of(session: agent_framework.AgentSession) -> str:
     return str(session.state["user"])
 
 
-def session(name: str, user: str = "ana") -> AgentSession:
-    opened = AgentSession(session_id=name)
+def session(name: str, user: str = "ana") -> agent_framework.AgentSession:
+    opened = agent_framework.AgentSession(session_id=name)
     opened.state["user"] = user
     return opened
 
 
 async def test_each_run_is_told_and_learnt_from(
-    memory: AsyncHitherto, model: ScriptedAssistant, agent: Callable[..., Agent[Any]]
+    memory: AsyncHitherto,
+    model: ScriptedAssistant,
+    agent: Callable[..., agent_framework.Agent[Any]],
 ) -> None:
     """One agent for two people, with a tool call and a stream; "Yes." twice is said twice."""
-    provider = HithertoContextProvider(memory, user=user_of, timeout=60)
-    ours = agent(provider, InMemoryHistoryProvider())
+    provider = ours_of_the_framework.HithertoContextProvider(memory, user=user_of, timeout=60)
+    ours = agent(provider, agent_framework.InMemoryHistoryProvider())
     monday = session("monday")
     await ours.run("Tôi sống ở Đà Nẵng 🏖️", session=monday)
     for _ in range(2):
@@ -102,13 +116,13 @@ async def test_each_run_is_told_and_learnt_from(
 
 
 async def test_a_run_goes_on_without_memory(
-    agent: Callable[..., Agent[Any]], caplog: pytest.LogCaptureFixture
+    agent: Callable[..., agent_framework.Agent[Any]], caplog: pytest.LogCaptureFixture
 ) -> None:
     """On a port of 127.0.0.1 on which nobody listens; a history that cannot be read raises."""
     async with AsyncHitherto("127.0.0.1:1", "127.0.0.1:1", timeout=1) as nowhere:
-        told = agent(HithertoContextProvider(nowhere, user="ana", timeout=1))
+        told = agent(ours_of_the_framework.HithertoContextProvider(nowhere, user="ana", timeout=1))
         assert (await told.run("Hello!", session=session("s1"))).text == "You said: Hello!"
-        history = HithertoHistoryProvider(nowhere, user="ana")
+        history = ours_of_the_framework.HithertoHistoryProvider(nowhere, user="ana")
         with pytest.raises(HithertoCallError):
             await agent(history).run("Hello!", session=session("s1"))
     assert "the model answers without memory" in caplog.text
@@ -116,13 +130,15 @@ async def test_a_run_goes_on_without_memory(
 
 
 async def test_a_history_does_what_the_packages_own_does(
-    memory: AsyncHitherto, model: ScriptedAssistant, agent: Callable[..., Agent[Any]]
+    memory: AsyncHitherto,
+    model: ScriptedAssistant,
+    agent: Callable[..., agent_framework.Agent[Any]],
 ) -> None:
     """With a tool call; each run of ours has an agent and a session of its own."""
-    theirs, kept_by_them = session("s1"), InMemoryHistoryProvider()
+    theirs, kept_by_them = session("s1"), agent_framework.InMemoryHistoryProvider()
     for question in ("Log me in 🏖️", "Thanks."):
         for opened, provider in (
-            (session("s1"), HithertoHistoryProvider(memory, user=user_of)),
+            (session("s1"), ours_of_the_framework.HithertoHistoryProvider(memory, user=user_of)),
             (theirs, kept_by_them),
         ):
             if question != "Thanks.":
@@ -139,12 +155,12 @@ async def test_a_history_does_what_the_packages_own_does(
         ("user", "Thanks."),
         ("assistant", "You said: Thanks."),
     ]
-    history = HithertoHistoryProvider(memory, user="ana")
+    history = ours_of_the_framework.HithertoHistoryProvider(memory, user="ana")
     state: dict[str, Any] = theirs.state[kept_by_them.source_id]
     expected = [m.to_dict() for m in await kept_by_them.get_messages("s1", state=state)]
     read = await history.get_messages("s1")
     assert [(m.role, m.text) for m in read] == [
-        (m["role"], Message.from_dict(m).text) for m in expected
+        (m["role"], agent_framework.Message.from_dict(m).text) for m in expected
     ]
     await memory.add("ana", [{"role": "user", "content": "Said elsewhere."}], conversation="s1")
     assert (await history.get_messages("s1"))[-1].text == "Said elsewhere."

@@ -25,7 +25,7 @@ import grpc
 import pytest
 
 from tests.code_blocks import Block, blocks
-from tests.e2e.client_packages import ROOT, tools_of
+from tests.e2e.client_packages import PACKAGES, ROOT, build_line, tools_of
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(3_600)]
 SECONDS = 1_500
@@ -170,7 +170,15 @@ def test_the_quick_start_in_the_clone(running: Running, language: str) -> None:
 
 
 @pytest.mark.parametrize("language", ["TypeScript", "Go", "Java"])
-def test_the_quick_start_of_other_languages(running: Running, language: str) -> None:
-    path = tools_of(language.lower())
-    told = running.take(script(section("docs/quick-start.md", language)), PATH=path)
-    assert "Ana lives in Porto." in told
+def test_the_quick_start_of_other_languages(
+    running: Running, language: str, request: pytest.FixtureRequest
+) -> None:
+    path, name = tools_of(language.lower()), language.lower()
+    steps = script(section("docs/quick-start.md", language))
+    if language != "Go":
+        # The line that builds the package has run, for its own tests: once is enough.
+        built = PACKAGES[name](Path(request.config.cache.mkdir("clients"))).folder
+        shutil.copytree(built, running.folder / "clients" / name, symlinks=True, dirs_exist_ok=True)
+        assert build_line(name) in steps
+        steps = steps.replace(build_line(name), "")
+    assert "Ana lives in Porto." in running.take(steps, PATH=path)

@@ -10,16 +10,20 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from hitherto_client.integrations import openai, remembrance
-from hitherto_client.integrations.agent_framework import HithertoContextProvider
-from hitherto_client.integrations.pydantic_ai import HithertoMemory
+from hitherto_client.integrations import remembrance
 from tests.e2e.conftest import Services
 from tests.lazily import Lazily
 from tests.scripted_model.assistant import Answer, AssistantRequest, ScriptedAssistant
 
 if TYPE_CHECKING:
+    from hitherto_client.integrations import agent_framework as our_agent_framework
     from hitherto_client.integrations import llama_index as our_llama_index
+    from hitherto_client.integrations import openai as our_openai
+    from hitherto_client.integrations import pydantic_ai as our_pydantic_ai
 else:
+    our_agent_framework = Lazily("hitherto_client.integrations.agent_framework")
+    our_openai = Lazily("hitherto_client.integrations.openai")
+    our_pydantic_ai = Lazily("hitherto_client.integrations.pydantic_ai")
     our_llama_index = Lazily("hitherto_client.integrations.llama_index")
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -70,9 +74,9 @@ def environment(
     monkeypatch.setenv("ANTHROPIC_API_KEY", "test")
     # On a busy machine two seconds are not what is tested here.
     bounds: list[Any] = [
-        openai.remembering,
-        HithertoMemory.__init__,
-        HithertoContextProvider.__init__,
+        our_openai.remembering,
+        our_pydantic_ai.HithertoMemory.__init__,
+        our_agent_framework.HithertoContextProvider.__init__,
     ]
     if "LlamaIndex" in request.node.name:
         bounds.append(our_llama_index.HithertoMemoryBlock.__init__)

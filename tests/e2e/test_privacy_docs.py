@@ -6,11 +6,13 @@ import re
 import shlex
 from pathlib import Path
 
+import pytest
+
 from hitherto_extraction.curation.user_settings import NAMES
 from hitherto_retrieval.storage import sealed_items
 from tests.e2e.conftest import StartServices
 from tests.e2e.sealing import ENCRYPTING, dump, holding, key_files
-from tests.e2e.test_security_docs import run
+from tests.e2e.test_command import Typed, pointed, typed  # noqa: F401 - `typed` is a fixture
 
 PAGE = (Path(__file__).parents[2] / "docs/privacy.md").read_text("utf-8")
 
@@ -20,18 +22,23 @@ def section(title: str) -> str:
 
 
 async def test_the_walk_through_encryption(
-    start_services: StartServices, conninfo: str, superuser_conninfo: str, tmp_path: Path
+    start_services: StartServices,
+    superuser_conninfo: str,
+    tmp_path: Path,
+    typed: Typed,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Every command as it stands; after each, a dump tells nothing of what is sealed."""
     (walk,) = re.findall(r"```\n(hitherto .*?)```", section("Encryption"), re.DOTALL)
     lines = [line.partition("#") for line in walk.splitlines()]
     assert len(lines) > 5
+    monkeypatch.chdir(tmp_path)
     async with start_services(**ENCRYPTING) as services:
+        at = pointed(typed, services, monkeypatch)
         for command, _, comment in lines:
             name, *arguments = shlex.split(command)
             assert name == "hitherto"
-            code, told = await run(services, conninfo, tmp_path, arguments, "")
-            assert code == 0, (command, told)
+            told = await at(*arguments)
             if comment:
                 what, _, text = comment.strip().partition(": ")
                 assert what == "shows", comment

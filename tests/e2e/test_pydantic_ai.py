@@ -4,32 +4,29 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from pydantic_ai import Agent
-from pydantic_ai.messages import (
-    BinaryContent,
-    ModelMessage,
-    ModelRequest,
-    ModelResponse,
-    TextPart,
-    ToolCallPart,
-    ToolReturnPart,
-    UserPromptPart,
-)
-from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from hitherto_client import AsyncHitherto, Hitherto
-from hitherto_client.integrations.pydantic_ai import (
-    HithertoHistory,
-    HithertoMemory,
-    HithertoToolset,
-)
 from tests.e2e.conftest import Services
+from tests.lazily import Lazily
+
+if TYPE_CHECKING:
+    import pydantic_ai
+    from pydantic_ai import messages as parts
+    from pydantic_ai.models import function
+
+    from hitherto_client.integrations import pydantic_ai as ours_of_pydantic_ai
+
+    Step = parts.ModelResponse | str
+else:
+    pydantic_ai = Lazily("pydantic_ai")
+    parts = Lazily("pydantic_ai.messages")
+    function = Lazily("pydantic_ai.models.function")
+    ours_of_pydantic_ai = Lazily("hitherto_client.integrations.pydantic_ai")
 
 FENCE = "<<<hitherto:memory "
-Step = ModelResponse | str
 
 
 class Script:
@@ -37,28 +34,32 @@ class Script:
 
     def __init__(self, *steps: Step) -> None:
         self.steps = list(steps)
-        self.asked: list[tuple[list[ModelMessage], str]] = []
+        self.asked: list[tuple[list[parts.ModelMessage], str]] = []
 
-    def model(self) -> FunctionModel:
-        return FunctionModel(self._answer, stream_function=self._stream)
+    def model(self) -> function.FunctionModel:
+        return function.FunctionModel(self._answer, stream_function=self._stream)
 
-    def _next(self, messages: list[ModelMessage], info: AgentInfo) -> Step:
+    def _next(self, messages: list[parts.ModelMessage], info: function.AgentInfo) -> Step:
         self.asked.append((list(messages), info.instructions or ""))
         return self.steps.pop(0) if self.steps else "Noted."
 
-    def _answer(self, messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+    def _answer(
+        self, messages: list[parts.ModelMessage], info: function.AgentInfo
+    ) -> parts.ModelResponse:
         step = self._next(messages, info)
-        return ModelResponse([TextPart(step)]) if isinstance(step, str) else step
+        return parts.ModelResponse([parts.TextPart(step)]) if isinstance(step, str) else step
 
-    async def _stream(self, messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str]:
+    async def _stream(
+        self, messages: list[parts.ModelMessage], info: function.AgentInfo
+    ) -> AsyncIterator[str]:
         step = self._next(messages, info)
         assert isinstance(step, str)
         for word in step.split(" "):
             yield f"{word} "
 
 
-def called(name: str, **arguments: Any) -> ModelResponse:
-    return ModelResponse([ToolCallPart(name, arguments)])
+def called(name: str, **arguments: Any) -> parts.ModelResponse:
+    return parts.ModelResponse([parts.ToolCallPart(name, arguments)])
 
 
 @pytest.fixture
@@ -83,18 +84,22 @@ class Deps:
 async def test_each_run_is_told_and_learnt_from(ours: Hitherto, memory: AsyncHitherto) -> None:
     """One agent for two people, with tool calls, pictures, and a stream."""
     script = Script()
-    agent = Agent(
+    agent = pydantic_ai.Agent(
         script.model(),
         deps_type=Deps,
         instructions="Be brief.",
-        capabilities=[HithertoMemory[Deps](ours, user=lambda run: run.deps.user, timeout=60)],
+        capabilities=[
+            ours_of_pydantic_ai.HithertoMemory[Deps](
+                ours, user=lambda run: run.deps.user, timeout=60
+            )
+        ],
     )
 
     @agent.tool_plain
     def log_in(account: str) -> str:
         return f"token 4711 of {account}"
 
-    picture = BinaryContent(b"\x89PNG", media_type="image/png")
+    picture = parts.BinaryContent(b"\x89PNG", media_type="image/png")
     first = await agent.run(
         ["Tôi sống ở Đà Nẵng 🏖️", picture], deps=Deps("ana"), conversation_id="monday"
     )
@@ -128,10 +133,10 @@ async def test_a_run_goes_on_without_memory(caplog: pytest.LogCaptureFixture) ->
     """On a port of 127.0.0.1 on which nobody listens; tools that fail say so to the model."""
     script = Script(called("search_memory", query="Porto"), "I cannot look.")
     with Hitherto("127.0.0.1:1", "127.0.0.1:1", timeout=1) as nowhere:
-        agent = Agent(
+        agent = pydantic_ai.Agent(
             script.model(),
-            capabilities=[HithertoMemory(nowhere, user="ana", timeout=1)],
-            toolsets=[HithertoToolset(nowhere, user="ana")],
+            capabilities=[ours_of_pydantic_ai.HithertoMemory(nowhere, user="ana", timeout=1)],
+            toolsets=[ours_of_pydantic_ai.HithertoToolset(nowhere, user="ana")],
         )
         assert (await agent.run("Hello!")).output == "I cannot look."
     assert "the model answers without memory" in caplog.text
@@ -146,14 +151,14 @@ async def test_the_model_searches_saves_and_forgets(ours: Hitherto, memory: Asyn
         called("search_memory", question="peanuts"),
         "Noted.",
     )
-    toolset = HithertoToolset[Any](ours, user="ana", allow_unbound=True)
-    agent = Agent(script.model(), toolsets=[toolset])
+    toolset = ours_of_pydantic_ai.HithertoToolset[Any](ours, user="ana", allow_unbound=True)
+    agent = pydantic_ai.Agent(script.model(), toolsets=[toolset])
     result = await agent.run("I am allergic to peanuts.")
     returned: list[Any] = [
         part.content
         for message in result.all_messages()
         for part in message.parts
-        if isinstance(part, ToolReturnPart)
+        if isinstance(part, parts.ToolReturnPart)
     ]
     saved, found, refused = returned
     [item] = found["items"]
@@ -163,17 +168,17 @@ async def test_the_model_searches_saves_and_forgets(ours: Hitherto, memory: Asyn
     assert (await agent.run("Forget it.")).output == "Gone."
     assert [one.status async for one in memory.memories("ana", statuses=["forgotten"])]
     with pytest.raises(ValueError, match="no such tools: sing"):
-        HithertoToolset(ours, user="ana", offered=["sing"])
+        ours_of_pydantic_ai.HithertoToolset(ours, user="ana", offered=["sing"])
 
 
 async def test_a_history_is_kept_exactly(ours: Hitherto, memory: AsyncHitherto) -> None:
     """Except for what was known at the time; another process goes on."""
     await memory.add("ana", [{"role": "user", "content": "I live in Porto."}], conversation="c0")
     script = Script(called("log_in", account="hunter2"), "You are in.")
-    agent = Agent(
+    agent = pydantic_ai.Agent(
         script.model(),
         instructions="Be brief.",
-        capabilities=[HithertoMemory(ours, user="ana", keep=False, timeout=60)],
+        capabilities=[ours_of_pydantic_ai.HithertoMemory(ours, user="ana", keep=False, timeout=60)],
     )
 
     @agent.tool_plain
@@ -181,12 +186,14 @@ async def test_a_history_is_kept_exactly(ours: Hitherto, memory: AsyncHitherto) 
         return f"token 4711 of {account}"
 
     first = await agent.run("Log me in. I live in Porto 🏖️", conversation_id="c1")
-    await HithertoHistory("c1", memory=ours, user="ana").add(first.new_messages())
+    await ours_of_pydantic_ai.HithertoHistory("c1", memory=ours, user="ana").add(
+        first.new_messages()
+    )
     assert FENCE in script.asked[0][1]
-    history = HithertoHistory("c1", memory=ours, user="ana")
+    history = ours_of_pydantic_ai.HithertoHistory("c1", memory=ours, user="ana")
     read = await history.messages()
     assert [message.parts for message in read] == [m.parts for m in first.all_messages()]
-    assert {m.instructions for m in read if isinstance(m, ModelRequest)} == {"Be brief.\n\n"}
+    assert {m.instructions for m in read if isinstance(m, parts.ModelRequest)} == {"Be brief.\n\n"}
     assert await kept(memory, "ana", "c1") == [
         ("user", "Log me in. I live in Porto 🏖️"),
         ("system", "response"),
@@ -200,5 +207,5 @@ async def test_a_history_is_kept_exactly(ours: Hitherto, memory: AsyncHitherto) 
     assert [len(await history.messages(limit=n)) for n in range(7)] == [0, 0, 2, 2, 2, 2, 6]
     await memory.add("ana", [{"role": "user", "content": "Said elsewhere."}], conversation="c1")
     [part] = (await history.messages())[-1].parts
-    assert isinstance(part, UserPromptPart)
+    assert isinstance(part, parts.UserPromptPart)
     assert part.content == "Said elsewhere."

@@ -6,15 +6,22 @@ import asyncio
 import functools
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import anthropic
 import pytest
 
 from hitherto_client import AsyncHitherto, Hitherto
-from hitherto_client.integrations.anthropic import remembering
 from tests.e2e.conftest import Services
+from tests.lazily import Lazily
 from tests.scripted_model.assistant import Answer, ScriptedAssistant
+
+if TYPE_CHECKING:
+    import anthropic
+
+    from hitherto_client.integrations import anthropic as ours_of_anthropic
+else:
+    anthropic = Lazily("anthropic")
+    ours_of_anthropic = Lazily("hitherto_client.integrations.anthropic")
 
 FENCE = "<<<hitherto:memory "
 Wrap = Callable[..., Any]
@@ -41,7 +48,9 @@ async def wrap(
     def wrapper(client: Any, ours: Any) -> Wrap:
         def wrap(conversation: str = "c1", **more: Any) -> Any:
             given = {"memory": ours, "timeout": 60.0, **more}
-            return remembering(client, user="ana", conversation=conversation, **given)
+            return ours_of_anthropic.remembering(
+                client, user="ana", conversation=conversation, **given
+            )
 
         return wrap
 
@@ -191,12 +200,12 @@ async def test_a_call_goes_on_without_memory(
             base_url=model.base_url.removesuffix("/v1"), api_key="test"
         ) as plain,
     ):
-        client = remembering(plain, memory=nowhere, user="ana", timeout=1)
+        client = ours_of_anthropic.remembering(plain, memory=nowhere, user="ana", timeout=1)
         reply = await client.messages.create(**asked("Hello!"))
         assert reply.content[0].text == "You said: Hello!"
         async with client.messages.stream(**asked("Hello!")) as stream:
             assert await stream.get_final_text() == "You said: Hello!"
         with pytest.raises(TypeError, match="an Anthropic client with a Hitherto"):
-            remembering(plain, memory=Hitherto(), user="ana")  # type: ignore[call-overload]
+            ours_of_anthropic.remembering(plain, memory=Hitherto(), user="ana")  # type: ignore[call-overload]
     assert "the model answers without memory" in caplog.text
     assert "are added with the next call" in caplog.text

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
 import re
 import shlex
-import sys
 from pathlib import Path
+
+import pytest
 
 from hitherto.v1 import access_pb2
 from hitherto_shared.auth.principal import CAPABILITIES, SCOPES
-from tests.e2e.conftest import Services, StartServices
+from tests.e2e.conftest import StartServices
+from tests.e2e.test_command import Typed, pointed, typed  # noqa: F401 - `typed` is a fixture
 
 PAGE = Path(__file__).parents[2] / "docs/security.md"
 
@@ -29,59 +29,36 @@ def walk() -> list[tuple[str, str]]:
     ]
 
 
-async def run(
-    services: Services, conninfo: str, folder: Path, arguments: list[str], key: str
-) -> tuple[int, str]:
-    """The exit code of a command run in `folder`, and all that it prints."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-c",
-        "import sys; from hitherto_client.command import main; sys.exit(main())",
-        *arguments,
-        cwd=folder,
-        env={
-            **{name: value for name, value in os.environ.items() if "HITHERTO" not in name},
-            "DATABASE_URL": conninfo,
-            "HITHERTO_API_KEY": key,
-            "HITHERTO_RETRIEVAL_ADDRESS": services.retrieval_address,
-            "HITHERTO_EXTRACTION_ADDRESS": services.extraction_address,
-            "COLUMNS": "200",
-        },
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    told, notes = await process.communicate()
-    assert process.returncode is not None
-    if arguments[0] == "keys":
-        assert process.returncode == 0, notes.decode()
-        return 0, told.decode().strip()
-    return process.returncode, told.decode() + notes.decode()
-
-
 async def test_the_walk_through_two_tenants(
-    start_services: StartServices, conninfo: str, tmp_path: Path
+    start_services: StartServices,
+    conninfo: str,
+    tmp_path: Path,
+    typed: Typed,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Commands as they stand; a comment says what is shown, or how it is refused."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DATABASE_URL", conninfo)
     keys: dict[str, str] = {}
     refused = 0
     async with start_services(auth="api-key") as services:
+        at = pointed(typed, services, monkeypatch)
         for command, comment in walk():
             if made := re.fullmatch(r"(\w+)=\$\(hitherto (keys create .*)\)", command):
-                _, keys[made[1]] = await run(services, conninfo, tmp_path, shlex.split(made[2]), "")
+                monkeypatch.setenv("HITHERTO_API_KEY", "")
+                keys[made[1]] = (await at(*shlex.split(made[2]))).strip()
                 assert keys[made[1]].startswith("mk_")
                 continue
             named = re.fullmatch(r"(?:HITHERTO_API_KEY=\$(\w+) )?hitherto (.*)", command)
             assert named, command
-            key = keys[named[1]] if named[1] else ""
-            code, told = await run(services, conninfo, tmp_path, shlex.split(named[2]), key)
+            monkeypatch.setenv("HITHERTO_API_KEY", keys[named[1]] if named[1] else "")
             what, _, text = comment.partition(": ")
+            told = await at(*shlex.split(named[2]), code=1 if what == "refused" else 0) + at.err
             if what == "refused":
                 refused += 1
                 wanted = "does not accept the credential" if text == "UNAUTHENTICATED" else text
-                assert (code, wanted in told) == (1, True), (command, told)
-                continue
-            assert code == 0, (command, told)
-            if what == "shows":
+                assert wanted in told, (command, told)
+            elif what == "shows":
                 assert text in told, (command, told)
             elif what == "does not show":
                 assert text not in told, (command, told)

@@ -141,7 +141,7 @@ def test_a_small_file_that_unpacks_to_much_takes_little_memory(tmp_path: Path, k
             name = archived(file.with_suffix(".zip"), "_chat.txt", line, long, 400)
             arguments = ["--from", "whatsapp", "--user", "ana", "--me", "Ana"]
         case "long chat":
-            some = (line + b"Hello, this is a line of a chat.\n") * 10_000
+            some = (line + b"Hello, this is a line of a chat. " * 30 + b"\n") * 1_000
             name = archived(file.with_suffix(".zip"), "_chat.txt", b"", some, 400)
             arguments = ["--from", "whatsapp", "--user", "ana", "--me", "Ana"]
         case _:
