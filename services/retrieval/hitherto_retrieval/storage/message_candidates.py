@@ -80,7 +80,7 @@ def candidates(rows: Rows, bm25: Scores, *, most_recent: bool = False) -> list[C
     return [
         Candidate(
             kind="message",
-            key=(conversation_id, message_no),
+            key=(conversation_id, number),
             happened_at=said_by_then(said, accepted),
             created_at=accepted,
             conversation_id=conversation_id,
@@ -91,7 +91,7 @@ def candidates(rows: Rows, bm25: Scores, *, most_recent: bool = False) -> list[C
             most_recent=most_recent,
             words=words,
         )
-        for score, (_, conversation_id, message_no, said, accepted, name, role, cosine, words) in zip(
+        for score, (_, conversation_id, number, said, accepted, name, role, cosine, words) in zip(
             bm25.of_each([row[0] for row in rows]), rows, strict=True
         )
     ]
