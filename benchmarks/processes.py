@@ -24,7 +24,7 @@ from hitherto_shared.model_settings import DEFAULT_EMBEDDING_MODEL
 from hitherto_shared.rpc.edge_settings import RATE_SETTINGS
 
 ROOT = Path(__file__).resolve().parents[1]
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 300.0
 _PORT = re.compile(r"\bport (\d+)\b")
 _LOG_TAIL = 2_000
 _INHERITED = ("PATH", "PYTHONPATH", "LANG", "TMPDIR", "LD_LIBRARY_PATH")
@@ -70,7 +70,7 @@ class Processes(ExitStack):
         """Run a module with these environment variables and no others of ours until it listens.
 
         Raises:
-            BenchmarkFailed: It ended, or did not say within a minute on which port it listens.
+            BenchmarkFailed: It ended, or did not say within five minutes on which port it listens.
         """
         inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
         with NamedTemporaryFile(

@@ -561,10 +561,10 @@ def _lines(items: Iterable[Any]) -> Iterable[str]:
 
 @pytest.mark.faults
 @pytest.mark.timeout(600)
-async def test_a_thousand_conversations_survive_an_interruption(
+async def test_hundreds_of_conversations_survive_an_interruption(
     services: Services, tmp_path: Path
 ) -> None:
-    archive = chatgpt_export(tmp_path, 1_000)
+    archive = chatgpt_export(tmp_path, 400)
     command = (
         *(
             sys.executable,
@@ -605,8 +605,8 @@ async def test_a_thousand_conversations_survive_an_interruption(
         second = await importing()
         printed, complaints = await second.communicate()
         assert second.returncode == 0, complaints.decode()
-        assert json.loads(printed)["files"][0]["accepted"] == 1_000
-        for number in (0, 150, 999):
+        assert json.loads(printed)["files"][0]["accepted"] == 400
+        for number in (0, 150, 399):
             kept = await asyncio.to_thread(client.get_conversation, "ana", f"chatgpt:c{number}")
             assert kept is not None
             assert len(kept.messages) == 3
