@@ -105,6 +105,8 @@ _WHY: Mapping[str, str] = {
     "refused_sensitive": "one of the two is to be kept secret, and the other is not",
     "refused_expiry": "the memory that would stay expires earlier",
     "refused_expired": "it would have expired before it was said",
+    "refused_unanswered": "the model has no usable reply about it",
+    "refused_content": "a content filter refuses to answer about it",
     "refused_undone": "somebody has undone it before",
     "refused_past": "it is told as past, and stays true",
     "refused_unchanged": "it is so already",
