@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hitherto_shared.text.bm25 import NO_SCORES, Scores, TermPostings, score
+from hitherto_shared.text.bm25 import NO_SCORES, Scores, TermPostings, score, score_each
 
 
 def test_an_example_worked_by_hand() -> None:
@@ -31,6 +31,23 @@ def test_segments_of_a_term_count_together() -> None:
     whole = [TermPostings("tea", [1, 2, 7], [1, 2, 1], [4, 9, 2])]
     parts = [TermPostings("tea", [7], [1], [2]), TermPostings("tea", [1, 2], [1, 2], [4, 9])]
     assert score(parts, 10, 50) == pytest.approx(score(whole, 10, 50))
+
+
+def test_questions_whose_postings_are_read_together_score_like_each_alone() -> None:
+    tea = [TermPostings("tea", [1, 2], [1, 2], [4, 9]), TermPostings("tea", [7], [1], [2])]
+    milk = [TermPostings("milk", [2, 3], [1, 1], [9, 5])]
+    # Forms of one word.
+    went = [TermPostings("went", [3], [1], [5])]
+    go = [TermPostings("go", [1, 3], [2, 1], [4, 5])]
+    alone = {
+        ("tea", "unheard"): tea,
+        ("milk", "go", "went", "tea"): [*milk, *go, *went, *tea],
+        ("unheard",): [],
+    }
+    together = score_each(alone, [*went, *tea, *milk, *go], 10, 50)
+    assert [dict(each) for each in together] == [
+        pytest.approx(dict(score(its, 10, 50))) for its in alone.values()
+    ]
 
 
 def test_a_rare_term_outweighs_a_frequent_one() -> None:

@@ -19,7 +19,7 @@ from pydantic import ConfigDict, TypeAdapter
 
 from hitherto_shared import metrics
 from hitherto_shared.embeddings.dialect import EmbeddingDialect, WrongSize
-from hitherto_shared.embeddings.http_client import ModelHttp
+from hitherto_shared.embeddings.http_client import EmbeddingServer
 from hitherto_shared.embeddings.protocol import EmbeddingBatch, Vector
 from hitherto_shared.model_api import ModelError, ModelMisbehaved, ModelUnavailable, used_tokens
 from hitherto_shared.model_server import ModelServer, RequestRejected
@@ -110,7 +110,9 @@ class OpenAIEmbedder:
         self.dimensions = size
         self.dedupe_threshold = _THRESHOLDS.get(known, DEFAULT_THRESHOLD)
         self._timeout = timeout
-        self._server = ModelHttp(replace(server, model_setting="EMBEDDING_MODEL"), timeout=timeout)
+        self._server = EmbeddingServer(
+            replace(server, model_setting="EMBEDDING_MODEL"), timeout=timeout
+        )
         self._learnt = EmbeddingDialect(
             dimensions=name.startswith(_SHORTENABLE),
             most_texts=MAX_INPUTS,

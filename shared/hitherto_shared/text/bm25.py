@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import chain
+from itertools import accumulate, chain
 from typing import NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -145,25 +145,63 @@ def score(
     Raises:
         ValueError: a segment's three lists differ in length, so the stored row is damaged.
     """
-    segments = _by_word(segment for segment in postings if len(segment.lexical_nos))
-    if not segments:
-        return NO_SCORES
-    document_frequency: dict[str, int] = {}
-    for segment in segments:
-        size = len(segment.lexical_nos)
-        document_frequency[segment.term] = document_frequency.get(segment.term, 0) + size
-    average = total_terms / documents if documents > 0 and total_terms > 0 else 1.0
+    _, numbers, parts = _parts(postings, documents, total_terms, k1, b)
+    return _summed(numbers, parts)
 
+
+def score_each(
+    questions: Iterable[Sequence[str]],
+    postings: Iterable[TermPostings],
+    documents: int,
+    total_terms: int,
+) -> list[Scores]:
+    """`score` of several questions, whose postings were read together.
+
+    A question is given by its terms, with all forms of its words (`terms.looked_up_terms`).
+    """
+    having, numbers, parts = _parts(postings, documents, total_terms, K1, B)
+    ends = list(accumulate(having.values()))
+    places = {
+        word: slice(end - size, end) for (word, size), end in zip(having.items(), ends, strict=True)
+    }
+    scores = []
+    for terms in questions:
+        words = dict.fromkeys(forms(term)[0] for term in terms)
+        its = [places[word] for word in words if word in places]
+        scores.append(
+            _summed(
+                np.concatenate([numbers[place] for place in its]),
+                np.concatenate([parts[place] for place in its]),
+            )
+            if its
+            else NO_SCORES
+        )
+    return scores
+
+
+def _parts(
+    postings: Iterable[TermPostings], documents: int, total_terms: int, k1: float, b: float
+) -> tuple[dict[str, int], NDArray[np.int64], NDArray[np.float64]]:
+    """How many documents have each word; their numbers, and what the word adds to their scores."""
+    by_word = _by_word(segment for segment in postings if len(segment.lexical_nos))
+    segments = list(chain.from_iterable(by_word.values()))
+    having = {
+        word: sum([len(segment.lexical_nos) for segment in its]) for word, its in by_word.items()
+    }
+    average = total_terms / documents if documents > 0 and total_terms > 0 else 1.0
     numbers = _join([segment.lexical_nos for segment in segments], np.int64)
     frequencies = _join([segment.frequencies for segment in segments], np.float64)
     lengths = _join([segment.lengths for segment in segments], np.float64)
-    weights = np.repeat(
-        [_idf(document_frequency[segment.term], documents) for segment in segments],
-        [len(segment.lexical_nos) for segment in segments],
-    )
+    sizes = list(having.values())
+    weights = np.repeat([_idf(size, documents) for size in sizes], sizes)
     saturation = frequencies + k1 * (1.0 - b + b * lengths / average)
-    parts = weights * (frequencies * (k1 + 1.0)) / saturation
+    return having, numbers, weights * (frequencies * (k1 + 1.0)) / saturation
 
+
+def _summed(numbers: NDArray[np.int64], parts: NDArray[np.float64]) -> Scores:
+    """The score of each document: the sum of the parts beside its number."""
+    if not len(numbers):
+        return NO_SCORES
     if numbers.min() >= 0 and numbers.max() <= _DENSE:
         # A document that has a term counts, even if the term has no weight.
         found = np.flatnonzero(np.bincount(numbers))
@@ -190,8 +228,8 @@ def weights(
     return {word: _idf(number, documents) for word, number in having.items()}
 
 
-def _by_word(segments: Iterable[TermPostings]) -> list[TermPostings]:
-    """The segments, those of several forms of a word as one under its headword."""
+def _by_word(segments: Iterable[TermPostings]) -> dict[str, list[TermPostings]]:
+    """The segments by headword, those of several forms of a word as one."""
     words: dict[str, list[TermPostings]] = {}
     for segment in segments:
         size = len(segment.lexical_nos)
@@ -201,10 +239,8 @@ def _by_word(segments: Iterable[TermPostings]) -> list[TermPostings]:
                 "rebuild this user's keyword index"
             )
         words.setdefault(forms(segment.term)[0], []).append(segment)
-    found: list[TermPostings] = []
     for word, its in words.items():
-        if len({segment.term for segment in its}) == 1:
-            found += its
+        if len(its) == 1 or len({segment.term for segment in its}) == 1:
             continue
         # A document with two forms has the word as often as both together.
         numbers = _join([segment.lexical_nos for segment in its], np.int64)
@@ -212,10 +248,10 @@ def _by_word(segments: Iterable[TermPostings]) -> list[TermPostings]:
         lengths = _join([segment.lengths for segment in its], np.int64)
         documents, first, places = np.unique(numbers, return_index=True, return_inverse=True)
         times = np.bincount(places, weights=frequencies)
-        found.append(
+        words[word] = [
             TermPostings(word, documents.tolist(), times.tolist(), lengths[first].tolist())
-        )
-    return found
+        ]
+    return words
 
 
 def _idf(having: int, documents: int) -> float:

@@ -21,7 +21,7 @@ from hitherto_shared.metrics import SECRETS_REDACTED
 from hitherto_shared.models import Scope
 from hitherto_shared.offloading import in_thread_if_long
 from hitherto_shared.text.normalise import unusable_characters
-from hitherto_shared.text.redaction import redact_named, redact_text
+from hitherto_shared.text.redaction import anchors_in, redact_named
 
 WORDS: Mapping[str, Sequence[str]] = {
     "Message": ("name", "content"),
@@ -133,41 +133,52 @@ class _Change:
             setattr(self.holder, self.place, self.text)
 
 
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """A text: where it stands, and the name of its field if it is in free JSON."""
+
+    holder: Any
+    place: str | int
+    text: str
+    name: str = ""
+
+
 def _changes(message: Any) -> Iterator[_Change]:
     """What is to be redacted in a message and those within."""
-    words = WORDS.get(message.DESCRIPTOR.name, ())
+    words = list(_words(message))
+    anchors = anchors_in("\n".join([each.text for each in words]))
+    for each in words:
+        redacted = redact_named(each.name, each.text, anchors)
+        if redacted.names:
+            yield _Change(each.holder, each.place, redacted.text, redacted.names)
+
+
+def _words(message: Any) -> Iterator[_Words]:
+    names = WORDS.get(message.DESCRIPTOR.name, ())
     for field, value in message.ListFields():
-        if field.name in words:
+        if field.name in names:
             if field.is_repeated:
                 for index, text in enumerate(value):
-                    yield from _change(value, index, text)
+                    yield _Words(value, index, text)
             else:
-                yield from _change(message, field.name, value)
+                yield _Words(message, field.name, value)
         elif field.message_type is None or field.message_type.GetOptions().map_entry:
             continue
         elif field.message_type.full_name == _STRUCT:
-            yield from _changes_of_json(value)
+            yield from _words_of_json(value)
         elif field.message_type.file is not Struct.DESCRIPTOR.file:
             for inner in value if field.is_repeated else (value,):
-                yield from _changes(inner)
+                yield from _words(inner)
 
 
-def _changes_of_json(value: Struct) -> Iterator[_Change]:
+def _words_of_json(value: Struct) -> Iterator[_Words]:
     pending: list[tuple[str, Value]] = [*value.fields.items()]
     while pending:
         key, item = pending.pop()
         kind = item.WhichOneof("kind")
         if kind == "string_value":
-            redacted = redact_named(key, item.string_value)
-            if redacted.names:
-                yield _Change(item, "string_value", redacted.text, redacted.names)
+            yield _Words(item, "string_value", item.string_value, key)
         elif kind == "struct_value":
             pending.extend(item.struct_value.fields.items())
         elif kind == "list_value":
             pending.extend((key, each) for each in item.list_value.values)
-
-
-def _change(holder: Any, place: str | int, text: str) -> Iterator[_Change]:
-    redacted = redact_text(text)
-    if redacted.names:
-        yield _Change(holder, place, redacted.text, redacted.names)

@@ -25,7 +25,7 @@ from hitherto_shared.database.together import together
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.model_api import estimate_tokens
 from hitherto_shared.offloading import in_thread_if_long
-from hitherto_shared.text.bm25 import Statistics, TermPostings, score
+from hitherto_shared.text.bm25 import Statistics, TermPostings, score_each
 from hitherto_shared.text.normalise import fold
 from hitherto_shared.text.terms import looked_up_terms, query_terms
 
@@ -128,14 +128,8 @@ def _best_of_each(
     most: int,
 ) -> list[int]:
     """The numbers of the texts that match one message best, in turns."""
-    by_term = defaultdict[str, list[TermPostings]](list)
-    for each in postings:
-        by_term[each.term].append(each)
-    ranked = []
-    for terms in by_message:
-        found = [each for term in terms for each in by_term.get(term, ())]
-        if found:
-            ranked.append(score(found, statistics.documents, statistics.terms).best(most))
+    scores = score_each(by_message, postings, statistics.documents, statistics.terms)
+    ranked = [each.best(most) for each in scores]
     turns = (number for turn in zip_longest(*ranked) for number in turn if number is not None)
     return list(dict.fromkeys(turns))
 

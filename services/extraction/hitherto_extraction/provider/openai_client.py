@@ -1,13 +1,13 @@
 """Asks a chat server through the openai package, limited in time and in the size of the reply.
 
 The package knows the forms of address and of login, Azure's among them. Its own retries are off:
-the caller's queue decides when to try again. Loading it takes a second and tens of megabytes, so
-this module is imported only where a language model is configured.
+the caller's queue decides when to try again. What it wants sent goes over the connections that
+embeddings use too. Loading the package takes a second and tens of megabytes, so this module is
+imported only where a language model is configured.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import zlib
 from collections.abc import Mapping
@@ -15,36 +15,31 @@ from typing import Any
 
 import httpx2
 import openai
+from yarl import URL
 
 from hitherto_shared import long_json
-from hitherto_shared.embeddings.proxies import proxy_for
-from hitherto_shared.model_api import ModelMisbehaved, ModelUnavailable
+from hitherto_shared.model_api import ModelMisbehaved
+from hitherto_shared.model_http import HttpReply, ModelConnections
 from hitherto_shared.model_server import (
-    CONNECT_SECONDS,
-    MAX_CONNECTIONS,
     MAX_ERROR_BYTES,
     MAX_REPLY_BYTES,
     ModelServer,
     basic_authorization,
-    no_answer_within,
     oversize,
-    tls_context,
     work_of_json,
 )
 from hitherto_shared.offloading import in_thread_if_long
 
-_KEEP_SECONDS = 60.0
 _GZIP_OR_ZLIB = zlib.MAX_WBITS | 32
 _COMPRESSED = frozenset({"gzip", "x-gzip", "deflate"})
 # How much longer JSON is than its compressed form, to judge the work of decompressing it.
 _UNPACKED = 8
+_OF_THE_TRANSFER = frozenset({"connection", "content-length", "transfer-encoding"})
 # What no longer holds of a body that has been read, and cookies, which are not kept.
-_DROPPED_HEADERS = frozenset({"content-encoding", "content-length", "transfer-encoding"})
-_COOKIES = "set-cookie"
+_OF_THE_BODY = frozenset({"content-encoding", "content-length", "transfer-encoding", "set-cookie"})
 
-# They write addresses and headers, which may hold a password, into the log.
-for _name in ("httpx2", "httpcore2"):
-    logging.getLogger(_name).setLevel(logging.WARNING)
+# It writes addresses, which may hold a password, into the log.
+logging.getLogger("httpx2").setLevel(logging.WARNING)
 
 
 class ChatServer:
@@ -61,8 +56,8 @@ class ChatServer:
     def __init__(self, server: ModelServer, *, timeout: float) -> None:
         self._server = server
         self._timeout = timeout
-        self._client = _client(server)
-        self._closed = False
+        self._connections = ModelConnections(server, resend=False)
+        self._client = _client(server, self._connections)
 
     async def post(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Send a request, and return the JSON object of the reply.
@@ -74,33 +69,20 @@ class ChatServer:
             ModelMisbehaved: The reply is too large, compressed in an unknown way, not a JSON
                 object, or an error that is sent as a success.
         """
-        if self._closed:
-            raise ModelUnavailable(
-                "the connection to the model server is closed: this process is shutting down"
-            )
         try:
-            async with asyncio.timeout(self._timeout):
+            async with self._connections.within(self._timeout):
                 reply = await self._client.post(
                     "/chat/completions",
                     cast_to=httpx2.Response,
                     body={**body, **self._server.extra},
                 )
-        # `from None`: the package's messages quote the server, and the system's the address.
-        except TimeoutError:
-            raise no_answer_within(self._timeout) from None
-        except openai.APITimeoutError:
-            raise ModelUnavailable("the model server could not be reached in time") from None
+        # `from None`: the package's messages quote the server.
         except openai.APIConnectionError as error:
-            if status := _status_of_proxy(error.__cause__):
-                raise self._server.proxy_refused(status) from None
             raise self._server.connection_failed(error) from None
         except openai.APIStatusError as error:
-            content = error.response.content
             raise self._server.refusal_or_outage(
-                error.status_code, error.response.headers, content
+                error.status_code, error.response.headers, error.response.content
             ) from None
-        except (OSError, UnicodeError) as error:
-            raise self._server.connection_failed(error) from None
         content = reply.content
         answer = await in_thread_if_long(
             work_of_json(content), self._server.json_object, content, long_json.loads
@@ -112,21 +94,13 @@ class ChatServer:
 
     async def close(self) -> None:
         """Release connections."""
-        self._closed = True
-        await self._client.close()
+        await self._connections.close()
 
 
-def _client(server: ModelServer) -> openai.AsyncOpenAI:
+def _client(server: ModelServer, connections: ModelConnections) -> openai.AsyncOpenAI:
     root = server.root
     pair = basic_authorization(root)
     root = root.with_user(None)
-    proxy = proxy_for(root)
-    schemes = {root.scheme, proxy.scheme if proxy else ""}
-    transport = httpx2.AsyncHTTPTransport(
-        verify=tls_context() if "https" in schemes else False,
-        limits=httpx2.Limits(max_connections=MAX_CONNECTIONS, keepalive_expiry=_KEEP_SECONDS),
-        proxy=str(proxy) if proxy else None,
-    )
     common: dict[str, Any] = {
         "max_retries": 0,
         "default_headers": {
@@ -138,9 +112,9 @@ def _client(server: ModelServer) -> openai.AsyncOpenAI:
         },
         "default_query": dict(root.query),
         "http_client": httpx2.AsyncClient(
-            transport=_BoundedTransport(transport),
+            transport=_Transport(connections),
             # The whole call is limited by its caller.
-            timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS),
+            timeout=None,
             follow_redirects=False,
             trust_env=False,
         ),
@@ -157,20 +131,11 @@ def _client(server: ModelServer) -> openai.AsyncOpenAI:
     return openai.AsyncOpenAI(base_url=address, api_key=server.key, **common)
 
 
-def _status_of_proxy(error: BaseException | None) -> int:
-    """The status with which a proxy refused a tunnel, which begins the message; 0 otherwise."""
-    status = str(error)[:3] if isinstance(error, httpx2.ProxyError) else ""
-    return int(status) if status.isascii() and status.isdecimal() else 0
+class _Transport(httpx2.AsyncBaseTransport):
+    """Sends what the package asks for, and hands it every reply whole and decompressed."""
 
-
-class _BoundedTransport(httpx2.AsyncBaseTransport):
-    """Reads every reply whole and decompressed, as far as its bound.
-
-    The package reads the body of an error to its end, however long that is.
-    """
-
-    def __init__(self, inner: httpx2.AsyncBaseTransport) -> None:
-        self._inner = inner
+    def __init__(self, connections: ModelConnections) -> None:
+        self._connections = connections
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send the request.
@@ -178,60 +143,42 @@ class _BoundedTransport(httpx2.AsyncBaseTransport):
         Raises:
             ModelMisbehaved: The body of a success is too large, or compressed in an unknown way.
         """
-        response = await self._inner.handle_async_request(request)
-        successful = 200 <= response.status_code < 300
-        most = MAX_REPLY_BYTES if successful else MAX_ERROR_BYTES
-        try:
-            body = await _first(response.stream, most)
-        finally:
-            await response.aclose()
-        try:
-            body = await _decompressed(response.headers.get("content-encoding", ""), body, most)
-            if len(body) > most:
-                raise oversize(most)
-        except ModelMisbehaved:
-            if successful:
-                raise
-            body = body[:most] if "content-encoding" not in response.headers else b""
-        kept = [
-            (name, value)
-            for name, value in response.headers.multi_items()
-            if name.lower() not in _DROPPED_HEADERS and name.lower() != _COOKIES
-        ]
-        return httpx2.Response(response.status_code, headers=kept, content=body, request=request)
-
-    async def aclose(self) -> None:
-        """Release connections."""
-        await self._inner.aclose()
+        headers = {k: v for k, v in request.headers.items() if k not in _OF_THE_TRANSFER}
+        url = URL(str(request.url), encoded=True)
+        reply = await self._connections.send(url, headers, request.content)
+        return httpx2.Response(
+            reply.status,
+            headers=[(k, v) for k, v in reply.headers.items() if k.lower() not in _OF_THE_BODY],
+            content=await _body(reply),
+            request=request,
+        )
 
 
-async def _first(stream: Any, most: int) -> bytes:
-    """The first `most` bytes of a body, and one more if there are more."""
-    body = bytearray()
-    async for piece in stream:
-        body += piece
-        if len(body) > most:
-            break
-    return bytes(body[: most + 1])
-
-
-async def _decompressed(encoding: str, body: bytes, most: int) -> bytes:
-    """The body, or its first `most` bytes and one more.
+async def _body(reply: HttpReply) -> bytes:
+    """The body of a reply, decompressed; of an error only the beginning, if it can be read.
 
     Raises:
-        ModelMisbehaved: It is compressed in another way than was permitted.
+        ModelMisbehaved: The body of a success is too large, or compressed in an unknown way.
     """
-    encoding = encoding.strip().lower()
-    if encoding in ("", "identity"):
-        return body
-    if encoding not in _COMPRESSED:
-        raise ModelMisbehaved(
-            "the model server's reply has a Content-Encoding that was not requested; "
-            "make the server or the proxy before it honour Accept-Encoding"
-        )
-    if len(body) > most:
-        raise oversize(most)
-    return await in_thread_if_long(_UNPACKED * len(body), _unpacked, body, most)
+    most = MAX_REPLY_BYTES if reply.successful else MAX_ERROR_BYTES
+    body = reply.body
+    try:
+        if reply.cut_off:
+            raise oversize(most)
+        if reply.encoding:
+            if reply.encoding not in _COMPRESSED:
+                raise ModelMisbehaved(
+                    "the model server's reply has a Content-Encoding that was not requested; "
+                    "make the server or the proxy before it honour Accept-Encoding"
+                )
+            body = await in_thread_if_long(_UNPACKED * len(body), _unpacked, body, most)
+        if len(body) > most:
+            raise oversize(most)
+    except ModelMisbehaved:
+        if reply.successful:
+            raise
+        return b"" if reply.encoding else reply.body
+    return body
 
 
 def _unpacked(body: bytes, most: int) -> bytes:

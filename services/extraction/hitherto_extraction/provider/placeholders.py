@@ -7,6 +7,7 @@ single word, or copied from the instructions, while the conversation holds none 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 _BRACKETS = {"<": ">", "{": "}", "[": "]"}
 _WORD = re.compile(r"[^\W_]+")
@@ -36,6 +37,12 @@ def is_placeholder(content: str, instructions: str, said: str) -> bool:
         return spaced and text.casefold() not in conversation
     return (
         len(words) >= _FEWEST_COPIED
-        and text.casefold() in " ".join(instructions.split()).casefold()
         and not any(word.casefold() in conversation for word in words if len(word) > _SHORT)
+        and text.casefold() in _in_one_line(instructions)
     )
+
+
+@lru_cache(maxsize=4)
+def _in_one_line(instructions: str) -> str:
+    # Long, and the same for every conversation.
+    return " ".join(instructions.split()).casefold()

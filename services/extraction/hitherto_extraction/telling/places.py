@@ -19,7 +19,7 @@ logger = logging.getLogger("hitherto.changes")
 _AT_ONCE = 1_000
 _LOOK_SECONDS = 0.5
 """Changes by hand give no signal: they are told after half of this time, on average."""
-_PAUSE_SECONDS = 0.02
+_PAUSE_SECONDS = 0.1
 """Between two rounds, so that changes that follow one another are placed together."""
 _SECONDS = 10.0
 _KEPT_AT_ONCE = 1_000
