@@ -175,6 +175,20 @@ async def test_an_edit_teaches_the_length(
     assert found == ({"length": learnt} if learnt else {})
 
 
+async def test_what_one_message_shows_is_told_to_nobody_however_good_the_answer(
+    services: Services,
+) -> None:
+    """F5, F6: a rating is no second observation; the next message is."""
+    await answered(services, "ana", [])
+    for number in (1, 2):
+        said = talk("Any new mail?", conversation=f"c{number}", at=MORNING)
+        await learn(services, said)
+        await services.memory.RecordFeedback(feedback("ana", rating=5))
+        context = await context_of(services, "ana")
+        assert min(each.confidence for each in context.preferences) >= 0.6
+        assert ("morning" in context.prompt_block) is (number == 2)
+
+
 async def test_feedback_with_a_key_counts_once(services: Services) -> None:
     """B4: a repeated call moves nothing again and tells the same."""
     await learn(services, talk(("user", "Any new mail?"), at=MORNING))

@@ -260,6 +260,35 @@ async def test_what_passes_with_a_day_passes_at_its_end_where_the_user_is(
     assert local == (timedelta(hours=-9) if zone == "Asia/Tokyo" else timedelta(hours=8))
 
 
+async def test_b9_what_would_have_expired_before_it_was_said_stays_without_an_expiry(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    """A model's mistake, such as the year before, would make a memory that nobody is ever told."""
+    times = {
+        "a year before": "2025-03-03",
+        "the day before": "2026-03-01",
+        "the same moment": "2026-03-02T09:00:00Z",
+        "the same day": "2026-03-02",
+        "no time": "soon",
+    }
+    items = [
+        memory(f"Ana has an exam, {words}", ["m1"], expires_at=at) for words, at in times.items()
+    ]
+    model.script = lambda _: ChatAnswer.of(new_memories=items)
+    transcript = talk("I have exams", at=MARCH)
+    previewed = await modelled.extraction.PreviewExtraction(
+        extraction_service_pb2.PreviewExtractionRequest(transcript=transcript)
+    )
+    result = await learn(modelled, transcript)
+    for named in (previewed.result.refusals, result.refusals):
+        assert [(each.item, each.reason) for each in named] == [
+            (f"new_memories[{place}].expires_at", "refused_expired") for place in range(3)
+        ]
+    assert (result.counts["refused_expired"], result.dropped_items) == (3, 4)
+    told = {each.content.partition(", ")[2] for each in await memories(modelled)}
+    assert told == set(times) - {"the same day"}
+
+
 # --- the profile ---------------------------------------------------------------------------------
 
 HOME, BOATS = "facts.personal.location", "current_projects"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 from uuid import uuid4
@@ -791,6 +791,49 @@ async def test_h2_an_erasure_ends_an_import_that_goes_on(
     assert refusal.code is grpc.StatusCode.FAILED_PRECONDITION
     assert refusal.reason == "USER_ERASED"
     assert not rows(tenant_conninfo, "SELECT 1 FROM memories")
+
+
+async def test_h2_nobody_else_writes_while_a_user_is_imported(
+    modelled: Services, model: ScriptedModel, clear: Lived, tenant_conninfo: str
+) -> None:
+    """Between two groups, what others write would take the place of records that follow."""
+    model.script = replies({"at last": lambda _: {"new_memories": [memory("Ana rests.", ["m1"])]}})
+    lines = clear.export.text.encode().splitlines(keepends=True)
+    half = 1 + [table for table, _ in clear.export.rows].index("users")
+    go_on = asyncio.Event()
+
+    async def pieces() -> AsyncIterator[pb.ImportUserRequest]:
+        yield pb.ImportUserRequest(user_id="ana", data=b"".join(lines[:half]))
+        await go_on.wait()
+        yield pb.ImportUserRequest(user_id="ana", data=b"".join(lines[half:]))
+
+    def say() -> Awaitable[Any]:
+        said = [talk("at last", user="ana", conversation="trò chuyện 1")]
+        said[0].messages[0].id = "a new one"
+        return modelled.extraction.SubmitTranscripts(
+            extraction_service_pb2.SubmitTranscriptsRequest(transcripts=said)
+        )
+
+    def tell() -> Awaitable[Any]:
+        return save(modelled, "The user drinks trà sen at five.")
+
+    def edit() -> Awaitable[Any]:
+        return change_profile(modelled, summary="Somebody else.")
+
+    writes: list[Callable[[], Awaitable[Any]]] = [say, tell, edit]
+    importing = asyncio.ensure_future(modelled.privacy.ImportUser(pieces()))
+    begun = "SELECT 1 FROM users WHERE importing_until > now()"
+    await until(lambda: rows(tenant_conninfo, begun), seconds=BOUND)
+    for write in writes:
+        refusal = await refusal_of(write())
+        assert refusal.code is grpc.StatusCode.ABORTED
+        assert (refusal.reason, refusal.retry_after) == ("WRITE_CONFLICT", 1.0)
+    go_on.set()
+    assert not (await importing).skipped_counts
+    assert kept(await export(modelled)) == kept(clear.export)
+    for write in writes:
+        await write()
+    assert len(await memories(modelled)) == len({m.content for m in await memories(modelled)})
 
 
 async def test_c6_the_history_of_what_was_sealed_tells_its_words_when_it_is_in_clear(

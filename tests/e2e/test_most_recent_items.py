@@ -203,7 +203,8 @@ async def test_d5_what_is_dated_in_the_future_is_no_newer_than_its_arrival(
         )
     )
     assert [each.summary.conversation_id for each in recent.conversations] == ["c1", "c0", "c2"]
-    listed, token = [], ""
+    listed: list[str] = []
+    token = ""
     while token or not listed:
         page = await services.retrieval.ListConversations(
             pb.ListConversationsRequest(user_id="ana", page_size=1, page_token=token)

@@ -334,15 +334,19 @@ PROSE = ChatAnswer("I would rather talk about the weather.")
 
 
 @pytest.mark.parametrize(
-    ("poisoned", "reply", "joined", "dropped"),
-    [("changed", FILTERED, 3, 1), ("around", FILTERED, 4, 0), ("changed", PROSE, 3, 1)],
+    ("poisoned", "reply", "joined", "why"),
+    [
+        ("changed", FILTERED, 3, ["refused_content"]),
+        ("around", FILTERED, 4, []),
+        ("changed", PROSE, 3, ["refused_unanswered"]),
+    ],
     ids=["refuses a change", "refuses what is around", "has no usable reply to a change"],
 )
 async def test_row_26_what_the_model_refuses_holds_nothing_else_up(
     poisoned: str,
     reply: ChatAnswer,
     joined: int,
-    dropped: int,
+    why: list[str],
     modelled: Services,
     model: ScriptedModel,
 ) -> None:
@@ -381,8 +385,10 @@ async def test_row_26_what_the_model_refuses_holds_nothing_else_up(
     await say(modelled, MAY, *old, refused)
     await say(modelled, SEPTEMBER, *new, conversation="c2")
     result = await settled(modelled)
-    assert not result.refusals
-    assert (result.counts["joined"], result.dropped_items) == (joined, dropped)
+    assert (result.counts["joined"], result.dropped_items) == (joined, len(why))
+    assert [each.reason for each in result.refusals] == why
+    named_ids = [(await with_words(modelled, new[-1])).id for _ in why]
+    assert [each.memory_id for each in result.refusals] == named_ids
     asked = len(reconciliations(list(model.chat_requests)))
     assert result.usage.llm_calls == asked <= (24 if reply is PROSE else 12)
     assert len(await memories(modelled)) == 9 - joined

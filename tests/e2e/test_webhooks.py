@@ -11,7 +11,7 @@ import grpc
 import pytest
 from aiohttp import web
 
-from hitherto.v1 import history_pb2, privacy_service_pb2, webhook_pb2
+from hitherto.v1 import history_pb2, memory_service_pb2, privacy_service_pb2, webhook_pb2
 from hitherto.v1 import maintenance_service_pb2 as pb
 from tests.e2e.conftest import Services, StartServices
 from tests.e2e.credentials import bearer
@@ -265,6 +265,37 @@ async def test_a_slow_receiver_does_not_make_others_wait(
         assert len(receiver.received) < 40
     await eventually(lambda: len(receiver.received) == 40)
     assert most == 4
+
+
+async def test_many_slow_receivers_of_a_tenant_do_not_make_another_tenant_wait(
+    services: Services, receiver: Receiver
+) -> None:
+    """However many webhooks it has, a tenant has eight requests on their way at a time."""
+    busy, most = 0, 0
+
+    async def slow(_: web.Request) -> web.StreamResponse:
+        nonlocal busy, most
+        busy += 1
+        most = max(most, busy)
+        await asyncio.sleep(0.3)
+        busy -= 1
+        return web.Response(status=204)
+
+    receiver.behave = slow
+    for _ in range(16):
+        await create(services, receiver)
+    elsewhere = bearer(Tenant().token)
+    async with Receiver() as other:
+        request = pb.CreateWebhookRequest(url=other.url)
+        await services.maintenance.CreateWebhook(request, metadata=elsewhere)
+        for number in range(6):
+            await save(services, f"Ana has {number} bees.")
+        saved = memory_service_pb2.SaveMemoryRequest(user_id="ben", content="Ben plays chess.")
+        await services.memory.SaveMemory(saved, metadata=elsewhere)
+        await eventually(lambda: bool(other.received))
+        assert len(receiver.received) < 96
+    await eventually(lambda: len(receiver.received) >= 96)
+    assert most == 8
 
 
 async def test_nothing_is_sent_into_this_network_unless_permitted(

@@ -50,7 +50,7 @@ _LEAST_WORK, _MOST_WORK = 128, 8 * 1024
 
 MIN_PREFERENCE_CONFIDENCE = 0.6
 """Preferences below this confidence were observed once, or contradicted as often, and are left
-out."""
+out of the block. So are those that were observed once and raised by a rating."""
 
 _FIRST = 1.0
 """The score of what precedes all candidates: the highest possible score."""
@@ -189,7 +189,7 @@ class ContextBuilder:
                 preferences=[
                     LearntPreference(p.type, p.key, p.value, p.confidence)
                     for p in preferences
-                    if p.confidence >= MIN_PREFERENCE_CONFIDENCE
+                    if p.confidence >= MIN_PREFERENCE_CONFIDENCE and p.observations > 1
                 ],
                 asked=self._searching is not None,
                 ongoing=wanted.conversation_id,

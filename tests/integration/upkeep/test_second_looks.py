@@ -42,3 +42,14 @@ async def test_row_42_a_run_of_retention_looks_again_under_the_lock(
     monkeypatch.setattr(removal, "lock_memories", late)
     assert (await stage.retention(30))["memories"] == 1
     assert await stage.rows("SELECT memory_id FROM memories") == [(told,)]
+
+
+async def test_row_42_a_run_of_retention_leaves_alone_what_is_being_told(stage: Stage) -> None:
+    """The reader has not committed when the run looks again: it deletes what it holds, no more."""
+    told = await stage.memory("Told.")
+    await stage.memory("Untold.")
+    async with stage.admin.transaction():
+        await stage.told(told)
+        assert (await stage.retention(30))["memories"] == 1
+    assert (await stage.retention(30))["memories"] == 0
+    assert await stage.rows("SELECT memory_id FROM memories") == [(told,)]

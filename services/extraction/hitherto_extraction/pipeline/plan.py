@@ -183,6 +183,12 @@ class _Statements:
     def _create(
         self, memory_id: UUID, item: NewItem, evidence: Evidence, suspect: bool
     ) -> Creation:
+        if item.expires_at is not None and item.expires_at <= evidence.said_at:
+            # A mistake, such as the year before: nobody would ever be told.
+            place, kept = f"new_memories[{item.index}].expires_at", "it stays without an expiry"
+            refused = Refused.of(place, "refused_expired", kept, memory_id)
+            self._draft.plan.refusals.append(refused)
+            item = replace(item, expires_at=None)
         made = Creation(
             memory_id,
             item.index,

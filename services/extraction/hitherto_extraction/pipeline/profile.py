@@ -80,7 +80,8 @@ def said_path(*keys: str) -> str:
 def ended_path(path: Path, value: Any) -> str:
     """The path in `said_at` of the moment at which one value, or an item of a list, has ended.
 
-    It holds a digest in place of the value, so that no words outlive it.
+    It holds a digest in place of the value, so that no words outlive it. No key of the installation
+    goes into it, because it has to mean the same after an import into another one.
     """
     same = fold(value) if isinstance(value, str) else _identity(value)
     return f"{said_path(*path)}#{hashlib.sha256(same.encode()).hexdigest()[:32]}"

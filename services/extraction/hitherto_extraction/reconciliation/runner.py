@@ -22,6 +22,7 @@ from hitherto_extraction.pipeline.caps import DAILY_CHANGES, Changes
 from hitherto_extraction.pipeline.commit import room_of
 from hitherto_extraction.pipeline.failed_attempts import FailedAttempts
 from hitherto_extraction.pipeline.model_call import TooMuch, ask_for
+from hitherto_extraction.pipeline.operations import Refused
 from hitherto_extraction.pipeline.result import Result
 from hitherto_extraction.prices import Charge, Prices
 from hitherto_extraction.provider.protocol import ChatModel
@@ -70,6 +71,7 @@ class _Attempt:
         model: The model that gave a usable answer; empty before the first.
         unanswered: How many changes in a row had no usable reply.
         why: The last unusable reply about the present ones.
+        given_up: The present ones, if the model has no answer to them.
     """
 
     held: Claim
@@ -81,6 +83,7 @@ class _Attempt:
     model: str = ""
     unanswered: int = 0
     why: ModelMisbehaved | None = None
+    given_up: Sequence[Refused] = ()
     charges: list[Charge] = field(default_factory=list)
     calls: int = 0
 
@@ -168,7 +171,7 @@ class Reconciliation:
         run.charges = []
         run.done += shown.looked_at
         run.most = 1 if run.unanswered else MAX_CHANGED
-        run.alone, run.why = False, None
+        run.alone, run.why, run.given_up = False, None, ()
         return True
 
     async def _ask(self, run: _Attempt, shown: Shown) -> Proposals | None:
@@ -282,12 +285,17 @@ def _given_up(run: _Attempt, shown: Shown) -> Proposals:
     Raises:
         ModelMisbehaved: It has had no usable answer to several in a row, or to anything at all.
     """
+    end = run.done + shown.looked_at
     if run.why is not None:
         run.unanswered += 1
-        last = run.done + shown.looked_at >= len(run.changed)
+        last = end >= len(run.changed)
         if run.unanswered > (_MOST_UNANSWERED if run.model else 1) or (last and not run.model):
             raise run.why
-    return Proposals(dropped=shown.looked_at)
+    reason = "refused_content" if run.why is None else "refused_unanswered"
+    run.given_up = [
+        Refused.of(f"changed[{i}]", reason, memory_id=run.changed[i]) for i in range(run.done, end)
+    ]
+    return Proposals()
 
 
 def _result_after(run: _Attempt, made: Settlement, proposals: Proposals, *, calls: int) -> Result:
@@ -299,7 +307,7 @@ def _result_after(run: _Attempt, made: Settlement, proposals: Proposals, *, call
             "certain": len(made.certain),
         }
     )
-    result = result.refusing(made.refusals).with_charges(run.charges)
+    result = result.refusing([*run.given_up, *made.refusals]).with_charges(run.charges)
     return replace(
         result,
         memories_contradicted=result.memories_contradicted + len(made.endings),

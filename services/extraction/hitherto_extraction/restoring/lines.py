@@ -55,6 +55,20 @@ class ExportedRecord:
     size: int
     lost: bool
 
+    @property
+    def lost_with(self) -> str:
+        """What names this record, if it is lost, for those that belong to it."""
+        if self.table == "memories":
+            return str(self.raw.get("memory_id"))
+        return self.table if self.table == "profiles" else ""
+
+    @property
+    def belongs_to(self) -> str:
+        """The `lost_with` of the record that this one belongs to."""
+        if self.table == "profile_versions":
+            return "profiles"
+        return str(self.raw.get("memory_id") or self.table)
+
     def refused(self, why: str) -> InvalidRequest:
         """The refusal of this record."""
         return invalid(f"records[{self.number}]", why)

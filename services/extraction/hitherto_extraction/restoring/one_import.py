@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
@@ -34,6 +35,7 @@ from hitherto_extraction.user_key import with_keys
 from hitherto_shared.audit.trail import Trail
 from hitherto_shared.auth.principal import PROFILES_MANAGE
 from hitherto_shared.consistency import Position, current_position
+from hitherto_shared.database import faults
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.encryption.user_keys import UserKeys
@@ -41,12 +43,17 @@ from hitherto_shared.errors import NotPermitted, WrongState
 
 GROUP_RECORDS = 200
 GROUP_BYTES = 512 * 1024
+_HELD_SECONDS = 120.0
+"""For how long others wait for the next group: longer than the import waits for its caller."""
+_RELEASE_SECONDS = 5.0
 _UNFINISHED = ("queued", "running", "failed")
 _MOST_UNREAD = 10_000
 """Conversations with unfinished jobs that an import remembers."""
 _OF_DOCUMENTS = frozenset({"document_chunks", "document_mentions"})
 _RESERVED = {"department": "", "access_level": "standard"}
 """Columns of a profile that only `profiles.manage` may set, and their values without it."""
+
+logger = logging.getLogger("hitherto.extraction")
 
 Done = TypeVar("Done")
 
@@ -70,7 +77,16 @@ class OneImport:
     _unread: dict[str, int] = field(default_factory=dict)
 
     async def run(self, pieces: AsyncIterator[bytes]) -> Imported:
-        """Import everything."""
+        """Import everything, while nobody else writes about the user."""
+        try:
+            return await self._run(pieces)
+        except BaseException:
+            if self._since is not None:
+                with faults.Tolerated(logger, "writers wait longer for an import that has failed"):
+                    await self.database.transact(self._release, timeout=_RELEASE_SECONDS)
+            raise
+
+    async def _run(self, pieces: AsyncIterator[bytes]) -> Imported:
         group: list[ExportedRecord] = []
         async with aclosing(read_records(pieces)) as records:
             async for record in records:
@@ -106,8 +122,8 @@ class OneImport:
         elif record.table == USERS:
             raise record.refused("is a second user: import one export at a time")
         if record.lost:
-            self._lost.add(_lost_with(record))
-        if record.lost or (self._lost and _belongs_to(record) in self._lost):
+            self._lost.add(record.lost_with)
+        if record.lost or (self._lost and record.belongs_to in self._lost):
             self._made.left_out[record.table] += 1
             return False
         assert record.row is not None
@@ -157,6 +173,7 @@ class OneImport:
             new = known.created_at != self._since
             if new:
                 await imported.adopt(user, row)
+            await imported.hold_off_writers(user, seconds=_HELD_SECONDS)
 
         await self._once(begin, record.raw)
         (self._made.stored if new else self._made.skipped)[USERS] += 1
@@ -218,7 +235,8 @@ class OneImport:
         Raises:
             WrongState: That is so, or the user was erased or has switched memory off.
         """
-        known = await users.enter_alone(user)
+        # Whoever has entered before has committed by then, and what it wrote is found.
+        known = await users.lock_alone(user)
         if known.created_at == self._since:
             return known
         if await imported.holds_something(user):
@@ -326,6 +344,7 @@ class OneImport:
                 state = await users.lock_user(user)
                 if state is None or state.erased or state.created_at != self._since:
                     raise erased.was_erased(self.call.scope)
+                await imported.hold_off_writers(user, seconds=_HELD_SECONDS)
                 done = await work(user)
             return done, await current_position(connection)
 
@@ -358,22 +377,16 @@ class OneImport:
             await read_left(user, self.queue)
             if (await users.encryption_of(user)).on:
                 await users.leave_to_seal(user)
+            await imported.hold_off_writers(user, seconds=None)
 
         await self._change(leave)
 
-
-def _lost_with(record: ExportedRecord) -> str:
-    """What names a lost record, if others belong to it."""
-    if record.table == "memories":
-        return str(record.raw.get("memory_id"))
-    return record.table if record.table == "profiles" else ""
-
-
-def _belongs_to(record: ExportedRecord) -> str:
-    """The `_lost_with` of the record that this one belongs to."""
-    if record.table == "profile_versions":
-        return "profiles"
-    return str(record.raw.get("memory_id") or record.table)
+    async def _release(self, connection: Connection) -> None:
+        """Let others write about the user again, if it still is the one of the export."""
+        user = connection.of(self.call.scope)
+        state = await users.lock_user(user)
+        if state is not None and state.created_at == self._since:
+            await imported.hold_off_writers(user, seconds=None)
 
 
 def _fits(group: Sequence[ExportedRecord], record: ExportedRecord) -> bool:

@@ -139,7 +139,7 @@ IMPORTED: Mapping[str, ImportedTable] = {
             "redact_secrets": MayBeAbsent(optional(one_of(*SECRET_HANDLING.values()))),
         },
         "erased_at last_lexical_no lexical_documents lexical_terms to_seal key_id revision "
-        "words_to_sweep",
+        "words_to_sweep importing_until",
     ),
     "profiles": ImportedTable(
         {

@@ -23,14 +23,16 @@ FROM json_to_recordset(%(rows)s) AS new (tenant_id text, user_id text, delivery_
      webhook_id uuid, change_no bigint)
 """
 
-# Across users. In rounds: the webhooks with the fewest requests on their way come first, and of
-# each those that waited longest, so that no receiver takes the place of others. Of somebody erased
-# nothing is told.
+# Across users. In turns: the tenants with the fewest requests on their way come first, of each the
+# webhooks with the fewest, and of each of these what waited longest, so that no tenant or receiver
+# takes the place of others. Of somebody erased nothing is told.
 _CLAIM = """
-WITH due AS MATERIALIZED (
-    SELECT waiting.tenant_id, waiting.user_id, waiting.delivery_id
-    FROM unnest(%(tenant_ids)s::text[], %(webhook_ids)s::uuid[], %(sending)s::int[])
-         AS w (tenant_id, webhook_id, sending)
+WITH waiting AS MATERIALIZED (
+    SELECT next.tenant_id, next.user_id, next.delivery_id, next.next_attempt_at, w.of_tenant,
+           w.sending + row_number() OVER (
+               PARTITION BY w.tenant_id, w.webhook_id ORDER BY next.next_attempt_at) AS round
+    FROM unnest(%(tenant_ids)s::text[], %(webhook_ids)s::uuid[], %(sending)s::int[],
+                %(of_tenants)s::int[]) AS w (tenant_id, webhook_id, sending, of_tenant)
     CROSS JOIN LATERAL (
         SELECT d.tenant_id, d.user_id, d.delivery_id, d.next_attempt_at
         FROM webhook_deliveries AS d
@@ -43,10 +45,19 @@ WITH due AS MATERIALIZED (
         ORDER BY d.next_attempt_at
         LIMIT greatest(%(of_each)s - w.sending, 0)
         FOR UPDATE SKIP LOCKED
-    ) AS waiting
-    ORDER BY w.sending + row_number() OVER (
-                 PARTITION BY w.tenant_id, w.webhook_id ORDER BY waiting.next_attempt_at),
-             waiting.next_attempt_at
+    ) AS next
+),
+turns AS (
+    SELECT tenant_id, user_id, delivery_id, next_attempt_at,
+           of_tenant + row_number() OVER (
+               PARTITION BY tenant_id ORDER BY round, next_attempt_at) AS turn
+    FROM waiting
+),
+due AS MATERIALIZED (
+    SELECT tenant_id, user_id, delivery_id
+    FROM turns
+    WHERE turn <= %(of_each_tenant)s
+    ORDER BY turn, next_attempt_at
     LIMIT %(limit)s
 )
 UPDATE webhook_deliveries AS d
@@ -172,9 +183,11 @@ async def insert(connection: Connection, new: Sequence[NewDelivery]) -> None:
 async def claim(
     connection: Connection,
     sending: Mapping[tuple[str, UUID], int],
+    of_tenants: Mapping[str, int],
     *,
     limit: int,
     of_each: int,
+    of_each_tenant: int,
     lease_seconds: float,
 ) -> list[ClaimedDelivery]:
     """Claim deliveries that are due.
@@ -182,16 +195,20 @@ async def claim(
     Args:
         connection: The database.
         sending: The webhooks by tenant and id, with the number of requests on their way.
+        of_tenants: The same by tenant, to all of its webhooks.
         limit: Most deliveries in all.
         of_each: Most requests to one webhook at a time.
+        of_each_tenant: Most requests for one tenant at a time.
         lease_seconds: For how long they are claimed.
     """
     values = {
         "tenant_ids": Texts(tenant_id for tenant_id, _ in sending),
         "webhook_ids": Uuids(webhook_id for _, webhook_id in sending),
         "sending": Integers(sending.values()),
+        "of_tenants": Integers(of_tenants[tenant_id] for tenant_id, _ in sending),
         "limit": limit,
         "of_each": of_each,
+        "of_each_tenant": of_each_tenant,
         "lease_seconds": lease_seconds,
     }
     rows = await connection.fetch_rows(_CLAIM, values)

@@ -38,6 +38,12 @@ UPDATE users SET created_at = %(created_at)s::timestamptz
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
 
+_HOLD_OFF = """
+UPDATE users
+SET importing_until = statement_timestamp() + make_interval(secs => %(seconds)s::float8)
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+"""
+
 _HELD_MEMORIES = """
 SELECT memory_id::text, sealed IS NOT NULL
 FROM memories
@@ -118,6 +124,11 @@ class RowRefused(Exception):
 async def holds_something(user: UserRows) -> bool:
     """Whether anything is stored about the user besides settings."""
     return bool(await user.fetch_value(_HOLDS))
+
+
+async def hold_off_writers(user: UserRows, *, seconds: float | None) -> None:
+    """Let nobody else write about the user for some time from now on; None ends it."""
+    await user.later(_HOLD_OFF, seconds=seconds)
 
 
 async def adopt(user: UserRows, row: Mapping[str, Any]) -> None:

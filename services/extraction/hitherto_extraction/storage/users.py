@@ -16,7 +16,7 @@ from hitherto_extraction.storage import erased
 from hitherto_shared.database.arrays import Texts
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.database.user_rows import Encryption, UserRows
-from hitherto_shared.errors import WrongState
+from hitherto_shared.errors import Conflict, WrongState
 from hitherto_shared.models import Scope
 
 _LARGEST_LEAP = 1 << 32
@@ -31,7 +31,7 @@ ON CONFLICT (tenant_id, user_id) DO NOTHING
 # Shared with other writers, exclusive against an erasure.
 _ENTER = """
 SELECT erased_at, memory_enabled, learning_enabled, encrypt_sensitive, key_id, created_at,
-       redact_secrets
+       redact_secrets, importing_until > statement_timestamp()
 FROM users
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 FOR KEY SHARE
@@ -43,7 +43,7 @@ _LOCK = """
 UPDATE users SET revision = revision + %(leap)s
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 RETURNING erased_at, memory_enabled, learning_enabled, encrypt_sensitive, key_id, created_at,
-          redact_secrets
+          redact_secrets, importing_until > statement_timestamp()
 """
 
 # The same for several users, in one order; those who are gone are left out. Across users.
@@ -64,7 +64,7 @@ WHERE u.tenant_id = held.tenant_id AND u.user_id = held.user_id
 # messages.
 _LOCK_ALONE = """
 SELECT erased_at, memory_enabled, learning_enabled, encrypt_sensitive, key_id, created_at,
-       redact_secrets
+       redact_secrets, importing_until > statement_timestamp()
 FROM users
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 FOR UPDATE
@@ -72,7 +72,7 @@ FOR UPDATE
 
 _READ = """
 SELECT erased_at, memory_enabled, learning_enabled, encrypt_sensitive, key_id, created_at,
-       redact_secrets
+       redact_secrets, importing_until > statement_timestamp()
 FROM users
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
@@ -128,7 +128,7 @@ class UserWriteState:
     """The state that decides whether anything may be written about a user; None means the default.
 
     `key_id` identifies the key with which encryption was last turned on, and `created_at` the user:
-    one who returns after an erasure has another.
+    one who returns after an erasure has another. `importing`: an import is storing the user.
     """
 
     erased: bool
@@ -138,6 +138,7 @@ class UserWriteState:
     key_id: str | None
     created_at: datetime
     redact_secrets: str | None = None
+    importing: bool | None = None
 
     @property
     def encrypts(self) -> bool:
@@ -182,6 +183,7 @@ async def enter_user(user: UserRows) -> UserWriteState:
 
     Raises:
         WrongState: The user was erased.
+        Conflict: The user is being imported.
     """
     state = await _state(user, _ENTER)
     if state is None:
@@ -192,7 +194,7 @@ async def enter_user(user: UserRows) -> UserWriteState:
         state = await _state(user, _ENTER)
     if state is None or state.erased:
         raise erased.was_erased(user.scope)
-    return state
+    return _not_importing(state)
 
 
 async def hold_off_erase(user: UserRows) -> UserWriteState | None:
@@ -237,8 +239,9 @@ async def enter_alone(user: UserRows) -> UserWriteState:
 
     Raises:
         WrongState: The user was erased.
+        Conflict: The user is being imported.
     """
-    return await _entered(user, _LOCK)
+    return _not_importing(await _entered(user, _LOCK))
 
 
 async def lock_all(connection: Connection, scopes: Iterable[Scope]) -> None:
@@ -343,6 +346,20 @@ async def database_now(connection: Connection) -> datetime:
 def leap() -> int:
     """The step by which a revision grows, which no other history of the user repeats."""
     return 1 + secrets.randbelow(_LARGEST_LEAP)
+
+
+def _not_importing(state: UserWriteState) -> UserWriteState:
+    """The state of a user whom no import is storing.
+
+    What is written between the groups of an import would take the place of records that follow.
+    """
+    if state.importing:
+        raise Conflict(
+            "the user is being imported: nothing was written, try again",
+            reason="WRITE_CONFLICT",
+            retry_after=1.0,
+        )
+    return state
 
 
 async def _entered(user: UserRows, statement: str) -> UserWriteState:

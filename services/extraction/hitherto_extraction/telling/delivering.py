@@ -35,9 +35,11 @@ from hitherto_shared.models import Scope
 
 logger = logging.getLogger("hitherto.webhooks")
 
-_AT_ONCE = 16
+_AT_ONCE = 32
 _OF_EACH = 4
 """Of each webhook at a time, so that a slow receiver leaves room for others."""
+_OF_EACH_TENANT = 8
+"""Of each tenant at a time, so that many slow receivers of one leave room for other tenants."""
 _LOOK_SECONDS = 1.0
 _STATEMENT_SECONDS = 10.0
 _LEASE_SECONDS = 30.0
@@ -159,11 +161,16 @@ class DeliveryLoop:
             }
             if not receivers:
                 return []
+            of_tenants = Counter[str]()
+            for (tenant_id, _), count in self._sending.items():
+                of_tenants[tenant_id] += count
             claimed = await deliveries.claim(
                 connection,
                 {each: self._sending[each] for each in receivers},
+                of_tenants,
                 limit=limit,
                 of_each=_OF_EACH,
+                of_each_tenant=_OF_EACH_TENANT,
                 lease_seconds=self._rules.timeout + _LEASE_SECONDS,
             )
             return [(receivers[each.tenant_id, each.webhook_id], each) for each in claimed]

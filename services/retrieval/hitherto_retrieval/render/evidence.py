@@ -18,7 +18,7 @@ from typing import NamedTuple
 from hitherto_retrieval.pairs import newer_first, newer_of
 from hitherto_retrieval.render.budget import LEAST_LINE, Entry, RemainingBudget, Section
 from hitherto_retrieval.render.context import PromptContext, RelevantItem
-from hitherto_retrieval.render.lines import Group, Lines
+from hitherto_retrieval.render.lines import DayOfConversation, Lines
 from hitherto_retrieval.repetition import Source, Words, is_kept, is_said, words_of
 from hitherto_shared.models import Memory
 
@@ -51,7 +51,7 @@ class _Printed(NamedTuple):
 
     part: int
     order: int
-    group: Group | None
+    group: DayOfConversation | None
     size: int
     at: float
 
@@ -113,7 +113,7 @@ class AnsweringLines(Section):
         self.kept.clear()
         self.entries = []
         self._printed: dict[int, _Printed] = {}
-        self._groups: set[tuple[int, Group]] = set()
+        self._groups: set[tuple[int, DayOfConversation]] = set()
         # By message, its printed words, and the lines of memories that were learnt from it.
         self._said: dict[Source, Words] = {}
         self._learnt: dict[Source, list[tuple[int, Memory, Words]]] = {}
@@ -222,7 +222,7 @@ class AnsweringLines(Section):
         printed: list[str] = []
         named: set[str | None] = set()
         for part in (0, 1):
-            groups: dict[Group | None, list[str]] = {None: []}
+            groups: dict[DayOfConversation | None, list[str]] = {None: []}
             for place in sorted(self.kept, key=self._order):
                 if self._printed[place].part == part:
                     groups.setdefault(self._printed[place].group, []).append(self.kept[place].text)

@@ -48,7 +48,7 @@ _NOT_THE_USER = {
 }
 
 
-class Group(NamedTuple):
+class DayOfConversation(NamedTuple):
     """What was said on one day of a conversation: the lines that stand under one line.
 
     Attributes:
@@ -179,7 +179,7 @@ class Lines:
                 _keep(item.memo, _SAID, of, entry)
         return entry
 
-    def group_of(self, item: RelevantItem) -> Group | None:
+    def group_of(self, item: RelevantItem) -> DayOfConversation | None:
         """Where and when a message was said; None for other items."""
         if not item.role:
             return None
@@ -190,7 +190,7 @@ class Lines:
         elif item.said_in not in self.opened:
             title = self._placed(item.said_in or "")
             named = f"In “{shortened(title, _NAMED_BYTES)}”" if title else ""
-        return Group(item.said_in if named else None, day, named)
+        return DayOfConversation(item.said_in if named else None, day, named)
 
     def group(self, item: RelevantItem) -> Entry:
         """`[SOURCE] title`, the text, and a rule: the three lines of document 003.
