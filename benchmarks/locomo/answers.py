@@ -14,7 +14,7 @@ from typing import NamedTuple
 from hitherto_client.results import SearchResult
 from hitherto_client.words import SearchScope
 from hitherto_retrieval.search.ranking.balanced import Balanced
-from hitherto_retrieval.search.ranking.seed003 import Seed003
+from hitherto_retrieval.search.ranking.weighted import Weighted
 
 AT_ONCE = 4
 TOP = 10
@@ -54,7 +54,7 @@ def _alone(component: str) -> Variant:
 
 BALANCED = Variant(Balanced.name)
 COSINE, KEYWORD = _alone("semantic"), _alone("keyword")
-OTHERS = (COSINE, KEYWORD, Variant(Seed003.name, Seed003.name))
+OTHERS = (COSINE, KEYWORD, Variant(Weighted.name, Weighted.name))
 ABLATIONS = tuple(
     Variant(f"without {name}", weights={name: 0.0}, without=name) for name in Balanced.weights
 )

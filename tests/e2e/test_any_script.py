@@ -136,10 +136,12 @@ async def test_d13_a_character_counts_as_often_as_it_stands_there(
     assert len({result.score for result in plain.results}) == 1
 
 
-async def test_d13_a_character_in_a_question_of_seed003(services: Services, polyglot: None) -> None:
+async def test_d13_a_character_in_a_question_of_weighted(
+    services: Services, polyglot: None
+) -> None:
     """Detail F2: overlap of words, where a character stands in the pairs of a text."""
     reply = await search(
-        services, "猫", scopes=[MESSAGES], ranking="seed003", explain=True, limit=50
+        services, "猫", scopes=[MESSAGES], ranking="weighted", explain=True, limit=50
     )
     overlap = {result.message.id: result.breakdown["keyword"] for result in reply.results}
     assert overlap == dict.fromkeys(CATS, pytest.approx(0.2))

@@ -82,7 +82,7 @@ async def test_facts_and_messages_are_found_and_the_ranking_is_taken_apart(
     assert [score.recall_10 for score in run.scores["both"]["balanced"]] == [1.0, 1.0, 1.0]
     for corpus in ("facts", "messages"):
         asked = set(run.scores[corpus])
-        assert {"balanced", "cosine alone", "keyword alone", "seed003"} <= asked
+        assert {"balanced", "cosine alone", "keyword alone", "weighted"} <= asked
         # Every component is either left out in turn, or has no part in any score.
         without = {v.without for v in ABLATIONS if v.name in asked}
         assert without.isdisjoint(run.idle[corpus])

@@ -89,7 +89,7 @@ QUESTIONS = {
 }
 
 
-@pytest.mark.parametrize("ranking", ["balanced", "seed003"])
+@pytest.mark.parametrize("ranking", ["balanced", "weighted"])
 async def test_d5_the_newest_of_each_named_source_come_first_by_time(
     services: Services, ana: None, ranking: str
 ) -> None:
@@ -152,7 +152,7 @@ async def test_d5_summaries_alone_are_answered_newest_first(
     services: Services, conversations: None
 ) -> None:
     queries = ("latest", "recent conversations", "cuộc trò chuyện gần đây")
-    for query, ranking in product(queries, ("seed003", "balanced")):
+    for query, ranking in product(queries, ("weighted", "balanced")):
         found = await search(services, query, scopes=[SUMMARIES], ranking=ranking)
         named = [result.summary.conversation_id for result in found.results]
         assert named[0] == "repair", (query, ranking)
@@ -163,7 +163,7 @@ async def test_d5_summaries_alone_are_answered_newest_first(
 
 
 async def test_d5_what_it_is_about_comes_first(services: Services, conversations: None) -> None:
-    found = await search(services, "last sailing", scopes=[SUMMARIES], ranking="seed003")
+    found = await search(services, "last sailing", scopes=[SUMMARIES], ranking="weighted")
     assert found.results[0].summary.conversation_id == "sailing"
     assert found.results[0].score == pytest.approx(0.9)
 
@@ -173,7 +173,7 @@ async def test_d5_no_scope_takes_the_places_of_another(
 ) -> None:
     scopes = [MEMORIES, MESSAGES, SUMMARIES]
     for limit in (2, 3, 6, 10):
-        found = await search(services, "latest", scopes=scopes, ranking="seed003", limit=limit)
+        found = await search(services, "latest", scopes=scopes, ranking="weighted", limit=limit)
         kinds = [result.WhichOneof("item") for result in found.results]
         assert len(kinds) == limit
         assert len(set(kinds)) == min(3, limit)

@@ -107,7 +107,7 @@ async def test_i7_document_003_the_score_with_the_sender_of_the_mail(services: S
             user_id="ana",
             query="What did Sarah say about the Q4 budget?",
             scopes=[DOCUMENTS],
-            ranking="seed003",
+            ranking="weighted",
             explain=True,
         )
     )

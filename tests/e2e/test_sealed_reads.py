@@ -186,8 +186,8 @@ class TestSearch:
             result.breakdown["semantic"] for result in found.results[1:]
         )
 
-    async def test_h3_seed003_adds_up_too(self, services: Services, ids: dict[str, str]) -> None:
-        found = await search(services, "lithium migraine", ranking="seed003", explain=True)
+    async def test_h3_weighted_adds_up_too(self, services: Services, ids: dict[str, str]) -> None:
+        found = await search(services, "lithium migraine", ranking="weighted", explain=True)
         assert contents(found)[0] == SEALED[0].content
         assert "fulltext" in found.results[0].matched_legs
         for result in found.results:

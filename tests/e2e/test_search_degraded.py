@@ -106,7 +106,7 @@ async def test_d10_other_rankings_and_contexts_degrade_too_and_heal(
     ana: None, modelled: Services, model: ScriptedModel
 ) -> None:
     model.always(StatusFault(400), endpoint="embeddings")
-    for scope, ranking in product(EVERYWHERE, ("balanced", "seed003")):
+    for scope, ranking in product(EVERYWHERE, ("balanced", "weighted")):
         found = await search(modelled, ASKED, scopes=[scope], ranking=ranking)
         assert found.degraded
         assert "tulip" in str(found.results[0]).lower(), (scope, ranking)

@@ -22,7 +22,7 @@ def crowd(count: int, **more: object) -> list[Fact]:
     return [Fact(f"On day {n} they walked route {n}", **more) for n in range(count)]  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("ranking", ["balanced", "seed003"])
+@pytest.mark.parametrize("ranking", ["balanced", "weighted"])
 async def test_what_is_gone_never_stands_in_the_place_of_what_is_there(
     services: Services, tenant_conninfo: str, ranking: str
 ) -> None:
@@ -46,10 +46,10 @@ async def test_what_is_gone_never_stands_in_the_place_of_what_is_there(
 
 
 async def test_full_text_counts_among_many(services: Services, tenant_conninfo: str) -> None:
-    """D4: `seed003` has its text ranks, however many memories there are."""
+    """D4: `weighted` has its text ranks, however many memories there are."""
     facts = [*crowd(100), Fact("Hoa bakes rye bread")]
     await remember(tenant_conninfo, "ana", facts, embedder=OfflineEmbedder())
-    found = await search(services, "rye bread", ranking="seed003", explain=True)
+    found = await search(services, "rye bread", ranking="weighted", explain=True)
     assert contents(found)[0] == "Hoa bakes rye bread"
     assert found.results[0].breakdown["fulltext"] > 0
     assert "fulltext" in found.results[0].matched_legs

@@ -123,7 +123,7 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("ranking", ["balanced", "seed003"])
+@pytest.mark.parametrize("ranking", ["balanced", "weighted"])
 @pytest.mark.parametrize("scope", KINDS)
 async def test_d3_each_scope_finds_its_own_kind(
     services: Services, ana: None, scope: search_pb2.SearchScope.ValueType, ranking: str
@@ -195,7 +195,7 @@ async def test_d8_filters_of_other_kinds(services: Services, ana: None) -> None:
 
 async def test_d5_the_latest_of_a_kind_of_content(services: Services, ana: None) -> None:
     """With the named sources balanced, by time, and marked as found by it."""
-    for ranking in ("balanced", "seed003"):
+    for ranking in ("balanced", "weighted", "seed003"):
         found = await search(
             services, "my latest email", scopes=[DOCUMENTS], ranking=ranking, explain=True
         )
@@ -250,7 +250,7 @@ async def test_d4_the_worked_example_of_document_003(
         "What did Sarah say about Q4 Planning?",
         user="sarah",
         scopes=[DOCUMENTS],
-        ranking="seed003",
+        ranking="weighted",
         query_embedding=query.tolist(),
         explain=True,
     )
@@ -270,9 +270,9 @@ async def test_d4_the_worked_example_of_document_003(
 async def test_weights_are_those_of_the_ranking(services: Services, ana: None) -> None:
     await refused(search(services, ASKED, weights={"temporal": 1.0}), "weights[temporal]")
     await refused(
-        search(services, ASKED, ranking="seed003", weights={"session": 1.0}), "weights[session]"
+        search(services, ASKED, ranking="weighted", weights={"session": 1.0}), "weights[session]"
     )
-    words = await search(services, ASKED, ranking="seed003", weights={"semantic": 0.0})
+    words = await search(services, ASKED, ranking="weighted", weights={"semantic": 0.0})
     assert words.results
 
 

@@ -476,7 +476,8 @@ type SearchMemoriesRequest struct {
 	MinScore *float64 `protobuf:"fixed64,16,opt,name=min_score,json=minScore,proto3,oneof" json:"min_score,omitempty"`
 	// metadata_filter, only items whose `metadata` has all of these keys with equal values.
 	MetadataFilter *structpb.Struct `protobuf:"bytes,17,opt,name=metadata_filter,json=metadataFilter,proto3" json:"metadata_filter,omitempty"`
-	// ranking, the scoring formula: `balanced` or `seed003`. Unset: `balanced`.
+	// ranking, the scoring formula: `balanced` or `weighted`, which was called `seed003`
+	// and is known by that name too. Unset: `balanced`.
 	Ranking string `protobuf:"bytes,18,opt,name=ranking,proto3" json:"ranking,omitempty"`
 	// weights, replaces weights of the ranking by component name; see SearchResult.breakdown. A weight must be
 	// finite and not negative; an unknown name is refused. In `balanced`, the legs `keyword` and `entity` do
@@ -502,7 +503,7 @@ type SearchMemoriesRequest struct {
 	CountAccess *bool `protobuf:"varint,26,opt,name=count_access,json=countAccess,proto3,oneof" json:"count_access,omitempty"`
 	// min_relevance, the relevance from which an item is a result, from 0 to 1: by how much it matches better than
 	// most of the user's texts do, whatever the embedder. Unset: as in GetContextRequest; no floor with filters or
-	// with the ranking `seed003`. 0 switches the floor off. Without a query it has no effect.
+	// with the ranking `weighted`. 0 switches the floor off. Without a query it has no effect.
 	MinRelevance *float64 `protobuf:"fixed64,27,opt,name=min_relevance,json=minRelevance,proto3,oneof" json:"min_relevance,omitempty"`
 	// include_doubtful, false leaves out memories that are in doubt. Unset: true. With `known_at`: those that
 	// were in doubt then, also if the doubt was lifted later. With `as_of`: those whose doubt had begun by then.

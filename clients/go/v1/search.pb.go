@@ -281,7 +281,7 @@ type SearchResult struct {
 	//	*SearchResult_DocumentChunk
 	Item isSearchResult_Item `protobuf_oneof:"item"`
 	// score, the sum of `breakdown`, on the scale of the ranking: from 0 to 1 for `balanced`, up to 1.2 for
-	// `seed003`. Scores of different rankings are not comparable.
+	// `weighted`. Scores of different rankings are not comparable.
 	Score float64 `protobuf:"fixed64,5,opt,name=score,proto3" json:"score,omitempty"`
 	// breakdown, the contribution of each component to the score, already weighted, by name: `semantic`,
 	// `source`, `fulltext`, `keyword`, `date`, `session`, `neighbour`, `facts`, `speaker`, `entity`,

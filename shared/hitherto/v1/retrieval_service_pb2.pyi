@@ -381,7 +381,9 @@ class SearchMemoriesRequest(_message.Message):
     min_score: _builtins.float
     """min_score, only results with at least this score, on the scale of the ranking."""
     ranking: _builtins.str
-    """ranking, the scoring formula: `balanced` or `seed003`. Unset: `balanced`."""
+    """ranking, the scoring formula: `balanced` or `weighted`, which was called `seed003`
+    and is known by that name too. Unset: `balanced`.
+    """
     explain: _builtins.bool
     """explain, true sets `SearchResult.breakdown`."""
     consistency_token: _builtins.str
@@ -399,7 +401,7 @@ class SearchMemoriesRequest(_message.Message):
     min_relevance: _builtins.float
     """min_relevance, the relevance from which an item is a result, from 0 to 1: by how much it matches better than
     most of the user's texts do, whatever the embedder. Unset: as in GetContextRequest; no floor with filters or
-    with the ranking `seed003`. 0 switches the floor off. Without a query it has no effect.
+    with the ranking `weighted`. 0 switches the floor off. Without a query it has no effect.
     """
     include_doubtful: _builtins.bool
     """include_doubtful, false leaves out memories that are in doubt. Unset: true. With `known_at`: those that

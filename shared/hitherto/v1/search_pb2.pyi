@@ -188,7 +188,7 @@ class SearchResult(_message.Message):
     EXCERPT_FIELD_NUMBER: _builtins.int
     score: _builtins.float
     """score, the sum of `breakdown`, on the scale of the ranking: from 0 to 1 for `balanced`, up to 1.2 for
-    `seed003`. Scores of different rankings are not comparable.
+    `weighted`. Scores of different rankings are not comparable.
     """
     @_builtins.property
     def memory(self) -> _memory_pb2.Memory:

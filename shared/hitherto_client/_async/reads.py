@@ -171,7 +171,7 @@ class AsyncRetrieval(AsyncCalling):
                 installation's floor.
             metadata_filter: Only items whose metadata has these keys with equal values.
             query_embedding: Your own vector for the query, from the active embedding model.
-            ranking: `balanced` (the default) or `seed003`.
+            ranking: `balanced` (the default) or `weighted`.
             weights: Weights of the ranking's components, by name.
             as_of: Find what was true at that time.
             known_at: Find what was known at that time.

@@ -68,7 +68,7 @@ _SEARCH = Rpc(
         ),
         Option("--min-score", "min_score", metavar="SCORE"),
         Option("--min-relevance", "min_relevance", "0 shows everything, 1 the surest", "RELEVANCE"),
-        Option("--ranking", "ranking", "balanced or seed003", "NAME"),
+        Option("--ranking", "ranking", "balanced or weighted", "NAME"),
         Option("--explain", "explain", "show what each component adds to each score"),
         REFERENCE_TIME,
         *TIME_TRAVEL,

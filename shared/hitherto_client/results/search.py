@@ -38,7 +38,7 @@ class SearchResult:
     summary: ConversationSummary | None
     document_chunk: DocumentChunk | None
     score: float
-    """From 0 to 1 with the ranking `balanced`, up to 1.2 with `seed003`."""
+    """From 0 to 1 with the ranking `balanced`, up to 1.2 with `weighted`."""
     breakdown: dict[str, float]
     """What each component adds to the score; of a search, only with `explain`."""
     matched_legs: tuple[str, ...]

@@ -75,7 +75,7 @@ SEARCH: dict[str, Any] = {
     "as_of": END_OF_MAY_1,
     "known_at": "2024-06-01T10:00:00Z",
     "reference_time": "2024-07-01T00:00:00Z",
-    "ranking": "seed003",
+    "ranking": "weighted",
     "weights": {"keyword": 2.0, "recency": 0.0},
     "explain": True,
     "excerpt_messages": 2,
@@ -90,7 +90,7 @@ SEARCH_OPTIONS = (
     " --source-type gmail --source-type jira --scope memories --scope Messages --limit 3"
     " --min-score 0.25 --min-relevance 0.5 --min-confidence high --entity Ilse --conversation c1"
     " --created-after 2024-01-01 --created-before 2025-01-01 --as-of 2024-05-01"
-    " --known-at 2024-06-01T12:00:00+02:00 --reference-time 2024-07-01 --ranking seed003"
+    " --known-at 2024-06-01T12:00:00+02:00 --reference-time 2024-07-01 --ranking weighted"
     " --weight keyword=2 --weight recency=0 --no-count-access --no-doubtful --explain"
     " --excerpt 2 --vector vector.json"
     """ --metadata '{"team": "data"}' --consistency-token abc"""

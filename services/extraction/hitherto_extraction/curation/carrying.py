@@ -26,6 +26,7 @@ from hitherto_extraction.curation.also_stating import (
 from hitherto_extraction.curation.correcting import Correction, NewVector, correct
 from hitherto_extraction.pipeline.message_removal import reindex
 from hitherto_extraction.pipeline.profile_changes import ProfileState
+from hitherto_extraction.pipeline.resting_values import write_state
 from hitherto_extraction.reconciliation.trigger import Reconciling
 from hitherto_extraction.storage import (
     also_stated,
@@ -173,16 +174,7 @@ async def _take_out(user: UserRows, values: Sequence[ProfileValue], *, actor: st
     state = ProfileState(profile, said_at)
     for value in values:
         state.remove(value.path, value.text if value.is_item else None)
-    if state.changed:
-        await profiles.write_profile(
-            user,
-            profile,
-            replace(state.profile, version=profile.version + 1),
-            state.said_at,
-            actor=actor,
-            job_id=None,
-            changed=list(state.changed),
-        )
+    await write_state(user, profile, said_at, state, actor=actor)
 
 
 async def _earlier_words(user: UserRows, memory: Memory) -> str:

@@ -1,4 +1,4 @@
-"""Ends by hand what a saved statement replaces, and tells what stands near it."""
+"""Ends what a saved or approved statement replaces, and tells what stands near it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hitherto_shared.models import CURRENT_STATUSES, Memory
 
 MAX_REPLACED = 20
 MOST_NEAR = 5
-_REASON = "replaced by hand"
+BY_HAND = "replaced by hand"
 
 
 async def read_replaced(
@@ -48,6 +48,7 @@ async def replace_by(
     user: UserRows,
     replaced: Sequence[EditableMemory],
     by: Memory,
+    reason: str = BY_HAND,
     *,
     at: datetime,
     actor: str,
@@ -74,7 +75,7 @@ async def replace_by(
             doubt=None,
         )
         event = await write_next(
-            user, each, after, "contradicted", _REASON, at=at, related=by.memory_id
+            user, each, after, "contradicted", reason, at=at, related=by.memory_id
         )
         await memories.add_superseded(user, memory_id, by=by.memory_id)
         await ledger.record(user, None, [event], actor=actor)

@@ -188,9 +188,6 @@ class Saving:
             keywords=statement.keywords,
             entities=tuple(await names_in(user, statement.content)),
             context=statement.context,
-            source_ids=(),
-            valid_from=None,
-            origin=None,
         )
         known, neighbours = await look_around(
             user, [item], vectors, also=(), threshold=self.threshold()

@@ -8,10 +8,10 @@ value goes with the last memory it rests on.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from uuid import UUID
 
+from hitherto_extraction.curation.replacing import replace_by
 from hitherto_extraction.pipeline.doubts import clear_because_of
 from hitherto_extraction.pipeline.resting_values import drop_resting_on
 from hitherto_extraction.pipeline.versions import write_next
@@ -25,13 +25,13 @@ from hitherto_extraction.storage import (
     users,
 )
 from hitherto_extraction.storage.editing import EditableMemory
-from hitherto_extraction.storage.ledger import ChangeEvent
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.models import CURRENT_STATUSES, Memory
 
 _TAKES_BACK = ("forgotten", "restored", "rejected")
 """What takes a change back, with the doubts that it caused."""
 _LAPSED = ("forgotten", "archived")
+_REVIEWED = "contradicted by a memory that review let through"
 
 
 async def forget(user: UserRows, memory_id: UUID, *, reason: str, actor: str) -> Memory:
@@ -57,9 +57,7 @@ async def forget_held(
     after = held.changed(status="forgotten", superseded_by=None)
     if held.memory.superseded_by is not None:
         await memories.remove_superseded(user, memory_id, by=held.memory.superseded_by)
-    written = await _write(user, held, after, "forgotten", reasons, actor)
-    await drop_resting_on(user, [memory_id], actor=actor)
-    return written
+    return await _write(user, held, after, "forgotten", reasons, actor)
 
 
 async def restore(user: UserRows, memory_id: UUID, *, reason: str, actor: str) -> Memory:
@@ -172,7 +170,9 @@ async def review(
                 for name, kind in each.said.get("entities", ())
             ],
         )
-    await _close_challenged(user, approved, held.challenges, actor)
+    challenged = await editing.read(user, held.challenges)
+    at = await users.database_now(user.connection)
+    await replace_by(user, list(challenged.values()), approved, _REVIEWED, at=at, actor=actor)
     return (await editing.read_one(user, memory_id)).memory
 
 
@@ -185,37 +185,6 @@ async def _decide_doubt(
         return await _write(user, held, after, "approved", (reason, "it still holds"), actor)
     after = held.changed(doubt=None, status="forgotten")
     return await _write(user, held, after, "rejected", (reason, "it no longer holds"), actor)
-
-
-async def _close_challenged(
-    user: UserRows, approved: Memory, challenged: Sequence[UUID], actor: str
-) -> None:
-    """Close what a memory would have contradicted if it had been trusted at once."""
-    at = await users.database_now(user.connection)
-    known = await editing.read(user, challenged)
-    events: list[ChangeEvent] = []
-    for held in known.values():
-        before = held.memory
-        if before.status not in CURRENT_STATUSES:
-            continue
-        after = held.changed(
-            status="contradicted",
-            valid_to=max(approved.valid_from, before.valid_from),
-            superseded_by=approved.memory_id,
-        )
-        event = await write_next(
-            user,
-            held,
-            after,
-            "contradicted",
-            "contradicted by a memory that review let through",
-            at=at,
-            related=approved.memory_id,
-        )
-        await memories.add_superseded(user, before.memory_id, by=approved.memory_id)
-        events.append(event)
-    await ledger.record(user, None, events, actor=actor)
-    await drop_resting_on(user, list(known), actor=actor)
 
 
 async def _open(user: UserRows, memory_id: UUID) -> EditableMemory:

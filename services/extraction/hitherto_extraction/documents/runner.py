@@ -122,20 +122,15 @@ class Ingestion:
 
         async def read(
             connection: Connection, document_id: UUID
-        ) -> tuple[StoredDocument | None, str, list[IndexedChunk]]:
+        ) -> tuple[StoredDocument | None, list[IndexedChunk]]:
             user = connection.of(scope)
             document = await documents.read(user, document_id)
-            state = await documents.read_state(user, document_id)
-            return (
-                document,
-                state.heading if state is not None else "",
-                await documents.read_chunks(user, document_id),
-            )
+            return document, await documents.read_chunks(user, document_id)
 
         group: list[PreparedDocument] = []
         texts = 0
         for document_id in document_ids:
-            document, heading_before, there = await self.database.run(
+            document, there = await self.database.run(
                 lambda connection: read(connection, document_id),  # noqa: B023 - awaited here
                 timeout=_READ_SECONDS,
                 repeatable=True,
@@ -143,7 +138,7 @@ class Ingestion:
             if document is None or document.ingested_hash == document.content_hash:
                 group.append(PreparedDocument(document_id))
                 continue
-            prepared = await in_thread(_made_of, document, heading_before, there)
+            prepared = await in_thread(_made_of, document, there)
             group.append(prepared)
             texts += len(prepared.terms)
             if texts >= _ENOUGH_TEXTS:
@@ -239,12 +234,10 @@ class Ingestion:
         return not await attempts.discard(connection, held, why)
 
 
-def _made_of(
-    document: StoredDocument, heading_before: str, there: Sequence[IndexedChunk]
-) -> PreparedDocument:
+def _made_of(document: StoredDocument, there: Sequence[IndexedChunk]) -> PreparedDocument:
     heading = chunking.heading(document.title, document.summary)
     contents = chunking.passages(document.title, document.summary, document.content)
-    change = _compare(contents, there, same_heading=heading == heading_before)
+    change = _compare(contents, there, same_heading=heading == document.ingested_heading)
     return PreparedDocument(
         document.document_id,
         document.content_hash,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from typing import Any
 
@@ -50,11 +50,11 @@ class NewItem:
     confidence: str
     tags: tuple[str, ...]
     keywords: tuple[str, ...]
-    entities: tuple[EntityName, ...]
-    context: Mapping[str, Any]
-    source_ids: tuple[str, ...]
-    valid_from: datetime | None
-    origin: str | None
+    entities: tuple[EntityName, ...] = ()
+    context: Mapping[str, Any] = field(default_factory=dict)
+    source_ids: tuple[str, ...] = ()
+    valid_from: datetime | None = None
+    origin: str | None = None
     questions: tuple[str, ...] = ()
     same_as: str | None = None
     expires_at: datetime | None = None

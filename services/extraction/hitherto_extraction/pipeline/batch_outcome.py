@@ -13,6 +13,7 @@ from hitherto_extraction.pipeline.evidence import Witnesses
 from hitherto_extraction.pipeline.operations import Plan
 from hitherto_extraction.pipeline.profile_changes import ProfileState, ValueChange, learn
 from hitherto_extraction.pipeline.reply_vectors import Vectors
+from hitherto_extraction.pipeline.resting_values import write_state
 from hitherto_extraction.pipeline.result import Result
 from hitherto_extraction.pipeline.source_statements import of_profile, of_summary
 from hitherto_extraction.pipeline.summarise import SummaryFields
@@ -70,24 +71,17 @@ class OutcomeWriting:
         if not profile.version:
             said_at = await self._ended_before()
         learnt = await in_thread(learn, profile, said_at, items, witnesses, plan)
-        state, changed = learnt.state, list(learnt.state.changed)
-        after = replace(state.profile, version=profile.version + bool(changed))
+        state, changed = learnt.state, bool(learnt.state.changed)
+        version = profile.version + changed
         if learnt.said:
-            stated = of_profile(learnt.said, after.version, made_version=bool(changed))
+            stated = of_profile(learnt.said, version, made_version=changed)
             await statements.record(self.user, [self._placed(stated)])
+        await write_state(
+            self.user, profile, said_at, state, actor=ledger.ACTOR, job_id=self.held.job_id
+        )
         if changed:
-            await profiles.write_profile(
-                self.user,
-                profile,
-                after,
-                state.said_at,
-                actor=ledger.ACTOR,
-                job_id=self.held.job_id,
-                changed=changed,
-            )
-            result = replace(result, profile_version=after.version)
+            result = replace(result, profile_version=version)
         else:
-            await profiles.write_sources(self.user, profile, after, said_at, state.said_at)
             await self._mark_extracted(profile)
         return result.refusing_profile(learnt.refused, state.dropped)
 

@@ -7,7 +7,7 @@ something known needs a quote that stands in one of the messages it cites: that 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from zoneinfo import ZoneInfo
 
@@ -138,13 +138,10 @@ class Witnesses:
         named: list[StoredMessage],
     ) -> Evidence:
         found = self._evidence(heard, named or [message], None)
-        return Evidence(
+        return replace(
+            found,
             origin=least_trusted([message.role]),
             said_at=message.said_at,
-            sources=found.sources,
-            text=found.text,
-            words=found.words,
-            days=found.days,
             quote=cited.quote,
             quoted=SourceRef(self._conversation_id, message.message_id),
         )

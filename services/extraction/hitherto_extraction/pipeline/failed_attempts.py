@@ -11,8 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from hitherto_extraction.pipeline.result import Result
@@ -20,6 +19,7 @@ from hitherto_extraction.prices import Charge, Prices
 from hitherto_extraction.queue import attempts
 from hitherto_extraction.queue.claims import Claim
 from hitherto_extraction.storage import ledger, unusable_replies
+from hitherto_extraction.storage.unusable_replies import KeptReply
 from hitherto_extraction.user_key import key_of
 from hitherto_shared.database import faults
 from hitherto_shared.database.pool import Connection, Database
@@ -39,15 +39,6 @@ MAX_REPLY_BYTES = 64 * 1024
 _SECONDS = 10.0
 _STAGES = ("consolidation", "reconciliation")
 """Kinds of jobs whose calls are a stage of their own in the ledger."""
-
-
-@dataclass(frozen=True, slots=True)
-class KeptReply:
-    """A model's reply in one attempt of a job: user text, readable only by the operator."""
-
-    claim_no: int
-    reply: str
-    recorded_at: datetime
 
 
 class UnusableReplies:
@@ -80,11 +71,10 @@ class UnusableReplies:
             BrokenToken: It was sealed with another secret (HITHERTO_SECRET_FILE), or moved.
             KeyNeeded: It was sealed with the key of a user that is not at hand.
         """
-        found = []
-        for each in await unusable_replies.find(connection, tenant_id, job_id):
-            reply = self.open(Scope(tenant_id, each.user_id), job_id, each.sealed_reply)
-            found.append(KeptReply(each.claim_no, reply, each.recorded_at))
-        return found
+        return [
+            replace(each, reply=self.open(Scope(tenant_id, each.user_id), job_id, each.reply))
+            for each in await unusable_replies.find(connection, tenant_id, job_id)
+        ]
 
 
 def _cut(reply: str) -> str:

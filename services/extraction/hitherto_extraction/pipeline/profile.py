@@ -116,7 +116,7 @@ class _Merge:
     """One running merge: the values, their size, what changed, what was dropped."""
 
     def __init__(self, current: Profile, said_at: Mapping[str, str], now: datetime) -> None:
-        self.held: dict[str, Any] = {name: _copied(getattr(current, name)) for name in _KINDS}
+        self.held: dict[str, Any] = {name: copied(getattr(current, name)) for name in _KINDS}
         self.said_at = dict(said_at)
         self.changed: list[str] = []
         self.dropped = 0
@@ -308,11 +308,12 @@ def _is_double(number: float) -> bool:
         return False
 
 
-def _copied(value: Any) -> Any:
+def copied(value: Any) -> Any:
+    """The value of a field, to be changed at any depth."""
     if isinstance(value, Mapping):
-        return {key: _copied(inner) for key, inner in value.items()}
+        return {key: copied(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_copied(item) for item in value]
+        return [copied(item) for item in value]
     return value
 
 

@@ -27,6 +27,7 @@ from hitherto_extraction.pipeline.profile import (
     FIELDS,
     LISTS,
     OTHER_NAMES,
+    copied,
     ended_path,
     is_later_known,
     merge_profile,
@@ -124,7 +125,7 @@ class ProfileState:
             left = [each for each in held if not _same(each, item)] or ABSENT
             if left is not ABSENT and len(left) == len(held):
                 return
-        values = {name: _copied(getattr(self.profile, name)) for name in FIELDS}
+        values = {name: copied(getattr(self.profile, name)) for name in FIELDS}
         if len(path) == 1:
             values[path[0]] = [] if path[0] in LISTS else ""
             if left is not ABSENT:
@@ -356,9 +357,3 @@ def _same(one: Any, other: Any) -> bool:
 def item_path(path: Path, item: Any) -> str:
     """The path of an item of a list, as `Profile.sources` names it."""
     return f"{said_path(*path)}{_ITEM}{item}"
-
-
-def _copied(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _copied(inner) for key, inner in value.items()}
-    return [*value] if isinstance(value, list | tuple) else value

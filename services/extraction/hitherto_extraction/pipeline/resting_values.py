@@ -1,8 +1,8 @@
-"""Lets a value of the profile go with the last memory that it rests on."""
+"""Lets a value of the profile go with the last memory that it rests on, and writes what is left."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from uuid import UUID
 
@@ -11,7 +11,7 @@ from hitherto_extraction.pipeline.profile_changes import ProfileState
 from hitherto_extraction.storage import editing, known_memories, profiles
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.identifiers import parse_uuid
-from hitherto_shared.models import CURRENT_STATUSES
+from hitherto_shared.models import CURRENT_STATUSES, Profile
 
 
 async def drop_resting_on(
@@ -61,18 +61,38 @@ async def drop_resting_on(
 
     state = ProfileState(profile, said_at)
     state.drop_unsupported(says, heir, corrected=changed if corrected else ())
-    if not state.changed:
-        await profiles.write_sources(user, profile, state.profile, said_at, state.said_at)
-        return 0
-    await profiles.write_profile(
-        user,
-        profile,
-        replace(state.profile, version=profile.version + 1),
-        state.said_at,
-        actor=actor,
-        job_id=job_id,
-        changed=list(state.changed),
-    )
+    return await write_state(user, profile, said_at, state, actor=actor, job_id=job_id)
+
+
+async def write_state(
+    user: UserRows,
+    before: Profile,
+    said_before: Mapping[str, str],
+    state: ProfileState,
+    *,
+    actor: str,
+    job_id: UUID | None = None,
+) -> int:
+    """Store a changed profile as its next version; returns how many of its values have changed.
+
+    If none has, what values rest on, and when they were said, is stored without a version.
+
+    Raises:
+        KeyNeeded: The user has encryption on, and the key for it is not at hand.
+    """
+    after = replace(state.profile, version=before.version + bool(state.changed))
+    if state.changed:
+        await profiles.write_profile(
+            user,
+            before,
+            after,
+            state.said_at,
+            actor=actor,
+            job_id=job_id,
+            changed=list(state.changed),
+        )
+    else:
+        await profiles.write_sources(user, before, after, said_before, state.said_at)
     return len(state.changed)
 
 

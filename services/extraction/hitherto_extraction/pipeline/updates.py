@@ -203,11 +203,7 @@ def _made(
         confidence="low",
         tags=_tags(known.tags, update.tags),
         keywords=tuple(known.keywords),
-        entities=(),
-        context={},
         source_ids=update.cited.source_ids or (),
-        valid_from=None,
-        origin=None,
     )
     made = Creation(uuid7(), position, item, evidence, evidence.said_at, list_name="updated")
     draft.note_sources(made.memory_id, evidence)

@@ -50,18 +50,15 @@ def _patch(names: Sequence[str]) -> Kind:
     return shaped(dict.fromkeys(names, MayBeAbsent(_ANYTHING)), _MOST, closed=True)
 
 
-def _mention(checks: Checks, field: str, value: Any) -> Any:
-    """The name and the type of an entity."""
-    if not (isinstance(value, list) and len(value) == 2):
-        return refused(checks, field, "must be a name and a type")
-    return several(text(_KIB), 2)(checks, field, value)
+def _pair(first: Kind, second: Kind, what: str) -> Kind:
+    """A list of two values."""
 
+    def check(checks: Checks, field: str, value: Any) -> Any:
+        if not (isinstance(value, list) and len(value) == 2):
+            return refused(checks, field, f"must be {what}")
+        return [first(checks, f"{field}[0]", value[0]), second(checks, f"{field}[1]", value[1])]
 
-def _ending(checks: Checks, field: str, value: Any) -> Any:
-    """A memory that ends another, and when."""
-    if not (isinstance(value, list) and len(value) == 2):
-        return refused(checks, field, "must be a memory and a time")
-    return [uid(checks, field, value[0]), moment(checks, field, value[1])]
+    return check
 
 
 def _path(checks: Checks, field: str, value: Any) -> Any:
@@ -93,7 +90,9 @@ def _patched(checks: Checks, field: str, value: Any) -> Any:
     return _patch(profile.FIELDS)(checks, field, value)
 
 
-_MENTIONS = MayBeAbsent(several(_mention, 1_000), [])
+_MENTION = _pair(text(_KIB), text(_KIB), "a name and a type")
+_MENTIONS = MayBeAbsent(several(_MENTION, 1_000), [])
+_ENDING = _pair(uid, moment, "a memory that ends another, and a time")
 _CHALLENGES = several(uid, 10_000)
 _SAID = shaped(
     {
@@ -116,7 +115,7 @@ _SAID = shaped(
         "repeats": MayBeAbsent(flag),
         "status": MayBeAbsent(_STATUS),
         "superseded_by": MayBeAbsent(_UID_OR_NONE),
-        "ended_by": MayBeAbsent(several(_ending, 10_000)),
+        "ended_by": MayBeAbsent(several(_ENDING, 10_000)),
         "challenges": MayBeAbsent(_CHALLENGES),
     },
     _MOST,

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from pgvector import HalfVector
 
-from hitherto_shared.database.arrays import Texts
+from hitherto_shared.database.arrays import Texts, fields_of
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.database.user_rows import UserRows
 
@@ -234,19 +234,7 @@ async def taken_apart(user: UserRows, memory_ids: Sequence[UUID]) -> dict[UUID, 
 
 async def mark(user: UserRows, marks: Sequence[ConsolidationMark], *, job_id: UUID | None) -> None:
     """Store records of consolidation."""
-    await user.later_for_each(
-        _MARK,
-        [
-            {
-                "tag": each.tag,
-                "fingerprint": each.fingerprint,
-                "members": each.members,
-                "answered": list(each.answered),
-                "job_id": job_id,
-            }
-            for each in marks
-        ],
-    )
+    await user.later_for_each(_MARK, [fields_of(each) | {"job_id": job_id} for each in marks])
 
 
 async def inherit(user: UserRows, memory_ids: Sequence[UUID], *, into: UUID) -> None:

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from hitherto_extraction.storage.sealed_rows import opened, sealing_key
-from hitherto_shared.database.arrays import Integers, Texts
+from hitherto_shared.database.arrays import Integers, Texts, fields_of
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.encryption.rows import MESSAGE
@@ -364,12 +364,4 @@ def _stored(
 
 
 def _row(conversation_id: str, message: IncomingMessage) -> dict[str, Any]:
-    return {
-        "conversation_id": conversation_id,
-        "message_id": message.message_id,
-        "content": message.content,
-        "name": message.name,
-        "context_items": list(message.context_items),
-        "metadata": dict(message.metadata),
-        "unredacted": message.unredacted,
-    }
+    return {"conversation_id": conversation_id, **fields_of(message)}

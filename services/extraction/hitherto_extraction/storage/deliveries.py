@@ -12,7 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from hitherto_shared.changes import ToldChange
-from hitherto_shared.database.arrays import Integers, Texts, Uuids, records
+from hitherto_shared.database.arrays import Integers, Texts, Uuids, fields_of, records
 from hitherto_shared.database.pool import Connection
 
 # Across users.
@@ -166,17 +166,7 @@ class StoredDelivery:
 async def insert(connection: Connection, new: Sequence[NewDelivery]) -> None:
     """Store deliveries that are due at once."""
     if new:
-        rows = [
-            {
-                "tenant_id": each.tenant_id,
-                "user_id": each.user_id,
-                "delivery_id": str(each.delivery_id),
-                "webhook_id": str(each.webhook_id),
-                "change_no": each.change_no,
-            }
-            for each in new
-        ]
-        await connection.later(_INSERT, {"rows": records(rows)})
+        await connection.later(_INSERT, {"rows": records([fields_of(each) for each in new])})
 
 
 async def claim(

@@ -87,7 +87,7 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 
 _READ = """
 SELECT document_id, source_type, content_type, title, summary, content, author, metadata,
-       content_hash, ingested_hash
+       content_hash, ingested_hash, ingested_heading
 FROM documents
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND document_id = %(document_id)s
 """
@@ -186,6 +186,7 @@ class StoredDocument:
     metadata: Mapping[str, Any]
     content_hash: bytes
     ingested_hash: bytes | None
+    ingested_heading: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ Only what makes many memories FORGOTTEN or ARCHIVED at once has statements of it
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -99,6 +99,12 @@ LIMIT 1
 """
 
 _SAYING = (*CURRENT_STATUSES, "quarantined", "superseded")
+_SHOWN = (
+    *("type", "content", "detail", "importance", "confidence", "origin", "status", "tags"),
+    *("keywords", "context", "metadata", "valid_from", "valid_to", "expires_at", "superseded_by"),
+    *("supersedes", "sensitive", "doubt", "may_replace"),
+)
+"""The fields of a memory that the history records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,28 +201,18 @@ async def _stored(user: UserRows, after: EditableMemory) -> dict[str, Any]:
 
 
 def shown(memory: Memory) -> dict[str, Any]:
-    """The fields of a memory that the history records, as JSON."""
-    return {
-        "type": memory.type,
-        "content": memory.content,
-        "detail": memory.detail,
-        "importance": memory.importance,
-        "confidence": memory.confidence,
-        "origin": memory.origin,
-        "status": memory.status,
-        "tags": list(memory.tags),
-        "keywords": list(memory.keywords),
-        "context": dict(memory.context),
-        "metadata": dict(memory.metadata),
-        "valid_from": memory.valid_from.isoformat(),
-        "valid_to": memory.valid_to.isoformat() if memory.valid_to else None,
-        "expires_at": memory.expires_at.isoformat() if memory.expires_at else None,
-        "superseded_by": str(memory.superseded_by) if memory.superseded_by else None,
-        "supersedes": [str(each) for each in memory.supersedes],
-        "sensitive": memory.sensitive,
-        "doubt": dict(memory.doubt) if memory.doubt else None,
-        "may_replace": [str(each) for each in memory.may_replace],
-    }
+    """`_SHOWN` of a memory, as JSON."""
+    return {name: _as_json(getattr(memory, name)) for name in _SHOWN}
+
+
+def _as_json(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, UUID):
+        return str(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    return [*map(_as_json, value)] if isinstance(value, list | tuple) else value
 
 
 def shown_of_new(memory: Memory) -> dict[str, Any]:

@@ -19,8 +19,6 @@ from hitherto_shared.encryption.rows import MEMORY
 from hitherto_shared.models import CURRENT_STATUSES, Scope, SourceRef
 
 _KNOWN_WORDS = ("content", "detail", "tags", "keywords")
-_LONGEST_CHAIN = 64
-"""Replacements that are followed from one memory to the next."""
 
 _READ = """
 SELECT m.memory_id, m.version, m.type, m.content, m.importance, m.confidence, m.origin,

@@ -14,12 +14,17 @@ from uuid import UUID
 
 from hitherto_extraction.storage import ledger
 from hitherto_extraction.storage.sealed_rows import opened, sealing_key, stored
+from hitherto_shared.database.arrays import fields_of
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.encryption.rows import PROFILE, PROFILE_VERSION
 from hitherto_shared.encryption.user_key import UserKey
 from hitherto_shared.models import Profile
 
 LEARNT = tuple(PROFILE.columns)
+_CONTENT = (
+    *("department", "summary", "current_projects", "preferences", "frequent_intents"),
+    *("access_level", "facts", "metadata"),
+)
 
 _READ = """
 SELECT department, summary, current_projects, preferences, frequent_intents, access_level, facts,
@@ -178,13 +183,5 @@ async def mark_extracted(user: UserRows) -> None:
 
 def profile_content(profile: Profile) -> dict[str, Any]:
     """A profile's content as JSON, as versions and history store it."""
-    return {
-        "department": profile.department,
-        "summary": profile.summary,
-        "current_projects": list(profile.current_projects),
-        "preferences": dict(profile.preferences),
-        "frequent_intents": list(profile.frequent_intents),
-        "access_level": profile.access_level,
-        "facts": dict(profile.facts),
-        "metadata": dict(profile.metadata),
-    }
+    columns = fields_of(profile)
+    return {name: columns[name] for name in _CONTENT}

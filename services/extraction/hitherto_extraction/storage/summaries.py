@@ -13,6 +13,7 @@ from hitherto_extraction.storage.conversations import StoredMessage
 from hitherto_extraction.storage.corpora import vectors
 from hitherto_extraction.storage.corpora.summaries import SUMMARIES
 from hitherto_extraction.storage.sealed_rows import opened, sealing_key, stored
+from hitherto_shared.database.arrays import fields_of
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.encryption.rows import MESSAGE, SUMMARY
 from hitherto_shared.models import Summary
@@ -162,14 +163,8 @@ async def read(user: UserRows, conversation_id: str) -> HeldSummary:
 
 def summary_content(summary: Summary) -> dict[str, Any]:
     """A summary's content as JSON, for a prompt."""
-    return {
-        "title": summary.title,
-        "summary": summary.summary,
-        "key_topics": list(summary.key_topics),
-        "technical_topics": list(summary.technical_topics),
-        "outcome": summary.outcome,
-        "followup_suggestions": list(summary.followup_suggestions),
-    }
+    columns = fields_of(summary)
+    return {name: columns[name] for name in _COLUMNS}
 
 
 async def write(

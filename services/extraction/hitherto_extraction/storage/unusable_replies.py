@@ -37,12 +37,15 @@ WHERE recorded_at < clock_timestamp() - make_interval(days => %(days)s)
 
 
 @dataclass(frozen=True, slots=True)
-class SealedReply:
-    """A model's reply in one attempt of a job, sealed with the installation's secret."""
+class KeptReply:
+    """A model's reply in one attempt of a job: user text, readable only by the operator.
+
+    As it is read here, it is sealed with the installation's secret.
+    """
 
     user_id: str
     claim_no: int
-    sealed_reply: str
+    reply: str
     recorded_at: datetime
 
 
@@ -56,7 +59,7 @@ async def keep(user: UserRows, job_id: UUID, claim_no: int, sealed_reply: str) -
     await user.execute(_KEEP, **row | stored(await sealing_key(user), REPLY, row))
 
 
-async def find(connection: Connection, tenant_id: str, job_id: UUID) -> list[SealedReply]:
+async def find(connection: Connection, tenant_id: str, job_id: UUID) -> list[KeptReply]:
     """The stored replies of a job's attempts, the first one first.
 
     Raises:
@@ -70,7 +73,7 @@ async def find(connection: Connection, tenant_id: str, job_id: UUID) -> list[Sea
         if sealed is not None:
             scope = Scope(tenant_id, user_id)
             told = opened(scope, REPLY, sealed, job_id, claim_no)["sealed_reply"]
-        found.append(SealedReply(user_id, claim_no, told, recorded_at))
+        found.append(KeptReply(user_id, claim_no, told, recorded_at))
     return found
 
 

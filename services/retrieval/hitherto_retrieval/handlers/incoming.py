@@ -14,7 +14,7 @@ from hitherto.v1 import search_pb2
 from hitherto_retrieval.search.question import Question
 from hitherto_retrieval.search.ranking.balanced import Balanced
 from hitherto_retrieval.search.ranking.ranking import Ranking
-from hitherto_retrieval.search.ranking.seed003 import Seed003
+from hitherto_retrieval.search.ranking.weighted import Weighted
 from hitherto_retrieval.storage.candidate import Kind
 from hitherto_retrieval.storage.filters import Filters
 from hitherto_retrieval.storage.moment import Moment
@@ -30,7 +30,8 @@ from hitherto_shared.validation import MAX_ITEMS, Checks
 MAX_QUERY_BYTES = 64 * 1024
 MAX_LIMIT = 200
 BALANCED: Ranking = Balanced()
-RANKINGS: Mapping[str, Ranking] = {ranking.name: ranking for ranking in (BALANCED, Seed003())}
+RANKINGS: Mapping[str, Ranking] = {ranking.name: ranking for ranking in (BALANCED, Weighted())}
+_FORMER_NAMES: Mapping[str, str] = {"seed003": "weighted"}
 KINDS: Mapping[int, Kind] = {
     search_pb2.SEARCH_SCOPE_MEMORIES: "memory",
     search_pb2.SEARCH_SCOPE_MESSAGES: "message",
@@ -46,7 +47,8 @@ _LAST = datetime.max.replace(tzinfo=UTC) - timedelta(days=1)
 
 def read_question(checks: Checks, request: pb.SearchMemoriesRequest) -> Question:
     """Converts a SearchMemories request to a search."""
-    named = checks.known("ranking", request.ranking, tuple(RANKINGS))
+    wanted = _FORMER_NAMES.get(request.ranking, request.ranking)
+    named = checks.known("ranking", wanted, tuple(RANKINGS))
     ranking = RANKINGS.get(named or "", BALANCED)
     moment = read_moment(checks, request)
     text = checks.text("query", request.query, max_bytes=MAX_QUERY_BYTES)

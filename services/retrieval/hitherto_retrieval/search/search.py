@@ -47,8 +47,8 @@ from hitherto_retrieval.search.question import Hit, Question, SearchOutcome
 from hitherto_retrieval.search.question_lookup import QuestionLookup
 from hitherto_retrieval.search.ranking.ranking import QueryIntent, RankedCandidate
 from hitherto_retrieval.search.ranking.relevance import Relevance
-from hitherto_retrieval.search.ranking.seed003 import Seed003
 from hitherto_retrieval.search.ranking.standing import as_they_stand
+from hitherto_retrieval.search.ranking.weighted import Weighted
 from hitherto_retrieval.search.related_conversations import RelatedConversations
 from hitherto_retrieval.search.reporting import EPISODIC, NO_WEIGHT, report
 from hitherto_retrieval.search.sealed_leg import SealedLeg
@@ -408,7 +408,7 @@ class SearchRun:
         found = {corpus.kind: corpus.candidates() for corpus in corpora}
         candidates = [candidate for kind in found.values() for candidate in kind]
         ranked = question.ranking.rank(candidates, looking.intent, question.weights)
-        if looking.intent.most_recent and question.ranking.name == Seed003.name:
+        if looking.intent.most_recent and question.ranking.name == Weighted.name:
             ranked = with_each_kind(ranked, question.kinds, question.limit)
         if standing is not None:
             ranked = as_they_stand(ranked, standing())

@@ -114,27 +114,19 @@ def candidates(rows: Rows, bm25: Scores, *, most_recent: bool = False) -> list[C
         Candidate(
             kind="document",
             key=chunk_id,
-            happened_at=source_created_at,
-            created_at=created_at,
-            source_type=source_type,
+            happened_at=times[0],
+            created_at=times[1],
+            source_type=source,
             document_id=document_id,
             bm25=score,
             cosine=cosine,
-            text_rank=text_rank_of(text_rank),
+            text_rank=text_rank_of(rank),
             entities=entities,
             most_recent=most_recent,
         )
-        for score, (
-            _,
-            chunk_id,
-            document_id,
-            source_type,
-            source_created_at,
-            created_at,
-            cosine,
-            entities,
-            text_rank,
-        ) in zip(bm25.of_each([row[0] for row in rows]), rows, strict=True)
+        for score, (_, chunk_id, document_id, source, *times, cosine, entities, rank) in zip(
+            bm25.of_each([row[0] for row in rows]), rows, strict=True
+        )
     ]
 
 

@@ -71,27 +71,19 @@ def candidates(rows: Rows, bm25: Scores, *, most_recent: bool = False) -> list[C
         Candidate(
             kind="message",
             key=(conversation_id, message_no),
-            happened_at=said_at,
-            created_at=accepted_at,
+            happened_at=times[0],
+            created_at=times[1],
             conversation_id=conversation_id,
             speaker=name,
             role=role,
             bm25=score,
             cosine=cosine,
             most_recent=most_recent,
-            words=content,
+            words=words,
         )
-        for score, (
-            _,
-            conversation_id,
-            message_no,
-            said_at,
-            accepted_at,
-            name,
-            role,
-            cosine,
-            content,
-        ) in zip(bm25.of_each([row[0] for row in rows]), rows, strict=True)
+        for score, (_, conversation_id, message_no, *times, name, role, cosine, words) in zip(
+            bm25.of_each([row[0] for row in rows]), rows, strict=True
+        )
     ]
 
 

@@ -1,4 +1,4 @@
-"""The ranking `seed003`: the documented formula of relevance (D4, D5, D6, F2).
+"""The ranking `weighted`: the documented formula of relevance (D4, D5, D6, F2).
 
 Memories and documents:
 
@@ -71,10 +71,10 @@ _TIMELY = 0.05
 _ANY_TIME = datetime.min.replace(tzinfo=UTC)
 
 
-class Seed003:
-    """The ranking `seed003`."""
+class Weighted:
+    """The ranking `weighted`."""
 
-    name = "seed003"
+    name = "weighted"
     weights = _WEIGHTS
     needs_text_rank = True
     lifts: frozenset[str] = frozenset()

@@ -1,4 +1,4 @@
-"""The ranking `seed003` (requirements D4, D5, D6, F2)."""
+"""The ranking `weighted` (requirements D4, D5, D6, F2)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hitherto_retrieval.search.ranking.ranking import QueryIntent, RankedCandidate, Ranking
-from hitherto_retrieval.search.ranking.seed003 import Seed003, leaves_out_episodic
+from hitherto_retrieval.search.ranking.weighted import Weighted, leaves_out_episodic
 from hitherto_retrieval.storage.candidate import Candidate, Key, Kind
 from hitherto_shared.dates.window import Window
 
@@ -22,7 +22,7 @@ NOW = datetime(2025, 6, 1, 12, tzinfo=UTC)
 LONG_AGO = NOW - timedelta(days=4_000)
 INTENT = QueryIntent(NOW)
 RECENT = QueryIntent(NOW, most_recent=True)
-RANKING: Ranking = Seed003()
+RANKING: Ranking = Weighted()
 PARTS = {
     *("semantic", "recency", "entity", "source_priority", "fulltext", "keyword", "date"),
     *("temporal", "cap"),
