@@ -25,14 +25,14 @@ except ImportError as error:
     raise missing_package("litellm", error) from error
 
 
-class RememberedStream(NotedStream, CustomStreamWrapper):
+class RememberedCompletion(NotedStream, CustomStreamWrapper):
     """A stream of the package."""
 
     def _closed_with(self) -> Any:
         return self._stream
 
 
-class AsyncRememberedStream(AsyncNotedStream, CustomStreamWrapper):
+class AsyncRememberedCompletion(AsyncNotedStream, CustomStreamWrapper):
     """A stream of the package, which closes it with `aclose`; `close` does not wait."""
 
     def _closed_with(self) -> Any:
@@ -64,7 +64,9 @@ class RememberingCalls:
         self._calls = calls
         blocking = isinstance(memory, Hitherto)
         name, noted = (
-            ("completion", RememberedStream) if blocking else ("acompletion", AsyncRememberedStream)
+            ("completion", RememberedCompletion)
+            if blocking
+            else ("acompletion", AsyncRememberedCompletion)
         )
         remembrance = remembrance_of(memory, user, CustomStreamWrapper, noted, **options)
         self._remembered = remembrance.method(getattr(calls, name), _CHAT)
