@@ -1,8 +1,8 @@
 # Agent frameworks that the development environment cannot hold. Included by the Makefile.
 
-# strands-agents excludes our version of mcp, google-adk ours of websockets and opentelemetry. Each has an
-# environment of its own with the client, as its users have; tests/e2e/test_frameworks.py runs in it.
-FRAMEWORK_VENVS := .venv-strands .venv-google-adk
+# strands-agents excludes our version of mcp, google-adk ours of websockets and opentelemetry, and litellm ours of
+# certifi. Each has an environment of its own with the client, as its users have; tests/e2e/test_frameworks.py runs in it.
+FRAMEWORK_VENVS := .venv-strands .venv-google-adk .venv-litellm
 
 .PHONY: lock-frameworks
 
@@ -16,3 +16,5 @@ lock-frameworks: install ## Resolve again what the tests of frameworks in enviro
 		--output-file tests/frameworks/strands.lock pyproject.toml -
 	$(COMPILE) --upgrade --python-version 3.11 --extra google-adk \
 		--output-file tests/frameworks/google-adk.lock pyproject.toml
+	$(COMPILE) --upgrade --python-version 3.11 --extra litellm \
+		--output-file tests/frameworks/litellm.lock pyproject.toml

@@ -236,7 +236,7 @@ def _with(part: Part, process: LocalProcess) -> str:
         model = process.ready.get("model")
         rules = "rules for English and Vietnamese (set OPENAI_API_KEY for a model)"
         return rules if process.ready.get("extractor") == "offline" else f"model: {model}"
-    return "and every call over HTTP: /docs"
+    return "and every call over HTTP, listed at /docs"
 
 
 def _command() -> str:

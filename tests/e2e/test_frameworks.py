@@ -22,7 +22,7 @@ from tests.e2e.test_integrations_docs import answer as answer_of_docs
 from tests.scripted_model.assistant import Answer, AssistantRequest, ScriptedAssistant
 
 ROOT = Path(__file__).parents[2]
-INSTALL_SECONDS, RUN_SECONDS = 540, 240
+INSTALL_SECONDS, RUN_SECONDS = 540, 480
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(INSTALL_SECONDS + 2 * RUN_SECONDS)]
 
@@ -56,6 +56,7 @@ async def run(
             "OPENAI_API_KEY": "test",
             "GOOGLE_GEMINI_BASE_URL": model.base_url.removesuffix("/v1"),
             "GOOGLE_API_KEY": "test",
+            "LITELLM_LOCAL_MODEL_COST_MAP": "True",
         },
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
@@ -144,6 +145,10 @@ from hitherto_client.integrations.strands import HithertoMemoryStore
 HithertoMemoryStore.__init__.__kwdefaults__["timeout"] = 60.0
 """
 """On a busy machine two seconds are not what is tested."""
+PATIENT_CALLS = """
+from hitherto_client.integrations import remembrance
+remembrance.TIMEOUT = 60.0
+"""
 
 
 async def test_the_page_about_strands_runs(services: Services) -> None:
@@ -153,6 +158,56 @@ async def test_the_page_about_strands_runs(services: Services) -> None:
 
     async with ScriptedAssistant(from_memory) as model:
         printed = await run("strands", services, model, "-c", PATIENT + PAGE["Strands Agents"])
+    assert "You live in Porto." in printed
+
+
+# --- LiteLLM -------------------------------------------------------------------------------------
+
+
+def answer_of_litellm(request: AssistantRequest) -> Answer:
+    """Calls a tool if the user asks for it, and otherwise repeats the user's words."""
+    if request.body["messages"][-1]["role"] == "tool":
+        return Answer("Done.")
+    asked = request.history[-1][1]
+    if asked == "Log me in.":
+        return Answer(calls=(("call_1", "log_in", '{"account": "hunter2"}'),))
+    return Answer(f"You said: {asked}")
+
+
+async def test_litellm(services: Services, memory: AsyncHitherto) -> None:
+    """Its functions and a Router are told what is known; of cut streams the beginning is kept."""
+    async with ScriptedAssistant(answer_of_litellm) as model:
+        printed = await run("litellm", services, model, ROOT / "tests/frameworks/litellm_calls.py")
+    told = {request.history[-1][1]: request.instructions for request in model.requests}
+    assert told["Tôi sống ở đâu?"].startswith("Be brief.\n\n<<<hitherto:memory ")
+    assert "Đà Nẵng 🏖️" in told["Tôi sống ở đâu?"]
+    assert "I live in Porto." in told["Where do I live?"]
+    assert await kept(memory, "ana", "monday") == [
+        ("user", "Tôi sống ở Đà Nẵng 🏖️"),
+        ("assistant", "You said: Tôi sống ở Đà Nẵng 🏖️"),
+        ("user", "Log me in."),
+        ("tool", 'log_in({"account": "hunter2"})'),
+        ("tool", "token 4711"),
+        ("assistant", "Done."),
+    ]
+    for user, asked in (("ana", "Tôi sống ở đâu?"), ("bea", "Where do I live?")):
+        assert await kept(memory, user, "tuesday") == [
+            ("user", asked),
+            ("assistant", f"You said: {asked}"),
+        ]
+        for conversation in ("closed", "dropped"):
+            found = [one async for one in memory.messages(user, conversation)][::-1]
+            assert [(one.role, bool(one.metadata)) for one in found] == [
+                ("user", False),
+                ("assistant", True),
+            ]
+    assert "the model answers without memory" in printed
+
+
+async def test_the_page_about_litellm_runs(services: Services) -> None:
+    async with ScriptedAssistant(answer_of_docs) as model:
+        program = PATIENT_CALLS + PAGE["LiteLLM"]
+        printed = await run("litellm", services, model, "-c", program)
     assert "You live in Porto." in printed
 
 

@@ -300,6 +300,8 @@ def _progress(bar: Bar, read: int, size: int | None, done: int, text: str) -> No
 def _tell(output: Output, files: list[_File]) -> None:
     show_rows(output, _FILES, files)
     for file in files:
+        if not (file.accepted or file.known or file.refused):
+            output.note(f"{_name(file)} holds nothing to import")
         for line, problem in file.errors[:_SHOWN_ERRORS]:
             place = f", line {line}" if line else ""
             output.error(f"{_name(file)}{place}: {problem}", prefix="")

@@ -58,7 +58,10 @@ def _show(output: Output, proof: Proof) -> None:
     if memory.valid_to is not None:
         output.line(f"  (true until {iso_day(memory.valid_to)})")
     if not proof.quotes:
-        output.line(f"saved as {memory.source} by {memory.origin}; no message stands behind it")
+        output.line("")
+        output.line(
+            f"saved directly, on the word of the {memory.origin}: no message stands behind it"
+        )
     for quote in proof.quotes:
         _show_quote(output, quote)
     if len(memory.sources) > len(proof.quotes):
@@ -70,7 +73,7 @@ def _show(output: Output, proof: Proof) -> None:
 def _show_quote(output: Output, quote: SourceQuote) -> None:
     said = quote.message
     day = iso_day(said.created_at) if said and said.created_at else ""
-    about = f"{quote.title} ({quote.conversation_id})" if quote.title else quote.conversation_id
+    about = f"“{quote.title}” ({quote.conversation_id})" if quote.title else quote.conversation_id
     output.line("")
     output.line(f"because of {day or 'a message'}, in {about}:")
     if said is None:

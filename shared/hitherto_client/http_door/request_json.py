@@ -80,7 +80,8 @@ def _parsed(body: bytes) -> Any:
         raise _undecodable(f"the body is not UTF-8, at byte {error.start}") from None
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
-        raise _undecodable(f"the body is not JSON: {error.msg} at {place}") from None
+        what = error.msg.removesuffix(" at")  # Some of Python's messages end so.
+        raise _undecodable(f"the body is not JSON: {what} at {place}") from None
     except RecursionError:
         raise _undecodable("the body is nested too deep") from None
     except ValueError as error:

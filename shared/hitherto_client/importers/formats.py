@@ -190,9 +190,8 @@ def _unknown(name: str, count: int, sample: JsonObject) -> str:
     ]
     keys = ", ".join(f"`{key:.40}`" for key in list(sample)[:8]) or "nothing"
     like = f"; it looks like --from {' or '.join(others)}" if others else ""
-    return (
-        f"holds nothing that {name} exports: {count} records, the first of which has {keys}{like}"
-    )
+    first = "its only record" if count == 1 else f"{count} records, the first of which"
+    return f"holds nothing that {name} exports: {first} has {keys}{like}"
 
 
 def _joined(records: Iterator[JsonObject]) -> Iterator[JsonObject]:

@@ -1,10 +1,11 @@
 """Memory in existing assistants: each module extends one package, and its extra has that name.
 
-`openai` and `anthropic` wrap the clients of the official packages, `agents` is a session of the
-OpenAI Agents SDK, `langgraph` a store and `langchain` a chat history, `pydantic_ai` a capability, a
-toolset and a history, `agent_framework` a context provider and a history provider of Microsoft's
-framework, `strands` a memory store, `google_adk` a memory service, and `llama_index` a memory
-block. A module is imported by name, so that nothing but the package it extends is needed.
+`openai` and `anthropic` wrap the clients of the official packages and `litellm` the functions of
+its package. `agents` is a session of the OpenAI Agents SDK, `langgraph` a store and `langchain` a
+chat history, `pydantic_ai` a capability, a toolset and a history, `agent_framework` a context
+provider and a history provider of Microsoft's framework, `strands` a memory store, `google_adk` a
+memory service, and `llama_index` a memory block. A module is imported by name, so that nothing
+but the package it extends is needed.
 """
 
 from __future__ import annotations

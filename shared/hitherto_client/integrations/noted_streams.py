@@ -37,7 +37,10 @@ class _Noting:
         self._dropped = dropped
         self._open = True
         self._reading = False
-        self.response = stream.response
+
+    def _closed_with(self) -> Any:
+        """What others may close in place of the stream."""
+        return self._stream.response
 
     def __getattr__(self, name: str) -> Any:
         if name == "_stream":
@@ -58,7 +61,8 @@ class NotedStream(_Noting):
 
     def __init__(self, stream: Any, **told: Callable[..., Any]) -> None:
         super().__init__(stream, **told)
-        close, this = stream.response.close, weakref.ref(self)
+        held = self._closed_with()
+        close, this = held.close, weakref.ref(self)
 
         def closing() -> None:
             close()
@@ -66,7 +70,7 @@ class NotedStream(_Noting):
             if found is not None and not found._reading:
                 found._end()
 
-        stream.response.close = closing
+        held.close = closing
 
     def __iter__(self) -> Iterator[Any]:
         return self
@@ -99,7 +103,8 @@ class AsyncNotedStream(_Noting):
 
     def __init__(self, stream: Any, **told: Callable[..., Any]) -> None:
         super().__init__(stream, **told)
-        close, this = stream.response.aclose, weakref.ref(self)
+        held = self._closed_with()
+        close, this = held.aclose, weakref.ref(self)
 
         async def closing() -> None:
             await close()
@@ -107,7 +112,7 @@ class AsyncNotedStream(_Noting):
             if found is not None and not found._reading:
                 await found._end()
 
-        stream.response.aclose = closing
+        held.aclose = closing
 
     def __aiter__(self) -> AsyncIterator[Any]:
         return self

@@ -18,6 +18,7 @@ PACKAGES = {
     "llama-index": "llama_index",
     "strands": "strands",
     "google-adk": "google.adk",
+    "litellm": "litellm",
 }
 
 
