@@ -285,7 +285,8 @@ async def test_d16_a_message_says_until_when_what_was_learnt_from_it_held(
         assert "then: Ana lives" in (await context(modelled, query)).prompt_block
     soon = datetime.now(UTC) + timedelta(seconds=3)
     (glasgow,) = [each for each in await memories(modelled) if "Glasgow" in each.content]
-    ending = memory_pb2.Memory(expires_at=soon)
+    ending = memory_pb2.Memory()
+    ending.expires_at.FromDatetime(soon)
     await modelled.memory.UpdateMemory(
         masked(
             memory_service_pb2.UpdateMemoryRequest(
