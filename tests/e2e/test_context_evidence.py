@@ -98,8 +98,8 @@ async def test_d16_the_answer_comes_first_with_the_day_since_when_it_holds(
     assert re.match(rf"<<<hitherto:memory \w+: .*; today is {today}>>>", told.prompt_block)
     lines = told_lines(told)
     days = DAY.findall(told.prompt_block)
-    headings = [line for line in told.prompt_block.splitlines() if line.startswith("In ")]
-    # One of today, one of each memory and of each conversation.
+    headings = re.findall(r"^(?:In .*, )?\d{4}-\d\d-\d\d:$", told.prompt_block, re.MULTILINE)
+    # One of today, one of each memory and of each day of a conversation.
     assert len(days) == 1 + len(headings) + sum(bool(DAY.search(line)) for line in lines)
     assert all(DAY.search(line) or line.startswith(("- user:", "- assistant:")) for line in lines)
     # The message says more than the memory that was made of it, and stands in its place.
@@ -272,7 +272,7 @@ async def test_d16_a_message_says_until_when_what_was_learnt_from_it_held(
         block = (await context(modelled, query, template=template)).prompt_block
         lines = block.splitlines()
         at = lines.index(f"- (partly true {then} user: I live in Lisbon, near the river")
-        assert ", 2026-03-02:" in lines[at - 1]
+        assert lines[at - 1] == "2026-03-02:"
         assert block.count("until") == 1
     assert "partly" not in (await context(modelled, query, line_dates=False)).prompt_block
     before = datetime(2026, 5, 1, tzinfo=UTC)
@@ -456,7 +456,7 @@ async def test_d16_what_the_last_answer_rested_on_is_told_with_the_same_care(
     then = "until 2026-08-21, then: Ana lives in Glasgow)"
     line = f"- (partly true {then} user: I live in Lisbon, near the river"
     assert line in told_lines(told)
-    assert ", 2026-03-02:" in told.prompt_block
+    assert "\n2026-03-02:\n" in told.prompt_block
     (nuts,) = [one for one in await memories(modelled) if "nuts" in one.content]
     await forget(modelled, nuts.id)
     told = await context(modelled, "And where exactly?", conversation_id="now")

@@ -19,7 +19,8 @@ from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel, StatusF
 from tests.scripted_model.answers import memory
 from tests.scripted_model.server import Vector
 
-pytestmark = pytest.mark.usefixtures("frequent_sweeps")
+# Services remember what a server refused.
+pytestmark = pytest.mark.usefixtures("frequent_sweeps", "apart")
 
 STATES = "SELECT content, embedding_state FROM memories"
 NAN = '{"error":{"message":"failed to encode response: json: unsupported value: NaN"}}'

@@ -28,7 +28,8 @@ from tests.scripted_model import (
     canary_script,
 )
 
-pytestmark = pytest.mark.usefixtures("frequent_sweeps")
+# Services remember what a server refused.
+pytestmark = pytest.mark.usefixtures("frequent_sweeps", "apart")
 
 INSTALLATION: dict[str, tuple[Fault, str]] = {
     "400": (StatusFault(400), "MEMORY_EXTRACTION_MODEL"),

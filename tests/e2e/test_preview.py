@@ -29,9 +29,23 @@ from tests.scripted_model.answers import memory, quoting
 
 MARCH = datetime(2026, 3, 1, 12, tzinfo=UTC)
 APRIL = MARCH + timedelta(days=31)
-_MOVING = {"usage_ledger", "schedule_runs", "memory_access", "audit_read_counts"}
-"""What may change beside a preview: its cost, the scheduler's ticks, and counters of reads, which
-are written down some time after the read."""
+_MOVING = {
+    "usage_ledger",
+    "schedule_runs",
+    "memory_access",
+    "audit_read_counts",
+    "change_positions",
+}
+"""What may change beside a preview: its cost, the scheduler's ticks, counters of reads, which are
+written down some time after the read, and the last place in the stream of changes of everybody."""
+
+
+async def at_rest(conninfo: str) -> dict[str, Any]:
+    """`everything`, once what was changed before has its place in the stream of changes."""
+    async with asyncio.timeout(60):
+        while rows(conninfo, "SELECT 1 FROM memory_changes WHERE position IS NULL"):  # noqa: ASYNC110 - the service's
+            await asyncio.sleep(0.02)
+    return everything(conninfo)
 
 
 def personal(profile: profile_pb2.Profile) -> dict[str, Any]:
@@ -86,7 +100,7 @@ async def test_b15_a_preview_of_somebody_unknown_writes_nothing_not_even_the_use
         profile={"summary": "Ana drinks tea."},
         conversation_summary={"title": "Tea", "key_topics": ["tea"]},
     )
-    before = everything(tenant_conninfo)
+    before = await at_rest(tenant_conninfo)
     seen = await preview(modelled, talk("I am Ana, I drink tea in Porto", at=MARCH))
     assert everything(tenant_conninfo) == before
     assert not before["users"]
@@ -137,7 +151,7 @@ async def test_b15_a_preview_shows_what_the_job_then_does(
     known = {m.content: m.id for m in await memories(modelled)}
     said = ("I moved to Berlin", "and ran it, and play well")
     later = talk(*said, conversation="c2", at=APRIL)
-    before = everything(tenant_conninfo)
+    before = await at_rest(tenant_conninfo)
     seen = await preview(modelled, later)
     assert everything(tenant_conninfo) == before
 
@@ -250,7 +264,7 @@ async def test_b15_what_is_wrong_with_the_model_is_told(
     model.script = echo
     await until_called(modelled)
     model.script = lambda request: fault
-    before = everything(tenant_conninfo)
+    before = await at_rest(tenant_conninfo)
     refusal = await refused(
         modelled,
         METHODS["ExtractionService/PreviewExtraction"],

@@ -247,7 +247,7 @@ async def test_retention_removes_memories_and_messages(
 async def test_schedules_are_listed_with_their_runs(start_services: StartServices) -> None:
     """C4: ListSchedules, by name and in pages; off is said."""
     async with start_services(
-        schedule_decay="15 3 * * 0", schedule_consolidation="off", schedule_retention="0 4 * * *"
+        schedule_idle="* * * * *", schedule_decay="15 3 * * 0", schedule_retention="0 4 * * *"
     ) as services:
         maintenance = stub(services)
         async with asyncio.timeout(BOUND):

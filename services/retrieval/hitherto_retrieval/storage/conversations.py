@@ -71,16 +71,20 @@ WHERE %(most_bytes)s::bigint IS NULL OR t.bytes_so_far <= %(most_bytes)s
 ORDER BY t.conversation_id, t.message_no
 """
 
-# A message and the last ones before it, backwards.
+# A message and the last ones before it, backwards. The message is looked up by itself: as a join,
+# a plan without statistics about the user went through the conversation for each of its messages.
 _MESSAGES_BEFORE = """
 SELECT m.conversation_id, m.message_id, m.role, m.name, m.content, m.said_at, m.context_items,
        m.pending_action_ids, m.metadata, m.sealed
-FROM messages AS b
-JOIN messages AS m ON m.tenant_id = b.tenant_id AND m.user_id = b.user_id
-     AND m.conversation_id = b.conversation_id AND m.message_no <= b.message_no
-WHERE b.tenant_id = %(tenant_id)s AND b.user_id = %(user_id)s
-  AND b.conversation_id = %(conversation_id)s
-  AND md5(b.message_id) = md5(%(before)s) AND b.message_id = %(before)s
+FROM messages AS m
+WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+  AND m.conversation_id = %(conversation_id)s
+  AND m.message_no <= (
+    SELECT b.message_no
+    FROM messages AS b
+    WHERE b.tenant_id = %(tenant_id)s AND b.user_id = %(user_id)s
+      AND b.conversation_id = %(conversation_id)s
+      AND md5(b.message_id) = md5(%(before)s) AND b.message_id = %(before)s)
 ORDER BY m.message_no DESC
 LIMIT %(limit)s
 """
