@@ -14,7 +14,9 @@ from pathlib import Path
 from hitherto_local.endings import Endings
 from hitherto_local.local_process import LocalProcess, complaint, stop
 from hitherto_local.starting import (
+    CONSOLE,
     DRAIN_SECONDS,
+    MCP,
     Part,
     environment_for,
     metrics_of,
@@ -180,8 +182,8 @@ class Up:
     def _tell_serving(self, part: Part, process: LocalProcess) -> None:
         address = part.reached_at(process.port)
         if part.name == "console":
-            address = f"http://{address}/console"
-        self._say(f"  {part.name:<11} {address:<27} {_with(part, process)}".rstrip())
+            address = f"http://{address}{CONSOLE}"
+        self._say(f"  {part.name:<11} {address:<15}  {_with(part, process)}".rstrip())
 
     def _tell_ready(self) -> None:
         for name, listen in metrics_of(self._environment).items():
@@ -234,9 +236,9 @@ def _with(part: Part, process: LocalProcess) -> str:
         return f"embedder: {process.ready.get('embedder', '')}"
     if part.name == "extraction":
         model = process.ready.get("model")
-        rules = "rules for English and Vietnamese (set OPENAI_API_KEY for a model)"
+        rules = "rules; set OPENAI_API_KEY for a model"
         return rules if process.ready.get("extractor") == "offline" else f"model: {model}"
-    return "and every call over HTTP, listed at /docs"
+    return f"beside it HTTP (/docs) and MCP ({MCP})"
 
 
 def _command() -> str:
