@@ -190,8 +190,8 @@ class Up:
             self._say(f"  {'metrics':<11} http://{listen}/metrics   of the {name} service")
         addresses = self.addresses()
         self._say(
-            f"ready in {time.monotonic() - self._began:.1f} s; Ctrl-C ends it, and so does "
-            "`hitherto down`. Try, in another terminal:"
+            f"ready in {time.monotonic() - self._began:.1f} s; Ctrl-C or `hitherto down` ends it. "
+            "In another terminal, try:"
         )
         command = _command()
         usual = {part.name: part.reached_at(0) for part in parts({})}
@@ -238,7 +238,7 @@ def _with(part: Part, process: LocalProcess) -> str:
         model = process.ready.get("model")
         rules = "rules; set OPENAI_API_KEY for a model"
         return rules if process.ready.get("extractor") == "offline" else f"model: {model}"
-    return f"beside it HTTP (/docs) and MCP ({MCP})"
+    return f"also HTTP (/docs), MCP ({MCP})"
 
 
 def _command() -> str:

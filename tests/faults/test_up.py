@@ -231,5 +231,9 @@ def test_it_says_what_runs_and_what_is_in_its_way(machine: Machine) -> None:
     assert process.returncode == 0, told
     assert len(lines) < 15, told
     assert all("{" not in line for line in lines)
+    told_of_parts = [
+        line for line in lines if line.startswith(("  ", "ready")) and "export" not in line
+    ]
+    assert all(len(line) <= 80 for line in told_of_parts), told
     assert [line for line in lines if line.startswith("ready in")]
     assert sum("save ana" in line or "context ana" in line for line in lines) == 2
