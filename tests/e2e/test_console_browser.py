@@ -349,7 +349,7 @@ const found = [];
 const texts = document.createTreeWalker(document.querySelector('main'), NodeFilter.SHOW_TEXT);
 while (texts.nextNode()) {
   const {parentElement, data} = texts.currentNode;
-  if (parentElement.closest('.said, pre, textarea, option, .id')) continue;
+  if (parentElement.closest('.said, textarea, option, .id')) continue;
   for (const day of data.matchAll(/\\d{4}-\\d\\d-\\d\\d|\\b\\d?\\d [A-Z][a-z]{2} \\d{4}$/g)) {
     const range = document.createRange();
     range.setStart(texts.currentNode, day.index);
