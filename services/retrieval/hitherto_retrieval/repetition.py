@@ -21,6 +21,8 @@ _SAID = 0.65
 """Share of a memory's words in a message that says it: people say "I" and "yesterday"."""
 _KEPT = 0.85
 """Share of a message's words in a memory that replaces it."""
+_FEW = 4
+"""Fewer words of its own say nothing; two pairs of characters count as one."""
 
 
 def words_of(text: str) -> Words:
@@ -28,11 +30,19 @@ def words_of(text: str) -> Words:
     return frozenset(content_terms(text[:_READ]))
 
 
-def is_said(memory: Words, message: Set[str]) -> bool:
-    """Whether a message holds the words of a memory that was learnt from it."""
-    return bool(memory) and len(memory & message) >= _SAID * len(memory)
+def is_said(told: Words, message: Set[str]) -> bool:
+    """Whether a message holds the words of a memory or summary that was made of it."""
+    return bool(told) and len(told & message) >= _SAID * len(told)
 
 
 def is_kept(message: Words, memory: Set[str]) -> bool:
     """Whether a memory that was learnt from a message holds its words."""
     return bool(message) and len(message & memory) >= _KEPT * len(message)
+
+
+def adds_nothing(text: Words, known: Set[str]) -> bool:
+    """Whether hardly a word of a text is its own, and no number is."""
+    own = text - known
+    if any(any(map(str.isdigit, word)) for word in own):
+        return False
+    return sum(2 if len(word) > 2 or word.isascii() else 1 for word in own) < 2 * _FEW

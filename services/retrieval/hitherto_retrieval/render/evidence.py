@@ -5,14 +5,15 @@ after them. In both parts, memories and documents stand first, each with its day
 by conversation, under one line with the day, which names the conversation where it is the first of
 it. If a question asks for many things, each part is in the order of time.
 
-A message gives way only to a memory that holds its words, and a memory only to a message that does,
-which then takes its place. A memory that was changed gives way only to the messages that changed
-it, and of the messages that it came from, the newest goes first.
+A message gives way only to a memory that holds its words, and a memory, or the summary of its
+conversation, only to a message that does, which then takes its place. A memory that was changed
+gives way only to the messages that changed it, and of the messages that it came from, the newest
+goes first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from hitherto_retrieval.pairs import newer_first, newer_of
@@ -33,7 +34,7 @@ _SHARES = {"message": 1.0, "memory": 0.83}
 _OTHERS = 0.75
 """What scores of a kind count: a message's scale is longer, because it also has neighbours."""
 _STALE = 0.8
-"""The same for what a newer statement contradicts in part."""
+"""The same for what a newer statement contradicts in part, and for a goal that was reached."""
 _ANSWERS = 0.7
 """The same, if a question asks for many things, for what an assistant without a name said: its long
 answers are near to each of them and say none."""
@@ -74,10 +75,12 @@ class AnsweringLines(Section):
         "_in_time",
         "_learnt",
         "_lines",
+        "_outlined",
+        "_outlines",
         "_printed",
         "_said",
+        "_spoken",
         "_tag",
-        "expected",
         "further",
     )
 
@@ -101,10 +104,9 @@ class AnsweringLines(Section):
         worths = sorted(((_worth(item, of_many), item) for item in found), key=_first, reverse=True)
         best = max((worth for worth, item in worths if not item.first), default=0.0)
         self._found = _in_order_of_change(worths, best * stop)
-        self.expected = frozenset(
-            item.memory.memory_id for _, item in self._found if item.memory is not None
-        )
-        """The memories that it prints if there is room."""
+        self._outlined = {
+            item.conversation_id for _, item in self._found if item.summary_of is not None
+        }
         lines.expect([item.memory for _, item in self._found if item.memory is not None])
         self.clear()
 
@@ -117,6 +119,24 @@ class AnsweringLines(Section):
         # By message, its printed words, and the lines of memories that were learnt from it.
         self._said: dict[Source, Words] = {}
         self._learnt: dict[Source, list[tuple[int, Memory, Words]]] = {}
+        # By conversation, the printed words of its messages, and the line of its summary.
+        self._spoken: dict[str | None, list[Words]] = {}
+        self._outlines: dict[str | None, tuple[int, Words]] = {}
+
+    def says(self, memory: Memory) -> bool:
+        """Whether a memory is among the lines that are printed if there is room, or told by one."""
+        sources = [(each.conversation_id, each.message_id) for each in memory.sources]
+        telling = frozenset(_telling(memory, sources)) if _is_plain(memory) else frozenset()
+        words: Words | None = None
+        for _, item in self._found:
+            if item.memory is not None:
+                if item.memory.memory_id == memory.memory_id:
+                    return True
+            elif item.partly_until is None and not telling.isdisjoint(item.sources):
+                words = words_of(memory.content) if words is None else words
+                if is_said(words, words_of(item.text)):
+                    return True
+        return False
 
     def fill(self, budget: RemainingBudget) -> None:
         """Print what fits and belongs, the best first."""
@@ -149,8 +169,7 @@ class AnsweringLines(Section):
         if part and all(not each.part for each in self._printed.values()):
             above.append(self.further)
         if group is not None and (part, group) not in self._groups:
-            named = any(group.conversation == of.conversation for _, of in self._groups)
-            above.append(group.again if named else group.first)
+            above.append(_line_above(group, [of for _, of in self._groups]))
         place, before = len(self.entries), budget.used
         self.entries = [*self.entries, entry]
         extra = sum(budget.tokens_of(line) for line in above if line)
@@ -171,17 +190,22 @@ class AnsweringLines(Section):
                 self._learnt.setdefault(source, []).append((place, item.memory, words))
             else:
                 self._said[source] = words
+                self._spoken.setdefault(item.said_in, []).append(words)
+        if item.summary_of is not None:
+            self._outlines[item.conversation_id] = place, words
         return True
 
     def _given_up_for(self, item: RelevantItem, words: Words) -> list[int]:
-        """The printed memories whose place a message takes, because it holds their words.
+        """The printed lines whose place a message takes, because it holds their words.
 
         Those with a note of their own stay, such as an end, and a message that no longer holds in
         part takes none.
         """
-        if item.memory is not None or item.partly_until is not None:
+        if not item.role or item.partly_until is not None:
             return []
-        return [
+        outline, told = self._outlines.get(item.said_in, (-1, frozenset()))
+        outlines = [outline] if outline in self.kept and is_said(told, words) else []
+        return outlines + [
             place
             for source in item.sources
             for place, memory, said in self._learnt.get(source, ())
@@ -197,7 +221,11 @@ class AnsweringLines(Section):
             # The line of one in doubt says more than its message.
             compared = item.sources and item.memory.doubt is None
             return words_of(item.memory.content) if compared else frozenset()
-        if self._lines.learnt_from.isdisjoint(item.sources):
+        if item.summary_of is not None:
+            # One that no longer holds in part says so.
+            return words_of(item.text or item.title) if item.partly_until is None else frozenset()
+        learnt = not self._lines.learnt_from.isdisjoint(item.sources)
+        if not learnt and item.said_in not in self._outlined:
             return frozenset()
         # A speaker's name is no part of what is said.
         return words_of(item.text if entry.value.endswith(item.text) else entry.value)
@@ -208,6 +236,9 @@ class AnsweringLines(Section):
             telling = _telling(item.memory, item.sources)
             told = [self._said[source] for source in telling if source in self._said]
             return _is_plain(item.memory) and any(is_said(words, each) for each in told)
+        if item.summary_of is not None:
+            spoken = self._spoken.get(item.conversation_id, ())
+            return any(is_said(words, each) for each in spoken)
         learnt = [memory for s in item.sources for _, _, memory in self._learnt.get(s, ())]
         return any(is_kept(words, memory) for memory in learnt)
 
@@ -220,7 +251,8 @@ class AnsweringLines(Section):
     def lines(self) -> list[str]:
         """What is printed of it."""
         printed: list[str] = []
-        named: set[str | None] = set()
+        above: list[DayOfConversation] = []
+        all_of_them = [of.group for place, of in self._printed.items() if place in self.kept]
         for part in (0, 1):
             groups: dict[DayOfConversation | None, list[str]] = {None: []}
             for place in sorted(self.kept, key=self._order):
@@ -230,10 +262,27 @@ class AnsweringLines(Section):
                 printed.append(self.further)
             for group, texts in groups.items():
                 if group is not None:
-                    printed.append(group.again if group.conversation in named else group.first)
-                    named.add(group.conversation)
+                    printed.append(_line_above(group, above, all_of_them))
+                    above.append(group)
                 printed += texts
         return printed
+
+
+def _line_above(
+    group: DayOfConversation,
+    above: Sequence[DayOfConversation],
+    others: Iterable[DayOfConversation | None] = (),
+) -> str:
+    """The line above what was said on a day of a conversation.
+
+    The day is enough if its conversation has been named `above` and no other one is of that day.
+    """
+    named = any(group.conversation == each.conversation for each in above)
+    alone = all(
+        each is None or each.day != group.day or each.conversation == group.conversation
+        for each in (*above, *others)
+    )
+    return group.again if named and alone else group.first
 
 
 def _in_order_of_change(
@@ -302,7 +351,9 @@ def _worth(item: RelevantItem, of_many: bool) -> float:
     kind = "message" if item.role else "memory" if item.memory is not None else ""
     length = min(max(_SHORT, len(item.summary or item.text)), 500)
     long = (max(length, _LONG) / _LONG) ** _LENGTH
-    share = _SHARES.get(kind, _OTHERS) * (1.0 if item.partly_until is None else _STALE)
+    share = _SHARES.get(kind, _OTHERS)
+    if item.partly_until is not None or (item.memory and item.memory.status == "achieved"):
+        share *= _STALE
     if of_many and item.role == "assistant" == item.title:
         share *= _ANSWERS
     return float(item.score * share / length**_BREVITY / long)

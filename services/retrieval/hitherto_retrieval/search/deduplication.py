@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 
-from hitherto_retrieval.repetition import Source, Words, is_kept, is_said, words_of
+from hitherto_retrieval.repetition import (
+    Source,
+    Words,
+    adds_nothing,
+    is_kept,
+    is_said,
+    words_of,
+)
 from hitherto_retrieval.search.corpora.corpus import Item
 from hitherto_retrieval.search.intent.addressee import asks_the_assistant
 from hitherto_retrieval.search.intent.whole_words import readable
@@ -125,17 +132,12 @@ def _is_assistant(message: Message) -> bool:
 
 def _adds_nothing(message: Message, question: Words) -> bool:
     """Whether a short text has hardly a word that the question lacks: "I do not know where"."""
-    if len(message.content) > _SHORT:
-        return False
-    own = words_of(message.content) - question
-    if any(any(map(str.isdigit, word)) for word in own):
-        return False
-    return sum(2 if len(word) > 2 or word.isascii() else 1 for word in own) < 2 * _FEW
+    short = len(message.content) <= _SHORT
+    return short and adds_nothing(words_of(message.content), question)
 
 
-_SHORT, _FEW = 200, 4
-"""An assistant's text of at most so many characters needs so many words of its own; two pairs of
-characters count as one."""
+_SHORT = 200
+"""An assistant's text of at most so many characters needs words of its own."""
 _READ = "read for a prompt"
 
 
