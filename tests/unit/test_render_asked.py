@@ -388,12 +388,27 @@ def test_a_title_and_a_summary_say_nothing_twice(title: str, text: str, line: st
 
 
 def test_a_goal_that_was_reached_comes_after_the_one_that_is_pursued() -> None:
-    reached = memory(1, "goal", "Wants to run 10 km in an hour.", status="achieved")
+    source = SourceRef("c1", "m1")
+    reached = memory(
+        *(1, "goal", "Wants to run 10 km in an hour."),
+        status="achieved",
+        valid_to=SAID + timedelta(days=9),
+        sources=[source],
+    )
     pursued = memory(2, "goal", "Wants to run 10 km in 50 minutes.")
-    items = [RelevantItem.of_memory(reached, 0.9), RelevantItem.of_memory(pursued, 0.75)]
-    first, second = [line for line in lines(found(*items)) if line.startswith("- ")]
+    other = memory(3, "goal", "Wants to play chess in an hour.")
+    scores = ((reached, 0.9), (pursued, 0.2), (other, 0.2))
+    items = [RelevantItem.of_memory(each, score) for each, score in scores]
+    asked = found(*items, stops=True, terms={"run": 3.0})
+    first, second = [line for line in lines(asked) if line.startswith("- ")]
     assert "50 minutes" in first
     assert "an hour" in second
+    # The message does not say that it was reached, and makes way, whatever came first.
+    said = message(1, "I want to run 10 km in an hour!")
+    for score in (0.5, 1.0):
+        printed = block(found(*items, RelevantItem.of_message(said, score))).text
+        assert printed.count("10 km in an hour") == 1
+        assert "until 2026-03-23" in printed
     # It is no standing wish either.
     text = block(found(memories=[reached, pursued])).text
     assert "50 minutes" in text

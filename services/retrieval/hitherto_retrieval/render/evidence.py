@@ -16,10 +16,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from hitherto_retrieval.pairs import newer_first, newer_of
 from hitherto_retrieval.render.budget import LEAST_LINE, Entry, RemainingBudget, Section
 from hitherto_retrieval.render.context import PromptContext, RelevantItem
 from hitherto_retrieval.render.lines import DayOfConversation, Lines
+from hitherto_retrieval.render.order_of_change import in_order_of_change, telling, time_of
 from hitherto_retrieval.repetition import Source, Words, is_kept, is_said, words_of
 from hitherto_shared.models import Memory
 
@@ -34,7 +34,7 @@ _SHARES = {"message": 1.0, "memory": 0.83}
 _OTHERS = 0.75
 """What scores of a kind count: a message's scale is longer, because it also has neighbours."""
 _STALE = 0.8
-"""The same for what a newer statement contradicts in part, and for a goal that was reached."""
+"""The same for what a newer statement contradicts in part."""
 _ANSWERS = 0.7
 """The same, if a question asks for many things, for what an assistant without a name said: its long
 answers are near to each of them and say none."""
@@ -103,7 +103,7 @@ class AnsweringLines(Section):
         of_many = context.broad and not context.addressed
         worths = sorted(((_worth(item, of_many), item) for item in found), key=_first, reverse=True)
         best = max((worth for worth, item in worths if not item.first), default=0.0)
-        self._found = _in_order_of_change(worths, best * stop)
+        self._found = in_order_of_change(worths, best * stop, context.terms)
         self._outlined = {
             item.conversation_id for _, item in self._found if item.summary_of is not None
         }
@@ -116,8 +116,8 @@ class AnsweringLines(Section):
         self.entries = []
         self._printed: dict[int, _Printed] = {}
         self._groups: set[tuple[int, DayOfConversation]] = set()
-        # By message, its printed words, and the lines of memories that were learnt from it.
-        self._said: dict[Source, Words] = {}
+        # By message, its line and words, and the lines of memories that were learnt from it.
+        self._said: dict[Source, tuple[int, Words]] = {}
         self._learnt: dict[Source, list[tuple[int, Memory, Words]]] = {}
         # By conversation, the printed words of its messages, and the line of its summary.
         self._spoken: dict[str | None, list[Words]] = {}
@@ -126,13 +126,13 @@ class AnsweringLines(Section):
     def says(self, memory: Memory) -> bool:
         """Whether a memory is among the lines that are printed if there is room, or told by one."""
         sources = [(each.conversation_id, each.message_id) for each in memory.sources]
-        telling = frozenset(_telling(memory, sources)) if _is_plain(memory) else frozenset()
+        of = frozenset(telling(memory, sources)) if _is_plain(memory) else frozenset()
         words: Words | None = None
         for _, item in self._found:
             if item.memory is not None:
                 if item.memory.memory_id == memory.memory_id:
                     return True
-            elif item.partly_until is None and not telling.isdisjoint(item.sources):
+            elif item.partly_until is None and not of.isdisjoint(item.sources):
                 words = words_of(memory.content) if words is None else words
                 if is_said(words, words_of(item.text)):
                     return True
@@ -181,7 +181,7 @@ class AnsweringLines(Section):
         if group is not None:
             self._groups.add((part, group))
         order = min([place, *(self._printed[other].order for other in instead)])
-        self._printed[place] = _Printed(part, order, group, budget.used - before, _time_of(item))
+        self._printed[place] = _Printed(part, order, group, budget.used - before, time_of(item))
         for other in instead:
             budget.give_back(self._printed.pop(other).size)
             del self.kept[other]
@@ -189,18 +189,21 @@ class AnsweringLines(Section):
             if item.memory is not None:
                 self._learnt.setdefault(source, []).append((place, item.memory, words))
             else:
-                self._said[source] = words
+                self._said[source] = place, words
                 self._spoken.setdefault(item.said_in, []).append(words)
         if item.summary_of is not None:
             self._outlines[item.conversation_id] = place, words
         return True
 
     def _given_up_for(self, item: RelevantItem, words: Words) -> list[int]:
-        """The printed lines whose place a message takes, because it holds their words.
+        """The printed lines whose place an item takes, because it holds their words.
 
         Those with a note of their own stay, such as an end, and a message that no longer holds in
-        part takes none.
+        part takes none. A memory takes the place of a message only if it has such a note.
         """
+        if item.memory is not None and not _is_plain(item.memory):
+            said = (self._said.get(each, (-1, frozenset())) for each in item.sources)
+            return [place for place, told in said if place in self.kept and is_kept(told, words)]
         if not item.role or item.partly_until is not None:
             return []
         outline, told = self._outlines.get(item.said_in, (-1, frozenset()))
@@ -211,7 +214,7 @@ class AnsweringLines(Section):
             for place, memory, said in self._learnt.get(source, ())
             if place in self.kept
             and _is_plain(memory)
-            and source in _telling(memory, item.sources)
+            and source in telling(memory, item.sources)
             and is_said(said, words)
         ]
 
@@ -233,8 +236,8 @@ class AnsweringLines(Section):
     def _stands(self, item: RelevantItem, words: Words) -> bool:
         """Whether a printed line that the item is connected with holds its words."""
         if item.memory is not None:
-            telling = _telling(item.memory, item.sources)
-            told = [self._said[source] for source in telling if source in self._said]
+            of = telling(item.memory, item.sources)
+            told = [self._said[source][1] for source in of if source in self._said]
             return _is_plain(item.memory) and any(is_said(words, each) for each in told)
         if item.summary_of is not None:
             spoken = self._spoken.get(item.conversation_id, ())
@@ -285,65 +288,6 @@ def _line_above(
     return group.again if named and alone else group.first
 
 
-def _in_order_of_change(
-    worths: Sequence[tuple[float, RelevantItem]], least: float
-) -> Sequence[tuple[float, RelevantItem]]:
-    """Those worth at least `least`, what is newer first: where the older stands, it stands before.
-
-    Whatever it is worth, a memory that may replace one of them is among them.
-    """
-    newer = newer_of(item.memory for _, item in worths if item.memory is not None)
-    enough = {
-        item.memory.memory_id
-        for worth, item in worths
-        if item.memory is not None and worth >= least
-    }
-    also = {each for older in newer.keys() & enough for each in newer[older]}
-    found = [
-        (worth, item)
-        for worth, item in worths
-        if worth >= least or (item.memory is not None and item.memory.memory_id in also)
-    ]
-    if newer:
-        found = newer_first(
-            found, newer, lambda each: each[1].memory.memory_id if each[1].memory else None
-        )
-    return _newest_message_first(found)
-
-
-def _newest_message_first(
-    found: list[tuple[float, RelevantItem]],
-) -> Sequence[tuple[float, RelevantItem]]:
-    """The messages that a changed memory came from change places, so that the newest is first."""
-    places = {
-        source: place
-        for place, (_, item) in enumerate(found)
-        if item.memory is None and item.at is not None
-        for source in item.sources
-    }
-    for _, item in found:
-        if item.memory is None or not _changed_by(item.memory):
-            continue
-        taken = sorted({places[source] for source in item.sources if source in places})
-        said = sorted((found[place] for place in taken), key=_said_at, reverse=True)
-        for place, each in zip(taken, said, strict=True):
-            found[place] = each
-            places |= dict.fromkeys(each[1].sources, place)
-    return found
-
-
-def _telling(memory: Memory, sources: Sequence[Source]) -> Sequence[Source]:
-    """The messages that may say what a memory says now: if it was changed, those that did so."""
-    return _changed_by(memory) or sources
-
-
-def _changed_by(memory: Memory) -> Sequence[Source]:
-    """The messages that changed the words of a memory; each was quoted."""
-    if memory.version == 1:
-        return ()
-    return [(of.conversation_id, of.message_id) for of, _ in memory.evidence]
-
-
 def _worth(item: RelevantItem, of_many: bool) -> float:
     """The order of items: their score, by kind and length, and for many things by who said them."""
     if item.first:
@@ -351,9 +295,7 @@ def _worth(item: RelevantItem, of_many: bool) -> float:
     kind = "message" if item.role else "memory" if item.memory is not None else ""
     length = min(max(_SHORT, len(item.summary or item.text)), 500)
     long = (max(length, _LONG) / _LONG) ** _LENGTH
-    share = _SHARES.get(kind, _OTHERS)
-    if item.partly_until is not None or (item.memory and item.memory.status == "achieved"):
-        share *= _STALE
+    share = _SHARES.get(kind, _OTHERS) * (1.0 if item.partly_until is None else _STALE)
     if of_many and item.role == "assistant" == item.title:
         share *= _ANSWERS
     return float(item.score * share / length**_BREVITY / long)
@@ -366,15 +308,3 @@ def _is_plain(memory: Memory) -> bool:
 
 def _first(each: tuple[float, RelevantItem]) -> float:
     return each[0]
-
-
-def _said_at(each: tuple[float, RelevantItem]) -> float:
-    return _time_of(each[1])
-
-
-def _time_of(item: RelevantItem) -> float:
-    """When something was said, or since when it holds; what precedes everything is the earliest."""
-    if item.first:
-        return float("-inf")
-    at = item.at if item.memory is None else item.memory.valid_from
-    return at.timestamp() if at is not None else 0.0
