@@ -361,6 +361,10 @@ def test_a_summary_gives_way_to_a_message_of_its_conversation_that_holds_its_wor
     assert block(found(outline, said)).text.count("Pepper") == 1
     assert block(found(replace(outline, score=0.3), said)).text.count("Pepper") == 1
     assert block(found(outline, elsewhere)).text.count("Pepper") == 2
+    # However short it is, and whatever the summary puts before it.
+    asked = RelevantItem.of_summary(summary("c1", "Talk", "User asked: How do I gate?"), 0.9)
+    answer = RelevantItem.of_message(message(1, "How do I gate?"), 0.5)
+    assert block(found(asked, answer)).text.count("gate?") == 1
     # What says more stands beside it, and what no longer holds in part says so.
     for stays in (
         RelevantItem.of_summary(summary("c1", "Pets", "Pepper the cat sees a vet in Porto."), 0.9),

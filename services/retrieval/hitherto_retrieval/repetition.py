@@ -30,14 +30,21 @@ def words_of(text: str) -> Words:
     return frozenset(content_terms(text[:_READ]))
 
 
-def is_said(told: Words, message: Set[str]) -> bool:
-    """Whether a message holds the words of a memory or summary that was made of it."""
-    return bool(told) and len(told & message) >= _SAID * len(told)
+def is_said(memory: Words, message: Set[str]) -> bool:
+    """Whether a message holds the words of a memory that was learnt from it."""
+    return bool(memory) and len(memory & message) >= _SAID * len(memory)
 
 
 def is_kept(message: Words, memory: Set[str]) -> bool:
     """Whether a memory that was learnt from a message holds its words."""
     return bool(message) and len(message & memory) >= _KEPT * len(message)
+
+
+def is_outlined(outline: Words, message: Words) -> bool:
+    """Whether a message of its conversation holds the words of a summary: "User asked: …"."""
+    return is_said(outline, message) or (
+        is_kept(message, outline) and adds_nothing(outline, message)
+    )
 
 
 def adds_nothing(text: Words, known: Set[str]) -> bool:

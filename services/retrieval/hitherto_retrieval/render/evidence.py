@@ -20,7 +20,7 @@ from hitherto_retrieval.render.budget import LEAST_LINE, Entry, RemainingBudget,
 from hitherto_retrieval.render.context import PromptContext, RelevantItem
 from hitherto_retrieval.render.lines import DayOfConversation, Lines
 from hitherto_retrieval.render.order_of_change import in_order_of_change, telling, time_of
-from hitherto_retrieval.repetition import Source, Words, is_kept, is_said, words_of
+from hitherto_retrieval.repetition import Source, Words, is_kept, is_outlined, is_said, words_of
 from hitherto_shared.models import Memory
 
 _BREVITY = 0.1
@@ -207,7 +207,7 @@ class AnsweringLines(Section):
         if not item.role or item.partly_until is not None:
             return []
         outline, told = self._outlines.get(item.said_in, (-1, frozenset()))
-        outlines = [outline] if outline in self.kept and is_said(told, words) else []
+        outlines = [outline] if outline in self.kept and is_outlined(told, words) else []
         return outlines + [
             place
             for source in item.sources
@@ -241,7 +241,7 @@ class AnsweringLines(Section):
             return _is_plain(item.memory) and any(is_said(words, each) for each in told)
         if item.summary_of is not None:
             spoken = self._spoken.get(item.conversation_id, ())
-            return any(is_said(words, each) for each in spoken)
+            return any(is_outlined(words, each) for each in spoken)
         learnt = [memory for s in item.sources for _, _, memory in self._learnt.get(s, ())]
         return any(is_kept(words, memory) for memory in learnt)
 
