@@ -13,7 +13,7 @@ goes first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import NamedTuple
 
 from hitherto_retrieval.render.budget import LEAST_LINE, Entry, RemainingBudget, Section
@@ -70,6 +70,7 @@ class AnsweringLines(Section):
     """
 
     __slots__ = (
+        "_days",
         "_found",
         "_groups",
         "_in_time",
@@ -104,8 +105,11 @@ class AnsweringLines(Section):
         worths = sorted(((_worth(item, of_many), item) for item in found), key=_first, reverse=True)
         best = max((worth for worth, item in worths if not item.first), default=0.0)
         self._found = in_order_of_change(worths, best * stop, context.terms)
+        # By conversation, the length of its summary; a much shorter message does not hold it.
         self._outlined = {
-            item.conversation_id for _, item in self._found if item.summary_of is not None
+            item.conversation_id: len(item.text or item.title)
+            for _, item in self._found
+            if item.summary_of is not None
         }
         lines.expect([item.memory for _, item in self._found if item.memory is not None])
         self.clear()
@@ -116,11 +120,13 @@ class AnsweringLines(Section):
         self.entries = []
         self._printed: dict[int, _Printed] = {}
         self._groups: set[tuple[int, DayOfConversation]] = set()
+        # By day, the conversations that have a line with it.
+        self._days: dict[str, set[str | None]] = {}
         # By message, its line and words, and the lines of memories that were learnt from it.
         self._said: dict[Source, tuple[int, Words]] = {}
         self._learnt: dict[Source, list[tuple[int, Memory, Words]]] = {}
-        # By conversation, the printed words of its messages, and the line of its summary.
-        self._spoken: dict[str | None, list[Words]] = {}
+        # By conversation, the same of its messages, and of its summary.
+        self._spoken: dict[str | None, list[tuple[int, Words]]] = {}
         self._outlines: dict[str | None, tuple[int, Words]] = {}
 
     def says(self, memory: Memory) -> bool:
@@ -169,7 +175,7 @@ class AnsweringLines(Section):
         if part and all(not each.part for each in self._printed.values()):
             above.append(self.further)
         if group is not None and (part, group) not in self._groups:
-            above.append(_line_above(group, [of for _, of in self._groups]))
+            above.append(self._line_above(group, {of.conversation for _, of in self._groups}))
         place, before = len(self.entries), budget.used
         self.entries = [*self.entries, entry]
         extra = sum(budget.tokens_of(line) for line in above if line)
@@ -180,6 +186,7 @@ class AnsweringLines(Section):
                 return False
         if group is not None:
             self._groups.add((part, group))
+            self._days.setdefault(group.day, set()).add(group.conversation)
         order = min([place, *(self._printed[other].order for other in instead)])
         self._printed[place] = _Printed(part, order, group, budget.used - before, time_of(item))
         for other in instead:
@@ -190,7 +197,7 @@ class AnsweringLines(Section):
                 self._learnt.setdefault(source, []).append((place, item.memory, words))
             else:
                 self._said[source] = place, words
-                self._spoken.setdefault(item.said_in, []).append(words)
+                self._spoken.setdefault(item.said_in, []).append((place, words))
         if item.summary_of is not None:
             self._outlines[item.conversation_id] = place, words
         return True
@@ -228,8 +235,10 @@ class AnsweringLines(Section):
             # One that no longer holds in part says so.
             return words_of(item.text or item.title) if item.partly_until is None else frozenset()
         learnt = not self._lines.learnt_from.isdisjoint(item.sources)
-        if not learnt and item.said_in not in self._outlined:
-            return frozenset()
+        if not learnt:
+            outlined = self._outlined.get(item.said_in)
+            if outlined is None or 2 * len(item.text) < outlined:
+                return frozenset()
         # A speaker's name is no part of what is said.
         return words_of(item.text if entry.value.endswith(item.text) else entry.value)
 
@@ -237,11 +246,12 @@ class AnsweringLines(Section):
         """Whether a printed line that the item is connected with holds its words."""
         if item.memory is not None:
             of = telling(item.memory, item.sources)
-            told = [self._said[source][1] for source in of if source in self._said]
-            return _is_plain(item.memory) and any(is_said(words, each) for each in told)
+            told = [self._said[source] for source in of if source in self._said]
+            said = any(at in self.kept and is_said(words, each) for at, each in told)
+            return said and _is_plain(item.memory)
         if item.summary_of is not None:
             spoken = self._spoken.get(item.conversation_id, ())
-            return any(is_outlined(words, each) for each in spoken)
+            return any(at in self.kept and is_outlined(words, each) for at, each in spoken)
         learnt = [memory for s in item.sources for _, _, memory in self._learnt.get(s, ())]
         return any(is_kept(words, memory) for memory in learnt)
 
@@ -254,8 +264,7 @@ class AnsweringLines(Section):
     def lines(self) -> list[str]:
         """What is printed of it."""
         printed: list[str] = []
-        above: list[DayOfConversation] = []
-        all_of_them = [of.group for place, of in self._printed.items() if place in self.kept]
+        named: set[str | None] = set()
         for part in (0, 1):
             groups: dict[DayOfConversation | None, list[str]] = {None: []}
             for place in sorted(self.kept, key=self._order):
@@ -265,27 +274,18 @@ class AnsweringLines(Section):
                 printed.append(self.further)
             for group, texts in groups.items():
                 if group is not None:
-                    printed.append(_line_above(group, above, all_of_them))
-                    above.append(group)
+                    printed.append(self._line_above(group, named))
+                    named.add(group.conversation)
                 printed += texts
         return printed
 
+    def _line_above(self, group: DayOfConversation, named: Set[str | None]) -> str:
+        """The line above what was said on a day of a conversation.
 
-def _line_above(
-    group: DayOfConversation,
-    above: Sequence[DayOfConversation],
-    others: Iterable[DayOfConversation | None] = (),
-) -> str:
-    """The line above what was said on a day of a conversation.
-
-    The day is enough if its conversation has been named `above` and no other one is of that day.
-    """
-    named = any(group.conversation == each.conversation for each in above)
-    alone = all(
-        each is None or each.day != group.day or each.conversation == group.conversation
-        for each in (*above, *others)
-    )
-    return group.again if named and alone else group.first
+        The day is enough if its conversation is `named` above and no other one is of that day.
+        """
+        alone = self._days.get(group.day, set()) <= {group.conversation}
+        return group.again if alone and group.conversation in named else group.first
 
 
 def _worth(item: RelevantItem, of_many: bool) -> float:
