@@ -46,7 +46,7 @@ NOT_RUN = {
     ". .venv/bin/activate": "changes the shell that it is typed into",
     "cd": "changes the shell that it is typed into",
     "cp -a": "tests/faults/test_backup.py copies these files by itself",
-    "curl": "tests/e2e/test_metrics_of_work.py reads the same address",
+    "curl": "tests/e2e/test_first_steps.py makes such calls",
     "docker": "needs Docker and the network; the names in it are checked",
     "export": "changes the shell that it is typed into; the names in it are checked",
     "git": "marks and publishes the commit of a release",

@@ -16,13 +16,13 @@ import threading
 import uuid
 from collections import OrderedDict
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from importlib.metadata import version
 from io import TextIOWrapper
 from typing import Any
 from urllib.parse import unquote
 
 import mcp_types as types
-import uvicorn
 from anyio import to_thread, wrap_file
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
@@ -42,7 +42,7 @@ from hitherto_client.errors import HithertoCallError
 from hitherto_client.expected_address import LOOPBACK, ExpectedAddress
 from hitherto_client.mcp_authorization import NO_CREDENTIAL, credential, require_bearer
 from hitherto_client.tools import MCP_GUIDE, MCP_TOOLS, Toolbox, UnboundCredentialError
-from hitherto_client.web_server import MOST_REQUEST_BYTES, web_server_config
+from hitherto_client.web_server import MOST_REQUEST_BYTES
 
 USER_HEADER = "hitherto-user"
 """Names the user on whose behalf a request over HTTP acts, percent-encoded as UTF-8."""
@@ -182,51 +182,56 @@ def well_formed(line: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") + "\n"
 
 
-def http_config(
-    client: Hitherto,
-    host: str,
-    port: int,
-    *,
-    user_id: str = "",
-    certificate_file: str | None = None,
-    key_file: str | None = None,
-    public_hosts: Sequence[str] = (),
-    allowed_origins: Sequence[str] = (),
-    authorization_servers: Sequence[str] = (),
-) -> uvicorn.Config:
-    """What serves `http://host:port/mcp`.
+class McpOverHttp:
+    """What serves `/mcp`: an ASGI application."""
 
-    Args:
-        client: Takes its credential from `credential`.
-        host: The address to listen on.
-        port: The port.
-        user_id: The user of requests without the header `Hitherto-User`.
-        certificate_file: PEM file with the certificate chain for TLS. Unset: no TLS.
-        key_file: PEM file with its private key.
-        public_hosts: The names under which others reach the server, such as that of a proxy with
-            TLS. On the loopback, and wherever a name is given, requests for other hosts are
-            refused, so that no web page can reach the server under a name of its own.
-        allowed_origins: Web pages that may call it besides those of the hosts, such as
-            `https://claude.ai`.
-        authorization_servers: The issuers whose tokens the services accept. A client without a
-            credential is told of them, and can sign its user in there.
-    """
-    callers = HttpCallers(client, user_id)
-    app = make_server(callers.toolbox).streamable_http_app(
-        host=host,
-        json_response=True,
-        stateless_http=True,
-        # `ExpectedAddress` checks hosts and origins, and says what to do about one.
-        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
-    )
-    # The limit comes first: `refuse_other_messages` reads a whole body.
-    limited = RequestBodyLimitMiddleware(refuse_other_messages(app), MOST_REQUEST_BYTES)
-    guarded: ASGIApp = require_bearer(
-        limited, authorization_servers, public_hosts, asks_for_none=_asks_for_none(client, host)
-    )
-    if public_hosts or host in LOOPBACK:
-        guarded = ExpectedAddress(guarded, public_hosts, allowed_origins)
-    return web_server_config(guarded, host, port, certificate_file, key_file)
+    def __init__(
+        self,
+        client: Hitherto,
+        host: str,
+        *,
+        user_id: str = "",
+        public_hosts: Sequence[str] = (),
+        allowed_origins: Sequence[str] = (),
+        authorization_servers: Sequence[str] = (),
+    ) -> None:
+        """Serve nothing yet.
+
+        Args:
+            client: Takes its credential from `credential`.
+            host: The address that is listened on.
+            user_id: The user of requests without the header `Hitherto-User`.
+            public_hosts: The names under which others reach the server, such as that of a proxy
+                with TLS. On the loopback, and wherever a name is given, requests for other hosts
+                are refused, so that no web page can reach the server under a name of its own.
+            allowed_origins: Web pages that may call it besides those of the hosts, such as
+                `https://claude.ai`.
+            authorization_servers: The issuers whose tokens the services accept. A client without a
+                credential is told of them, and can sign its user in there.
+        """
+        callers = HttpCallers(client, user_id)
+        self._app = make_server(callers.toolbox).streamable_http_app(
+            host=host,
+            json_response=True,
+            stateless_http=True,
+            # `ExpectedAddress` checks hosts and origins, and says what to do about one.
+            transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+        )
+        # The limit comes first: `refuse_other_messages` reads a whole body.
+        limited = RequestBodyLimitMiddleware(refuse_other_messages(self._app), MOST_REQUEST_BYTES)
+        self._guarded: ASGIApp = require_bearer(
+            limited, authorization_servers, public_hosts, asks_for_none=_asks_for_none(client, host)
+        )
+        if public_hosts or host in LOOPBACK:
+            self._guarded = ExpectedAddress(self._guarded, public_hosts, allowed_origins)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, or begin and end."""
+        await self._guarded(scope, receive, send)
+
+    def running(self) -> AbstractAsyncContextManager[object]:
+        """Serve within this context; for an application that begins and ends by itself."""
+        return self._app.router.lifespan_context(self._app)
 
 
 class HttpCallers:

@@ -11,6 +11,8 @@ HTTP_LISTEN = "HITHERTO_HTTP_LISTEN"
 DEFAULT_HTTP_LISTEN = "127.0.0.1:8090"
 CONSOLE = "/console"
 """The path of the console there."""
+MCP = "/mcp"
+"""That of the Model Context Protocol."""
 DRAIN_SECONDS = 3.0
 """For calls that run when it ends."""
 

@@ -14,7 +14,9 @@ from pathlib import Path
 from hitherto_local.endings import Endings
 from hitherto_local.local_process import LocalProcess, complaint, stop
 from hitherto_local.starting import (
+    CONSOLE,
     DRAIN_SECONDS,
+    MCP,
     Part,
     environment_for,
     metrics_of,
@@ -180,16 +182,16 @@ class Up:
     def _tell_serving(self, part: Part, process: LocalProcess) -> None:
         address = part.reached_at(process.port)
         if part.name == "console":
-            address = f"http://{address}/console"
-        self._say(f"  {part.name:<11} {address:<27} {_with(part, process)}".rstrip())
+            address = f"http://{address}{CONSOLE}"
+        self._say(f"  {part.name:<11} {address:<15}  {_with(part, process)}".rstrip())
 
     def _tell_ready(self) -> None:
         for name, listen in metrics_of(self._environment).items():
             self._say(f"  {'metrics':<11} http://{listen}/metrics   of the {name} service")
         addresses = self.addresses()
         self._say(
-            f"ready in {time.monotonic() - self._began:.1f} s; Ctrl-C ends it, and so does "
-            "`hitherto down`. Try, in another terminal:"
+            f"ready in {time.monotonic() - self._began:.1f} s; Ctrl-C or `hitherto down` ends it. "
+            "In another terminal, try:"
         )
         command = _command()
         usual = {part.name: part.reached_at(0) for part in parts({})}
@@ -234,9 +236,9 @@ def _with(part: Part, process: LocalProcess) -> str:
         return f"embedder: {process.ready.get('embedder', '')}"
     if part.name == "extraction":
         model = process.ready.get("model")
-        rules = "rules for English and Vietnamese (set OPENAI_API_KEY for a model)"
+        rules = "rules; set OPENAI_API_KEY for a model"
         return rules if process.ready.get("extractor") == "offline" else f"model: {model}"
-    return "and every call over HTTP, listed at /docs"
+    return f"also HTTP (/docs), MCP ({MCP})"
 
 
 def _command() -> str:

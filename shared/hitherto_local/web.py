@@ -1,4 +1,4 @@
-"""The process that browsers reach: the console at /console, and the HTTP door.
+"""The process that browsers reach: the console at /console, MCP at /mcp, and the HTTP door.
 
     python -m hitherto_local.web
 
@@ -17,6 +17,7 @@ import uvicorn
 from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from hitherto_client import Hitherto
 from hitherto_client.command.http import named_origins
 from hitherto_client.console.app import make_app
 from hitherto_client.console.target import ConsoleTarget
@@ -27,8 +28,10 @@ from hitherto_client.listen_address import (
     check_openness,
     listen_address,
 )
+from hitherto_client.mcp_authorization import credential
+from hitherto_client.mcp_server import McpOverHttp
 from hitherto_client.web_server import web_server_config
-from hitherto_local.starting import CONSOLE, DEFAULT_HTTP_LISTEN, HTTP_LISTEN
+from hitherto_local.starting import CONSOLE, DEFAULT_HTTP_LISTEN, HTTP_LISTEN, MCP
 from hitherto_shared.config import SharedSettings
 from hitherto_shared.lifeline import watch_starter
 from hitherto_shared.telemetry import configure_logging
@@ -46,16 +49,31 @@ class _Server(uvicorn.Server):
                 return
 
 
-class DoorAndConsole:
-    """The console at `/console`, to which `/` leads; every other path is the door's."""
+class EveryDoor:
+    """The console at `/console`, to which `/` leads, and MCP at `/mcp`; the rest is the door's."""
 
-    def __init__(self, door: HttpDoor, console: ASGIApp) -> None:
+    def __init__(self, door: HttpDoor, console: ASGIApp, mcp: McpOverHttp) -> None:
         self._door = door
         self._console = console
+        self._mcp = mcp
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, or begin and end."""
         path = scope.get("path", "")
+        if scope["type"] == "lifespan":
+            await self._live(scope, receive, send)
+        elif path == "/":
+            await RedirectResponse(CONSOLE)(scope, receive, send)
+        elif path == CONSOLE or path.startswith(f"{CONSOLE}/"):
+            await self._console({**scope, "root_path": CONSOLE}, receive, send)
+        elif path.rstrip("/") == MCP:
+            await self._mcp(scope, receive, send)
+        else:
+            await self._door(scope, receive, send)
+
+    async def _live(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Begin and end with the console, which says when."""
+        last: list[Message] = []
 
         async def close_first() -> Message:
             message = await receive()
@@ -63,14 +81,17 @@ class DoorAndConsole:
                 await self._door.close()
             return message
 
-        if scope["type"] == "lifespan":
-            await self._console(scope, close_first, send)
-        elif path == "/":
-            await RedirectResponse(CONSOLE)(scope, receive, send)
-        elif path == CONSOLE or path.startswith(f"{CONSOLE}/"):
-            await self._console({**scope, "root_path": CONSOLE}, receive, send)
-        else:
-            await self._door(scope, receive, send)
+        async def keep_last(message: Message) -> None:
+            # Whoever hears it stops at once, and would cut off the end of MCP.
+            if message["type"] == "lifespan.shutdown.complete":
+                last.append(message)
+            else:
+                await send(message)
+
+        async with self._mcp.running():
+            await self._console(scope, close_first, keep_last)
+        for message in last:
+            await send(message)
 
 
 def application(address: ListenAddress, *, open_to_all: bool) -> ASGIApp:
@@ -85,7 +106,8 @@ def application(address: ListenAddress, *, open_to_all: bool) -> ASGIApp:
     """
     target = ConsoleTarget(local=open_to_all, on_loopback=address.is_loopback)
     door = build(public_hosts=address.hosts(), origins=named_origins())
-    return DoorAndConsole(door, make_app(target, address.hosts()))
+    mcp = McpOverHttp(Hitherto(token=credential.get), address.host)
+    return EveryDoor(door, make_app(target, address.hosts()), mcp)
 
 
 def main() -> None:

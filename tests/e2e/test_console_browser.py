@@ -188,6 +188,8 @@ async def test_every_page_is_usable_in_any_light_at_any_width(
                 wide = browser.script("return document.documentElement.scrollWidth")
                 assert wide <= width, f"{page} is {wide} wide at {width}"
                 assert browser.script(FOLDED) == (width == 380), f"{page} at {width}"
+                assert browser.script(CUT) == [], f"{page} at {width}"
+                assert browser.script(RAW) == [], page
             for scheme in ("light", "dark"):
                 browser.scheme(scheme)
                 assert browser.script(PALE) == [], f"{page} in {scheme}"
@@ -341,6 +343,38 @@ return [...document.querySelectorAll('input:not([type=hidden]), select, textarea
   .filter(e => !e.labels.length).map(e => e.outerHTML)
 """
 """The fields that nobody can tell the purpose of who does not see them."""
+
+CUT = """
+const found = [];
+const texts = document.createTreeWalker(document.querySelector('main'), NodeFilter.SHOW_TEXT);
+while (texts.nextNode()) {
+  const {parentElement, data} = texts.currentNode;
+  if (parentElement.closest('.said, textarea, option, .id')) continue;
+  for (const day of data.matchAll(/\\d{4}-\\d\\d-\\d\\d|\\b\\d?\\d [A-Z][a-z]{2} \\d{4}$/g)) {
+    const range = document.createRange();
+    range.setStart(texts.currentNode, day.index);
+    range.setEnd(texts.currentNode, day.index + day[0].length);
+    if (new Set([...range.getClientRects()].map(r => r.top)).size > 1) found.push(data.trim());
+  }
+}
+const pen = document.createElement('canvas').getContext('2d');
+for (const e of document.querySelectorAll('select, [placeholder]')) {
+  if (!e.checkVisibility()) continue;
+  const style = getComputedStyle(e);
+  pen.font = style.font;
+  const room = e.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
+  const text = e.options ? e.selectedOptions[0].text : e.placeholder;
+  if (pen.measureText(text).width > room + 0.5) found.push(text);
+}
+return found;
+"""
+"""Days that are broken over two lines, and what a field has no room for."""
+
+RAW = """
+return [...document.querySelectorAll('main .tag, main .kind, main td, main .axis span')]
+  .map(e => e.textContent.trim()).filter(t => /^[a-z]+_[a-z_]+$|^\\d{4}-\\d\\d-\\d\\d$/.test(t))
+"""
+"""Tags, kinds and days as machines write them."""
 
 FOCUS_IS_VISIBLE = """
 const style = getComputedStyle(document.activeElement);

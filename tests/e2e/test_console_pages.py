@@ -342,12 +342,16 @@ async def test_cost_schedules_and_audit_are_for_operators(
 ) -> None:
     await chat(memory, "c1", "I keep a canary:pip")
     await operator.open("/usage?by=kind&by=user")
-    assert "memory-extraction" in operator.text
+    assert "memory extraction" in operator.text
     assert "ana" in operator.text
     await operator.open("/schedules")
     assert "Retention" in operator.text
     await operator.open("/audit?user=ana")
     assert "memory-extraction" in operator.text
+    # A call is looked for by the name that the table shows.
+    await operator.open("/audit?method=AppendMessages")
+    assert "There are no such entries." not in operator.text
+    assert "memory-extraction" not in operator.text
     for path in ("/usage", "/schedules", "/audit"):
         await ana.open(path)
         assert ana.status == 403, path

@@ -169,6 +169,16 @@ def test_the_quick_start_in_the_clone(running: Running, language: str) -> None:
     assert "Ana lives in Porto." in told
 
 
+def test_the_quick_start_over_http(running: Running) -> None:
+    """The address is the test's; the services may be ready before it is."""
+    ours, door = running.environment["HITHERTO_HTTP_LISTEN"], "127.0.0.1:8090"
+    steps = script(section("docs/quick-start.md", "curl"))
+    assert door in steps
+    ready = f"until curl -fs http://{ours}/health; do sleep 0.2; done"
+    told = running.take(f"{ready}\n{steps.replace(door, ours)}")
+    assert "- Ana lives in Porto." in told[told.index("promptBlock") :]
+
+
 @pytest.mark.parametrize("language", ["TypeScript", "Go", "Java"])
 def test_the_quick_start_of_other_languages(
     running: Running, language: str, request: pytest.FixtureRequest

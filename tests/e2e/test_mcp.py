@@ -17,6 +17,7 @@ import uvicorn
 
 from hitherto_client import Hitherto
 from hitherto_client.tools import MCP_GUIDE
+from hitherto_client.web_server import web_server_config
 from tests.e2e.conftest import Services
 from tests.e2e.test_tools import credential
 from tests.lazily import Lazily
@@ -49,8 +50,8 @@ async def served(services: Services, user: str = "", **more: Any) -> AsyncIterat
         services.extraction_address,
         token=mcp_authorization.credential.get,
     )
-    config = mcp_server.http_config(client, "127.0.0.1", 0, user_id=user, **more)
-    server = uvicorn.Server(config)
+    app = mcp_server.McpOverHttp(client, "127.0.0.1", user_id=user, **more)
+    server = uvicorn.Server(web_server_config(app, "127.0.0.1", 0))
     with socket.socket() as listening, client:
         listening.bind(("127.0.0.1", 0))
         port = listening.getsockname()[1]

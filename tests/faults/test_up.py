@@ -153,41 +153,25 @@ def test_nothing_outlives_it(machine: Machine, end: str) -> None:
     assert (done.returncode, "nothing runs" in done.stderr) == (1, True), done.stderr
 
 
-def mcp_needs_no_key(found: dict[str, str], machine: Machine) -> None:
-    """Over HTTP, the header names the user."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        listen = f"127.0.0.1:{probe.getsockname()[1]}"
-    addresses = [f"--{name}={found[name]}" for name in ("retrieval", "extraction")]
-    server = subprocess.Popen(
-        [*HITHERTO, "mcp", "--listen", listen, *addresses], env=machine.environment
-    )
-    call = {"name": "save_memory", "arguments": {"content": "Xavi sails."}}
-    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
-    request = urllib.request.Request(
-        f"http://{listen}/mcp",
-        json.dumps(message).encode(),
-        {
-            "content-type": "application/json",
-            "accept": "application/json, text/event-stream",
-            "hitherto-user": "xavi",
-        },
-    )
-
-    def saved() -> bool:
-        try:
-            with urllib.request.urlopen(request, timeout=60) as reply:
-                return b"Xavi sails." in reply.read()
-        except urllib.error.HTTPError:
-            raise
-        except OSError:
-            return False  # It does not listen yet.
-
-    try:
-        eventually(saved, "it is not saved")
-    finally:
-        server.terminate()
-        server.wait(PATIENCE)
+def mcp_needs_no_key(console: str) -> None:
+    """The header alone names the user, and calls of `search_memory` under its alias work too."""
+    for tool, arguments in (
+        ("save_memory", {"content": "Xavi sails."}),
+        ("search_memories", {"query": "What does Xavi do?"}),
+    ):
+        call = {"name": tool, "arguments": arguments}
+        message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+        request = urllib.request.Request(
+            f"http://{console}/mcp",
+            json.dumps(message).encode(),
+            {
+                "content-type": "application/json",
+                "accept": "application/json, text/event-stream",
+                "hitherto-user": "xavi",
+            },
+        )
+        with urllib.request.urlopen(request, timeout=60) as reply:
+            assert b"Xavi sails." in reply.read()
 
 
 def test_it_says_what_runs_and_what_is_in_its_way(machine: Machine) -> None:
@@ -233,7 +217,7 @@ def test_it_says_what_runs_and_what_is_in_its_way(machine: Machine) -> None:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as page:
                 assert b"hitherto_" in page.read()
 
-        mcp_needs_no_key(found, machine)
+        mcp_needs_no_key(found["console"])
 
         # A pause of half a minute is enough to learn from.
         with Hitherto(found["retrieval"], found["extraction"]) as client:
@@ -247,5 +231,9 @@ def test_it_says_what_runs_and_what_is_in_its_way(machine: Machine) -> None:
     assert process.returncode == 0, told
     assert len(lines) < 15, told
     assert all("{" not in line for line in lines)
+    told_of_parts = [
+        line for line in lines if line.startswith(("  ", "ready")) and "export" not in line
+    ]
+    assert all(len(line) <= 80 for line in told_of_parts), told
     assert [line for line in lines if line.startswith("ready in")]
     assert sum("save ana" in line or "context ana" in line for line in lines) == 2

@@ -55,22 +55,27 @@ def _serve_http(options: argparse.Namespace, mcp_server: Any, output: Output) ->
         raise UsageError("--tls-certificate and --tls-key belong together")
     if options.api_key:
         raise UsageError("over HTTP every request carries its own credential: leave out --api-key")
+    from hitherto_client import web_server  # noqa: PLC0415 - an extra
+
     with connect(options, token=mcp_server.credential.get) as client:
         scheme = "https" if options.tls_certificate else "http"
         own = host.strip("[]")
         return serve(
             own,
             int(port),
-            lambda: mcp_server.http_config(
-                client,
+            lambda: web_server.web_server_config(
+                mcp_server.McpOverHttp(
+                    client,
+                    own,
+                    user_id=options.user,
+                    public_hosts=options.public_host,
+                    allowed_origins=options.allowed_origin,
+                    authorization_servers=options.authorization_server,
+                ),
                 own,
                 int(port),
-                user_id=options.user,
-                certificate_file=options.tls_certificate,
-                key_file=options.tls_key,
-                public_hosts=options.public_host,
-                allowed_origins=options.allowed_origin,
-                authorization_servers=options.authorization_server,
+                options.tls_certificate,
+                options.tls_key,
             ),
             output,
             f"MCP over HTTP: {scheme}://{{}}/mcp",

@@ -67,8 +67,8 @@ def _refusal(error: OSError, host: str, port: int) -> str:
     address = f"{_bracketed(host)}:{port}"
     if error.errno == errno.EADDRINUSE:
         return (
-            f"{address} is taken, perhaps by `hitherto up`, which serves the console and HTTP: use"
-            f" that, or choose another address, such as --listen {_bracketed(host)}:{port + 1}"
+            f"{address} is taken, perhaps by `hitherto up`, which serves the console, HTTP and MCP:"
+            f" use that, or choose another address, such as --listen {_bracketed(host)}:{port + 1}"
         )
     if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
         return f"{host} is no address of this machine: choose another one with --listen"

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 
+from hitherto_client.console.rendering import written
 from hitherto_client.results import Usage, UsageRow
 
 _MOST_DAYS = 92
@@ -120,7 +121,7 @@ def _chart(
                 round(HEIGHT - heights[day], 2),
                 round(height, 2),
                 room.colour(row.kind),
-                f"{day}, {row.kind.replace('-', ' ')}: {told(value)}",
+                f"{written(day)}, {row.kind.replace('-', ' ')}: {told(value)}",
             )
         )
     most_on = max(totals, key=lambda day: totals[day])

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from hitherto_client.console.bars import stacked, validity
 from hitherto_client.days import local
 
 HERE = Path(__file__).parent
 STATIC = HERE / "static"
+
+_ISO_DAY = re.compile(r"\b\d{4}-\d{2}-\d{2}\b")
 
 
 _LABELS = {
@@ -62,8 +66,18 @@ def day(moment: datetime | None) -> str:
     """A day as people write it: the day of the person whose data it is."""
     if moment is None:
         return ""
-    at = local(moment)
-    return f"{at.day} {at:%b %Y}"
+    return written(local(moment).date())
+
+
+def written(day: date | str) -> str:
+    """A day of the calendar as people write it; it may be given in ISO form, or be empty."""
+    at = date.fromisoformat(day) if isinstance(day, str) and day else day
+    return f"{at.day} {at:%b %Y}" if isinstance(at, date) else ""
+
+
+def unbroken(text: str) -> Markup:
+    """A text whose ISO days stay on one line: browsers break lines at hyphens."""
+    return Markup(_ISO_DAY.sub(r'<span class="day">\g<0></span>', str(escape(text))))
 
 
 def clock(moment: datetime | None) -> str:
@@ -138,6 +152,8 @@ def _environment() -> Environment:
     )
     environment.filters.update(
         day=day,
+        date=written,
+        unbroken=unbroken,
         clock=clock,
         iso=iso,
         iso_day=iso_day,

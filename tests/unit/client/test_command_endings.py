@@ -251,7 +251,7 @@ def test_an_output_that_takes_nothing(redirected: str, code: int, told: str) -> 
 
 @pytest.mark.faults
 class TestInstallation:
-    def run(self, missing: str) -> tuple[int, str]:
+    def run(self, missing: str, command: str = "health") -> tuple[int, str]:
         """The command where a package is not installed."""
         blocked = (
             "import sys\n"
@@ -261,7 +261,7 @@ class TestInstallation:
             "            raise ModuleNotFoundError(f'No module named {name!r}', name=name)\n"
             "sys.meta_path.insert(0, Block())\n"
             "from hitherto_client.command import main\n"
-            "sys.exit(main(['health']))\n"
+            f"sys.exit(main([{command!r}]))\n"
         )
         done = subprocess.run(
             [sys.executable, "-c", blocked],
@@ -273,6 +273,8 @@ class TestInstallation:
         return done.returncode, done.stderr
 
     def test_without_the_extra_it_says_which(self) -> None:
-        code, err = self.run("rich")
-        assert code == 2
-        assert err == "hitherto: the command needs rich: pip install 'hitherto[cli]'\n"
+        for command, extra in (("health", "cli"), ("demo", "up")):
+            code, err = self.run("rich", command)
+            assert code == 2
+            assert "needs rich: " in err
+            assert f"pip install 'hitherto[{extra}]'" in err

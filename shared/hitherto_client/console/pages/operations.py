@@ -10,6 +10,7 @@ from starlette.responses import Response
 from hitherto_client.console import bars
 from hitherto_client.console.charts import Charts, usage_charts
 from hitherto_client.console.visits import PAGE_SIZE, Visit, change, look
+from hitherto_client.declared import RPCS
 from hitherto_client.results import UsageRow
 from hitherto_client.words import JobState, UsageDimension
 
@@ -69,13 +70,21 @@ async def _audit(visit: Visit) -> Response:
     events = visit.client.audit_events(
         visit.user,
         actor=given.text("actor"),
-        methods=given.listed("method"),
+        methods=[_called(name) for name in given.listed("method")],
         created_after=given.day("after"),
         created_before=given.day("before"),
         page_size=PAGE_SIZE * 2,
     )
     chosen = {name: given.text(name) for name in ("actor", "method", "after", "before")}
     return visit.page("audit.html", found=await events.page(given.text("page")), chosen=chosen)
+
+
+def _called(name: str) -> str:
+    """The name of a call as entries hold it, given as they show it; anything else as it is."""
+    if name not in RPCS:
+        return name
+    _, method = RPCS[name]
+    return f"/{method.containing_service.full_name}/{name}"
 
 
 _STATES: tuple[str, ...] = get_args(JobState)
