@@ -32,6 +32,7 @@ from hitherto_extraction.wiring.service import running as extraction_running
 from hitherto_retrieval import __main__ as retrieval
 from hitherto_retrieval.config import RetrievalSettings
 from hitherto_shared.database.embedded import EmbeddedPostgres
+from hitherto_shared.rpc import call
 from tests.conftest import as_superuser, new_database
 from tests.e2e.coming_back import HELD, READ, READ_TWICE, coming_back
 from tests.e2e.lasting import Lasting
@@ -173,10 +174,11 @@ def apart() -> None:
 
 
 @pytest.fixture(scope="package", autouse=True)
-def patient_readers() -> Iterator[None]:
-    """As `patient_pools`, for the readers' own pool."""
+def patient_services() -> Iterator[None]:
+    """As `patient_pools`, for the readers' own pool and for the time of a call."""
     with pytest.MonkeyPatch.context() as changed:
         changed.setattr(retrieval, "_POOL_WAIT_SECONDS", 120.0)
+        changed.setattr(call, "CALL_SECONDS", 20.0)
         yield
 
 

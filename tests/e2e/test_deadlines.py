@@ -142,9 +142,14 @@ async def test_another_model_at_the_start_is_not_mixed_in(
 
 
 async def test_a_full_pool_is_told_at_once_while_health_answers(
-    start_services: StartServices, ana: None, superuser_conninfo: str
+    start_services: StartServices,
+    ana: None,
+    superuser_conninfo: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """faults.md row 18, and row 51: a slot is free again when its caller goes."""
+    # As usual: less than the time of a call.
+    monkeypatch.setattr(retrieval, "_POOL_WAIT_SECONDS", 1.0)
     async with start_services(read_pool_size=1) as services:
         health: Any = health_pb2_grpc.HealthStub(services.retrieval_channel)
         blocker = await psycopg.AsyncConnection.connect(superuser_conninfo)

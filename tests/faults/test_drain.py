@@ -111,7 +111,7 @@ async def _refused(address: str, job_id: str) -> bool:
     async with grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS) as channel:
         stub = extraction_service_pb2_grpc.ExtractionServiceStub(channel)
         try:
-            await stub.GetJob(extraction_service_pb2.GetJobRequest(job_id=job_id), timeout=5)
+            await stub.GetJob(extraction_service_pb2.GetJobRequest(job_id=job_id), timeout=120)
         except grpc.aio.AioRpcError as error:
             code, told = error.code(), error.details()
             assert code == grpc.StatusCode.UNAVAILABLE, told
