@@ -27,7 +27,7 @@ from hitherto_shared.database.embedded import EmbeddedPostgres, cluster
 from hitherto_shared.database.migrate import migrate
 from hitherto_shared.startup import keep_what_stands
 from tests.revisions import fence_revisions
-from tests.standstill import (  # noqa: F401, hooks of this run
+from tests.second_try import (  # noqa: F401, hooks of this run
     pytest_runtest_protocol,
     pytest_sessionstart,
     pytest_terminal_summary,
@@ -214,9 +214,9 @@ settings.register_profile("thorough", max_examples=400, deadline=None)
 
 @pytest.fixture(scope="session", autouse=True)
 def patient_pools() -> Iterator[None]:
-    """Have fifty calls at once, of which a busy machine does two a second, refused by no pool."""
+    """Have none of fifty calls at once refused by a pool because the machine is busy."""
     with pytest.MonkeyPatch.context() as changed:
-        changed.setattr(pool, "WAIT_SECONDS", 120.0)
+        changed.setattr(pool, "WAIT_SECONDS", 15.0)
         yield
 
 

@@ -177,7 +177,8 @@ def apart() -> None:
 def patient_services() -> Iterator[None]:
     """As `patient_pools`, for the readers' own pool and for the time of a call."""
     with pytest.MonkeyPatch.context() as changed:
-        changed.setattr(retrieval, "_POOL_WAIT_SECONDS", 120.0)
+        # A database that is away is told before the time of the call is up.
+        changed.setattr(retrieval, "_POOL_WAIT_SECONDS", 15.0)
         changed.setattr(call, "CALL_SECONDS", 20.0)
         yield
 

@@ -27,6 +27,7 @@ from hitherto_retrieval.config import RetrievalSettings
 from hitherto_shared.database.embedded import EmbeddedPostgres
 from hitherto_shared.database.migrate import migrate
 from hitherto_shared.embeddings.offline import OfflineEmbedder
+from hitherto_shared.rpc import call as time_of_a_call
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.test_search import leg, search
 from tests.integration.retrieval.seed import Fact, remember
@@ -34,6 +35,13 @@ from tests.scripted_model import ScriptedModel, text_vector
 
 PATIENCE = 180.0
 FACTS = [Fact("Ana lives in Porto"), Fact("Ana writes Python"), Fact("Ana drinks tea")]
+
+
+@pytest.fixture(autouse=True)
+def usual_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that other tests raise are what these are about."""
+    monkeypatch.setattr(retrieval, "_POOL_WAIT_SECONDS", 1.0)
+    monkeypatch.setattr(time_of_a_call, "CALL_SECONDS", 5.0)
 
 
 @pytest.fixture
@@ -142,14 +150,9 @@ async def test_another_model_at_the_start_is_not_mixed_in(
 
 
 async def test_a_full_pool_is_told_at_once_while_health_answers(
-    start_services: StartServices,
-    ana: None,
-    superuser_conninfo: str,
-    monkeypatch: pytest.MonkeyPatch,
+    start_services: StartServices, ana: None, superuser_conninfo: str
 ) -> None:
     """faults.md row 18, and row 51: a slot is free again when its caller goes."""
-    # As usual: less than the time of a call.
-    monkeypatch.setattr(retrieval, "_POOL_WAIT_SECONDS", 1.0)
     async with start_services(read_pool_size=1) as services:
         health: Any = health_pb2_grpc.HealthStub(services.retrieval_channel)
         blocker = await psycopg.AsyncConnection.connect(superuser_conninfo)
