@@ -22,6 +22,7 @@ from hypothesis import settings
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
+from hitherto_shared.database import pool
 from hitherto_shared.database.embedded import EmbeddedPostgres, cluster
 from hitherto_shared.database.migrate import migrate
 from hitherto_shared.startup import keep_what_stands
@@ -31,7 +32,7 @@ from tests.second_try import (  # noqa: F401, hooks of this run
     pytest_sessionstart,
     pytest_terminal_summary,
 )
-from tests.tenants import admit_test_role
+from tests.tenants import YIELDED_TO, admit_test_role
 from tests.told_changes import fence_changes
 
 _SETTINGS = ("HITHERTO_", "OPENAI_", "MEMORY_", "EMBEDDING_", "MAX_CONTEXT_", "DATABASE_URL")
@@ -211,6 +212,14 @@ settings.load_profile("usual")
 settings.register_profile("thorough", max_examples=400, deadline=None)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def patient_pools() -> Iterator[None]:
+    """Have none of fifty calls at once refused by a pool because the machine is busy."""
+    with pytest.MonkeyPatch.context() as changed:
+        changed.setattr(pool, "WAIT_SECONDS", 15.0)
+        yield
+
+
 @pytest.fixture(scope="session")
 def data_dir(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
     """A data folder of this run, the same for all of its worker processes."""
@@ -336,7 +345,8 @@ def as_superuser(postgres: EmbeddedPostgres, conninfo: str) -> str:
     """The database of `conninfo` as its administrator sees it."""
     name = psycopg.conninfo.conninfo_to_dict(conninfo)["dbname"]
     return make_conninfo(
-        postgres.superuser_conninfo(str(name)), options="-c search_path=hitherto,public"
+        postgres.superuser_conninfo(str(name)),
+        options=f"-c search_path=hitherto,public {YIELDED_TO}",
     )
 
 

@@ -21,6 +21,12 @@ SUBJECT = "jwt:test"
 """Who history and audit say it was that called the shared services."""
 ROLE = "hitherto_test"
 """Reads and changes every table, and is held by the policies of row-level security."""
+YIELDED_TO = "-c deadlock_timeout=120s"
+"""Of a session that changes rows by hand, which locks them in another order than the services do.
+
+Where both wait for each other, the service notices after a second, or its work runs out of time; it
+then tries again. The hand-made change never fails.
+"""
 
 
 def token_settings(folder: Path) -> dict[str, Any]:
@@ -56,7 +62,7 @@ class Tenant:
         """The administrator's `conninfo` for a session to which no other tenant's rows exist."""
         return make_conninfo(
             conninfo,
-            options=f"-c search_path=hitherto,public -c role={ROLE}"
+            options=f"-c search_path=hitherto,public {YIELDED_TO} -c role={ROLE}"
             f" -c hitherto.tenant_id={self.tenant_id}",
         )
 

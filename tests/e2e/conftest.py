@@ -32,6 +32,7 @@ from hitherto_extraction.wiring.service import running as extraction_running
 from hitherto_retrieval import __main__ as retrieval
 from hitherto_retrieval.config import RetrievalSettings
 from hitherto_shared.database.embedded import EmbeddedPostgres
+from hitherto_shared.rpc import call
 from tests.conftest import as_superuser, new_database
 from tests.e2e.coming_back import HELD, READ, READ_TWICE, coming_back
 from tests.e2e.lasting import Lasting
@@ -102,6 +103,8 @@ async def both_services(conninfo: str, data_dir: Path, **given: Any) -> AsyncIte
         "extract_debounce_seconds": 0.0,
         "job_backoff_seconds": 0.05,
         "drain_seconds": 5.0,
+        # The model answers in the loop that asks it, and a busy machine holds that for a second.
+        "embedding_deadline_ms": 4_000,
         # Scripts answer about conversations; tests of the reconciliation turn it on.
         "reconcile": False,
         # A run at three in the morning has the same jobs as any other, and so has one of an hour:
@@ -168,6 +171,16 @@ def frequent_sweeps() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def apart() -> None:
     """Services of this module are its own, for it acts for the operator; with `usefixtures`."""
+
+
+@pytest.fixture(scope="package", autouse=True)
+def patient_services() -> Iterator[None]:
+    """As `patient_pools`, for the readers' own pool and for the time of a call."""
+    with pytest.MonkeyPatch.context() as changed:
+        # A database that is away is told before the time of the call is up.
+        changed.setattr(retrieval, "_POOL_WAIT_SECONDS", 15.0)
+        changed.setattr(call, "CALL_SECONDS", 20.0)
+        yield
 
 
 @pytest.fixture(scope="package")
@@ -248,9 +261,24 @@ def shared(request: pytest.FixtureRequest) -> Shared | None:
     return cast(Shared, request.getfixturevalue(name))
 
 
+_LEFT_ALONE = "; ".join(
+    [
+        "UPDATE jobs SET state = 'cancelled', finished_at = now(), lease_until = NULL"
+        " WHERE finished_at IS NULL",
+        *(
+            f"UPDATE {table} SET embedding_state = 'refused' WHERE embedding_state = 'pending'"
+            for table in ("memories", "messages", "conversation_summaries", "document_chunks")
+        ),
+        "UPDATE users SET to_seal = 0 WHERE to_seal > 0",
+    ]
+)
+"""Nothing of a tenant waits any more. A sweep would ask the model of a later test for vectors, and
+take the answers that are queued there."""
+
+
 @pytest.fixture
 async def admitted(shared: Shared | None, tenant: Tenant) -> AsyncIterator[Services | None]:
-    """Shared services for a tenant of this test's own, whose jobs end with the test."""
+    """Shared services for a tenant of this test's own, whose work ends with the test."""
     if shared is None:
         yield None
         return
@@ -258,10 +286,7 @@ async def admitted(shared: Shared | None, tenant: Tenant) -> AsyncIterator[Servi
     async with await psycopg.AsyncConnection.connect(
         tenant.rows_of(shared.superuser_conninfo), autocommit=True
     ) as connection:
-        await connection.execute(
-            "UPDATE jobs SET state = 'cancelled', finished_at = now(), lease_until = NULL"
-            " WHERE finished_at IS NULL"
-        )
+        await connection.execute(_LEFT_ALONE)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -57,7 +57,7 @@ async def submit(services: Services, *transcripts: conversation_pb2.Transcript) 
     return [job.id for job in accepted.jobs]
 
 
-async def ended(services: Services, job_id: str, *, within: float = 60.0) -> job_pb2.Job:
+async def ended(services: Services, job_id: str, *, within: float = 180.0) -> job_pb2.Job:
     """The job once it has ended."""
     job = job_pb2.Job()
     async with asyncio.timeout(within):

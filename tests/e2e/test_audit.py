@@ -36,7 +36,7 @@ LIST = METHODS["PrivacyService/ListAuditEvents"]
 SAVE = METHODS["MemoryService/SaveMemory"]
 PROFILE = METHODS["RetrievalService/GetProfile"]
 SEARCH = METHODS["RetrievalService/SearchMemories"]
-BOUND = 60.0
+BOUND = 180.0
 CANARY = "zq-heron-canary"
 
 READS = {

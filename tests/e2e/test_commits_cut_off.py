@@ -20,7 +20,7 @@ from tests.e2e.learning import ended, learn, rows, submit, talk
 from tests.e2e.merging import ONE_STYLE, STYLE, STYLES, all_into, contents, script
 from tests.scripted_model import ScriptedModel
 
-LEASE = 1.0
+LEASE = 4.0
 _WAITING = (
     "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
     " AND datname = current_database() AND query LIKE '%INSERT INTO {}%'"

@@ -317,9 +317,9 @@ async def test_what_is_told_is_counted_and_nothing_else_is_written(
 
 
 async def until(condition: Callable[[], Awaitable[bool]], what: str) -> None:
-    give_up = time.monotonic() + 60
+    give_up = time.monotonic() + 180
     while not await condition():
-        assert time.monotonic() < give_up, f"waited 60 s in vain: {what}"
+        assert time.monotonic() < give_up, f"waited 180 s in vain: {what}"
         await asyncio.sleep(0.05)
 
 

@@ -27,6 +27,7 @@ from hitherto_retrieval.config import RetrievalSettings
 from hitherto_shared.database.embedded import EmbeddedPostgres
 from hitherto_shared.database.migrate import migrate
 from hitherto_shared.embeddings.offline import OfflineEmbedder
+from hitherto_shared.rpc import call as time_of_a_call
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.test_search import leg, search
 from tests.integration.retrieval.seed import Fact, remember
@@ -34,6 +35,13 @@ from tests.scripted_model import ScriptedModel, text_vector
 
 PATIENCE = 180.0
 FACTS = [Fact("Ana lives in Porto"), Fact("Ana writes Python"), Fact("Ana drinks tea")]
+
+
+@pytest.fixture(autouse=True)
+def usual_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that other tests raise are what these are about."""
+    monkeypatch.setattr(retrieval, "_POOL_WAIT_SECONDS", 1.0)
+    monkeypatch.setattr(time_of_a_call, "CALL_SECONDS", 5.0)
 
 
 @pytest.fixture

@@ -53,7 +53,7 @@ def demo_dir() -> Iterator[Path]:
 
 
 def _await(condition: Callable[[], bool]) -> None:
-    give_up = time.monotonic() + 60
+    give_up = time.monotonic() + 180
     while not condition():
         assert time.monotonic() < give_up
         time.sleep(0.02)

@@ -41,7 +41,7 @@ from tests.e2e.learning import ended, rows
 from tests.scripted_model import EmbeddingFault, Hang, ScriptedModel, StatusFault
 
 LONG = " ".join(f"Sentence number {n} is about tea." for n in range(100))
-_BOUND = 60.0
+_BOUND = 180.0
 
 
 async def test_until_the_job_is_done_the_old_chunks_are_there(

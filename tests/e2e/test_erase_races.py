@@ -100,7 +100,7 @@ class TestRow55:
         (job_id,) = await submit(modelled, talk("canary:late"))
         async with asyncio.timeout(180):
             await model.called(1)
-        watching = asyncio.ensure_future(ended(modelled, job_id, within=20))
+        watching = asyncio.ensure_future(ended(modelled, job_id, within=180))
         await asyncio.sleep(0)
         await erase(modelled)
         assert (await refusal_of(watching)).reason == "JOB_NOT_FOUND"

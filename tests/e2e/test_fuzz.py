@@ -192,8 +192,8 @@ async def _judged(services: Services, method: Method, request: Message | bytes) 
 async def still_answers(services: Services) -> AsyncIterator[None]:
     """Whatever was sent, both services answer afterwards."""
     yield
-    await services.retrieval.GetContext(retrieval.GetContextRequest(user_id="ana"), timeout=10)
-    await services.extraction.ListJobs(extraction.ListJobsRequest(), timeout=10)
+    await services.retrieval.GetContext(retrieval.GetContextRequest(user_id="ana"), timeout=120)
+    await services.extraction.ListJobs(extraction.ListJobsRequest(), timeout=120)
 
 
 REQUESTS = {method.name: messages(method.request) for method in OFFERED}

@@ -26,7 +26,7 @@ from tests.scripted_model import (
     canary_script,
 )
 
-BOUND = 30.0
+BOUND = 120.0
 ENDED = (job_pb2.JOB_STATE_SUCCEEDED, job_pb2.JOB_STATE_DEAD, job_pb2.JOB_STATE_CANCELLED)
 USER, ASSISTANT = conversation_pb2.ROLE_USER, conversation_pb2.ROLE_ASSISTANT
 

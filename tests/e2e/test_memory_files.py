@@ -30,7 +30,7 @@ PREFERENCES = "/memories/preferences.md"
 FACTS = "/memories/facts.md"
 PROFILE = "/memories/profile.md"
 THREADS = ThreadPoolExecutor(4)
-INDEXED_SECONDS = 60.0
+INDEXED_SECONDS = 180.0
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -10,6 +10,7 @@ import pytest
 from hitherto.v1 import privacy_service_pb2 as pb
 from hitherto_extraction.budget import measure_budgets
 from hitherto_shared import metrics
+from hitherto_shared.database.connect import OWNER
 from hitherto_shared.database.lean import LeanConnection
 from hitherto_shared.database.pool import Database
 from tests.e2e.conftest import Services
@@ -95,10 +96,11 @@ async def test_what_is_left_of_budgets(conninfo: str, superuser_conninfo: str) -
 
 
 async def test_connections_in_use_are_counted_by_role(conninfo: str) -> None:
-    role = {"role": "hitherto_removal"}
+    # No pool of the services that others share has this one.
+    role = {"role": OWNER}
     name = "hitherto_database_connections"
     before = counted(f"{name}_limit", **role), counted(f"{name}_lent", **role)
-    database = Database(conninfo, "hitherto_removal", application="test", max_size=3)
+    database = Database(conninfo, OWNER, application="test", max_size=3)
     await database.open()
     async with database.connection():
         now = counted(f"{name}_limit", **role), counted(f"{name}_lent", **role)

@@ -42,7 +42,7 @@ written down some time after the read, and the last place in the stream of chang
 
 async def at_rest(conninfo: str) -> dict[str, Any]:
     """`everything`, once what was changed before has its place in the stream of changes."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         while rows(conninfo, "SELECT 1 FROM memory_changes WHERE position IS NULL"):  # noqa: ASYNC110 - the service's
             await asyncio.sleep(0.02)
     return everything(conninfo)
@@ -63,7 +63,7 @@ async def preview(
 
 async def until_called(services: Services) -> None:
     """Earlier failures of the model no longer keep calls from it."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(180):
         while True:
             try:
                 await preview(services, talk("hello"))

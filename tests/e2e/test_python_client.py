@@ -442,9 +442,9 @@ async def test_changes_are_watched_and_sent(client: AsyncHitherto) -> None:
     assert proof
     assert proof.quotes[0].message is not None
     assert "Porto" in proof.quotes[0].message.content
-    (begun, *_) = [each async for each in client.watch_memories("ana", timeout=2)]
+    (begun, *_) = [each async for each in client.watch_memories("ana", timeout=5)]
     await client.forget_memory("ana", memory.id)
-    heard = [each async for each in client.watch_memories("ana", after=begun.token, timeout=4)]
+    heard = [each async for each in client.watch_memories("ana", after=begun.token, timeout=10)]
     assert "forgotten" in {change.kind for each in heard for change in each.changes}
     deliveries = [each async for each in client.webhook_deliveries(webhook_id=made.webhook.id)]
     assert [each.change.memory_id for each in deliveries if each.change] == [memory.id]

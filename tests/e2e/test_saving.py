@@ -396,7 +396,7 @@ async def test_row_32_an_embedder_that_hangs_does_not_hold_the_call(
     modelled: Services, model: ScriptedModel
 ) -> None:
     model.always(Hang(), endpoint="embeddings")
-    saved = await modelled.memory.SaveMemory(statement("Ana likes tea"), timeout=4)
+    saved = await modelled.memory.SaveMemory(statement("Ana likes tea"), timeout=12)
     assert saved.memory.content == "Ana likes tea"
 
 

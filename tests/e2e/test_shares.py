@@ -27,7 +27,7 @@ from tests.faults.processes import Processes, Service, eventually
 PLACES = 12
 OF_ONE_TENANT = 6
 BODIES = 6
-IDLE_SECONDS = 4.0
+IDLE_SECONDS = 30.0
 MEBIBYTE = 1024 * 1024
 SERVICE = "/hitherto.v1.ExtractionService/"
 

@@ -37,8 +37,8 @@ from tests.faults.processes import Processes, Service
 
 PLACES = 24
 STREAMS = 60
-BODY_SECONDS = 1.5
-IDLE_SECONDS = 3.0
+BODY_SECONDS = 3.0
+IDLE_SECONDS = 6.0
 PATIENCE = 180.0
 GET_CONTEXT = "/hitherto.v1.RetrievalService/GetContext"
 SUBMIT = "/hitherto.v1.ExtractionService/SubmitTranscripts"

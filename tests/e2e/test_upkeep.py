@@ -22,7 +22,7 @@ from tests.e2e.methods import METHODS, refused
 from tests.e2e.requests import message, submit, transcript
 from tests.scripted_model import ScriptedModel
 
-BOUND = 30.0
+BOUND = 120.0
 RUN_DECAY = METHODS["MaintenanceService/RunDecay"]
 LIST_SCHEDULES = METHODS["MaintenanceService/ListSchedules"]
 

@@ -380,7 +380,7 @@ async def test_tls(conninfo: str, tmp_path: Path) -> None:
             async with channel:
                 ask = channel.unary_unary(GET_CONTEXT.path)
                 with pytest.raises(grpc.aio.AioRpcError) as caught:
-                    await ask(request.SerializeToString(), metadata=metadata, timeout=10)
+                    await ask(request.SerializeToString(), metadata=metadata, timeout=120)
                 assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
 
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import AsyncIterator
 from typing import Any
 
 import grpc
 import pytest
-from aiohttp import web
 
-from hitherto.v1 import history_pb2, memory_service_pb2, privacy_service_pb2, webhook_pb2
+from hitherto.v1 import history_pb2, privacy_service_pb2, webhook_pb2
 from hitherto.v1 import maintenance_service_pb2 as pb
 from tests.e2e.conftest import Services, StartServices
 from tests.e2e.credentials import bearer
@@ -42,7 +40,7 @@ def service_settings() -> dict[str, Any]:
     return {
         "webhook_private": True,
         "webhook_retry_seconds": "0.05 0.05",
-        "webhook_timeout_seconds": 1.0,
+        "webhook_timeout_seconds": 3.0,
         "webhook_disable_after": 2,
     }
 
@@ -73,7 +71,7 @@ async def deliveries(services: Services, state: int = 0) -> list[webhook_pb2.Web
 async def until_states(services: Services, *states: int) -> list[webhook_pb2.WebhookDelivery]:
     """The deliveries, once they have these states."""
     found: list[webhook_pb2.WebhookDelivery] = []
-    give_up = time.monotonic() + 60
+    give_up = time.monotonic() + 180
     while [each.state for each in found] != list(states):
         assert time.monotonic() < give_up, found
         found = await deliveries(services)
@@ -119,7 +117,7 @@ async def test_misbehaviour_is_borne_repeated_and_given_up(
     for behaviour, status, error in (
         (fail, 500, "answered with 500"),
         (redirect, 307, "redirects are not followed"),
-        (hang, 0, "no answer within 1 s"),
+        (hang, 0, "no answer within 3 s"),
     ):
         receiver.received.clear()
         receiver.behave = behaviour
@@ -241,63 +239,6 @@ async def test_walls_of_webhooks(services: Services, receiver: Receiver, tenant:
     assert [each.state for each in await deliveries(services)] == [DELIVERED]
 
 
-async def test_a_slow_receiver_does_not_make_others_wait(
-    services: Services, receiver: Receiver
-) -> None:
-    busy, most = 0, 0
-
-    async def slow(_: web.Request) -> web.StreamResponse:
-        nonlocal busy, most
-        busy += 1
-        most = max(most, busy)
-        await asyncio.sleep(0.3)
-        busy -= 1
-        return web.Response(status=204)
-
-    receiver.behave = slow
-    await create(services, receiver, user_id="ana")
-    async with Receiver() as other:
-        await create(services, other, user_id="ben")
-        for number in range(40):
-            await save(services, f"Ana has {number} bees.")
-        await save(services, "Ben plays chess.", user="ben")
-        await eventually(lambda: bool(other.received))
-        assert len(receiver.received) < 40
-    await eventually(lambda: len(receiver.received) == 40)
-    assert most == 4
-
-
-async def test_many_slow_receivers_of_a_tenant_do_not_make_another_tenant_wait(
-    services: Services, receiver: Receiver
-) -> None:
-    """However many webhooks it has, a tenant has eight requests on their way at a time."""
-    busy, most = 0, 0
-
-    async def slow(_: web.Request) -> web.StreamResponse:
-        nonlocal busy, most
-        busy += 1
-        most = max(most, busy)
-        await asyncio.sleep(0.3)
-        busy -= 1
-        return web.Response(status=204)
-
-    receiver.behave = slow
-    for _ in range(16):
-        await create(services, receiver)
-    elsewhere = bearer(Tenant().token)
-    async with Receiver() as other:
-        request = pb.CreateWebhookRequest(url=other.url)
-        await services.maintenance.CreateWebhook(request, metadata=elsewhere)
-        for number in range(6):
-            await save(services, f"Ana has {number} bees.")
-        saved = memory_service_pb2.SaveMemoryRequest(user_id="ben", content="Ben plays chess.")
-        await services.memory.SaveMemory(saved, metadata=elsewhere)
-        await eventually(lambda: bool(other.received))
-        assert len(receiver.received) < 96
-    await eventually(lambda: len(receiver.received) >= 96)
-    assert most == 8
-
-
 async def test_nothing_is_sent_into_this_network_unless_permitted(
     start_services: StartServices, receiver: Receiver
 ) -> None:
@@ -310,7 +251,7 @@ async def test_nothing_is_sent_into_this_network_unless_permitted(
     async with start_services(webhook_private=False, webhook_retry_seconds="3600") as services:
         await save(services, "Ana plays the cello.")
         found: list[webhook_pb2.WebhookDelivery] = []
-        give_up = time.monotonic() + 60
+        give_up = time.monotonic() + 180
         while len([each for each in found if each.last_error]) < 2:
             assert time.monotonic() < give_up
             found = await deliveries(services, PENDING)

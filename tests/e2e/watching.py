@@ -15,7 +15,7 @@ from hitherto.v1 import change_pb2, history_pb2
 from hitherto.v1 import retrieval_service_pb2 as pb
 from tests.e2e.conftest import Services
 
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 180.0
 
 
 def kind_of(change: change_pb2.MemoryChange) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
@@ -24,6 +25,11 @@ from tests.faults.processes import CHANNEL_OPTIONS
 
 _PAUSE_SECONDS = 0.05
 _GIVE_UP_SECONDS = 180.0
+
+
+def crowded() -> float:
+    """How many want each processor, at least one: as many times as long everybody waits for it."""
+    return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
 @dataclass

@@ -7,7 +7,6 @@ the processes measures how long their loop does nothing else, and what it does.
 from __future__ import annotations
 
 import json
-import os
 import random
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
@@ -33,7 +32,7 @@ from hitherto.v1 import memory_service_pb2 as memory
 from tests.e2e.credentials import bearer, key
 from tests.e2e.masks import masked
 from tests.e2e.methods import METHODS
-from tests.faults.bystander import bystander
+from tests.faults.bystander import bystander, crowded
 from tests.faults.processes import (
     API_KEY,
     CHANNEL_OPTIONS,
@@ -390,9 +389,8 @@ class Watch:
         self.seen.append(told)
         if held > NOTED_SECONDS:
             self.seen.append(f"    {where}")
-        # Where others want the processors too, everybody waits for them.
-        crowded = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
-        if waited.seconds > LONGEST_WAIT_SECONDS * crowded or held > LONGEST_HOLD_SECONDS:
+        longest = LONGEST_WAIT_SECONDS * crowded()
+        if waited.seconds > longest or held > LONGEST_HOLD_SECONDS:
             self.complaints.append(f"{told} by {where}")
 
 

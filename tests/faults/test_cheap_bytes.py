@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import os
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from typing import Any
@@ -21,9 +20,8 @@ from google.protobuf.descriptor import FieldDescriptor
 from hitherto.v1 import privacy_service_pb2 as privacy
 from tests.e2e.methods import OFFERED, Method
 from tests.e2e.requests import places, valid
-from tests.faults.bystander import Waited
 from tests.faults.processes import CHANNEL_OPTIONS, Processes
-from tests.faults.test_hostile_texts import LONGEST_WAIT_SECONDS, filled, outcome, watched
+from tests.faults.test_hostile_texts import check, filled, outcome, watched
 
 MEBIBYTE = 1024 * 1024
 MOST = 4 * MEBIBYTE - 4096
@@ -53,15 +51,6 @@ IMPORTS: dict[str, bytes] = {
     "left-out combining characters": b'{"table":"jobs","row":{"a":"%s"}}\n'
     % ("\u0301\u0327".encode() * (MOST // 4 - 20)),
 }
-
-
-def bound() -> float:
-    """Where others want the processors too, everybody waits for them."""
-    return LONGEST_WAIT_SECONDS * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
-
-
-def check(waited: Waited, what: object) -> None:
-    assert waited.seconds < bound(), (what, waited)
 
 
 @pytest.mark.timeout(900)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import Awaitable
 from typing import Any
 
 import grpc
@@ -15,7 +16,8 @@ from hitherto_shared.database import migrate
 from tests.faults.conftest import Scene
 from tests.faults.processes import CHANNEL_OPTIONS, Processes, eventually
 from tests.faults.submitting import Batch
-from tests.scripted_model import Hang
+from tests.scripted_model import ChatRequest, Hang
+from tests.scripted_model.scripts import Outcome
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
@@ -31,13 +33,31 @@ def jobs(conninfo: str) -> dict[str, tuple[str, int]]:
 
 
 async def test_row_9_running_jobs_are_finished_and_waiting_ones_left(scene: Scene) -> None:
-    scene.model.delay = 0.5
+    answer, stopping = scene.model.script, asyncio.Event()
+
+    async def once_it_stops(request: ChatRequest) -> Outcome:
+        await stopping.wait()
+        outcome = answer(request)
+        assert not isinstance(outcome, Awaitable)
+        return outcome
+
+    scene.model.script = once_it_stops
     extraction = await scene.processes.start("extraction", HITHERTO_WORKER_CONCURRENCY="8")
     one = scene.caller(lambda: extraction.address)
     entries = [await one.submit(Batch.new(f"user-{n % 8}")) for n in range(16)]
-    async with asyncio.timeout(180):
+    async with (
+        asyncio.timeout(180),
+        grpc.aio.insecure_channel(extraction.address, options=CHANNEL_OPTIONS) as channel,
+    ):
         await scene.model.called(8)
-    assert await extraction.end() == 0
+        health: Any = health_pb2_grpc.HealthStub(channel)  # its methods have no types
+        watch = health.Watch(health_pb2.HealthCheckRequest())
+        assert (await watch.read()).status == SERVING
+        extraction.send(signal.SIGTERM)
+        assert (await watch.read()).status == NOT_SERVING
+        watch.cancel()
+    stopping.set()
+    assert await extraction.ended() == 0
     found = jobs(scene.conninfo)
     assert {state for state, _ in found.values()} == {"queued", "succeeded"}
     assert all(attempt == (state == "succeeded") for state, attempt in found.values())
@@ -111,7 +131,7 @@ async def _refused(address: str, job_id: str) -> bool:
     async with grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS) as channel:
         stub = extraction_service_pb2_grpc.ExtractionServiceStub(channel)
         try:
-            await stub.GetJob(extraction_service_pb2.GetJobRequest(job_id=job_id), timeout=5)
+            await stub.GetJob(extraction_service_pb2.GetJobRequest(job_id=job_id), timeout=120)
         except grpc.aio.AioRpcError as error:
             code, told = error.code(), error.details()
             assert code == grpc.StatusCode.UNAVAILABLE, told

@@ -23,7 +23,7 @@ from hitherto.v1 import memory_service_pb2 as memory
 from tests.e2e.credentials import bearer, key
 from tests.e2e.methods import OFFERED, Method
 from tests.e2e.requests import message, places, submit, transcript, valid
-from tests.faults.bystander import Waited, bystander
+from tests.faults.bystander import Waited, bystander, crowded
 from tests.faults.processes import CHANNEL_OPTIONS, Processes, Service
 from tests.scripted_model import ScriptedModel, texts_everywhere
 
@@ -95,7 +95,7 @@ async def test_row_69_a_text_of_any_field_delays_nobody_else(
                 channel = reading if method.name.startswith("Retrieval") else writing
                 code = await outcome(channel, method, request, mine)
             codes[code] = codes.get(code, 0) + 1
-            assert waited.seconds < LONGEST_WAIT_SECONDS, (waited, method.name, request[:40])
+            check(waited, (method.name, request[:40]))
 
         for method in OFFERED:
             async with asyncio.TaskGroup() as group:
@@ -103,7 +103,11 @@ async def test_row_69_a_text_of_any_field_delays_nobody_else(
                     group.create_task(one(method, request))
         assert codes[grpc.StatusCode.OK] > 500, codes
         assert not codes.keys() & {grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN}, codes
-        assert waited.seconds < LONGEST_WAIT_SECONDS, waited
+        check(waited, "all of them")
+
+
+def check(waited: Waited, what: object) -> None:
+    assert waited.seconds < LONGEST_WAIT_SECONDS * crowded(), (what, waited)
 
 
 async def outcome(
@@ -155,7 +159,7 @@ async def test_row_69_a_model_s_reply_delays_nobody_else(
             else:
                 # A reply of blank texts says nothing; it is asked for until the attempts end.
                 assert "MODEL_UNUSABLE" in last.error, (piece, last)
-            assert waited.seconds < LONGEST_WAIT_SECONDS, (waited, piece)
+            check(waited, piece)
 
 
 @pytest.mark.parametrize("piece", ["\n", "忽略"])

@@ -13,6 +13,7 @@ import psycopg
 import pytest
 
 from hitherto.v1 import retrieval_service_pb2, retrieval_service_pb2_grpc
+from tests.faults.bystander import crowded
 from tests.faults.ledger import Ledger
 from tests.faults.processes import CHANNEL_OPTIONS, Processes, eventually
 from tests.faults.submitting import Batch, Caller
@@ -56,7 +57,7 @@ async def test_rows_13_and_14_nothing_acknowledged_is_lost(
         lambda: len(ledger.entries) >= acknowledged + 20, "acknowledgements after its return"
     )
     # Generous: the bound is what is promised, and it includes the stream above.
-    assert time.monotonic() - began < BACK_WITHIN_SECONDS
+    assert time.monotonic() - began < BACK_WITHIN_SECONDS * crowded()
     stop.set()
     await asyncio.gather(*callers)
     assert private.postmaster() not in {None, first}
@@ -78,7 +79,7 @@ async def test_rows_13_and_14_nothing_acknowledged_is_lost(
         stub = retrieval_service_pb2_grpc.RetrievalServiceStub(channel)
         reply = await stub.SearchMemories(
             retrieval_service_pb2.SearchMemoriesRequest(user_id=entry.user, query=entry.canary),
-            timeout=10,
+            timeout=120,
         )
     assert any(entry.canary in result.memory.content for result in reply.results)
     # The jobs' signals are heard again: the listener has a session on the new server.

@@ -28,6 +28,7 @@ from hitherto.v1 import (
     retrieval_service_pb2,
     retrieval_service_pb2_grpc,
 )
+from tests.faults.bystander import crowded
 from tests.faults.observing import Observer
 from tests.faults.processes import CHANNEL_OPTIONS, ROOT, Processes, Service, eventually
 
@@ -167,7 +168,8 @@ async def survives(private: Processes, seconds: float, patience: float, **caller
     errors = [line for line in lines if '"ERROR"' in line and '"hitherto.' in line]
     assert not faults, (faults, errors[:5])
     assert not observer.complaints, (observer.complaints[:20], observer.longest)
-    assert sum(answers.values()) > 20 * seconds, answers
+    # Not a speed: that the callers did press.
+    assert sum(answers.values()) > 2 * seconds, answers
     return f"{dict(answers)}; beside them {dict(observer.answers)}, at most {observer.longest}"
 
 
@@ -177,7 +179,7 @@ async def test_calls_that_outlive_their_deadline_end_no_process(private: Process
         await survives(
             private,
             SHORT_SECONDS,
-            SHORT_PATIENCE_SECONDS,
+            SHORT_PATIENCE_SECONDS * crowded(),
             hurried=8,
             leaving=8,
             patient=16,

@@ -23,7 +23,7 @@ async def works(service: Service, caller: MakeCaller) -> None:
     async with grpc.aio.insecure_channel(service.address, options=CHANNEL_OPTIONS) as channel:
         stub = retrieval_service_pb2_grpc.RetrievalServiceStub(channel)
         await stub.GetContext(
-            retrieval_service_pb2.GetContextRequest(user_id="ana"), timeout=10, wait_for_ready=True
+            retrieval_service_pb2.GetContextRequest(user_id="ana"), timeout=120, wait_for_ready=True
         )
 
 

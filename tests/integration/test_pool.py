@@ -347,6 +347,8 @@ async def test_a_connection_survives_a_borrower_who_is_cut_off_while_returning_i
     await database.open()
     try:
         lent, go_on = asyncio.Event(), asyncio.Event()
+        # From now on the one connection is lent at once: before its borrower's time is up.
+        await database.run(pid_of, timeout=120)
 
         async def hold(connection: Connection) -> None:
             lent.set()

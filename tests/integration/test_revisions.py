@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from typing import LiteralString
 
 import psycopg
 import pytest
 
 from hitherto_extraction.storage import upkeep, users
 from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.database.tenancy import acting_for
 from hitherto_shared.models import Scope
 from tests.revisions import HELD_TABLES
+from tests.tenants import Tenant
 
 SCOPE = Scope("default", "maren")
 
@@ -37,6 +40,14 @@ def _revision(conninfo: str, user_id: str = "maren") -> int:
         ).fetchone()
     assert row is not None
     return int(row[0])
+
+
+async def _only(
+    connection: psycopg.AsyncConnection, query: LiteralString, *values: object
+) -> object:
+    row = await (await connection.execute(query, values)).fetchone()
+    assert row is not None
+    return row[0]
 
 
 def _preference(key: str) -> object:
@@ -120,3 +131,50 @@ async def test_who_writes_without_raising_it_cannot_commit_in_tests(
             "SELECT tgrelid::regclass::text FROM pg_trigger WHERE tgname = 'test_require_raised'"
         ).fetchall()
     assert {name.removeprefix("hitherto.") for (name,) in fenced} == {*HELD_TABLES, "conversations"}
+
+
+async def test_a_change_by_hand_outlasts_a_service_that_locks_the_other_way_round(
+    superuser_conninfo: str, writing: Database
+) -> None:
+    """It holds a row and waits for the person; the service holds the person, and wants the row."""
+    tenant = Tenant()
+    scope = Scope(tenant.tenant_id, "maren")
+
+    async def change(connection: Connection) -> None:
+        await connection.execute(
+            "UPDATE preferences SET observations = 2 WHERE tenant_id = %(tenant_id)s",
+            {"tenant_id": tenant.tenant_id},
+        )
+
+    await writing.open()
+    try:
+        with acting_for(scope.tenant_id):
+            await _in_one(writing, lambda c: users.enter_alone(c.of(scope)))
+        async with (
+            await psycopg.AsyncConnection.connect(tenant.rows_of(superuser_conninfo)) as hand,
+            await psycopg.AsyncConnection.connect(superuser_conninfo, autocommit=True) as watch,
+        ):
+            await hand.execute(
+                "INSERT INTO preferences (tenant_id, user_id, type, key, value, confidence,"
+                " observations) VALUES (%s, 'maren', 'topics', 'tea', 'true', 0.5, 1)",
+                (tenant.tenant_id,),
+            )
+            await hand.commit()
+            await hand.execute("UPDATE preferences SET observations = 3")
+            waiting: list[asyncio.Task[None]] = []
+
+            async def commit_by_hand(_: Connection) -> None:
+                waiting.append(asyncio.create_task(hand.commit()))
+                blocked = "SELECT cardinality(pg_blocking_pids(%s)) > 0"
+                async with asyncio.timeout(120):
+                    while not await _only(watch, blocked, hand.info.backend_pid):  # noqa: ASYNC110
+                        await asyncio.sleep(0.01)
+
+            with acting_for(scope.tenant_id), pytest.raises(psycopg.errors.DeadlockDetected):
+                await _in_one(
+                    writing, lambda c: users.lock_user(c.of(scope)), commit_by_hand, change
+                )
+            await waiting[0]
+            assert await _only(watch, "SELECT observations FROM hitherto.preferences") == 3
+    finally:
+        await writing.close()

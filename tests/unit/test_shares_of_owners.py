@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import pytest
 
+from hitherto_shared import offloading
 from hitherto_shared.database.tenancy import acting_for
 from hitherto_shared.errors import Exhausted
 from hitherto_shared.offloading import in_thread
@@ -174,7 +175,9 @@ async def test_the_threads_are_never_all_of_one_tenant() -> None:
 
     try:
         going = [asyncio.create_task(of("a", None)) for _ in range(80)]
-        await asyncio.sleep(0.2)
+        async with asyncio.timeout(BOUND):
+            while running < offloading._THREADS - 1:  # noqa: ASYNC110 - threads change it
+                await asyncio.sleep(0.01)
         full = running
         for task in going[:40]:
             task.cancel()

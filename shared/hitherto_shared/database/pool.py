@@ -63,6 +63,9 @@ _RECONNECT_SECONDS = 5.0
 _CONFIGURE_SECONDS = 5.0
 """Time limit for preparing a new connection; a worker of the pool waits for it."""
 
+WAIT_SECONDS = 3.0
+"""Longest wait for a connection, unless a pool has another."""
+
 _IDLE_SECONDS = 300.0
 """Interval at which psycopg_pool closes returned connections that it did not lend."""
 
@@ -100,7 +103,7 @@ class Database:
         min_size: int = 1,
         max_size: int = 8,
         max_waiting: int = 256,
-        wait_seconds: float = 3.0,
+        wait_seconds: float | None = None,
         configure: Callable[[LeanConnection], Awaitable[None]] | None = None,
         pooler: Pooler = "none",
     ) -> None:
@@ -124,7 +127,8 @@ class Database:
             name=role,
             open=False,
         )
-        self._lender = Lender(self._pool, max_waiting=max_waiting, wait_seconds=wait_seconds)
+        wait = WAIT_SECONDS if wait_seconds is None else wait_seconds
+        self._lender = Lender(self._pool, max_waiting=max_waiting, wait_seconds=wait)
         self._lent = metrics.CONNECTIONS_LENT.labels(role)
         self._limit = metrics.CONNECTIONS_LIMIT.labels(role)
         self._most = max_size

@@ -60,7 +60,12 @@ def current_request_id() -> str | None:
     return _request_id.get()
 
 
-def seconds_left(context: Context, at_most: float) -> float:
-    """Seconds until the caller's deadline, at most `at_most`."""
+CALL_SECONDS = 5.0
+"""Time limit of a call that needs no model, whatever the caller's deadline."""
+
+
+def seconds_left(context: Context, at_most: float | None = None) -> float:
+    """Seconds until the caller's deadline, at most `at_most`, by default `CALL_SECONDS`."""
+    most = CALL_SECONDS if at_most is None else at_most
     remaining = context.time_remaining()
-    return at_most if remaining is None else max(0.0, min(remaining, at_most))
+    return most if remaining is None else max(0.0, min(remaining, most))

@@ -25,7 +25,7 @@ PASSWORD = "pass-9876543210"
 USER_TEXT = "my very private sentence"
 DIMENSIONS = 8
 PROMPT = build_prompt(HARMLESS, temperature=0.3, max_tokens=300)
-BOUND = 30
+BOUND = 120
 """Seconds that only keep a broken test from hanging the run."""
 
 Serve = Callable[[http.Request, asyncio.StreamReader, asyncio.StreamWriter, int], Awaitable[None]]

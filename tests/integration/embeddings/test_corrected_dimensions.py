@@ -123,6 +123,7 @@ async def test_c7_a_service_starts_though_its_change_of_model_cannot_begin(
     assert f"`hitherto reembed start {CONFIGURED.name}` and then `hitherto reembed switch`" in (
         caplog.text
     )
+    monkeypatch.undo()
     await moved(database)
     known = await database.run(reembedding.models, timeout=60)
     assert [model.dimensions for model in known if model.target] == [CONFIGURED.dimensions]
@@ -146,6 +147,7 @@ async def test_c7_a_look_that_takes_long_is_not_called_a_change(
         with pytest.raises(TooLate):
             await moved(database, by_itself=False)
     assert "begin" not in caplog.text
+    monkeypatch.undo()
     await moved(database, by_itself=False)
     assert ("then `hitherto reembed switch`" in caplog.text) == (active == "other")
 

@@ -23,10 +23,10 @@ async def waiting_for_a_lock(stage: Stage) -> None:
 async def test_a_long_commit_keeps_no_other_lease_from_being_renewed(stage: Stage) -> None:
     await stage.submit(transcript(user="ana"))
     await stage.submit(transcript(user="bo"))
-    committing, other = await stage.claim(lease_seconds=5.0)
+    committing, other = await stage.claim(lease_seconds=50.0)
     async with stage.maintenance.connection() as blocker, blocker.transaction():
         await claims.hold(blocker, committing)
-        async with stage.maintenance.connection() as connection, asyncio.timeout(4):
+        async with stage.maintenance.connection() as connection, asyncio.timeout(45):
             ours = await leases.renew(connection, [committing, other], lease_seconds=600)
     # Both are ours yet; the one that is being committed renews its lease by what it writes.
     assert ours == {committing.job_id: True, other.job_id: False}

@@ -186,7 +186,7 @@ async def test_the_standby_freezes_and_thaws(services: Services, servers: Server
     await until(services, ["Ana lives in Porto"])
     servers.freeze_standby()
     both = ["Ana drinks tea", "Ana lives in Porto"]
-    assert await contents(services, timeout=5) == both
+    assert await contents(services, timeout=15) == both
     assert await contents(services, told.consistency_token) == both
     # Once that is known calls go around it, and answer where half of the time would not do.
     assert await asyncio.gather(*(contents(services) for _ in range(20))) == [both] * 20

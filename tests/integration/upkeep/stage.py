@@ -24,7 +24,7 @@ from hitherto_shared.models import Job
 from hitherto_shared.startup import configure_vectors
 
 TENANT = "default"
-BOUND = 30.0
+BOUND = 120.0
 
 _MEMORY = """
 INSERT INTO memories (tenant_id, user_id, memory_id, type, content, importance, confidence, source,

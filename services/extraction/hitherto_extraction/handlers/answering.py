@@ -25,9 +25,6 @@ from hitherto_shared.rpc.call import Context, current_call, seconds_left
 from hitherto_shared.text.normalise import nfc
 from hitherto_shared.validation import Checks
 
-CALL_SECONDS = 5.0
-"""Time limit of a call that needs no model, whatever the caller's deadline."""
-
 _MAX_PATH = 64 * 1024
 
 Found = TypeVar("Found")
@@ -51,7 +48,7 @@ class Answering:
         return await self.screening.screened(
             current_call().principal.tenant_id,
             request,
-            seconds=seconds_left(context, CALL_SECONDS),
+            seconds=seconds_left(context),
         )
 
     def identity(
@@ -82,7 +79,7 @@ class Answering:
         context: Context,
         *,
         database: Database | None = None,
-        seconds: float = CALL_SECONDS,
+        seconds: float | None = None,
     ) -> IdempotentResult[Made]:
         """Make a change once, within the deadline; on `database` if it needs another role."""
         return await once(
@@ -114,7 +111,7 @@ class Answering:
         ids: Callable[[Made], Sequence[str]] = lambda _: [],
         touched: Callable[[Made], Sequence[str]] | None = None,
         database: Database | None = None,
-        seconds: float = CALL_SECONDS,
+        seconds: float | None = None,
     ) -> IdempotentResult[Made]:
         """Make a change of one user's data once; see `IdempotentOperation`.
 
@@ -148,7 +145,7 @@ class Answering:
         *,
         touched: str,
         database: Database,
-        seconds: float = CALL_SECONDS,
+        seconds: float | None = None,
     ) -> IdempotentResult[dict[str, int]]:
         """Make a change that removes what `touched` names, and returns counts of it."""
 
@@ -169,13 +166,11 @@ class Answering:
 
     async def read(self, work: Callable[[Connection], Awaitable[Found]], context: Context) -> Found:
         """Read from the primary within the deadline."""
-        return await self.database.run(
-            work, timeout=seconds_left(context, CALL_SECONDS), repeatable=True
-        )
+        return await self.database.run(work, timeout=seconds_left(context), repeatable=True)
 
     async def note_read(self, user_id: str, context: Context) -> None:
         """Record a read of this user's data in the audit log."""
-        await self.reads.note([user_id], timeout=seconds_left(context, CALL_SECONDS))
+        await self.reads.note([user_id], timeout=seconds_left(context))
 
     def token(self, position: Position) -> str:
         """The consistency token of a point in time, for the caller's tenant."""

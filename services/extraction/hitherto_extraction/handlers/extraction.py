@@ -8,7 +8,7 @@ from uuid import UUID
 
 from hitherto.v1 import entity_pb2, extraction_service_pb2_grpc, job_pb2, memory_pb2
 from hitherto.v1 import extraction_service_pb2 as pb
-from hitherto_extraction.handlers.answering import CALL_SECONDS, Answering, checks_of
+from hitherto_extraction.handlers.answering import Answering, checks_of
 from hitherto_extraction.handlers.documents import DocumentIngestionCalls
 from hitherto_extraction.handlers.importing import MAX_IDS, take_all
 from hitherto_extraction.handlers.incoming import (
@@ -94,7 +94,7 @@ class ExtractionHandlers(
             current_call().principal.tenant_id,
             transcripts,
             self.answering.identity(checks, sent),
-            timeout=seconds_left(context, CALL_SECONDS),
+            timeout=seconds_left(context),
         )
         self.signals.wake()
         return pb.SubmitTranscriptsResponse(
@@ -118,7 +118,7 @@ class ExtractionHandlers(
                 current_call().principal.tenant_id,
                 [transcript],
                 self.answering.identity(checks, sent),
-                timeout=seconds_left(context, CALL_SECONDS),
+                timeout=seconds_left(context),
             )
             self.signals.wake()
             position = accepted.position
@@ -164,7 +164,7 @@ class ExtractionHandlers(
             conversation_id,
             messages,
             call.identity,
-            timeout=seconds_left(context, CALL_SECONDS),
+            timeout=seconds_left(context),
         )
         self.signals.wake()
         return pb.AppendMessagesResponse(
@@ -182,7 +182,7 @@ class ExtractionHandlers(
         conversation_id = checks.identifier("conversation_id", request.conversation_id)
         call = self.answering.admit(checks, user_id, request)
         accepted = await self.intake.end(
-            call.scope, conversation_id, call.identity, timeout=seconds_left(context, CALL_SECONDS)
+            call.scope, conversation_id, call.identity, timeout=seconds_left(context)
         )
         self.signals.wake()
         return pb.EndConversationResponse(
@@ -252,7 +252,7 @@ class ExtractionHandlers(
         with self.signals.watching(str(job_id)) as news:
             while True:
                 job, response = await self.answering.database.run(
-                    look, timeout=seconds_left(context, CALL_SECONDS), repeatable=True
+                    look, timeout=seconds_left(context), repeatable=True
                 )
                 if job != last:
                     yield response
@@ -305,7 +305,7 @@ class ExtractionHandlers(
             ]
 
         accepted = await self.intake.once(
-            principal.tenant_id, identity, [], work, timeout=seconds_left(context, CALL_SECONDS)
+            principal.tenant_id, identity, [], work, timeout=seconds_left(context)
         )
         if not accepted.jobs:
             raise jobs.job_not_found(str(job_id))

@@ -23,7 +23,6 @@ from hitherto_extraction.curation.user_settings import (
     read_settings,
 )
 from hitherto_extraction.handlers.answering import (
-    CALL_SECONDS,
     Answering,
     checks_of,
     read_update_mask,
@@ -83,7 +82,7 @@ class PrivacyHandlers(privacy_service_pb2_grpc.PrivacyServiceServicer):
         """Permit writes about an erased user again."""
         checks, user_id = checks_of(request)
         call = self.answering.admit(checks, user_id, request)
-        outcome = await self.erasing.reinstate(call, timeout=seconds_left(context, CALL_SECONDS))
+        outcome = await self.erasing.reinstate(call, timeout=seconds_left(context))
         return pb.ReinstateUserResponse(
             reinstated=outcome.made, consistency_token=self.answering.token(outcome.position)
         )
@@ -227,7 +226,7 @@ class PrivacyHandlers(privacy_service_pb2_grpc.PrivacyServiceServicer):
                 self.answering.database,
                 scope,
                 self.answering.keys,
-                seconds=seconds_left(context, CALL_SECONDS),
+                seconds=seconds_left(context),
             )
 
         async def change(user: UserRows) -> UserSettings:

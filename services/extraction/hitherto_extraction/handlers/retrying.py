@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hitherto.v1 import extraction_service_pb2 as pb
-from hitherto_extraction.handlers.answering import CALL_SECONDS, Answering
+from hitherto_extraction.handlers.answering import Answering
 from hitherto_extraction.intake import Intake
 from hitherto_extraction.job_calls import MAX_RETRIED
 from hitherto_extraction.queue.jobs import RetryFilter
@@ -49,7 +49,7 @@ async def retry_matching(
     identity = answering.identity(checks, request)
     await _check_reach(answering, principal, wanted, context)
     retried = await intake.retry_all(
-        principal.tenant_id, identity, wanted, timeout=seconds_left(context, CALL_SECONDS)
+        principal.tenant_id, identity, wanted, timeout=seconds_left(context)
     )
     return pb.RetryJobResponse(
         retried=retried.made,

@@ -6,7 +6,7 @@ import asyncio
 
 from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto_retrieval.handlers.incoming import MAX_LIMIT
-from hitherto_retrieval.handlers.reading import CALL_SECONDS, ReadCalls, UserChecks
+from hitherto_retrieval.handlers.reading import ReadCalls, UserChecks
 from hitherto_retrieval.opening import whole_of_many
 from hitherto_retrieval.storage import people
 from hitherto_retrieval.storage.statement import ask_at
@@ -47,7 +47,7 @@ class PeopleCalls(ReadCalls):
         principal = current_call().principal
         page = self._pages.open(checks, principal.tenant_id, request)
         checks.done()
-        seconds = seconds_left(context, CALL_SECONDS)
+        seconds = seconds_left(context)
         deadline = asyncio.get_running_loop().time() + seconds
         database = await self._readers.choose(
             request.consistency_token, principal.tenant_id, timeout=seconds

@@ -20,7 +20,6 @@ from hitherto_shared.rpc.call import Context as CallContext
 from hitherto_shared.rpc.call import current_call, seconds_left
 from hitherto_shared.validation import Checks
 
-CALL_SECONDS = 5.0
 _MEMORY_DISABLED = "MEMORY_DISABLED"
 
 Found = TypeVar("Found")
@@ -101,7 +100,7 @@ class ReadCalls:
         checks.done()
         principal = current_call().principal
         scope = principal.scope(checks.user_id)
-        seconds = seconds_left(context, CALL_SECONDS)
+        seconds = seconds_left(context)
         deadline = asyncio.get_running_loop().time() + seconds
         database = await self._readers.choose(
             request.consistency_token, principal.tenant_id, timeout=seconds

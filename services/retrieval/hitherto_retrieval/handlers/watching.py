@@ -12,7 +12,7 @@ from google.protobuf.duration_pb2 import Duration
 from hitherto.v1 import change_pb2
 from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto_retrieval.change_feed import ChangeFeed, ChangePage, Selection
-from hitherto_retrieval.handlers.reading import CALL_SECONDS, ReadCalls
+from hitherto_retrieval.handlers.reading import ReadCalls
 from hitherto_retrieval.opening import Opener
 from hitherto_retrieval.storage import memories
 from hitherto_retrieval.storage.statement import ask_at
@@ -20,8 +20,8 @@ from hitherto_shared.changes import ToldChange, change_message
 from hitherto_shared.consistency import ConsistencyTokens
 from hitherto_shared.convert import EVENT_KIND, memory_message
 from hitherto_shared.models import Memory, Scope
+from hitherto_shared.rpc.call import CALL_SECONDS, current_call, seconds_left
 from hitherto_shared.rpc.call import Context as CallContext
-from hitherto_shared.rpc.call import current_call, seconds_left
 from hitherto_shared.sealing import BrokenToken, Sealer
 from hitherto_shared.validation import Checks
 
@@ -84,7 +84,7 @@ class WatchCalls(ReadCalls):
             # The primary, which is read, has seen the position of any valid token.
             self._consistency.open(request.consistency_token, tenant)
         if user_id:
-            await self._audit.note([user_id], timeout=seconds_left(context, CALL_SECONDS))
+            await self._audit.note([user_id], timeout=seconds_left(context))
         selection = Selection(tenant, user_id or None, frozenset(kinds))
         size = _AT_ONCE_WITH_CONTENTS if request.include_content else _AT_ONCE
         seconds = seconds_left(context, _STREAM_SECONDS + _MARGIN_SECONDS) - _MARGIN_SECONDS
