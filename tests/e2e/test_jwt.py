@@ -297,7 +297,7 @@ async def test_a_deadline_holds_while_keys_are_slow(
             await going.wait()
             return provider.body
 
-        monkeypatch.setattr("hitherto_shared.auth.key_source.KeyAddress.read", held)
+        monkeypatch.setattr("hitherto_shared.auth.key_address.KeyAddress.read", held)
         unknown = TokenIssuer(NEW).token()
         assert await code_of(services, unknown, GET_CONTEXT) is grpc.StatusCode.UNAUTHENTICATED
         request = retrieval.GetContextRequest(user_id="ana")

@@ -93,7 +93,10 @@ async def store_messages(
         else:
             numbers.append(held.message_no)
     if not seals_secrets:
-        new = [replace(message, unredacted=None) for message in new]
+        new = [
+            message if message.unredacted is None else replace(message, unredacted=None)
+            for message in new
+        ]
     if new:
         await conversations.insert_messages(
             user, conversation_id, new, first_no=counters.last_message_no + 1

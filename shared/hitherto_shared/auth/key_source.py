@@ -1,4 +1,4 @@
-"""Reads a key set from a file or from a web address."""
+"""Reads a key set from a file, and says which other source a setting names."""
 
 from __future__ import annotations
 
@@ -8,16 +8,12 @@ import re
 from pathlib import Path
 from typing import Protocol
 
-import aiohttp
 from yarl import URL
 
 from hitherto_shared.auth.key_set import MAX_BYTES
-from hitherto_shared.embeddings.proxies import proxy_for
 from hitherto_shared.private_file import NotRegular, open_regular
 
 VARIABLE = "HITHERTO_JWT_JWKS"
-_FETCH_SECONDS = 10.0
-_PIECE = 16 * 1024
 
 
 class KeysUnreachable(Exception):
@@ -78,65 +74,6 @@ class KeyFile:
             ) from None
 
 
-class KeyAddress:
-    """A key set at an http or https address.
-
-    It follows no redirects, accepts no compression, and reads no more than the maximum size of a
-    key set. Certificates are checked against the system's authorities, or `SSL_CERT_FILE`.
-
-    Args:
-        url: The address. An https one is reached through the proxy in the environment.
-
-    Raises:
-        ValueError: That proxy cannot be used.
-    """
-
-    every = 300.0
-    between_surprises = 60.0
-
-    def __init__(self, url: URL) -> None:
-        self._url = url
-        self._proxy = proxy_for(url) if url.scheme == "https" else None
-
-    async def read(self) -> bytes:
-        """The body of the reply.
-
-        Raises:
-            KeysUnreachable: The server is unreachable, is slow, or replies with something else.
-        """
-        try:
-            async with asyncio.timeout(_FETCH_SECONDS):
-                return await self._fetch()
-        except TimeoutError:
-            raise KeysUnreachable(f"the server took more than {_FETCH_SECONDS:g} s") from None
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            # The client's own message quotes the address, which may contain a password.
-            raise KeysUnreachable(
-                f"the server cannot be reached ({type(error).__name__})"
-            ) from None
-
-    async def _fetch(self) -> bytes:
-        headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
-        async with (
-            aiohttp.ClientSession(
-                auto_decompress=False, cookie_jar=aiohttp.DummyCookieJar(), headers=headers
-            ) as session,
-            session.get(self._url, allow_redirects=False, proxy=self._proxy) as response,
-        ):
-            if response.status != 200:
-                raise KeysUnreachable(f"the server answered {response.status}")
-            if response.headers.get("Content-Encoding", "identity").lower() != "identity":
-                raise KeysUnreachable(
-                    "the server compresses although the request does not permit it"
-                )
-            body = bytearray()
-            async for piece in response.content.iter_chunked(_PIECE):
-                body += piece
-                if len(body) > MAX_BYTES:
-                    break
-            return bytes(body)
-
-
 def key_source(place: str) -> KeySource:
     """The source that a path or an address names.
 
@@ -156,6 +93,9 @@ def key_source(place: str) -> KeySource:
             f"{VARIABLE} must be the path of a file or an https address (http only on loopback): "
             "an attacker who can change the keys in transit can sign any token"
         )
+    # aiohttp takes a tenth of the time that a service takes to start, and few need it for this.
+    from hitherto_shared.auth.key_address import KeyAddress  # noqa: PLC0415
+
     return KeyAddress(url.with_fragment(None))
 
 

@@ -23,9 +23,8 @@ from psycopg.types.json import Json, Jsonb
 
 _HEADER = struct.Struct(">iiIii")
 _NOTHING = struct.Struct(">iiI")
-_LENGTH = struct.Struct(">i")
 _SIZED_INTEGER = np.dtype([("size", ">i4"), ("value", ">i4")])
-_UUID_SIZE = _LENGTH.pack(16)
+_UUID_SIZE = (16).to_bytes(4, "big")
 
 Element = TypeVar("Element")
 
@@ -81,8 +80,11 @@ class _TextsDumper(_ArrayDumper[str]):
         self._encoding = self.connection.info.encoding if self.connection else "utf-8"
 
     def _elements(self, values: list[str]) -> bytes:
-        encoded = [value.encode(self._encoding) for value in values]
-        return b"".join(_LENGTH.pack(len(each)) + each for each in encoded)
+        parts: list[bytes] = []
+        for value in values:
+            encoded = value.encode(self._encoding)
+            parts += (len(encoded).to_bytes(4, "big"), encoded)
+        return b"".join(parts)
 
 
 class _IntegersDumper(_ArrayDumper[int]):

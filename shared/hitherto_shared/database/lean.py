@@ -139,7 +139,8 @@ class LeanConnection(AsyncConnection[TupleRow]):
         return answer
 
     def _bound(self, query: Query, params: Parameters | None) -> BoundStatement:
-        text = query.as_bytes(self) if isinstance(query, Composed) else query
+        # Not `isinstance(query, Composed)`: that is an abstract class, which takes long to ask.
+        text = query if isinstance(query, str | bytes) else query.as_bytes(self)
         return BoundStatement(text, params, binary=False)
 
     async def fetch(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from hitherto_shared.config import SharedSettings
 from hitherto_shared.embeddings.offline import OfflineEmbedder
 from hitherto_shared.embeddings.onnx import OnnxEmbedder
-from hitherto_shared.embeddings.openai_api import OpenAIEmbedder
 from hitherto_shared.embeddings.protocol import Embedder
 from hitherto_shared.embeddings.registry import Embedders
 
@@ -26,7 +26,7 @@ def configured_embedder(settings: SharedSettings) -> Embedder:
                 "EMBEDDING_BASE_URL for another server; set HITHERTO_EMBEDDER=offline to work "
                 "without any"
             )
-        return _of_the_api(settings, settings.embedding_model, dimensions)
+        return _of_the_api(settings)(settings.embedding_model, dimensions)
     embedder: Embedder = OfflineEmbedder()
     if settings.chosen_embedder == "onnx":
         if settings.onnx_model_dir is None:
@@ -50,14 +50,15 @@ def embedders_for(settings: SharedSettings) -> Embedders:
     Raises:
         ValueError: As `configured_embedder`.
     """
-    build = partial(_of_the_api, settings) if settings.embeddings_available else None
+    build = _of_the_api(settings) if settings.embeddings_available else None
     return Embedders(configured_embedder(settings), build)
 
 
-def _of_the_api(settings: SharedSettings, model: str, dimensions: int | None) -> Embedder:
-    return OpenAIEmbedder(
-        model,
-        dimensions,
-        server=settings.embedding_server,
-        timeout=settings.model_timeout_seconds,
+def _of_the_api(settings: SharedSettings) -> Callable[[str, int | None], Embedder]:
+    """Makes the embedder of a model, by its name and dimensions."""
+    # Its HTTP client takes a tenth of the time that a service takes to start.
+    from hitherto_shared.embeddings.openai_api import OpenAIEmbedder  # noqa: PLC0415
+
+    return partial(
+        OpenAIEmbedder, server=settings.embedding_server, timeout=settings.model_timeout_seconds
     )

@@ -268,7 +268,9 @@ class OpenAIEmbedder:
             got = len(data) if isinstance(data, list) else "no"
             raise ModelMisbehaved(f"{got} embeddings came back for {count} texts")
         items = [item if isinstance(item, dict) else {} for item in data]
-        vectors = [self._vector(item.get("embedding")) for item in items]
+        # In double precision the square of a finite single cannot overflow; JSON holds more.
+        with np.errstate(over="ignore", invalid="ignore"):
+            vectors = [self._vector(item.get("embedding")) for item in items]
         order = self._order([item.get("index") for item in items])
         return [vectors[place] for place in order]
 
@@ -298,9 +300,7 @@ class OpenAIEmbedder:
         numbers = _numbers(value)
         if numbers.shape != (self.dimensions,):
             raise WrongSize(numbers.size, self.dimensions)
-        # In double precision the square of a finite single cannot overflow; JSON holds more.
-        with np.errstate(over="ignore", invalid="ignore"):
-            norm = sqrt(float(numbers.dot(numbers)))
+        norm = sqrt(float(numbers.dot(numbers)))
         if not isfinite(norm):
             raise ModelMisbehaved("an embedding holds NaN or infinity")
         if norm == 0.0:

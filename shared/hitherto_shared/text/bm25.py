@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import accumulate, chain
+from itertools import accumulate, chain, pairwise
 from typing import NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -146,7 +146,7 @@ def score(
         ValueError: a segment's three lists differ in length, so the stored row is damaged.
     """
     _, numbers, parts = _parts(postings, documents, total_terms, k1, b)
-    return _summed(numbers, parts)
+    return Scores(*_sums(numbers, parts))
 
 
 def score_each(
@@ -160,23 +160,29 @@ def score_each(
     A question is given by its terms, with all forms of its words (`terms.looked_up_terms`).
     """
     having, numbers, parts = _parts(postings, documents, total_terms, K1, B)
-    ends = list(accumulate(having.values()))
-    places = {
-        word: slice(end - size, end) for (word, size), end in zip(having.items(), ends, strict=True)
-    }
-    scores = []
-    for terms in questions:
-        words = dict.fromkeys(forms(term)[0] for term in terms)
-        its = [places[word] for word in words if word in places]
-        scores.append(
-            _summed(
-                np.concatenate([numbers[place] for place in its]),
-                np.concatenate([parts[place] for place in its]),
-            )
-            if its
-            else NO_SCORES
-        )
-    return scores
+    ends = dict(zip(having, accumulate(having.values()), strict=True))
+    words = [
+        [word for word in dict.fromkeys([forms(term)[0] for term in terms]) if word in ends]
+        for terms in questions
+    ]
+    places = [slice(ends[word] - having[word], ends[word]) for its in words for word in its]
+    if not places:
+        return [NO_SCORES] * len(words)
+    # All questions are summed at once, each in a range of numbers of its own: numpy takes as long
+    # to begin as for a hundred numbers.
+    least = int(numbers.min())
+    width = int(numbers.max()) - least + 1
+    starts = np.arange(len(words)) * width
+    sizes = [sum([having[word] for word in its]) for its in words]
+    found, sums = _sums(
+        np.concatenate([numbers[place] for place in places]) - least + np.repeat(starts, sizes),
+        np.concatenate([parts[place] for place in places]),
+    )
+    ends_of_ranges = np.searchsorted(found, starts + width).tolist()
+    found = found % width + least
+    return [
+        Scores(found[begin:end], sums[begin:end]) for begin, end in pairwise([0, *ends_of_ranges])
+    ]
 
 
 def _parts(
@@ -198,17 +204,16 @@ def _parts(
     return having, numbers, weights * (frequencies * (k1 + 1.0)) / saturation
 
 
-def _summed(numbers: NDArray[np.int64], parts: NDArray[np.float64]) -> Scores:
-    """The score of each document: the sum of the parts beside its number."""
-    if not len(numbers):
-        return NO_SCORES
-    if numbers.min() >= 0 and numbers.max() <= _DENSE:
+def _sums(
+    numbers: NDArray[np.int64], parts: NDArray[np.float64]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Each number once, ascending, and the sum of the parts beside it."""
+    if len(numbers) and numbers.min() >= 0 and numbers.max() <= _DENSE:
         # A document that has a term counts, even if the term has no weight.
         found = np.flatnonzero(np.bincount(numbers))
-        return Scores(found, np.bincount(numbers, weights=parts)[found].astype(np.float64))
+        return found, np.bincount(numbers, weights=parts)[found].astype(np.float64)
     found, places = np.unique(numbers, return_inverse=True)
-    sums = np.bincount(places, weights=parts, minlength=len(found))
-    return Scores(found, sums.astype(np.float64))
+    return found, np.bincount(places, weights=parts, minlength=len(found)).astype(np.float64)
 
 
 def weights(

@@ -13,9 +13,10 @@ import pytest
 from aiohttp import web
 from yarl import URL
 
+from hitherto_shared.auth.key_address import KeyAddress
 from hitherto_shared.auth.key_ring import STALE_SECONDS, KeyRing
 from hitherto_shared.auth.key_set import MAX_BYTES, UnusableKeySet, read_key_set
-from hitherto_shared.auth.key_source import KeyAddress, KeyFile, KeysUnreachable, key_source
+from hitherto_shared.auth.key_source import KeyFile, KeysUnreachable, key_source
 from tests.token_issuer import KeyPair, key_set
 
 OLD, NEW = KeyPair("old"), KeyPair("new", number=2)
@@ -274,7 +275,7 @@ async def test_a_server_that_is_not_there_or_never_answers(monkeypatch: pytest.M
     with pytest.raises(KeysUnreachable, match="cannot be reached"):
         await KeyAddress(URL("http://127.0.0.1:1/keys")).read()
 
-    monkeypatch.setattr("hitherto_shared.auth.key_source._FETCH_SECONDS", 0.05)
+    monkeypatch.setattr("hitherto_shared.auth.key_address._FETCH_SECONDS", 0.05)
     # It takes connections and nobody ever reads from them.
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]

@@ -130,6 +130,8 @@ def _style(text: str) -> str | None:
 
 def count_words(text: str) -> float:
     """Words between spaces; in scripts without spaces, two characters count as one."""
+    if text.isascii():
+        return len(text.split())
     unspaced = len(_UNSPACED.findall(text))
     return len(_UNSPACED.sub(" ", text).split()) + unspaced / 2
 

@@ -6,7 +6,6 @@ Each writing function runs in the transaction of a caller that holds the user's 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from hitherto_extraction.pipeline.reply_vectors import Vectors, is_passage
@@ -20,7 +19,7 @@ from hitherto_extraction.storage.corpora.index import NumberedText
 from hitherto_extraction.storage.corpora.messages import MESSAGES
 from hitherto_extraction.storage.corpora.summaries import SUMMARIES
 from hitherto_extraction.storage.summaries import HeldSummary
-from hitherto_shared.database.arrays import Texts
+from hitherto_shared.database.arrays import Texts, fields_of
 from hitherto_shared.database.together import together
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.models import Summary
@@ -150,7 +149,7 @@ async def drop_summary(user: UserRows, conversation_id: str) -> int:
 
 
 def _columns(fields: SummaryFields) -> dict[str, Any]:
-    return {key: Texts(v) if isinstance(v, tuple) else v for key, v in asdict(fields).items()}
+    return {key: Texts(v) if isinstance(v, list) else v for key, v in fields_of(fields).items()}
 
 
 def _reworded(held: HeldSummary, fields: SummaryFields) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 from hitherto_extraction.pipeline.caps import Changes
 from hitherto_extraction.pipeline.operations import Plan, Refused
 from hitherto_extraction.prices import Charge
+from hitherto_shared.database.arrays import fields_of
 
 REFINED = "refined"
 """The count of updates made by a model."""
@@ -45,7 +46,7 @@ class Result:
 
     def stored(self) -> dict[str, Any]:
         """The result in the form stored with the job."""
-        return asdict(self) | {"refusals": [_as_json(each) for each in self.refusals]}
+        return fields_of(self) | {"refusals": [_as_json(each) for each in self.refusals]}
 
     def with_plan(self, plan: Plan, dropped: int) -> Result:
         """Add what a plan writes and what had to be dropped."""

@@ -53,7 +53,9 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
 
 _BESIDE_WORDS = 1_024
-"""Bytes of a message besides its text, for an estimate of the work."""
+"""The work of a message with free-form JSON, or of one to seal, besides its text, in characters."""
+_WORK_OF_A_MESSAGE = 64
+"""That of any other message."""
 
 _INSERT_MESSAGES = """
 INSERT INTO messages (tenant_id, user_id, conversation_id, message_no, message_id, role, name,
@@ -259,7 +261,9 @@ async def insert_messages(
     """
     key = await sealing_key(user)
     # Free-form JSON beside the text may be as long as the text.
-    size = sum(len(m.content) for m in messages) + _BESIDE_WORDS * len(messages)
+    heavy = sum(bool(key or m.context_items or m.metadata) for m in messages)
+    size = sum(len(m.content) for m in messages) + _BESIDE_WORDS * heavy
+    size += _WORK_OF_A_MESSAGE * len(messages)
     columns = await in_thread_if_long(size, _columns, messages, conversation_id, first_no, key)
     await user.later(_INSERT_MESSAGES, conversation_id=conversation_id, **columns)
 
@@ -280,11 +284,16 @@ def _columns(
         "names": Texts(m.name for m in clear),
         "contents": Texts(m.content for m in clear),
         "said_ats": [m.said_at for m in messages],
-        "context_items": Texts(json.dumps(list(m.context_items)) for m in clear),
-        "pending_action_ids": Texts(json.dumps(list(m.pending_action_ids)) for m in messages),
-        "metadatas": Texts(json.dumps(dict(m.metadata)) for m in clear),
+        "context_items": Texts(_json_list(m.context_items) for m in clear),
+        "pending_action_ids": Texts(_json_list(m.pending_action_ids) for m in messages),
+        "metadatas": Texts(json.dumps(dict(m.metadata)) if m.metadata else "{}" for m in clear),
         "sealed": sealed,
     }
+
+
+def _json_list(items: Sequence[Any]) -> str:
+    """A list as JSON; most messages have nothing to list."""
+    return json.dumps(list(items)) if items else "[]"
 
 
 async def advance(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from hitherto_shared.database.arrays import Texts
 from hitherto_shared.database.together import together
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.offloading import in_thread_if_long
@@ -157,7 +156,8 @@ SET lexical_nos = held.lexical_nos || EXCLUDED.lexical_nos,
 _READ_POSTINGS = """
 SELECT term, lexical_nos, frequencies, lengths
 FROM postings
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND term = ANY(%(terms)s)
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND term = ANY(string_to_array(%(terms)s, E'\n'))
 """
 
 # The terms that are rarest among this user's texts distinguish best.
@@ -165,7 +165,8 @@ _READ_DISTINCTIVE = """
 WITH distinctive AS (
     SELECT term
     FROM postings
-    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND term = ANY(%(terms)s)
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+      AND term = ANY(string_to_array(%(terms)s, E'\n'))
     GROUP BY term
     ORDER BY sum(cardinality(lexical_nos)), term
     LIMIT %(most)s
@@ -200,7 +201,7 @@ async def append(user: UserRows, texts: Mapping[int, Counter[str]]) -> None:
     columns = await in_thread_if_long(
         sum(map(len, texts.values())) * _WORK_OF_A_POSTING, _columns, [("", texts)]
     )
-    if columns["terms"]:
+    if columns:
         await user.later(_APPEND, segment=SEGMENT, **columns)
 
 
@@ -213,14 +214,14 @@ async def append_passages(
     """
     terms = sum(len(counts) for texts in corpora.values() for counts in texts.values())
     columns = await in_thread_if_long(terms * _WORK_OF_A_POSTING, _columns, corpora.items())
-    if columns["terms"]:
+    if columns:
         await user.later(
             _APPEND_PASSAGES, segment=SEGMENT, each_corpus=",".join(corpora), **columns
         )
 
 
 def _columns(corpora: Iterable[tuple[str, Mapping[int, Counter[str]]]]) -> dict[str, str]:
-    """All postings by term, column by column, a term's as Postgres writes arrays.
+    """All postings by term, column by column, a term's as Postgres writes arrays; {} if none.
 
     No term contains a line break, no corpus a comma.
     """
@@ -232,7 +233,7 @@ def _columns(corpora: Iterable[tuple[str, Mapping[int, Counter[str]]]]) -> dict[
         for lexical_no, counts in sorted(texts.items()):
             number, length = str(lexical_no), str(min(counts.total(), _MAX_COUNT))
             for term, count in counts.items():
-                frequency = str(min(count, _MAX_COUNT))
+                frequency = "1" if count == 1 else str(min(count, _MAX_COUNT))
                 if (known := found.get(term)) is None:
                     found[term] = [number, frequency, length]
                 else:
@@ -242,8 +243,10 @@ def _columns(corpora: Iterable[tuple[str, Mapping[int, Counter[str]]]]) -> dict[
         of_corpora += [corpus] * len(found)
         terms += found
         columns += found.values()
+    if not terms:
+        return {}
     lexical_nos, frequencies, lengths = (
-        ";".join(["{" + of_term[place] + "}" for of_term in columns]) for place in range(3)
+        "{" + "};{".join(column) + "}" for column in zip(*columns, strict=True)
     )
     return {
         "corpora": ",".join(of_corpora),
@@ -261,7 +264,7 @@ async def read_postings(
     read = _READ_DISTINCTIVE if len(terms) > most else _READ_POSTINGS
     distinctive, statistics = await together(
         user.connection,
-        user.execute(read, terms=Texts(terms), most=most),
+        user.execute(read, terms="\n".join(terms), most=most),
         user.execute(_STATISTICS),
     )
     postings = [TermPostings(*row) for row in await distinctive.fetchall()]

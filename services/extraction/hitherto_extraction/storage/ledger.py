@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
@@ -158,7 +158,7 @@ async def charge(user: UserRows, job_id: UUID, kind: str, charges: Sequence[Char
     """Add to today's usage of a job of `kind`."""
     if not charges:
         return
-    rows = records([asdict(item) for item in charges])
+    rows = records(list(map(fields_of, charges)))
     await user.later(_CHARGE, job_id=job_id, kind=kind, rows=rows)
     user.connection.once_committed(lambda: _count(user.scope.tenant_id, charges))
 

@@ -13,7 +13,6 @@ from hitherto_extraction.pipeline.failed_attempts import FailedAttempts, Unusabl
 from hitherto_extraction.pipeline.prompt import HARMLESS, build_prompt
 from hitherto_extraction.prices import Prices, load_prices
 from hitherto_extraction.provider.guarded import GuardedChatModel, GuardedEmbedder
-from hitherto_extraction.provider.offline import LIMITS, OfflineExtractor
 from hitherto_extraction.provider.openai_chat import OpenAIChatModel
 from hitherto_extraction.provider.protocol import ChatModel
 from hitherto_extraction.queue.enqueueing import JobQueue
@@ -170,6 +169,9 @@ def _prices(settings: ExtractionSettings) -> Prices:
 def _chat(settings: ExtractionSettings, breaker: CircuitBreaker) -> ChatModel:
     """The language model, or the offline rules, which is logged."""
     if settings.chosen_extractor == "offline":
+        # Its hundreds of patterns take a tenth of the time that the service takes to start.
+        from hitherto_extraction.provider.offline import LIMITS, OfflineExtractor  # noqa: PLC0415
+
         logger.warning(
             "no language model is configured; extracting with the offline rules: %s", LIMITS
         )
