@@ -156,30 +156,33 @@ def the_user_comes_first(memory: Hitherto) -> None:
     assert "embedder=storage.embedder" in unknown
 
 
+def agent_of(memory: Hitherto, user: str) -> Agent:
+    """An agent that remembers."""
+    storage = HithertoStorage(memory, user=user)
+    return Agent(
+        role="Assistant",
+        goal="Be brief.",
+        backstory="You answer.",
+        llm=MODEL,
+        memory=Memory(storage=storage, embedder=storage.embedder, llm=MODEL),
+    )
+
+
 def agents_remember(memory: Hitherto) -> None:
     """An agent's words are extracted by its model; another agent of the same user is told them."""
-
-    def agent(user: str) -> tuple[Agent, Memory]:
-        storage = HithertoStorage(memory, user=user)
-        kept = Memory(storage=storage, embedder=storage.embedder, llm=MODEL)
-        how = {"role": "Assistant", "goal": "Be brief.", "backstory": "You answer.", "llm": MODEL}
-        return Agent(**how, memory=kept), kept
-
-    monday, kept = agent("ana")
+    monday = agent_of(memory, "ana")
     monday.kickoff("I live in Porto.")
-    kept.drain_writes()
-    tuesday, kept = agent("ana")
-    print(tuesday.kickoff("Where do I live?").raw)
-    kept.drain_writes()
-    stranger, kept = agent("bob")
-    print(stranger.kickoff("Where do I live?").raw)
-    kept.drain_writes()
-    # The same again is not another record: CrewAI's model is asked, and updates the first.
-    _, kept = agent("ana")
-    [found] = kept.recall("Porto", depth="shallow")
-    kept.remember("The user lives in Porto, in Bonfim.", scope="/", categories=[], importance=0.5)
-    [found] = kept.recall("Porto", depth="shallow")
-    assert found.record.content == "The user lives in Bonfim, Porto."
+    monday.memory.drain_writes()
+    for user in ("ana", "bob"):
+        print(f"{user}: {agent_of(memory, user).kickoff('Where do I live?').raw}")
+    # CrewAI's model is asked about what is near, and corrects it.
+    kept = agent_of(memory, "ana").memory
+    [found] = kept.recall("Where is Porto mentioned?")
+    assert (found.record.scope, found.record.metadata["entities"]) == ("/user/home", ["Porto"])
+    kept.remember("The user lives in Porto.", scope="/user", categories=[], importance=0.5)
+    [found] = kept.scope("/user").recall("Porto", depth="shallow")
+    assert found.record.content == "The user lives in Porto, in Bonfim."
+    assert found.record.scope == "/user/home"
 
 
 def main() -> None:

@@ -67,21 +67,26 @@ class RecordMemories:
             valid_from=record.created_at,
         ).memory
         if saved.status == "forgotten":
-            saved = self._restored(saved)
+            return self._save_again(saved, record)
         # A memory that was known from somebody more trusted has taken nothing over.
         return saved if holds(saved, record) else self._hold(saved, _with(record))
 
-    def _restored(self, memory: Memory) -> Memory:
-        """A forgotten memory, brought back if CrewAI deleted it and nobody forgot it since."""
-        events = self.memory.memory_history(self.user, memory.id)
+    def _save_again(self, forgotten: Memory, record: MemoryRecord) -> Memory:
+        """Correct a forgotten memory by what is near to it, if it was CrewAI that deleted it.
+
+        CrewAI's consolidation deletes a record to save another in its place. What anybody else
+        forgot stays forgotten.
+        """
+        events = self.memory.memory_history(self.user, forgotten.id)
         if next((each.reason for each in events if each.kind == "forgotten"), "") != _REASON:
             raise HithertoCallError(
                 grpc.StatusCode.FAILED_PRECONDITION,
-                f"the memory {memory.id} with these words was forgotten and stays so: restore it "
-                "to remember it again",
+                f"what this record says was forgotten and stays so: restore {forgotten.id} to "
+                "remember it again",
                 reason="MEMORY_STATUS_CONFLICT",
             )
-        return self.memory.restore_memory(self.user, memory.id)
+        restored = self.memory.restore_memory(self.user, forgotten.id)
+        return self._hold(restored, _with(record), **_changes(record))
 
     def correct(self, record: MemoryRecord) -> None:
         """Replace the record with the same id; an unknown one is saved.
@@ -100,18 +105,14 @@ class RecordMemories:
         private = known.private or record.private
         record = record.model_copy(update={"source": source, "private": private})
         content = storable(record.content).strip()
-        changes: dict[str, Any] = {}
-        if content != memory.content:
-            if len(held) > 1 or memory.origin != self.origin:
-                # Somebody else says the earlier words, and goes on to.
-                if self.save(record).id != memory.id:
-                    self.drop(memory, {record.id})
-                return
-            changes["content"] = content
-        if memory.origin == self.origin:
-            changes["tags"] = tags_of(_with(record)(held))
-            changes["importance"] = record.importance
-        self._hold(memory, _with(record), **changes)
+        alone = len(held) == 1 and memory.origin == self.origin
+        if alone:
+            self._hold(memory, _with(record), **_changes(record))
+        elif content == memory.content:
+            self._hold(memory, _with(record))
+        elif self.save(record).id != memory.id:
+            # Somebody else says the earlier words, and goes on to.
+            self.drop(memory, {record.id})
 
     def drop(self, memory: Memory, ids: Iterable[str]) -> None:
         """Take records out of a memory, and forget it if it then holds none.
@@ -142,6 +143,12 @@ class RecordMemories:
                     raise
             memory = self.memory.get_memory(self.user, memory.id) or memory
         raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+def _changes(record: MemoryRecord) -> dict[str, Any]:
+    """What a memory takes over from its only record."""
+    content = storable(record.content)
+    return {"content": content, "tags": tags_of([record]), "importance": record.importance}
 
 
 def _with(record: MemoryRecord) -> Callable[[list[MemoryRecord]], list[MemoryRecord]]:
