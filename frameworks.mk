@@ -1,7 +1,8 @@
 # Agent frameworks that the development environment cannot hold. Included by the Makefile.
 
 # strands-agents excludes our version of mcp, google-adk ours of websockets and opentelemetry, litellm ours of
-# certifi, and crewai ours of openai, mcp and httpx. Each has an environment of its own with the client, as its users have; tests/e2e/test_frameworks.py runs in it.
+# certifi, and crewai ours of openai and mcp. Each has an environment of its own with the client, as its users have;
+# tests/e2e/test_frameworks.py runs in it.
 FRAMEWORK_VENVS := .venv-strands .venv-google-adk .venv-litellm .venv-crewai
 
 .PHONY: lock-frameworks
