@@ -26,7 +26,7 @@ from hitherto_shared.database.embedded import EmbeddedPostgres, cluster
 from hitherto_shared.database.migrate import migrate
 from hitherto_shared.startup import keep_what_stands
 from tests.revisions import fence_revisions
-from tests.standstill import (  # noqa: F401, hooks of this run
+from tests.second_try import (  # noqa: F401, hooks of this run
     pytest_runtest_protocol,
     pytest_sessionstart,
     pytest_terminal_summary,
