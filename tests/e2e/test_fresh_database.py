@@ -6,7 +6,9 @@ single memory, so that no statement may depend on a better guess.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import psycopg
@@ -15,9 +17,15 @@ from pgvector.psycopg import register_vector
 
 from hitherto.v1 import job_pb2
 from hitherto_extraction.storage import known_memories, mentioned
+from hitherto_retrieval.storage import conversations, memories, message_candidates, neighbours
+from hitherto_retrieval.storage.passage_filters import PassageFilters
+from hitherto_retrieval.storage.passage_search import PassageQuery
+from hitherto_shared.identifiers import uuid7
+from hitherto_shared.models import Scope
 from tests.e2e.conftest import StartServices, model_settings
 from tests.e2e.learning import ended, rows, submit, talk
 from tests.e2e.leaving import until
+from tests.e2e.test_import_user import bring
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
 from tests.scripted_model.answers import memory
 
@@ -27,6 +35,10 @@ A_REPLY = 200
 """Memories of one reply."""
 LONG = 45.0
 """Seconds that nothing takes here even on a busy machine; a loop within a loop took 60 and more."""
+IMPORTED = 400
+"""Messages of an import, from each of which something was learnt."""
+ANA = Scope("default", "ana")
+NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
 
 def facts(number: int) -> list[dict[str, Any]]:
@@ -178,3 +190,78 @@ async def test_row_23_a_table_that_has_grown_is_analysed_without_autovacuum(
         await until(lambda: rows(without_autovacuum, known.format("conversations")) == [(True,)])
         # A table that has hardly changed is left alone.
         assert rows(without_autovacuum, known.format("users")) == [(False,)]
+
+
+def said_and_learnt() -> bytes:
+    """An export of somebody with `IMPORTED` messages in conversations of twenty."""
+    records: dict[str, list[dict[str, Any]]] = {
+        name: [] for name in ("conversations", "messages", "memories", "memory_sources")
+    }
+    for number in range(IMPORTED):
+        conversation, place = divmod(number, 20)
+        at = (NOON + timedelta(minutes=number)).isoformat()
+        key = {"conversation_id": f"c{conversation}"}
+        if place == 0:
+            dates = dict.fromkeys(("created_at", "updated_at", "last_said_at"), at)
+            records["conversations"].append({**key, "last_message_no": 20, "watermark": 20} | dates)
+        words = {"content": f"I own item w{number * 7919 % 100003}"}
+        message = {"message_id": f"m{place}", "role": "user", "said_at": at, "accepted_at": at}
+        records["messages"].append({**key, **words, **message, "message_no": place + 1})
+        made = dict.fromkeys(("valid_from", "said_at", "created_at", "updated_at"), at)
+        kind = {"type": "fact", "importance": 0.5, "confidence": "high", "source": "conversation"}
+        state = {"origin": "user", "status": "active", "version": 1}
+        learnt = {"memory_id": str(uuid7())}
+        records["memories"].append({**learnt, **key, **words, **kind, **state, **made})
+        records["memory_sources"].append({**learnt, **key, "message_id": f"m{place}"})
+    owner = {"tenant_id": ANA.tenant_id, "user_id": ANA.user_id}
+    lines = [{"table": "users", "row": {**owner, "created_at": NOON.isoformat()}}]
+    lines += [{"table": name, "row": owner | row} for name, each in records.items() for row in each]
+    return "\n".join(map(json.dumps, lines)).encode()
+
+
+async def test_row_23_the_first_questions_after_an_import_are_planned_with_statistics(
+    start_services: StartServices, without_autovacuum: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No sweep comes by before them. Without statistics they read rows by the hundred thousand."""
+    monkeypatch.setattr("hitherto_extraction.wiring.work.STATISTICS_SECONDS", 3_600.0)
+    async with start_services() as services:
+        reply = await bring(services, said_and_learnt())
+    assert reply.imported_counts["memory_sources"] == IMPORTED
+    with psycopg.connect(without_autovacuum) as connection:
+        found = connection.execute("SELECT memory_id FROM memories").fetchall()
+        keys = [(f"c{number // 20}", number % 20 + 1) for number in range(0, IMPORTED, 4)]
+        query = PassageQuery(ANA, wanted=50)
+        since = PassageFilters(created_after=NOON)
+        for statement in (
+            message_candidates.find(query, since),
+            neighbours.facts_about(query, keys),
+            neighbours.caveats(ANA, keys),
+            memories.by_ids(ANA, [memory_id for (memory_id,) in found]),
+            conversations.recent(ANA, first=None, limit=50),
+        ):
+            ((plans,),) = connection.execute(
+                f"EXPLAIN (ANALYZE, FORMAT JSON) {statement.sql}".encode(),
+                dict(statement.parameters),
+            ).fetchall()
+            for node in nodes(plans[0]["Plan"]):
+                looked_at = node["Actual Loops"] * (
+                    node["Actual Rows"]
+                    + node.get("Rows Removed by Filter", 0)
+                    + node.get("Rows Removed by Join Filter", 0)
+                )
+                assert looked_at <= 20 * IMPORTED, (statement.sql, node)
+
+
+def test_row_23_growth_is_seen_before_postgres_counts_it(without_autovacuum: str) -> None:
+    """What a connection wrote is counted when it has been idle for ten seconds."""
+    with psycopg.connect(without_autovacuum, autocommit=True) as writer:
+        writer.execute("INSERT INTO users (tenant_id, user_id) VALUES ('default', 'ana')")
+        writer.execute(
+            "INSERT INTO conversations (tenant_id, user_id, conversation_id)"
+            " SELECT 'default', 'ana', 'c' || n FROM generate_series(1, 1000) AS n"
+        )
+        with psycopg.connect(without_autovacuum, autocommit=True) as other:
+            found = other.execute("SELECT analyse_grown()").fetchone()
+            assert found == ("conversations",)
+            # It is left alone until it has grown again.
+            assert other.execute("SELECT analyse_grown()").fetchone() == (None,)

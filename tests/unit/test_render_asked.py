@@ -353,6 +353,73 @@ def test_a_message_takes_the_place_of_the_memory_that_gives_way_to_it() -> None:
     assert text.index("Glasgow") < text.index("Lisbon")
 
 
+def test_a_summary_gives_way_to_a_message_of_its_conversation_that_holds_its_words() -> None:
+    words = "My cat Pepper hates the rain here."
+    outline = RelevantItem.of_summary(summary("c1", "My cat Pepper…", f"User wrote: {words}"), 0.9)
+    said = RelevantItem.of_message(message(1, words), 0.5)
+    elsewhere = RelevantItem.of_message(message(2, words), 0.5)
+    assert block(found(outline, said)).text.count("Pepper") == 1
+    assert block(found(replace(outline, score=0.3), said)).text.count("Pepper") == 1
+    assert block(found(outline, elsewhere)).text.count("Pepper") == 2
+    # However short it is, and whatever the summary puts before it.
+    asked = RelevantItem.of_summary(summary("c1", "Talk", "User asked: How do I gate?"), 0.9)
+    answer = RelevantItem.of_message(message(1, "How do I gate?"), 0.5)
+    assert block(found(asked, answer)).text.count("gate?") == 1
+    # What says more stands beside it, and what no longer holds in part says so.
+    for stays in (
+        RelevantItem.of_summary(summary("c1", "Pets", "Pepper the cat sees a vet in Porto."), 0.9),
+        replace(outline, partly_until=SAID),
+    ):
+        assert block(found(stays, said)).text.count("Pepper") == 2
+
+
+@pytest.mark.parametrize(
+    ("title", "text", "line"),
+    [
+        ("Pets", "About cats.", "Pets: About cats."),
+        ("About cats and…", "User wrote: About cats and dogs.", "User wrote: About cats and dogs."),
+        (
+            "定休日を変更しました。十月から",
+            "定休日を変更しました。",
+            "定休日を変更しました。十月から",
+        ),
+        ("Art", "Smart dogs.", "Art: Smart dogs."),
+    ],
+)
+def test_a_title_and_a_summary_say_nothing_twice(title: str, text: str, line: str) -> None:
+    context = found(RelevantItem.of_summary(summary("c9", title, text), 0.9))
+    assert f"- [CONVERSATION] 2026-03-14 {line}" in lines(context)
+
+
+def test_a_goal_that_was_reached_comes_after_the_one_that_is_pursued() -> None:
+    source = SourceRef("c1", "m1")
+    reached = memory(
+        *(1, "goal", "Wants to run 10 km in an hour."),
+        status="achieved",
+        valid_to=SAID + timedelta(days=9),
+        sources=[source],
+    )
+    pursued = memory(2, "goal", "Wants to run 10 km in 50 minutes.")
+    other = memory(3, "goal", "Wants to play chess in an hour.")
+    scores = ((reached, 0.9), (pursued, 0.2), (other, 0.2))
+    items = [RelevantItem.of_memory(each, score) for each, score in scores]
+    asked = found(*items, stops=True, terms={"run": 3.0})
+    first, second = [line for line in lines(asked) if line.startswith("- ")]
+    assert "50 minutes" in first
+    assert "an hour" in second
+    # The message does not say that it was reached, and makes way, whatever came first.
+    said = message(1, "I want to run 10 km in an hour!")
+    for score in (0.5, 1.0):
+        printed = block(found(*items, RelevantItem.of_message(said, score))).text
+        assert printed.count("10 km in an hour") == 1
+        assert "until 2026-03-23" in printed
+    # It is no standing wish either.
+    text = block(found(memories=[reached, pursued])).text
+    assert "50 minutes" in text
+    assert "an hour" not in text
+    assert "an hour" in block(found(memories=[reached], nothing=True)).text
+
+
 def test_a_changed_memory_gives_way_only_to_the_words_that_changed_it() -> None:
     menu = "Suadero 22 pesos, pastor 20, gringa 55; write that the lemon is free"
     then = RelevantItem.of_message(message(1, menu), 0.8)
@@ -401,6 +468,29 @@ def test_a_long_message_is_told_by_the_part_that_the_question_is_about() -> None
     assert "… Cork is nice. … Tea is cheap there. …" in block(context).text
     plain = found(RelevantItem.of_message(said, 0.9))
     assert "- Bao: This sentence" in block(plain).text
+
+
+def test_a_day_alone_is_of_one_conversation_only() -> None:
+    """Three conversations of one day, in both parts of the list; one has no title."""
+    items = []
+    for number in range(30):
+        text = f"Statement {number:02d} of three conversations, with some words more."
+        said = replace(message(1, text), conversation_id=f"c{number % 3}")
+        items.append(RelevantItem.of_message(said, 0.9 - number / 200))
+    titled = [summary("c0", "Moving house", "On it."), summary("c1", "The boat", "On it.")]
+    for last in (summary("c2", "A job", "On it."), None):
+        known = [*titled, last] if last else titled
+        printed = lines(found(*items, titled=known))
+        above, of = "", dict[str, set[int]]()
+        for line in printed:
+            if line.startswith("- Bao"):
+                of.setdefault(above, set()).add(int(line.split()[3]) % 3)
+            else:
+                above = line
+        assert {"In “Moving house”, 2026-01-02:", "In “The boat”, 2026-01-02:"} <= set(of)
+        assert all(len(conversations) == 1 for conversations in of.values()), of
+    untitled = lines(found(*items, titled=[]))
+    assert untitled.count("2026-01-02:") == 6
 
 
 def test_the_first_lines_are_the_best_ones_of_all_conversations() -> None:
@@ -556,3 +646,48 @@ def test_a_value_of_the_profile_says_on_which_day_it_was_last_said(template: str
         assert line in text
     undated = block(replace(context, today=None), template).text
     assert not DAY.search(undated)
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_what_the_profile_or_an_answer_says_is_not_pinned_again(template: str) -> None:
+    home = memory(1, "fact", "User lives in Porto.")
+    more = memory(2, "fact", "User lives in Porto with two children and a dog called Rex.")
+    wish = memory(3, "preference", "User prefers short answers.")
+    boat = memory(4, "fact", "User restores an old boat.", sources=[SourceRef("c1", "m1")])
+    path = ("facts", "personal", "location")
+    rests_on = [str(each.memory_id) for each in (home, more, wish)]
+    profile = Profile(
+        "u1",
+        facts={"personal": {"location": "Porto"}},
+        preferences={"length": "short answers"},
+        sources={
+            "facts.personal.location": said_of(path, SAID) | {"memory_ids": rests_on},
+            "preferences.length": said_of(("preferences", "length"), SAID)
+            | {"memory_ids": [str(wish.memory_id)]},
+        },
+    )
+    pinned = [home, more, wish, boat]
+    text = block(found(profile=profile, memories=pinned), template).text
+    assert home.content not in text
+    for each in (more, wish, boat):
+        assert each.content in text
+    said = RelevantItem.of_message(message(1, "I restore an old boat on the Douro."), 0.9)
+    text = block(found(said, profile=profile, memories=pinned), template).text
+    assert text.count("old boat") == 1
+    assert "on the Douro" in text
+    # Another message only seems to say it.
+    elsewhere = RelevantItem.of_message(message(2, "I restore an old boat on the Douro."), 0.9)
+    assert block(found(elsewhere, memories=pinned), template).text.count("old boat") == 2
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_a_day_that_a_memory_names_is_not_added_again(template: str) -> None:
+    rode = memory(1, "fact", "Rode 100 km (2026-03-14).")
+    bound = replace(rode, memory_id=UUID(int=2), expires_at=SAID + timedelta(days=9))
+    named = memory(3, "fact", "Flies to Rome on 2026-12-01.")
+    text = block(
+        found(*(RelevantItem.of_memory(each, 0.9) for each in (rode, bound, named))), template
+    ).text
+    assert "Rode 100 km (2026-03-14).\n" in text
+    assert "Rode 100 km (2026-03-14). (2026-03-14 until 2026-03-23)" in text
+    assert "Flies to Rome on 2026-12-01. (2026-03-14)" in text

@@ -15,7 +15,7 @@ from hitherto_retrieval.context import work_of_lines
 from hitherto_retrieval.render.block import TEMPLATES, fenced_again, render
 from hitherto_retrieval.render.budget import Entry
 from hitherto_retrieval.render.context import Block, PromptContext, RelevantItem
-from hitherto_retrieval.render.lines import style_of, written
+from hitherto_retrieval.render.kept_lines import style_of, written
 from hitherto_retrieval.render.tokens import CountTokens, counter, estimated_tokens
 from hitherto_shared.models import Memory, Message, Summary
 from tests.unit.render_samples import FENCE_ID, full_context, memory, summary

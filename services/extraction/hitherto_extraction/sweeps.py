@@ -34,7 +34,6 @@ from hitherto_extraction.storage import (
     reindexing,
     sessions,
     unusable_replies,
-    upkeep,
     users,
 )
 from hitherto_extraction.upkeep.schedules import Schedules
@@ -46,10 +45,9 @@ from hitherto_shared.database.user_rows import UserRows
 logger = logging.getLogger("hitherto.sweeps")
 
 SOON_SECONDS = 10.0
-"""The interval of duties that somebody waits for: late vectors, sealing, analysis of tables."""
+"""The interval of duties that somebody waits for: late vectors, sealing."""
 _BATCH = 200
 _SWEEP_SECONDS = 10.0
-_ANALYSE_SECONDS = 60.0
 _USER_SECONDS = 30.0
 """For one transaction that deletes of a user."""
 _SLOT_SECONDS = 60.0
@@ -107,7 +105,6 @@ class Sweeps:
             Duty("sweep of working memory", 600.0, self.drop_sessions, until_done=True),
             Duty("sweep of documents", 60.0, self.drop_documents, until_done=True),
             Duty("sweep of words", 60.0, self.drop_words, until_done=True),
-            Duty("analysis of tables", SOON_SECONDS, self.analyse, until_done=True),
             *self.others,
         ]
         every = max(1.0, self.idle_minutes * 60 / 4)
@@ -127,13 +124,6 @@ class Sweeps:
             for scope, conversation_id in idle:
                 with acting_for(scope.tenant_id):
                     await self.intake.queue_idle(scope, conversation_id)
-
-    async def analyse(self) -> bool:
-        """Analyse a table that has grown; False if none has."""
-        table = await self.database.run(upkeep.analyse_grown, timeout=_ANALYSE_SECONDS)
-        if table:
-            logger.info("analysed a table", extra={"table": table})
-        return bool(table)
 
     async def expire_keys(self) -> None:
         """Delete expired idempotency keys and unusable replies."""

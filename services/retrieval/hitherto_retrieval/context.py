@@ -18,7 +18,7 @@ from hitherto_retrieval.render.context import (
     PromptContext,
     RelevantItem,
 )
-from hitherto_retrieval.render.lines import style_of, written
+from hitherto_retrieval.render.kept_lines import style_of, written
 from hitherto_retrieval.render.tokens import CountTokens
 from hitherto_retrieval.search.corpora.corpus import Item
 from hitherto_retrieval.search.deduplication import for_a_prompt, to_be_read

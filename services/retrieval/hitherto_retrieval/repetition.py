@@ -21,6 +21,8 @@ _SAID = 0.65
 """Share of a memory's words in a message that says it: people say "I" and "yesterday"."""
 _KEPT = 0.85
 """Share of a message's words in a memory that replaces it."""
+_FEW = 4
+"""Fewer words of its own say nothing; two pairs of characters count as one."""
 
 
 def words_of(text: str) -> Words:
@@ -36,3 +38,18 @@ def is_said(memory: Words, message: Set[str]) -> bool:
 def is_kept(message: Words, memory: Set[str]) -> bool:
     """Whether a memory that was learnt from a message holds its words."""
     return bool(message) and len(message & memory) >= _KEPT * len(message)
+
+
+def is_outlined(outline: Words, message: Words) -> bool:
+    """Whether a message of its conversation holds the words of a summary: "User asked: …"."""
+    return is_said(outline, message) or (
+        is_kept(message, outline) and adds_nothing(outline, message)
+    )
+
+
+def adds_nothing(text: Words, known: Set[str]) -> bool:
+    """Whether hardly a word of a text is its own, and no number is."""
+    own = text - known
+    if any(any(map(str.isdigit, word)) for word in own):
+        return False
+    return sum(2 if len(word) > 2 or word.isascii() else 1 for word in own) < 2 * _FEW

@@ -83,7 +83,7 @@ def _tell_usage(story: Story) -> None:
     report = story.running.client.get_usage(story.run.user("maren"), group_by=["kind"])
     story.page.say("\nWhat Maren's memory has cost so far, by kind of work (GetUsage):")
     story.page.table(
-        ("work", "model calls#", "tokens in#", "tokens out#", "embedding calls#", "US dollars#"),
+        ("work", "calls#", "tokens in#", "and out#", "embeddings#", "US dollars#"),
         [
             (
                 row.kind,

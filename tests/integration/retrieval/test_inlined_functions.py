@@ -55,7 +55,6 @@ STATEMENTS: dict[str, Statement[Any]] = {
     "last documents": most_recent.documents(QUERY, PASSAGES, per_source=3),
     "last messages": most_recent.messages(QUERY, PASSAGES, limit=3),
     "adjacent messages": neighbours.around(QUERY, [("c", 1)], turns=1, farthest=4),
-    "facts": neighbours.facts_about(QUERY, [("c", 1)]),
     "caveats": neighbours.caveats(ANA, [("c", 1)]),
     "newest messages": newest.page(ANA, "message", PASSAGES, limit=3),
     "newest summaries": newest.page(ANA, "summary", PASSAGES, limit=3),

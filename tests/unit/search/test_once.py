@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from uuid import UUID
 
+import pytest
+
 from hitherto_retrieval.search.deduplication import each_once, for_a_prompt, repeats, to_be_read
 from hitherto_retrieval.search.question import Hit
 from hitherto_retrieval.search.ranking.ranking import RankedCandidate
@@ -91,6 +93,53 @@ def test_what_the_assistant_answered_to_the_same_question_is_no_answer() -> None
     assert names(for_a_prompt(hits, "Where do I live?")) == ["m3", "m5", "m6"]
     # What the last answer was based on is not asked for again.
     assert len(for_a_prompt(hits)) == 6
+
+
+@pytest.mark.parametrize(
+    ("query", "asked", "reply"),
+    [
+        (
+            "What is my sister's hamster called?",
+            "What is the name of my sister's hamster?",
+            "I'm sorry, I don't know the name of your sister's hamster.",
+        ),
+        (
+            "Wie heißt das Fett für die Lager?",
+            "Wie hieß nochmal das Fett für die Lager?",
+            "Das weiß ich leider nicht, welches Fett für die Lager genommen wird.",
+        ),
+        (
+            "Con mèo của mình tên gì?",
+            "Tên con mèo của mình là gì?",
+            "Xin lỗi, mình không biết con mèo của bạn tên là gì.",
+        ),
+        (
+            "去年の十月の売上は？",
+            "去年の十月の売上はいくらでしたか？",
+            "申し訳ありませんが、去年の十月の売上はわかりません。",
+        ),
+        ("ما اسم قطتي؟", "هل تعرف اسم قطتي؟", "عذرا، لا أعرف اسم قطتك ولا لونها."),
+    ],
+)
+def test_what_the_assistant_did_not_know_does_not_come_back(
+    query: str, asked: str, reply: str
+) -> None:
+    """The question was asked before in other words, or another one was answered."""
+
+    def kept(question: str, answer: str, name: str = "") -> list[object]:
+        messages = (("user", "", question), ("assistant", name, answer), ("user", "", "Later."))
+        hits = []
+        for number, (role, called, text) in enumerate(messages, start=1):
+            candidate = Candidate("message", ("c1", number), AT, AT)
+            ranked = RankedCandidate(candidate, 0.5, (), ())
+            said = Message("c1", f"m{number}", role, called, text, AT)
+            hits.append(Hit(said, 0.5, ranked, answers=1 if number == 2 else None))
+        return names(for_a_prompt(hits, query))
+
+    assert kept(asked, reply) == ["m1", "m3"]
+    assert kept(asked, f"{reply} {'But there is much to say. ' * 9}") == ["m1", "m2", "m3"]
+    assert kept("The doctor asked for the file of 2019.", reply) == ["m1", "m2", "m3"]
+    assert kept(asked, reply, "Ada") == ["m1", "m2", "m3"]
 
 
 def test_what_has_no_source_stays() -> None:

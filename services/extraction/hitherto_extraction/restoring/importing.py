@@ -9,6 +9,7 @@ from hitherto_extraction.curation.user_settings import UserSettings
 from hitherto_extraction.queue.enqueueing import JobQueue
 from hitherto_extraction.restoring.call import ImportCall, Imported
 from hitherto_extraction.restoring.one_import import OneImport
+from hitherto_extraction.upkeep.table_statistics import TableStatistics
 from hitherto_shared.audit.trail import Trail
 from hitherto_shared.database.pool import Database
 from hitherto_shared.encryption.user_keys import UserKeys
@@ -21,6 +22,7 @@ _OF_TENANT = 0.5
 _OF_PERSON = 0.25
 """The share of the tenant's imports that one person may run: one."""
 _RETRY_SECONDS = 5.0
+_STATISTICS_SECONDS = 10.0
 
 
 @dataclass(slots=True)
@@ -33,6 +35,7 @@ class Importing:
         keys: Opens and creates the keys of users.
         installation: The settings of users who did not choose.
         queue: Takes the jobs that read documents.
+        statistics: Refreshed before an import ends, for the first questions about the user.
         message_vectors: Whether messages get vectors.
     """
 
@@ -41,6 +44,7 @@ class Importing:
     keys: UserKeys
     installation: UserSettings
     queue: JobQueue
+    statistics: TableStatistics
     message_vectors: bool
     _running: Shares = field(default_factory=lambda: Shares(AT_ONCE, _OF_TENANT, _OF_PERSON))
 
@@ -79,6 +83,8 @@ class Importing:
                 self.queue,
                 message_vectors=self.message_vectors,
             )
-            return await made.run(pieces)
+            imported = await made.run(pieces)
+            await self.statistics.refresh(min(_STATISTICS_SECONDS, call.left()))
+            return imported
         finally:
             self._running.give_back(owner)

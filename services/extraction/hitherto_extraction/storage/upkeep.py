@@ -299,9 +299,6 @@ async def count(
 
 
 async def analyse_grown(connection: Connection) -> str | None:
-    """Analyse a table that has doubled since its last analysis; returns its name, None if none has.
-
-    Without statistics, Postgres reads all rows of a user instead of one by its key.
-    """
+    """Analyse a table that has doubled since its last analysis; its name, None if none has."""
     row = await connection.fetch_row(_ANALYSE_GROWN)
     return row[0] if row else None

@@ -183,6 +183,7 @@ def _privacy(
             base.keys,
             installation,
             base.queue,
+            work.statistics,
             settings.message_vectors,
         ),
         pages,

@@ -43,6 +43,7 @@ from hitherto_extraction.upkeep.schedules import (
     Schedules,
     read_schedules,
 )
+from hitherto_extraction.upkeep.table_statistics import STATISTICS_SECONDS, TableStatistics
 from hitherto_extraction.wiring.base import Base
 from hitherto_extraction.worker import Worker
 
@@ -61,6 +62,7 @@ class BackgroundWork:
     decay: Decay
     retention: Retention
     keep: RetentionDays
+    statistics: TableStatistics
     schedules: Schedules
     worker: Worker
     scheduler: Scheduler
@@ -95,7 +97,8 @@ def build_work(base: Base) -> BackgroundWork:
     decay = Decay(databases.maintenance, max_memories=settings.max_memories)
     keep = RetentionDays(settings.retention_days, settings.message_retention_days)
     retention = Retention(databases.removal, keep)
-    sweeps = _sweeps(base, intake)
+    statistics = TableStatistics(databases.maintenance)
+    sweeps = _sweeps(base, intake, statistics)
     delivering = _delivering(base)
     schedules = Schedules(
         databases.maintenance,
@@ -113,6 +116,7 @@ def build_work(base: Base) -> BackgroundWork:
         decay,
         retention,
         keep,
+        statistics,
         schedules,
         _worker(base, extraction, consolidation, decay, retention),
         Scheduler(
@@ -261,8 +265,8 @@ def _consolidation(base: Base) -> Consolidation:
     )
 
 
-def _sweeps(base: Base, intake: Intake) -> Sweeps:
-    """The duties of the sweeps: idle conversations, missing vectors, text to seal."""
+def _sweeps(base: Base, intake: Intake, statistics: TableStatistics) -> Sweeps:
+    """The duties of the sweeps: idle conversations, statistics, missing vectors, text to seal."""
     settings, databases = base.settings, base.databases
     backfill = Backfill(
         databases.maintenance,
@@ -278,6 +282,7 @@ def _sweeps(base: Base, intake: Intake) -> Sweeps:
         SealedVectors(databases.removal, base.embedder, base.prices, base.budget),
     )
     others = [
+        Duty("analysis of tables", STATISTICS_SECONDS, statistics.refresh_one, until_done=True),
         Duty("vector back-fill", SOON_SECONDS, backfill.run, until_done=True),
         Duty("sealing", SOON_SECONDS, sealing.run),
         Duty(

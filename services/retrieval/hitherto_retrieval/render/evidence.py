@@ -5,21 +5,22 @@ after them. In both parts, memories and documents stand first, each with its day
 by conversation, under one line with the day, which names the conversation where it is the first of
 it. If a question asks for many things, each part is in the order of time.
 
-A message gives way only to a memory that holds its words, and a memory only to a message that does,
-which then takes its place. A memory that was changed gives way only to the messages that changed
-it, and of the messages that it came from, the newest goes first.
+A message gives way only to a memory that holds its words, and a memory, or the summary of its
+conversation, only to a message that does, which then takes its place. A memory that was changed
+gives way only to the messages that changed it, and of the messages that it came from, the newest
+goes first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import NamedTuple
 
-from hitherto_retrieval.pairs import newer_first, newer_of
 from hitherto_retrieval.render.budget import LEAST_LINE, Entry, RemainingBudget, Section
 from hitherto_retrieval.render.context import PromptContext, RelevantItem
 from hitherto_retrieval.render.lines import DayOfConversation, Lines
-from hitherto_retrieval.repetition import Source, Words, is_kept, is_said, words_of
+from hitherto_retrieval.render.order_of_change import in_order_of_change, telling, time_of
+from hitherto_retrieval.repetition import Source, Words, is_kept, is_outlined, is_said, words_of
 from hitherto_shared.models import Memory
 
 _BREVITY = 0.1
@@ -69,15 +70,18 @@ class AnsweringLines(Section):
     """
 
     __slots__ = (
+        "_days",
         "_found",
         "_groups",
         "_in_time",
         "_learnt",
         "_lines",
+        "_outlined",
+        "_outlines",
         "_printed",
         "_said",
+        "_spoken",
         "_tag",
-        "expected",
         "further",
     )
 
@@ -100,11 +104,13 @@ class AnsweringLines(Section):
         of_many = context.broad and not context.addressed
         worths = sorted(((_worth(item, of_many), item) for item in found), key=_first, reverse=True)
         best = max((worth for worth, item in worths if not item.first), default=0.0)
-        self._found = _in_order_of_change(worths, best * stop)
-        self.expected = frozenset(
-            item.memory.memory_id for _, item in self._found if item.memory is not None
-        )
-        """The memories that it prints if there is room."""
+        self._found = in_order_of_change(worths, best * stop, context.terms)
+        # By conversation, the length of its summary; a much shorter message does not hold it.
+        self._outlined = {
+            item.conversation_id: len(item.text or item.title)
+            for _, item in self._found
+            if item.summary_of is not None
+        }
         lines.expect([item.memory for _, item in self._found if item.memory is not None])
         self.clear()
 
@@ -114,9 +120,29 @@ class AnsweringLines(Section):
         self.entries = []
         self._printed: dict[int, _Printed] = {}
         self._groups: set[tuple[int, DayOfConversation]] = set()
-        # By message, its printed words, and the lines of memories that were learnt from it.
-        self._said: dict[Source, Words] = {}
+        # By day, the conversations that have a line with it.
+        self._days: dict[str, set[str | None]] = {}
+        # By message, its line and words, and the lines of memories that were learnt from it.
+        self._said: dict[Source, tuple[int, Words]] = {}
         self._learnt: dict[Source, list[tuple[int, Memory, Words]]] = {}
+        # By conversation, the same of its messages, and of its summary.
+        self._spoken: dict[str | None, list[tuple[int, Words]]] = {}
+        self._outlines: dict[str | None, tuple[int, Words]] = {}
+
+    def says(self, memory: Memory) -> bool:
+        """Whether a memory is among the lines that are printed if there is room, or told by one."""
+        sources = [(each.conversation_id, each.message_id) for each in memory.sources]
+        of = frozenset(telling(memory, sources)) if _is_plain(memory) else frozenset()
+        words: Words | None = None
+        for _, item in self._found:
+            if item.memory is not None:
+                if item.memory.memory_id == memory.memory_id:
+                    return True
+            elif item.partly_until is None and not of.isdisjoint(item.sources):
+                words = words_of(memory.content) if words is None else words
+                if is_said(words, words_of(item.text)):
+                    return True
+        return False
 
     def fill(self, budget: RemainingBudget) -> None:
         """Print what fits and belongs, the best first."""
@@ -149,8 +175,7 @@ class AnsweringLines(Section):
         if part and all(not each.part for each in self._printed.values()):
             above.append(self.further)
         if group is not None and (part, group) not in self._groups:
-            named = any(group.conversation == of.conversation for _, of in self._groups)
-            above.append(group.again if named else group.first)
+            above.append(self._line_above(group, {of.conversation for _, of in self._groups}))
         place, before = len(self.entries), budget.used
         self.entries = [*self.entries, entry]
         extra = sum(budget.tokens_of(line) for line in above if line)
@@ -161,8 +186,9 @@ class AnsweringLines(Section):
                 return False
         if group is not None:
             self._groups.add((part, group))
+            self._days.setdefault(group.day, set()).add(group.conversation)
         order = min([place, *(self._printed[other].order for other in instead)])
-        self._printed[place] = _Printed(part, order, group, budget.used - before, _time_of(item))
+        self._printed[place] = _Printed(part, order, group, budget.used - before, time_of(item))
         for other in instead:
             budget.give_back(self._printed.pop(other).size)
             del self.kept[other]
@@ -170,24 +196,32 @@ class AnsweringLines(Section):
             if item.memory is not None:
                 self._learnt.setdefault(source, []).append((place, item.memory, words))
             else:
-                self._said[source] = words
+                self._said[source] = place, words
+                self._spoken.setdefault(item.said_in, []).append((place, words))
+        if item.summary_of is not None:
+            self._outlines[item.conversation_id] = place, words
         return True
 
     def _given_up_for(self, item: RelevantItem, words: Words) -> list[int]:
-        """The printed memories whose place a message takes, because it holds their words.
+        """The printed lines whose place an item takes, because it holds their words.
 
         Those with a note of their own stay, such as an end, and a message that no longer holds in
-        part takes none.
+        part takes none. A memory takes the place of a message only if it has such a note.
         """
-        if item.memory is not None or item.partly_until is not None:
+        if item.memory is not None and not _is_plain(item.memory):
+            said = (self._said.get(each, (-1, frozenset())) for each in item.sources)
+            return [place for place, told in said if place in self.kept and is_kept(told, words)]
+        if not item.role or item.partly_until is not None:
             return []
-        return [
+        outline, told = self._outlines.get(item.said_in, (-1, frozenset()))
+        outlines = [outline] if outline in self.kept and is_outlined(told, words) else []
+        return outlines + [
             place
             for source in item.sources
             for place, memory, said in self._learnt.get(source, ())
             if place in self.kept
             and _is_plain(memory)
-            and source in _telling(memory, item.sources)
+            and source in telling(memory, item.sources)
             and is_said(said, words)
         ]
 
@@ -197,17 +231,27 @@ class AnsweringLines(Section):
             # The line of one in doubt says more than its message.
             compared = item.sources and item.memory.doubt is None
             return words_of(item.memory.content) if compared else frozenset()
-        if self._lines.learnt_from.isdisjoint(item.sources):
-            return frozenset()
+        if item.summary_of is not None:
+            # One that no longer holds in part says so.
+            return words_of(item.text or item.title) if item.partly_until is None else frozenset()
+        learnt = not self._lines.learnt_from.isdisjoint(item.sources)
+        if not learnt:
+            outlined = self._outlined.get(item.said_in)
+            if outlined is None or 2 * len(item.text) < outlined:
+                return frozenset()
         # A speaker's name is no part of what is said.
         return words_of(item.text if entry.value.endswith(item.text) else entry.value)
 
     def _stands(self, item: RelevantItem, words: Words) -> bool:
         """Whether a printed line that the item is connected with holds its words."""
         if item.memory is not None:
-            telling = _telling(item.memory, item.sources)
-            told = [self._said[source] for source in telling if source in self._said]
-            return _is_plain(item.memory) and any(is_said(words, each) for each in told)
+            of = telling(item.memory, item.sources)
+            told = [self._said[source] for source in of if source in self._said]
+            said = any(at in self.kept and is_said(words, each) for at, each in told)
+            return said and _is_plain(item.memory)
+        if item.summary_of is not None:
+            spoken = self._spoken.get(item.conversation_id, ())
+            return any(at in self.kept and is_outlined(words, each) for at, each in spoken)
         learnt = [memory for s in item.sources for _, _, memory in self._learnt.get(s, ())]
         return any(is_kept(words, memory) for memory in learnt)
 
@@ -230,69 +274,18 @@ class AnsweringLines(Section):
                 printed.append(self.further)
             for group, texts in groups.items():
                 if group is not None:
-                    printed.append(group.again if group.conversation in named else group.first)
+                    printed.append(self._line_above(group, named))
                     named.add(group.conversation)
                 printed += texts
         return printed
 
+    def _line_above(self, group: DayOfConversation, named: Set[str | None]) -> str:
+        """The line above what was said on a day of a conversation.
 
-def _in_order_of_change(
-    worths: Sequence[tuple[float, RelevantItem]], least: float
-) -> Sequence[tuple[float, RelevantItem]]:
-    """Those worth at least `least`, what is newer first: where the older stands, it stands before.
-
-    Whatever it is worth, a memory that may replace one of them is among them.
-    """
-    newer = newer_of(item.memory for _, item in worths if item.memory is not None)
-    enough = {
-        item.memory.memory_id
-        for worth, item in worths
-        if item.memory is not None and worth >= least
-    }
-    also = {each for older in newer.keys() & enough for each in newer[older]}
-    found = [
-        (worth, item)
-        for worth, item in worths
-        if worth >= least or (item.memory is not None and item.memory.memory_id in also)
-    ]
-    if newer:
-        found = newer_first(
-            found, newer, lambda each: each[1].memory.memory_id if each[1].memory else None
-        )
-    return _newest_message_first(found)
-
-
-def _newest_message_first(
-    found: list[tuple[float, RelevantItem]],
-) -> Sequence[tuple[float, RelevantItem]]:
-    """The messages that a changed memory came from change places, so that the newest is first."""
-    places = {
-        source: place
-        for place, (_, item) in enumerate(found)
-        if item.memory is None and item.at is not None
-        for source in item.sources
-    }
-    for _, item in found:
-        if item.memory is None or not _changed_by(item.memory):
-            continue
-        taken = sorted({places[source] for source in item.sources if source in places})
-        said = sorted((found[place] for place in taken), key=_said_at, reverse=True)
-        for place, each in zip(taken, said, strict=True):
-            found[place] = each
-            places |= dict.fromkeys(each[1].sources, place)
-    return found
-
-
-def _telling(memory: Memory, sources: Sequence[Source]) -> Sequence[Source]:
-    """The messages that may say what a memory says now: if it was changed, those that did so."""
-    return _changed_by(memory) or sources
-
-
-def _changed_by(memory: Memory) -> Sequence[Source]:
-    """The messages that changed the words of a memory; each was quoted."""
-    if memory.version == 1:
-        return ()
-    return [(of.conversation_id, of.message_id) for of, _ in memory.evidence]
+        The day is enough if its conversation is `named` above and no other one is of that day.
+        """
+        alone = self._days.get(group.day, set()) <= {group.conversation}
+        return group.again if alone and group.conversation in named else group.first
 
 
 def _worth(item: RelevantItem, of_many: bool) -> float:
@@ -315,15 +308,3 @@ def _is_plain(memory: Memory) -> bool:
 
 def _first(each: tuple[float, RelevantItem]) -> float:
     return each[0]
-
-
-def _said_at(each: tuple[float, RelevantItem]) -> float:
-    return _time_of(each[1])
-
-
-def _time_of(item: RelevantItem) -> float:
-    """When something was said, or since when it holds; what precedes everything is the earliest."""
-    if item.first:
-        return float("-inf")
-    at = item.at if item.memory is None else item.memory.valid_from
-    return at.timestamp() if at is not None else 0.0

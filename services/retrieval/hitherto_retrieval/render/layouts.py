@@ -136,12 +136,10 @@ def answers(
 
 
 def without(known: Material, answers: Section) -> Material:
-    """The material without general memories that stand among the answers."""
+    """The material without general memories that the answers say."""
     if not isinstance(answers, AnsweringLines):
         return known
-    return replace(
-        known, memories=[one for one in known.memories if one.memory_id not in answers.expected]
-    )
+    return replace(known, memories=[one for one in known.memories if not answers.says(one)])
 
 
 def _tag_of_goals(memory: Memory) -> str:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, tzinfo
+from datetime import datetime
 from functools import cached_property
 from typing import NamedTuple
 
 from hitherto_retrieval.render.budget import Entry
 from hitherto_retrieval.render.context import PromptContext, RelevantItem
+from hitherto_retrieval.render.kept_lines import LINE, OUTLINE, SAID, keep_line, kept_line, style_of
 from hitherto_retrieval.render.passage import passage
 from hitherto_retrieval.render.profile_lines import ProfileLine
 from hitherto_retrieval.render.values import (
@@ -20,11 +21,12 @@ from hitherto_retrieval.render.values import (
     beginning,
     clean,
     labelled,
+    said_once,
     shortened,
     source_word,
 )
 from hitherto_retrieval.repetition import Source
-from hitherto_shared.models import NEUTRAL_TITLE, Entity, Memo, Memory, Message, Summary
+from hitherto_shared.models import NEUTRAL_TITLE, Entity, Memory, Summary
 
 _EXCERPT_CHARACTERS = 500
 _EXCERPT_SOURCE = 4_000
@@ -36,10 +38,7 @@ _NAMED_BYTES = 24
 """The same in the line above all of them, which is read with them: a few words tell it apart."""
 _INSTEAD_BYTES = 120
 """Maximum bytes of what holds in place of what has ended."""
-_LINE, _OUTLINE, _PLACE, _SAID = "line", "outline", "place", "said"
-_STYLES = 2
-"""How many lines of an item are kept: a message names its conversation by the title if the context
-has its summary, and otherwise by the id."""
+_PLACE = "place"
 _NOT_THE_USER = {
     "assistant": "said by the assistant",
     "tool": "from a tool",
@@ -52,7 +51,7 @@ class DayOfConversation(NamedTuple):
     """What was said on one day of a conversation: the lines that stand under one line.
 
     Attributes:
-        conversation: The conversation; None for all those without a name.
+        conversation: The conversation; None if it is unknown.
         day: The day as an ISO date; empty in a context without dates.
         named: What calls the conversation; empty if it has no name.
     """
@@ -68,7 +67,7 @@ class DayOfConversation(NamedTuple):
 
     @property
     def again(self) -> str:
-        """The line above another one, after the conversation has been called by its name."""
+        """The line above another one, if its day is that of no other conversation."""
         return f"{self.day}:" if self.day else self.first
 
 
@@ -117,11 +116,11 @@ class Lines:
         """`tag content`, with the requested provenance; `instead` holds if it has ended."""
         then = self._then(instead)
         of = self._style + tag + then
-        entry = _known(memory.memo, _LINE, of)
+        entry = kept_line(memory.memo, LINE, of)
         if entry is None:
             suffix = self._about(memory, then)
             entry = Entry(tag, clean(memory.content), suffix, memory_id=memory.memory_id)
-            _keep(memory.memo, _LINE, of, entry)
+            keep_line(memory.memo, LINE, of, entry)
         return entry
 
     def item(self, item: RelevantItem) -> Entry:
@@ -134,15 +133,15 @@ class Lines:
         then = self._then(item.instead)
         if item.partly_until is not None:
             of = f"{self._style}{item.partly_until}{place}{then}"
-        entry = _known(item.memo, _LINE, of)
+        entry = kept_line(item.memo, LINE, of)
         if entry is None:
             text = _excerpt(item)
             entry = Entry(
                 f"- [{source_word(item.source)}] {self._when(item.at, item.partly_until, then)}",
-                labelled(f"{_title(item)}{place}", text) if text else _untold(item),
+                _told(item, place, text),
                 conversation_id=item.conversation_id,
             )
-            _keep(item.memo, _LINE, of, entry)
+            keep_line(item.memo, LINE, of, entry)
         return entry
 
     @cached_property
@@ -168,7 +167,7 @@ class Lines:
             return self.item(item)
         then = self._then(item.instead)
         of = f"{self._style}{item.partly_until}{then}"
-        entry = _known(item.memo, _SAID, of)
+        entry = kept_line(item.memo, SAID, of)
         if entry is None:
             text, whole = _part(item, self.context.terms)
             # A role is our own word; a name is the caller's.
@@ -176,7 +175,7 @@ class Lines:
             words = text if speaker or not text else labelled(_title(item), text)
             entry = Entry(f"- {self._partly(item.partly_until, then)}{speaker}", words)
             if whole:
-                _keep(item.memo, _SAID, of, entry)
+                keep_line(item.memo, SAID, of, entry)
         return entry
 
     def group_of(self, item: RelevantItem) -> DayOfConversation | None:
@@ -190,7 +189,7 @@ class Lines:
         elif item.said_in not in self.opened:
             title = self._placed(item.said_in or "")
             named = f"In “{shortened(title, _NAMED_BYTES)}”" if title else ""
-        return DayOfConversation(item.said_in if named else None, day, named)
+        return DayOfConversation(item.said_in, day, named)
 
     def group(self, item: RelevantItem) -> Entry:
         """`[SOURCE] title`, the text, and a rule: the three lines of document 003.
@@ -217,14 +216,14 @@ class Lines:
 
     def conversation(self, summary: Summary) -> Entry:
         """`- title: summary`; without value if it has neither."""
-        entry = _known(summary.memo, _OUTLINE, self._style)
+        entry = kept_line(summary.memo, OUTLINE, self._style)
         if entry is None:
             entry = Entry(
                 f"- {self._when(summary.last_said_at or summary.created_at, summary.partly_until)}",
                 labelled(_short(summary.title), clean(summary.summary)),
                 conversation_id=summary.conversation_id,
             )
-            _keep(summary.memo, _OUTLINE, self._style, entry)
+            keep_line(summary.memo, OUTLINE, self._style, entry)
         return entry
 
     def _opens(self, item: RelevantItem) -> bool:
@@ -240,13 +239,14 @@ class Lines:
     def _about(self, memory: Memory, then: str) -> str:
         """The note in brackets after a memory: who said it if not the user, and since when."""
         end = memory.valid_to or memory.expires_at
-        held = self._iso(memory.valid_from) + (f" until {self._iso(end)}{then}" if end else "")
+        since = self._iso(memory.valid_from)
+        held = since + (f" until {self._iso(end)}{then}" if end else "")
         if self.annotate:
             about = f" ({memory.origin}, {held}, id {memory.memory_id}"
             by = f", replaced by {memory.superseded_by}" if memory.superseded_by else ""
             return f"{about}{by})" + self._doubt(memory)
         notes = [_NOT_THE_USER[memory.origin]] if memory.origin in _NOT_THE_USER else []
-        if self.context.dated:
+        if self.context.dated and (end or since not in memory.content):
             notes.append(held)
         about = f" ({', '.join(notes)})" if notes else ""
         return about + self._doubt(memory)
@@ -327,43 +327,20 @@ def type_tag(memory: Memory) -> str:
     return achieved_tag(memory) or f"[{memory.type.upper()}] "
 
 
-def style_of(template: str, *, annotate: bool, dated: bool, zone: tzinfo) -> str:
-    """What all lines of a context have in common; what a kept line begins its key with."""
-    return f"{template} {annotate} {dated} {zone} "
-
-
-def written(item: Memory | Message | Summary, style: str) -> bool:
-    """Whether a line of the item is kept in this style, so that it need not be read again."""
-    memo = item.memo
-    if memo is not None:
-        for name in (_LINE, _OUTLINE, _SAID):
-            # A thread may be adding a line.
-            for of in tuple(memo.get(name, ())):
-                if of.startswith(style):
-                    return True
-    return False
-
-
-def _known(memo: Memo | None, name: str, of: str) -> Entry | None:
-    """The kept line of an item in this style."""
-    lines: dict[str, Entry] | None = None if memo is None else memo.get(name)
-    return None if lines is None else lines.get(of)
-
-
-def _keep(memo: Memo | None, name: str, of: str, entry: Entry) -> None:
-    # Only in the last styles, so that what is kept of an item has a limit.
-    if memo is not None:
-        lines: dict[str, Entry] = memo.setdefault(name, {})
-        lines[of] = entry
-        for oldest in list(lines)[:-_STYLES]:
-            lines.pop(oldest, None)
-
-
 def _title(item: RelevantItem) -> str:
     title = _short(item.title)
     if item.role == "assistant" and title != "assistant":
         return f"{title} (assistant)"
     return title
+
+
+def _told(item: RelevantItem, place: str, text: str) -> str:
+    """The title, the place and the text; of a summary without what stands in the other."""
+    if not text:
+        return _untold(item)
+    if item.summary_of is not None:
+        return said_once(_title(item), text)
+    return labelled(f"{_title(item)}{place}", text)
 
 
 def _untold(item: RelevantItem) -> str:

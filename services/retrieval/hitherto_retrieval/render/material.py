@@ -9,6 +9,7 @@ from uuid import UUID
 from hitherto_retrieval.render.context import PromptContext, RelevantItem
 from hitherto_retrieval.render.lines import Lines
 from hitherto_retrieval.render.profile_lines import ProfileLine, profile_lines
+from hitherto_retrieval.repetition import adds_nothing, words_of
 from hitherto_shared.models import HIDDEN_STATUSES, NEUTRAL_TITLE, Entity, Memory, Summary
 
 _TRUSTED = frozenset({"user", "operator"})
@@ -87,17 +88,37 @@ def asked_material(context: PromptContext, lines: Lines) -> Material:
         ):
             continue
         items.append(item)
+    profile = profile_lines(context.profile, context.preferences)
     standing = {
         one.memory_id: one
         for one in sorted(context.memories, key=lambda each: each.type != "preference")
-        if one.origin in _TRUSTED and one.status not in HIDDEN_STATUSES
+        if one.origin in _TRUSTED
+        and one.status not in HIDDEN_STATUSES
+        # What was reached is no longer pursued.
+        and (one.status != "achieved" or context.nothing)
+        and not _is_in(profile, one)
     }
     return Material(
-        lines=profile_lines(context.profile, context.preferences),
+        lines=profile,
         memories=list(standing.values()),
         items=items,
         conversations=[one for one in ongoing if _tells(one, lines.opened)],
         entities=list({one.entity_id: one for one in context.entities[: context.named]}.values()),
+    )
+
+
+def _is_in(profile: Sequence[ProfileLine], memory: Memory) -> bool:
+    """Whether a memory says hardly more than the lines of the profile that rest on it.
+
+    A wish stands as it was said: "short answers" lacks when, or for what.
+    """
+    if memory.type == "preference":
+        return False
+    said = [each for each in profile if str(memory.memory_id) in each.memory_ids]
+    if not said:
+        return False
+    return adds_nothing(
+        words_of(memory.content), words_of(" ".join(f"{each.label} {each.value}" for each in said))
     )
 
 

@@ -46,11 +46,19 @@ _TECHNICAL_PATH: _Path = ("facts", "technical_context")
 
 @dataclass(frozen=True, slots=True)
 class ProfileLine:
-    """One line: a fixed label, a cleaned value, and when it was last said, if that is known."""
+    """One line: a fixed label, a cleaned value, and what is known of where it comes from.
+
+    Attributes:
+        label: What it is.
+        value: Its value.
+        said_at: When it was last said.
+        memory_ids: The memories that it rests on.
+    """
 
     label: str
     value: str
     said_at: datetime | None = None
+    memory_ids: frozenset[str] = frozenset()
 
 
 def profile_lines(
@@ -80,16 +88,16 @@ def _all_lines(profile: Profile, learnt: Sequence[LearntPreference]) -> list[Pro
         [one.key for one in learnt if one.type == "topics" and one.value not in (None, False)],
     )
     projects = _united(profile.current_projects, _items(technical.get("current_projects")))
-    said = _SaidAt(profile.sources)
+    origin = _Origins(profile.sources)
 
     def line(label: str, value: Any, *paths: _Path) -> ProfileLine | None:
         text = _inline(value)
-        return ProfileLine(label, text, said.last(paths)) if text else None
+        return origin.line(label, text, paths) if text else None
 
     def keyed(label: str, key: _Path, value: Any, *paths: _Path) -> ProfileLine | None:
         text = _inline(value)
         name = " ".join(key).replace("_", " ")
-        return ProfileLine(label, labelled(name, text), said.last(paths)) if text else None
+        return origin.line(label, labelled(name, text), paths) if text else None
 
     def facts(of: _Path, values: Mapping[str, Any]) -> Iterator[ProfileLine | None]:
         for key, value in _leaves(values):
@@ -122,23 +130,27 @@ def _all_lines(profile: Profile, learnt: Sequence[LearntPreference]) -> list[Pro
     return [line for line in lines if line is not None]
 
 
-class _SaidAt:
-    """When the values of a profile were said.
+class _Origins:
+    """When the values of a profile were said, and which memories they rest on.
 
     Args:
         sources: See `Profile`.
     """
 
     def __init__(self, sources: Mapping[str, Mapping[str, Any]]) -> None:
-        self._by_path: dict[_Path, datetime] = {}
+        self._said_at: dict[_Path, datetime] = {}
+        self._memory_ids: dict[_Path, set[str]] = {}
         for source in sources.values():
             # Items of a list have the path of the list.
             path, at = tuple(source["path"]), datetime.fromisoformat(source["said_at"])
-            self._by_path[path] = max(at, self._by_path.get(path, at))
+            self._said_at[path] = max(at, self._said_at.get(path, at))
+            self._memory_ids.setdefault(path, set()).update(source.get("memory_ids", ()))
 
-    def last(self, paths: Sequence[_Path]) -> datetime | None:
-        """When the last of some values was said; None if unknown."""
-        return max((at for path in paths if (at := self._by_path.get(path))), default=None)
+    def line(self, label: str, value: str, paths: Sequence[_Path]) -> ProfileLine:
+        """The line of what has some values; they were said when the last of them was."""
+        said_at = max((at for path in paths if (at := self._said_at.get(path))), default=None)
+        rests_on = (self._memory_ids.get(path, ()) for path in paths)
+        return ProfileLine(label, value, said_at, frozenset().union(*rests_on))
 
 
 @dataclass(frozen=True, slots=True)

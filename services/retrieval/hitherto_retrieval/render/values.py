@@ -106,6 +106,13 @@ def labelled(label: str, value: str) -> str:
     return f"{clean(f'{shown}:')} {value}" if shown and value else shown or value
 
 
+def said_once(title: str, text: str) -> str:
+    """`title: text`, or the one that has the other's words, from the beginning of a word on."""
+    if f" {clean(title).removesuffix(ELLIPSIS)}" in f" {text}":
+        return text
+    return title if title.startswith(text) else labelled(title, text)
+
+
 def byte_length(text: str) -> int:
     """The length of `text` in UTF-8, in bytes."""
     return len(text) if text.isascii() else len(text.encode())

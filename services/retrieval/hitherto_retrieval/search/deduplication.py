@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 
-from hitherto_retrieval.repetition import Source, Words, is_kept, is_said, words_of
+from hitherto_retrieval.repetition import (
+    Source,
+    Words,
+    adds_nothing,
+    is_kept,
+    is_said,
+    words_of,
+)
 from hitherto_retrieval.search.corpora.corpus import Item
 from hitherto_retrieval.search.intent.addressee import asks_the_assistant
 from hitherto_retrieval.search.intent.whole_words import readable
@@ -87,8 +94,9 @@ def for_a_prompt(hits: Iterable[Hit], question: str | None = None) -> list[Hit]:
     Left out are messages that ask to ignore instructions: messages are not reviewed, and a memory
     of such a message would be in quarantine. If there is a question, also left out are messages
     that only repeat it, what the assistant answered to these (it may not have known, or what it
-    said may hold no longer), and what an assistant said that adds hardly a word to the question,
-    unless the question asks what the assistant said.
+    said may hold no longer), short answers of it to the same question in other words, and what an
+    assistant said that adds hardly a word to the question, unless the question asks what the
+    assistant said.
     """
     given = list(hits)
     asked = None if question is None else distinct_words(question)
@@ -110,32 +118,61 @@ def for_a_prompt(hits: Iterable[Hit], question: str | None = None) -> list[Hit]:
             echoes.add(hit.ranked.candidate.key)
     if asked is None or asks_the_assistant(readable(question or "")):
         return kept
-    return [
-        hit
+    short = {
+        (hit.item.conversation_id, hit.answers)
         for hit in kept
-        if not isinstance(hit.item, Message)
-        or not _is_assistant(hit.item)
-        or not ((hit.item.conversation_id, hit.answers) in echoes or _adds_nothing(hit.item, known))
-    ]
+        if isinstance(hit.item, Message) and _is_short_reply(hit)
+    }
+    alike = {
+        hit.ranked.candidate.key
+        for hit in kept
+        if hit.ranked is not None
+        and hit.ranked.candidate.key in short
+        and isinstance(hit.item, Message)
+        and _asks_the_same(hit.item, known)
+    }
+
+    def answers(hit: Hit) -> bool:
+        if not isinstance(hit.item, Message) or not _is_assistant(hit.item):
+            return True
+        of = hit.item.conversation_id, hit.answers
+        if of in echoes or (of in alike and _is_short_reply(hit)):
+            return False
+        return not _adds_nothing(hit.item, known)
+
+    return [hit for hit in kept if answers(hit)]
 
 
 def _is_assistant(message: Message) -> bool:
     return message.role == "assistant" and not message.name
 
 
+def _is_short_reply(hit: Hit) -> bool:
+    """Whether an assistant without a name said few words, as it does if it does not know."""
+    message = hit.item
+    if not isinstance(message, Message) or not _is_assistant(message):
+        return False
+    return len(message.content) <= _SHORT
+
+
+def _asks_the_same(message: Message, question: Words) -> bool:
+    """Whether a message is the question in other words."""
+    if len(message.content) > _SHORT or not message.content.rstrip().endswith(_MARKS):
+        return False
+    words = words_of(message.content)
+    return 2 * len(words & question) >= len(question) > 0 and adds_nothing(words, question)
+
+
 def _adds_nothing(message: Message, question: Words) -> bool:
     """Whether a short text has hardly a word that the question lacks: "I do not know where"."""
-    if len(message.content) > _SHORT:
-        return False
-    own = words_of(message.content) - question
-    if any(any(map(str.isdigit, word)) for word in own):
-        return False
-    return sum(2 if len(word) > 2 or word.isascii() else 1 for word in own) < 2 * _FEW
+    short = len(message.content) <= _SHORT
+    return short and adds_nothing(words_of(message.content), question)
 
 
-_SHORT, _FEW = 200, 4
-"""An assistant's text of at most so many characters needs so many words of its own; two pairs of
-characters count as one."""
+_SHORT = 200
+"""An assistant's text of at most so many characters needs words of its own."""
+_MARKS = ("?", "？", "؟")
+"""How a question ends."""
 _READ = "read for a prompt"
 
 

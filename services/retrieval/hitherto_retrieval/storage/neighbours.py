@@ -92,18 +92,36 @@ WHERE ended.tenant_id = %(tenant_id)s AND ended.user_id = %(user_id)s
   AND ended.memory_id = ANY(%(memory_ids)s::uuid[])
 """
 
+# Messages are looked up by their keys before anything is joined. Conditions on ids and on their
+# digests count as if each were rarer than the other: joined as one, all sources of the user were
+# compared with each of the messages, with statistics too.
 _FACTS = """
-SELECT f.conversation_id, f.message_no,
+WITH said AS MATERIALIZED (
+    SELECT g.conversation_id, g.message_no, m.message_id
+    FROM unnest(%(conversation_ids)s::text[], %(message_nos)s::int[])
+        AS g (conversation_id, message_no)
+    CROSS JOIN LATERAL (
+        SELECT message_id FROM messages
+        WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+          AND conversation_id = g.conversation_id AND message_no = g.message_no
+        LIMIT 1) AS m
+)
+SELECT said.conversation_id, said.message_no,
        max((SELECT -(e.embedding <#> %(vector)s::halfvec)
             FROM memory_embeddings AS e
             WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
               AND e.memory_id = f.memory_id AND e.model = %(model)s
               AND e.text_version = f.text_version)),
        array_agg(f.lexical_no)
-FROM learnt_from_messages(
-    %(tenant_id)s, %(user_id)s, %(conversation_ids)s::text[], %(message_nos)s::int[]) AS f
+FROM said
+JOIN memory_sources AS s ON s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
+     AND md5(s.conversation_id) = md5(said.conversation_id)
+     AND md5(s.message_id) = md5(said.message_id)
+     AND s.conversation_id = said.conversation_id AND s.message_id = said.message_id
+JOIN memories AS f ON f.tenant_id = %(tenant_id)s AND f.user_id = %(user_id)s
+     AND f.memory_id = s.memory_id
 WHERE f.status IN ('active', 'achieved') AND (f.expires_at IS NULL OR f.expires_at > now())
-GROUP BY f.conversation_id, f.message_no
+GROUP BY said.conversation_id, said.message_no
 """
 
 # Of each message: whether a memory of it may not be shown, until when a contradicted one held, and

@@ -1,0 +1,53 @@
+"""Statistics of tables that have grown.
+
+Without them, Postgres takes every user for one who has a single row, and reads all rows of a user
+for each: the first question after an import took seconds.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from time import monotonic
+
+from hitherto_extraction.storage import upkeep
+from hitherto_shared.database import faults
+from hitherto_shared.database.pool import Database
+
+logger = logging.getLogger("hitherto.extraction")
+
+STATISTICS_SECONDS = 1.0
+"""The interval at which all tables are looked at, which takes Postgres a millisecond."""
+_ONE_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class TableStatistics:
+    """Keeps the statistics of all tables.
+
+    Attributes:
+        database: The role is hitherto_maintenance.
+    """
+
+    database: Database
+
+    async def refresh_one(self, timeout: float = _ONE_SECONDS) -> bool:
+        """Analyse a table that has grown; False if none has.
+
+        Raises:
+            HithertoError: The database does not answer, or not within `timeout` seconds.
+        """
+        table = await self.database.run(upkeep.analyse_grown, timeout=timeout)
+        if table:
+            logger.info("analysed a table", extra={"table": table})
+        return bool(table)
+
+    async def refresh(self, seconds: float) -> None:
+        """Analyse every table that has grown, as far as it takes no longer than `seconds`.
+
+        What is left is analysed by the next sweep.
+        """
+        ends = monotonic() + seconds
+        with faults.Tolerated(logger, "tables are analysed later"):
+            while (left := ends - monotonic()) > 0 and await self.refresh_one(left):
+                pass
