@@ -255,8 +255,9 @@ async def test_crewai(services: Services, memory: AsyncHitherto) -> None:
     """Records come back as CrewAI gave them, and are found by the words of its questions."""
     async with ScriptedAssistant(answer_of_crewai) as model:
         printed = await run("crewai", services, model, ROOT / "tests/frameworks/crewai_memory.py")
-    assert "\nana: You live in Porto.\n" in printed
-    assert "\nbob: I do not know.\n" in printed
+    # Panels of other threads may stand beside it.
+    assert "ana: You live in Porto." in printed
+    assert "bob: I do not know." in printed
     [saved] = [one async for one in memory.memories("ana")]
     assert (saved.content, saved.origin, saved.tags) == (IN_BONFIM, "assistant", ("places",))
     versions = [event.version async for event in memory.memory_history("ana", saved.id)]
