@@ -1,8 +1,9 @@
 # Agent frameworks that the development environment cannot hold. Included by the Makefile.
 
-# strands-agents excludes our version of mcp, google-adk ours of websockets and opentelemetry, and litellm ours of
-# certifi. Each has an environment of its own with the client, as its users have; tests/e2e/test_frameworks.py runs in it.
-FRAMEWORK_VENVS := .venv-strands .venv-google-adk .venv-litellm
+# strands-agents excludes our version of mcp, google-adk ours of websockets and opentelemetry, litellm ours of
+# certifi, and crewai ours of openai and mcp. Each has an environment of its own with the client, as its users have;
+# tests/e2e/test_frameworks.py runs in it.
+FRAMEWORK_VENVS := .venv-strands .venv-google-adk .venv-litellm .venv-crewai
 
 .PHONY: lock-frameworks
 
@@ -18,3 +19,5 @@ lock-frameworks: install ## Resolve again what the tests of frameworks in enviro
 		--output-file tests/frameworks/google-adk.lock pyproject.toml
 	$(COMPILE) --upgrade --python-version 3.11 --extra litellm \
 		--output-file tests/frameworks/litellm.lock pyproject.toml
+	$(COMPILE) --upgrade --python-version 3.11 --extra crewai \
+		--output-file tests/frameworks/crewai.lock pyproject.toml

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -44,8 +46,9 @@ async def run(
     framework: str, services: Services, model: ScriptedAssistant, *program: str | Path
 ) -> str:
     """What a program prints, on standard output and standard error."""
+    python = python_of(framework)
     process = await asyncio.create_subprocess_exec(
-        python_of(framework),
+        python,
         *program,
         env={
             **os.environ,
@@ -57,6 +60,11 @@ async def run(
             "GOOGLE_GEMINI_BASE_URL": model.base_url.removesuffix("/v1"),
             "GOOGLE_API_KEY": "test",
             "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+            "CREWAI_DISABLE_TELEMETRY": "true",
+            "CREWAI_TRACING_ENABLED": "false",
+            "CREWAI_DISABLE_VERSION_CHECK": "true",
+            # CrewAI makes folders there.
+            "XDG_DATA_HOME": str(python.parents[1] / "share"),
         },
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
@@ -208,6 +216,57 @@ async def test_the_page_about_litellm_runs(services: Services) -> None:
     async with ScriptedAssistant(answer_of_docs) as model:
         program = PATIENT_CALLS + PAGE["LiteLLM"]
         printed = await run("litellm", services, model, "-c", program)
+    assert "You live in Porto." in printed
+
+
+# --- CrewAI --------------------------------------------------------------------------------------
+
+PORTO = "The user lives in Porto."
+IN_BONFIM = "The user lives in Porto, in Bonfim."
+
+
+def answer_of_crewai(request: AssistantRequest) -> Answer:
+    """What CrewAI asks for, as JSON, or as an answer to the user from what is told."""
+    asked = request.history[-1][1]
+    form = request.body.get("response_format", {}).get("json_schema", {}).get("name")
+    if form == "ExtractedMemories":
+        return Answer(json.dumps({"memories": [PORTO] if "I live in Porto." in asked else []}))
+    if form == "MemoryAnalysis":
+        metadata = {"entities": ["Porto"], "dates": [], "topics": []}
+        return Answer(
+            json.dumps(
+                {
+                    "suggested_scope": "/user/home",
+                    "categories": ["places"],
+                    "importance": 0.8,
+                    "extracted_metadata": metadata,
+                }
+            )
+        )
+    if form == "ConsolidationPlan":
+        [known] = re.findall(r"id=(\S+)", asked)
+        update = {"action": "update", "record_id": known, "new_content": IN_BONFIM, "reason": ""}
+        return Answer(json.dumps({"actions": [update], "insert_new": False, "insert_reason": ""}))
+    told = f"{request.instructions} {request.history}"
+    return Answer("You live in Porto." if "Porto" in told else "I do not know.")
+
+
+async def test_crewai(services: Services, memory: AsyncHitherto) -> None:
+    """Records come back as CrewAI gave them, and are found by the words of its questions."""
+    async with ScriptedAssistant(answer_of_crewai) as model:
+        printed = await run("crewai", services, model, ROOT / "tests/frameworks/crewai_memory.py")
+    # Panels of other threads may stand beside it.
+    assert "ana: You live in Porto." in printed
+    assert "bob: I do not know." in printed
+    [saved] = [one async for one in memory.memories("ana")]
+    assert (saved.content, saved.origin, saved.tags) == (IN_BONFIM, "assistant", ("places",))
+    versions = [event.version async for event in memory.memory_history("ana", saved.id)]
+    assert versions == [2, 1]
+
+
+async def test_the_page_about_crewai_runs(services: Services) -> None:
+    async with ScriptedAssistant(answer_of_crewai) as model:
+        printed = await run("crewai", services, model, "-c", PAGE["CrewAI"])
     assert "You live in Porto." in printed
 
 

@@ -34,7 +34,7 @@ PAGE = {
     )
     if (program := "\n".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL)))
 }
-ELSEWHERE = ("LiteLLM", "Strands Agents", "Google ADK")
+ELSEWHERE = ("CrewAI", "LiteLLM", "Strands Agents", "Google ADK")
 """The sections that tests/e2e/test_frameworks.py runs."""
 SECTIONS = {title: program for title, program in PAGE.items() if title not in ELSEWHERE}
 BEFORE, AFTER = (

@@ -296,6 +296,9 @@ async def test_only_the_users_own_word_brings_back_what_was_forgotten(
     assert (by_assistant.deduplicated, by_assistant.memory.id) == (True, first.id)
     assert by_assistant.memory.status == memory_pb2.MEMORY_STATUS_FORGOTTEN
     assert by_assistant.memory.version == 2
+    # Other words for the same do not either.
+    near = await save(services, "Tea is what Ana likes", origin=memory_pb2.ORIGIN_ASSISTANT)
+    assert (near.deduplicated, near.memory) == (True, by_assistant.memory)
     assert await memories(services) == []
 
     by_user = await save(services, "Ana likes tea", metadata={"again": True})

@@ -4,8 +4,8 @@
 its package. `agents` is a session of the OpenAI Agents SDK, `langgraph` a store and `langchain` a
 chat history, `pydantic_ai` a capability, a toolset and a history, `agent_framework` a context
 provider and a history provider of Microsoft's framework, `strands` a memory store, `google_adk` a
-memory service, and `llama_index` a memory block. A module is imported by name, so that nothing
-but the package it extends is needed.
+memory service, `llama_index` a memory block, and `crewai` a storage. A module is imported by name,
+so that nothing but the package it extends is needed.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ PACKAGES = {
     "strands": "strands",
     "google-adk": "google.adk",
     "litellm": "litellm",
+    "crewai": "crewai",
 }
 
 

@@ -29,7 +29,14 @@ PACKAGES = (
     "hitherto_retrieval",
     "hitherto_extraction",
 )
-FOREIGN = ("integrations.strands", "integrations.google_adk", "integrations.litellm")
+FOREIGN = (
+    "integrations.crewai",
+    "integrations.crewai_memories",
+    "integrations.crewai_records",
+    "integrations.google_adk",
+    "integrations.litellm",
+    "integrations.strands",
+)
 """Modules whose frameworks have environments of their own (frameworks.mk)."""
 _FLAGS_AT = {"compile": 1, "search": 2, "match": 2, "fullmatch": 2, "findall": 2, "finditer": 2}
 _FLAGS_AT |= {"split": 3, "sub": 4, "subn": 4}

@@ -21,7 +21,7 @@ from hitherto_extraction.curation.replacing import near_to, read_replaced, repla
 from hitherto_extraction.pipeline.answer import Answer, NewItem
 from hitherto_extraction.pipeline.caps import ChangeAllowance
 from hitherto_extraction.pipeline.crowded_tags import Crowding, tags_touched
-from hitherto_extraction.pipeline.dedupe import Neighbour, find_duplicate
+from hitherto_extraction.pipeline.dedupe import Neighbour, find_duplicate, find_forgotten
 from hitherto_extraction.pipeline.draft import Situation
 from hitherto_extraction.pipeline.evidence import Witnesses
 from hitherto_extraction.pipeline.free_json import MAX_STRUCT_BYTES, fits_struct
@@ -226,7 +226,9 @@ class Saving:
             near,
             sensitive=is_sensitive(item.type, statement.sensitive),
         )
-        return plan, duplicate.memory_id if duplicate is not None else None
+        # Or it says in other words what the user has forgotten.
+        found_again = duplicate or find_forgotten(near, self.threshold())
+        return plan, found_again.memory_id if found_again is not None else None
 
 
 def _nearest(content: str, neighbours: Sequence[Neighbour]) -> list[Neighbour]:
