@@ -272,9 +272,10 @@ async def test_what_the_assistant_is_told(ana: Visitor, memory: AsyncHitherto) -
     await chat(memory, "c1", "My sister owns a canary:pip")
     await ana.open("/told?q=Which canary is there?")
     block = (await memory.get_context("ana", "Which canary is there?")).prompt_block
-    said = html.unescape(ana.page.partition('<pre class="block"')[2].partition("</pre>")[0])
+    shown = ana.page.partition('<pre class="block"')[2].partition(">")[2].partition("</pre>")[0]
+    said = html.unescape(re.sub(r"<[^>]+>", "", shown))
     # The fence is new for every block.
-    assert said.partition(">")[2].splitlines()[1:-1] == block.splitlines()[1:-1]
+    assert said.splitlines()[1:-1] == block.splitlines()[1:-1]
     assert 'class="score"' in ana.page
     assert re.search(r'<rect class="fill-\w+"', ana.page)
     assert "How it was searched" in ana.text
