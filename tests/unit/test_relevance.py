@@ -54,8 +54,9 @@ UNKNOWN = [0.5 + 0.005 * n for n in range(40)]
         # Of a few texts, the model says what is usual.
         (candidate(1, 0.75), UNKNOWN[:5], MINILM, True),
         (candidate(1, 0.75), UNKNOWN[:5], ADA, False),
-        # Without vectors, a word is enough.
+        # Without vectors, a word is enough, unless nearly all of the user's texts have it.
         (candidate(1, None, bm25=0.1), [None] * 40, "", True),
+        (candidate(1, None, bm25=0.03), [None] * 40, "", False),
         (candidate(1, None), [None] * 40, "", False),
     ],
 )
@@ -70,3 +71,9 @@ def test_what_is_near_is_told_beside_an_answer_and_not_alone() -> None:
     assert told(candidate(1, 0.3), [0.3, *KNOWN[:30]]) == 0
     # Many things are each a little of what a question for all of them asks.
     assert told(candidate(1, 0.6), [0.45, *KNOWN[:30]], broad=True) == 2
+
+
+def test_a_question_of_usual_words_alone_is_answered_by_the_texts_that_have_them() -> None:
+    best = RankedCandidate(candidate(1, None, bm25=0.03), 1.0, (), ())
+    intent = QueryIntent(NOW)
+    assert Relevance(intent, "", {"message": 0.03}).enough([best], None) == [best]
