@@ -309,6 +309,20 @@ def _cancelled(rpc: str) -> float:
             '{"userId":"ana","userId":"bea"}',
             {"request": "'userId' stands in one object twice"},
         ),
+        (
+            SAVE,
+            {"userId": "ana", "content": "a", "user_id": "bea"},
+            {"user_id": "cannot be given together with userId"},
+        ),
+        (
+            "ExtractionService/SubmitTranscripts",
+            {
+                "transcripts": [
+                    {"userId": "ana", "messages": [{"createdAt": None, "created_at": None}]}
+                ]
+            },
+            {"transcripts[0].messages[0].created_at": "cannot be given together with createdAt"},
+        ),
         (SAVE, '{"importance":NaN}', {"request": "NaN is no value"}),
         (SAVE, b'{"userId":"\xff"}', {"request": "the body is not UTF-8, at byte 11"}),
         (SAVE, "[]", {"request": "a request is a JSON object"}),

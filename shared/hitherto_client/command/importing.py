@@ -67,6 +67,8 @@ class _File:
     """Line and problem of the first refused ones."""
     report: ExportReport = field(default_factory=ExportReport)
     """What of an export of another product is not imported."""
+    conversations: dict[int, str] = field(default_factory=dict)
+    """In such an export, which has no lines, the conversation of each record that is one."""
     # Where the line of an item is not that of the item before plus one.
     _items: array[int] = field(default_factory=lambda: array("q"))
     _lines: array[int] = field(default_factory=lambda: array("q"))
@@ -79,7 +81,12 @@ class _File:
     def refuse(self, line: int, problem: str) -> None:
         self.bad += 1
         if len(self.errors) < MAX_ERRORS:
-            self.errors.append((line, problem))
+            self.errors.append(self.placed(line, problem))
+
+    def placed(self, line: int, problem: str) -> tuple[int, str]:
+        """A problem by its line, or with the name of its conversation."""
+        name = self.conversations.get(line)
+        return (0, f"{name}: {problem}") if name else (line, problem)
 
     def note(self, line: int) -> None:
         """Write down that the next item comes from this line."""
@@ -165,7 +172,7 @@ def _import(
         reply = stream(connection, *how, progress=progress, timeout=seconds)
     file.known = reply.deduplicated_count if file.kind == "memories" else reply.known_count
     # What the service refused, by line.
-    told = [(file.line_of(error.index), _in_words(error)) for error in reply.errors]
+    told = [file.placed(file.line_of(error.index), _in_words(error)) for error in reply.errors]
     file.errors = sorted(file.errors + told)[:MAX_ERRORS]
     return str(reply.consistency_token)
 
@@ -246,6 +253,9 @@ def _items(
 ) -> Iterator[Any]:
     """What the records of a file describe; those that describe nothing are written down."""
     for record in records:
+        name = (record.value or {}).get("conversation_id")
+        if file.options.source and isinstance(name, str):
+            file.conversations[record.line] = name
         try:
             found = make(file, record)
         except ValueError as error:
@@ -303,7 +313,8 @@ def _tell(output: Output, files: list[_File]) -> None:
         if not (file.accepted or file.known or file.refused):
             output.note(f"{_name(file)} holds nothing to import")
         for line, problem in file.errors[:_SHOWN_ERRORS]:
-            place = f", line {line}" if line else ""
+            unit = "record" if file.options.source else "line"
+            place = f", {unit} {line}" if line else ""
             output.error(f"{_name(file)}{place}: {problem}", prefix="")
         if file.refused > _SHOWN_ERRORS:
             output.note(

@@ -11,6 +11,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any, NoReturn
 
 from google.protobuf import json_format, message_factory
@@ -63,11 +64,14 @@ def read_request(kind: Any, body: bytes) -> Any:
     if not isinstance(given, dict):
         raise _undecodable("a request is a JSON object, in braces")
     request = kind()
+    twice = _named_twice(kind.DESCRIPTOR, given, "") if b"_" in body else iter(())
     try:
         json_format.ParseDict(given, request)
     except _UNREADABLE as error:
-        found = _some(_faults(kind.DESCRIPTOR, given, ""))
+        found = _some(chain(_faults(kind.DESCRIPTOR, given, ""), twice))
         raise invalid(found or [Violation("request", _first_line(error))]) from None
+    if found := _some(twice):
+        raise invalid(found)
     return request
 
 
@@ -183,6 +187,28 @@ def _is_read(field: Any, given: dict[str, Any]) -> bool:
     except _UNREADABLE:
         return False
     return True
+
+
+def _named_twice(kind: Any, given: Any, path: str) -> Iterator[Violation]:
+    """The fields under both of their names, of which protobuf would take either."""
+    if not isinstance(given, dict):
+        return
+    names: dict[int, str] = {}
+    for name, value in given.items():
+        field = kind.fields_by_name.get(name) or kind.fields_by_camelcase_name.get(name)
+        if field is None:
+            continue
+        place = f"{path}.{name}" if path else name
+        if (first := names.setdefault(field.number, name)) != name:
+            yield Violation(place, f"cannot be given together with {first}")
+        inner = field.message_type
+        if inner is None or inner.full_name.startswith("google.protobuf."):
+            continue
+        if isinstance(value, list):
+            for number, each in enumerate(value):
+                yield from _named_twice(inner, each, f"{place}[{number}]")
+        else:
+            yield from _named_twice(inner, value, place)
 
 
 def _chosen_twice(kind: Any, given: dict[str, Any], path: str) -> Iterator[Violation]:

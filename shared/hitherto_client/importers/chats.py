@@ -45,8 +45,13 @@ def chatgpt(value: JsonObject) -> Iterator[JsonObject]:
 def _chatgpt_message(message: JsonObject) -> JsonObject:
     role = text_of(mapping_of(message.get("author")).get("role"))
     hidden = mapping_of(message.get("metadata")).get("is_visually_hidden_from_conversation")
+    for_a_tool = (text_of(message.get("recipient")) or "all") != "all"
     content = mapping_of(message.get("content"))
-    if hidden or text_of(content.get("content_type")) not in {"text", "multimodal_text"}:
+    if (
+        hidden
+        or for_a_tool
+        or text_of(content.get("content_type")) not in {"text", "multimodal_text"}
+    ):
         return {}
     parts = content.get("parts")
     spoken = [_part(part) for part in parts] if isinstance(parts, list) else []

@@ -10,7 +10,7 @@ from typing import IO
 
 from hitherto_client.importers import chats, memories, whatsapp
 from hitherto_client.importers.reading import ExportReport, ExportUnreadable, json_values, texts
-from hitherto_client.importers.values import JsonObject, moment, objects_of, text_of
+from hitherto_client.importers.values import JsonObject, moment, objects_of, storable, text_of
 from hitherto_client.importers.whatsapp_lines import DateOrder
 
 _JOINED = 1_000
@@ -125,7 +125,7 @@ def read_export(
     if name == "hitherto":
         records = _joined(records)
     time = "" if undated is None else moment(undated.isoformat())
-    return (record for record in records if _dated(record, time, report))
+    return (storable(record) for record in records if _dated(record, time, report))
 
 
 def _dated(record: JsonObject, undated: str, report: ExportReport) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -11,6 +12,8 @@ JsonObject = dict[str, Any]
 
 MOST_BYTES = 60_000
 """Of one message; the services take 64 KiB."""
+_FIRST_YEAR, _LAST_YEAR = 1900, 2200
+_UNUSABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 def text_of(value: object) -> str:
@@ -30,17 +33,40 @@ def objects_of(value: object) -> Iterator[JsonObject]:
             yield item
 
 
+def storable(record: JsonObject) -> JsonObject:
+    """The record, with U+FFFD in place of each character that no text can hold.
+
+    They are NUL, and half of a character: programs cut titles in the middle of an emoji.
+    """
+    waiting: list[Any] = [record]
+    while waiting:
+        held = waiting.pop()
+        for name, value in list(held.items() if isinstance(held, dict) else enumerate(held)):
+            if isinstance(value, dict | list):
+                waiting.append(value)
+            elif isinstance(value, str):
+                held[name] = _UNUSABLE.sub("\ufffd", value)
+            if isinstance(name, str) and _UNUSABLE.search(name):
+                held[_UNUSABLE.sub("\ufffd", name)] = held.pop(name)
+    return record
+
+
 def instant(value: object) -> datetime | None:
-    """The time of seconds since 1970, more than 0, or of an ISO text; None if it is neither."""
+    """The time of seconds since 1970, more than 0, or of an ISO text; None if it is neither.
+
+    What lies outside of the years that the services know is milliseconds, or of a broken clock.
+    """
     try:
         if isinstance(value, int | float) and math.isfinite(value) and value > 0:
-            return datetime.fromtimestamp(value, UTC)
-        if isinstance(value, str) and value:
+            found = datetime.fromtimestamp(value, UTC)
+        elif isinstance(value, str) and value:
             found = datetime.fromisoformat(value)
-            return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+            found = (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+        else:
+            return None
     except (ValueError, OverflowError, OSError):
-        pass
-    return None
+        return None
+    return found if _FIRST_YEAR <= found.year <= _LAST_YEAR else None
 
 
 def moment(*values: object) -> str:

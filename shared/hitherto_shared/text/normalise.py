@@ -28,7 +28,9 @@ _NOT_LABEL = re.compile(r"[\x00-/:-@\[-^`{-\x7f]+")
 _UNSEEN = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
 _VARIES = re.compile(f"[{SELECTORS}]")
 # It matches all combining marks, including the two half-width Japanese ones, and other characters.
-_MARKS = re.compile(r"(?:[^\w\s\x00-\x7f]|[\uff9e\uff9f]){32,}")
+_MARKS = re.compile(
+    r"(?:[^\w\s\x00-\x7f]|[\uff9e\uff9f]){32}(?:[^\w\s\x00-\x7f]++|[\uff9e\uff9f]++)*+"
+)
 # A soft hyphen or a joiner stands inside of a word; between Arabic letters, a non-joiner divides.
 _UNSEEN_INSIDE = re.compile(
     rf"(?:(?![\x00-\x7f])[{INVISIBLE}{SELECTORS}\u200d\u0640])+"
@@ -77,10 +79,13 @@ def _in_order(form: Literal["NFD", "NFKD"], run: str) -> str:
     """Decomposed characters, with the marks of each in canonical order."""
     decomposed = {sign: unicodedata.normalize(form, sign) for sign in set(run)}
     signs = "".join(map(decomposed.__getitem__, run))
-    order = {sign: unicodedata.combining(sign) for sign in set(signs)}.__getitem__
+    order = {sign: unicodedata.combining(sign) for sign in set(signs)}
+    if len({place for place in order.values() if place}) < 2:
+        return signs  # Marks of one place, such as accents above, keep their order.
+    is_mark = {sign: place != 0 for sign, place in order.items()}
     return "".join(
-        "".join(sorted(group, key=order) if marks else group)
-        for marks, group in groupby(signs, key=lambda sign: order(sign) != 0)
+        "".join(sorted(group, key=order.__getitem__) if marks else group)
+        for marks, group in groupby(signs, key=is_mark.__getitem__)
     )
 
 

@@ -164,14 +164,17 @@ def content_terms(text: str) -> list[str]:
 
 def former_terms(text: str) -> set[str]:
     """The terms that a text had by earlier rules and has no longer."""
-    if text.isascii() and not _APOSTROPHE.search(text):
-        return set()
-    return first_terms(text).difference(_sequence(text))
+    return _first_terms(text).difference(_sequence(text))
 
 
 def every_term(text: str) -> set[str]:
     """Every term under which a text may be indexed, for removing it."""
-    return former_terms(text).union(_sequence(text))
+    return _first_terms(text).union(_sequence(text))
+
+
+def _first_terms(text: str) -> set[str]:
+    """The terms of a text by earlier rules, of a text that these may read differently."""
+    return set() if text.isascii() and not _APOSTROPHE.search(text) else first_terms(text)
 
 
 def query_terms(query: str) -> list[str]:

@@ -136,6 +136,30 @@ def _take(requests: list[Any]) -> Any:
     return extraction_service_pb2.StreamTranscriptsResponse(accepted_count=len(requests))
 
 
+def test_a_refused_conversation_is_named(
+    tmp_path: Path, fakes: Fakes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An archive has no lines to look at, and a conversation has a name in it."""
+
+    def refuse_one(requests: list[Any]) -> Any:
+        reply = _take(requests[1:])
+        reply.errors.add(index=1, code=9, reason="MESSAGE_ID_REUSED", message="is another")
+        reply.rejected_count = 1
+        return reply
+
+    fakes.others.replies["StreamTranscripts"] = refuse_one
+    talks = [chatgpt(FIRST, conversation_id=name) for name in "abc"]
+    command = ["import", "--from", "chatgpt", "--user", "ana", str(written(tmp_path, *talks))]
+    assert main(command) == 1
+    told = capsys.readouterr().err
+    assert "conversations.json: chatgpt:b: is another (MESSAGE_ID_REUSED)" in told
+    assert "line" not in told
+    assert main([*command, "--json"]) == 1
+    (found,) = json.loads(capsys.readouterr().out)["files"]
+    problem = "chatgpt:b: is another (MESSAGE_ID_REUSED)"
+    assert found["errors"] == [{"line": 0, "problem": problem}]
+
+
 def test_messages_without_a_time_in_lines_of_ours_are_counted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -154,6 +178,47 @@ def test_memories_without_a_time_are_counted(tmp_path: Path) -> None:
 
 
 ROOT = "00000000-0000-4000-8000-000000000000"
+
+
+def test_chatgpt_s_calls_of_tools_are_nobody_s_words(tmp_path: Path) -> None:
+    """To its tools an assistant speaks as to people, but for whom the words are meant."""
+    talk = chatgpt(FIRST, FIRST, FIRST)
+    for place, meant_for in enumerate(("all", "bio", None)):
+        talk["mapping"][f"n{place}"]["message"] |= {
+            "author": {"role": "assistant"},
+            "recipient": meant_for,
+        }
+    (found,) = read("chatgpt", written(tmp_path, talk))
+    assert [one["id"] for one in found["messages"]] == ["m0", "m2"]
+
+
+@pytest.mark.parametrize("time", [-5.0, 8_205_200_000.0, 1_714_560_000_000.0, "0001-01-01"])
+def test_a_time_that_nothing_can_have_is_none(tmp_path: Path, time: Any) -> None:
+    """Milliseconds for seconds, or a year of a broken clock: the services would refuse it."""
+    (found,) = read("chatgpt", written(tmp_path, chatgpt(FIRST, time)))
+    assert [one["created_at"][:10] for one in found["messages"]] == ["2023-01-01"] * 2
+
+
+@pytest.mark.parametrize(
+    ("source", "value"),
+    [
+        ("chatgpt", chatgpt(FIRST, title="cut \ud83d", conversation_id="a\0b")),
+        ("mem0", {"memory": "half \ud83d, nul \0", "categories": ["\udc00"]}),
+        ("mem0", {"memory": "a", "metadata": {"\ud83d": [{"deep": "\0"}, "\ud83d"]}}),
+        ("langgraph", {"key": "\ud83d", "value": {"a": "\udc00"}, "namespace": ["\0"]}),
+        ("letta", {"text": "half \ud83d", "tags": ["\0"]}),
+        ("hindsight", {"text": "a", "entities": ["\ud83d"], "type": "\0"}),
+    ],
+)
+def test_what_no_text_can_hold_is_replaced(
+    tmp_path: Path, source: str, value: dict[str, Any]
+) -> None:
+    """Programs cut titles and texts in the middle of an emoji; the rest of them is whole."""
+    (found,) = read(source, written(tmp_path, value))
+    told = json.dumps(found, ensure_ascii=False)
+    assert "\\u0000" not in told
+    assert "\ufffd" in told
+    told.encode()
 
 
 @pytest.mark.parametrize(
