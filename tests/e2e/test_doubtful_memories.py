@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pytest
 
 from hitherto.v1 import (
+    extraction_service_pb2,
     maintenance_service_pb2,
     memory_pb2,
     retrieval_service_pb2,
@@ -129,6 +131,29 @@ async def test_b10_it_ranks_below_what_is_certain_and_explains_it(
     assert sum(breakdown.values()) == pytest.approx(places[COMMUTE].score)
     assert breakdown["doubt"] == pytest.approx(-places[COMMUTE].score / 4)
     assert "doubt" not in places[SWIM].breakdown
+
+
+async def test_b10_a_filter_leaves_it_out_of_what_the_last_answer_rested_on(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    """F4: a follow-up question is not answered from it either."""
+    await move(modelled, model)
+    answered = talk("How do I get there?", ("assistant", "By bike."), conversation="c3")
+    used = [(await with_words(modelled, words)).id for words in (COMMUTE, SWIM)]
+    for memory_id in used:
+        answered.messages[1].context_items.add(id=memory_id, relevance=0.9)
+    await modelled.extraction.AppendMessages(
+        extraction_service_pb2.AppendMessagesRequest(
+            user_id="ana", conversation_id="c3", messages=answered.messages
+        )
+    )
+    for query in ("", QUESTION):
+        asked = partial(context, modelled, conversation_id="c3", max_memories=0, query=query)
+        assert [each.memory.id for each in (await asked()).previous_items] == used
+        certain = await asked(include_doubtful=False)
+        assert [each.memory.id for each in certain.previous_items] == used[1:]
+        assert SWIM in certain.prompt_block
+        assert "uncertain since" not in certain.prompt_block
 
 
 async def test_b10_a_filter_leaves_it_out(modelled: Services, model: ScriptedModel) -> None:

@@ -6,6 +6,8 @@ import dataclasses
 import math
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
 
 import numpy as np
 import psycopg
@@ -191,6 +193,25 @@ async def test_d8_filters_of_other_kinds(services: Services, ana: None) -> None:
     assert [result.document_chunk.source_type for result in found.results] == ["jira"]
     found = await search(services, ASKED, scopes=[MESSAGES], entity="q4 campaign", limit=20)
     assert [result.message.id for result in found.results] == ["m1"]
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [{"created_after": stamp(NOW - timedelta(days=2))}, {"source_types": ["jira"]}],
+    ids=["time", "source"],
+)
+async def test_d8_any_filter_returns_as_many_as_exist(
+    services: Services, ana: None, chosen: dict[str, Any]
+) -> None:
+    """D17: also the one that only documents have; without a filter, relevance ends the list."""
+    asked = partial(
+        pb.SearchMemoriesRequest, user_id="ana", query="zebra violin", scopes=[DOCUMENTS]
+    )
+    assert not (await services.retrieval.SearchMemories(asked())).results
+    found = await services.retrieval.SearchMemories(asked(**chosen))
+    assert [each.document_chunk.source_type for each in found.results] == ["jira"]
+    floored = await services.retrieval.SearchMemories(asked(**chosen, min_relevance=0.5))
+    assert not floored.results
 
 
 async def test_d5_the_latest_of_a_kind_of_content(services: Services, ana: None) -> None:

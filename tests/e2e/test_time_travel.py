@@ -6,6 +6,7 @@ Contract "Identity" and "Reads"; details B12, B13, C1, C2, C5; faults.md rows 48
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import grpc
@@ -383,6 +384,43 @@ async def test_d1_the_block_of_the_past_tells_only_the_past(
     before = await context(known_at=stamp(LONG_AGO))
     assert (before.profile.version, list(before.memories)) == (0, [])
     assert "Ana lives" not in before.prompt_block
+
+
+@pytest.mark.parametrize("template", search_pb2.PromptTemplate.values()[1:5])
+async def test_d1_the_block_of_the_past_names_no_conversation_by_what_came_later(
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str, template: int
+) -> None:
+    """A conversation goes on and gets another title, which tells nothing of its earlier words."""
+
+    def outline(title: str) -> Callable[[object], dict[str, object]]:
+        return lambda _: {"conversation_summary": {"title": title, "summary": f"{title}."}}
+
+    model.script = replies({"Fado": outline("Concerts"), "lawyer": outline("Divorce")})
+    first, later = "The Fado concert was in Alfama", "My lawyer called"
+    await learn(modelled, talk(first, ("assistant", "How was it?"), at=MARCH))
+    between = now_of(tenant_conninfo)
+
+    async def block(**moment: Timestamp | None) -> str:
+        request = pb.GetContextRequest(
+            user_id="ana",
+            query="Where was the Fado concert?",
+            template=template,  # type: ignore[arg-type]
+            min_relevance=0,
+            **moment,  # type: ignore[arg-type]
+        )
+        return (await modelled.retrieval.GetContext(request)).prompt_block
+
+    past = [{"known_at": stamp(between)}, {"as_of": stamp(MARCH + DAY)}]
+    for moment in past:
+        assert "Concerts" in await block(**moment)
+    going_on = talk(first, ("assistant", "How was it?"), later, at=MARCH)
+    going_on.messages[2].created_at.FromDatetime(MAY)
+    await learn(modelled, going_on)
+    assert "Divorce" in await block()
+    for moment in past:
+        told = await block(**moment)
+        assert first in told
+        assert "Divorce" not in told
 
 
 async def test_d9_e1_every_version_of_the_profile_is_known_from_its_own_time_on(

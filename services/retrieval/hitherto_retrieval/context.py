@@ -237,10 +237,12 @@ class ContextBuilder:
             timeout=self._deadline - asyncio.get_running_loop().time(),
             repeatable=True,
         )
+        doubtful = self._wanted.question.filters.doubtful
         opened = [
             replace(each, item=item)
             for each in found
             for item in await self._opener.whole([each.item])
+            if doubtful or not (isinstance(item, Memory) and item.doubt is not None)
         ]
         return await in_thread_if_long(to_be_read(opened), for_a_prompt, opened)
 

@@ -30,6 +30,23 @@ def words_of(text: str) -> Words:
     return frozenset(content_terms(text[:_READ]))
 
 
+class ComparedText:
+    """A text whose words are found if they are compared, which those of most texts never are."""
+
+    __slots__ = ("_text", "_words")
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._words: Words | None = None
+
+    @property
+    def words(self) -> Words:
+        """Its words; none of an empty text."""
+        if self._words is None:
+            self._words = words_of(self._text)
+        return self._words
+
+
 def is_said(memory: Words, message: Set[str]) -> bool:
     """Whether a message holds the words of a memory that was learnt from it."""
     return bool(memory) and len(memory & message) >= _SAID * len(memory)

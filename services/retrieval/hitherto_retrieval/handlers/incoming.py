@@ -54,6 +54,7 @@ def read_question(checks: Checks, request: pb.SearchMemoriesRequest) -> Question
     text = checks.text("query", request.query, max_bytes=MAX_QUERY_BYTES)
     limit = checks.limit("limit", request.limit, default=10, maximum=MAX_LIMIT)
     filters = read_filters(checks, request)
+    filtered = filters != Filters() or len(request.source_types) > 0
     return Question(
         text=text,
         limit=limit,
@@ -67,9 +68,7 @@ def read_question(checks: Checks, request: pb.SearchMemoriesRequest) -> Question
         weights=_weights(checks, request.weights, ranking),
         min_score=_min_score(checks, request),
         # A filter says what belongs: it returns as many as exist.
-        min_relevance=min_relevance(
-            checks, request, floor=ranking is BALANCED and filters == Filters()
-        ),
+        min_relevance=min_relevance(checks, request, floor=ranking is BALANCED and not filtered),
         excerpt=checks.limit(
             "excerpt_messages", request.excerpt_messages, default=0, maximum=MAX_EXCERPT
         ),

@@ -20,7 +20,7 @@ from hitherto_retrieval.render.budget import LEAST_LINE, Entry, RemainingBudget,
 from hitherto_retrieval.render.context import PromptContext, RelevantItem
 from hitherto_retrieval.render.lines import DayOfConversation, Lines
 from hitherto_retrieval.render.order_of_change import in_order_of_change, telling, time_of
-from hitherto_retrieval.repetition import Source, Words, is_kept, is_outlined, is_said, words_of
+from hitherto_retrieval.repetition import ComparedText, Source, is_kept, is_outlined, is_said
 from hitherto_shared.models import Memory
 
 _BREVITY = 0.1
@@ -72,14 +72,18 @@ class AnsweringLines(Section):
     __slots__ = (
         "_days",
         "_found",
+        "_further",
         "_groups",
         "_in_time",
         "_learnt",
         "_lines",
+        "_memories",
+        "_messages",
         "_outlined",
         "_outlines",
         "_printed",
         "_said",
+        "_size",
         "_spoken",
         "_tag",
         "further",
@@ -111,38 +115,48 @@ class AnsweringLines(Section):
             for _, item in self._found
             if item.summary_of is not None
         }
-        lines.expect([item.memory for _, item in self._found if item.memory is not None])
+        memories = [item.memory for _, item in self._found if item.memory is not None]
+        self._memories = frozenset([memory.memory_id for memory in memories])
+        # Those that no longer hold in part tell no memory.
+        self._messages: dict[Source, list[ComparedText]] = {}
+        for _, item in self._found:
+            if item.memory is None and item.partly_until is None:
+                text = ComparedText(item.text)
+                for source in item.sources:
+                    self._messages.setdefault(source, []).append(text)
+        lines.expect(memories)
         self.clear()
 
     def clear(self) -> None:
         """See `Section.clear`."""
         self.kept.clear()
-        self.entries = []
+        self.entries: list[Entry] = []
         self._printed: dict[int, _Printed] = {}
+        # The tokens of what is printed, and how many of its lines stand in the second part.
+        self._size = self._further = 0
         self._groups: set[tuple[int, DayOfConversation]] = set()
         # By day, the conversations that have a line with it.
         self._days: dict[str, set[str | None]] = {}
         # By message, its line and words, and the lines of memories that were learnt from it.
-        self._said: dict[Source, tuple[int, Words]] = {}
-        self._learnt: dict[Source, list[tuple[int, Memory, Words]]] = {}
+        self._said: dict[Source, tuple[int, ComparedText]] = {}
+        self._learnt: dict[Source, list[tuple[int, Memory, ComparedText]]] = {}
         # By conversation, the same of its messages, and of its summary.
-        self._spoken: dict[str | None, list[tuple[int, Words]]] = {}
-        self._outlines: dict[str | None, tuple[int, Words]] = {}
+        self._spoken: dict[str | None, list[tuple[int, ComparedText]]] = {}
+        self._outlines: dict[str | None, tuple[int, ComparedText]] = {}
 
     def says(self, memory: Memory) -> bool:
         """Whether a memory is among the lines that are printed if there is room, or told by one."""
+        if memory.memory_id in self._memories:
+            return True
+        if not _is_plain(memory):
+            return False
         sources = [(each.conversation_id, each.message_id) for each in memory.sources]
-        of = frozenset(telling(memory, sources)) if _is_plain(memory) else frozenset()
-        words: Words | None = None
-        for _, item in self._found:
-            if item.memory is not None:
-                if item.memory.memory_id == memory.memory_id:
-                    return True
-            elif item.partly_until is None and not of.isdisjoint(item.sources):
-                words = words_of(memory.content) if words is None else words
-                if is_said(words, words_of(item.text)):
-                    return True
-        return False
+        said = ComparedText(memory.content)
+        return any(
+            is_said(said.words, message.words)
+            for source in telling(memory, sources)
+            for message in self._messages.get(source, ())
+        )
 
     def fill(self, budget: RemainingBudget) -> None:
         """Print what fits and belongs, the best first."""
@@ -153,31 +167,31 @@ class AnsweringLines(Section):
             if budget.left < LEAST_LINE or missed > _MOST_MISSED:
                 break
             entry = self._lines.found(item, self._tag)
-            words = self._compared(item, entry)
-            if entry.value and not self._stands(item, words):
-                missed += not self._offer(item, entry, words, budget, cut=number == 0)
+            text = self._compared(item, entry)
+            if entry.value and not self._stands(item, text):
+                missed += not self._offer(item, entry, text, budget, cut=number == 0)
 
     def _offer(
         self,
         item: RelevantItem,
         entry: Entry,
-        words: Words,
+        text: ComparedText,
         budget: RemainingBudget,
         *,
         cut: bool,
     ) -> bool:
         """Print a line if it fits; returns whether it did."""
-        instead = self._given_up_for(item, words)
-        part = int(sum(each.size for each in self._printed.values()) > _FIRST_TOKENS)
+        instead = self._given_up_for(item, text)
+        part = int(self._size > _FIRST_TOKENS)
         part = min([part, *(self._printed[other].part for other in instead)])
         group = self._lines.group_of(item)
         above = []
-        if part and all(not each.part for each in self._printed.values()):
+        if part and not self._further:
             above.append(self.further)
         if group is not None and (part, group) not in self._groups:
             above.append(self._line_above(group, {of.conversation for _, of in self._groups}))
         place, before = len(self.entries), budget.used
-        self.entries = [*self.entries, entry]
+        self.entries.append(entry)
         extra = sum(budget.tokens_of(line) for line in above if line)
         if not budget.take(self, place, entry, extra=extra):
             if cut:
@@ -189,71 +203,81 @@ class AnsweringLines(Section):
             self._days.setdefault(group.day, set()).add(group.conversation)
         order = min([place, *(self._printed[other].order for other in instead)])
         self._printed[place] = _Printed(part, order, group, budget.used - before, time_of(item))
+        self._size += budget.used - before
+        self._further += part
         for other in instead:
-            budget.give_back(self._printed.pop(other).size)
+            given_up = self._printed.pop(other)
+            budget.give_back(given_up.size)
+            self._size -= given_up.size
+            self._further -= given_up.part
             del self.kept[other]
         for source in item.sources:
             if item.memory is not None:
-                self._learnt.setdefault(source, []).append((place, item.memory, words))
+                self._learnt.setdefault(source, []).append((place, item.memory, text))
             else:
-                self._said[source] = place, words
-                self._spoken.setdefault(item.said_in, []).append((place, words))
+                self._said[source] = place, text
+                self._spoken.setdefault(item.said_in, []).append((place, text))
         if item.summary_of is not None:
-            self._outlines[item.conversation_id] = place, words
+            self._outlines[item.conversation_id] = place, text
         return True
 
-    def _given_up_for(self, item: RelevantItem, words: Words) -> list[int]:
+    def _given_up_for(self, item: RelevantItem, text: ComparedText) -> list[int]:
         """The printed lines whose place an item takes, because it holds their words.
 
         Those with a note of their own stay, such as an end, and a message that no longer holds in
         part takes none. A memory takes the place of a message only if it has such a note.
         """
         if item.memory is not None and not _is_plain(item.memory):
-            said = (self._said.get(each, (-1, frozenset())) for each in item.sources)
-            return [place for place, told in said if place in self.kept and is_kept(told, words)]
+            said = (self._said[each] for each in item.sources if each in self._said)
+            return [at for at, told in said if at in self.kept and is_kept(told.words, text.words)]
         if not item.role or item.partly_until is not None:
             return []
-        outline, told = self._outlines.get(item.said_in, (-1, frozenset()))
-        outlines = [outline] if outline in self.kept and is_outlined(told, words) else []
+        outlines = [
+            at
+            for at, told in filter(None, [self._outlines.get(item.said_in)])
+            if at in self.kept and is_outlined(told.words, text.words)
+        ]
         return outlines + [
-            place
+            at
             for source in item.sources
-            for place, memory, said in self._learnt.get(source, ())
-            if place in self.kept
+            for at, memory, said in self._learnt.get(source, ())
+            if at in self.kept
             and _is_plain(memory)
             and source in telling(memory, item.sources)
-            and is_said(said, words)
+            and is_said(said.words, text.words)
         ]
 
-    def _compared(self, item: RelevantItem, entry: Entry) -> Words:
-        """The words of a line that may say what another says."""
+    def _compared(self, item: RelevantItem, entry: Entry) -> ComparedText:
+        """The text of a line that may say what another says; empty if it cannot."""
         if item.memory is not None:
             # The line of one in doubt says more than its message.
             compared = item.sources and item.memory.doubt is None
-            return words_of(item.memory.content) if compared else frozenset()
+            return ComparedText(item.memory.content if compared else "")
         if item.summary_of is not None:
             # One that no longer holds in part says so.
-            return words_of(item.text or item.title) if item.partly_until is None else frozenset()
+            return ComparedText("" if item.partly_until is not None else item.text or item.title)
         learnt = not self._lines.learnt_from.isdisjoint(item.sources)
         if not learnt:
             outlined = self._outlined.get(item.said_in)
             if outlined is None or 2 * len(item.text) < outlined:
-                return frozenset()
+                return ComparedText("")
         # A speaker's name is no part of what is said.
-        return words_of(item.text if entry.value.endswith(item.text) else entry.value)
+        return ComparedText(item.text if entry.value.endswith(item.text) else entry.value)
 
-    def _stands(self, item: RelevantItem, words: Words) -> bool:
+    def _stands(self, item: RelevantItem, text: ComparedText) -> bool:
         """Whether a printed line that the item is connected with holds its words."""
         if item.memory is not None:
             of = telling(item.memory, item.sources)
             told = [self._said[source] for source in of if source in self._said]
-            said = any(at in self.kept and is_said(words, each) for at, each in told)
+            said = any(at in self.kept and is_said(text.words, each.words) for at, each in told)
             return said and _is_plain(item.memory)
         if item.summary_of is not None:
             spoken = self._spoken.get(item.conversation_id, ())
-            return any(at in self.kept and is_outlined(words, each) for at, each in spoken)
+            return any(
+                at in self.kept and is_outlined(text.words, each.words) for at, each in spoken
+            )
         learnt = [memory for s in item.sources for _, _, memory in self._learnt.get(s, ())]
-        return any(is_kept(words, memory) for memory in learnt)
+        return any(is_kept(text.words, memory.words) for memory in learnt)
 
     def _order(self, place: int) -> tuple[float, int]:
         """Where a line stands: the best first, of many things the earliest."""
@@ -294,7 +318,7 @@ def _worth(item: RelevantItem, of_many: bool) -> float:
         return float("inf")
     kind = "message" if item.role else "memory" if item.memory is not None else ""
     length = min(max(_SHORT, len(item.summary or item.text)), 500)
-    long = (max(length, _LONG) / _LONG) ** _LENGTH
+    long = (length / _LONG) ** _LENGTH if length > _LONG else 1.0
     share = _SHARES.get(kind, _OTHERS) * (1.0 if item.partly_until is None else _STALE)
     if of_many and item.role == "assistant" == item.title:
         share *= _ANSWERS

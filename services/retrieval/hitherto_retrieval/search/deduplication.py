@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 
 from hitherto_retrieval.repetition import (
+    ComparedText,
     Source,
     Words,
     adds_nothing,
@@ -42,8 +43,8 @@ def each_once(hits: Sequence[Hit], limit: int) -> list[Hit]:
     from it, and either only to one that holds its words. Memories of one message stay beside each
     other: they say different things about it.
     """
-    made_of: dict[Source, list[Words]] = {}
-    said: dict[Source, Words] = {}
+    made_of: dict[Source, list[ComparedText]] = {}
+    said: dict[Source, ComparedText] = {}
     related = _in_memories(hits)
     kept: list[Hit] = []
     for hit in hits:
@@ -51,16 +52,17 @@ def each_once(hits: Sequence[Hit], limit: int) -> list[Hit]:
             break
         sources = sources_of(hit.item)
         if isinstance(hit.item, Message) and sources[0] in related:
-            words = words_of(hit.item.content)
-            if any(is_kept(words, memory) for memory in made_of.get(sources[0], ())):
+            text = ComparedText(hit.item.content)
+            memories = made_of.get(sources[0], ())
+            if any(is_kept(text.words, memory.words) for memory in memories):
                 continue
-            said[sources[0]] = words
+            said[sources[0]] = text
         elif isinstance(hit.item, Memory) and sources:
-            words = words_of(hit.item.content)
-            if any(is_said(words, said[source]) for source in sources if source in said):
+            text = ComparedText(hit.item.content)
+            if any(is_said(text.words, said[each].words) for each in sources if each in said):
                 continue
             for source in sources:
-                made_of.setdefault(source, []).append(words)
+                made_of.setdefault(source, []).append(text)
         kept.append(hit)
     return kept
 

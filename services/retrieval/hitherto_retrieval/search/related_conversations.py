@@ -57,7 +57,11 @@ class RelatedConversations:
         self._beside: Statement[Mapping[Key, Item]] | Answered[Mapping[Key, Item]] | None = None
         if missing:
             known = cached.whole("summary", missing) if cached is not None else None
-            self._beside = whole(scope, "summary", missing) if known is None else Answered(known)
+            self._beside = (
+                whole(scope, "summary", missing, question.moment)
+                if known is None
+                else Answered(known)
+            )
 
     @property
     def statements(self) -> Sequence[Statement[Any]]:

@@ -21,7 +21,7 @@ from hitherto_retrieval.storage import (
     past,
 )
 from hitherto_retrieval.storage.candidate import Key, Kind, MessageKey
-from hitherto_retrieval.storage.moment import Moment
+from hitherto_retrieval.storage.moment import PRESENT, Moment
 from hitherto_retrieval.storage.neighbours import MessageFlags
 from hitherto_retrieval.storage.passage_filters import PassageFilters
 from hitherto_retrieval.storage.statement import Answered, Asking, Statement
@@ -193,7 +193,7 @@ def whole(
 ) -> Statement[Mapping[Key, Item]]:
     """The items of one kind by key, without items deleted in the meantime.
 
-    With `moment` memories are as they stood then.
+    With `moment` memories are as they stood then, and summaries of a later time are left out.
     """
     if kind == "memory":
         ids = cast(Sequence[UUID], keys)
@@ -205,7 +205,10 @@ def whole(
             lambda found: cast(Mapping[Key, Item], found)
         )
     if kind == "summary":
-        return conversations.by_conversations(scope, cast(Sequence[str], keys)).meaning(
+        summaries = conversations.by_conversations(
+            scope, cast(Sequence[str], keys), moment=moment or PRESENT
+        )
+        return summaries.meaning(
             lambda found: {summary.conversation_id: summary for summary in found}
         )
     return chunks.by_ids(scope, cast(Sequence[UUID], keys)).meaning(

@@ -40,6 +40,8 @@ FROM unnest(%(conversation_ids)s::text[]) WITH ORDINALITY AS k (conversation_id,
 JOIN short_conversations AS c ON c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
      AND c.conversation_id = k.conversation_id
      AND (%(with_unread)s OR c.summarised_at IS NOT NULL)
+     AND (%(known_at)s::timestamptz IS NULL OR c.summarised_at <= %(known_at)s)
+     AND (%(as_of)s::timestamptz IS NULL OR c.active_at <= %(as_of)s)
 ORDER BY k.place
 """
 
@@ -239,14 +241,24 @@ def page(
 
 
 def by_conversations(
-    scope: Scope, conversation_ids: Sequence[str], *, with_unread: bool = False
+    scope: Scope,
+    conversation_ids: Sequence[str],
+    *,
+    with_unread: bool = False,
+    moment: Moment = PRESENT,
 ) -> Statement[list[Summary]]:
     """Summaries in the order of the ids; conversations without one are left out.
 
-    With `with_unread`, conversations that no job has read yet are not.
+    With `with_unread`, conversations that no job has read yet are not. At another time, those that
+    `recent` leaves out are left out as well.
     """
     return Statement(
         _BY_CONVERSATIONS,
-        scope.bind(conversation_ids=Texts(conversation_ids), with_unread=with_unread),
+        scope.bind(
+            conversation_ids=Texts(conversation_ids),
+            with_unread=with_unread,
+            **moment.parameters(),
+        ),
         lambda rows: [Summary(*row) for row in rows],
+        planned_anew=not moment.present,
     )
