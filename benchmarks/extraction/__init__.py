@@ -4,6 +4,6 @@ Every row of `data/` is a conversation with what it must teach, what it must not
 become of memories that were there before. Each goes through both services by their public calls.
 
 `rows` is the data set, `run` deals with the services; `wording`, `support`, `matching` and `scores`
-are the rules by which a row is judged, as plain functions; `judge` asks a second model, if wanted;
-`report` makes figures and tables of all rows.
+are the rules by which a row is judged, as plain functions; `report` makes figures and tables of all
+rows.
 """

@@ -3,41 +3,22 @@
 from __future__ import annotations
 
 import argparse
-from contextlib import AsyncExitStack
 from typing import Any
 
 from benchmarks.command import Benchmark, main, positive
-from benchmarks.extraction.judge import judging
 from benchmarks.extraction.report import extraction_result
 from benchmarks.extraction.rows import CATEGORIES, LANGUAGES, choose, load
 from benchmarks.extraction.run import PATIENCE, run
-from benchmarks.extraction.scores import Opinion, judge_row
+from benchmarks.extraction.scores import judge_row
 from benchmarks.report import BenchmarkResult
-from benchmarks.serving import in_turns, temporary_place
-from hitherto_extraction.config import ExtractionSettings
-
-_AT_ONCE = 4
-"""Rows that are judged at a time."""
+from benchmarks.serving import temporary_place
 
 
 async def _measure(given: argparse.Namespace) -> BenchmarkResult:
     rows = choose(load(), languages=given.language, categories=given.category, limit=given.limit)
-    opinions: list[Opinion | None] = [None] * len(rows)
-    async with AsyncExitStack() as stack:
-        ask = None
-        if given.judge:
-            judge = judging(given.judge, ExtractionSettings())
-            ask = await stack.enter_async_context(judge)
-        place = await stack.enter_async_context(temporary_place())
+    async with temporary_place() as place:
         ran = await run(rows, place, patience=given.patience)
-        if ask is not None:
-            opinions = await in_turns(ran.observations, ask, at_once=_AT_ONCE, phase="judging")
-    verdicts = [
-        judge_row(seen, ran.nearness, opinion)
-        for seen, opinion in zip(ran.observations, opinions, strict=True)
-    ]
-    silent = opinions.count(None) if given.judge else None
-    return extraction_result(ran, verdicts, given.judge or "", silent)
+    return extraction_result(ran, [judge_row(seen, ran.nearness) for seen in ran.observations])
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,7 +28,6 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     add("--language", choices=list(LANGUAGES), help="repeatable", **repeated)
     meaning = f"repeatable; one of {', '.join(CATEGORIES)}"
     add("--category", choices=CATEGORIES, metavar="CATEGORY", help=meaning, **repeated)
-    add("--judge", metavar="MODEL", help="let this model judge meaning as well")
     meaning = "after which a row counts as failed (default: %(default)g)"
     add("--patience", type=float, default=PATIENCE, metavar="SECONDS", help=meaning)
 

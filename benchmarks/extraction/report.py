@@ -15,15 +15,9 @@ TARGET_USD_PER_THOUSAND = 5.0
 _SHARES = {name: column for name, (column, _) in SCORES.items() if column}
 
 
-def extraction_result(
-    ran: EvaluationRun, verdicts: Sequence[Verdict], judge: str = "", silent: int | None = None
-) -> BenchmarkResult:
-    """Everything a run found; what each row taught is among the details.
-
-    If a model judged meaning as well, `silent` are the rows for which it had no usable opinion.
-    """
+def extraction_result(ran: EvaluationRun, verdicts: Sequence[Verdict]) -> BenchmarkResult:
+    """Everything a run found; what each row taught is among the details."""
     groups = _groups(ran, verdicts)
-    said = [f"judged by {judge}; {silent} rows without a usable opinion"] if judge else []
     title = f"Extraction by {ran.by.model or ran.by.extractor}, {ran.by.prompt_version}"
     part = ResultPart(
         title=title,
@@ -34,7 +28,7 @@ def extraction_result(
             if (value := ratio(counts, score)) is not None
         },
         tables=[_table(title, groups)],
-        notes=[*notes(ran, groups[0][3]), *said],
+        notes=notes(ran, groups[0][3]),
         rows=[seen.row.id for seen in ran.observations],
         scores=row_scores([verdict.counts for verdict in verdicts]),
     )
@@ -43,7 +37,6 @@ def extraction_result(
         "model": ran.by.model,
         "embedder": ran.embedder,
         "prompt_version": ran.by.prompt_version,
-        "judge": judge,
         "seconds": round(ran.seconds, 1),
         "rows": [
             {

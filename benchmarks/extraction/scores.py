@@ -13,7 +13,6 @@ from benchmarks.extraction.matching import Nearness, meets, repeated, violated
 from benchmarks.extraction.rows import CURRENT, MemoryOutcome, Observation
 from benchmarks.extraction.support import unsupported
 from benchmarks.extraction.wording import contains_all, language_of
-from hitherto_client.results import Memory
 
 SCORES: Mapping[str, tuple[str, str]] = {
     "precision": (
@@ -46,16 +45,6 @@ Counts = Mapping[str, tuple[float, float]]
 
 
 @dataclass(frozen=True, slots=True)
-class Opinion:
-    """What a judge adds to the rules about one row; positions as in `required` lists."""
-
-    # (expectation, memory) that mean the same in other words.
-    matches: frozenset[tuple[int, int]] = frozenset()
-    # For a memory, whether the conversation carries it.
-    supported: Mapping[int, bool] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class Verdict:
     """One row's counts, and the texts behind them."""
 
@@ -69,28 +58,26 @@ class Verdict:
     forbidden: Sequence[str] = ()
 
 
-def judge_row(
-    seen: Observation, nearness: Nearness | None = None, opinion: Opinion | None = None
-) -> Verdict:
+def judge_row(seen: Observation, nearness: Nearness | None = None) -> Verdict:
     """Score one row; without the embedder's view of its texts, words alone decide."""
-    near, said = nearness or Nearness(), opinion or Opinion()
+    near = nearness or Nearness()
     row, learnt = seen.row, seen.learnt
     # A known memory that was reworded may be where an expectation was met.
     statements = [*learnt, *(fate.after for fate in seen.fates if _reworded(fate))]
     met_by = [
-        {
-            place
-            for place, memory in enumerate(statements)
-            if meets(memory.content, wanted, near) or (number, place) in said.matches
-        }
-        for number, wanted in enumerate(row.expected)
+        {place for place, memory in enumerate(statements) if meets(memory.content, wanted, near)}
+        for wanted in row.expected
     ]
     met = frozenset().union(*met_by)
     broken = [violated(memory.content, row.forbidden) for memory in statements]
     in_profile = [violated(value, row.forbidden) for value in seen.profile]
     rules = {number for found in (*broken, *in_profile) for number in found}
     right = [place for place in range(len(learnt)) if place in met and not broken[place]]
-    made_up = _made_up(learnt, seen, near, said)
+    made_up = {
+        place: findings
+        for place, memory in enumerate(learnt)
+        if (findings := unsupported(memory.content, row, near))
+    }
     repeats = repeated(learnt, seen.fates, met, near)
     required = [number for number, wanted in enumerate(row.expected) if not wanted.optional]
     missed = [number for number in required if not met_by[number]]
@@ -172,16 +159,3 @@ def ratio(counts: Counts, name: str) -> float | None:
 
 def _reworded(fate: MemoryOutcome) -> bool:
     return fate.after.status in CURRENT and fate.after.content != fate.before.content
-
-
-def _made_up(
-    learnt: Sequence[Memory], seen: Observation, near: Nearness, said: Opinion
-) -> dict[int, list[str]]:
-    found = {}
-    for place, memory in enumerate(learnt):
-        findings = unsupported(memory.content, seen.row, near)
-        if place in said.supported:
-            findings = [] if said.supported[place] else [*findings, "the judge found no support"]
-        if findings:
-            found[place] = findings
-    return found

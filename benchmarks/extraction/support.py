@@ -6,7 +6,7 @@ content words do. A nearness by an embedder can stand in for the third, never fo
 false number is near the right one.
 
 What the rules cannot see: a statement made of the conversation's own words that says something
-else ("hates" for "loves"); that is what `forbidden` and the judge are for.
+else ("hates" for "loves"); that is what `forbidden` is for.
 """
 
 from __future__ import annotations

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import grpc
 import pytest
+from pydantic import ValidationError
 
 from benchmarks import BenchmarkFailed
 from benchmarks.command import Benchmark, Skipped, add_counts, counting, run
 from benchmarks.report import BenchmarkResult, FigureTable, JudgedBar, ResultPart, read_result
 from hitherto_client.errors import HithertoCallError
+from hitherto_shared.config import SharedSettings
 
 
 def result(**figures: float) -> BenchmarkResult:
@@ -36,6 +38,12 @@ def benchmark(outcome: BenchmarkResult | Exception) -> Benchmark:
         arguments=lambda parser: add_counts(parser, calls=(5, "how many")),
         measure=measure,
     )
+
+
+def refused_settings() -> ValidationError:
+    with pytest.raises(ValidationError) as raised:
+        SharedSettings.model_validate({"embedder": "oracle"})
+    return raised.value
 
 
 RESULT = result(p50=2.0, service=4.0)
@@ -73,6 +81,7 @@ def test_a_run_is_shown_and_written_and_its_tables_can_be_printed_again(
             "made: a call failed: UNAVAILABLE: it is gone",
         ),
         (ValueError("no such row"), 2, "made: no such row"),
+        (refused_settings(), 2, "HITHERTO_EMBEDDER"),
         (Skipped("set DATA_DIR"), 0, "made: skipped: set DATA_DIR"),
     ],
 )

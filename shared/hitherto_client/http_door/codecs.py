@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Protocol
 
+from google.protobuf import json_format
+
 from hitherto_client.http_door.methods import DoorMethod
-from hitherto_client.http_door.reply_json import write_reply
 from hitherto_client.http_door.request_json import LARGE_BYTES, read_request
 
 
@@ -70,4 +72,5 @@ def _binary(method: DoorMethod, data: bytes) -> bytes:
 
 
 def _json(method: DoorMethod, data: bytes) -> bytes:
-    return write_reply(method.response.FromString(data))
+    told = json_format.MessageToDict(method.response.FromString(data))
+    return json.dumps(told, ensure_ascii=False, separators=(",", ":")).encode()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.extraction.rows import Existing, MemoryOutcome
-from benchmarks.extraction.scores import Opinion, Verdict, add, as_wanted, judge_row, ratio
+from benchmarks.extraction.scores import Verdict, add, as_wanted, judge_row, ratio
 from tests.unit.evaluation.observations import observed, row, seen
 
 PORTO = {
@@ -145,22 +145,6 @@ def test_a_reworded_copy_of_a_known_memory_is_a_duplicate() -> None:
     )
     verdict = judge_row(observed(silent, seen("Eats vegan food only."), fates=[gone]))
     assert verdict.repeats == {}
-
-
-def test_a_judge_adds_matches_and_decides_about_support() -> None:
-    memory = seen("Resides in the city of port wine.")
-    rules = judge_row(observed(HOME, memory))
-    assert counted(rules, "recall") == [0, 1]
-    assert counted(rules, "hallucination") == [1, 1]
-    judged = judge_row(
-        observed(HOME, memory), opinion=Opinion(frozenset({(0, 0)}), supported={0: True})
-    )
-    assert counted(judged, "recall") == [1, 1]
-    assert counted(judged, "hallucination") == [0, 1]
-    doubted = judge_row(
-        observed(HOME, seen("Lives in Porto.")), opinion=Opinion(supported={0: False})
-    )
-    assert counted(doubted, "hallucination") == [1, 1]
 
 
 def test_rows_add_up_by_their_counts() -> None:
