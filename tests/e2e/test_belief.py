@@ -198,7 +198,7 @@ async def test_what_is_told_and_to_be_forgotten_at_once_is_never_told(
     )
     assert "tea" in context.prompt_block
     if refused:
-        assert [each.reason for each in result.refusals] == [refused]
+        assert [each.reason for each in result.refusals] == ["refused_shape", refused]
         assert kept.status == STATUS.MEMORY_STATUS_ACTIVE
         return
     assert (result.memories_created, result.counts["forgotten_new"]) == (1, 1)

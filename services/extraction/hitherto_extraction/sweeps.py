@@ -184,21 +184,24 @@ class Scheduler:
         self._at_intervals = at_intervals
         self._scheduler = AsyncIOScheduler(
             timezone=UTC,
-            # A tick that comes late still counts; several missed ones count once.
-            job_defaults={"misfire_grace_time": None, "coalesce": True, "max_instances": 1},
+            # A tick that comes late still counts; several missed ones count once. The second
+            # instance ends at once (`_one_at_a_time`): without it, APScheduler would warn at every
+            # interval for as long as a duty takes.
+            job_defaults={"misfire_grace_time": None, "coalesce": True, "max_instances": 2},
         )
 
     def start(self) -> None:
         """Start; a missed slot runs at once."""
-        tick = _cut_off_quietly(self.tick)
         self._scheduler.add_job(
-            tick, IntervalTrigger(seconds=_LOOK_SECONDS), next_run_time=datetime.now(UTC)
+            _one_at_a_time(self.tick),
+            IntervalTrigger(seconds=_LOOK_SECONDS),
+            next_run_time=datetime.now(UTC),
         )
         for schedule in self._schedules.all:
             if schedule.cron is not None:
-                self._scheduler.add_job(tick, schedule.cron.trigger)
+                self._scheduler.add_job(_one_at_a_time(self.tick), schedule.cron.trigger)
         for seconds, duty in self._at_intervals:
-            self._scheduler.add_job(_cut_off_quietly(duty), IntervalTrigger(seconds=seconds))
+            self._scheduler.add_job(_one_at_a_time(duty), IntervalTrigger(seconds=seconds))
         self._scheduler.start()
 
     def stop(self) -> None:
@@ -211,11 +214,22 @@ class Scheduler:
             await self._schedules.tick()
 
 
-def _cut_off_quietly(duty: Work) -> Callable[[], Coroutine[None, None, None]]:
-    """Run `duty`; its cancellation at shutdown is no failure, as which APScheduler would log it."""
+def _one_at_a_time(duty: Work) -> Callable[[], Coroutine[None, None, None]]:
+    """Run `duty`, unless it is running still.
+
+    Its cancellation at shutdown is no failure, as which APScheduler would log it.
+    """
+    running = False
 
     async def run() -> None:
-        with suppress(asyncio.CancelledError):
-            await duty()
+        nonlocal running
+        if running:
+            return
+        running = True
+        try:
+            with suppress(asyncio.CancelledError):
+                await duty()
+        finally:
+            running = False
 
     return run

@@ -6,6 +6,7 @@ Rows of the fault catalogue: 40 (replicas, missed, fired twice), 41 (clocks).
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 
@@ -243,6 +244,37 @@ async def test_the_scheduler_catches_up_when_it_starts(stage: Stage) -> None:
     finally:
         scheduler.stop()
     assert await queued(stage) == [(TENANT, "decay", "decay", None, "queued")]
+
+
+async def test_a_duty_that_takes_longer_than_its_interval_goes_on_without_a_warning(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    begun: list[int] = []
+    may_end, again = asyncio.Event(), asyncio.Event()
+
+    async def duty() -> None:
+        begun.append(len(begun))
+        if len(begun) > 1:
+            again.set()
+        await may_end.wait()
+
+    looked = asyncio.Event()
+
+    async def other() -> None:
+        looked.set()
+
+    scheduler = Scheduler(replica(stage, {}), [(0.02, duty), (0.3, other)])
+    with caplog.at_level(logging.WARNING):
+        scheduler.start()
+        try:
+            async with asyncio.timeout(BOUND):
+                await looked.wait()
+                assert begun == [0], "one at a time"
+                may_end.set()
+                await again.wait()
+        finally:
+            scheduler.stop()
+    assert not caplog.records
 
 
 async def test_the_unique_index_stands_behind_it(stage: Stage) -> None:

@@ -381,14 +381,14 @@ def test_b8_lists_of_a_key_are_joined(text: str, contents: list[str]) -> None:
     assert [new.content for new in read(text).new] == contents
 
 
-def test_row_28_an_id_twice_counts_once() -> None:
-    found = answered(
-        updated_memories=[{"id": "e1", "content": "first"}, {"id": "e1", "content": "second"}],
-        contradicted_memories=[{"id": "e1"}, {"id": "e1"}],
-    )
-    assert [update.content for update in found.updated] == ["first"]
+def test_row_28_a_memory_ends_once() -> None:
+    found = answered(contradicted_memories=[{"id": "e1"}, {"id": "e1"}, {"id": "e99"}])
     assert [closed.memory for closed in found.contradicted] == ["e1"]
     assert found.dropped == 2
+    assert found.refused == (
+        ("contradicted_memories[1]", "refused_repeated"),
+        ("contradicted_memories[2]", "refused_id"),
+    )
 
 
 @pytest.mark.parametrize("by", [-1, 1, 77, True, False, 0.0, "0", [0], {}])

@@ -103,7 +103,7 @@ async def test_a_prompt_that_was_declined_or_cut_is_divided(flag: str) -> None:
 
 async def test_a_single_message_that_is_declined_is_skipped_and_counted() -> None:
     reply = await ask(Answers("", filtered=True), prompt(1))
-    assert (reply.answer.new, reply.answer.dropped, reply.calls) == ((), 1, 1)
+    assert (reply.answer.new, reply.answer.skipped, reply.calls) == ((), True, 1)
 
 
 async def test_a_single_message_that_was_cut_is_used_as_far_as_it_goes() -> None:
@@ -124,7 +124,7 @@ async def test_a_prompt_that_is_refused_while_others_pass_is_divided(
         await ask(Refusing(NOTHING), prompt())
     assert [c.input_tokens for c in raised.value.spent] == [100]
     if refusal is ContentRefused:
-        assert (await ask(Refusing(NOTHING), prompt(1))).answer.dropped == 1
+        assert (await ask(Refusing(NOTHING), prompt(1))).answer.skipped
     else:
         with pytest.raises(refusal):
             await ask(Refusing(NOTHING), prompt(1))

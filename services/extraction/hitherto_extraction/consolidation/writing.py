@@ -138,6 +138,7 @@ def _changed(shown: Member, now: EditableMemory | None) -> bool:
         or now.memory.version != shown.version
         or now.memory.status != "active"
         or now.memory.sensitive
+        or bool(now.memory.may_replace)
     )
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from uuid import UUID
 
 from hitherto_extraction.curation.replacing import replace_by
-from hitherto_extraction.pipeline.doubts import clear_because_of
+from hitherto_extraction.pipeline.doubts import clear_because_of, return_because_of
 from hitherto_extraction.pipeline.resting_values import drop_resting_on
 from hitherto_extraction.pipeline.versions import write_next
 from hitherto_extraction.storage import (
@@ -28,8 +28,8 @@ from hitherto_extraction.storage.editing import EditableMemory
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.models import CURRENT_STATUSES, Memory
 
-_TAKES_BACK = ("forgotten", "restored", "rejected")
-"""What takes a change back, with the doubts that it caused."""
+_TAKES_BACK = ("forgotten", "rejected")
+"""What takes a memory back, with the doubts that it caused."""
 _LAPSED = ("forgotten", "archived")
 _REVIEWED = "contradicted by a memory that review let through"
 
@@ -215,4 +215,6 @@ async def _write(
     await drop_resting_on(user, [memory_id], actor=actor)
     if action in _TAKES_BACK:
         await clear_because_of(user, [memory_id], actor=actor)
+    if held.memory.status == "forgotten":
+        await return_because_of(user, [memory_id], actor=actor)
     return (await editing.read_one(user, memory_id)).memory

@@ -128,7 +128,13 @@ class ProfileItem:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A whole checked reply."""
+    """A whole checked reply.
+
+    Attributes:
+        dropped: How much of the reply was dropped.
+        refused: The items among that, each with the reason.
+        skipped: Whether there is no reply, as a content filter refuses what was said.
+    """
 
     new: Sequence[NewItem] = ()
     updated: Sequence[UpdatedItem] = ()
@@ -138,6 +144,8 @@ class Answer:
     profile: Sequence[ProfileItem] = ()
     summary: Mapping[str, Any] | None = None
     dropped: int = 0
+    refused: Sequence[tuple[str, str]] = ()
+    skipped: bool = False
 
 
 def shortened(content: str, detail: str) -> tuple[str, str]:

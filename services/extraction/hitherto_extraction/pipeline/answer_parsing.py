@@ -73,6 +73,7 @@ _FIELDS: Mapping[str, Mapping[str, tuple[type, ...]]] = {
     },
 }
 """The objects of a reply: their fields, and the types that each field accepts."""
+_UPDATED = "updated_memories"
 _WITHOUT_KEYS = ("summary", "current_projects", "frequent_intents")
 
 MAX_ITEMS = 200
@@ -85,9 +86,9 @@ _MAX_VALUES = 50
 class _Check:
     """Collects what one reply yields and how much of it had to be dropped.
 
-    `formed` counts the items of the requested form, including those that are dropped; `shapeless`
-    those of another form, including lists of the wrong type; `odd` counts an invalid profile and
-    summary.
+    `refused` names the dropped items of lists, with the reasons. `formed` counts the items of the
+    requested form, including those that are dropped; `shapeless` those of another form, including
+    lists of the wrong type; `odd` counts an invalid profile and summary.
     """
 
     messages: frozenset[str]
@@ -99,6 +100,8 @@ class _Check:
     shapeless: int = 0
     odd: int = 0
     seen_memories: set[tuple[str, str]] = field(default_factory=set)
+    refused: list[tuple[str, str]] = field(default_factory=list)
+    why: str = ""
 
     def misshapen(self) -> None:
         self.dropped += 1
@@ -128,18 +131,21 @@ class _Check:
             return None
         return value
 
-    def each(self, raws: Any, read: Callable[[Any], Any]) -> list[Any]:
+    def each(self, key: str, raws: Sequence[Any], read: Callable[[int, Any], Any]) -> list[Any]:
+        """What `read` makes of each item of a list; the others are dropped, and named."""
         found = []
-        for raw in raws:
-            formed = self.formed
+        for number, raw in enumerate(raws):
+            formed, self.why = self.formed, "refused_shape"
             try:
-                item = read(raw)
+                item = read(number, raw)
             except (TypeError, ValueError, KeyError, OverflowError):
                 item = None
             if item is not None:
                 self.formed = formed + 1
                 found.append(item)
-            elif self.formed > formed:
+                continue
+            self.refused.append((f"{key}[{number}]", self.why))
+            if self.formed > formed:
                 self.dropped += 1
             else:
                 self.misshapen()
@@ -186,14 +192,14 @@ class _Check:
         tags = labels(raw.get("tags"), snake=True)
         if content is None and importance is None and not tags:
             return None
-        memory = self._known(raw, "updated")
+        memory = self._known(raw, _UPDATED)
         if memory is None:
             return None
         if content is not None and memory in self.events:
             content, detail = shortened(content, "")
         confidence = _name(raw.get("confidence"))
         return UpdatedItem(
-            cited=self.cited(f"updated_memories[{number}]", raw),
+            cited=self.cited(f"{_UPDATED}[{number}]", raw),
             memory=memory,
             content=content,
             detail=detail,
@@ -258,16 +264,22 @@ class _Check:
         return Cited(item, self.source_ids(raw), text_of(raw.get("quote")))
 
     def _known(self, raw: Any, how: str) -> str | None:
-        """The local id of a memory that was in the prompt and is not yet named in this way."""
+        """The local id of a memory that was in the prompt and has not yet ended in this way."""
         if not isinstance(raw, dict):
             return None
         memory = local_id(raw.get("id"))
         if not memory:
             return None
         self.formed += 1
-        if memory not in self.memories or (how, memory) in self.seen_memories:
+        if memory not in self.memories:
+            self.why = "refused_id"
             return None
-        self.seen_memories.add((how, memory))
+        if (how, memory) in self.seen_memories:
+            self.why = "refused_repeated"
+            return None
+        if how != _UPDATED:
+            # The words of a second update are not lost: `updates` decides about them.
+            self.seen_memories.add((how, memory))
         return memory
 
     def source_ids(self, raw: Mapping[str, Any]) -> tuple[str, ...] | None:
@@ -345,7 +357,7 @@ def read_answer(
         check.dropped += len(items) - MAX_ITEMS
 
     def numbered(key: str, read: Callable[[int, Any], Any]) -> list[Any]:
-        return check.each(enumerate(check.list_of(reply, key)), lambda pair: read(*pair))
+        return check.each(key, check.list_of(reply, key), read)
 
     def closed(key: str) -> list[ClosedItem]:
         return numbered(key, partial(check.closed_item, key, len(items)))
@@ -355,8 +367,8 @@ def read_answer(
     values += check.profile_of_earlier_prompts(profile)
     check.dropped += max(0, len(values) - _MAX_VALUES)
     answer = Answer(
-        new=check.each(enumerate(items[:MAX_ITEMS]), lambda pair: check.new_item(*pair)),
-        updated=numbered("updated_memories", check.updated_item),
+        new=check.each("new_memories", items[:MAX_ITEMS], check.new_item),
+        updated=numbered(_UPDATED, check.updated_item),
         contradicted=closed("contradicted_memories"),
         achieved=closed("achieved_goals"),
         forgotten=numbered("forgotten_memories", partial(check.forgotten_item, len(items))),
@@ -369,7 +381,7 @@ def read_answer(
             "none of its items has the required form; a new memory needs a known `type` "
             "and a `content`, a change takes the `id` of an existing memory"
         )
-    return replace(answer, dropped=check.dropped)
+    return replace(answer, dropped=check.dropped, refused=tuple(check.refused))
 
 
 def _name(value: Any) -> str:

@@ -83,7 +83,7 @@ class OutcomeWriting:
             result = replace(result, profile_version=version)
         else:
             await self._mark_extracted(profile)
-        return result.refusing_profile(learnt.refused, state.dropped)
+        return result.refusing_profile(learnt.refused, learnt.dropped)
 
     async def _ended_before(self) -> dict[str, str]:
         """When values ended of which nothing was known, before there was a profile."""

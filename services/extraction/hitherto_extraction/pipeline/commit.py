@@ -19,7 +19,7 @@ from hitherto_extraction.pipeline.crowded_tags import Crowding
 from hitherto_extraction.pipeline.draft import Situation
 from hitherto_extraction.pipeline.evidence import Witnesses
 from hitherto_extraction.pipeline.nearby_memories import look_around
-from hitherto_extraction.pipeline.operations import Occasion, Plan
+from hitherto_extraction.pipeline.operations import Occasion, Plan, Refused
 from hitherto_extraction.pipeline.plan import make_plan
 from hitherto_extraction.pipeline.quality_sample import check
 from hitherto_extraction.pipeline.result import SECRETS_REDACTED, Result
@@ -211,7 +211,9 @@ class Commit:
         learning = OutcomeWriting(user, held, outcome)
         summary = around.summary.quoting(outcome.witnesses.messages)
         said = learning.said_of_summary(summary)
-        result = outcome.result.with_plan(plan, outcome.answer.dropped)
+        named = _named(outcome, first_no=held.range_from or 1)
+        dropped = outcome.answer.dropped + int(outcome.answer.skipped)
+        result = outcome.result.with_plan(plan, dropped, named)
         if redacted := sum(count_marked(each.content) for each in outcome.witnesses.messages):
             result = result.with_counts({SECRETS_REDACTED: redacted})
         if outcome.sampled:
@@ -262,6 +264,16 @@ async def _finish(user: UserRows, held: Claim, outcome: BatchOutcome, result: Re
         result=result.stored(),
         finished=outcome.last,
     )
+
+
+def _named(outcome: BatchOutcome, *, first_no: int) -> list[Refused]:
+    """What was dropped of a reply, by its place in it, or of the job's messages."""
+    dropped = [Refused.of(item, reason) for item, reason in outcome.answer.refused]
+    if outcome.answer.skipped:
+        skipped = [each.message_no - first_no for each in outcome.witnesses.messages]
+        nothing = "it teaches nothing"
+        dropped += [Refused.of(f"messages[{n}]", "refused_content", nothing) for n in skipped]
+    return dropped
 
 
 def _work_of(situation: Situation) -> int:

@@ -72,7 +72,7 @@ class ModelReply(Generic[Read]):
 async def ask(chat: ChatModel, prompt: Prompt) -> ModelReply[Answer]:
     """Ask what a conversation teaches, as in `ask_for`.
 
-    A single message that a content filter refuses teaches nothing, and counts as dropped.
+    A single message that a content filter refuses teaches nothing, and is skipped.
     """
     batch = prompt.batch
 
@@ -91,7 +91,7 @@ async def ask(chat: ChatModel, prompt: Prompt) -> ModelReply[Answer]:
     except ContentRefused as error:
         logger.warning("a message was skipped, because %s", error)
         spent = _completions(error)
-        return _reply(Answer(dropped=1), spent, spent[-1].model if spent else chat.model)
+        return _reply(Answer(skipped=True), spent, spent[-1].model if spent else chat.model)
 
 
 def _without_placeholders(answer: Answer, prompt: Prompt) -> Answer:

@@ -111,6 +111,10 @@ _WHY: Mapping[str, str] = {
     "refused_past": "it is told as past, and stays true",
     "refused_unchanged": "it is so already",
     "refused_form": "a profile does not take such a value there",
+    "refused_limit": "the profile has no room for all of it",
+    "refused_shape": "it lacks what such an item needs",
+    "refused_id": "no memory was shown under its id",
+    "refused_repeated": "the reply changes the memory more than once",
 }
 
 

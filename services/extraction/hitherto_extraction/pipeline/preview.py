@@ -281,15 +281,14 @@ class ExtractionPreview:
             "transcript.messages",
             time_zone=transcript.time_zone,
         )
+        first_no = stored.before.last_message_no + 1
         messages = await conversations.read_messages(
-            user,
-            transcript.conversation_id,
-            stored.before.last_message_no + 1,
-            stored.last_message_no,
+            user, transcript.conversation_id, first_no, stored.last_message_no
         )
+        claim = replace(run.claim, range_from=first_no)
         result, plans = Result(), []
         for outcome in run.outcomes:
-            result, plan = await self.commit.learn(user, run.claim, outcome)
+            result, plan = await self.commit.learn(user, claim, outcome)
             plans.append(plan)
         return _RehearsalState(messages, plans, profile.version, result)
 

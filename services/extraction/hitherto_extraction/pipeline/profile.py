@@ -63,13 +63,15 @@ class ProfileChange:
 
     `changed` holds the paths of the values that differ; the profile's `version` is one higher if
     there are any. `said_at` may differ without them, when a value was only repeated. `dropped`
-    counts refused items; a value older than the known one is not refused, only late.
+    counts refused items, and `beyond` those of them for which there was no room; a value older than
+    the known one is not refused, only late.
     """
 
     profile: Profile
     said_at: dict[str, str]
     changed: list[str]
     dropped: int = 0
+    beyond: int = 0
 
 
 def said_path(*keys: str) -> str:
@@ -102,7 +104,7 @@ def merge_profile(
     for name in _KINDS:
         merge.field(name, patch.get(name))
     profile = with_values(current, merge.held, changed=bool(merge.changed))
-    return ProfileChange(profile, merge.said_at, merge.changed, merge.dropped)
+    return ProfileChange(profile, merge.said_at, merge.changed, merge.dropped, merge.beyond)
 
 
 def with_values(current: Profile, held: Mapping[str, Any], *, changed: bool) -> Profile:
@@ -120,7 +122,7 @@ class _Merge:
         self.held: dict[str, Any] = {name: copied(getattr(current, name)) for name in _KINDS}
         self.said_at = dict(said_at)
         self.changed: list[str] = []
-        self.dropped = 0
+        self.dropped = self.beyond = 0
         self._now = now
         self._size = _size(self.held)
 
@@ -185,7 +187,7 @@ class _Merge:
                 if not found:
                     added += self._missing(path) if held is ABSENT else -_size(held)
                 if len(found) >= MAX_LIST_ITEMS or self._size + added > MAX_BYTES:
-                    self.dropped += 1
+                    self._leave_out()
                     continue
                 if not found:
                     put_at(self.held, path, found)
@@ -194,6 +196,11 @@ class _Merge:
                 self._size += added
         if len(found) > before:
             self._note(path)
+
+    def _leave_out(self) -> None:
+        """Count a value for which there is no room."""
+        self.dropped += 1
+        self.beyond += 1
 
     def _replace(self, path: Path, held: Any, value: Any) -> None:
         new = _cleaned(value, len(path))
@@ -206,7 +213,7 @@ class _Merge:
             there = self._missing(path) if held is ABSENT else -_size(held)
             growth = _size(new) + there
             if growth > 0 and self._size + growth > MAX_BYTES:
-                self.dropped += 1
+                self._leave_out()
                 return
             self._size += growth
             put_at(self.held, path, new)

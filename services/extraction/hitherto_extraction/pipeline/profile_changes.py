@@ -82,14 +82,15 @@ class ValueChange:
 class ProfileState:
     """A profile being changed, and when each of its values was said.
 
-    `changed` holds the paths of the values that differ from the beginning, and `dropped` the number
-    of values that do not fit.
+    `changed` holds the paths of the values that differ from the beginning, `dropped` the number of
+    values that do not fit, and `beyond` that of those for which there is no room.
     """
 
     profile: Profile
     said_at: dict[str, str]
     changed: dict[str, None] = field(default_factory=dict)
     dropped: int = 0
+    beyond: int = 0
 
     def apply(self, change: ValueChange) -> None:
         """Apply a change, unless something later is known about its value."""
@@ -103,6 +104,7 @@ class ProfileState:
         self.profile = replace(merged.profile, version=self.profile.version)
         self.said_at = merged.said_at
         self.dropped += merged.dropped
+        self.beyond += merged.beyond
         self.changed |= dict.fromkeys(merged.changed)
         now = self.value_at(path)
         if isinstance(now, list | tuple):
@@ -223,12 +225,14 @@ class ProfileState:
 class ProfileLearning:
     """What a reply teaches about the profile.
 
-    `said` are its changes with their evidence, whether or not they change anything now.
+    `said` are its changes with their evidence, whether or not they change anything now. `dropped`
+    counts the values that do not fit beyond the first of each item, which is `refused`.
     """
 
     state: ProfileState
     said: Sequence[tuple[ValueChange, Evidence]]
     refused: Sequence[Refused]
+    dropped: int
 
 
 def learn(
@@ -244,6 +248,7 @@ def learn(
     state.drop_unsupported(plan.says, plan.successor_of)
     stating = _Stating(plan)
     said: list[tuple[ValueChange, Evidence]] = []
+    named: list[tuple[ValueChange, str]] = []
     refused: list[Refused] = []
     for item in items:
         try:
@@ -254,9 +259,15 @@ def learn(
         source = _source(item, evidence, stating)
         change = ValueChange(item.path, item.value, item.ended, evidence.said_at, source)
         said.append((change, evidence))
-    for change, _ in sorted(said, key=lambda pair: pair[0].said_at):
+        named.append((change, item.cited.item))
+    unfit: list[Refused] = []
+    for change, name in sorted(named, key=lambda pair: pair[0].said_at):
+        dropped, beyond = state.dropped, state.beyond
         state.apply(change)
-    return ProfileLearning(state, said, refused)
+        if state.dropped > dropped:
+            reason = "refused_limit" if state.beyond > beyond else "refused_form"
+            unfit.append(Refused.of(name, reason, "what is there stays"))
+    return ProfileLearning(state, said, [*refused, *unfit], state.dropped - len(unfit))
 
 
 def _evidence(state: ProfileState, item: ProfileItem, witnesses: Witnesses) -> Evidence:

@@ -48,12 +48,12 @@ class Result:
         """The result in the form stored with the job."""
         return fields_of(self) | {"refusals": [_as_json(each) for each in self.refusals]}
 
-    def with_plan(self, plan: Plan, dropped: int) -> Result:
-        """Add what a plan writes and what had to be dropped."""
+    def with_plan(self, plan: Plan, dropped: int, named: Sequence[Refused] = ()) -> Result:
+        """Add what a plan writes and what had to be dropped, some of it `named`."""
         late = sum(made.status == "contradicted" for made in plan.creations)
         unsaid = sum(made.status == FORGOTTEN for made in plan.creations)
         contradicted = sum(closure.status == "contradicted" for closure in plan.closures)
-        refused = [asdict(each) for each in plan.refusals]
+        refused = [asdict(each) for each in (*named, *plan.refusals)]
         return replace(
             self,
             memories_created=self.memories_created + len(plan.creations) - unsaid,
@@ -75,7 +75,7 @@ class Result:
                     "kept_forgotten": plan.forgotten_again,
                     "quarantined": sum(made.status == "quarantined" for made in plan.creations)
                     + sum(change.action == "quarantined" for change in plan.rewrites),
-                    **+plan.refused,
+                    **(+plan.refused + Counter(each.reason for each in named)),
                 },
             ),
             refusals=[*self.refusals, *refused][:MAX_REFUSALS],

@@ -6,6 +6,7 @@ can be rebuilt when one is rolled back.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -122,7 +123,20 @@ def statements_of(plan: Plan, occasion: Occasion) -> list[NewStatement]:
             document_id=document_of(occasion.metadata, each.said.get("context", {})),
             job_id=occasion.job_id,
         )
-        for each in (*created, *plan.said, *challenged, *forgotten, *closed)
+        for each in (*created, *_linked(plan), *challenged, *forgotten, *closed)
+    ]
+
+
+def _linked(plan: Plan) -> list[NewStatement]:
+    """What was said of known memories, each with those that it may replace by these words."""
+    older = defaultdict[UUID | None, list[str]](list)
+    for newer, replaced in plan.may_replace:
+        older[newer].append(str(replaced))
+    return [
+        replace(each, said={**each.said, "may_replace": older[each.memory_id]})
+        if each.action == "said" and each.memory_id in older
+        else each
+        for each in plan.said
     ]
 
 

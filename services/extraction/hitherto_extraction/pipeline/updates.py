@@ -12,6 +12,7 @@ an instruction, wait for review.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -47,10 +48,18 @@ class Change:
 def permitted(draft: Draft) -> list[Change]:
     """The updates of the reply that have evidence and change something.
 
-    Updates that change nothing confirm what is known; the rest is refused.
+    Updates that change nothing confirm what is known; the rest is refused, and so are a second
+    update of a memory and any further one.
     """
-    found = (_check(draft, *each) for each in enumerate(draft.situation.answer.updated))
-    return [change for change in found if change is not None]
+    found: list[Change] = []
+    given: defaultdict[str, list[str]] = defaultdict(list)
+    for position, update in enumerate(draft.situation.answer.updated):
+        if update.memory in given and draft.current(update.memory) is not None:
+            _check_further(draft, position, update, given[update.memory])
+        elif (change := _check(draft, position, update)) is not None:
+            found.append(change)
+        given[update.memory].append(update.content or "")
+    return found
 
 
 def refine(draft: Draft, change: Change) -> None:
@@ -125,6 +134,16 @@ def _check(draft: Draft, position: int, update: UpdatedItem) -> Change | None:
         draft.note_said(known, "updated", evidence, _words(update, evidence))
         return None
     return Change(position, update, after, evidence)
+
+
+def _check_further(draft: Draft, position: int, update: UpdatedItem, given: Sequence[str]) -> None:
+    """Refuse an update of a memory that the reply updates already, `given` these words."""
+    known = draft.current(update.memory)
+    assert known is not None
+    if any(same_words(update.content or "", each) for each in given):
+        draft.refuse(update.cited.item, "refused_repeated", known)
+        return
+    _stand_beside(draft, position, update, known, "refused_repeated")
 
 
 def _importance(draft: Draft, known: CurrentMemory, wanted: float | None) -> float:

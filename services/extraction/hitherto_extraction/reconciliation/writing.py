@@ -7,7 +7,7 @@ its sources; a replaced one is CONTRADICTED. The caller holds the user's row.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -68,10 +68,12 @@ async def _settle(
         if memory_id in made.endings or memory_id in made.joins:
             continue
         memory, ends, doubting = before.memory, ended.get(memory_id, []), doubts.get(memory_id)
-        settled = {*ends, *made.certain}
+        settled = {*ends, *made.certain, memory_id}
         is_certain = memory_id in made.certain and doubting is None
-        left = [each for each in memory.may_replace if each not in settled and not is_certain]
-        doubt, reason, because = memory.doubt, _SETTLED, None
+        joined = [held[each] for each in ends if each in made.joins]
+        older = [*memory.may_replace, *(one for each in joined for one in each.memory.may_replace)]
+        left = [each for each in dict.fromkeys(older) if each not in settled and not is_certain]
+        doubt, reason, because = _doubt_after(before, joined), _SETTLED, None
         if doubting is not None:
             doubt = _told(doubting, before, encrypts=encrypts)
             reason, because = _DOUBTFUL, doubting.because
@@ -85,6 +87,15 @@ async def _settle(
             may_replace=left, doubt=doubt, supersedes=[*memory.supersedes, *ends]
         )
         await writing.change(before, after, reason, related=because)
+
+
+def _doubt_after(
+    kept: EditableMemory, joined: Sequence[EditableMemory]
+) -> Mapping[str, Any] | None:
+    """The doubt of a memory, or of those joined to it; none if it was said since that began."""
+    doubts = [each.memory.doubt for each in joined if each.memory.doubt is not None]
+    later = [each for each in doubts if kept.said_at < datetime.fromisoformat(each["since"])]
+    return kept.memory.doubt or next(iter(later), None)
 
 
 def _told(doubting: Doubting, held: EditableMemory, *, encrypts: bool) -> Mapping[str, Any]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
-from hitherto_extraction.pipeline.doubts import clear_because_of
+from hitherto_extraction.pipeline.doubts import clear, clear_because_of
 from hitherto_extraction.pipeline.message_removal import reindex
 from hitherto_extraction.pipeline.versions import write_next
 from hitherto_extraction.rollback.replay import FIELDS, replacements, replay
@@ -26,6 +26,7 @@ from hitherto_extraction.storage.rollback import MessageRange, StoredVersion
 from hitherto_extraction.storage.statements import NewStatement, StoredStatement
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.models import CURRENT_STATUSES
+from hitherto_shared.text.normalise import fold
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +120,8 @@ class Rebuilding:
             return _forgotten(history.held)
         waits = fields["status"] == "quarantined"
         challenged = self._challenged(history) if waits else ()
-        return _as_rebuilt(history.held, fields, challenged, self.gone)
+        lost = self.gone | _unlinked(history.statements)
+        return _as_rebuilt(history.held, fields, challenged, lost)
 
     def _challenged(self, history: _MemoryHistory) -> list[UUID]:
         """What a memory in quarantine still challenges."""
@@ -240,17 +242,42 @@ class Rebuilding:
     ) -> None:
         """Take back what others took over from memories that stand for themselves again.
 
-        What was uncertain because of a memory that is gone, or current again, is certain.
+        What was uncertain because of a memory is certain, unless that is as it was at the time.
         """
         before = {memory_id: each.held.memory.status for memory_id, each in histories.items()}
         after = {memory_id: each.memory.status for memory_id, each in rebuilt.items()}
         parted = [m for m, was in before.items() if was == "superseded" != after[m]]
         if parted:
             await reconciliation.part_sources(self.user, parted)
-        back = [m for m, was in before.items() if was not in CURRENT_STATUSES]
-        caused = [*self.gone, *(m for m in back if after[m] in CURRENT_STATUSES)]
-        await clear_because_of(self.user, caused, actor=self.actor)
+        await clear_because_of(self.user, self.gone, actor=self.actor)
+        await self._clear_doubts(histories, rebuilt)
         self.changed = {m for m, each in histories.items() if rebuilt[m] != each.held}
+
+    async def _clear_doubts(
+        self, histories: Mapping[UUID, _MemoryHistory], rebuilt: Mapping[UUID, EditableMemory]
+    ) -> None:
+        """Let nothing be in doubt because of what another memory said, or that it had ended."""
+        now = {m: _cause(each.memory.status, each.memory.content) for m, each in rebuilt.items()}
+        moved = {
+            m: each
+            for m, each in histories.items()
+            if now[m] != _cause(each.held.memory.status, each.held.memory.content)
+        }
+        doubted = await reconciliation.in_doubt_because(self.user, moved) if moved else []
+        versions = await storage.read_versions(self.user, doubted) if doubted else {}
+        certain = []
+        for memory_id, stored in versions.items():
+            because = UUID(stored[-1].fields["doubt"]["because"])
+            first = stored[-1]
+            for each in reversed(stored):
+                if (each.fields["doubt"] or {}).get("because") != str(because):
+                    break
+                first = each
+            then = [each for each in moved[because].versions if each.at <= first.at][-1:]
+            was = [_cause(each.fields["status"], each.fields["content"]) for each in then]
+            if was != [now[because]]:
+                certain.append(memory_id)
+        await clear(self.user, certain, actor=self.actor)
 
     async def _unmention(self, history: _MemoryHistory) -> list[UUID]:
         """Remove mentions that come only from statements that no longer count.
@@ -277,6 +304,19 @@ def _named_by(histories: Iterable[_MemoryHistory]) -> set[UUID]:
     return named
 
 
+def _unlinked(said: Iterable[StoredStatement]) -> set[UUID]:
+    """What a memory may replace only by words that no longer count."""
+    named: dict[bool, set[UUID]] = {True: set(), False: set()}
+    for each in said:
+        named[each.taken].update(map(UUID, each.said.get("may_replace", ())))
+    return named[True] - named[False]
+
+
+def _cause(status: str, content: str) -> tuple[bool, str]:
+    """What a memory may make others doubt by: that it has ended, and its words."""
+    return status == "contradicted", fold(content)
+
+
 def _forgotten(held: EditableMemory) -> EditableMemory:
     if held.memory.status == "forgotten":
         return held
@@ -289,13 +329,13 @@ def _as_rebuilt(
     held: EditableMemory,
     fields: Mapping[str, Any],
     challenges: Sequence[UUID],
-    gone: Collection[UUID],
+    unlinked: Collection[UUID],
 ) -> EditableMemory:
     said_at = fields["said_at"]
     memory = replace(held.memory, **{name: fields[name] for name in FIELDS if name != "said_at"})
     # A pair may have been named without a version of its own.
     pairs = dict.fromkeys([*held.memory.may_replace, *fields["may_replace"]])
-    memory = replace(memory, may_replace=[each for each in pairs if each not in gone])
+    memory = replace(memory, may_replace=[each for each in pairs if each not in unlinked])
     # A memory that was sensitive at any time is not restored in clear.
     memory = replace(
         memory,

@@ -137,6 +137,7 @@ class _RebuiltMemory:
         match statement.action:
             case "said":
                 self._say(statement)
+                self._link(statement.said)
             case "updated":
                 self._update(statement)
             case "closed":
@@ -178,6 +179,11 @@ class _RebuiltMemory:
             if since is not None and statement.said_at >= datetime.fromisoformat(since):
                 held["doubt"] = None
 
+    def _link(self, said: Mapping[str, Any]) -> None:
+        """Name what the memory may replace, by the words of a statement."""
+        named = [*self.held["may_replace"], *map(UUID, said.get("may_replace", ()))]
+        self.held["may_replace"] = list(dict.fromkeys(named))
+
     def _begin(self, statement: StoredStatement) -> None:
         """Create the memory from the first statement that counts."""
         held, said = self.held, statement.said
@@ -186,7 +192,6 @@ class _RebuiltMemory:
         held["context"] = dict(said.get("context", {}))
         held["metadata"] = dict(said.get("metadata", {}))
         held["sensitive"] = bool(said.get("sensitive", False))
-        held["may_replace"] = [UUID(each) for each in said.get("may_replace", ())]
         held["expires_at"] = _moment(said.get("expires_at"))
         held["status"] = "quarantined" if said["suspect"] or self._challenges(said) else "active"
         if said.get("status") == "contradicted":

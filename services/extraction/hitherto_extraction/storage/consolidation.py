@@ -1,7 +1,7 @@
 """Memories that share a tag: crowded tags, the records of consolidation, and replacements.
 
-A memory may be merged if it is active, has no end of validity, does not expire and is not
-sensitive.
+A memory may be merged if it is active, has no end of validity, does not expire, is not sensitive,
+and nothing about it is open: it is not in doubt, and neither may replace another nor be replaced.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ FROM (
     FROM memories AS m CROSS JOIN LATERAL unnest(m.tags) AS tag
     WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.status = 'active'
       AND NOT m.sensitive AND m.expires_at IS NULL AND m.valid_to IS NULL
+      AND m.doubt IS NULL AND m.may_replace = '{}' AND m.memory_id NOT IN (
+          SELECT unnest(n.may_replace) FROM memories AS n
+          WHERE n.tenant_id = %(tenant_id)s AND n.user_id = %(user_id)s AND n.status = 'active')
       AND (%(tag)s::text IS NULL OR tag = %(tag)s)
     GROUP BY tag
     HAVING count(DISTINCT m.memory_id) > %(above)s
@@ -42,6 +45,9 @@ LEFT JOIN memory_embeddings AS e ON e.tenant_id = m.tenant_id AND e.user_id = m.
      AND e.memory_id = m.memory_id AND e.text_version = m.text_version AND e.model = %(model)s
 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.status = 'active'
   AND NOT m.sensitive AND m.expires_at IS NULL AND m.valid_to IS NULL
+  AND m.doubt IS NULL AND m.may_replace = '{}' AND m.memory_id NOT IN (
+      SELECT unnest(n.may_replace) FROM memories AS n
+      WHERE n.tenant_id = %(tenant_id)s AND n.user_id = %(user_id)s AND n.status = 'active')
   AND m.tags && %(tags)s
 ORDER BY m.said_at, m.memory_id
 """
@@ -55,6 +61,9 @@ FROM (
     FROM memories AS m CROSS JOIN LATERAL unnest(m.tags) AS tag
     WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.status = 'active'
       AND NOT m.sensitive AND m.expires_at IS NULL AND m.valid_to IS NULL
+      AND m.doubt IS NULL AND m.may_replace = '{}' AND m.memory_id NOT IN (
+          SELECT unnest(n.may_replace) FROM memories AS n
+          WHERE n.tenant_id = %(tenant_id)s AND n.user_id = %(user_id)s AND n.status = 'active')
       AND m.tags && %(tags)s AND tag = ANY(%(tags)s)
     GROUP BY tag
     HAVING count(DISTINCT m.memory_id) > %(above)s
@@ -84,6 +93,9 @@ SELECT u.user_id, EXISTS (
     SELECT FROM memories AS m CROSS JOIN LATERAL unnest(m.tags) AS tag
     WHERE m.tenant_id = u.tenant_id AND m.user_id = u.user_id AND m.status = 'active'
       AND NOT m.sensitive AND m.expires_at IS NULL AND m.valid_to IS NULL
+      AND m.doubt IS NULL AND m.may_replace = '{}' AND m.memory_id NOT IN (
+          SELECT unnest(n.may_replace) FROM memories AS n
+          WHERE n.tenant_id = m.tenant_id AND n.user_id = m.user_id AND n.status = 'active')
       AND (%(tag)s::text IS NULL OR tag = %(tag)s)
     GROUP BY tag
     HAVING count(DISTINCT m.memory_id) > %(above)s)

@@ -114,6 +114,35 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND doubt IS NOT NULL
 ORDER BY memory_id
 """
 
+# These memories, and what is superseded by one of them, directly or indirectly.
+_STANDING_FOR = """
+WITH RECURSIVE causes (memory_id) AS (
+    SELECT unnest(%(memory_ids)s::uuid[])
+    UNION
+    SELECT m.memory_id
+    FROM causes AS c
+    JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+         AND m.superseded_by = c.memory_id AND m.status = 'superseded'
+)
+SELECT memory_id FROM causes
+"""
+
+# Active memories that were in doubt because of one of these until a version with this reason made
+# them certain, and about which nothing was said since the doubt began; with that doubt.
+_CLEARED_BECAUSE = """
+SELECT m.memory_id, v.doubt
+FROM memory_versions AS v
+JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+     AND m.memory_id = v.memory_id AND m.status = 'active' AND m.doubt IS NULL
+     AND m.said_at < (v.doubt ->> 'since')::timestamptz
+JOIN history AS h ON h.tenant_id = %(tenant_id)s AND h.user_id = %(user_id)s
+     AND h.memory_id = v.memory_id AND h.version = v.version + 1 AND h.subject = 'memory'
+     AND h.reason = %(reason)s
+WHERE v.tenant_id = %(tenant_id)s AND v.user_id = %(user_id)s
+  AND v.doubt ->> 'because' = ANY(%(memory_ids)s::text[])
+ORDER BY v.memory_id, v.version
+"""
+
 _JOIN_SOURCES = """
 INSERT INTO memory_sources (tenant_id, user_id, memory_id, conversation_id, message_id, quote,
                             joined_from)
@@ -210,6 +239,21 @@ async def settled_before(
 async def in_doubt_because(user: UserRows, memory_ids: Collection[UUID]) -> list[UUID]:
     """The memories that are in doubt because of these."""
     return await user.fetch_values(_IN_DOUBT_BECAUSE, memory_ids=[str(each) for each in memory_ids])
+
+
+async def standing_for(user: UserRows, memory_ids: Collection[UUID]) -> list[UUID]:
+    """These memories, and all that they stand for: merged into one of them, or joined to it."""
+    return await user.fetch_values(_STANDING_FOR, memory_ids=list(memory_ids))
+
+
+async def cleared_because(
+    user: UserRows, memory_ids: Collection[UUID], *, reason: str
+) -> dict[UUID, dict[str, Any]]:
+    """The last doubts because of these that were taken back for a `reason`, by memory."""
+    rows = await user.fetch_rows(
+        _CLEARED_BECAUSE, memory_ids=[str(each) for each in memory_ids], reason=reason
+    )
+    return dict(rows)
 
 
 async def join_sources(user: UserRows, memory_id: UUID, *, into: UUID, quotes: bool) -> None:

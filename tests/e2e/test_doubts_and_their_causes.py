@@ -1,0 +1,244 @@
+"""B18: a doubt lasts as long as its cause, whatever becomes of the two memories."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from hitherto.v1 import maintenance_service_pb2, memory_pb2
+from tests.e2e.conftest import Services
+from tests.e2e.curating import forget, restore, save
+from tests.e2e.learning import learn, memories, talk
+from tests.e2e.merging import consolidate
+from tests.e2e.reconciling import (
+    doubting,
+    jobs,
+    joining,
+    named,
+    nothing,
+    script,
+    settled,
+    with_words,
+)
+from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
+from tests.scripted_model.answers import change, memory, merged
+
+MAY = datetime(2026, 5, 4, 9, tzinfo=UTC)
+SEPTEMBER = datetime(2026, 9, 3, 9, tzinfo=UTC)
+OLD_HOME = "Ana lives in Göttingen"
+NEW_HOME = "Ana lives in Kassel"
+COMMUTE = "Ana's commute to the university takes 12 minutes by bike"
+TAG = "home"
+STATUS, SOURCE = memory_pb2.MemoryStatus, memory_pb2.MemorySource
+
+Learning = Callable[[ChatRequest], Mapping[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def service_settings() -> dict[str, Any]:
+    """With reconciliation."""
+    return {"reconcile": True}
+
+
+def word_for_word(request: ChatRequest) -> dict[str, Any]:
+    """Learn each message as it stands, under one tag."""
+    return {
+        "new_memories": [
+            memory(each.content, [each.local_id], tags=[TAG], importance=0.9)
+            for each in request.messages
+        ]
+    }
+
+
+def moving(request: ChatRequest) -> dict[str, Any]:
+    """The new home ends the old one."""
+    learnt = word_for_word(request)
+    if request.messages[0].content == NEW_HOME:
+        ended = change(named(request, OLD_HOME), NEW_HOME, "m1", by=0)
+        learnt["contradicted_memories"] = [ended]
+    return learnt
+
+
+async def move(
+    services: Services, model: ScriptedModel, learning: Learning = moving, why: str = NEW_HOME
+) -> memory_pb2.Memory:
+    """Somebody moves, which makes the commute uncertain; returns the cause."""
+    model.script = script(doubting(COMMUTE, why), learning)
+    await learn(services, talk(OLD_HOME, COMMUTE, conversation="c1", at=MAY))
+    await learn(services, talk(NEW_HOME, conversation="c2", at=SEPTEMBER))
+    await settled(services)
+    cause = await with_words(services, NEW_HOME)
+    assert (await with_words(services, COMMUTE)).doubt.because_memory_id == cause.id
+    return cause
+
+
+async def is_doubtful(services: Services, words: str = COMMUTE) -> bool:
+    return (await with_words(services, words)).HasField("doubt")
+
+
+async def take_back(services: Services, **source: str) -> None:
+    await services.maintenance.RollbackSource(
+        maintenance_service_pb2.RollbackSourceRequest(user_id="ana", **source)
+    )
+
+
+async def test_it_goes_when_the_cause_is_forgotten_in_a_conversation(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    await move(modelled, model)
+    asked = "Vergiss bitte, wo ich wohne"
+    model.script = script(
+        nothing,
+        lambda request: {
+            "forgotten_memories": [change(named(request, NEW_HOME), asked, "m1")],
+        },
+    )
+    later = SEPTEMBER + timedelta(days=1)
+    await learn(modelled, talk(asked, conversation="c3", at=later))
+    assert (await with_words(modelled, NEW_HOME)).status == STATUS.MEMORY_STATUS_FORGOTTEN
+    assert not await is_doubtful(modelled)
+    # The request is a source like any other: without it, all is as it was.
+    await take_back(modelled, conversation_id="c3")
+    assert (await with_words(modelled, NEW_HOME)).status == STATUS.MEMORY_STATUS_ACTIVE
+    assert await is_doubtful(modelled)
+
+
+async def test_it_goes_when_the_update_is_taken_back_that_caused_it(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    def updating(request: ChatRequest) -> dict[str, Any]:
+        if request.messages[0].content != NEW_HOME:
+            return word_for_word(request)
+        update = change(named(request, OLD_HOME), NEW_HOME, "m1", content=NEW_HOME)
+        return {"updated_memories": [update]}
+
+    model.script = script(nothing, updating)
+    await learn(modelled, talk(OLD_HOME, COMMUTE, conversation="c1", at=MAY))
+    await learn(modelled, talk(NEW_HOME, conversation="c2", at=SEPTEMBER))
+    model.script = script(doubting(COMMUTE, NEW_HOME), word_for_word)
+    await save(modelled, "Ana found a flat in Kassel")
+    await settled(modelled)
+    cause = await with_words(modelled, NEW_HOME)
+    assert (await with_words(modelled, COMMUTE)).doubt.because_memory_id == cause.id
+    await take_back(modelled, conversation_id="c2")
+    assert (await with_words(modelled, OLD_HOME)).status == STATUS.MEMORY_STATUS_ACTIVE
+    assert not await is_doubtful(modelled)
+
+
+async def test_it_goes_when_what_stands_for_the_cause_is_forgotten(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    await move(modelled, model)
+    other = "Ana's home is in Kassel now"
+    model.script = script(joining(other, NEW_HOME), word_for_word)
+    await save(modelled, other)
+    await settled(modelled)
+    assert (await with_words(modelled, NEW_HOME)).status == STATUS.MEMORY_STATUS_SUPERSEDED
+    assert await is_doubtful(modelled)
+    await forget(modelled, (await with_words(modelled, other)).id)
+    assert not await is_doubtful(modelled)
+
+
+async def test_it_stays_with_the_memory_that_says_the_same(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    again = "Ana bikes to the university, a commute of 12 minutes"
+    model.script = script(doubting(COMMUTE, NEW_HOME), moving)
+    await learn(modelled, talk(OLD_HOME, COMMUTE, again, conversation="c1", at=MAY))
+    await learn(modelled, talk(NEW_HOME, conversation="c2", at=SEPTEMBER))
+    await settled(modelled)
+    cause = await with_words(modelled, NEW_HOME)
+    model.script = script(joining(again, COMMUTE), moving)
+    await save(modelled, "Ana's sister is called Marta")
+    await settled(modelled)
+    assert (await with_words(modelled, COMMUTE)).status == STATUS.MEMORY_STATUS_SUPERSEDED
+    assert (await with_words(modelled, again)).doubt.because_memory_id == cause.id
+    await take_back(modelled, job_id=(await jobs(modelled))[0].id)
+    assert not await is_doubtful(modelled, again)
+    assert await is_doubtful(modelled)
+
+
+async def test_it_returns_with_its_cause(modelled: Services, model: ScriptedModel) -> None:
+    cause = await move(modelled, model)
+    await forget(modelled, cause.id)
+    assert not await is_doubtful(modelled)
+    await restore(modelled, cause.id)
+    back = (await with_words(modelled, COMMUTE)).doubt
+    assert (back.because_memory_id, back.reason) == (cause.id, "moved to Kassel")
+    assert back.since.ToDatetime(UTC) == SEPTEMBER
+    # Said once more in another conversation, it returns too.
+    await forget(modelled, cause.id)
+    model.script = script(nothing, word_for_word)
+    later = datetime.now(UTC) + timedelta(minutes=1)
+    await learn(modelled, talk(NEW_HOME, conversation="c4", at=later))
+    assert (await with_words(modelled, NEW_HOME)).status == STATUS.MEMORY_STATUS_ACTIVE
+    assert await is_doubtful(modelled)
+
+
+async def test_it_stays_when_a_later_end_of_its_cause_is_taken_back(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    await move(modelled, model)
+    berlin = "Ana lives in Berlin"
+
+    def away(request: ChatRequest) -> dict[str, Any]:
+        ended = change(named(request, NEW_HOME), berlin, "m1", by=0)
+        return {**word_for_word(request), "contradicted_memories": [ended]}
+
+    model.script = script(nothing, away)
+    await learn(modelled, talk(berlin, conversation="c3", at=SEPTEMBER + timedelta(days=1)))
+    await settled(modelled)
+    assert (await with_words(modelled, NEW_HOME)).status == STATUS.MEMORY_STATUS_CONTRADICTED
+    await take_back(modelled, conversation_id="c3")
+    assert (await with_words(modelled, NEW_HOME)).status == STATUS.MEMORY_STATUS_ACTIVE
+    assert await is_doubtful(modelled)
+
+
+async def test_what_is_in_doubt_is_not_merged_into_something_certain(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    await move(modelled, model)
+    rides = [f"Ana's bike has {number} gears" for number in range(6)]
+    model.script = script(nothing, moving)
+    await learn(modelled, talk(*rides, conversation="c3", at=MAY))
+    shown: list[str] = []
+
+    def answer(request: ChatRequest) -> ChatAnswer:
+        if not request.consolidation:
+            return script(nothing, moving)(request)
+        shown.extend(each.content for each in request.memories)
+        ids = [each.local_id for each in request.memories]
+        return ChatAnswer.of(memories=[merged("Ana bikes", ids, type="fact")])
+
+    model.script = answer
+    await consolidate(modelled, tag=TAG)
+    assert (await with_words(modelled, "Ana bikes")).source == SOURCE.MEMORY_SOURCE_CONSOLIDATION
+    assert COMMUTE not in shown
+    assert (await with_words(modelled, COMMUTE)).status == STATUS.MEMORY_STATUS_ACTIVE
+    assert await is_doubtful(modelled)
+
+
+@pytest.mark.parametrize("known", [True, False])
+async def test_what_it_may_replace_goes_with_the_source_that_said_so(
+    known: bool, modelled: Services, model: ScriptedModel
+) -> None:
+    vim, zed = "Ana's favourite editor is Vim", "Ana's favourite editor is Zed"
+
+    def linking(request: ChatRequest) -> dict[str, Any]:
+        unproven = change(named(request, vim), "words that nobody said", "m1", by=0)
+        return {**word_for_word(request), "contradicted_memories": [unproven]}
+
+    model.script = script(nothing, word_for_word)
+    await learn(modelled, talk(vim, conversation="c1", at=MAY))
+    later = [("c2", word_for_word), ("c3", linking)]
+    for conversation, learning in later if known else reversed(later):
+        model.script = script(nothing, learning)
+        await learn(modelled, talk(zed, conversation=conversation, at=SEPTEMBER))
+    await settled(modelled)
+    older = await with_words(modelled, vim)
+    assert list((await with_words(modelled, zed)).may_replace) == [older.id]
+    await take_back(modelled, conversation_id="c3")
+    assert [list(each.may_replace) for each in await memories(modelled)] == [[], []]
