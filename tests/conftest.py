@@ -26,6 +26,7 @@ from hitherto_shared.database import pool
 from hitherto_shared.database.embedded import EmbeddedPostgres, cluster
 from hitherto_shared.database.migrate import migrate
 from hitherto_shared.startup import keep_what_stands
+from tests.compiled import compile_all
 from tests.revisions import fence_revisions
 from tests.second_try import (  # noqa: F401, hooks of this run
     pytest_runtest_protocol,
@@ -192,9 +193,17 @@ def _place(item: pytest.Item) -> int:
     return next(places, len(_LONG))
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(config: pytest.Config) -> None:
+    """Compile what all workers are about to import."""
+    here = config.invocation_params.dir
+    compile_all([here / asked.partition("::")[0] for asked in config.args])
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop() -> None:
-    """Have no garbage collection look at thousands of tests, as services do with what they are."""
+    """Have no garbage collection look at thousands of tests, nor collect what they were made of."""
+    gc.freeze()
     keep_what_stands()
     gc.enable()
 

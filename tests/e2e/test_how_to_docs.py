@@ -54,7 +54,7 @@ def test_what_is_typed_exists(line: str) -> None:
         words.pop(0)
     command, *arguments = words
     if command == "hitherto":
-        build_parser().parse_args(arguments)
+        build_parser(arguments[0]).parse_args(arguments)
     elif command == "python":
         assert arguments[0] == "-m"
         assert find_spec(f"{arguments[1]}.__main__") is not None
@@ -69,7 +69,7 @@ def test_what_the_text_names_exists(line: str) -> None:
     if command == "make":
         assert re.search(rf"^{name}:", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
     else:
-        assert name in build_parser().format_help()
+        assert name in build_parser(name).format_help()
 
 
 def test_each_question_is_answered_with_something_to_run() -> None:

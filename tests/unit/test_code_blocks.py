@@ -80,7 +80,8 @@ def test_data_can_be_parsed(block: Block) -> None:
 def test_what_is_typed_does_not_hide_in_a_drawing(block: Block) -> None:
     for line in block.text.splitlines():
         if shown := re.fullmatch(r"\$ hitherto (.+)", line):
-            build_parser().parse_args(shlex.split(shown[1]))
+            words = shlex.split(shown[1])
+            build_parser(words[0]).parse_args(words)
         else:
             assert not re.match(r"(\$ )?(hitherto|make|docker|pip|npm|python) \S+$", line)
 

@@ -111,8 +111,11 @@ class _Parser(_CommandParser):
         return "\n".join(lines) + "\n"
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """The parser with every sub-command."""
+def build_parser(named: str | None = None) -> argparse.ArgumentParser:
+    """The parser with every sub-command, or with the one of this name alone.
+
+    To make all of them takes longer than most commands.
+    """
     parser = _Parser(
         prog="hitherto",
         usage="hitherto COMMAND [OPTIONS]",
@@ -126,7 +129,8 @@ def build_parser() -> argparse.ArgumentParser:
     )
     for members in _GROUPS.values():
         for member in members:
-            member.register(commands)
+            if named in (None, member.name):
+                member.register(commands)
     return parser
 
 
@@ -137,7 +141,7 @@ def run(given: Sequence[str]) -> int:
         Output(as_json=False).error(problem)
         return USAGE
     try:
-        options, unknown = build_parser().parse_known_args(given)
+        options, unknown = build_parser(given[0]).parse_known_args(given)
         if unknown:
             raise UsageError(_too_much(given[0], unknown[0]))
     except SystemExit as ended:
