@@ -155,7 +155,7 @@ HithertoMemoryStore.__init__.__kwdefaults__["timeout"] = 60.0
 """On a busy machine two seconds are not what is tested."""
 PATIENT_CALLS = """
 from hitherto_client.integrations import remembrance
-remembrance.TIMEOUT = 60.0
+remembrance.remembrance_of.__kwdefaults__["timeout"] = 60.0
 """
 
 

@@ -18,11 +18,9 @@ from tests.scripted_model.assistant import Answer, AssistantRequest, ScriptedAss
 if TYPE_CHECKING:
     from hitherto_client.integrations import agent_framework as our_agent_framework
     from hitherto_client.integrations import llama_index as our_llama_index
-    from hitherto_client.integrations import openai as our_openai
     from hitherto_client.integrations import pydantic_ai as our_pydantic_ai
 else:
     our_agent_framework = Lazily("hitherto_client.integrations.agent_framework")
-    our_openai = Lazily("hitherto_client.integrations.openai")
     our_pydantic_ai = Lazily("hitherto_client.integrations.pydantic_ai")
     our_llama_index = Lazily("hitherto_client.integrations.llama_index")
 
@@ -74,7 +72,7 @@ def environment(
     monkeypatch.setenv("ANTHROPIC_API_KEY", "test")
     # On a busy machine two seconds are not what is tested here.
     bounds: list[Any] = [
-        our_openai.remembering,
+        remembrance.remembrance_of,
         our_pydantic_ai.HithertoMemory.__init__,
         our_agent_framework.HithertoContextProvider.__init__,
     ]
@@ -82,7 +80,6 @@ def environment(
         bounds.append(our_llama_index.HithertoMemoryBlock.__init__)
     for bounded in bounds:
         monkeypatch.setitem(cast(dict[str, float], bounded.__kwdefaults__), "timeout", 60.0)
-    monkeypatch.setattr(remembrance, "TIMEOUT", 60.0)
 
 
 async def run(program: str, name: str) -> None:

@@ -11,7 +11,7 @@ and learnt from.
 from __future__ import annotations
 
 import functools
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar, Unpack, overload
 
 from hitherto_client._async.client import AsyncHitherto
 from hitherto_client._sync.client import Hitherto
@@ -29,8 +29,8 @@ try:
 except ImportError as error:
     raise missing_package("openai", error) from error
 
-SyncClient = TypeVar("SyncClient", bound=OpenAI)
-AsyncClient = TypeVar("AsyncClient", bound=AsyncOpenAI)
+OpenAIClient = TypeVar("OpenAIClient", bound=OpenAI)
+AsyncOpenAIClient = TypeVar("AsyncOpenAIClient", bound=AsyncOpenAI)
 
 
 class RememberedStream(NotedStream, Stream[Any]):
@@ -43,42 +43,22 @@ class AsyncRememberedStream(AsyncNotedStream, AsyncStream[Any]):
 
 @overload
 def remembering(
-    client: SyncClient,
-    *,
-    memory: Hitherto,
-    user: str,
-    conversation: str = "",
-    timeout: float = 2.0,
-    max_tokens: int | None = None,
-    keep: bool = True,
-    tools: bool = False,
-) -> SyncClient: ...
+    client: OpenAIClient, *, memory: Hitherto, user: str, **options: Unpack[RememberingOptions]
+) -> OpenAIClient: ...
 
 
 @overload
 def remembering(
-    client: AsyncClient,
+    client: AsyncOpenAIClient,
     *,
     memory: AsyncHitherto,
     user: str,
-    conversation: str = "",
-    timeout: float = 2.0,
-    max_tokens: int | None = None,
-    keep: bool = True,
-    tools: bool = False,
-) -> AsyncClient: ...
+    **options: Unpack[RememberingOptions],
+) -> AsyncOpenAIClient: ...
 
 
 def remembering(
-    client: Any,
-    *,
-    memory: Any,
-    user: str,
-    conversation: str = "",
-    timeout: float = 2.0,
-    max_tokens: int | None = None,
-    keep: bool = True,
-    tools: bool = False,
+    client: Any, *, memory: Any, user: str, **options: Unpack[RememberingOptions]
 ) -> Any:
     """A client like `client` whose calls remember; `client` itself stays as it is.
 
@@ -96,22 +76,11 @@ def remembering(
         client: A client of the package; making the wrapped one takes about a millisecond.
         memory: A Hitherto for a synchronous client, an AsyncHitherto for an asynchronous one.
         user: Whom the assistant talks with.
-        conversation: Your id for the chat. Unset: a new one.
-        timeout: Seconds that a call waits for memory at most, before the model and again after it.
-        max_tokens: The budget of the block. Unset: 4,000.
-        keep: False: nothing is added, because a session or your own code keeps the conversation.
-        tools: True: calls of functions, with their arguments, and their results are kept too.
+        options: See `RememberingOptions`.
 
     Raises:
         TypeError: `client` and `memory` are not both synchronous or both asynchronous.
     """
-    options: RememberingOptions = {
-        "conversation": conversation,
-        "timeout": timeout,
-        "max_tokens": max_tokens,
-        "keep": keep,
-        "tools": tools,
-    }
     if isinstance(client, OpenAI) and isinstance(memory, Hitherto):
         return _wrapped(client, remembrance_of(memory, user, Stream, RememberedStream, **options))
     if isinstance(client, AsyncOpenAI) and isinstance(memory, AsyncHitherto):

@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import Any, TypedDict, Unpack
+from typing import Any, TypedDict
 
 from hitherto_client._async.client import AsyncHitherto
 from hitherto_client._sync.client import Hitherto
@@ -229,12 +229,15 @@ def remembrance_of(
     user: str,
     stream: type[Any],
     noted: Callable[..., Any],
-    **options: Unpack[RememberingOptions],
+    *,
+    conversation: str = "",
+    timeout: float = TIMEOUT,
+    max_tokens: int | None = None,
+    keep: bool = True,
+    tools: bool = False,
 ) -> Remembrance:
     """Whose memory the calls of one chat use; the arguments are those of `remembering`."""
-    chat = Chat(user, options.get("conversation") or str(uuid.uuid4()))
-    how = (chat, options.get("keep", True), options.get("tools", False), stream, noted)
-    timeout, most = options.get("timeout", TIMEOUT), options.get("max_tokens")
+    how = (Chat(user, conversation or str(uuid.uuid4())), keep, tools, stream, noted)
     if isinstance(memory, Hitherto):
-        return SyncRemembrance(Recollection(memory, timeout=timeout, max_tokens=most), *how)
-    return AsyncRemembrance(AsyncRecollection(memory, timeout=timeout, max_tokens=most), *how)
+        return SyncRemembrance(Recollection(memory, timeout=timeout, max_tokens=max_tokens), *how)
+    return AsyncRemembrance(AsyncRecollection(memory, timeout=timeout, max_tokens=max_tokens), *how)
