@@ -26,9 +26,9 @@ from hitherto_shared.auth.principal import DEFAULT_TENANT, PROFILES_MANAGE
 from hitherto_shared.database.bootstrap import bootstrap
 from hitherto_shared.database.connect import logging_in, with_role
 from hitherto_shared.database.faults import described
-from hitherto_shared.database.lean import LeanConnection
 from hitherto_shared.database.logins import PASSWORD_VARIABLES, passwords_for, refused
 from hitherto_shared.database.migrate import MigrationError, migrate
+from hitherto_shared.database.pipeline_connection import PipelineConnection
 from hitherto_shared.sealing import load_secret
 
 KEY_SCOPES = ("read", "write")
@@ -73,7 +73,7 @@ def prepare(
 
 async def _create_key(conninfo: str) -> str:
     maintenance = with_role(conninfo, "hitherto_maintenance", application="hitherto-prepare")
-    async with await LeanConnection.connect(maintenance, autocommit=True) as connection:
+    async with await PipelineConnection.connect(maintenance, autocommit=True) as connection:
         return await create_key(
             connection,
             tenant_id=DEFAULT_TENANT,

@@ -31,7 +31,7 @@ from hitherto_shared.auth.api_keys import create_key
 from hitherto_shared.auth.principal import DEFAULT_TENANT as TENANT
 from hitherto_shared.database.connect import with_role
 from hitherto_shared.database.embedded import EmbeddedPostgres
-from hitherto_shared.database.lean import LeanConnection
+from hitherto_shared.database.pipeline_connection import PipelineConnection
 from hitherto_shared.model_settings import DEFAULT_EMBEDDING_MODEL as MODEL
 
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -175,7 +175,7 @@ async def _import(writer: BenchmarkProcess, people: Sequence[Person]) -> None:
 
 
 async def _key(postgres: EmbeddedPostgres) -> str:
-    async with await LeanConnection.connect(
+    async with await PipelineConnection.connect(
         with_role(postgres.conninfo(), "hitherto_maintenance", application="benchmark"),
         autocommit=True,
     ) as connection:

@@ -9,7 +9,7 @@ from typing import Any
 from hitherto_shared.auth.api_keys import create_key
 from hitherto_shared.auth.principal import CAPABILITIES
 from hitherto_shared.database.connect import Role, with_role
-from hitherto_shared.database.lean import LeanConnection
+from hitherto_shared.database.pipeline_connection import PipelineConnection
 from hitherto_shared.database.pool import Connection
 
 EVERYTHING = ["read", "write", "maintenance", "admin"]
@@ -18,7 +18,7 @@ EVERYTHING = ["read", "write", "maintenance", "admin"]
 @asynccontextmanager
 async def as_role(conninfo: str, role: Role) -> AsyncIterator[Connection]:
     """A connection that plays `role`."""
-    async with await LeanConnection.connect(
+    async with await PipelineConnection.connect(
         with_role(conninfo, role, application="test"), autocommit=True
     ) as connection:
         yield connection

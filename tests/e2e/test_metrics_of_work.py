@@ -11,7 +11,7 @@ from hitherto.v1 import privacy_service_pb2 as pb
 from hitherto_extraction.budget import measure_budgets
 from hitherto_shared import metrics
 from hitherto_shared.database.connect import OWNER
-from hitherto_shared.database.lean import LeanConnection
+from hitherto_shared.database.pipeline_connection import PipelineConnection
 from hitherto_shared.database.pool import Database
 from tests.e2e.conftest import Services
 from tests.e2e.learning import learn, talk
@@ -111,7 +111,7 @@ async def test_connections_in_use_are_counted_by_role(conninfo: str) -> None:
 
 
 async def test_what_is_rolled_back_has_no_effect(superuser_conninfo: str) -> None:
-    connection = await LeanConnection.connect(
+    connection = await PipelineConnection.connect(
         superuser_conninfo, autocommit=True, prepare_threshold=None
     )
     seen: list[str] = []

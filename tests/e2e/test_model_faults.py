@@ -19,7 +19,7 @@ from hitherto_extraction.config import ExtractionSettings
 from hitherto_extraction.pipeline.backfill import Backfill
 from hitherto_extraction.pipeline.failed_attempts import MAX_REPLY_BYTES, UnusableReplies
 from hitherto_shared.circuit_breaker import OUTAGES as IN_A_ROW
-from hitherto_shared.database.lean import LeanConnection
+from hitherto_shared.database.pipeline_connection import PipelineConnection
 from hitherto_shared.database.pool import Database
 from hitherto_shared.embeddings.openai_api import OpenAIEmbedder
 from hitherto_shared.model_server import ModelServer
@@ -188,7 +188,7 @@ async def test_row_26_the_raw_reply_is_kept_sealed_for_whoever_has_to_find_out(
     ((sealed,), _) = rows(superuser_conninfo, "SELECT sealed_reply FROM unusable_replies")
     assert "heron" not in sealed
     secret = load_deployment_secret(ExtractionSettings(database_url=conninfo, **_secret(settings)))
-    async with await LeanConnection.connect(superuser_conninfo, autocommit=True) as connection:
+    async with await PipelineConnection.connect(superuser_conninfo, autocommit=True) as connection:
         replies = await UnusableReplies(secret).read(connection, "default", UUID(job.id))
         assert [reply.claim_no for reply in replies] == [1, 2]
         for reply in replies:

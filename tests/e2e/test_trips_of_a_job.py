@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hitherto_shared.database.lean import LeanConnection
+from hitherto_shared.database.pipeline_connection import PipelineConnection
 from hitherto_shared.telemetry import job_id_of_task
 from tests.e2e.conftest import Services
 from tests.e2e.learning import echo, learn, talk
@@ -25,14 +25,14 @@ async def test_p5_a_job_makes_few_trips_however_much_is_said(
     whose connection served another tenant before.
     """
     trips: list[str] = []
-    wait = LeanConnection.wait
+    wait = PipelineConnection.wait
 
     async def counted(*given: Any) -> Any:
         if job_id := job_id_of_task.get():
             trips.append(job_id)
         return await wait(*given)
 
-    monkeypatch.setattr(LeanConnection, "wait", counted)
+    monkeypatch.setattr(PipelineConnection, "wait", counted)
     model.script = echo
     counts = []
     for number in range(3):

@@ -16,7 +16,7 @@ from hitherto.v1 import (
     retrieval_service_pb2,
 )
 from hitherto.v1 import maintenance_service_pb2 as pb
-from hitherto_shared.database.lean import LeanConnection
+from hitherto_shared.database.pipeline_connection import PipelineConnection
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.methods import METHODS, refused
 from tests.e2e.requests import message, submit, transcript
@@ -63,7 +63,7 @@ async def active(services: Services, user: str = "ana") -> list[str]:
 
 
 async def rows(conninfo: str, statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
-    async with await LeanConnection.connect(conninfo, autocommit=True) as connection:
+    async with await PipelineConnection.connect(conninfo, autocommit=True) as connection:
         cursor = await connection.execute(statement.encode(), parameters)
         return await cursor.fetchall()
 

@@ -20,7 +20,7 @@ from hitherto_client.command import main
 from hitherto_extraction.upkeep.audit_digests import AuditDigests
 from hitherto_shared.database.audit_log import close_hours
 from hitherto_shared.database.connect import Role, with_role
-from hitherto_shared.database.lean import LeanConnection
+from hitherto_shared.database.pipeline_connection import PipelineConnection
 from hitherto_shared.database.pool import Database
 from hitherto_shared.signing import Signer, load_signer
 from hitherto_shared.telemetry import JsonFormatter
@@ -284,8 +284,8 @@ async def test_an_hour_moves_once_whoever_moves_it(conninfo: str, superuser_conn
             )
         dsn = with_role(conninfo, "hitherto_maintenance", application="test")
         async with (
-            await LeanConnection.connect(dsn, autocommit=True) as first,
-            await LeanConnection.connect(dsn, autocommit=True) as second,
+            await PipelineConnection.connect(dsn, autocommit=True) as first,
+            await PipelineConnection.connect(dsn, autocommit=True) as second,
         ):
             moved = await asyncio.gather(close_hours(first), close_hours(second))
         assert sum(moved) == 50

@@ -17,14 +17,14 @@ import uvloop
 from psycopg_pool import PoolTimeout, TooManyRequests
 
 from hitherto_shared.database.exchange import BoundStatement, StatementResult
-from hitherto_shared.database.lean import LeanConnection
+from hitherto_shared.database.pipeline_connection import PipelineConnection
 from hitherto_shared.database.pool import Database
 from hitherto_shared.errors import TooLate
 from tests.integration.embedded.processes import wait_until
 
 APPLICATION = "batch-reads"
 Run = Callable[[Coroutine[Any, Any, None]], None]
-BatchRead = Callable[[LeanConnection], Awaitable[list[StatementResult]]]
+BatchRead = Callable[[PipelineConnection], Awaitable[list[StatementResult]]]
 
 
 @pytest.fixture(params=[asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
@@ -133,7 +133,7 @@ def test_a_read_ends_in_time_whatever_postgres_does(
 def test_a_connection_that_is_lost_under_a_read_is_replaced(
     conninfo: str, superuser_conninfo: str, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(LeanConnection, "has_news", False)
+    monkeypatch.setattr(PipelineConnection, "has_news", False)
 
     async def test(database: Database) -> None:
         pid = await value(database, PID)
@@ -176,7 +176,7 @@ def test_a_read_sent_to_a_backend_that_has_just_ended_is_repeated(
         pid = await value(database, PID)
         untroubled = database._untroubled
 
-        def ended_behind_the_check(connection: LeanConnection) -> bool:
+        def ended_behind_the_check(connection: PipelineConnection) -> bool:
             found = untroubled(connection)
             if found and connection.info.backend_pid == pid:
                 terminate(pid)

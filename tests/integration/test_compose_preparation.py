@@ -19,7 +19,7 @@ from hitherto_shared.auth.api_keys import find_principal
 from hitherto_shared.auth.principal import Principal
 from hitherto_shared.database.connect import EXTRACTION_LOGINS, logging_in, with_role
 from hitherto_shared.database.embedded import EmbeddedPostgres
-from hitherto_shared.database.lean import LeanConnection
+from hitherto_shared.database.pipeline_connection import PipelineConnection
 from hitherto_shared.sealing import load_secret
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -56,7 +56,7 @@ def _opened(folder: Path) -> Path:
 
 def find(conninfo: str, key: str) -> Principal | None:
     async def look() -> Principal | None:
-        async with await LeanConnection.connect(conninfo, autocommit=True) as connection:
+        async with await PipelineConnection.connect(conninfo, autocommit=True) as connection:
             return await find_principal(connection, key)
 
     return asyncio.run(look())

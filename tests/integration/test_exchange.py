@@ -13,7 +13,7 @@ from psycopg import pq
 from hitherto_shared.database import exchange
 from hitherto_shared.database.exchange import BoundStatement
 from hitherto_shared.database.faults import translate
-from hitherto_shared.database.lean import LeanConnection as Connection
+from hitherto_shared.database.pipeline_connection import PipelineConnection as Connection
 from hitherto_shared.database.pool import Database
 from hitherto_shared.errors import Conflict, TooLate
 

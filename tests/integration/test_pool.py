@@ -18,8 +18,8 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout, TooManyRequests
 
 from hitherto_shared.database import abandoned, lending, pool
 from hitherto_shared.database.embedded import EmbeddedPostgres
-from hitherto_shared.database.lean import LeanConnection
 from hitherto_shared.database.migrate import migrate
+from hitherto_shared.database.pipeline_connection import PipelineConnection
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.errors import TooLate, Unavailable
 from tests.conftest import limit_transactions
@@ -149,7 +149,7 @@ async def test_a_cut_that_cannot_be_seen_yet_costs_one_repetition(
 ) -> None:
     """The end of a connection may be under way still; the repetition must not meet the next."""
     cut_all(superuser_conninfo)
-    monkeypatch.setattr(LeanConnection, "has_news", False)
+    monkeypatch.setattr(PipelineConnection, "has_news", False)
     assert await database.run(pid_of, timeout=120, repeatable=True) > 0
     assert 1 <= len(asked) < SIZE
     # All that are left from before are asked by whoever is lent them, so that nobody repeats.

@@ -12,11 +12,11 @@ import psycopg
 import pytest
 from psycopg import pq
 
-from hitherto_shared.database.lean import LeanConnection
+from hitherto_shared.database.pipeline_connection import PipelineConnection
 from hitherto_shared.database.together import kept, together
 
 
-class Counted(LeanConnection):
+class Counted(PipelineConnection):
     """Counts the trips to Postgres."""
 
     def __init__(self, *given: Any) -> None:

@@ -60,7 +60,7 @@ def fetched() -> Iterator[tuple[str, type[Any], str]]:
             and isinstance(call.func, ast.Attribute)
             and call.func.attr in FETCHES
         ]
-        if not calls or path.endswith("database/lean.py"):
+        if not calls or path.endswith("database/pipeline_connection.py"):
             continue
         module = module_at(path)
         for call in calls:

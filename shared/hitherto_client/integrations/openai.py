@@ -29,8 +29,8 @@ try:
 except ImportError as error:
     raise missing_package("openai", error) from error
 
-SyncClient = TypeVar("SyncClient", bound=OpenAI)
-AsyncClient = TypeVar("AsyncClient", bound=AsyncOpenAI)
+OpenAIClient = TypeVar("OpenAIClient", bound=OpenAI)
+AsyncOpenAIClient = TypeVar("AsyncOpenAIClient", bound=AsyncOpenAI)
 
 
 class RememberedStream(NotedStream, Stream[Any]):
@@ -43,14 +43,18 @@ class AsyncRememberedStream(AsyncNotedStream, AsyncStream[Any]):
 
 @overload
 def remembering(
-    client: SyncClient, *, memory: Hitherto, user: str, **options: Unpack[RememberingOptions]
-) -> SyncClient: ...
+    client: OpenAIClient, *, memory: Hitherto, user: str, **options: Unpack[RememberingOptions]
+) -> OpenAIClient: ...
 
 
 @overload
 def remembering(
-    client: AsyncClient, *, memory: AsyncHitherto, user: str, **options: Unpack[RememberingOptions]
-) -> AsyncClient: ...
+    client: AsyncOpenAIClient,
+    *,
+    memory: AsyncHitherto,
+    user: str,
+    **options: Unpack[RememberingOptions],
+) -> AsyncOpenAIClient: ...
 
 
 def remembering(

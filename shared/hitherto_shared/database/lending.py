@@ -23,7 +23,7 @@ from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout, TooManyRe
 
 from hitherto_shared import metrics
 from hitherto_shared.database.faults import out_of_reach
-from hitherto_shared.database.lean import LeanConnection
+from hitherto_shared.database.pipeline_connection import PipelineConnection
 from hitherto_shared.shares import FairQueue, owner_at_work
 from hitherto_shared.work_record import Waiting
 
@@ -53,13 +53,17 @@ class Lender:
     """
 
     def __init__(
-        self, pool: AsyncConnectionPool[LeanConnection], *, max_waiting: int, wait_seconds: float
+        self,
+        pool: AsyncConnectionPool[PipelineConnection],
+        *,
+        max_waiting: int,
+        wait_seconds: float,
     ) -> None:
         self._pool = pool
         self._max_waiting = max_waiting
         self._wait_seconds = wait_seconds
-        self._ready: list[LeanConnection] = []
-        self._wanted: FairQueue[asyncio.Future[LeanConnection]] = FairQueue()
+        self._ready: list[PipelineConnection] = []
+        self._wanted: FairQueue[asyncio.Future[PipelineConnection]] = FairQueue()
         self._held = 0
         self._fetching: set[asyncio.Task[None]] = set()
         self._returning: set[asyncio.Task[None]] = set()
@@ -69,7 +73,7 @@ class Lender:
         """Whether all connections are lent and no further one may be opened."""
         return self._held >= self._pool.max_size and not self._ready
 
-    async def take(self) -> LeanConnection:
+    async def take(self) -> PipelineConnection:
         """The most recently used connection, or the next free one: tenants and people in rounds.
 
         Raises:
@@ -85,7 +89,7 @@ class Lender:
         if full and self._wanted.waiting(owner.tenant_id) >= self._max_waiting * _FEW:
             metrics.CONNECTIONS_REFUSED.inc()
             raise TooManyRequests(f"{len(self._wanted)} calls already wait for a connection")
-        wanted: asyncio.Future[LeanConnection] = asyncio.get_running_loop().create_future()
+        wanted: asyncio.Future[PipelineConnection] = asyncio.get_running_loop().create_future()
         self._wanted.put(owner, wanted)
         self._fetch()
         refusals = self._refusals
@@ -112,7 +116,7 @@ class Lender:
         """The number of failed attempts to connect so far."""
         return self._pool.get_stats().get("connections_errors", 0)
 
-    def give_back(self, connection: LeanConnection) -> None:
+    def give_back(self, connection: PipelineConnection) -> None:
         """Lend it to the borrower whose turn it is, or keep it ready; never fails or blocks."""
         now = time.monotonic()
         if (
@@ -127,7 +131,7 @@ class Lender:
             connection.ready_since = now
             self._ready.append(connection)
 
-    def discard(self, connection: LeanConnection) -> None:
+    def discard(self, connection: PipelineConnection) -> None:
         """Let the pool check a connection: it opens another one if this one has ended."""
         self._begin(self._returning, self._return(connection))
 
@@ -173,7 +177,7 @@ class Lender:
             self.give_back(connection)
             return
 
-    async def _return(self, connection: LeanConnection) -> None:
+    async def _return(self, connection: PipelineConnection) -> None:
         try:
             # The pool would wait for Postgres without end.
             if connection.pgconn.transaction_status in _UNFINISHED:
@@ -188,7 +192,7 @@ class Lender:
             self._held -= 1
             self._fetch()
 
-    def _next(self) -> asyncio.Future[LeanConnection] | None:
+    def _next(self) -> asyncio.Future[PipelineConnection] | None:
         """The borrower whose turn it is, skipping cancelled ones."""
         while (called := self._wanted.pop()) is not None:
             if not called[1].done():

@@ -42,8 +42,8 @@ from hitherto_shared.database.connect import (
     with_role,
 )
 from hitherto_shared.database.faults import is_lost_connection, no_answer_in_time
-from hitherto_shared.database.lean import LeanConnection
 from hitherto_shared.database.lending import Lender
+from hitherto_shared.database.pipeline_connection import PipelineConnection
 from hitherto_shared.database.tenancy import tenant_at_work
 from hitherto_shared.errors import TooLate, Unavailable, WorkTooLong
 
@@ -69,7 +69,7 @@ WAIT_SECONDS = 3.0
 _IDLE_SECONDS = 300.0
 """Interval at which psycopg_pool closes returned connections that it did not lend."""
 
-Connection = LeanConnection
+Connection = PipelineConnection
 Result = TypeVar("Result")
 
 
@@ -104,7 +104,7 @@ class Database:
         max_size: int = 8,
         max_waiting: int = 256,
         wait_seconds: float | None = None,
-        configure: Callable[[LeanConnection], Awaitable[None]] | None = None,
+        configure: Callable[[PipelineConnection], Awaitable[None]] | None = None,
         pooler: Pooler = "none",
     ) -> None:
         self.role = role
@@ -114,9 +114,9 @@ class Database:
         self._abandoned = AbandonedWork()
         self._resting: asyncio.Task[None] | None = None
         self._lost_at = 0.0
-        self._pool: AsyncConnectionPool[LeanConnection] = AsyncConnectionPool(
+        self._pool: AsyncConnectionPool[PipelineConnection] = AsyncConnectionPool(
             self.conninfo,
-            connection_class=LeanConnection,
+            connection_class=PipelineConnection,
             min_size=min_size,
             max_size=max_size,
             max_idle=_IDLE_SECONDS,
@@ -204,7 +204,7 @@ class Database:
             self._lent.dec()
             self._lender.give_back(connection)
 
-    async def _lend_for(self, connection: LeanConnection, tenant_id: str) -> None:
+    async def _lend_for(self, connection: PipelineConnection, tenant_id: str) -> None:
         """Restrict the connection to the rows of this tenant."""
         if connection.lent_for != tenant_id:
             # After a cancellation half-way, it is set again the next time.
@@ -212,7 +212,7 @@ class Database:
             await connection.keep_setting(_TENANT, tenant_id)
             connection.lent_for = tenant_id
 
-    async def _living(self) -> LeanConnection:
+    async def _living(self) -> PipelineConnection:
         """A connection that was alive a moment ago; dead ones on the way are replaced.
 
         The pool's own check would make the second borrower of a dead connection wait a second.
@@ -227,7 +227,7 @@ class Database:
                 raise
             self._lender.discard(connection)
 
-    def _untroubled(self, connection: LeanConnection) -> bool:
+    def _untroubled(self, connection: PipelineConnection) -> bool:
         """Whether there is no sign that this idle connection has ended."""
         return (
             not connection.closed
@@ -275,7 +275,7 @@ class Database:
                 was committed.
             TooLate: Time is up. Whether a write was committed is then unknown.
         """
-        lent: LeanConnection | None = None
+        lent: PipelineConnection | None = None
         given_up = too_long = False
 
         async def attempts() -> Result:
@@ -313,7 +313,7 @@ class Database:
             raise no_answer_in_time()
         return task.result()
 
-    async def _prepare(self, connection: LeanConnection) -> None:
+    async def _prepare(self, connection: PipelineConnection) -> None:
         """Prepare a new connection."""
         try:
             async with asyncio.timeout(_CONFIGURE_SECONDS):

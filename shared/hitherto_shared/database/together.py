@@ -18,12 +18,12 @@ from typing import Any
 import psycopg
 
 from hitherto_shared.database.exchange import StatementResult
-from hitherto_shared.database.lean import LeanConnection, PendingStatements
+from hitherto_shared.database.pipeline_connection import PendingStatements, PipelineConnection
 
 Read = Coroutine[Any, Any, Any]
 
 
-async def together(connection: LeanConnection, *reads: Read) -> list[Any]:
+async def together(connection: PipelineConnection, *reads: Read) -> list[Any]:
     """The results of the reads, in order.
 
     Reads that start in a transaction stay in it; none may start one.
@@ -86,7 +86,7 @@ class _Returned:
 
 @coroutine
 def _next_of(
-    connection: LeanConnection, read: Read, given: list[StatementResult] | None
+    connection: PipelineConnection, read: Read, given: list[StatementResult] | None
 ) -> Generator[Any, Any, PendingStatements | _Returned]:
     """A read's next statements, or its end; whatever else it waits for is awaited."""
     go_on: Callable[[Any], Any] = read.send

@@ -16,7 +16,7 @@ from hitherto_shared.database.exchange import StatementResult
 from hitherto_shared.models import Scope
 
 if TYPE_CHECKING:
-    from hitherto_shared.database.lean import LeanConnection, Query
+    from hitherto_shared.database.pipeline_connection import PipelineConnection, Query
 
 Made = TypeVar("Made")
 
@@ -48,7 +48,7 @@ class UserRows:
             user's row; None: not read yet.
     """
 
-    connection: LeanConnection
+    connection: PipelineConnection
     scope: Scope
     encryption: Encryption | None = None
 

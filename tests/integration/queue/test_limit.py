@@ -7,7 +7,7 @@ from uuid import uuid4
 
 from hitherto_extraction.queue.enqueueing import JobQueue
 from hitherto_extraction.queue.limit import QueueLimit
-from hitherto_shared.database.lean import LeanConnection
+from hitherto_shared.database.pipeline_connection import PipelineConnection
 from tests.integration.queue.stage import TENANT, Stage
 
 
@@ -17,7 +17,7 @@ async def test_many_reconciliations_are_not_counted_by_every_call(
     """They do not count towards the limit, but counting reads them."""
     queue, limit = JobQueue(4), QueueLimit(10)
     counts = []
-    fetch_rows = LeanConnection.fetch_rows
+    fetch_rows = PipelineConnection.fetch_rows
 
     async def counted(*given: Any) -> Any:
         counts.append(given)
@@ -32,7 +32,7 @@ async def test_many_reconciliations_are_not_counted_by_every_call(
                 user_id="ana",
                 params={"memory_id": str(uuid4())},
             )
-        monkeypatch.setattr(LeanConnection, "fetch_rows", counted)
+        monkeypatch.setattr(PipelineConnection, "fetch_rows", counted)
         for _ in range(9):
             await limit.require(connection, TENANT)
     # Once, or again if a second has passed.

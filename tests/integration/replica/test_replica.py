@@ -19,7 +19,7 @@ from hitherto_retrieval.storage.replica_lag import measure
 from hitherto_shared.auth.api_keys import create_key
 from hitherto_shared.consistency import ConsistencyTokens, Position, current_position
 from hitherto_shared.database.connect import with_role
-from hitherto_shared.database.lean import LeanConnection
+from hitherto_shared.database.pipeline_connection import PipelineConnection
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.metrics import REGISTRY
 from hitherto_shared.startup import load_deployment_secret
@@ -197,7 +197,7 @@ async def test_the_standby_freezes_and_thaws(services: Services, servers: Server
 async def key(conninfo: str) -> str:
     """A new API key."""
     login = with_role(conninfo, "hitherto_maintenance", application="test")
-    async with await LeanConnection.connect(login, autocommit=True) as connection:
+    async with await PipelineConnection.connect(login, autocommit=True) as connection:
         return await create_key(
             connection, tenant_id="default", name="test", scopes=["read", "write"]
         )

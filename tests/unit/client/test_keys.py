@@ -15,7 +15,7 @@ from hitherto_client.command import main
 from hitherto_shared.auth.api_keys import create_key, find_principal
 from hitherto_shared.auth.principal import Principal
 from hitherto_shared.database.connect import with_role
-from hitherto_shared.database.lean import LeanConnection
+from hitherto_shared.database.pipeline_connection import PipelineConnection
 
 Keys = Callable[..., Any]
 
@@ -42,7 +42,7 @@ def keys(
 async def principal(conninfo: str, key: str) -> Principal | None:
     """The caller that the services would see behind the key."""
     dsn = with_role(conninfo, "hitherto_read", application="hitherto-test")
-    async with await LeanConnection.connect(dsn, autocommit=True) as connection:
+    async with await PipelineConnection.connect(dsn, autocommit=True) as connection:
         return await find_principal(connection, key)
 
 
@@ -151,7 +151,7 @@ class TestKeys:
     async def test_the_table_refuses_a_list_that_binds_nobody(self, conninfo: str) -> None:
         """Whoever writes it: an empty one in force, a person's, and one without departments."""
         dsn = with_role(conninfo, "hitherto_maintenance", application="hitherto-test")
-        async with await LeanConnection.connect(dsn, autocommit=True) as connection:
+        async with await PipelineConnection.connect(dsn, autocommit=True) as connection:
             refused: list[dict[str, Any]] = [
                 {"user_ids": []},
                 {"user_ids": ["bo"], "user_id": "ana"},

@@ -8,7 +8,7 @@ from typing import Any
 from psycopg.types.json import set_json_loads
 
 from hitherto_shared.database.arrays import register_arrays
-from hitherto_shared.database.lean import LeanConnection
+from hitherto_shared.database.pipeline_connection import PipelineConnection
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.startup import configure_vectors
 
@@ -18,7 +18,7 @@ async def prepare_counting(connection: Connection) -> None:
     register_arrays(connection)
 
 
-async def prepare_session(connection: LeanConnection) -> None:
+async def prepare_session(connection: PipelineConnection) -> None:
     """For reading: binary vectors, and one plan per statement.
 
     By default, Postgres plans a statement again for each user and set of filters while that looks

@@ -61,7 +61,7 @@ class PendingStatements:
         return (yield self)
 
 
-class LeanConnection(AsyncConnection[TupleRow]):
+class PipelineConnection(AsyncConnection[TupleRow]):
     """A connection in autocommit whose statements go through `Exchange`.
 
     Attributes:
@@ -268,6 +268,6 @@ class _Cursor(AsyncCursor[TupleRow]):
     """psycopg's own, for what psycopg asks for itself, such as the types of an extension."""
 
     async def execute(self, *given: Any, **options: Any) -> Any:
-        if isinstance(self.connection, LeanConnection):
+        if isinstance(self.connection, PipelineConnection):
             await self.connection.flush()
         return await super().execute(*given, **options)

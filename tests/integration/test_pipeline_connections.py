@@ -11,11 +11,11 @@ from psycopg import pq
 from psycopg.sql import SQL, Identifier
 
 from hitherto_shared.database.exchange import BoundStatement
-from hitherto_shared.database.lean import LeanConnection
+from hitherto_shared.database.pipeline_connection import PipelineConnection
 from hitherto_shared.models import Scope
 
 
-class Counted(LeanConnection):
+class Counted(PipelineConnection):
     """Counts the trips to Postgres."""
 
     def __init__(self, *given: Any) -> None:
@@ -36,12 +36,12 @@ async def connection(superuser_conninfo: str) -> AsyncIterator[Counted]:
         yield opened
 
 
-async def things(connection: LeanConnection) -> list[tuple[Any, ...]]:
+async def things(connection: PipelineConnection) -> list[tuple[Any, ...]]:
     cursor = await connection.execute("SELECT id, name FROM things ORDER BY id", [])
     return await cursor.fetchall()
 
 
-async def many(connection: LeanConnection, *rows: tuple[int, str]) -> None:
+async def many(connection: PipelineConnection, *rows: tuple[int, str]) -> None:
     await connection.later_for_each("INSERT INTO things VALUES (%s, %s)", rows)
 
 
