@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -101,11 +101,13 @@ class LocalProcess:
             os.truncate(self.log, 0)
             self._read = 0
 
-    def last_words(self) -> str:
-        """The end of its log."""
+    def last_words(self, told: Container[str] = ()) -> str:
+        """The end of its log; only that it ended, if all of that is among the complaints `told`."""
         lines = self.log.read_text("utf-8", errors="replace").splitlines()[-_LAST_LINES:]
-        last = "\n".join(f"  {plain(line)}" for line in lines) or "  (nothing)"
         code = self.process.poll()
+        if lines and all(complaint(line) in told for line in lines):
+            return f"The {self.name} service ended with code {code}."
+        last = "\n".join(f"  {plain(line)}" for line in lines) or "  (nothing)"
         state = "which runs" if code is None else f"which ended with code {code}"
         return f"The last log lines of the {self.name} service, {state}:\n{last}"
 

@@ -193,7 +193,7 @@ class Up:
             f"ready in {time.monotonic() - self._began:.1f} s; Ctrl-C or `hitherto down` ends it. "
             "In another terminal, try:"
         )
-        command = _command()
+        command = typed_here()
         usual = {part.name: part.reached_at(0) for part in parts({})}
         other = [
             f"HITHERTO_{name.upper()}_ADDRESS={addresses[name]}"
@@ -214,7 +214,7 @@ class Up:
         self._hear()
         for process in self._processes.values():
             if process.ended:
-                self._say(process.last_words())
+                self._say(process.last_words(self._said))
         return False
 
     def _stop(self) -> None:
@@ -241,8 +241,8 @@ def _with(part: Part, process: LocalProcess) -> str:
     return f"also HTTP (/docs), MCP ({MCP})"
 
 
-def _command() -> str:
-    """How this command is typed here."""
+def typed_here() -> str:
+    """How the command is typed here: `make` runs it without activating its environment."""
     if shutil.which("hitherto"):
         return "hitherto"
     beside = Path(sys.executable).with_name("hitherto")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -256,6 +257,10 @@ def test_one_screen_shows_what_was_learnt_and_proves_an_answer(demo_dir: Path) -
     shown = (ROOT / "README.md").read_text("utf-8").split("```text\n")[1].split("```")[0]
     assert shown in done.stdout.replace("─" * len("Where does Maren live now?") + "\n", "")
     assert len(block.splitlines()) <= 15
+    (after,) = [line for line in lines if line.startswith("Next: ")]
+    # `make demo` activates no environment: what is told can be typed as it stands.
+    typed = after.split()[1]
+    assert shutil.which(typed) or (ROOT / typed).exists(), after
 
 
 def test_ones_own_file_is_learnt_from(demo_dir: Path, tmp_path: Path) -> None:

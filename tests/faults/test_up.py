@@ -174,6 +174,14 @@ def mcp_needs_no_key(console: str) -> None:
             assert b"Xavi sails." in reply.read()
 
 
+def test_a_wrong_setting_is_told_once(machine: Machine) -> None:
+    done = machine.run("up", HITHERTO_RETRIEVAL_LISTEN="0.0.0.0:0")
+    assert done.returncode == 1
+    told = done.stdout + done.stderr
+    assert told.count("0.0.0.0:0 is reachable by other machines") == 1, told
+    assert "The retrieval service ended with code 1." in told
+
+
 def test_it_says_what_runs_and_what_is_in_its_way(machine: Machine) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from hitherto_client._async.connection import AsyncConnection, repeated
@@ -31,15 +33,20 @@ async def stream(
         timeout: Seconds for each window, its retries included.
 
     Raises:
-        HithertoCallError: A window was not taken whole, within the time or the attempts.
+        HithertoCallError: A window was not taken whole, within the time; the first one, within the
+            attempts of the client too.
     """
     target = connection.target
+    retry = target.retry
     for window in windows(requests):
 
         def attempt(left: float, sent: list[Any] = window.requests) -> Any:
             return call(iter(sent), timeout=left)
 
-        reply = await repeated(attempt, target.extraction, target.retry, timeout)
+        reply = await repeated(attempt, target.extraction, retry, timeout)
+        if retry.attempts > 1:
+            # A service that took a window comes back, if it goes: only the time bounds the wait.
+            retry = replace(retry, attempts=sys.maxsize)
         made = settle(total, reply, window)
         if progress is not None:
             progress(made)

@@ -25,6 +25,7 @@ from hitherto_local.demo.services import ServiceFailed, running
 from hitherto_local.demo.show import StoryPage, make_console
 from hitherto_local.demo.story import Story, sample_transcripts, tell, tell_what_runs
 from hitherto_local.demo.work import DemoRun, learn
+from hitherto_local.up import typed_here
 from hitherto_shared.config import SharedSettings, describe
 from hitherto_shared.database.embedded import EmbeddedPostgresError
 
@@ -95,5 +96,5 @@ def _run(
             )
     if form is not tell_in_one_screen:
         page.chapter("Next steps")
-    page.say("Next: hitherto up, hitherto demo --tour, hitherto demo --transcripts YOUR_FILE")
+    page.say(f"Next: {typed_here()} up, or demo with --tour or --transcripts YOUR_FILE")
     page.say(f"The data of this run is in {data_dir}.")

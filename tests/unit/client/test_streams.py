@@ -134,6 +134,19 @@ def test_attempts_have_an_end(client: Hitherto, fakes: Fakes) -> None:
     assert len(fakes.calls("StreamTranscripts")) == 3
 
 
+def test_a_service_that_took_a_window_is_waited_for(client: Hitherto, fakes: Fakes) -> None:
+    """It restarts, which takes longer than a few attempts."""
+
+    def once(requests: list[extraction.StreamTranscriptsRequest]) -> Any:
+        fakes.others.replies["StreamTranscripts"] = take_transcripts
+        fakes.fail("StreamTranscripts", *[UNAVAILABLE] * 9)
+        return take_transcripts(requests)
+
+    fakes.others.replies["StreamTranscripts"] = once
+    assert client.import_transcripts(talks(150)).accepted_count == 150
+    assert sent(fakes) == [100, *[50] * 10]
+
+
 def test_errors_are_told_up_to_a_bound(client: Hitherto, fakes: Fakes) -> None:
     reply = client.import_transcripts(talks(1_200, bad=tuple(range(1_200))))
     assert reply.rejected_count == 1_200
