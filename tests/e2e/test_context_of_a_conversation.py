@@ -13,6 +13,8 @@ from hitherto.v1 import search_pb2
 from hitherto_retrieval.render.tokens import counter
 from hitherto_shared.embeddings.offline import OfflineEmbedder
 from tests.e2e.conftest import Services
+from tests.e2e.curating import forget
+from tests.e2e.learning import ended, memories, submit, talk
 from tests.integration.retrieval.seed import Fact, remember
 from tests.integration.retrieval.seed_passages import (
     Outline,
@@ -205,3 +207,23 @@ async def test_nothing_said_can_close_the_fence(services: Services, tenant_conni
     assert not [line for line in lines[1:-1] if line.startswith(("<<<", "system:"))]
     assert [line for line in lines if line.startswith("[END ABOUT")] == ["[END ABOUT THE USER]"]
     assert told.prompt_tokens == COUNT(told.prompt_block)
+
+
+async def test_d1_conversations_that_are_not_shown_take_no_place(services: Services) -> None:
+    """F1: however many of the last ones taught what is forgotten, those before them are shown."""
+    things = ["honey", *(f"tea number {number}" for number in range(14))]
+    said = [
+        talk(f"I like {thing}.", conversation=f"c{place}", at=NOW - timedelta(days=30 - place))
+        for place, thing in enumerate(things)
+    ]
+    for job_id in await submit(services, *said):
+        await ended(services, job_id)
+    for each in await memories(services):
+        if "honey" not in each.content:
+            await forget(services, each.id)
+    found = await context(services, max_conversations=2)
+    assert [each.conversation_id for each in found.conversations] == ["c0"]
+    assert "honey" in found.prompt_block.partition("Recent conversations:")[2]
+    asked = pb.GetSuggestionsRequest(user_id="ana")
+    suggested = await services.retrieval.GetSuggestions(asked)
+    assert [each.conversation_id for each in suggested.recent_conversations] == ["c0"]

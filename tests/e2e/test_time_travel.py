@@ -423,6 +423,27 @@ async def test_d1_the_block_of_the_past_names_no_conversation_by_what_came_later
         assert "Divorce" not in told
 
 
+async def test_d1_what_is_inferred_from_behaviour_is_of_the_time_that_is_read(
+    services: Services, tenant_conninfo: str
+) -> None:
+    """F5: as the values of a profile, a preference has no validity of its own."""
+    before = now_of(tenant_conninfo)
+    await learn(services, talk("Any new mail?", at=MARCH))
+    after = now_of(tenant_conninfo)
+
+    async def inferred(**moment: Timestamp | None) -> set[str]:
+        request = pb.GetContextRequest(user_id="ana", **moment)  # type: ignore[arg-type]
+        return {each.key for each in (await services.retrieval.GetContext(request)).preferences}
+
+    known = await inferred()
+    assert "message_style" in known
+    for kept in ({"as_of": stamp(after)}, {"known_at": stamp(after)}):
+        assert await inferred(**kept) == known
+    for past in ({"as_of": stamp(before)}, {"known_at": stamp(before)}):
+        assert not await inferred(**past)
+    assert not await inferred(as_of=stamp(before), known_at=stamp(after))
+
+
 async def test_d9_e1_every_version_of_the_profile_is_known_from_its_own_time_on(
     services: Services,
 ) -> None:

@@ -63,6 +63,9 @@ class SectionsAsked:
         self._expected = believed if believed is not None and believed.snapshot else None
         self._moment = moment = wanted.question.moment
         self._known_at = moment.known_at if moment else None
+        given = [at for at in (moment.known_at, moment.as_of) if at is not None] if moment else []
+        # What has no validity of its own is read as it stood at the earlier time.
+        self._stood_at = min(given, default=None)
         # Some conversations may be left out.
         conversations = wanted.max_conversations
         self._summaries = conversations + SPARE if conversations else 0
@@ -91,7 +94,7 @@ class SectionsAsked:
         known = [
             preference
             for preference in preferences.answer
-            if self._known_at is None or preference.updated_at <= self._known_at
+            if self._stood_at is None or preference.updated_at <= self._stood_at
         ]
         return Sections(
             profile=profile.answer,
@@ -148,10 +151,8 @@ class SectionsAsked:
         )
 
     def _profile_of(self) -> Statement[Profile | None]:
-        moment = self._moment
-        given = [at for at in (moment.known_at, moment.as_of) if at is not None] if moment else []
-        if given:
-            return past.profile(self._scope, min(given))
+        if self._stood_at is not None:
+            return past.profile(self._scope, self._stood_at)
         return people.profile(self._scope)
 
     def _top_of(self) -> Statement[list[Memory]]:

@@ -151,8 +151,7 @@ class ConversationCalls(ReadCalls):
             reading.scope, first=None, limit=CONVERSATIONS + SPARE, with_sealed=with_sealed
         )
         await reading.ask(recent)
-        opened = await reading.opener.whole(recent.answer)
-        found = [summary for summary in opened if not summary.withheld][:CONVERSATIONS]
+        found = (await reading.opener.whole(recent.answer))[:CONVERSATIONS]
         return pb.GetSuggestionsResponse(
             suggestions=suggest(found, limit),
             recent_topics=recent_topics(found),

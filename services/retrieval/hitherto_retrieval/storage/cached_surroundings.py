@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import islice
 from math import inf
 from typing import Any
 
@@ -138,10 +139,10 @@ class CachedSurroundings:
 
     def recent(self, *, first: str | None, limit: int) -> list[Summary]:
         """See `conversations.recent`."""
-        if first is None:
-            return list(self._summaries[:limit])
-        ordered = sorted(self._summaries, key=lambda each: each.conversation_id != first)
-        return ordered[:limit]
+        ordered = self._summaries
+        if first is not None:
+            ordered = sorted(ordered, key=lambda each: each.conversation_id != first)
+        return list(islice((each for each in ordered if not each.withheld), limit))
 
 
 class Surroundings:
@@ -161,7 +162,7 @@ class Surroundings:
             _ENTITIES, {**of, "limit": MOST_ENTITIES + 1}, lambda rows: rows
         )
         self._summaries = conversations.recent(
-            scope, first=None, limit=MOST_SUMMARIES + 1, with_caveats=False
+            scope, first=None, limit=MOST_SUMMARIES + 1, to_show=False
         )
         self._taken_back: Statement[Rows] = Statement(_TAKEN_BACK, of, lambda rows: rows)
 

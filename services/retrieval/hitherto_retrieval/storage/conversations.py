@@ -13,21 +13,29 @@ from hitherto_shared.models import Message, Scope, Summary
 MOST_BYTES = 32 * 1024 * 1024
 """Maximum bytes of the messages of several conversations in one reply."""
 SPARE = 5
-"""Summaries to read beyond the wanted number, because some may be left out."""
+"""Summaries to read beyond the wanted number, because some sealed ones may not open."""
 
 # Conversations that have a summary, the last active first, after a named one. At another time:
-# those with a summary written by then, that have not gone on since. A snapshot of all of them looks
-# at what was taken back by itself.
+# those with a summary written by then, that have not gone on since. What taught something that is
+# forgotten or in quarantine takes no place. A snapshot of all of them looks at what was taken back
+# by itself.
 _RECENT = """
 SELECT c.conversation_id, c.user_id, c.title, c.summary, c.outcome, c.message_count, c.created_at,
        c.updated_at, c.key_topics, c.technical_topics, c.followup_suggestions, c.last_said_at,
-       c.sealed_words AS sealed, CASE WHEN %(with_caveats)s THEN c.withheld ELSE '{}' END,
-       CASE WHEN %(with_caveats)s THEN c.partly_until END
+       c.sealed_words AS sealed, '{}'::text[] AS withheld,
+       CASE WHEN %(to_show)s THEN c.partly_until END
 FROM short_conversations AS c
 WHERE c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s AND c.summarised_at IS NOT NULL
   AND (%(with_sealed)s OR NOT c.is_sealed)
   AND (%(known_at)s::timestamptz IS NULL OR c.summarised_at <= %(known_at)s)
   AND (%(as_of)s::timestamptz IS NULL OR c.active_at <= %(as_of)s)
+  AND (NOT %(to_show)s OR c.conversation_id NOT IN (
+      SELECT s.conversation_id
+      FROM memories AS f
+      JOIN memory_sources AS s ON s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
+           AND s.memory_id = f.memory_id
+      WHERE f.tenant_id = %(tenant_id)s AND f.user_id = %(user_id)s
+        AND f.status IN ('forgotten', 'quarantined')))
 ORDER BY (c.conversation_id = %(first)s) DESC, c.active_at DESC, c.conversation_id DESC
 LIMIT %(limit)s
 """
@@ -141,12 +149,13 @@ def recent(
     first: str | None,
     limit: int,
     with_sealed: bool = True,
-    with_caveats: bool = True,
+    to_show: bool = True,
     moment: Moment = PRESENT,
 ) -> Statement[list[Summary]]:
     """The last active conversations in short; `first` names one to put first.
 
-    Without caveats, `Summary.withheld` and `Summary.partly_until` stay empty.
+    Left out are those that may repeat a memory that is forgotten or in quarantine. If they are not
+    `to_show`, all are returned, and `Summary.withheld` and `Summary.partly_until` stay empty.
     Summaries have no versions: those that were rewritten after `moment.known_at`, or of
     conversations that continued after `moment.as_of`, are left out.
     """
@@ -156,7 +165,7 @@ def recent(
             first=first,
             limit=limit,
             with_sealed=with_sealed,
-            with_caveats=with_caveats,
+            to_show=to_show,
             **moment.parameters(),
         ),
         lambda rows: [Summary(*row) for row in rows],
