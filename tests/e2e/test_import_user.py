@@ -434,6 +434,29 @@ async def test_what_is_learnt_before_an_import_is_continued_stands_in_nobody_s_w
     assert titles == [("Mới",)]
 
 
+async def test_no_message_is_lost_if_a_conversation_goes_on_before_it_is_imported(
+    modelled: Services, model: ScriptedModel, clear: Lived, tenant_conninfo: str
+) -> None:
+    """As above, at the very beginning: its messages have the numbers of those in the file."""
+    lines = clear.export.text.encode().splitlines(keepends=True)
+    cut = [table for table, _ in clear.export.rows].index("conversations")
+    await refusal_of(bring(modelled, b"".join(lines[:cut])))
+    model.script = replies({})
+    said = talk("at last", "and more", conversation="c2")
+    for number, message in enumerate(said.messages):
+        message.id = f"since-{number}"
+    await learn(modelled, said)
+    refusal = await refusal_of(bring(modelled, b"".join(lines)))
+    assert (refusal.code, refusal.reason) == (
+        grpc.StatusCode.FAILED_PRECONDITION,
+        "USER_NOT_EMPTY",
+    )
+    assert "went on with a conversation" in refusal.message
+    # What was said since is untouched.
+    listed = rows(tenant_conninfo, "SELECT message_id FROM messages ORDER BY message_no")
+    assert listed == [("since-0",), ("since-1",)]
+
+
 async def test_a_user_who_is_not_empty_or_erased_is_refused(
     modelled: Services, clear: Lived, tenant_conninfo: str
 ) -> None:

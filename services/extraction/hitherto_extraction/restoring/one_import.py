@@ -242,22 +242,25 @@ class OneImport:
         if known.created_at == self._since:
             return known
         if await imported.holds_something(user):
-            raise WrongState(
-                "the user holds data that is not of this export: import it for another user, or "
-                "erase and reinstate this one first",
-                reason="USER_NOT_EMPTY",
-                metadata={"user_id": self.call.scope.user_id},
-            )
+            raise self._not_empty("the user holds data that is not of this export")
         if known.memory_enabled is False:
             raise users.memory_disabled(self.call.scope, "nothing was imported")
         return known
+
+    def _not_empty(self, why: str) -> WrongState:
+        return WrongState(
+            f"{why}: import it for another user, or erase and reinstate this one first",
+            reason="USER_NOT_EMPTY",
+            metadata={"user_id": self.call.scope.user_id},
+        )
 
     async def _store(self, group: Sequence[ExportedRecord]) -> None:
         """Store records of one table.
 
         Raises:
             InvalidRequest: One cannot be stored; none was.
-            WrongState: The user was erased since the import began.
+            WrongState: The user was erased since the import began, or went on with a conversation
+                before it was imported.
         """
         table = group[0].table
         rows = self._taken.referring(
@@ -287,6 +290,8 @@ class OneImport:
 
         async def change(user: UserRows) -> int:
             nonlocal kept
+            if table == "conversations" and await imported.begun_otherwise(user, rows):
+                raise self._not_empty("the user went on with a conversation of this export")
             if table in _OF_DOCUMENTS:
                 kept = await self._without_expired(user, rows)
             else:

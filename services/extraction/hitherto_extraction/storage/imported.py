@@ -75,6 +75,14 @@ JOIN documents AS d ON d.tenant_id = %(tenant_id)s AND d.user_id = %(user_id)s
      AND d.document_id <> given.document_id::uuid
 """
 
+_BEGUN_OTHERWISE = """
+SELECT EXISTS (
+    SELECT FROM jsonb_to_recordset(%(rows)s::jsonb)
+         AS given (conversation_id text, created_at timestamptz)
+    JOIN conversations AS c ON c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
+         AND c.conversation_id = given.conversation_id AND c.created_at <> given.created_at)
+"""
+
 _HEADINGS = """
 SELECT document_id::text, ingested_heading
 FROM documents
@@ -183,6 +191,14 @@ async def named_otherwise(
     names = ("entity_id", "type", "name_key", "document_id", "source_type", "source_id")
     given = [{name: row[name] for name in names if name in row} for row in rows]
     return dict(await user.fetch_rows(statement, rows=json.dumps(given, ensure_ascii=False)))
+
+
+async def begun_otherwise(user: UserRows, rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether one of these conversations has begun anew, with other messages of equal numbers."""
+    given = [{name: row[name] for name in ("conversation_id", "created_at")} for row in rows]
+    return bool(
+        await user.fetch_value(_BEGUN_OTHERWISE, rows=json.dumps(given, ensure_ascii=False))
+    )
 
 
 async def not_indexed(user: UserRows, *, after: UUID, limit: int) -> list[UUID]:
