@@ -79,7 +79,7 @@ async def is_doubtful(services: Services, words: str = COMMUTE) -> bool:
     return (await with_words(services, words)).HasField("doubt")
 
 
-async def take_back(services: Services, **source: str) -> None:
+async def take_back(services: Services, **source: Any) -> None:
     await services.maintenance.RollbackSource(
         maintenance_service_pb2.RollbackSourceRequest(user_id="ana", **source)
     )

@@ -380,6 +380,83 @@ async def test_interrupted_and_continued(
     assert kept(await export(modelled)) == kept(whole)
 
 
+async def test_what_is_learnt_before_an_import_is_continued_stands_in_nobody_s_way(
+    modelled: Services, model: ScriptedModel, clear: Lived, tenant_conninfo: str
+) -> None:
+    """A crash ends an import; the chat goes on with the same names and sources; then it continues.
+
+    What has a name of its own for the user keeps it: the records of the file refer to that.
+    """
+    lines = clear.export.text.encode().splitlines(keepends=True)
+    tables = [table for table, _ in clear.export.rows]
+    cut = min(tables.index("entities"), tables.index("documents"))
+    assert "conversations" in tables[:cut]
+    await refusal_of(bring(modelled, b"".join(lines[:cut])))
+    place = {"name": "HUẾ", "type": "place"}
+    model.script = replies(
+        {
+            "at last": lambda _: {
+                "new_memories": [memory("Ana rests in Huế.", ["m1"], entities=[place])]
+            }
+        }
+    )
+    await learn(modelled, talk("at last", conversation="since"))
+    handed = await modelled.extraction.IngestDocuments(
+        extraction_service_pb2.IngestDocumentsRequest(
+            user_id="ana",
+            documents=[
+                document_pb2.Document(
+                    source_type="gmail", source_id="thư 1", title="Mới", content="Linh in Huế."
+                )
+            ],
+        )
+    )
+    await ended(modelled, handed.job.id)
+    for _ in range(2):
+        reply = await bring(modelled, b"".join(lines))
+    assert reply.left_out_counts["documents"] == 1
+    found = await modelled.retrieval.FindEntities(
+        retrieval.FindEntitiesRequest(user_id="ana", name="Huế")
+    )
+    (entity,) = found.entities
+    mentioned = {
+        each.content for each in await memories(modelled) if "huế" in str(each.entities).lower()
+    }
+    assert "Ana rests in Huế." in mentioned
+    told = rows(
+        tenant_conninfo,
+        "SELECT count(*), bool_and(m.memory_id IS NOT NULL) FROM entity_mentions AS em"
+        " LEFT JOIN memories AS m USING (tenant_id, user_id, memory_id)"
+        f" WHERE em.entity_id = '{entity.id}'",
+    )
+    assert told == [(2, True)]
+    titles = rows(tenant_conninfo, "SELECT title FROM documents")
+    assert titles == [("Mới",)]
+
+
+async def test_no_message_is_lost_if_a_conversation_goes_on_before_it_is_imported(
+    modelled: Services, model: ScriptedModel, clear: Lived, tenant_conninfo: str
+) -> None:
+    """As above, at the very beginning: its messages have the numbers of those in the file."""
+    lines = clear.export.text.encode().splitlines(keepends=True)
+    cut = [table for table, _ in clear.export.rows].index("conversations")
+    await refusal_of(bring(modelled, b"".join(lines[:cut])))
+    model.script = replies({})
+    said = talk("at last", "and more", conversation="c2")
+    for number, message in enumerate(said.messages):
+        message.id = f"since-{number}"
+    await learn(modelled, said)
+    refusal = await refusal_of(bring(modelled, b"".join(lines)))
+    assert (refusal.code, refusal.reason) == (
+        grpc.StatusCode.FAILED_PRECONDITION,
+        "USER_NOT_EMPTY",
+    )
+    assert "went on with a conversation" in refusal.message
+    # What was said since is untouched.
+    listed = rows(tenant_conninfo, "SELECT message_id FROM messages ORDER BY message_no")
+    assert listed == [("since-0",), ("since-1",)]
+
+
 async def test_a_user_who_is_not_empty_or_erased_is_refused(
     modelled: Services, clear: Lived, tenant_conninfo: str
 ) -> None:

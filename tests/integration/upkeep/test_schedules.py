@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 
 import psycopg
+import pytest
 
 from hitherto_extraction.queue.enqueueing import JobQueue
 from hitherto_extraction.storage import schedules as storage

@@ -26,9 +26,10 @@ from hitherto_extraction.once import IdempotentOperation, once
 from hitherto_extraction.queue.enqueueing import JobQueue
 from hitherto_extraction.restoring.call import ImportCall, Imported
 from hitherto_extraction.restoring.lines import ExportedRecord, read_records
+from hitherto_extraction.restoring.names_taken import NamesTaken
 from hitherto_extraction.restoring.tables import LEFT_OUT, USERS
 from hitherto_extraction.restoring.writing import index_memories, write
-from hitherto_extraction.storage import erased, imported, users
+from hitherto_extraction.storage import erased, imported, mentions, users
 from hitherto_extraction.storage.imported import RowRefused
 from hitherto_extraction.storage.users import UserWriteState
 from hitherto_extraction.user_key import with_keys
@@ -75,6 +76,7 @@ class OneImport:
     _lost: set[str] = field(default_factory=set)
     _expiring: set[str] = field(default_factory=set)
     _unread: dict[str, int] = field(default_factory=dict)
+    _taken: NamesTaken = field(default_factory=NamesTaken)
 
     async def run(self, pieces: AsyncIterator[bytes]) -> Imported:
         """Import everything, while nobody else writes about the user."""
@@ -240,25 +242,30 @@ class OneImport:
         if known.created_at == self._since:
             return known
         if await imported.holds_something(user):
-            raise WrongState(
-                "the user holds data that is not of this export: import it for another user, or "
-                "erase and reinstate this one first",
-                reason="USER_NOT_EMPTY",
-                metadata={"user_id": self.call.scope.user_id},
-            )
+            raise self._not_empty("the user holds data that is not of this export")
         if known.memory_enabled is False:
             raise users.memory_disabled(self.call.scope, "nothing was imported")
         return known
+
+    def _not_empty(self, why: str) -> WrongState:
+        return WrongState(
+            f"{why}: import it for another user, or erase and reinstate this one first",
+            reason="USER_NOT_EMPTY",
+            metadata={"user_id": self.call.scope.user_id},
+        )
 
     async def _store(self, group: Sequence[ExportedRecord]) -> None:
         """Store records of one table.
 
         Raises:
             InvalidRequest: One cannot be stored; none was.
-            WrongState: The user was erased since the import began.
+            WrongState: The user was erased since the import began, or went on with a conversation
+                before it was imported.
         """
         table = group[0].table
-        rows = [record.row for record in group if record.row is not None]
+        rows = self._taken.referring(
+            table, [record.row for record in group if record.row is not None]
+        )
         if table == "profiles":
             rows = [self._permitted(row) for row in rows]
         if table == "profile_versions":
@@ -283,8 +290,12 @@ class OneImport:
 
         async def change(user: UserRows) -> int:
             nonlocal kept
+            if table == "conversations" and await imported.begun_otherwise(user, rows):
+                raise self._not_empty("the user went on with a conversation of this export")
             if table in _OF_DOCUMENTS:
                 kept = await self._without_expired(user, rows)
+            else:
+                kept = await self._taken.free(user, table, rows)
             return await write(
                 user,
                 table,
@@ -303,10 +314,10 @@ class OneImport:
     async def _without_expired(
         self, user: UserRows, rows: Sequence[dict[str, Any]]
     ) -> Sequence[int]:
-        """The places of rows whose documents have not expired, and been deleted, meanwhile."""
+        """The places of rows whose documents have not expired, or been handed in again, since."""
         named = sorted({row["document_id"] for row in rows} & self._expiring)
         held = await imported.headings(user, named)
-        gone = set(named) - held.keys()
+        gone = (set(named) - held.keys()) | set(self._taken.documents)
         return [index for index, row in enumerate(rows) if row["document_id"] not in gone]
 
     def _permitted_event(self, row: dict[str, Any]) -> dict[str, Any]:
@@ -374,6 +385,7 @@ class OneImport:
             last = await self._change(index)
 
         async def leave(user: UserRows) -> None:
+            await mentions.recount(user, [], also=self._taken.entities)
             await read_left(user, self.queue)
             if (await users.encryption_of(user)).on:
                 await users.leave_to_seal(user)

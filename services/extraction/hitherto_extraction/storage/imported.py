@@ -57,6 +57,32 @@ FROM document_chunks
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND chunk_id = ANY(%(chunk_ids)s::uuid[])
 """
 
+# Of what has a name of its own for a user: the rows under names that others have by now.
+_NAMED_ENTITIES = """
+SELECT given.entity_id, e.entity_id::text
+FROM jsonb_to_recordset(%(rows)s::jsonb) AS given (entity_id text, type text, name_key text)
+JOIN entities AS e ON e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
+     AND e.type = given.type AND e.name_key = given.name_key
+     AND e.entity_id <> given.entity_id::uuid
+"""
+
+_NAMED_DOCUMENTS = """
+SELECT given.document_id, d.document_id::text
+FROM jsonb_to_recordset(%(rows)s::jsonb)
+     AS given (document_id text, source_type text, source_id text)
+JOIN documents AS d ON d.tenant_id = %(tenant_id)s AND d.user_id = %(user_id)s
+     AND d.source_type = given.source_type AND md5(d.source_id) = md5(given.source_id)
+     AND d.document_id <> given.document_id::uuid
+"""
+
+_BEGUN_OTHERWISE = """
+SELECT EXISTS (
+    SELECT FROM jsonb_to_recordset(%(rows)s::jsonb)
+         AS given (conversation_id text, created_at timestamptz)
+    JOIN conversations AS c ON c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
+         AND c.conversation_id = given.conversation_id AND c.created_at <> given.created_at)
+"""
+
 _HEADINGS = """
 SELECT document_id::text, ingested_heading
 FROM documents
@@ -152,6 +178,27 @@ async def held_chunks(user: UserRows, chunk_ids: Sequence[str]) -> set[str]:
 async def headings(user: UserRows, document_ids: Sequence[str]) -> dict[str, str]:
     """The text that precedes the chunks of each document in the indexes."""
     return dict(await user.fetch_rows(_HEADINGS, document_ids=list(document_ids)))
+
+
+async def named_otherwise(
+    user: UserRows, table: str, rows: Sequence[Mapping[str, Any]]
+) -> dict[str, str]:
+    """The ids of those rows whose names others have in the database, with the ids of these.
+
+    So it is with what was written after an import had been interrupted.
+    """
+    statement = {"entities": _NAMED_ENTITIES, "documents": _NAMED_DOCUMENTS}[table]
+    names = ("entity_id", "type", "name_key", "document_id", "source_type", "source_id")
+    given = [{name: row[name] for name in names if name in row} for row in rows]
+    return dict(await user.fetch_rows(statement, rows=json.dumps(given, ensure_ascii=False)))
+
+
+async def begun_otherwise(user: UserRows, rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether one of these conversations has begun anew, with other messages of equal numbers."""
+    given = [{name: row[name] for name in ("conversation_id", "created_at")} for row in rows]
+    return bool(
+        await user.fetch_value(_BEGUN_OTHERWISE, rows=json.dumps(given, ensure_ascii=False))
+    )
 
 
 async def not_indexed(user: UserRows, *, after: UUID, limit: int) -> list[UUID]:

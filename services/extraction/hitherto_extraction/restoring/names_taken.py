@@ -1,0 +1,58 @@
+"""What an import finds under the names of its records, if the user went on after it broke off.
+
+An entity has one name of its type, and a document one source, per user. What was learnt or handed
+in since the interruption keeps them: the records of the file refer to that entity, and the present
+document stays in place of the exported one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from hitherto_extraction.storage import imported
+from hitherto_shared.database.user_rows import UserRows
+
+_KEYS = {"entities": "entity_id", "documents": "document_id"}
+"""Tables whose rows have names of their own for a user, and their keys."""
+_OF_ENTITIES = frozenset({"entity_mentions", "document_mentions"})
+
+
+@dataclass(slots=True)
+class NamesTaken:
+    """For each such table, the records whose names are taken, by id, with the id of the owner."""
+
+    _owners: dict[str, dict[str, str]] = field(
+        default_factory=lambda: {table: {} for table in _KEYS}
+    )
+
+    async def free(
+        self, user: UserRows, table: str, rows: Sequence[Mapping[str, Any]]
+    ) -> Sequence[int]:
+        """The places of the rows of a table whose names are free, or which need none."""
+        if table not in _KEYS:
+            return range(len(rows))
+        found = await imported.named_otherwise(user, table, rows)
+        self._owners[table] |= found
+        return [index for index, row in enumerate(rows) if row[_KEYS[table]] not in found]
+
+    def referring(self, table: str, rows: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
+        """The rows of a table, which name the entities that are there."""
+        owners = self._owners["entities"]
+        if table not in _OF_ENTITIES or not owners:
+            return rows
+        return [
+            {**row, "entity_id": owners.get(row["entity_id"], row["entity_id"])} for row in rows
+        ]
+
+    @property
+    def documents(self) -> Collection[str]:
+        """The documents in whose place another one is."""
+        return self._owners["documents"].keys()
+
+    @property
+    def entities(self) -> Collection[UUID]:
+        """The entities to which more refers than their own memories."""
+        return [UUID(each) for each in self._owners["entities"].values()]
