@@ -7,12 +7,11 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 
-# Sets PYTHON (make PYTHON=python3.13 selects another interpreter) and VENV.
+# Sets PYTHON (make PYTHON=python3.13 selects another interpreter), VENV and INSTALLED.
 include proto.mk
 include docs.mk
 
 BIN := $(VENV)/bin
-INSTALLED := $(VENV)/hitherto-installed
 # Running needs a third of what development does; where that is installed already, nothing is added.
 RUNTIME := $(VENV)/hitherto-runtime
 TO_RUN := $(if $(wildcard $(INSTALLED)),$(INSTALLED),$(RUNTIME))
@@ -52,12 +51,15 @@ help: ## List the targets
 
 install: $(INSTALLED) ## Create .venv with this project and all development dependencies
 
+# uv takes half the time of pip, on all cores; pip does it where uv does not know the package index that pip is set to.
 $(INSTALLED): pyproject.toml requirements.lock
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "Python 3.11 or newer is needed, for example: make PYTHON=python3.12 $(MAKECMDGOALS)"; \
 		exit 1; }
 	"$(PYTHON)" -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements.lock -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements.lock uv
+	$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python -c requirements.lock -e '.[dev]' || \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements.lock -e '.[dev]'
 	@touch $@
 
 # Shows in one line what it installs. uv takes a fraction of the time of pip.

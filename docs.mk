@@ -12,8 +12,7 @@ DOCS_SITE ?= build/site
 .PHONY: docs
 
 $(DOCS_READY): docs.mk
-	$(PYTHON) -m venv $(DOCS_VENV)
-	$(DOCS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(DOCS_TOOLS)
+	$(call environment,$(DOCS_VENV),$(DOCS_TOOLS))
 	rm -f $(DOCS_VENV)/mermaid-*
 	cd $(DOCS_VENV) && PATH="$$PWD/bin:$$PATH" npm pack --silent --ignore-scripts $(DOCS_MERMAID)
 	cd $(DOCS_VENV) && tar -xzf mermaid-*.tgz --strip-components=2 package/dist/mermaid.min.js

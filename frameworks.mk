@@ -5,12 +5,15 @@
 # tests/e2e/test_frameworks.py runs in it.
 FRAMEWORK_VENVS := .venv-strands .venv-google-adk .venv-litellm .venv-crewai
 
-.PHONY: lock-frameworks
+.PHONY: lock-frameworks environments
 
 .venv-%/installed: tests/frameworks/%.lock pyproject.toml | $(INSTALLED)
 	$(BIN)/python -m uv venv --quiet --clear --python "$(PYTHON)" .venv-$*
 	$(BIN)/python -m uv pip install --quiet --python .venv-$*/bin/python -r $< -e '.[$*]'
 	@touch $@
+
+environments: install $(FRAMEWORK_VENVS:%=%/installed) ## Create the environments that tests use besides .venv
+	$(MAKE) --no-print-directory $(DOCS_READY)
 
 lock-frameworks: install ## Resolve again what the tests of frameworks in environments of their own install
 	echo 'strands-agents[openai]' | $(COMPILE) --upgrade --python-version 3.11 --extra strands \

@@ -2,17 +2,26 @@
 
 PYTHON ?= python3
 VENV := .venv
+INSTALLED := $(VENV)/hitherto-installed
 PROTO_VENV := .venv-proto
 # Stubs demand at least the runtime they were generated for, so they are made with an older generator than
 # the one we run on; grpcio-tools 1.76 needs protobuf 6 and therefore an environment of its own.
 PROTO_TOOLS := grpcio-tools==1.76.0 mypy-protobuf==5.1.0
 PROTO_READY := $(PROTO_VENV)/tools-installed
 
+# An environment in the folder $(1) with the packages $(2). uv takes a sixth of the time of pip, which does it where
+# uv is not installed yet or does not know the package index that pip is set to.
+define environment
+{ $(VENV)/bin/uv venv --quiet --clear --python "$(PYTHON)" $(1) && \
+	$(VENV)/bin/uv pip install --quiet --python $(1)/bin/python $(2); } 2> /dev/null || \
+{ "$(PYTHON)" -m venv $(1) && \
+	$(1)/bin/python -m pip install --quiet --disable-pip-version-check $(2); }
+endef
+
 .PHONY: proto check-proto lint-proto breaking
 
-$(PROTO_READY): proto.mk
-	$(PYTHON) -m venv $(PROTO_VENV)
-	$(PROTO_VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(PROTO_TOOLS)
+$(PROTO_READY): proto.mk | $(INSTALLED)
+	$(call environment,$(PROTO_VENV),$(PROTO_TOOLS))
 	touch $@
 
 proto: $(PROTO_READY) ## Generate the Python and Go stubs and docs/api.md from protos/
