@@ -27,7 +27,8 @@ FROM (
       AND NOT m.sensitive AND m.expires_at IS NULL AND m.valid_to IS NULL
       AND m.doubt IS NULL AND m.may_replace = '{}' AND m.memory_id NOT IN (
           SELECT unnest(n.may_replace) FROM memories AS n
-          WHERE n.tenant_id = %(tenant_id)s AND n.user_id = %(user_id)s AND n.status = 'active')
+          WHERE n.tenant_id = %(tenant_id)s AND n.user_id = %(user_id)s AND n.status = 'active'
+            AND n.may_replace <> '{}')
       AND (%(tag)s::text IS NULL OR tag = %(tag)s)
     GROUP BY tag
     HAVING count(DISTINCT m.memory_id) > %(above)s
@@ -47,7 +48,8 @@ WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.status = 'ac
   AND NOT m.sensitive AND m.expires_at IS NULL AND m.valid_to IS NULL
   AND m.doubt IS NULL AND m.may_replace = '{}' AND m.memory_id NOT IN (
       SELECT unnest(n.may_replace) FROM memories AS n
-      WHERE n.tenant_id = %(tenant_id)s AND n.user_id = %(user_id)s AND n.status = 'active')
+      WHERE n.tenant_id = %(tenant_id)s AND n.user_id = %(user_id)s AND n.status = 'active'
+        AND n.may_replace <> '{}')
   AND m.tags && %(tags)s
 ORDER BY m.said_at, m.memory_id
 """
@@ -63,7 +65,8 @@ FROM (
       AND NOT m.sensitive AND m.expires_at IS NULL AND m.valid_to IS NULL
       AND m.doubt IS NULL AND m.may_replace = '{}' AND m.memory_id NOT IN (
           SELECT unnest(n.may_replace) FROM memories AS n
-          WHERE n.tenant_id = %(tenant_id)s AND n.user_id = %(user_id)s AND n.status = 'active')
+          WHERE n.tenant_id = %(tenant_id)s AND n.user_id = %(user_id)s AND n.status = 'active'
+            AND n.may_replace <> '{}')
       AND m.tags && %(tags)s AND tag = ANY(%(tags)s)
     GROUP BY tag
     HAVING count(DISTINCT m.memory_id) > %(above)s
@@ -95,7 +98,8 @@ SELECT u.user_id, EXISTS (
       AND NOT m.sensitive AND m.expires_at IS NULL AND m.valid_to IS NULL
       AND m.doubt IS NULL AND m.may_replace = '{}' AND m.memory_id NOT IN (
           SELECT unnest(n.may_replace) FROM memories AS n
-          WHERE n.tenant_id = m.tenant_id AND n.user_id = m.user_id AND n.status = 'active')
+          WHERE n.tenant_id = u.tenant_id AND n.user_id = u.user_id AND n.status = 'active'
+            AND n.may_replace <> '{}')
       AND (%(tag)s::text IS NULL OR tag = %(tag)s)
     GROUP BY tag
     HAVING count(DISTINCT m.memory_id) > %(above)s)
