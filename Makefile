@@ -43,8 +43,8 @@ TYPED := shared/hitherto shared/hitherto_shared shared/hitherto_client shared/hi
 	services/retrieval/hitherto_retrieval services/extraction/hitherto_extraction tools tests \
 	$(patsubst %/,%,$(sort $(dir $(wildcard examples/*/*.py benchmarks/*.py))))
 
-.PHONY: help install lock lock-images demo tour run test faults chaos mutants lint unasync format eval bench bench-extraction bench-retrieval \
-	bench-encryption bench-peers migrate check-citus metrics-docs compose-env version release clean
+.PHONY: help install lock lock-images demo tour run test faults chaos mutants lint lines unasync format eval bench \
+	bench-extraction bench-retrieval bench-encryption bench-peers migrate check-citus metrics-docs compose-env version release clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z][a-z-]*:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -143,6 +143,12 @@ unasync: install ## Generate the synchronous Python client from the asynchronous
 format: install ## Format the code and fix what ruff can fix
 	$(BIN)/python -m ruff check --fix .
 	$(BIN)/python -m ruff format .
+
+# Of the product without generated stubs, and without what `unasync` writes.
+lines: ## Count the lines of Python of the product, the tests and the benchmarks
+	@count() { printf '%-11s %7d\n' "$$1" "$$(shift; git ls-files -z -- "$$@" | xargs -0 cat | wc -l)"; }; \
+	count product 'shared/*.py' 'services/*.py' ':!shared/hitherto/' ':!shared/hitherto_client/_sync/'; \
+	count tests 'tests/*.py'; count benchmarks 'benchmarks/*.py'
 
 eval: install ## Measure the quality of retrieval (LoCoMo), of extraction, and of what is believed
 	$(BIN)/python -m benchmarks.locomo

@@ -52,9 +52,13 @@ class HithertoCallError(Exception):
     request_id: str = ""
     """The `x-request-id` under which the service logged the call."""
 
+    @property
+    def name(self) -> str:
+        """The code and the reason, once if both are the same word."""
+        return " ".join(dict.fromkeys(filter(None, (self.code.name, self.reason))))
+
     def __str__(self) -> str:
-        told = f"{self.code.name} {self.reason}".rstrip()
-        lines = [f"{told}: {self.message}"]
+        lines = [f"{self.name}: {self.message}"]
         lines += [f"{violation.field}: {violation.description}" for violation in self.violations]
         if self.code is grpc.StatusCode.UNAVAILABLE and self.service and not self.reason:
             lines.append(

@@ -54,6 +54,35 @@ async def test_a_refused_key_is_named_where_somebody_waits(
     assert "1 conversation read: 1 learnt" in told
 
 
+async def test_a_list_of_memories_says_why_more_is_not_known(
+    at_model: Typed,  # noqa: F811
+    modelled: Services,
+    model: ScriptedModel,
+    tmp_path: Path,
+) -> None:
+    model.always(StatusFault(401))
+    await at_model("submit", lines(tmp_path, said("Likes green tea.")), "--no-wait")
+    async with (
+        asyncio.timeout(240),
+        AsyncHitherto(
+            modelled.retrieval_address, modelled.extraction_address, api_key=modelled.token
+        ) as client,
+    ):
+        (job,) = (await client.jobs().page()).items
+        while not job.waits_for:
+            await asyncio.sleep(0.05)
+            (job,) = (await client.jobs().page()).items
+        await at_model("memories", "ana")
+        (waiting,) = [line for line in at_model.err.splitlines() if line.startswith("waiting: ")]
+        assert "401" in waiting
+        assert "OPENAI_API_KEY" in waiting
+
+        model.always(None)
+        await client.wait_for_job(job)
+    assert "Likes green tea." in await at_model("memories", "ana")
+    assert "waiting" not in at_model.err
+
+
 async def test_a_chat_that_waits_is_learnt_from_on_request(
     at: Typed,  # noqa: F811
     services: Services,

@@ -50,7 +50,8 @@ export class HithertoError extends Error implements Called {
   readonly requestId: string;
 
   constructor(code: status, details: string, called: Called, told: Told = {}, cause?: unknown) {
-    const lines = [`${status[code]} ${told.reason ?? ""}`.trimEnd() + `: ${details}`];
+    const named = new Set([status[code], told.reason].filter(Boolean));
+    const lines = [`${[...named].join(" ")}: ${details}`];
     lines.push(...(told.violations ?? []).map(({ field, description }) => `${field}: ${description}`));
     super(lines.join("\n"), { cause });
     this.code = code;

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from hitherto_client._sync.connection import Connection, repeated
+from hitherto_client.errors import HithertoCallError
 from hitherto_client.streams import Progress, settle, windows
 
 Total = TypeVar("Total")
@@ -22,6 +23,7 @@ def stream(
     *,
     progress: Callable[[Progress], None] | None,
     timeout: float,
+    away: Callable[[HithertoCallError], None] | None = None,
 ) -> Total:
     """Import items, and return the sum of the replies.
 
@@ -32,6 +34,7 @@ def stream(
         total: An empty reply, in which the replies are added up.
         progress: Called with the progress after every window.
         timeout: Seconds for each window, its retries included.
+        away: Told how an attempt failed while a service that took a window is waited for.
 
     Raises:
         HithertoCallError: A window was not taken whole, within the time; the first one, within the
@@ -39,15 +42,16 @@ def stream(
     """
     target = connection.target
     retry = target.retry
+    hear: Callable[[HithertoCallError], None] | None = None
     for window in windows(requests):
 
         def attempt(left: float, sent: list[Any] = window.requests) -> Any:
             return call(iter(sent), timeout=left)
 
-        reply = repeated(attempt, target.extraction, retry, timeout)
+        reply = repeated(attempt, target.extraction, retry, timeout, failed=hear)
         if retry.attempts > 1:
             # A service that took a window comes back, if it goes: only the time bounds the wait.
-            retry = replace(retry, attempts=sys.maxsize)
+            retry, hear = replace(retry, attempts=sys.maxsize), away
         made = settle(total, reply, window)
         if progress is not None:
             progress(made)

@@ -30,7 +30,7 @@ from hitherto_client.command.output import FAILED, OK, Output, UsageError
 from hitherto_client.command.progress import Bar, if_stopped
 from hitherto_client.command.rpc import Command
 from hitherto_client.command.show import Column, show_rows
-from hitherto_client.command.waits import tell_if_away
+from hitherto_client.command.waits import Waits, tell_if_away
 from hitherto_client.importers import FORMATS, ExportReport, ExportUnreadable, read_export
 from hitherto_client.records import Record, memory_request, read_records
 from hitherto_client.streams import (
@@ -130,8 +130,9 @@ def _run(options: argparse.Namespace, output: Output) -> int:
         if_stopped(output, left),
     ):
         tell_if_away(client, output)
+        waits = Waits(client, output)
         for file in files:
-            token = _import(client, file, files, bar, options.timeout) or token
+            token = _import(client, file, files, bar, waits, options.timeout) or token
             if file.kind == "transcripts":
                 for conversation in file.report.undated:
                     file.refuse(0, f"{conversation} {_UNDATED}")
@@ -141,7 +142,12 @@ def _run(options: argparse.Namespace, output: Output) -> int:
 
 
 def _import(
-    client: Hitherto, file: _File, files: list[_File], bar: Bar, timeout: float | None
+    client: Hitherto,
+    file: _File,
+    files: list[_File],
+    bar: Bar,
+    waits: Waits,
+    timeout: float | None,
 ) -> str:
     """Hand one file over; the token of the last write."""
 
@@ -169,7 +175,7 @@ def _import(
             )
         )
         seconds = timeout or WINDOW_SECONDS
-        reply = stream(connection, *how, progress=progress, timeout=seconds)
+        reply = stream(connection, *how, progress=progress, timeout=seconds, away=waits.fail)
     file.known = reply.deduplicated_count if file.kind == "memories" else reply.known_count
     # What the service refused, by line.
     told = [file.placed(file.line_of(error.index), _in_words(error)) for error in reply.errors]

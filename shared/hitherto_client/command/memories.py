@@ -15,6 +15,7 @@ from hitherto_client.command.options import Argument, connect
 from hitherto_client.command.output import Output
 from hitherto_client.command.rpc import CONSISTENCY, UNTIL, USER, Command, Option, Rpc
 from hitherto_client.command.show import Column, OneRecord, Pair, Rows, day, short
+from hitherto_client.command.waits import Waits
 
 FILTERS = (
     Option("--type", "types", "only memories of this type"),
@@ -162,6 +163,7 @@ def _memories(options: argparse.Namespace, output: Output) -> int:
     if not output.as_json:
         with connect(options) as client:
             tell_waiting(output, options.user_id, waiting(client, options.user_id))
+            Waits(client, output).look_at(options.user_id)
     return code
 
 

@@ -235,14 +235,13 @@ def report(error: HithertoCallError, output: Output) -> int:
             f"version? Check {option}"
         )
         return FAILED
-    told = " ".join(part for part in (error.code.name, error.reason) if part)
     if error.violations:
-        output.error(f"{service} refuses the request ({told}):")
+        output.error(f"{service} refuses the request ({error.name}):")
         for violation in error.violations:
             output.error(f"  {violation.field}: {violation.description}", prefix="")
         return USAGE
     wait = f"; try again in {error.retry_after:.0f} s" if error.retry_after else ""
-    output.error(f"{service} answers: {error.message} ({told}){wait}")
+    output.error(f"{service} answers: {error.message} ({error.name}){wait}")
     if error.code is grpc.StatusCode.INVALID_ARGUMENT:
         return USAGE
     return UNREACHABLE if error.code is grpc.StatusCode.UNAVAILABLE else FAILED

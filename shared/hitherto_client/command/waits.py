@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
+
+import grpc
 
 from hitherto.v1 import extraction_service_pb2 as pb
 from hitherto.v1 import job_pb2
@@ -17,7 +20,7 @@ _MOST_USERS = 5
 
 
 class Waits:
-    """Says once of each reason that jobs wait for it."""
+    """Says once of each reason that work waits for it."""
 
     def __init__(self, client: Hitherto, output: Output) -> None:
         self._client = client
@@ -28,10 +31,7 @@ class Waits:
         """Look at a job that has changed."""
         if job.state != job_pb2.JOB_STATE_FAILED or not job.error:
             return
-        why = waiting_for(job.error)
-        if why not in self._told:
-            self._told.add(why)
-            self._output.note(f"waiting: {why}")
+        self._tell(waiting_for(job.error))
 
     def look(self, jobs: Iterable[job_pb2.Job]) -> None:
         """Look at the jobs that queued ones wait for: earlier ones of the same users."""
@@ -39,16 +39,32 @@ class Waits:
             job.user_id for job in jobs if job.state == job_pb2.JOB_STATE_QUEUED and job.user_id
         )
         for user in list(users)[:_MOST_USERS]:
-            request = pb.ListJobsRequest(
-                user_id=user, states=[job_pb2.JOB_STATE_FAILED], page_size=1
-            )
             try:
-                earlier = self._client.connection.extraction.ListJobs(request).jobs
+                self._look_at(user)
             except HithertoCallError:
                 # Whoever follows the jobs hears of it, and knows how long to be patient.
                 return
-            for job in earlier:
-                self.hear(job)
+
+    def fail(self, error: HithertoCallError) -> None:
+        """Hear that a call failed; it is made again if the service is only away."""
+        if error.code is grpc.StatusCode.UNAVAILABLE:
+            self._tell(f"the {error.service} service at {error.address} went away")
+
+    def look_at(self, user: str) -> None:
+        """Look at the jobs of a user of whom something was read, which needs no extraction."""
+        if self._client.health()["extraction"].serving:
+            with suppress(HithertoCallError):
+                self._look_at(user)
+
+    def _look_at(self, user: str) -> None:
+        request = pb.ListJobsRequest(user_id=user, states=[job_pb2.JOB_STATE_FAILED], page_size=1)
+        for job in self._client.connection.extraction.ListJobs(request).jobs:
+            self.hear(job)
+
+    def _tell(self, why: str) -> None:
+        if why not in self._told:
+            self._told.add(why)
+            self._output.note(f"waiting: {why}")
 
 
 def tell_if_away(client: Hitherto, output: Output) -> None:

@@ -83,6 +83,19 @@ class TestImport:
             ("minh", 2, 3),
         ]
 
+    def test_a_service_that_goes_away_meanwhile_is_named_once(
+        self, ready: Fakes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        def once(requests: list[extraction.StreamTranscriptsRequest]) -> Any:
+            ready.others.replies["StreamTranscripts"] = take
+            ready.fail("StreamTranscripts", *[Failure(grpc.StatusCode.UNAVAILABLE)] * 2)
+            return take(requests)
+
+        ready.others.replies["StreamTranscripts"] = once
+        path = write(tmp_path, *(talk(f"c{number}") for number in range(150)))
+        assert main(["import", path]) == 0
+        assert capsys.readouterr().err.count("waiting: the extraction service at") == 1
+
     def test_bad_lines_are_named_and_stop_nothing(
         self, ready: Fakes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:

@@ -87,6 +87,15 @@ def test_errors_are_typed(run: Run, fakes: Fakes) -> None:
 
 
 @both
+def test_an_error_says_nothing_twice(run: Run, fakes: Fakes) -> None:
+    late = Failure(grpc.StatusCode.DEADLINE_EXCEEDED, reason="DEADLINE_EXCEEDED", message="slow")
+    fakes.recorder.fail("GetContext", late)
+    with pytest.raises(HithertoCallError) as failed:
+        run(lambda m: m.get_context("ana"))
+    assert str(failed.value) == "DEADLINE_EXCEEDED: slow"
+
+
+@both
 def test_pages_are_fetched_as_they_are_needed(run: Run, fakes: Fakes) -> None:
     fakes.pages("ListMemories", *({"memories": [{"id": str(page)}]} for page in range(3)))
     found = run(lambda m: m.memories("ana", page_size=1))

@@ -33,6 +33,7 @@ def answer(
     summary: Mapping[str, Any] | None = None,
     said_at: datetime = SATURDAY,
     time_zone: str = "UTC",
+    user_id: str = "",
 ) -> dict[str, Any]:
     """What is answered to messages of the user ("> …": of the assistant).
 
@@ -47,7 +48,7 @@ def answer(
         PromptMemory(f"e{number}", kind, content, SATURDAY)
         for number, (kind, content) in enumerate(known, 1)
     ]
-    return extract(Batch(profile or {}, summary, memories, messages, time_zone))
+    return extract(Batch(profile or {}, summary, memories, messages, time_zone, user_id=user_id))
 
 
 def contents(found: Mapping[str, Any]) -> list[str]:
@@ -246,6 +247,21 @@ def test_of_several_statements_the_last_counts_with_all_sources() -> None:
     known = [("fact", "Caroline lives in Ghent."), ("fact", "Melanie lives in Ghent.")]
     named = answer("I live in Utrecht", known=known, name="Caroline")
     assert [each["id"] for each in named["contradicted_memories"]] == ["e1"]
+
+
+@pytest.mark.parametrize(
+    "called",
+    [
+        {"user_id": "caroline"},
+        {"profile": {"facts": {"personal": {"name": "Caroline"}}}},
+        {"name": "caroline"},
+    ],
+)
+def test_what_was_saved_under_the_users_own_name_is_about_the_user(called: dict[str, Any]) -> None:
+    known = [("fact", "Melanie lives in Ghent."), ("fact", "Caroline lives in Ghent.")]
+    found = answer("I live in Utrecht", known=known, **called)
+    assert [each["id"] for each in found["contradicted_memories"]] == ["e2"]
+    assert not answer("I live in Utrecht", known=known)["contradicted_memories"]
 
 
 @pytest.mark.parametrize(

@@ -113,6 +113,7 @@ async def read_prompt(
         ],
         time_zone=known_summary.time_zone,
         tags_in_use=tags,
+        user_id=user.scope.user_id,
     )
     letters = sum(len(message.content) for message in messages.values())
     letters += sum(len(known.content) for known in local_memories.values())

@@ -44,6 +44,7 @@ class Batch:
     messages: Sequence[PromptMessage]
     time_zone: str = "UTC"
     tags_in_use: Sequence[str] = ()
+    user_id: str = ""
 
 
 EXTRACTION = "extraction"

@@ -59,7 +59,7 @@ class OfflineExtractor:
 def extract(batch: Batch) -> dict[str, Any]:
     """Answer one batch with the object that is requested from a language model."""
     said = [_read(each, batch) for each in batch.messages if each.role == "user"]
-    names = {each.name.strip().casefold() for each in batch.messages if each.role == "user"}
+    names = _own_names(batch)
     known = [(memory, _slots(memory, names)) for memory in batch.memories]
     answer = _Answer(batch)
     for statement in _latest([each for statements, _ in said for each in statements]):
@@ -82,6 +82,14 @@ def _read(message: PromptMessage, batch: Batch) -> tuple[list[UserStatement], li
         # The gateway refuses unknown zones; the edges of the calendar have no other day.
         said_at = message.created_at
     return Reader(language, subject, message.local_id, said_at).read(message.content)
+
+
+def _own_names(batch: Batch) -> set[str]:
+    """What memories may call the user: the name of who speaks, that of the profile, and the id."""
+    called = [each.name for each in batch.messages if each.role == "user"]
+    facts = batch.profile.get("facts", {})
+    called += [str(facts.get("personal", {}).get("name", "")), batch.user_id]
+    return {name.strip().casefold() for name in called} - {""}
 
 
 def _slots(memory: PromptMemory, names: set[str]) -> dict[str, str]:

@@ -139,7 +139,7 @@ public final class HithertoException extends RuntimeException {
   @Override
   public String getMessage() {
     StringBuilder told = new StringBuilder(code().name());
-    if (!reason.isEmpty()) {
+    if (!reason.isEmpty() && !reason.equals(code().name())) {
       told.append(' ').append(reason);
     }
     told.append(": ").append(description());
