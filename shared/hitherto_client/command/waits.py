@@ -48,7 +48,8 @@ class Waits:
     def fail(self, error: HithertoCallError) -> None:
         """Hear that a call failed; it is made again if the service is only away."""
         if error.code is grpc.StatusCode.UNAVAILABLE:
-            self._tell(f"the {error.service} service at {error.address} went away")
+            away = f"the {error.service} service at {error.address} went away"
+            self._tell(error.message if error.reason else away)
 
     def look_at(self, user: str) -> None:
         """Look at the jobs of a user of whom something was read, which needs no extraction."""

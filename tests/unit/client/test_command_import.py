@@ -88,13 +88,17 @@ class TestImport:
     ) -> None:
         def once(requests: list[extraction.StreamTranscriptsRequest]) -> Any:
             ready.others.replies["StreamTranscripts"] = take
-            ready.fail("StreamTranscripts", *[Failure(grpc.StatusCode.UNAVAILABLE)] * 2)
+            gone = grpc.StatusCode.UNAVAILABLE
+            starting = Failure(gone, "DATABASE_UNAVAILABLE", "the database is starting")
+            ready.fail("StreamTranscripts", Failure(gone), Failure(gone), starting)
             return take(requests)
 
         ready.others.replies["StreamTranscripts"] = once
         path = write(tmp_path, *(talk(f"c{number}") for number in range(150)))
         assert main(["import", path]) == 0
-        assert capsys.readouterr().err.count("waiting: the extraction service at") == 1
+        err = capsys.readouterr().err
+        assert err.count("waiting: the extraction service at") == 1
+        assert err.count("waiting: the database is starting") == 1
 
     def test_bad_lines_are_named_and_stop_nothing(
         self, ready: Fakes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
