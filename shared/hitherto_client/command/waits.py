@@ -47,9 +47,12 @@ class Waits:
 
     def fail(self, error: HithertoCallError) -> None:
         """Hear that a call failed; it is made again if the service is only away."""
-        if error.code is grpc.StatusCode.UNAVAILABLE:
-            away = f"the {error.service} service at {error.address} went away"
-            self._tell(error.message if error.reason else away)
+        if error.code is not grpc.StatusCode.UNAVAILABLE:
+            return
+        if not error.reason:
+            self._tell(f"the {error.service} service at {error.address} went away")
+        elif error.retry_after is not None:
+            self._tell(error.message)
 
     def look_at(self, user: str) -> None:
         """Look at the jobs of a user of whom something was read, which needs no extraction."""

@@ -89,7 +89,8 @@ class TestImport:
         def once(requests: list[extraction.StreamTranscriptsRequest]) -> Any:
             ready.others.replies["StreamTranscripts"] = take
             gone = grpc.StatusCode.UNAVAILABLE
-            starting = Failure(gone, "DATABASE_UNAVAILABLE", "the database is starting")
+            words = "the database is starting"
+            starting = Failure(gone, "DATABASE_UNAVAILABLE", words, retry_after=0.1)
             ready.fail("StreamTranscripts", Failure(gone), Failure(gone), starting)
             return take(requests)
 
