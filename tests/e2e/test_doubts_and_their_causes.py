@@ -31,6 +31,7 @@ SEPTEMBER = datetime(2026, 9, 3, 9, tzinfo=UTC)
 OLD_HOME = "Ana lives in Göttingen"
 NEW_HOME = "Ana lives in Kassel"
 COMMUTE = "Ana's commute to the university takes 12 minutes by bike"
+VIM, ZED = "Ana's favourite editor is Vim", "Ana's favourite editor is Zed"
 TAG = "home"
 STATUS, SOURCE = memory_pb2.MemoryStatus, memory_pb2.MemorySource
 
@@ -60,6 +61,12 @@ def moving(request: ChatRequest) -> dict[str, Any]:
         ended = change(named(request, OLD_HOME), NEW_HOME, "m1", by=0)
         learnt["contradicted_memories"] = [ended]
     return learnt
+
+
+def linking(request: ChatRequest) -> dict[str, Any]:
+    """The one editor may replace the other: nobody said the words of the quote."""
+    unproven = change(named(request, VIM), "words that nobody said", "m1", by=0)
+    return {**word_for_word(request), "contradicted_memories": [unproven]}
 
 
 async def move(
@@ -197,48 +204,59 @@ async def test_it_stays_when_a_later_end_of_its_cause_is_taken_back(
     assert await is_doubtful(modelled)
 
 
-async def test_what_is_in_doubt_is_not_merged_into_something_certain(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    await move(modelled, model)
+async def merge_rides(services: Services, model: ScriptedModel) -> list[str]:
+    """Learn six things that share the tag and merge them; what was shown to the model for that."""
     rides = [f"Ana's bike has {number} gears" for number in range(6)]
-    model.script = script(nothing, moving)
-    await learn(modelled, talk(*rides, conversation="c3", at=MAY))
+    model.script = script(nothing, word_for_word)
+    await learn(services, talk(*rides, conversation="rides", at=MAY))
     shown: list[str] = []
 
     def answer(request: ChatRequest) -> ChatAnswer:
         if not request.consolidation:
-            return script(nothing, moving)(request)
+            return script(nothing, word_for_word)(request)
         shown.extend(each.content for each in request.memories)
         ids = [each.local_id for each in request.memories]
         return ChatAnswer.of(memories=[merged("Ana bikes", ids, type="fact")])
 
     model.script = answer
-    await consolidate(modelled, tag=TAG)
-    assert (await with_words(modelled, "Ana bikes")).source == SOURCE.MEMORY_SOURCE_CONSOLIDATION
-    assert COMMUTE not in shown
+    await consolidate(services, tag=TAG)
+    assert (await with_words(services, "Ana bikes")).source == SOURCE.MEMORY_SOURCE_CONSOLIDATION
+    return shown
+
+
+async def test_what_is_in_doubt_is_not_merged_into_something_certain(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    await move(modelled, model)
+    assert COMMUTE not in await merge_rides(modelled, model)
     assert (await with_words(modelled, COMMUTE)).status == STATUS.MEMORY_STATUS_ACTIVE
     assert await is_doubtful(modelled)
+
+
+async def test_neither_of_two_is_merged_while_one_may_replace_the_other(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    for learning, words in ((word_for_word, VIM), (linking, ZED)):
+        model.script = script(nothing, learning)
+        await learn(modelled, talk(words, conversation=words, at=MAY))
+    await settled(modelled)
+    assert not {VIM, ZED}.intersection(await merge_rides(modelled, model))
+    older, newer = await with_words(modelled, VIM), await with_words(modelled, ZED)
+    assert list(newer.may_replace) == [older.id]
 
 
 @pytest.mark.parametrize("known", [True, False])
 async def test_what_it_may_replace_goes_with_the_source_that_said_so(
     known: bool, modelled: Services, model: ScriptedModel
 ) -> None:
-    vim, zed = "Ana's favourite editor is Vim", "Ana's favourite editor is Zed"
-
-    def linking(request: ChatRequest) -> dict[str, Any]:
-        unproven = change(named(request, vim), "words that nobody said", "m1", by=0)
-        return {**word_for_word(request), "contradicted_memories": [unproven]}
-
     model.script = script(nothing, word_for_word)
-    await learn(modelled, talk(vim, conversation="c1", at=MAY))
+    await learn(modelled, talk(VIM, conversation="c1", at=MAY))
     later = [("c2", word_for_word), ("c3", linking)]
     for conversation, learning in later if known else reversed(later):
         model.script = script(nothing, learning)
-        await learn(modelled, talk(zed, conversation=conversation, at=SEPTEMBER))
+        await learn(modelled, talk(ZED, conversation=conversation, at=SEPTEMBER))
     await settled(modelled)
-    older = await with_words(modelled, vim)
-    assert list((await with_words(modelled, zed)).may_replace) == [older.id]
+    older = await with_words(modelled, VIM)
+    assert list((await with_words(modelled, ZED)).may_replace) == [older.id]
     await take_back(modelled, conversation_id="c3")
     assert [list(each.may_replace) for each in await memories(modelled)] == [[], []]
