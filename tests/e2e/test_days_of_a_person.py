@@ -65,3 +65,46 @@ async def test_a_message_is_of_the_day_on_which_it_was_written(
     assert "I moved to Hue today." in told
     shown = await at("context", "ana", "moved to Hue", "--scope", "messages")
     assert "2026-09-01" in shown
+
+
+@pytest.mark.parametrize("zone", SAID)
+async def test_days_are_of_the_zone_that_the_first_transcript_names(
+    services: Services,
+    ana: Calling,
+    zone: str,
+    typed: Typed,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said = talk("I moved to Hue on 2026-09-01.", at=datetime.fromisoformat(SAID[zone]))
+    said.time_zone = zone
+    await learn(services, said)
+    asked = privacy_service_pb2.GetUserSettingsRequest(user_id="ana")
+    settings = (await services.privacy.GetUserSettings(asked)).user_settings
+    assert settings.time_zone == zone
+    at = pointed(typed, services, monkeypatch)
+    assert "2026-09-01" in await at("memories", "ana")
+    told = await at("context", "ana", "Where did she move?")
+    assert "(2026-09-01)" in told
+    assert "2026-08-31" not in told
+    assert "2026-09-02" not in told
+
+
+async def test_a_transcript_changes_no_zone_that_is_set_and_utc_sets_none(
+    services: Services, ana: Calling
+) -> None:
+    async def zone_after(named: str, words: str) -> str:
+        said = talk(words, conversation=words)
+        said.time_zone = named
+        await learn(services, said)
+        asked = privacy_service_pb2.GetUserSettingsRequest(user_id="ana")
+        return (await services.privacy.GetUserSettings(asked)).user_settings.time_zone
+
+    assert await zone_after("UTC", "I like jazz.") == "UTC"
+    assert await zone_after("Asia/Tokyo", "I like tea.") == "Asia/Tokyo"
+    assert await zone_after("Europe/Berlin", "I like cats.") == "Asia/Tokyo"
+    reset = privacy_service_pb2.UpdateUserSettingsRequest(user_id="ana")
+    reset.user_settings.SetInParent()
+    reset.update_mask.paths.append("time_zone")
+    await services.privacy.UpdateUserSettings(reset)
+    assert await zone_after("", "I like dogs.") == "UTC"
+    assert await zone_after("Europe/Berlin", "I like rain.") == "Europe/Berlin"

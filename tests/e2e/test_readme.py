@@ -93,6 +93,7 @@ async def test_the_tour_shows_what_its_comments_say(services: Services) -> None:
     assert re.search(r"^ *1 +\S+ +fact +User lives in Norwich", past, re.MULTILINE)
     assert "Glasgow" not in past
     assert "candidates were scored" in explained
+    assert re.search(r"^ *1 +\S+ +decision +User decided to use Iceberg", explained, re.MULTILINE)
     assert "Glasgow" in told[shlex.join(["context", "maren", "Where does she live now?"])]
 
 

@@ -101,7 +101,8 @@ type UserSettings struct {
 	// stored encrypted with a key of the user's own. Existing data is encrypted in the background. After
 	// switching it off, encrypted data stays encrypted, and new data is stored in clear.
 	EncryptSensitive *bool `protobuf:"varint,5,opt,name=encrypt_sensitive,json=encryptSensitive,proto3,oneof" json:"encrypt_sensitive,omitempty"`
-	// time_zone, the IANA name of the time zone of relative dates. `UTC` unless set.
+	// time_zone, the IANA name of the time zone of the user's days and of relative dates. `UTC` unless set. If it
+	// is not set, the first transcript that names a zone other than `UTC` sets it.
 	TimeZone *string `protobuf:"bytes,6,opt,name=time_zone,json=timeZone,proto3,oneof" json:"time_zone,omitempty"`
 	// redact_secrets, what happens to keys, tokens, passwords and card numbers in what is stored about the user.
 	// Unset: that of the installation, which is REDACT unless configured.

@@ -220,6 +220,9 @@ class Intake(JobCalls):
         why = users.why_not_learning(state, self.memory_enabled)
         if why == "MEMORY_DISABLED":
             return await self.queue.enqueue_cancelled(user, conversation_id, why), False
+        # Days are those of the person. Who always sends UTC says nothing of where that is.
+        if state.time_zone is None and transcript.time_zone not in (None, "UTC"):
+            await users.take_zone(user, transcript.time_zone)
         stored = await store_messages(
             user,
             conversation_id,

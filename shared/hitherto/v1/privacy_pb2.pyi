@@ -88,7 +88,9 @@ class UserSettings(_message.Message):
     switching it off, encrypted data stays encrypted, and new data is stored in clear.
     """
     time_zone: _builtins.str
-    """time_zone, the IANA name of the time zone of relative dates. `UTC` unless set."""
+    """time_zone, the IANA name of the time zone of the user's days and of relative dates. `UTC` unless set. If it
+    is not set, the first transcript that names a zone other than `UTC` sets it.
+    """
     redact_secrets: Global___SecretHandling.ValueType
     """redact_secrets, what happens to keys, tokens, passwords and card numbers in what is stored about the user.
     Unset: that of the installation, which is REDACT unless configured.

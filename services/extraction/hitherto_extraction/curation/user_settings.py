@@ -27,7 +27,7 @@ class UserSettings:
         retention_days: Days without use after which a memory is deleted; 0: never.
         message_retention_days: Days after which messages are deleted; 0: never.
         encrypt_sensitive: Whether sensitive text is stored encrypted.
-        time_zone: IANA name of the zone for relative dates.
+        time_zone: IANA name of the zone for days and relative dates.
         redact_secrets: What happens to secrets: `redact`, `seal` or `off`.
     """
 

@@ -31,7 +31,7 @@ ON CONFLICT (tenant_id, user_id) DO NOTHING
 # Shared with other writers, exclusive against an erasure.
 _ENTER = """
 SELECT erased_at, memory_enabled, learning_enabled, encrypt_sensitive, key_id, created_at,
-       redact_secrets, importing_until > statement_timestamp()
+       redact_secrets, importing_until > statement_timestamp(), time_zone
 FROM users
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 FOR KEY SHARE
@@ -43,7 +43,7 @@ _LOCK = """
 UPDATE users SET revision = revision + %(leap)s
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 RETURNING erased_at, memory_enabled, learning_enabled, encrypt_sensitive, key_id, created_at,
-          redact_secrets, importing_until > statement_timestamp()
+          redact_secrets, importing_until > statement_timestamp(), time_zone
 """
 
 # The same for several users, in one order; those who are gone are left out. Across users.
@@ -64,7 +64,7 @@ WHERE u.tenant_id = held.tenant_id AND u.user_id = held.user_id
 # messages.
 _LOCK_ALONE = """
 SELECT erased_at, memory_enabled, learning_enabled, encrypt_sensitive, key_id, created_at,
-       redact_secrets, importing_until > statement_timestamp()
+       redact_secrets, importing_until > statement_timestamp(), time_zone
 FROM users
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 FOR UPDATE
@@ -72,7 +72,7 @@ FOR UPDATE
 
 _READ = """
 SELECT erased_at, memory_enabled, learning_enabled, encrypt_sensitive, key_id, created_at,
-       redact_secrets, importing_until > statement_timestamp()
+       redact_secrets, importing_until > statement_timestamp(), time_zone
 FROM users
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
@@ -98,6 +98,12 @@ SELECT memory_enabled, learning_enabled, retention_days, message_retention_days,
        time_zone, redact_secrets
 FROM users
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND erased_at IS NULL
+"""
+
+# The row is locked, and had no zone.
+_TAKE_ZONE = """
+UPDATE users SET time_zone = %(time_zone)s
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
 
 _READ_ZONE = """
@@ -129,6 +135,7 @@ class UserWriteState:
 
     `key_id` identifies the key with which encryption was last turned on, and `created_at` the user:
     one who returns after an erasure has another. `importing`: an import is storing the user.
+    `time_zone` is the zone of the settings.
     """
 
     erased: bool
@@ -139,6 +146,7 @@ class UserWriteState:
     created_at: datetime
     redact_secrets: str | None = None
     importing: bool | None = None
+    time_zone: str | None = None
 
     @property
     def encrypts(self) -> bool:
@@ -279,6 +287,11 @@ async def lock_alone(user: UserRows) -> UserWriteState:
 async def note_key(user: UserRows, key_id: str) -> None:
     """Seal what is written from now on with this key only. The caller holds the row."""
     await user.later(_NOTE_KEY, key_id=key_id)
+
+
+async def take_zone(user: UserRows, time_zone: str) -> None:
+    """Set the zone of a user who has none. The caller holds the row."""
+    await user.later(_TAKE_ZONE, time_zone=time_zone)
 
 
 async def leave_to_seal(user: UserRows) -> None:
