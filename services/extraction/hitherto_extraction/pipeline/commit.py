@@ -40,8 +40,7 @@ from hitherto_extraction.storage import (
 )
 from hitherto_extraction.storage.sealed_rows import sealing_key
 from hitherto_extraction.storage.summaries import HeldSummary
-from hitherto_extraction.storage.users import UserWriteState
-from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.database.pool import Database
 from hitherto_shared.database.together import kept, together
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.encryption.at_hand import KeyNeeded
@@ -123,19 +122,6 @@ class Commit:
             return result
 
         return await commit(self.database, held, write, seconds=_SECONDS)
-
-    async def admit(
-        self, connection: Connection, held: Claim, state: UserWriteState | None
-    ) -> bool:
-        """Whether the job of a user in this state may continue.
-
-        If its user has switched learning off, it ends here without a call.
-
-        The check takes no lock: what a model replies in the meantime is discarded by `run`.
-        """
-        async with connection.transaction():
-            why = users.why_not_learning(state, self.memory_enabled)
-            return not await attempts.discard(connection, held, why)
 
     async def learn(
         self, user: UserRows, held: Claim, outcome: BatchOutcome
