@@ -67,10 +67,8 @@ class RetryPolicy:
     ) -> float | None:
         """Seconds to wait before the next attempt; None if there should be none.
 
-        Args:
-            error: How the last attempt ended.
-            failures: How many attempts have failed, at least 1.
-            repeatable: The call reads, or its idempotency key makes a repetition harmless.
+        `failures` counts the failed attempts, at least 1. A call is `repeatable` if it reads, or
+        its idempotency key makes a repetition harmless.
         """
         if error.code not in _RETRYABLE or self.attempts <= 1:
             return None

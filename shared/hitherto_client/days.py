@@ -32,9 +32,7 @@ def zone_named(name: str) -> tzinfo:
 def zone_of(connection: Any, user_id: str) -> tzinfo:
     """The zone of a person.
 
-    Args:
-        connection: Of a synchronous client.
-        user_id: The person.
+    `connection` is that of a synchronous client.
 
     Raises:
         HithertoCallError: The settings cannot be read.

@@ -73,11 +73,7 @@ def read_error(
 ) -> HithertoCallError:
     """The typed error behind a failed gRPC call.
 
-    Args:
-        call: What gRPC raised or returned for the call: it has a code, details and metadata.
-        service: Name of the service, for the message.
-        address: Address of the service, for the message.
-        request_id: The id that the call carried.
+    `call` is what gRPC raised or returned: it has a code, details and metadata.
     """
     error = HithertoCallError(
         code=call.code() or grpc.StatusCode.UNKNOWN,

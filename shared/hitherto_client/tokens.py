@@ -40,10 +40,8 @@ class OwnWrites:
     def note(self, user: str, token: str, *, begun: int = 0) -> None:
         """Keep the token of a write; if `begun` is given, it covers what had ended by then.
 
-        Args:
-            user: Whom the write was for; empty if it was for any number of users.
-            token: The token of the reply; an empty one is ignored.
-            begun: What `begin` returned.
+        `user` is empty if the write was for any number of users, an empty `token` is ignored, and
+        `begun` is what `begin` returned.
         """
         if not token:
             return

@@ -59,10 +59,7 @@ def read_transcripts(
     `hitherto.v1.Transcript`; other keys are ignored, and `ended` is true unless it is given. Any
     other file is one conversation as plain text.
 
-    Args:
-        name: Path of the file, or `-` for standard input.
-        defaults: Values to use if the file has none.
-        stdin: Where `-` is read from.
+    `name` may be `-` for standard input. `defaults` are used where the file has none.
 
     Raises:
         TranscriptError: The file cannot be read or is neither of the two.

@@ -87,14 +87,8 @@ def web_server_config(
 ) -> uvicorn.Config:
     """What serves an application.
 
-    Args:
-        app: The application.
-        host: The address to listen on.
-        port: The port.
-        certificate_file: PEM file with the certificate chain for TLS. None: no TLS.
-        key_file: PEM file with its private key.
-        has_own_log: The process has configured logging; else the server writes what goes wrong, for
-            people.
+    `has_own_log` tells that the process has configured logging; else the server writes what goes
+    wrong, for people. TLS needs both files, in PEM format.
     """
     return uvicorn.Config(
         app,

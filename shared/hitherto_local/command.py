@@ -29,9 +29,7 @@ class LocalRefused(Exception):
 def run_up(say: Callable[[str], None], ready: Callable[[dict[str, Any]], None]) -> bool:
     """Run everything until somebody asks for the end; False if a part ended by itself.
 
-    Args:
-        say: Shows a line.
-        ready: Called with what runs, once everything serves.
+    `ready` is called with what runs, once everything serves.
 
     Raises:
         LocalRefused: Nothing was started.

@@ -48,13 +48,8 @@ class LocalProcess:
     ) -> LocalProcess:
         """Start `python -m module`.
 
-        Args:
-            name: What people call it.
-            module: What it runs.
-            log: Gets its output; what was there is gone.
-            environment: All of its environment.
-            arguments: For the module.
-            keep: Descriptors that it inherits.
+        What was in `log` is gone. `environment` is all of its environment, `keep` the descriptors
+        that it inherits.
         """
         log.unlink(missing_ok=True)
         descriptor = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -122,10 +117,7 @@ def stop(
 ) -> bool:
     """End processes, and kill those that take longer.
 
-    Args:
-        processes: Which.
-        seconds: For all of them together.
-        hurried: Whether to wait no longer.
+    `seconds` is the time for all of them together.
 
     Returns:
         Whether each ended in good order: the last one that did so has stopped the database.

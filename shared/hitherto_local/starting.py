@@ -71,10 +71,8 @@ def environment_for(
 ) -> dict[str, str]:
     """The environment of a part: the given one, completed by what suits a developer's machine.
 
-    Args:
-        part: For which.
-        environment: Its settings win; an empty one counts as unset.
-        addresses: Where the services can be reached, by name.
+    A setting of `environment` wins; an empty one counts as unset. `addresses` tells where the
+    services can be reached, by name.
     """
     own = _OF_A_DEVELOPER | {name: text for name, text in environment.items() if text}
     own[part.variable] = part.listen

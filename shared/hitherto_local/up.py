@@ -45,13 +45,7 @@ class NotStarted(Exception):
 
 
 class Up:
-    """The processes of one `hitherto up`.
-
-    Args:
-        settings: Those that all parts share.
-        environment: Everything that is set.
-        say: Shows a line to the person.
-    """
+    """The processes of one `hitherto up`."""
 
     def __init__(self, settings: SharedSettings, environment: Mapping[str, str], say: Say) -> None:
         self._settings = settings
@@ -66,9 +60,6 @@ class Up:
 
     def run(self, ready: Callable[[UpState], None]) -> bool:
         """Start everything and keep it until somebody asks for the end.
-
-        Args:
-            ready: Called once everything serves.
 
         Returns:
             False if a part ended by itself.

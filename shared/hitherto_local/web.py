@@ -97,9 +97,7 @@ class EveryDoor:
 def application(address: ListenAddress, *, open_to_all: bool) -> ASGIApp:
     """What is served.
 
-    Args:
-        address: Where.
-        open_to_all: Nobody signs in: the services ask for no credential.
+    If `open_to_all`, nobody signs in: the services ask for no credential.
 
     Raises:
         ValueError: A file for TLS cannot be used.

@@ -21,16 +21,13 @@ class ToldChange:
     """One change, without contents.
 
     Attributes:
-        user_id: The user.
         position: Its place in the stream of all changes.
         memory_id: The memory; None if the profile changed.
         action: What happened, as the history calls it.
-        version: The version that it produced.
         old_status: The memory's status before; None if it did not change.
         new_status: The memory's status after it; None if it did not change.
         related_memory_id: The other memory concerned, if any.
         job_id: The job that made it; None if a caller did.
-        recorded_at: When it was made.
     """
 
     user_id: str

@@ -38,10 +38,8 @@ Answer = TypeVar("Answer")
 class CircuitBreaker:
     """The circuit breaker of one model in this process.
 
-    Args:
-        what: The model's name in messages, such as `the language model`.
-        first_seconds: How long it opens the first time.
-        clock: A monotonic clock in seconds.
+    `what` names the model in messages, such as `the language model`. It opens for `first_seconds`
+    the first time.
     """
 
     def __init__(

@@ -59,10 +59,8 @@ class ModelConnections:
     Redirects are not followed and cookies not kept. Nothing is retried after an answer: the caller
     decides when to try again.
 
-    Args:
-        server: The server.
-        resend: Whether a request is sent again if an idle connection was lost with it, as servers
-            close those at any moment. It may then be paid for twice.
+    If `resend`, a request is sent again if an idle connection was lost with it, as servers close
+    those at any moment. It may then be paid for twice.
 
     Raises:
         ValueError: The proxy cannot be used; the message names the variable.
@@ -104,11 +102,8 @@ class ModelConnections:
     ) -> HttpReply:
         """POST a request; use it `within` a time, which also says what its errors mean.
 
-        Args:
-            url: The address.
-            headers: All of the request's headers but those that describe its transfer.
-            body: The request.
-            max_bytes: Bytes that are read of a success; of an error it is `MAX_ERROR_BYTES`.
+        `headers` are all of the request's but those that describe its transfer. Of a success
+        `max_bytes` are read, of an error `MAX_ERROR_BYTES`.
         """
         session = self._open()
         while True:

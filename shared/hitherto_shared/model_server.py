@@ -189,10 +189,7 @@ class ModelServer:
     ) -> ModelUnavailable | RequestRejected:
         """The error for a reply with an error status.
 
-        Args:
-            status: Any status but a success.
-            headers: Of the reply, looked up without regard to case.
-            content: The body, or its beginning.
+        `headers` are looked up without regard to case. `content` may be the beginning of the body.
         """
         code = _error_code(content, self.key)
         what = f"the model server answered {status}" + (f" ({code})" if code else "")

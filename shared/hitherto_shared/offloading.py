@@ -51,11 +51,8 @@ async def in_thread_if_long(
 ) -> Result:
     """Run `work`, in a thread if it is long.
 
-    Args:
-        size: Characters or bytes that it reads.
-        work: The work, which uses nothing that the loop may change meanwhile.
-        *args: For `work`.
-        **kwargs: For `work`.
+    `size` is the number of characters or bytes that `work` reads. It uses nothing that the loop may
+    change meanwhile.
     """
     if size <= SHORT:
         return work(*args, **kwargs)

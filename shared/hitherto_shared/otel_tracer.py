@@ -48,12 +48,7 @@ class OtelSpan:
         self._token = token
 
     def end(self, error: str = "", attributes: Attributes | None = None) -> None:
-        """End it.
-
-        Args:
-            error: The type of the error, or its reason; empty if there was none.
-            attributes: What is known only now.
-        """
+        """End the span; `error` is the type of what went wrong, or its reason."""
         if attributes:
             self._span.set_attributes(attributes)
         if error:

@@ -67,12 +67,7 @@ def variables(settings: type[SharedSettings]) -> set[str]:
 def unknown_variables(
     settings: type[SharedSettings], environment: Mapping[str, str]
 ) -> dict[str, str | None]:
-    """Environment variables that look like settings but are none, each with the nearest setting.
-
-    Args:
-        settings: The settings of this service.
-        environment: The environment.
-    """
+    """Environment variables that look like settings but are none, each with the nearest setting."""
     known = variables(settings) | ELSEWHERE
     unknown = [
         name for name in sorted(environment) if name.startswith(PREFIX) and name not in known

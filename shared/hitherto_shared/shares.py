@@ -46,11 +46,7 @@ def owner_at_work() -> Owner:
 class Shares:
     """Counts units that are held, such as places or bytes.
 
-    Args:
-        most: The number of units.
-        of_tenant: The maximum share of one tenant.
-        of_person: The maximum share of one person in the units of its tenant.
-        least: Units that everybody may hold whatever the shares, if they are free.
+    Everybody may hold `least` units whatever the shares, if they are free.
     """
 
     def __init__(self, most: int, of_tenant: float, of_person: float, *, least: int = 1) -> None:
@@ -130,11 +126,7 @@ class FairQueue(Generic[Item]):
 
 
 class Turns:
-    """Places at which work waits for its turn, without an end to the number that wait.
-
-    Args:
-        shares: The places.
-    """
+    """Places at which work waits for its turn, without an end to the number that wait."""
 
     def __init__(self, shares: Shares) -> None:
         self._shares = shares

@@ -50,11 +50,6 @@ def key_id_of(public_key: bytes) -> str:
 def verify(public_key: bytes, payload: bytes, signature: bytes) -> None:
     """Check a signature.
 
-    Args:
-        public_key: The public half, 32 bytes; see `read_public_key`.
-        payload: The exact signed bytes.
-        signature: What `Signer.sign` returned.
-
     Raises:
         BrokenSignature: Payload or signature were changed, or another key signed.
     """

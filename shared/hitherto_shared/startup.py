@@ -103,9 +103,7 @@ async def locate_unless_ended(settings: SharedSettings, end: asyncio.Event) -> L
 def locate_database(settings: SharedSettings, stop: threading.Event | None = None) -> Located:
     """Start or join the embedded Postgres, or use `DATABASE_URL`, and check or migrate the schema.
 
-    Args:
-        settings: The settings of the database, and whether it may be migrated.
-        stop: If set while another process migrates, it ends the wait with the present schema.
+    If `stop` is set while another process migrates, it ends the wait with the present schema.
 
     Raises:
         StartupFailed: The database is unreachable, or its schema is outdated and this process may
@@ -225,10 +223,7 @@ async def serve(
 ) -> None:
     """Find the database and run a service on it until the process is stopped.
 
-    Args:
-        settings: The service's settings.
-        listen: The address it will listen on.
-        running: The running service on the database of a conninfo; leaving the context drains it.
+    Leaving the context of `running`, the service on the database of a conninfo, drains it.
     """
     end = end_signal()
     settings.auth_mode(listen)

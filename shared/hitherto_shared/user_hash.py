@@ -18,10 +18,7 @@ _CHECK = b"hitherto/hash-key-check\0"
 def user_hash(key: bytes, tenant_id: str, user_id: str) -> str:
     """HMAC-SHA256 of a user of a tenant, in lower-case hexadecimal (64 digits).
 
-    Args:
-        key: The installation's hash key; see `startup.load_hash_key`.
-        tenant_id: The user's tenant. The same id under another tenant has another hash.
-        user_id: The user.
+    The same id under another tenant has another hash.
     """
     # As JSON, because a separator could also occur in the texts.
     named = json.dumps([tenant_id, user_id], separators=(",", ":")).encode()

@@ -90,13 +90,7 @@ def current_record() -> WorkRecord | None:
 
 
 class Waiting:
-    """Adds the time of its block to the record of the current work, and a span to its trace.
-
-    Args:
-        kind: What it waits for.
-        what: Its name, or the statements of a round trip to the database.
-        attributes: Of the span.
-    """
+    """Adds the time of its block to the record of the current work, and a span to its trace."""
 
     __slots__ = ("_attributes", "_began", "_kind", "_span", "_what")
 

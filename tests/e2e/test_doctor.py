@@ -18,8 +18,8 @@ import pytest
 
 from hitherto_client.command import main
 from hitherto_shared.database.embedded import EmbeddedPostgres
+from hitherto_shared.database.examination import Diagnosis
 from hitherto_shared.database.logins import LoginTooStrong
-from hitherto_shared.findings import Diagnosis
 from tests.scripted_model import ChatAnswer, RawReply, ScriptedModel, StatusFault
 from tests.scripted_model.scripts import empty_script
 

@@ -123,9 +123,7 @@ class Budget:
 async def measure_budgets(database: Database, daily_usd: float) -> None:
     """Write what is left of the tenants' budgets into the metrics.
 
-    Args:
-        database: With the role hitherto_maintenance.
-        daily_usd: The budget of each tenant in US dollars.
+    The role is hitherto_maintenance.
     """
     spent = await database.run(
         usage.spent_today_by_tenant, timeout=_MEASURE_SECONDS, repeatable=True

@@ -27,11 +27,10 @@ from hitherto_extraction.provider.protocol import Prompt, PromptMessage
 from hitherto_extraction.provider.reply_text import read_object
 from hitherto_shared.circuit_breaker import CircuitBreaker
 from hitherto_shared.config import SharedSettings, describe
-from hitherto_shared.database.examination import examine_database
+from hitherto_shared.database.examination import Diagnosis, examine_database
 from hitherto_shared.embeddings.dialect import WrongSize
 from hitherto_shared.embeddings.factory import configured_embedder
 from hitherto_shared.embeddings.protocol import Embedder
-from hitherto_shared.findings import Diagnosis
 from hitherto_shared.model_api import ModelError, ModelMisbehaved, PromptTooLong
 from hitherto_shared.service_command import unknown_variables
 

@@ -82,12 +82,7 @@ async def once(
 ) -> IdempotentResult[Made]:
     """Run `work` in one transaction, or answer as the first call with the same key did.
 
-    Args:
-        database: The database, with a role that may make the change.
-        identity: The caller's idempotency key, or None if the call came without one.
-        work: The change.
-        timeout: Seconds for all of it.
-        trail: Records the call in the audit log; None for no record.
+    Without `trail`, the audit log gets no record of it.
 
     Raises:
         AlreadyExists: The key was used for another body.

@@ -52,13 +52,9 @@ async def store_messages(
 ) -> Stored:
     """Open the conversation, number and insert new messages; known ones must be unchanged.
 
-    Args:
-        user: In the transaction of a caller that has entered the user.
-        conversation_id: The conversation.
-        messages: The submitted messages.
-        field: Their path in the request.
-        time_zone: See `conversations.open_conversation`.
-        seals_secrets: Whether new ones also keep what they were before their secrets were redacted.
+    `user` is in the transaction of a caller that has entered the user; `field` is the path of the
+    messages in the request. If `seals_secrets`, new ones also keep what they were before their
+    secrets were redacted.
 
     Raises:
         WrongState: A known id came with different content; `field` names the message in the

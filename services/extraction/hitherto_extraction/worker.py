@@ -30,8 +30,8 @@ from hitherto_extraction.attempt_span import span_of
 from hitherto_extraction.budget import Budget, BudgetSpent
 from hitherto_extraction.queue import attempts, claims
 from hitherto_extraction.queue.claims import Claim, ClaimLost, OthersFirst
+from hitherto_extraction.queue.jobs import RETRIED, JobSignals
 from hitherto_extraction.queue.leases import LeaseRenewal
-from hitherto_extraction.queue.signals import RETRIED, JobSignals
 from hitherto_shared import metrics
 from hitherto_shared.audit.trail import Trail
 from hitherto_shared.database import faults
@@ -76,12 +76,8 @@ Runner = Callable[[Claim], Awaitable[None]]
 class Worker:
     """Claims and runs jobs until it is stopped. The database role is hitherto_maintenance.
 
-    Attributes:
-        concurrency: Number of concurrent jobs of users.
-        lease_seconds: Time for which a claim lasts without renewal.
-        backoff_seconds: The delay after the first failure.
-        standstill_seconds: Time without progress of the event loop after which running jobs are
-            charged an attempt.
+    After `standstill_seconds` without progress of the event loop, running jobs are charged an
+    attempt.
     """
 
     database: Database

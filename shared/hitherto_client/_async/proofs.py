@@ -7,8 +7,7 @@ import grpc
 from hitherto_client._async.conversations import AsyncConversations
 from hitherto_client._async.reads import AsyncRetrieval
 from hitherto_client.errors import HithertoCallError
-from hitherto_client.results.conversations import Message
-from hitherto_client.results.proofs import Proof, SourceQuote
+from hitherto_client.results.conversations import Message, Proof, SourceQuote
 
 _MOST_SOURCES = 6
 _MOST_MESSAGES = 1_000

@@ -8,8 +8,7 @@ import grpc
 from hitherto_client._sync.conversations import Conversations
 from hitherto_client._sync.reads import Retrieval
 from hitherto_client.errors import HithertoCallError
-from hitherto_client.results.conversations import Message
-from hitherto_client.results.proofs import Proof, SourceQuote
+from hitherto_client.results.conversations import Message, Proof, SourceQuote
 
 _MOST_SOURCES = 6
 _MOST_MESSAGES = 1_000

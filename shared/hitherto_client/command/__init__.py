@@ -12,11 +12,7 @@ _ON_THIS_MACHINE = ("up", "down", "demo")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one sub-command and return its exit code; see docs/command-line.md.
-
-    Args:
-        argv: The arguments after the program's name. Unset: those of the process.
-    """
+    """Run one sub-command and return its exit code; see docs/command-line.md."""
     words = sys.argv[1:] if argv is None else argv
     try:
         try:

@@ -44,10 +44,7 @@ def waiting(
 ) -> list[conversation_pb2.ConversationSummary]:
     """The conversations of a user with messages that no job has read.
 
-    Args:
-        client: To the services.
-        user: Whose.
-        every: Of all pages, instead of those that were active last.
+    With `every`, of all pages, instead of those that were active last.
     """
     found: list[conversation_pb2.ConversationSummary] = []
     request = reading.ListConversationsRequest(user_id=user, page_size=_PAGE)

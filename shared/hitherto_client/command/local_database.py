@@ -46,9 +46,7 @@ def on_database(
 ) -> Result:
     """What `work` finds on the database that the environment names.
 
-    Args:
-        work: On a connection of the role hitherto_maintenance.
-        seconds: How long the work may take.
+    The connection of `work` has the role hitherto_maintenance.
 
     Raises:
         UsageError: The server's packages are not installed here.

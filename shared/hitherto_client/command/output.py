@@ -117,12 +117,9 @@ class Output:
     ) -> None:
         """Write a table; where it has no room, its rows one by one.
 
-        Args:
-            columns: The headings.
-            rows: The cells, any text among them as it came from a service.
-            numbers: The headings of the columns that are aligned to the right.
-            whole: The headings of the columns whose cells stay on one line.
-            on_stderr: The table goes beside the output instead of into it.
+        `numbers` are the headings of the columns that are aligned to the right, `whole` those of
+        the columns whose cells stay on one line. `on_stderr` writes it beside the output instead of
+        into it.
         """
         console = self.stderr if on_stderr else self.stdout
         cells = [[clean(str(cell)) for cell in row] for row in rows]

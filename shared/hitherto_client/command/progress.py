@@ -22,9 +22,7 @@ class Bar:
     def __init__(self, output: Output, *, end_known: bool = True) -> None:
         """Prepare it.
 
-        Args:
-            output: Where the command writes.
-            end_known: Progress comes as a share, with `show`; else as a number, with `count`.
+        With `end_known`, progress comes as a share, with `show`; else as a number, with `count`.
         """
         self._output = output
         self._tenth = -1
@@ -57,12 +55,7 @@ class Bar:
             self._bar.stop()
 
     def show(self, share: float, text: str) -> None:
-        """Bring the display up to date.
-
-        Args:
-            share: What is done, from 0 to 1.
-            text: The same in numbers.
-        """
+        """Bring the display up to date."""
         if self._bar is not None:
             self._bar.update(self._task, completed=share, description=text)
         elif (tenth := int(share * 10 + 1e-9)) > self._tenth:
@@ -70,12 +63,7 @@ class Bar:
             self._output.note(f"{tenth * 10:3d} %  {text}")
 
     def count(self, done: int, text: str) -> None:
-        """The same for work whose end is not known.
-
-        Args:
-            done: How many items are done.
-            text: The same in words.
-        """
+        """The same for work whose end is not known."""
         if self._bar is not None:
             self._bar.update(self._task, description=text)
         elif done >= self._noted + _NOTE_EVERY:
@@ -85,12 +73,7 @@ class Bar:
 
 @contextmanager
 def if_stopped(output: Output, left: Callable[[], str]) -> Iterator[None]:
-    """Say what stays if the person or a failed call stops the work.
-
-    Args:
-        output: Where the command writes.
-        left: What to say; nothing if it is empty.
-    """
+    """Say what stays if the person or a failed call stops the work."""
     try:
         yield
     except (KeyboardInterrupt, HithertoCallError):

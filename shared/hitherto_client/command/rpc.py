@@ -252,13 +252,8 @@ class Command:
     ) -> None:
         """Describe it.
 
-        Args:
-            name: As it is typed.
-            summary: What the help says of it.
-            rpc: What it calls; None if `run` does everything.
-            more: What it takes besides the options of the RPC.
-            run: Does more than to call the RPC and to write its reply.
-            local: True if it calls no service.
+        `more` is what it takes besides the options of the RPC. `run` does more than to call the RPC
+        and to write its reply, or everything if `rpc` is None. A `local` command calls no service.
         """
         self.name, self.summary = name, summary
         self._run = run or (rpc.run if rpc else None)

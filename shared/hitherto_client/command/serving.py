@@ -19,12 +19,7 @@ def serve(
 ) -> int:
     """Serve until Ctrl-C, or say why not; the exit code.
 
-    Args:
-        host: The address to listen on.
-        port: The port; 0 for any.
-        make: What is served; called once the address is held.
-        output: Where to say so.
-        told: What stands where; `{}` stands for the address.
+    `make` makes what is served, once the address is held. In `told`, `{}` stands for the address.
     """
     import uvicorn  # noqa: PLC0415 - an extra
 

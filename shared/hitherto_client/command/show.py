@@ -63,11 +63,8 @@ def show_rows(
 ) -> None:
     """A table with a row for each message or other object.
 
-    Args:
-        output: Where to.
-        given: The columns; a text stands for a field that is called like its heading.
-        rows: The messages.
-        on_stderr: The table goes beside the output instead of into it.
+    A text in `given` stands for a field that is called like its heading. `on_stderr` writes the
+    table beside the output instead of into it.
     """
     columns = [Column(each, each) if isinstance(each, str) else each for each in given]
     output.table(

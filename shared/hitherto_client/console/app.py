@@ -65,10 +65,7 @@ def make_app(
 ) -> Protection:
     """The console.
 
-    Args:
-        target: The services and how people get in.
-        hosts: The names by which browsers may ask for it.
-        sessions: The directory of the sessions. Unset: they end with the process.
+    Browsers may ask for it by one of `hosts`. Without a directory, `sessions` end with the process.
 
     Raises:
         OSError: The directory cannot be used.
@@ -132,13 +129,8 @@ def server_config(
 ) -> uvicorn.Config:
     """What serves the console.
 
-    Args:
-        target: The services and how people get in.
-        address: Where to listen.
-        public_hosts: Further names by which browsers may ask for it.
-        certificate_file: PEM file with the certificate chain for TLS. Unset: no TLS.
-        key_file: PEM file with its private key.
-        sessions: The directory of the sessions. Unset: they end with the process.
+    `public_hosts` are further names by which browsers may ask for it. TLS needs both files, in PEM
+    format. Without a directory, `sessions` end with the process.
 
     Raises:
         OSError: The directory cannot be used.

@@ -40,9 +40,7 @@ class ScorePart:
 def stacked(breakdown: Mapping[str, float], scale: float = 1.0) -> tuple[ScorePart, ...]:
     """The components that add to a score, the largest first, end to end.
 
-    Args:
-        breakdown: The components by name.
-        scale: The score that fills the whole bar.
+    `scale` is the score that fills the whole bar.
     """
     parts = []
     start = 0.0

@@ -79,10 +79,7 @@ _MEASURES: tuple[tuple[str, Callable[[Usage], float], Callable[[float], str]], .
 def usage_charts(rows: Iterable[UsageRow], first: date, last: date) -> Charts:
     """The charts of a report that is grouped by day and kind.
 
-    Args:
-        rows: Of the report; those of other days are left out.
-        first: The first day.
-        last: The last day; at most 92 days before it are drawn.
+    Rows of other days are left out. At most 92 days before `last` are drawn.
     """
     first = max(first, last - timedelta(days=_MOST_DAYS - 1))
     dated = [(date.fromisoformat(row.day), row) for row in rows if row.day]

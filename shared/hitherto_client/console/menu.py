@@ -44,11 +44,8 @@ class MenuGroup:
 def menu_for(rights: Rights, user: str, here: str, link: Callable[..., str]) -> list[MenuGroup]:
     """The menu of a page.
 
-    Args:
-        rights: What the visitor may see.
-        user: The person whose data the page shows; empty if it shows nobody's.
-        here: The path of the page.
-        link: Makes the address of a page about that person.
+    `user` is the person whose data the page shows, `here` the path of the page, and `link` makes
+    the address of a page about that person.
     """
     here = _ELSEWHERE.get(here, here)
 

@@ -48,10 +48,8 @@ class Rights:
 async def find_rights(client: AsyncHitherto, person: str = "", token: str = "") -> Rights:
     """The rights of the client's credential.
 
-    Args:
-        client: Carries the credential.
-        person: Whose credential it is, as the form said; empty if it said nothing.
-        token: The credential, which names its person if it is a JWT.
+    `person` is whose credential it is by the form, empty if it said nothing. A token that is a JWT
+    names its person.
 
     Raises:
         SignInRefused: It cannot read, or it is a person's and does not say whose.

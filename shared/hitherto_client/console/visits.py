@@ -129,10 +129,8 @@ class Visit:
     def go_back(self, path: str, notice: str, undo: str = "") -> Response:
         """Go on to where the form was, else to another page, which says `notice`.
 
-        Args:
-            path: The page if the form names none.
-            notice: What it says.
-            undo: The path of the form that takes the change back.
+        `path` counts if the form names none. `undo` is the path of the form that takes the change
+        back.
         """
         self.tell(notice, undo)
         return RedirectResponse(self.came_from or self.link(path), 303)

@@ -31,13 +31,6 @@ class DoorChannels:
         tls: grpc.ChannelCredentials | None,
         methods: Mapping[str, DoorMethod],
     ) -> None:
-        """Prepare them.
-
-        Args:
-            endpoints: Where the services are.
-            tls: What the connections are encrypted with; None for nothing.
-            methods: What can be called.
-        """
         self._endpoints = tuple(endpoints)
         self._tls = tls
         self._methods = methods

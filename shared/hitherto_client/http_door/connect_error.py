@@ -68,14 +68,8 @@ class ErrorDetail:
 class ConnectError(Exception):
     """A call that failed, as the caller is told.
 
-    Args:
-        code: One of `STATUSES`.
-        message: What went wrong and what to do.
-        details: Further details.
-        status: The HTTP status. Unset: that of the code.
-        headers: Further headers of the reply.
-        leading: Metadata that the service sent first.
-        trailing: Metadata that it sent last.
+    `code` is one of `STATUSES`, and `status` the HTTP status, unset: that of the code. `leading`
+    and `trailing` are the metadata that the service sent first and last.
     """
 
     def __init__(
@@ -125,13 +119,8 @@ def refusal(
 ) -> ConnectError:
     """An error of the door's own, with the details that the services would give.
 
-    Args:
-        code: One of `STATUSES`.
-        message: What went wrong and what to do.
-        reason: An ErrorReason without its prefix.
-        metadata: What the reason is about.
-        retry_after: Seconds after which the same call may succeed. Unset: it will not.
-        headers: Further headers of the reply.
+    `code` is one of `STATUSES`, `reason` an ErrorReason without its prefix. The same call may
+    succeed after `retry_after` seconds; unset: it will not.
     """
     details = [_info(reason, metadata or {})]
     if retry_after is not None:
@@ -159,12 +148,7 @@ def invalid(violations: Sequence[Violation], reason: str = "INVALID_FIELD") -> C
 
 
 def from_grpc(error: Any, service: str) -> ConnectError:
-    """The error of a call that failed.
-
-    Args:
-        error: What gRPC raised.
-        service: The process that was called, for a message where it could not be reached.
-    """
+    """The error of a call that failed."""
     code: grpc.StatusCode = error.code() or grpc.StatusCode.UNKNOWN
     details = [ErrorDetail(each.TypeName(), each.value) for each in details_of(error)]
     name = _NAMES.get(code, code.name.lower())

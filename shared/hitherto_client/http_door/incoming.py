@@ -45,9 +45,7 @@ def request_id(headers: Headers) -> str:
 def metadata(headers: Headers, named: str) -> list[tuple[str, str]]:
     """What goes with the call over gRPC.
 
-    Args:
-        headers: Those of the request.
-        named: The request id in force.
+    `named` is the request id in force.
 
     Raises:
         ConnectError: A header has characters that metadata cannot have.

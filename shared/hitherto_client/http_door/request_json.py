@@ -52,10 +52,6 @@ _REALS = (FieldDescriptor.CPPTYPE_DOUBLE, FieldDescriptor.CPPTYPE_FLOAT)
 def read_request(kind: Any, body: bytes) -> Any:
     """The request in a body.
 
-    Args:
-        kind: The class of the request.
-        body: What was sent.
-
     Raises:
         ConnectError: It is no such request.
     """

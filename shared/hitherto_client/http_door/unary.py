@@ -34,14 +34,7 @@ async def call_unary(
 ) -> Response:
     """The reply to a request that has been read.
 
-    Args:
-        channels: Where to call.
-        method: What is called.
-        codec: The form of request and reply.
-        data: The request.
-        headers: Those of the request.
-        receive: Tells when the client leaves.
-        request_id: The id in force.
+    `receive` tells when the client leaves. `request_id` is the id in force.
 
     Raises:
         ClientGone: The client has left.

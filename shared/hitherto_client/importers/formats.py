@@ -109,14 +109,8 @@ def read_export(
     A conversation of which nothing says when it was held is not among them, unless `undated` does:
     what it says would count as said today, and end what is true since.
 
-    Args:
-        name: The format.
-        path: The file, archive or folder.
-        report: Receives the progress, and what is left out.
-        me: With WhatsApp, the user's own name in the chat.
-        zone: With WhatsApp, the time zone of the phone.
-        dates: With WhatsApp, which part of a date comes first.
-        undated: The time of what has none.
+    With WhatsApp, `me` is the user's own name in the chat, `zone` the time zone of the phone, and
+    `dates` says which part of a date comes first. `undated` is the time of what has none.
 
     Raises:
         ExportUnreadable: It is not such an export.

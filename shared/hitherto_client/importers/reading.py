@@ -51,10 +51,7 @@ class ExportReport:
 def texts(path: Path, members: Sequence[str], report: ExportReport) -> Iterator[IO[str]]:
     """The texts of an export, one after another; each is open until the next one is asked for.
 
-    Args:
-        path: A zip archive, a folder or a file.
-        members: How the names of the wanted files begin in an archive or folder.
-        report: Receives the progress.
+    `members` are how the names of the wanted files begin in an archive or folder.
 
     Raises:
         ExportUnreadable: None of the wanted files is there.

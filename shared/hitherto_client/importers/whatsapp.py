@@ -38,11 +38,8 @@ _Entry = tuple[Stamp, str, str]
 class WhatsAppChat:
     """One exported chat.
 
-    Args:
-        me: The user's own name in the chat.
-        name: The chat's name, for the ids of its conversations.
-        zone: The time zone of the phone.
-        order: Which part of a date comes first; None: what the dates themselves show.
+    `name` gives the ids of its conversations. Without `order`, the dates themselves show which part
+    of them comes first.
     """
 
     def __init__(
@@ -59,9 +56,7 @@ class WhatsAppChat:
         Other people's messages are the user's chat, but not the user's words: they carry the name
         of who wrote them.
 
-        Args:
-            text: The exported text.
-            report: Receives the number of lines that are nobody's words.
+        `report` receives the number of lines that are nobody's words.
 
         Raises:
             ExportUnreadable: It is no such chat, or its dates or times can be read in two ways.

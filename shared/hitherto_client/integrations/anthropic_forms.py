@@ -6,10 +6,9 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from hitherto_client.integrations.blocks import joined, without_blocks
 from hitherto_client.integrations.exchange import ModelExchange, Utterance
 from hitherto_client.integrations.forms import AnswerSoFar, Form
-from hitherto_client.integrations.wording import field, text_of
+from hitherto_client.integrations.wording import field, joined, text_of, without_blocks
 
 
 class MessagesReply(AnswerSoFar):

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from hitherto_client.integrations.blocks import joined
 from hitherto_client.integrations.exchange import ModelExchange, Utterance
 from hitherto_client.integrations.forms import AnswerSoFar, Form
-from hitherto_client.integrations.wording import field, text_of
+from hitherto_client.integrations.wording import field, joined, text_of
 
 
 class ChatReply(AnswerSoFar):

@@ -19,9 +19,9 @@ from pydantic_ai.messages import (
 )
 
 from hitherto_client.inputs import MessageInput
-from hitherto_client.integrations.blocks import without_blocks
 from hitherto_client.integrations.exchange import Utterance
 from hitherto_client.integrations.kept_items import KeptItem, as_messages
+from hitherto_client.integrations.wording import without_blocks
 from hitherto_client.words import Role
 
 KIND = "pydantic-ai"

@@ -21,7 +21,9 @@ from hitherto_client.results.conversations import (
     Ingested,
     Message,
     PendingAction,
+    Proof,
     Session,
+    SourceQuote,
     UpdatedSession,
 )
 from hitherto_client.results.jobs import (
@@ -55,7 +57,6 @@ from hitherto_client.results.privacy import (
     ImportedUser,
     UserSettings,
 )
-from hitherto_client.results.proofs import Proof, SourceQuote
 from hitherto_client.results.search import (
     Context,
     EnhancedPrompt,

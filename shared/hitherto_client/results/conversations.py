@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from hitherto_client.results.jobs import Job
-from hitherto_client.results.memories import Preference
+from hitherto_client.results.memories import Memory, Preference
 from hitherto_client.words import Outcome, PendingActionState, Role
 
 
@@ -181,3 +181,25 @@ class UpdatedSession:
     """The session, a new one if the call named none."""
     context: dict[str, Any]
     recent_items: tuple[ContextItem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceQuote:
+    """A message that a memory was learnt from, with its neighbours."""
+
+    conversation_id: str
+    title: str
+    message_id: str
+    before: Message | None
+    message: Message | None
+    """None if it cannot be read, is no longer stored, or is far back in a long conversation."""
+    after: Message | None
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """A memory, and the words that it rests on."""
+
+    memory: Memory
+    quotes: tuple[SourceQuote, ...]
+    """In the order in which they were learnt from; empty for what was saved by hand."""

@@ -102,9 +102,7 @@ class Toolbox:
     def call(self, name: str, arguments: str | Mapping[str, Any] | None = None) -> ToolResult:
         """Run one tool call.
 
-        Args:
-            name: The tool.
-            arguments: As the model gave them: JSON text or an object.
+        `arguments` are as the model gave them: JSON text or an object.
 
         Returns:
             The result. Wrong arguments and failed calls are results as well, with `is_error`, so

@@ -37,10 +37,7 @@ def _end(number: int, frame: FrameType | None) -> None:
 def run_demo(*, tour: bool, file: str | None, data_dir: Path | None) -> int:
     """Tell the story; returns the exit code.
 
-    Args:
-        tour: The long form.
-        file: Conversations to learn from instead of the samples.
-        data_dir: The data folder. None: one in the default data folder.
+    `tour` is the long form. `file` holds conversations to learn from instead of the samples.
     """
     complaints = make_console(errors=True)
     for number in (signal.SIGTERM, signal.SIGHUP):

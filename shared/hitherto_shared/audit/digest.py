@@ -80,11 +80,7 @@ def read_digest(document: Mapping[str, Any]) -> Digest:
 
 
 class MerkleTree:
-    """A tree that grows leaf by leaf and keeps one node for each power of two in their number.
-
-    Attributes:
-        count: The number of leaves.
-    """
+    """A tree that grows leaf by leaf and keeps one node for each power of two in their number."""
 
     def __init__(self) -> None:
         self.count = 0

@@ -29,11 +29,7 @@ Touched = Mapping[str, Iterable[str]]
 
 
 class Trail:
-    """Writes to the audit log of an installation.
-
-    Attributes:
-        key: The installation's hash key.
-    """
+    """Writes to the audit log of an installation."""
 
     def __init__(self, key: bytes) -> None:
         self.key = key

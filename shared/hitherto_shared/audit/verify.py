@@ -58,11 +58,7 @@ async def verify_log(
 ) -> list[Finding]:
     """Check every signed day of a tenant, the earliest first.
 
-    Args:
-        connection: Connection to the log.
-        tenant_id: The tenant.
-        public_keys: The keys that may have signed.
-        kept: Digests from outside the database, which those in the database must equal.
+    Digests in the database must equal those in `kept`, which come from outside it.
     """
     cursor = await connection.execute(_DIGESTS, {"tenant_id": tenant_id})
     held = {row[1]: Digest(*row) for row in await cursor.fetchall()}

@@ -60,10 +60,7 @@ class AccessRule:
     ) -> None:
         """Refuse a caller whose credential permits no request of this method.
 
-        Args:
-            principal: The caller.
-            method: Full name of the RPC.
-            operator_tenant: The tenant whose credentials may change the whole installation.
+        Credentials of `operator_tenant` may change the whole installation.
 
         Raises:
             NotPermitted: The scope is missing; or the call concerns the whole tenant and the caller

@@ -112,18 +112,10 @@ async def create_key(
 ) -> str:
     """Store a new key and return it: the only time at which the secret is known.
 
-    Args:
-        connection: With the role hitherto_maintenance.
-        tenant_id: The tenant whose data the key gives access to.
-        name: Its purpose.
-        scopes: Its access scopes, some of `SCOPES`.
-        user_id: The user who owns the key; None for a service.
-        user_ids: The 1 to 100 users that a service may act for; None for no list. Not together with
-            `user_id`.
-        departments: The departments that the key is restricted to. None for a service without a
-            restriction, which may act for every user, or for a user or a list without a department.
-        capabilities: Named rights, some of `CAPABILITIES`.
-        expires_at: When it expires; None for never.
+    The key belongs to `user_id`, or to a service if that is None, which may act for the 1 to 100
+    users in `user_ids`. `departments` is None for a service without a restriction, which may act
+    for every user, or for a user or a list without a department. `scopes` and `capabilities` are
+    some of `SCOPES` and `CAPABILITIES`. The role is hitherto_maintenance.
     """
     key_id = "".join(secrets.choice(_ID_ALPHABET) for _ in range(_ID_LENGTH))
     if user_ids is not None:

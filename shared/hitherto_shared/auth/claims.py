@@ -55,10 +55,7 @@ class Expected:
 def principal_of(claims: Mapping[str, Any], expected: Expected, now: float) -> Principal:
     """The caller that the claims describe.
 
-    Args:
-        claims: The payload of a token whose signature was verified.
-        expected: The issuer, audience and claims of this installation.
-        now: Seconds since the epoch.
+    The signature of the token with these claims was verified. `now` is in seconds since the epoch.
 
     Raises:
         TokenRefused: A claim is missing, malformed or different from what is required.

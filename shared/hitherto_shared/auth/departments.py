@@ -42,10 +42,8 @@ class Departments:
 
         Nothing is cached: a user who was moved is inaccessible from the next call on.
 
-        Args:
-            principal: The caller.
-            user_ids: The users in the request, in normal form.
-            timeout: Seconds until the call fails because the database does not answer.
+        `user_ids` are in normal form. The call fails if the database does not answer within
+        `timeout`.
 
         Raises:
             NotPermitted: A user is inaccessible, or unknown.

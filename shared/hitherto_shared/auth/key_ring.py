@@ -29,12 +29,7 @@ _FIRST_PAUSE_SECONDS = 1.0
 
 
 class KeyRing:
-    """Keys from one source; refreshes from `start` to `stop`.
-
-    Args:
-        source: The source of the key set.
-        monotonic: A clock in seconds that never goes back.
-    """
+    """Keys from one source; refreshes from `start` to `stop`."""
 
     def __init__(
         self, source: KeySource, *, monotonic: Callable[[], float] = time.monotonic

@@ -76,9 +76,7 @@ class Principal:
 
         This is the only rule about lists and departments.
 
-        Args:
-            user_id: The user concerned.
-            department: The department in that user's profile; empty without a profile.
+        `department` is the one in that user's profile; empty without a profile.
         """
         if self.departments is None or user_id == self.user_id or self.lists(user_id):
             return True
@@ -144,10 +142,6 @@ class Principal:
     def check_origin(self, field: str, origin: str) -> None:
         """Refuse a user's credential for statements of the operator.
 
-        Args:
-            field: The path in the request.
-            origin: The origin in the request.
-
         Raises:
             NotPermitted: The credential is a user's.
         """
@@ -162,9 +156,7 @@ class Principal:
     def check_department(self, field: str, department: str) -> None:
         """Refuse a department that is none of the caller's.
 
-        Args:
-            field: The path in the request.
-            department: Its name; empty for none, which only an unrestricted caller may use.
+        Only an unrestricted caller may use none, an empty `department`.
 
         Raises:
             NotPermitted: The caller is restricted to other departments.

@@ -41,12 +41,8 @@ _TO_DEVELOPERS = (
 class WebTokenAuthentication:
     """Verifies tokens with the issuer's keys.
 
-    Args:
-        expected: The required claims.
-        algorithms: The accepted algorithms, some of `ALGORITHMS`.
-        keys: The issuer's public keys; None if only a secret verifies.
-        secret: The secret of HS256; None if only public keys verify.
-        now: A clock in seconds since the epoch.
+    `algorithms` are some of `ALGORITHMS`. Without `keys` only the secret of HS256 verifies, and
+    without `secret` only public keys.
     """
 
     def __init__(

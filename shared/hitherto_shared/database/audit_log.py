@@ -62,12 +62,10 @@ class AuditEvent:
     """One entry of the audit log.
 
     Attributes:
-        event_id: A UUIDv7.
         created_at: When, by the database's clock.
         actor: The credential, or the service for its own jobs.
         method: The RPC with its path, or the kind of the job.
         user_hash: Hash of the user concerned; empty if there is none.
-        resource_ids: The resources concerned.
         count: The number of reads that it represents; 1 for everything else.
     """
 
@@ -90,12 +88,8 @@ async def append(
 ) -> None:
     """Write the entries of one call or job, one for each user concerned, in one statement.
 
-    Args:
-        connection: In the transaction of the change, if it is one.
-        tenant_id: The tenant.
-        actor: The actor.
-        method: The RPC or kind of job.
-        touched: The hash of each user, empty for none, with the resources.
+    `connection` is in the transaction of the change, if it is one. `touched` has the hash of each
+    user, empty for none, with the resources.
     """
     await connection.later(
         _APPEND,

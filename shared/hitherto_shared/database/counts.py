@@ -36,11 +36,8 @@ Write = Callable[[Connection, str, Mapping[Key, int]], Awaitable[None]]
 class Counts(Generic[Key]):
     """Collects and writes counts.
 
-    Args:
-        database: The primary, even if reads go to a replica.
-        write: Adds a batch to the stored counts.
-        logger: Logs delayed and lost counts.
-        name: What is counted.
+    `database` is the primary, even if reads go to a replica. `write` adds a batch to the stored
+    counts.
     """
 
     def __init__(

@@ -8,6 +8,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal
 
 import psycopg
 
@@ -29,7 +31,26 @@ from hitherto_shared.database.faults import described
 from hitherto_shared.database.lasting import vanishes, would_vanish
 from hitherto_shared.database.logins import LoginTooStrong, passwords_for, require_no_more
 from hitherto_shared.database.migrate import COMMAND, MigrationError, schema_state
-from hitherto_shared.findings import Diagnosis
+
+State = Literal["ok", "note", "fault"]
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """The outcome of one check.
+
+    Attributes:
+        check: What was checked, such as `chat`.
+        state: `note` works, but perhaps not as intended.
+        told: What was found. It names no secret.
+        remedy: What to set or to run; empty if nothing.
+    """
+
+    check: str
+    state: State
+    told: str
+    remedy: str = ""
+
 
 _CLOCKS_APART = 5.0
 """Seconds by which the clocks may differ: leases and expiries of tokens are compared with them."""
@@ -39,13 +60,7 @@ _ACTIVE = "SELECT model, dimensions FROM embedding_models WHERE active"
 
 
 def examine_database(settings: SharedSettings, model: str, dimensions: int) -> Iterator[Diagnosis]:
-    """What there is to say about the database.
-
-    Args:
-        settings: The settings of a service.
-        model: The configured embedding model.
-        dimensions: The length of its vectors.
-    """
+    """What there is to say about the database."""
     required = settings.require_database_url
     if settings.database_url is None and vanishes(settings.data_dir, required=required):
         yield Diagnosis("database", "fault", *would_vanish(settings.data_dir))

@@ -55,7 +55,6 @@ class BoundStatement:
     As in psycopg, `b` in place of `s` sends a parameter in binary form and `t` as text.
 
     Attributes:
-        sql: One statement.
         parameters: The values of its placeholders; None: it has none, and `%` is a percent sign.
         binary: Whether rows come in Postgres' binary form, which is parsed faster.
     """
@@ -223,7 +222,6 @@ class _Batch:
     """Calls of libpq, each of which puts something into its buffer and has one result.
 
     Attributes:
-        pgconn: The connection.
         done: For each call, what its success means; None: it is a statement, which has an answer.
         names: The statements that it prepares, by name.
     """

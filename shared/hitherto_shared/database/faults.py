@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import logging
+import time
 from contextlib import AbstractContextManager
 
 import psycopg
 from psycopg import errors
 from psycopg_pool import PoolClosed, PoolTimeout, TooManyRequests
 
-from hitherto_shared.database.full_disk import note_full
 from hitherto_shared.errors import Conflict, Exhausted, HithertoError, TooLate, Unavailable
+
+
+class FullDisk:
+    """When a statement of this process last found no room, by the monotonic clock."""
+
+    found_at = float("-inf")
+
+
+full_disk = FullDisk()
 
 
 def is_lost_connection(error: BaseException) -> bool:
@@ -82,7 +91,7 @@ def translate(error: BaseException) -> HithertoError | None:
             retry_after=1.0,
         )
     if isinstance(error, errors.DiskFull):
-        note_full()
+        full_disk.found_at = time.monotonic()
     if isinstance(
         error,
         errors.DiskFull

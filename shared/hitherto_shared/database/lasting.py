@@ -22,12 +22,7 @@ _ESCAPED = re.compile(r"\\([0-7]{3})")
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """What is mounted where.
-
-    Attributes:
-        point: The folder.
-        kind: The kind of file system, such as `ext4`.
-    """
+    """What is mounted where."""
 
     point: Path
     kind: str

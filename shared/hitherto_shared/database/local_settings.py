@@ -29,9 +29,6 @@ class LocalSettings:
     Attributes:
         sql: The statement that makes them; they end with the transaction.
         parameters: Its parameters.
-
-    Args:
-        values: Each setting's value, by its name.
     """
 
     sql = _SET_LOCAL

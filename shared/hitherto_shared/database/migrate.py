@@ -137,10 +137,8 @@ def migrate(
 ) -> list[str]:
     """Apply what is pending as `hitherto_owner` and return the names applied.
 
-    Args:
-        conninfo: The database; its login may assume `hitherto_owner`.
-        wait_seconds: How long to wait while another process migrates.
-        stop: If set during the wait, nothing is applied.
+    The login of `conninfo` may assume `hitherto_owner`. If `stop` is set while another process
+    migrates, nothing is applied.
 
     Raises:
         MigrationError: See `schema_state`; or another process holds the lock for `wait_seconds`, or

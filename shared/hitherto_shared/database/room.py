@@ -16,7 +16,7 @@ from pathlib import Path
 
 from psycopg.errors import DiskFull
 
-from hitherto_shared.database.full_disk import last
+from hitherto_shared.database.faults import full_disk
 from hitherto_shared.database.pool import Connection, Database
 
 logger = logging.getLogger("hitherto.database")
@@ -45,10 +45,8 @@ _LITTLE_BYTES = 4 * 1024 * 1024
 class RoomWatch:
     """Reports changes to the health service.
 
-    Args:
-        database: Where the attempts are made.
-        say: Sets the health of the name above.
-        folder: Where the data of an embedded database lie; None: on another machine.
+    `say` sets the health of the name above. `folder` is where the data of an embedded database lie;
+    None: on another machine.
     """
 
     def __init__(
@@ -75,12 +73,12 @@ class RoomWatch:
                 await self._task
 
     async def _watch(self) -> None:
-        room, next_try, known_at = True, time.monotonic() + _TRY_SECONDS, last.found_at
+        room, next_try, known_at = True, time.monotonic() + _TRY_SECONDS, full_disk.found_at
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
             found = room
-            if last.found_at > known_at:
-                found, known_at = False, last.found_at
+            if full_disk.found_at > known_at:
+                found, known_at = False, full_disk.found_at
                 next_try = time.monotonic() + _TRY_AGAIN_SECONDS
             elif time.monotonic() >= next_try:
                 found = await self._has_room(room)

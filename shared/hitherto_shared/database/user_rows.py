@@ -41,11 +41,8 @@ class UserRows:
     Each method is that of the connection; its parameters are those of the statement, besides
     `tenant_id` and `user_id`.
 
-    Attributes:
-        connection: The connection, in a transaction of the caller if there is one.
-        scope: The user.
-        encryption: What the user has decided about encryption, noted by whoever reads or locks the
-            user's row; None: not read yet.
+    `connection` is in a transaction of the caller if there is one. `encryption` is what the user
+    has decided, noted by whoever reads or locks the user's row; None: not read yet.
     """
 
     connection: PipelineConnection

@@ -55,10 +55,8 @@ def find_window(query: str, now: datetime, time_zone: str = "UTC") -> Window | N
     "until" start at `DISTANT_PAST`. Numeric dates are day first unless that is impossible. Of
     several times in one question the first counts.
 
-    Args:
-        query: any text; only its first 1,000 characters are read.
-        now: the moment the question is asked; UTC if it has no time zone.
-        time_zone: IANA name of the user's time zone.
+    Only the first 1,000 characters of `query` are read. `now` counts as UTC if it has no time zone;
+    `time_zone` is the IANA name of the user's.
 
     Raises:
         ValueError: `time_zone` is no known name.

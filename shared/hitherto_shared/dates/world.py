@@ -123,13 +123,7 @@ class NamedTime(NamedTuple):
 
 
 def named_times(lower: str, words: Sequence[tuple[int, str]], today: date) -> Iterator[NamedTime]:
-    """The times in a text, in no order.
-
-    Args:
-        lower: The text in lower case.
-        words: Its words and where each starts.
-        today: The day on which it was written.
-    """
+    """The times in a text, in no order."""
     for index, (_, word) in enumerate(words):
         if found := _at(words, index, word, today):
             yield found

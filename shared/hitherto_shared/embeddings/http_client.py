@@ -21,10 +21,6 @@ class EmbeddingServer:
 
     A request is repeated only if an idle connection was lost with it.
 
-    Args:
-        server: The server.
-        timeout: Seconds for a whole call, from the wait for a connection to the last byte.
-
     Raises:
         ValueError: The URL, the key or the proxy cannot be used; the message names the variable.
     """
@@ -45,11 +41,8 @@ class EmbeddingServer:
     ) -> dict[str, Any]:
         """Send one JSON request, and return the JSON object of the reply.
 
-        Args:
-            path: Below the root of the API, such as `/embeddings`.
-            body: The request, with its `model`.
-            timeout: Seconds for this call; unset: the client's own.
-            max_bytes: Maximum size of the reply.
+        `path` is below the root of the API, such as `/embeddings`, and `body` names the `model`.
+        Without `timeout`, the client's own applies.
 
         Raises:
             ModelUnavailable: An outage, a lost connection or the timeout; ModelMisconfigured if the

@@ -79,11 +79,7 @@ class _Tally:
 class OpenAIEmbedder:
     """Embeds over HTTP: one call for all texts, unless the server's limits forbid it.
 
-    Args:
-        name: The model's name, such as `text-embedding-3-small`.
-        dimensions: Length of the vectors; unset: known for OpenAI's models only.
-        server: The server.
-        timeout: Seconds for one `embed`, to the last byte.
+    `dimensions` is the length of the vectors; unset: known for OpenAI's models only.
 
     Raises:
         ValueError: A setting is missing or cannot be used; the message names the variable.

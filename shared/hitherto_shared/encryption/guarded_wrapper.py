@@ -14,12 +14,7 @@ SERVICE = "the key-management service"
 
 
 class GuardedWrapper:
-    """A key wrapper whose errors, silence and unusable answers are outages.
-
-    Args:
-        wrapper: The wrapper.
-        seconds: Time limit for one key.
-    """
+    """A key wrapper whose errors, silence and unusable answers are outages."""
 
     def __init__(self, wrapper: KeyWrapper, seconds: float = WRAPPER_SECONDS) -> None:
         self.id = wrapper.id

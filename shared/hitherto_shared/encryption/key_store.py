@@ -40,11 +40,7 @@ class InTheWay(Exception):
 class WrappedKey:
     """The stored record of a user's key.
 
-    Attributes:
-        tenant_id: The user's tenant.
-        key_id: Distinguishes this key from an earlier or later one of the same user.
-        wrapper_id: The key-encryption key that wrapped it.
-        wrapped: The wrapped key.
+    `key_id` distinguishes this key from an earlier or later one of the same user.
     """
 
     tenant_id: str

@@ -21,11 +21,7 @@ GONE: Outcome = "erased or changed meanwhile"
 async def rewrap(store: KeyStore, hashed: str, old: KeyWrapper | None, new: KeyWrapper) -> Outcome:
     """Wrap the key of a user with `new` if `old` wrapped it; repeated, it changes nothing.
 
-    Args:
-        store: The key store.
-        hashed: The user's hash.
-        old: The present key-encryption key; None only checks that the key opens with `new`.
-        new: The new key-encryption key.
+    Without `old`, it only checks that the key opens with `new`.
 
     Raises:
         KeyServiceUnavailable: One of the key-encryption keys cannot be used at the moment.

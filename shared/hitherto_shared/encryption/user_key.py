@@ -54,10 +54,8 @@ class UserKey:
     def seal(self, values: Mapping[str, Any], place: Sequence[str], *, version: int = 0) -> bytes:
         """A JSON value, sealed for the row at `place` (see `rows`).
 
-        Args:
-            values: What to seal.
-            place: The place to which it is bound.
-            version: Of the row, from 1; 0: the row never changes, or its place names the version.
+        `version` is that of the row, from 1; 0: the row never changes, or its place names the
+        version.
         """
         text = json.dumps(values, ensure_ascii=False, separators=(",", ":"))
         # A lone surrogate is not UTF-8, and yet JSON may contain one.

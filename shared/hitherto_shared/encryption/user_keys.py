@@ -84,12 +84,8 @@ class UserKeys:
     ) -> None:
         """Configure it.
 
-        Args:
-            wrapper: The key-encryption key; None: not configured.
-            store: The store of wrapped keys.
-            hash_key: The installation's hash key, which names users in the store.
-            wrapper_seconds: Time limit of the wrapper for one key.
-            clock: A clock in seconds, for failures that are remembered.
+        Without `wrapper`, no key-encryption key is configured. `wrapper_seconds` limits its time
+        for one key.
         """
         self.configured = wrapper is not None
         self._wrapper = None if wrapper is None else GuardedWrapper(wrapper, wrapper_seconds)

@@ -92,9 +92,7 @@ def _binding(parts: Sequence[str]) -> bytes:
 def read_kek(text: str, named: str) -> bytes:
     """The key-encryption key as 64 hexadecimal digits.
 
-    Args:
-        text: The digits; surrounding white space is ignored.
-        named: Their origin, for the message.
+    White space around it is ignored. `named` is its origin, for the message.
 
     Raises:
         ValueError: They have another form. The message does not repeat them.

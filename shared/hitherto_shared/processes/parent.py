@@ -41,10 +41,7 @@ class _Child:
 class Parent:
     """Keeps `place.processes` processes of one service running.
 
-    Args:
-        module: The module for `python -m`.
-        place: Their plan.
-        patience: Seconds to drain before they are killed.
+    They drain for `patience` seconds before they are killed.
     """
 
     def __init__(self, module: str, place: ServingPlan, *, patience: float) -> None:

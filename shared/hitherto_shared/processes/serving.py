@@ -47,11 +47,7 @@ async def serve_in_processes(
 ) -> None:
     """Run a service, in the configured number of processes, until it is stopped.
 
-    Args:
-        settings: The service's settings.
-        listen: The address it will listen on.
-        spread: How many processes, and how they are started.
-        running: The running service in one process; leaving the context drains it.
+    Leaving the context of `running`, the service in one process, drains it.
 
     Raises:
         ValueError: Several processes cannot share `listen` here, or the port of the metrics is

@@ -43,9 +43,6 @@ class Body:
     async def room(self, seconds: float = WAIT_SECONDS) -> None:
         """Reserve room for a body that may arrive.
 
-        Args:
-            seconds: Longest wait.
-
         Raises:
             Exhausted: There was none.
         """

@@ -32,10 +32,7 @@ COUNTED_BYTES = MAX_ELEMENTS * _SMALLEST
 class Decoder:
     """Decodes the requests of one method.
 
-    Attributes:
-        method: Full name of the RPC, for errors.
-        deserialize: The generated code's own.
-        declared: The request's type; None if unknown.
+    `deserialize` is the generated code's own.
     """
 
     method: str

@@ -70,9 +70,7 @@ class _Method:
     """One method as the gateway runs it.
 
     Attributes:
-        name: Full name.
         needs: The requirements on its callers; None for health, which has none.
-        decoder: Of its requests.
         max_bytes: Of one request; None if gRPC's own limit is enough.
         behaviour: The handler; it may return a response that it has serialized itself.
         serialize: Of its other responses.
@@ -99,10 +97,7 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
     ) -> None:
         """A gateway.
 
-        Args:
-            settings: The limits.
-            admission: Admits callers.
-            needs: The requirements of methods, by full name; a missing one cannot be called.
+        A method that `needs` does not name cannot be called.
         """
         self._settings = settings
         self._admission = admission

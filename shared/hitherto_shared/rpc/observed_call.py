@@ -23,13 +23,8 @@ logger = logging.getLogger("hitherto.rpc")
 class ObservedCall:
     """Observes the call of the current task.
 
-    Args:
-        method: Path of the RPC.
-        request_id: The id of the call in logs.
-        slow_seconds: Time from which on it is logged with what it waited for; infinity for streams,
-            whose callers decide how long they last.
-        metadata: What the caller sent, by name, which may name its span.
-        traced: Whether the call has a span, if traces are on.
+    From `slow_seconds` on, it is logged with what it waited for; infinity for streams, whose
+    callers decide how long they last. The caller's metadata may name its span.
 
     Attributes:
         method: Path of the RPC.

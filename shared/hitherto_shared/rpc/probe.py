@@ -78,10 +78,7 @@ def _first_name(chain: bytes) -> str:
 def probe(address: str, *, timeout: float = 3.0, tls: ProbeTls | None = None) -> str | None:
     """Why the server at `address` (host:port) is not serving, or None if it is.
 
-    Args:
-        address: The server's address.
-        timeout: Seconds for connecting and the check together.
-        tls: How to reach a server with TLS; None uses no TLS.
+    `timeout` covers connecting and the check together. `tls` None uses no TLS.
     """
     options = list(_OPTIONS)
     if tls is None:

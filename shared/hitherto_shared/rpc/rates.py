@@ -34,10 +34,7 @@ Key = tuple[str, ...]
 class Buckets:
     """The buckets of one limit, one for each caller.
 
-    Args:
-        name: The setting behind it.
-        rate: Calls or bytes a second; 0 for no limit.
-        monotonic: A clock in seconds.
+    `rate` is in calls or bytes a second; 0 for no limit.
     """
 
     def __init__(
@@ -130,10 +127,6 @@ class Meter:
 
     def request(self, users: Iterable[str], size: int) -> None:
         """Count the only request of a call that has begun.
-
-        Args:
-            users: The users it names.
-            size: Its bytes.
 
         Raises:
             Exhausted: One of them exceeds a limit.

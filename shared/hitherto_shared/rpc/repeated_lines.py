@@ -21,10 +21,6 @@ class RepeatedLines:
 
     A kind is a level, a message and the facts that tell callers and errors apart. Tenants are among
     these, so that a flood of one hides no line of another. Belongs to one event loop.
-
-    Args:
-        logger: Where the lines go.
-        clock: Seconds that only grow.
     """
 
     def __init__(self, logger: logging.Logger, clock: Callable[[], float] = time.monotonic) -> None:
@@ -43,11 +39,8 @@ class RepeatedLines:
     ) -> None:
         """Write a line, or count it.
 
-        Args:
-            level: Of `logging`.
-            message: Fixed words.
-            kind: What lines have in common that are counted together.
-            facts: What belongs to this line alone, such as a request id.
+        `message` is fixed words; lines of one `kind` are counted together. `facts` belong to this
+        line alone, such as a request id.
         """
         if not self._logger.isEnabledFor(level):
             return

@@ -77,13 +77,7 @@ class Server:
     ) -> None:
         """A server that listens but does not answer yet.
 
-        Args:
-            settings: Limits, and the files for TLS.
-            listen: The address to listen on.
-            servicers: The services to offer.
-            authenticator: Authenticates callers.
-            departments: Looks up departments, for callers restricted to some.
-            shares_port: Whether other processes of the same service listen on this port.
+        If `shares_port`, other processes of the same service listen on this port.
 
         Raises:
             ServerFailed: It cannot listen there.

@@ -221,10 +221,7 @@ def weights(
 ) -> dict[str, float]:
     """The weight of each of a question's words, also of those that no document has.
 
-    Args:
-        postings: the segments of its terms.
-        terms: the terms; forms of a word count as one word, under its first form.
-        documents: how many documents the user has.
+    Forms of a word count as one word, under its first form.
     """
     having: dict[str, int] = dict.fromkeys((forms(term)[0] for term in terms), 0)
     for segment in postings:

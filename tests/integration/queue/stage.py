@@ -25,7 +25,7 @@ from hitherto_extraction.provider.protocol import ChatModel
 from hitherto_extraction.queue import claims
 from hitherto_extraction.queue.claims import Claim
 from hitherto_extraction.queue.enqueueing import JobQueue
-from hitherto_extraction.queue.signals import JobSignals
+from hitherto_extraction.queue.jobs import JobSignals
 from hitherto_extraction.storage.conversations import IncomingMessage
 from hitherto_extraction.storage.idempotency import Identity
 from hitherto_extraction.transcripts import IncomingTranscript

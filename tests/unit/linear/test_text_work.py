@@ -18,9 +18,9 @@ from hitherto_extraction.pipeline.answer_parsing import read_answer
 from hitherto_extraction.pipeline.behaviour import count_words
 from hitherto_extraction.pipeline.dedupe import same_words
 from hitherto_extraction.pipeline.digits import strange
+from hitherto_extraction.pipeline.extraction_prompt import without_blocks
 from hitherto_extraction.pipeline.prompt import one_line
 from hitherto_extraction.pipeline.quotes import stands_in
-from hitherto_extraction.pipeline.told_blocks import without_blocks
 from hitherto_extraction.pipeline.trust import without_overrides
 from hitherto_extraction.provider.offline.extractor import extract
 from hitherto_extraction.provider.protocol import Batch, PromptMessage

@@ -53,11 +53,8 @@ def accept(
     The last number counts the dropped items whose statement holds a number that its originals lack,
     is longer than all of them together, or reads as an instruction.
 
-    Args:
-        merges: The reply.
-        group: The group in question.
-        apart: For each memory, the merges that a person has taken it out of; two memories with one
-            of them in common are not merged again.
+    `apart` names, for each memory, the merges that a person has taken it out of; two memories with
+    one of them in common are not merged again.
     """
     local = {f"e{i}": member for i, member in enumerate(group.members, 1)}
     found: list[Merge] = []

@@ -13,7 +13,7 @@ from typing import Any
 
 from hitherto_extraction.pipeline.answer import EVENT_TYPES, MAX_EVENT_CHARACTERS
 from hitherto_extraction.pipeline.answer_parsing import read_answer
-from hitherto_extraction.pipeline.local_ids import local_id
+from hitherto_extraction.pipeline.prompt import local_id
 from hitherto_extraction.provider.reply_text import UnusableAnswer, read_object
 from hitherto_shared.text.normalise import nfc
 

@@ -11,11 +11,6 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 
 from hitherto_extraction.budget import Budget
-from hitherto_extraction.consolidation.attempt import (
-    COUNTS,
-    ConsolidationAttempt,
-    result_after,
-)
 from hitherto_extraction.consolidation.groups import Group
 from hitherto_extraction.consolidation.merge_model import (
     VERSION,
@@ -31,14 +26,14 @@ from hitherto_extraction.consolidation.tag_review import (
 )
 from hitherto_extraction.consolidation.writing import read_words, write_merge
 from hitherto_extraction.pipeline.failed_attempts import FailedAttempts
+from hitherto_extraction.pipeline.job_commit import CommittedBefore, commit, record
 from hitherto_extraction.pipeline.model_call import TooMuch, halves
 from hitherto_extraction.pipeline.prompt import zone_of
 from hitherto_extraction.pipeline.result import Result
 from hitherto_extraction.provider.protocol import Completion
 from hitherto_extraction.queue import attempts, claims, jobs
 from hitherto_extraction.queue.claims import Claim, ClaimLost
-from hitherto_extraction.queue.commit_retry import patiently
-from hitherto_extraction.storage import consolidation, ledger, users
+from hitherto_extraction.storage import consolidation, users
 from hitherto_extraction.storage.consolidation import Member
 from hitherto_extraction.storage.users import UserWriteState
 from hitherto_shared.database.pool import Connection, Database
@@ -46,6 +41,57 @@ from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.embeddings.active_embedder import active_model
 from hitherto_shared.model_api import ModelError, ModelMisbehaved, ModelRefused
 from hitherto_shared.models import Scope
+
+_PATIENCE = 3
+"""Number of groups without an answer, with none answered, after which the model itself is at
+fault."""
+COUNTS = dict.fromkeys(
+    ("groups", "merged", "created", "superseded", "skipped_unchanged", "dropped"), 0
+)
+"""The counts of every result."""
+
+
+@dataclass(slots=True)
+class ConsolidationAttempt:
+    """One attempt of a job: its progress, and the groups that the model could not answer."""
+
+    held: Claim
+    wanted: ConsolidationTarget
+    result: Result
+    answered: int = 0
+    failed: int = 0
+    why: ModelError | None = None
+
+    def not_answered(self, error: ModelError) -> None:
+        """Record that a group got no answer; raises if no group gets one."""
+        self.failed += 1
+        self.why = error
+        if not self.answered and self.failed >= _PATIENCE:
+            raise error
+
+
+def result_after(
+    run: ConsolidationAttempt, answered: MergeProposals, written: Sequence[tuple[Merge, Member]]
+) -> Result:
+    """The job's result once the `written` ones of the proposed merges are committed."""
+    late = len(answered.merges) - len(written)
+    counts = {
+        "groups": 1,
+        "merged": int(bool(written)),
+        "created": len(written),
+        "superseded": sum(len(merge.originals) for merge, _ in written),
+        "dropped": answered.dropped,
+        **({"refused_unfaithful": answered.refused} if answered.refused else {}),
+        **({"skipped_changed": late} if late else {}),
+    }
+    result = run.result.with_counts(counts).with_charges(list(answered.charges))
+    return replace(
+        result,
+        memories_created=result.memories_created + len(written),
+        dropped_items=result.dropped_items + answered.dropped,
+        model=answered.answered_by,
+    )
+
 
 logger = logging.getLogger("hitherto.consolidation")
 
@@ -99,11 +145,8 @@ class Consolidation:
     ) -> dict[str, int]:
         """What a run would send to the model now, by name; no model is called.
 
-        Args:
-            connection: The caller's, in a transaction: no key is requested here.
-            tenant_id: The tenant.
-            user_id: Only this user; None: all users of the tenant.
-            wanted: The target of the run.
+        `connection` is in a transaction of the caller, so no key is requested here. Without
+        `user_id`, all users of the tenant count.
         """
         counts = {"groups": 0, "memories": 0, "skipped_unchanged": 0}
         page, after = [user_id] if user_id is not None else [], None if user_id is not None else ""
@@ -263,51 +306,30 @@ class Consolidation:
         self, run: ConsolidationAttempt, scope: Scope, answered: MergeProposals
     ) -> tuple[list[tuple[Merge, Member]], Result]:
         """Write what a call yielded, except merges with a changed original."""
-        held = run.held
+        held, written = run.held, list[tuple[Merge, Member]]()
 
-        async def work(connection: Connection) -> tuple[list[tuple[Merge, Member]], Result] | None:
-            user = connection.of(scope)
-            async with connection.transaction():
-                state = await self._lock(user, held)
-                if state is None:
-                    return None
-                job = await jobs.get_job(connection, held.tenant_id, held.job_id)
-                stored = Result.of(job.result)
-                if stored.counts.get("groups", 0) > run.result.counts.get("groups", 0):
-                    # An earlier try succeeded, and its reply was lost. Its merges count as changed
-                    # for groups that share an original.
-                    return [], stored
-                at = await users.database_now(connection)
-                active = await active_model(connection)
-                model = answered.embedded_by
-                usable = model if active is None or active[0] == model else None
-                written: list[tuple[Merge, Member]] = []
-                for merge in answered.merges:
-                    made = await write_merge(
-                        user,
-                        merge,
-                        model=usable,
-                        at=at,
-                        job_id=held.job_id,
-                    )
-                    if made is not None:
-                        written.append((merge, made))
-                await ledger.charge(user, held.job_id, held.kind, list(answered.charges))
-                result = result_after(run, answered, written)
-                await claims.record_progress(
-                    connection,
-                    held,
-                    done_to=0,
-                    result=result.stored(),
-                    finished=False,
-                    users=[scope.user_id] if written else (),
-                )
-            return written, result
+        async def write(user: UserRows) -> Result | None:
+            written.clear()
+            if not await self._lock(user, held):
+                return None
+            job = await jobs.get_job(user.connection, held.tenant_id, held.job_id)
+            if Result.of(job.result).counts.get("groups", 0) > run.result.counts.get("groups", 0):
+                # Its merges count as changed for groups that share an original.
+                raise CommittedBefore
+            at = await users.database_now(user.connection)
+            active = await active_model(user.connection)
+            model = answered.embedded_by
+            usable = model if active is None or active[0] == model else None
+            for merge in answered.merges:
+                made = await write_merge(user, merge, model=usable, at=at, job_id=held.job_id)
+                if made is not None:
+                    written.append((merge, made))
+            result = result_after(run, answered, written)
+            touched = [scope.user_id] if written else ()
+            await record(user, held, result, answered.charges, done_to=0, users=touched)
+            return result
 
-        done = await patiently(self.write, work, seconds=_SECONDS)
-        if done is None:
-            raise _gone(held)
-        return done
+        return written, await commit(self.write, held, write, scope=scope, seconds=_SECONDS)
 
     async def _settle(self, run: ConsolidationAttempt, scope: Scope, board: TagReview) -> None:
         """Record the results for a user's tags so far."""
@@ -315,26 +337,26 @@ class Consolidation:
 
         async def work(connection: Connection) -> bool:
             user = connection.of(scope)
-            if await self._lock(user, run.held) is None:
-                return False
-            await consolidation.mark(user, marks, job_id=run.held.job_id)
-            return True
+            wanted = await self._lock(user, run.held)
+            if wanted:
+                await consolidation.mark(user, marks, job_id=run.held.job_id)
+            return wanted
 
         if not await self.write.transact(work, timeout=_SECONDS):
-            raise _gone(run.held)
+            raise ClaimLost
         board.marked()
 
-    async def _lock(self, user: UserRows, held: Claim) -> UserWriteState | None:
-        """Become the only writer of the user's memories.
+    async def _lock(self, user: UserRows, held: Claim) -> bool:
+        """Become the only writer of the user's memories; False if the user's job has ended.
 
-        None if the user has switched learning off.
+        Raises:
+            _NotWanted: The same of one user of a tenant's job.
         """
-        state = await users.lock_user(user)
+        why = self._why_not(await users.lock_user(user))
         await claims.hold(user.connection, held)
-        why = self._why_not(state)
-        if why is not None and held.user_id is not None:
-            await attempts.discard(user.connection, held, why)
-        return state if why is None else None
+        if why is not None and held.user_id is None:
+            raise _NotWanted
+        return not await attempts.discard(user.connection, held, why)
 
 
 async def _read(
@@ -349,7 +371,3 @@ async def _read(
         apart = {m: {by for by in merges if by.int > newest} for m, merges in apart.items()}
     zone = zone_of(await users.read_zone(user))
     return Background(apart, await read_words(user, ids), zone)
-
-
-def _gone(held: Claim) -> Exception:
-    return ClaimLost() if held.user_id is not None else _NotWanted()

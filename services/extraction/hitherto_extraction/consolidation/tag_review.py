@@ -100,11 +100,7 @@ class TagReview:
         return self._is_unchanged(crowded)
 
     async def counts(self, *, again: bool) -> dict[str, int]:
-        """The numbers of groups and their memories, and of unchanged tags.
-
-        Args:
-            again: Whether unchanged tags are processed again.
-        """
+        """The numbers of groups and their memories, and of unchanged tags."""
         return await in_thread_if_long(sum(map(self._work, self._by_tag)), self._counts, again)
 
     def replace(self, originals: Sequence[Member], merged: Member) -> None:

@@ -60,14 +60,7 @@ class _Extent:
 
 @dataclass(frozen=True, slots=True)
 class Clearing:
-    """Clears a user's memory.
-
-    Attributes:
-        write: The database with the role hitherto_write.
-        removal: The database with the role hitherto_removal.
-        trail: Records the call in the audit log.
-        keys: Opens a sealed profile.
-    """
+    """Clears a user's memory."""
 
     write: Database
     removal: Database
@@ -80,11 +73,6 @@ class Clearing:
         """Clear, or answer as the first call with the same key did.
 
         The counts are those of this call, without those of an earlier interrupted one.
-
-        Args:
-            identity: The caller's idempotency key, or None if the call came without one.
-            wanted: What to clear.
-            timeout: Seconds for all of it.
 
         Raises:
             AlreadyExists: The key was used for another body.

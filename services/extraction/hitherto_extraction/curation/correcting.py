@@ -91,7 +91,6 @@ class Correction:
     """What to change.
 
     Attributes:
-        values: The new values by field.
         paths: Fields, or keys within context and metadata; those without a value are cleared.
         version: The version it was based on; 0 for any.
     """

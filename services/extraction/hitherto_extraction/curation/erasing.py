@@ -68,9 +68,7 @@ class Erasing:
     async def erase(self, call: UserCall, *, timeout: float) -> IdempotentResult[Receipt]:
         """Erase a user, or return the receipt of the completed erasure.
 
-        Args:
-            call: The user, and the caller's idempotency key.
-            timeout: Seconds for all of it; the rest is left for the next call.
+        What `timeout` does not allow for is left for the next call.
 
         Raises:
             AlreadyExists: The idempotency key was used for another body.

@@ -107,10 +107,7 @@ class _Going:
 class _ExportLines:
     """Formats the lines of one user's export.
 
-    Attributes:
-        scope: The user.
-        key: The user's data key; None: there is none, and what it has sealed is lost.
-        replies: Opens replies that were sealed with the installation's secret.
+    Without a `key` there is none, and what it has sealed is lost.
     """
 
     scope: Scope
@@ -120,10 +117,7 @@ class _ExportLines:
     def line(self, table: str, row: str, sealed: bytes | None) -> bytes:
         """One line; with `"lost":true` if part of the row can no longer be opened.
 
-        Args:
-            table: The table of the row.
-            row: The row as a JSON object, without its sealed values.
-            sealed: The sealed values.
+        `row` is a JSON object without its `sealed` values.
         """
         if sealed is None and table != _REPLIES:
             return _line(table, row)
@@ -175,11 +169,8 @@ class Exporting:
     ) -> AsyncGenerator[bytes | Manifest]:
         """The pieces in order, the manifest last; for an erased user the manifest alone.
 
-        Args:
-            scope: The user.
-            fence: Where an erasure is visible. Not the database of exports, whose connections may
-                all be taken by exports.
-            timeout: Seconds for all of it, including the caller's reading.
+        `fence` is where an erasure is visible: not the database of exports, whose connections may
+        all be taken by exports. `timeout` includes the caller's reading.
 
         Raises:
             Exhausted: Another export of this user is running here.

@@ -72,12 +72,8 @@ def edit_profile(
 ) -> ProfileChange:
     """Set `values` at `paths`.
 
-    Args:
-        current: The present profile; version 0 if there is none.
-        said_at: When each of its values was said.
-        values: The new values by field; a path without a value, or with null, is removed.
-        paths: A field, or a field of free-form JSON and keys within it.
-        at: The time of the change.
+    `current` has version 0 if there is none. `paths` name a field, or a field of free-form JSON and
+    keys within it; one without a value in `values`, or with null, is removed.
 
     Raises:
         InvalidRequest: It would exceed the limit.

@@ -104,11 +104,7 @@ def vectors_of(model: str, vector: Vector | None) -> Vectors:
 class Saving:
     """Saves statements.
 
-    Attributes:
-        threshold: The cosine from which two statements may be duplicates.
-        memory_enabled: Whether memory is on for users who did not choose.
-        reconciling: Settles what stands near.
-        crowding: Detects crowded tags.
+    `threshold` is the cosine from which two statements may be duplicates.
     """
 
     threshold: Callable[[], float]

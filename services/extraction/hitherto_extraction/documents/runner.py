@@ -17,12 +17,12 @@ from hitherto_extraction.budget import Budget
 from hitherto_extraction.documents import chunking
 from hitherto_extraction.documents.entities import Mention, mentioned, settle
 from hitherto_extraction.pipeline.embedding_loop import embed
+from hitherto_extraction.pipeline.job_commit import CommittedBefore, commit, record
 from hitherto_extraction.pipeline.result import SECRETS_REDACTED, Result
 from hitherto_extraction.prices import Charge, Prices
 from hitherto_extraction.queue import attempts, claims, jobs
-from hitherto_extraction.queue.claims import Claim, ClaimLost
-from hitherto_extraction.queue.commit_retry import patiently
-from hitherto_extraction.storage import document_mentions, documents, ledger, users
+from hitherto_extraction.queue.claims import Claim
+from hitherto_extraction.storage import document_mentions, documents, users
 from hitherto_extraction.storage.corpora import index
 from hitherto_extraction.storage.corpora import vectors as store
 from hitherto_extraction.storage.corpora.corpus import EmbeddableText
@@ -189,30 +189,21 @@ class Ingestion:
     ) -> Result:
         """Write everything about one document, with the job's progress, in one transaction."""
 
-        async def work(connection: Connection) -> Result | None:
-            user = connection.of(held.scope)
-            async with connection.transaction():
-                # The job's row is not locked: a long document must not prevent the worker from
-                # renewing its leases. `record_progress` rolls back what a lost claim has written.
-                state = await users.lock_user(user)
-                job = await jobs.get_job(connection, held.tenant_id, held.job_id)
-                if (job.done_to or 0) >= done_to:
-                    # An earlier try succeeded, and its reply was lost.
-                    return Result.of(job.result)
-                why = users.why_not_storing(state, self.memory_enabled)
-                if await attempts.discard(connection, held, why):
-                    return None
-                done = result.with_charges(charges).with_counts(await self._write(user, prepared))
-                await ledger.charge(user, held.job_id, held.kind, charges)
-                await claims.record_progress(
-                    connection, held, done_to=done_to, result=done.stored(), finished=finished
-                )
-                return done
+        async def write(user: UserRows) -> Result | None:
+            # The job's row is not locked: a long document must not prevent the worker from renewing
+            # its leases. `record` rolls back what a lost claim has written.
+            state = await users.lock_user(user)
+            job = await jobs.get_job(user.connection, held.tenant_id, held.job_id)
+            if (job.done_to or 0) >= done_to:
+                raise CommittedBefore
+            why = users.why_not_storing(state, self.memory_enabled)
+            if await attempts.discard(user.connection, held, why):
+                return None
+            done = result.with_charges(charges).with_counts(await self._write(user, prepared))
+            await record(user, held, done, charges, done_to=done_to, finished=finished)
+            return done
 
-        written = await patiently(self.database, work, seconds=_WRITE_SECONDS)
-        if written is None:
-            raise ClaimLost
-        return written
+        return await commit(self.database, held, write, seconds=_WRITE_SECONDS)
 
     async def _write(self, user: UserRows, prepared: PreparedDocument) -> Mapping[str, int]:
         document_id = prepared.document_id

@@ -27,7 +27,7 @@ from hitherto_extraction.pipeline.embedding_charges import (
 )
 from hitherto_extraction.pipeline.reply_vectors import Vectors
 from hitherto_extraction.prices import Charge
-from hitherto_extraction.queue.signals import JobSignals
+from hitherto_extraction.queue.jobs import JobSignals
 from hitherto_extraction.storage import editing
 from hitherto_shared.consistency import Position
 from hitherto_shared.convert import EnumWords, memory_message

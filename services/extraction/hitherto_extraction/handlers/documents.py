@@ -17,7 +17,7 @@ from hitherto_extraction.documents.ingest import (
 )
 from hitherto_extraction.handlers.answering import Answering, checks_of
 from hitherto_extraction.queue.enqueueing import JobQueue
-from hitherto_extraction.queue.signals import JobSignals
+from hitherto_extraction.queue.jobs import JobSignals
 from hitherto_extraction.storage.documents import IncomingDocument
 from hitherto_shared.convert import job_message
 from hitherto_shared.database.pool import Database

@@ -23,8 +23,7 @@ from hitherto_extraction.pipeline.preview import SECONDS as PREVIEW_SECONDS
 from hitherto_extraction.pipeline.preview import ExtractionPreview, PreviewResult
 from hitherto_extraction.queue import jobs
 from hitherto_extraction.queue.enqueueing import JobQueue
-from hitherto_extraction.queue.jobs import JobFilter
-from hitherto_extraction.queue.signals import JobSignals
+from hitherto_extraction.queue.jobs import JobFilter, JobSignals
 from hitherto_shared.auth.departments import departments_of
 from hitherto_shared.auth.principal import Principal
 from hitherto_shared.consistency import Position, current_position

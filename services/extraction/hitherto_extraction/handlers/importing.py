@@ -52,10 +52,6 @@ async def take_all(
 ) -> ImportOutcome:
     """Accept the items of a stream one after another.
 
-    Args:
-        requests: The stream.
-        accept: Stores one item durably and adds it to the reply.
-
     Raises:
         HithertoError: An error of more than one item; accepted items stay.
     """
@@ -96,11 +92,8 @@ async def read_ahead(
 
     Close it (`aclosing`) to end the reading.
 
-    Args:
-        requests: The stream.
-        read: Converts a request to an item. It must not raise.
-        prepare: Prepares a batch: the items that arrived while the last batch was in progress.
-        most: Maximum items of a batch, and of waiting items.
+    `read` must not raise. A batch for `prepare` is what arrived while the last one was in progress,
+    at most `most` items; as many may wait.
 
     Raises:
         Exception: The error that ended the stream, after all items before it.

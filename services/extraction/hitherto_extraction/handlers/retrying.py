@@ -30,13 +30,6 @@ async def retry_matching(
 ) -> pb.RetryJobResponse:
     """Queue the jobs that match the filter of a request again.
 
-    Args:
-        answering: The common part of all handlers.
-        intake: Changes jobs.
-        kinds: The existing kinds of jobs.
-        request: A request with a filter.
-        context: Of the call.
-
     Raises:
         InvalidRequest: The filter is invalid, or the request names a job as well.
         NotPermitted: The caller may not act for the filter's user.

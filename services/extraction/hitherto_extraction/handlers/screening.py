@@ -49,9 +49,7 @@ Sent = TypeVar("Sent", bound=Message)
 class Screening:
     """Redacts requests.
 
-    Attributes:
-        database: Holds the settings of users.
-        handling: What happens to the secrets of users who did not choose: `redact` or `off`.
+    `handling` (`redact` or `off`) applies to users who did not choose.
     """
 
     database: Database

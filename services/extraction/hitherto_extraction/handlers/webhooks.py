@@ -17,7 +17,7 @@ from hitherto_extraction.storage.deliveries import StoredDelivery
 from hitherto_extraction.storage.webhooks import StoredWebhook, WebhookRow
 from hitherto_extraction.telling import addresses
 from hitherto_extraction.telling.delivering import DeliveryLoop
-from hitherto_extraction.telling.webhook_secrets import WebhookSecrets
+from hitherto_extraction.telling.sending import WebhookSecrets
 from hitherto_shared.changes import change_message
 from hitherto_shared.convert import EVENT_KIND, EnumWords, timestamp
 from hitherto_shared.database.pool import Connection, Database
@@ -39,11 +39,7 @@ _STATES = EnumWords(webhook_pb2.WebhookDeliveryState.DESCRIPTOR)
 class WebhookKeeping:
     """What the calls about webhooks need.
 
-    Attributes:
-        secrets: Creates and seals secrets.
-        loop: Sends deliveries.
-        removal: The database with the role hitherto_removal.
-        private: Whether receivers may be in private networks.
+    If `private`, receivers may be in private networks.
     """
 
     secrets: WebhookSecrets

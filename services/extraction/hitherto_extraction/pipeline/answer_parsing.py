@@ -39,7 +39,7 @@ from hitherto_extraction.pipeline.free_json import (
     text_of,
     without_pairs,
 )
-from hitherto_extraction.pipeline.local_ids import local_id, message_ids
+from hitherto_extraction.pipeline.prompt import local_id, message_ids
 from hitherto_extraction.provider.reply_text import UnusableAnswer, read_object
 from hitherto_shared.models import CONFIDENCES, MEMORY_TYPES, ORIGINS
 
@@ -338,12 +338,8 @@ def read_answer(
 ) -> Answer:
     """Turn a reply into an `Answer`.
 
-    Args:
-        text: The raw reply.
-        messages: Local ids of the messages that were in the prompt.
-        memories: Local ids of the memories that were in the prompt.
-        events: Those of them with one of `EVENT_TYPES`, whose content is short.
-        zone: The person's time zone, in which a day begins.
+    `messages` and `memories` are the local ids in the prompt, `events` those of memories with one
+    of `EVENT_TYPES`, whose content is short. A day begins in `zone`.
 
     Raises:
         UnusableAnswer: There is no JSON object with a known key, or it has contents but no item of

@@ -82,13 +82,7 @@ def observe_edit(original: str, edited: str) -> list[tuple[Key, Any]]:
 def learn(
     known: Mapping[Key, Preference], seen: Sequence[tuple[Key, Any]], at: datetime
 ) -> list[Preference]:
-    """The preferences changed by observations, in their new state.
-
-    Args:
-        known: The current preferences, by type and key.
-        seen: Observations in order.
-        at: The time of the observations.
-    """
+    """The preferences changed by observations, in their new state."""
     now: dict[Key, Preference] = {}
     for key, value in seen:
         held = now.get(key) or known.get(key)

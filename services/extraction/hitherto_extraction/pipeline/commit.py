@@ -18,15 +18,15 @@ from hitherto_extraction.pipeline.caps import DAILY_CHANGES, ChangeAllowance, Ch
 from hitherto_extraction.pipeline.crowded_tags import Crowding
 from hitherto_extraction.pipeline.draft import Situation
 from hitherto_extraction.pipeline.evidence import Witnesses
+from hitherto_extraction.pipeline.job_commit import CommittedBefore, commit, record
 from hitherto_extraction.pipeline.nearby_memories import look_around
 from hitherto_extraction.pipeline.operations import Occasion, Plan, Refused
 from hitherto_extraction.pipeline.plan import make_plan
 from hitherto_extraction.pipeline.quality_sample import check
 from hitherto_extraction.pipeline.result import SECRETS_REDACTED, Result
 from hitherto_extraction.pipeline.write import write_plan
-from hitherto_extraction.queue import attempts, claims, jobs
-from hitherto_extraction.queue.claims import Claim, ClaimLost
-from hitherto_extraction.queue.commit_retry import patiently
+from hitherto_extraction.queue import attempts, claims
+from hitherto_extraction.queue.claims import Claim
 from hitherto_extraction.reconciliation.open_questions import open_questions
 from hitherto_extraction.reconciliation.trigger import Reconciling
 from hitherto_extraction.storage import (
@@ -40,8 +40,7 @@ from hitherto_extraction.storage import (
 )
 from hitherto_extraction.storage.sealed_rows import sealing_key
 from hitherto_extraction.storage.summaries import HeldSummary
-from hitherto_extraction.storage.users import UserWriteState
-from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.database.pool import Database
 from hitherto_shared.database.together import kept, together
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.encryption.at_hand import KeyNeeded
@@ -93,10 +92,6 @@ class Commit:
     async def run(self, held: Claim, outcome: BatchOutcome) -> Result:
         """Write an outcome in one transaction and return the job's result so far.
 
-        Args:
-            held: The job.
-            outcome: The result of a model call.
-
         Raises:
             ClaimLost: The claim was lost, or the user has switched learning off; nothing of the
                 outcome was written.
@@ -105,58 +100,35 @@ class Commit:
                 that the call read in clear is sealed by now; nothing was written.
         """
 
-        async def work(connection: Connection) -> Result | None:
-            user = connection.of(held.scope)
-            async with connection.transaction():
-                # In this order: what follows the lock sees what its last holder wrote. What the
-                # plan needs is read with it, although the outcome may be discarded.
-                state, done_to, sealed_since, around = await together(
-                    connection,
-                    users.lock_user(user),
-                    claims.hold(connection, held),
-                    _sealed_since(user, held.conversation, outcome.witnesses),
-                    kept(self._look(user, held, outcome)),
-                )
-                if done_to >= outcome.done_to:
-                    # An earlier try succeeded, and its reply was lost.
-                    job = await jobs.get_job(connection, held.tenant_id, held.job_id)
-                    return Result.of(job.result)
-                why = users.why_not_learning(state, self.memory_enabled)
-                if await attempts.discard(connection, held, why):
-                    return None
-                if sealed_since and await sealing_key(user) is None:
-                    # Encryption was turned on and off again during the model call: start again.
-                    raise KeyNeeded
-                result, _ = await self._apply(user, held, outcome, around(), for_job=True)
-                return result
-
-        result = await patiently(self.database, work, seconds=_SECONDS)
-        if result is None:
-            raise ClaimLost
-        return result
-
-    async def admit(
-        self, connection: Connection, held: Claim, state: UserWriteState | None
-    ) -> bool:
-        """Whether the job of a user in this state may continue.
-
-        If its user has switched learning off, it ends here without a call.
-
-        The check takes no lock: what a model replies in the meantime is discarded by `run`.
-        """
-        async with connection.transaction():
+        async def write(user: UserRows) -> Result | None:
+            # In this order: what follows the lock sees what its last holder wrote. What the plan
+            # needs is read with it, although the outcome may be discarded.
+            state, done_to, sealed_since, around = await together(
+                user.connection,
+                users.lock_user(user),
+                claims.hold(user.connection, held),
+                _sealed_since(user, held.conversation, outcome.witnesses),
+                kept(self._look(user, held, outcome)),
+            )
+            if done_to >= outcome.done_to:
+                raise CommittedBefore
             why = users.why_not_learning(state, self.memory_enabled)
-            return not await attempts.discard(connection, held, why)
+            if await attempts.discard(user.connection, held, why):
+                return None
+            if sealed_since and await sealing_key(user) is None:
+                # Encryption was turned on and off again during the model call: start again.
+                raise KeyNeeded
+            result, _ = await self._apply(user, held, outcome, around(), for_job=True)
+            return result
+
+        return await commit(self.database, held, write, seconds=_SECONDS)
 
     async def learn(
         self, user: UserRows, held: Claim, outcome: BatchOutcome
     ) -> tuple[Result, Plan]:
         """Write what an outcome teaches, without its cost and the job's progress.
 
-        Args:
-            user: In a transaction of a caller that holds the user's row.
-            held: The job.
-            outcome: The result of its call.
+        `user` is in a transaction of a caller that holds the user's row.
         """
         around = await self._look(user, held, outcome)
         return await self._apply(user, held, outcome, around)
@@ -237,7 +209,16 @@ class Commit:
             learning.write_behaviour(around.at),
         ]
         if for_job:
-            writing.append(_finish(user, held, outcome, result))
+            writing.append(
+                record(
+                    user,
+                    held,
+                    result,
+                    outcome.charges,
+                    done_to=outcome.done_to,
+                    finished=outcome.last,
+                )
+            )
         await together(user.connection, *writing)
         if for_job and self.reconciling is not None:
             await self.reconciling.look(user, open_questions(plan, situation))
@@ -252,18 +233,6 @@ class Commit:
             raise WorkTooLong(
                 "deciding what the model's reply changes", self.planning_seconds
             ) from None
-
-
-async def _finish(user: UserRows, held: Claim, outcome: BatchOutcome, result: Result) -> None:
-    """Charge what a call cost, and record the job's progress."""
-    await ledger.charge(user, held.job_id, held.kind, outcome.charges)
-    await claims.record_progress(
-        user.connection,
-        held,
-        done_to=outcome.done_to,
-        result=result.stored(),
-        finished=outcome.last,
-    )
 
 
 def _named(outcome: BatchOutcome, *, first_no: int) -> list[Refused]:

@@ -73,14 +73,8 @@ async def write(
     Nothing of a user with encryption on is indexed: messages from before are about to be sealed. A
     summary that was in clear leaves the index, and its vector is left to the sweep.
 
-    Args:
-        user: The caller's.
-        conversation_id: The conversation, which exists.
-        fields: The new contents.
-        held: The stored summary. If its words change, the old ones leave the index.
-        done_to: The highest message that it covers.
-        messages: The messages to index; those that are indexed or sealed are skipped.
-        vectors: Available vectors, for which nothing has to wait.
+    If the words of the `held` summary change, the old ones leave the index. Of `messages`, those
+    that are indexed or sealed are skipped. Nothing waits for vectors that are missing.
 
     Raises:
         KeyNeeded: It is to be sealed, and the user's key is not at hand.

@@ -61,12 +61,8 @@ def find_duplicate(
     (otherwise a forgotten copy would hide that the statement is known); then one of the same type,
     the latest change, the id.
 
-    Args:
-        new_type: Type of the new statement.
-        new_content: Its text.
-        neighbours: The candidates, of one user, in any order. Statuses other than
-            `CANDIDATE_STATUSES` are skipped.
-        sensitive: Whether the new statement is.
+    `neighbours` are of one user, in any order; statuses other than `CANDIDATE_STATUSES` are
+    skipped.
 
     Returns:
         The duplicate; what follows from its status and origin is the caller's decision.

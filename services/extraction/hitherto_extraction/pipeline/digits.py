@@ -30,10 +30,8 @@ _COMPUTED = timedelta(days=400)
 def strange(wording: str, sources: Iterable[str], days: Sequence[date]) -> list[str]:
     """The runs of digits in a wording that neither its sources nor a date explain.
 
-    Args:
-        wording: The new text.
-        sources: The texts it may have its numbers from: the old wording and the cited messages.
-        days: The days on which the cited messages were said.
+    `sources` are the texts that may give the wording its numbers: the old wording and the cited
+    messages, which were said on `days`.
     """
     text = _ascii(wording)
     known: set[str] = set()

@@ -25,14 +25,11 @@ class Situation:
     """The input of a plan.
 
     Attributes:
-        answer: The checked reply.
-        witnesses: The batch's messages as evidence.
         local_memories: Memory ids by the local ids of the prompt.
         known: Current rows of every memory named above or near a new statement.
         neighbours: For each new item's index, the known memories near it.
         vectors: For each new item's index its vector, if there is one.
         threshold: The embedder's cosine for duplicates.
-        room: How much the reply may change.
         importance_before: The importance before the job of memories that it has already changed.
         reviewed: Positions of updates whose exact words a memory has already, whatever its status.
         stated: Known memories that an item of the reply repeats, by the item's index, if that was
@@ -58,10 +55,8 @@ class Draft:
     """A plan in progress: the state of each memory so far, and which one an item stated.
 
     Attributes:
-        situation: The input.
         now: Every known memory in the state that the plan has reached.
         stated_by: For each new item's index, the memory that now states it.
-        plan: The operations so far.
     """
 
     def __init__(self, situation: Situation) -> None:

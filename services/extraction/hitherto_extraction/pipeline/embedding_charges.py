@@ -108,11 +108,6 @@ class ChargedEmbedder:
 
         If no vectors are available within `seconds`, or there is no budget for them, there are
         none.
-
-        Args:
-            texts: Each with its user.
-            kind: The purpose: `SAVING`, `IMPORT` or `CORRECTION`.
-            seconds: Time limit.
         """
         # Its present name: the active model may change during the call.
         model = self.embedder.name

@@ -39,11 +39,7 @@ class EmbeddedBatch(Generic[Item]):
 
     Attributes:
         model: The embedder's name when the batch began: the active model may change meanwhile.
-        vectors: The vectors of each text, one for each of its contents.
         refused: Texts that the embedder refuses while it is reachable.
-        calls: Number of calls that were answered.
-        tokens: Their tokens.
-        outage: The outage that prevented the rest, if any.
     """
 
     model: str
@@ -72,10 +68,7 @@ async def embed(
     text, a harmless one tells whether it is at fault. After an outage the batch holds what was
     embedded before it.
 
-    Args:
-        embedder: The embedder.
-        texts: The contents of each text.
-        timeout: Seconds for all calls; None: the embedder's own limit for each call.
+    Without `timeout`, the embedder's own limit applies to each call.
 
     Raises:
         ModelUnavailable: The embedder is unreachable; nothing was embedded.
@@ -133,14 +126,7 @@ async def embed_or_leave(
 
 
 class _Patient:
-    """Asks an embedder, and tells a text that it fails on from an outage.
-
-    Attributes:
-        calls: Number of calls that were answered.
-        tokens: Their tokens.
-        refusal: The last refusal.
-        harmless: Whether a harmless text was answered.
-    """
+    """Asks an embedder, and tells a text that it fails on from an outage."""
 
     def __init__(self, embedder: Embedder, deadline: float | None) -> None:
         self.calls = 0
@@ -211,13 +197,9 @@ async def embed_next(
 ) -> Sequence[EmbeddableText]:
     """Embed the texts that `find` returns, and store their vectors.
 
-    Args:
-        database: With a role that may lock their users.
-        embedder: The embedder.
-        find: Reads the next texts.
-        keep: Stores the vectors in a transaction that holds the users' rows, each only for words
-            that are still those it was computed from.
-        charge: Charges for the batch, whether or not its vectors can be stored.
+    `keep` stores the vectors in a transaction that holds the users' rows, each only for words that
+    are still those it was computed from. `charge` charges for the batch, whether or not its vectors
+    can be stored.
 
     Returns:
         The texts found; none: nothing is left.

@@ -28,7 +28,6 @@ class Evidence:
 
     Attributes:
         origin: The level of trust of what it says.
-        said_at: When it was said.
         sources: The messages that the item names.
         text: The part of the named messages that may be indexed.
         words: The complete messages that count, for comparisons only.

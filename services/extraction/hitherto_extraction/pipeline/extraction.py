@@ -34,7 +34,7 @@ from hitherto_extraction.pipeline.result import Result
 from hitherto_extraction.pipeline.summarise import SummaryFields
 from hitherto_extraction.prices import Charge, Prices
 from hitherto_extraction.provider.protocol import ChatModel
-from hitherto_extraction.queue import claims
+from hitherto_extraction.queue import attempts, claims
 from hitherto_extraction.queue.claims import Claim, ClaimLost
 from hitherto_extraction.storage import conversations, users
 from hitherto_extraction.storage.conversations import StoredMessage
@@ -60,12 +60,9 @@ class ExtractionAttempt:
     """An attempt of a job: what is left of it to read, and what came of it so far.
 
     Attributes:
-        held: The job.
-        result: Its committed result.
         messages: Those that are left of it when the attempt begins.
         background: Of the first prompt. `_read` takes it out, as it holds opened sealed memories.
         charges: What was spent since the last commit.
-        calls: The number of calls of the model.
     """
 
     held: Claim
@@ -164,7 +161,11 @@ class Extraction:
             kept(read_background(user, held.conversation)),
         )
         run = ExtractionAttempt(held, Result.of(held.result))
-        if not await self.commit.admit(connection, held, state):
+        # Without a lock: `commit` discards what a model replies in the meantime.
+        why = users.why_not_learning(state, self.commit.memory_enabled)
+        if why is not None:
+            async with connection.transaction():
+                await attempts.discard(connection, held, why)
             return run
         # A key that is missing is missed before a model is paid.
         await sealing_key(user)
@@ -231,12 +232,8 @@ class Extraction:
     ) -> BatchOutcome:
         """Send a prompt to the model and embed its answer; writes nothing.
 
-        Args:
-            asked: The prompt.
-            conversation_id: The conversation of its messages.
-            result: The job's result so far, without this call.
-            wasted: The cost of calls that were cut off, charged with this one.
-            findable: Embed the messages and the summary too, in the same call.
+        `wasted` is the cost of calls that were cut off, charged with this one. If `findable`, the
+        messages and the summary are embedded too, in the same call.
 
         Raises:
             TooMuch: The reply was cut off.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
@@ -9,7 +10,6 @@ from uuid import UUID
 from hitherto_extraction.pipeline import sealed_memories
 from hitherto_extraction.pipeline.prompt import build_prompt
 from hitherto_extraction.pipeline.selection import MAX_TAGS, select_memories
-from hitherto_extraction.pipeline.told_blocks import without_blocks
 from hitherto_extraction.pipeline.trust import is_higher
 from hitherto_extraction.provider.protocol import Batch, Prompt, PromptMemory, PromptMessage
 from hitherto_extraction.storage import known_memories, profiles, summaries, users
@@ -147,3 +147,27 @@ def _as_said(message: StoredMessage) -> StoredMessage:
     """A message without the blocks of memory that were told before."""
     content = without_blocks(message.content)
     return message if content == message.content else replace(message, content=content)
+
+
+_FENCE = re.compile(r"<<<(end )?hitherto:memory ([0-9A-Za-z]{8,64})(?:: [^<>\n]{0,200})?>>>")
+
+
+def without_blocks(text: str) -> str:
+    """A text without the blocks between fence lines of ours, whoever put them there.
+
+    A block ends at the fence with its id; one without such a fence was cut off, and ends with the
+    text.
+    """
+    if "hitherto:memory" not in text:
+        return text
+    kept, at, inside = [], 0, ""
+    for fence in _FENCE.finditer(text):
+        closes, name = fence[1], fence[2]
+        if not inside and not closes:
+            kept.append(text[at : fence.start()])
+            inside = name
+        elif closes and name == inside:
+            at, inside = fence.end(), ""
+    if not inside:
+        kept.append(text[at:])
+    return "".join(kept)

@@ -62,11 +62,6 @@ class UnusableReplies:
     async def read(self, connection: Connection, tenant_id: str, job_id: UUID) -> list[KeptReply]:
         """The stored replies of a job's attempts, the first one first.
 
-        Args:
-            connection: Connection to read from.
-            tenant_id: The job's tenant.
-            job_id: The job.
-
         Raises:
             BrokenToken: It was sealed with another secret (HITHERTO_SECRET_FILE), or moved.
             KeyNeeded: It was sealed with the key of a user that is not at hand.
@@ -104,12 +99,8 @@ class FailedAttempts:
         Call it with the error that ended a model call or its commit; the spending that the error
         itself reports is added. It does not wait for an unreachable database.
 
-        Args:
-            held: The job.
-            result: Its result as last committed, without these charges.
-            charges: What was spent since.
-            error: What went wrong.
-            scope: The user concerned, if the job concerns all users of a tenant.
+        `result` is the job's as last committed, without `charges`, which were spent since. `scope`
+        is the user concerned, if the job concerns all users of a tenant.
 
         Returns:
             The result with the charges, as stored with the job.

@@ -106,11 +106,8 @@ async def ask_for(
 ) -> ModelReply[Read]:
     """Request until there is an answer, at most `ASKS` times.
 
-    Args:
-        chat: The model.
-        prompt: The prompt.
-        read: Converts the reply's text to an answer, or raises `UnusableAnswer`.
-        divisible: Whether the batch can be divided if it is too large or refused.
+    `read` converts the reply's text to an answer, or raises `UnusableAnswer`. A batch is
+    `divisible` if less can be asked when it is too large or refused.
 
     Raises:
         TooMuch: The reply was cut off, or the server refuses this prompt: try with less.

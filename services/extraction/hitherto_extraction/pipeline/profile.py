@@ -94,11 +94,9 @@ def merge_profile(
 ) -> ProfileChange:
     """Merge what was learnt into the profile. Neither `current` nor `said_at` is modified.
 
-    Args:
-        current: The present profile; version 0 if there is none yet.
-        said_at: When each single value was said, by `said_path`.
-        patch: What is new: any of `FIELDS`, of any type.
-        event_time: When it was said (the time of the newest message it comes from).
+    `current` has version 0 if there is none yet. `said_at` tells by `said_path` when each single
+    value was said. `patch` holds any of `FIELDS`, of any type, said at `event_time` (of the newest
+    message).
     """
     merge = _Merge(current, said_at, event_time.astimezone(UTC))
     for name in _KINDS:

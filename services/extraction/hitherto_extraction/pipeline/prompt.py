@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta, tzinfo
 from importlib import resources
 from typing import Any
@@ -116,3 +116,23 @@ def zone_of(name: str) -> ZoneInfo:
 def _json(value: Mapping[str, Any]) -> str:
     # JSON escapes line breaks but not U+2028 and its like.
     return one_line(json.dumps(value, ensure_ascii=False, sort_keys=True, default=str))
+
+
+_ID = re.compile(r"([a-z]?[0-9]{1,6})(?:[\])\s:]|\Z)", re.IGNORECASE)
+_MOST = 999_999
+
+
+def local_id(value: Any) -> str:
+    """The id that a text names; empty for anything else."""
+    found = _ID.match(value.lstrip("[( \n\t")) if isinstance(value, str) else None
+    return found[1].lower() if found else ""
+
+
+def message_ids(given: list[Any], shown: Collection[str]) -> list[str]:
+    """The messages that were `shown` among those that an item cites, in its order."""
+    found = []
+    for value in given:
+        number = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST
+        name = local_id(str(value) if number else value)
+        found += [name if name in shown else f"m{name}"]
+    return [name for name in found if name in shown]

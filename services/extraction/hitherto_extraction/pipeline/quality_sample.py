@@ -34,9 +34,7 @@ _MOST_COMPARED = 16
 class QualitySample:
     """The conversations whose memories are checked.
 
-    Args:
-        extractor: What extracts; see `JobResult.extractor`.
-        size: Number of conversations for each prompt version; 0 for none.
+    `size` is the number of conversations for each prompt version; 0 for none.
     """
 
     def __init__(self, extractor: str, size: int) -> None:
@@ -47,10 +45,7 @@ class QualitySample:
     async def includes(self, connection: Connection, held: Claim, result: Result) -> bool:
         """Whether the conversation of a job belongs to the sample, or joins it now.
 
-        Args:
-            connection: Outside a transaction, with the role hitherto_write.
-            held: The job.
-            result: The job's result so far.
+        `connection` is outside a transaction, with the role hitherto_write.
         """
         if CHECKED in result.counts:
             return True
@@ -69,13 +64,7 @@ class QualitySample:
 def check(
     plan: Plan, witnesses: Witnesses, neighbours: Mapping[int, Sequence[Neighbour]]
 ) -> dict[str, int]:
-    """The counts of the checks, in the form of `Result.counts`.
-
-    Args:
-        plan: What a reply changes.
-        witnesses: The messages that it was made from.
-        neighbours: The known memories near each new statement, by its position.
-    """
+    """The counts of the checks, in the form of `Result.counts`."""
     said = witnesses.for_new((), None)
     names = [each.name for each in witnesses.messages]
     ended: set[UUID] = {closure.before.memory_id for closure in plan.closures}

@@ -17,12 +17,7 @@ MAX_CHARACTERS = 120
 
 
 def kept(questions: Iterable[str], *texts: str) -> tuple[str, ...]:
-    """The first `MAX_QUESTIONS` distinct questions about a memory with these texts.
-
-    Args:
-        questions: In the model's words, one line each.
-        texts: The memory's texts.
-    """
+    """The first `MAX_QUESTIONS` distinct questions about a memory with these texts."""
     different = {question.casefold(): question for question in questions if _may_be(question)}
     found = (each for each in different.values() if not strange(each, texts, ()))
     return tuple(question for question, _ in zip(found, range(MAX_QUESTIONS), strict=False))

@@ -19,8 +19,6 @@ class Vectors:
     """The vectors under the embedder's name; those that it could not compute are missing.
 
     Attributes:
-        model: The embedder's name.
-        found: The vectors.
         wanted: The numbers of the messages that are to have a vector; a missing one is back-filled.
             None: neither messages nor the summary are indexed, as in a rehearsal.
         summary: The words that the summary's vector was computed from.

@@ -55,12 +55,9 @@ def merge_summary(
     An absent or empty field keeps the old value, a list replaces the old one. Text that overrides
     the assistant's instructions counts as absent: a summary has no quarantine.
 
-    Args:
-        current: The summary so far.
-        given: The summary in the reply: any of `FIELDS`, of any type.
-        first_user_words: The beginning of the user's first message, for a title if there is none.
-        late: Whether the reply is about messages before those that the summary already covers, as
-            when an older job is retried: it fills empty fields and replaces nothing.
+    `given` holds any of `FIELDS`, of any type. Without a title, `first_user_words` give one. If
+    `late`, the reply is about messages before those that the summary already covers, as when an
+    older job is retried: it fills empty fields and replaces nothing.
     """
     old = current
     new = {name: None if late and getattr(old, name, None) else given.get(name) for name in FIELDS}

@@ -60,13 +60,9 @@ async def write_plan(
 ) -> None:
     """Write everything in `plan`, with its history and its index entries.
 
-    Args:
-        user: In a transaction of a caller that holds the user's row.
-        occasion: The job and what it knows of the user.
-        plan: The plan.
-        vectors: The vectors of its texts.
-        also_said: Statements about something else than memories, to be recorded with those.
-        crowding: Looks at the tags of the memories once these are written; None: nothing does.
+    `user` is in a transaction of a caller that holds the user's row. `also_said` are statements
+    about something else than memories, to be recorded with those. `crowding` looks at the tags of
+    the memories once these are written.
     """
     encrypts = (await users.encryption_of(user)).on
     if encrypts:

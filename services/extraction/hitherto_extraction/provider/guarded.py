@@ -57,11 +57,8 @@ class GuardedChatModel:
     the installation counts as misconfigured. If the server fails on one prompt again and again and
     answers a harmless one each time, it refuses that prompt.
 
-    Args:
-        inner: The model.
-        breaker: Its circuit breaker.
-        harmless: A prompt that any working model answers, to classify a refusal.
-        url_setting: The variable that holds the server's address, for messages.
+    `harmless` is a prompt that any working model answers, to classify a refusal. `url_setting`
+    names the variable with the server's address, for messages.
     """
 
     def __init__(
@@ -155,13 +152,7 @@ class GuardedChatModel:
 
 
 class GuardedEmbedder(Embedder):
-    """An embedder that is not called while it is known to be unreachable.
-
-    Args:
-        inner: The embedder.
-        breaker: Its circuit breaker.
-        url_setting: The variable that holds the server's address, for messages.
-    """
+    """An embedder that is not called while it is known to be unreachable."""
 
     def __init__(
         self, inner: Embedder, breaker: CircuitBreaker, *, url_setting: str = "OPENAI_BASE_URL"

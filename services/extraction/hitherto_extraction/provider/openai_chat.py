@@ -46,11 +46,6 @@ class OpenAIChatModel:
     simpler form is remembered until the process ends. So is a higher limit of tokens, if a model
     has spent the whole limit on thinking.
 
-    Args:
-        model: Name of the model, such as `gpt-4o-mini`.
-        server: The server.
-        timeout: Seconds for one call, to the last byte.
-
     Raises:
         ValueError: A setting cannot be used; the message names the variable to change.
     """

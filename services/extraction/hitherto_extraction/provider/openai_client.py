@@ -45,10 +45,6 @@ logging.getLogger("httpx2").setLevel(logging.WARNING)
 class ChatServer:
     """The chat endpoint of one server. Nothing is retried, redirects are not followed.
 
-    Args:
-        server: The server.
-        timeout: Seconds for a whole call, to the last byte.
-
     Raises:
         ValueError: The URL, the key or the proxy cannot be used; the message names the variable.
     """

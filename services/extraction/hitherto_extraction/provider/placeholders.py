@@ -20,13 +20,7 @@ _SPACED = 0x0E00
 
 
 def is_placeholder(content: str, instructions: str, said: str) -> bool:
-    """Whether the content of a new memory is a placeholder.
-
-    Args:
-        content: The content.
-        instructions: The system message of the request.
-        said: What the messages of the request say.
-    """
+    """Whether the content of a new memory is a placeholder."""
     text = " ".join(content.split()).strip(" .…'\"“”")
     words = _WORD.findall(text)
     if not words or _BRACKETS.get(text[0]) == text[-1]:

@@ -78,9 +78,6 @@ class Completion:
     Attributes:
         text: Untrusted.
         model: The model's name by its own account.
-        calls: Number of calls of the server.
-        input_tokens: Tokens of the prompts.
-        output_tokens: Tokens of the replies.
         truncated: The model stopped at the limit of tokens.
         filtered: A content filter, or the model, declined to answer.
         unread: The server has cut the prompt: the model has read only a part of it.

@@ -60,10 +60,7 @@ def read_object(text: str, keys: Collection[str]) -> tuple[dict[str, Any], bool]
     not mean that there is nothing. Reasoning before it, invisible characters and marks of the end
     are no wrapper.
 
-    Args:
-        text: The reply.
-        keys: The keys of which an answer has at least one. An object that is the whole text is
-            returned also without.
+    An answer has at least one of `keys`; an object that is the whole text is returned also without.
 
     Raises:
         CutOffAnswer: The text ends inside an object.

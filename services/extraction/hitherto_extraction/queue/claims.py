@@ -14,8 +14,7 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from hitherto_extraction.queue.jobs import announce, own_range
-from hitherto_extraction.queue.signals import CHANNEL
+from hitherto_extraction.queue.jobs import CHANNEL, announce, own_range
 from hitherto_shared.audit.trail import NOBODY, Trail
 from hitherto_shared.database.arrays import Texts
 from hitherto_shared.database.pool import Connection
@@ -198,14 +197,9 @@ async def claim(
 ) -> list[Claim]:
     """Claim jobs; those whose every attempt lost its worker end as DEAD here.
 
-    Args:
-        connection: With the role hitherto_maintenance.
-        worker: The worker's name, for operators who inspect the table.
-        limit: Maximum number of jobs about one user each.
-        lease_seconds: The lease, unless it is renewed.
-        tenant_wide: Maximum number of jobs about all users of a tenant; None: `limit` too.
-        resting: Tenants and kinds of which none is claimed now.
-        trail: Records the jobs' actions.
+    Claims at most `limit` jobs about one user each, and `tenant_wide` (None: as many) about all
+    users of a tenant, but none of the tenants and kinds that are `resting`. The role is
+    hitherto_maintenance.
     """
     values = {
         "worker": worker,

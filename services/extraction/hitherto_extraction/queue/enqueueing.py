@@ -79,9 +79,7 @@ _UNSET: Mapping[str, Any] = {
 class JobQueue:
     """Queues jobs, each on the caller's connection and so in its transaction.
 
-    Attributes:
-        max_attempts: Number of attempts before a job is given up.
-        limit: The limit on the waiting jobs of a tenant, which callers check.
+    Callers check `limit`, that of a tenant's waiting jobs.
     """
 
     max_attempts: int
@@ -99,13 +97,9 @@ class JobQueue:
     ) -> Job:
         """Queue work on one user's data, or, without `user_id`, on the whole tenant's.
 
-        Args:
-            connection: The caller's, so that the job commits together with its subject.
-            tenant_id: The tenant.
-            kind: One of the kinds of `Job.kind`.
-            user_id: The user; jobs of one user run one after another.
-            params: Parameters for this kind: ids and settings, never a user's text.
-            debounce_seconds: How long it waits at least.
+        `connection` is the caller's, so that the job commits together with its subject. Jobs of one
+        user run one after another. `params` are ids and settings for this kind, never a user's
+        text.
         """
         return await self._queue(
             connection,

@@ -10,12 +10,24 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from hitherto_extraction.queue.signals import CHANNEL, RETRIED
 from hitherto_shared.database.arrays import fields_of
 from hitherto_shared.database.pool import Connection
+from hitherto_shared.database.signals import Signals
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.errors import NotFound, WrongState
 from hitherto_shared.models import Job
+
+CHANNEL = "hitherto_jobs"
+RETRIED = "retried"
+"""Signalled in place of a job's id when jobs were retried by hand."""
+
+
+class JobSignals(Signals):
+    """Listens for changes of jobs while it runs."""
+
+    def __init__(self, conninfo: str | None) -> None:
+        super().__init__(CHANNEL, conninfo, later="jobs that another process accepted start")
+
 
 # The job that owns a message, newest first: a range may have been run again.
 _COVERING = """

@@ -92,10 +92,7 @@ async def renew_once_free(connection: Connection, held: Claim) -> None:
 class LeaseRenewal:
     """Renews leases while `run` runs.
 
-    Attributes:
-        database: The database with the role hitherto_maintenance.
-        running: The tasks that run jobs, with their claims; the worker adds and removes them.
-        lease_seconds: Duration of a lease.
+    The worker adds the tasks that run jobs to `running`, with their claims, and removes them.
     """
 
     database: Database

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hitherto_extraction.pipeline.free_json import text_of
-from hitherto_extraction.pipeline.local_ids import local_id
+from hitherto_extraction.pipeline.prompt import local_id
 from hitherto_extraction.provider.reply_text import UnusableAnswer, read_object
 
 KEYS = ("same", "replaced", "doubtful", "certain")

@@ -21,14 +21,14 @@ from hitherto_extraction.budget import Budget
 from hitherto_extraction.pipeline.caps import DAILY_CHANGES, Changes
 from hitherto_extraction.pipeline.commit import room_of
 from hitherto_extraction.pipeline.failed_attempts import FailedAttempts
+from hitherto_extraction.pipeline.job_commit import CommittedBefore, commit, record
 from hitherto_extraction.pipeline.model_call import TooMuch, ask_for
 from hitherto_extraction.pipeline.operations import Refused
 from hitherto_extraction.pipeline.result import Result
 from hitherto_extraction.prices import Charge, Prices
 from hitherto_extraction.provider.protocol import ChatModel
-from hitherto_extraction.queue import attempts, claims, collecting, jobs
-from hitherto_extraction.queue.claims import Claim, ClaimLost, OthersFirst
-from hitherto_extraction.queue.commit_retry import patiently
+from hitherto_extraction.queue import attempts, claims, collecting
+from hitherto_extraction.queue.claims import Claim, OthersFirst
 from hitherto_extraction.reconciliation.reply import Proposals, read_reply
 from hitherto_extraction.reconciliation.selecting import (
     MAX_CHANGED,
@@ -40,7 +40,7 @@ from hitherto_extraction.reconciliation.selecting import (
 from hitherto_extraction.reconciliation.settling import ReconciliationRows, Settlement, settle
 from hitherto_extraction.reconciliation.trigger import KIND
 from hitherto_extraction.reconciliation.writing import write_settlement
-from hitherto_extraction.storage import known_memories, ledger, reconciliation, users
+from hitherto_extraction.storage import known_memories, reconciliation, users
 from hitherto_extraction.storage.sealed_rows import sealing_key
 from hitherto_extraction.user_key import key_of, standing_key
 from hitherto_shared.database.pool import Connection, Database
@@ -231,36 +231,21 @@ class Reconciliation:
         """Write what a call yields, with its cost and the job's progress."""
         held, done_to = run.held, run.done + shown.looked_at
 
-        async def work(connection: Connection) -> Result | None:
-            user = connection.of(held.scope)
-            async with connection.transaction():
-                state = await users.lock_user(user)
-                if await claims.hold(connection, held) >= done_to:
-                    # An earlier try succeeded, and its reply was lost.
-                    job = await jobs.get_job(connection, held.tenant_id, held.job_id)
-                    return Result.of(job.result)
-                why = users.why_not_storing(state, self.memory_enabled)
-                if await attempts.discard(connection, held, why):
-                    return None
-                rows = await self._rows(user, run, shown)
-                made = await in_thread(settle, proposals, rows)
-                await write_settlement(
-                    user,
-                    made,
-                    at=await users.database_now(connection),
-                    job_id=held.job_id,
-                )
-                await ledger.charge(user, held.job_id, held.kind, run.charges)
-                result = _result_after(run, made, proposals, calls=int(shown.is_worth_asking))
-                await claims.record_progress(
-                    connection, held, done_to=done_to, result=result.stored(), finished=False
-                )
+        async def write(user: UserRows) -> Result | None:
+            state = await users.lock_user(user)
+            if await claims.hold(user.connection, held) >= done_to:
+                raise CommittedBefore
+            why = users.why_not_storing(state, self.memory_enabled)
+            if await attempts.discard(user.connection, held, why):
+                return None
+            made = await in_thread(settle, proposals, await self._rows(user, run, shown))
+            at = await users.database_now(user.connection)
+            await write_settlement(user, made, at=at, job_id=held.job_id)
+            result = _result_after(run, made, proposals, calls=int(shown.is_worth_asking))
+            await record(user, held, result, run.charges, done_to=done_to)
             return result
 
-        result = await patiently(self.database, work, seconds=_SECONDS)
-        if result is None:
-            raise ClaimLost
-        return result
+        return await commit(self.database, held, write, seconds=_SECONDS)
 
     async def _rows(self, user: UserRows, run: _Attempt, shown: Shown) -> ReconciliationRows:
         local = {name: each.memory_id for name, each in shown.local.items()}

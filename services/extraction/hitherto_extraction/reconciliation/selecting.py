@@ -52,7 +52,6 @@ class Shown:
 
     Attributes:
         local: The memory behind each local id, in order.
-        changed: Those that changed.
         links: How memories stand to others.
         looked_at: The number of changed ids, from the first one on, that are settled by this call.
         zone: The user's time zone, whose days the lines name.

@@ -70,13 +70,8 @@ async def start(
 ) -> Job:
     """Queue the back-fill of a model, or return the one in progress.
 
-    Args:
-        connection: In a transaction.
-        tenant_id: The caller's tenant, which owns the job; the vectors are everybody's.
-        model: The new model.
-        dimensions: Dimensions of its vectors.
-        queue: Takes the job.
-        switch: Whether the job activates the model when it is done.
+    The caller's tenant owns the job; the vectors are everybody's. If `switch`, the job activates
+    the model when it is done.
 
     Raises:
         InvalidRequest: It is the active model, or its vectors have other dimensions, or an
@@ -164,13 +159,8 @@ async def move_to_configured(
 ) -> None:
     """Back-fill the configured model and switch to it, or log how to do so.
 
-    Args:
-        database: With the role hitherto_maintenance.
-        embedders: Knows the configured model.
-        queue: Takes the job.
-        tenant_id: The operator's tenant, which can then see the job.
-        by_itself: Whether to start (for the embedded database, which has no other users) or only to
-            log the call to make.
+    `tenant_id` is the operator's, which can then see the job. `by_itself` starts the job (for the
+    embedded database, which has no other users); otherwise the call to make is logged.
     """
     configured = embedders.configured
     known = await database.run(reembedding.models, timeout=_LOOK_SECONDS, repeatable=True)

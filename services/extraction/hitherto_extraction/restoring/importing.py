@@ -29,14 +29,9 @@ _STATISTICS_SECONDS = 10.0
 class Importing:
     """Imports, a few at a time.
 
-    Attributes:
-        database: The role is hitherto_write.
-        trail: Records each import in the audit log.
-        keys: Opens and creates the keys of users.
-        installation: The settings of users who did not choose.
-        queue: Takes the jobs that read documents.
-        statistics: Refreshed before an import ends, for the first questions about the user.
-        message_vectors: Whether messages get vectors.
+    The role of `database` is hitherto_write. `installation` holds the settings of users who did not
+    choose. `statistics` are refreshed before an import ends, for the first questions about the
+    user.
     """
 
     database: Database

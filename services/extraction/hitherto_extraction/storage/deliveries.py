@@ -192,14 +192,8 @@ async def claim(
 ) -> list[ClaimedDelivery]:
     """Claim deliveries that are due.
 
-    Args:
-        connection: The database.
-        sending: The webhooks by tenant and id, with the number of requests on their way.
-        of_tenants: The same by tenant, to all of its webhooks.
-        limit: Most deliveries in all.
-        of_each: Most requests to one webhook at a time.
-        of_each_tenant: Most requests for one tenant at a time.
-        lease_seconds: For how long they are claimed.
+    `sending` and `of_tenants` count the requests on their way, by webhook and by tenant. At most
+    `limit` deliveries are claimed, `of_each` for one webhook, `of_each_tenant` for one tenant.
     """
     values = {
         "tenant_ids": Texts(tenant_id for tenant_id, _ in sending),

@@ -88,13 +88,7 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND entity_id = ANY(%(
 
 @dataclass(slots=True)
 class EntityChange:
-    """An entity before and after a document is read; `email` is empty if no document gave one.
-
-    Attributes:
-        names: The names in the document.
-        new: Whether it is not stored yet.
-        changed: Whether it differs from the stored one.
-    """
+    """An entity before and after a document is read; `email` is empty if no document gave one."""
 
     entity_id: UUID
     type: str

@@ -112,7 +112,6 @@ class EditableMemory:
     """A memory with the fields that only the write side knows.
 
     Attributes:
-        memory: The memory as callers see it.
         said_at: Event time of the newest evidence for its wording.
         challenges: The memories it would contradict if a review approved it.
         lexical_no: Its number in the keyword index.

@@ -44,11 +44,7 @@ WHERE f.contype = 'f' AND f.conrelid <> f.confrelid
 class UserTable:
     """A table with data of users.
 
-    Attributes:
-        name: The table's name.
-        columns: The type of each column by name, in order.
-        key: The columns of the primary key.
-        by: The column that identifies the user: `user_id`, or `user_hash` if only that is stored.
+    `by` is the column that identifies the user: `user_id`, or `user_hash` if only that is stored.
     """
 
     name: str

@@ -96,15 +96,9 @@ async def write_profile(
     The history of a sealed profile has no contents, and of `changed` only the fields: the keys
     below them are the user's words too. The versions hold the rest.
 
-    Args:
-        user: In the caller's transaction.
-        before: The present profile; version 0 if there is none.
-        after: The new version.
-        said_at: When each of its single values was said.
-        actor: Who changed it.
-        job_id: The job whose extraction it is; None for a change by hand.
-        changed: Paths of what changed.
-        rolled_back: Why a source was rolled back, if that is the change.
+    `before` has version 0 if there is none. `said_at` tells when each single value was said,
+    `changed` names the paths of what changed. `job_id` is None for a change by hand; `rolled_back`
+    says why a source was rolled back, if that is the change.
 
     Raises:
         KeyNeeded: The user has encryption on, and the key for it is not at hand.

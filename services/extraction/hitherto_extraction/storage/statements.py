@@ -112,12 +112,7 @@ class NewStatement:
             it covers.
         made_version: Whether it made that version.
         origin: Who said it.
-        said_at: Event time of its evidence.
         said: Its contents, as JSON.
-        memory_id: The memory it is about.
-        conversation_id: Where it was said.
-        document_id: The document it is from.
-        job_id: The job that read it.
         rests_on_sealed: Whether it quotes sealed text, or is about a summary that is sealed. Its
             words are then sealed although the user may have turned encryption off.
         taken: Whether it is stored as rolled back.

@@ -102,10 +102,8 @@ class HeldSummary:
     """What is stored about a conversation when more of it has been read.
 
     Attributes:
-        time_zone: Its time zone.
         covers_to: The highest message that the summary covers; 0 if there is none.
         lexical_no: Its number in the keyword index; None if it is not indexed.
-        lexical_length: Its length there, in terms.
         first_user_words: The beginning of the user's first message, for a title if there is none.
         summary: None if there is none yet.
         sealed: Whether the summary is sealed, and so not indexed; if there is none yet, whether the
@@ -182,16 +180,9 @@ async def write(
 
     If it is to be sealed (`sealing_key`), it has neither number nor vector.
 
-    Args:
-        user: In the transaction that holds the user's row.
-        conversation_id: The conversation.
-        fields: The columns, as in `pipeline.summarise`.
-        held: What is stored.
-        covers_to: The highest message that it covers.
-        reworded: Whether it replaces one with a different title, summary or topics.
-        lexical_no: Its new number in the keyword index, after which it waits for its vector; None
-            leaves number and vector unchanged.
-        lexical_length: Its length there, in terms.
+    `held` is what is stored, and `reworded` whether the new title, summary or topics differ from
+    it. `lexical_no` is its new number in the keyword index, after which it waits for its vector;
+    None leaves number and vector unchanged.
 
     Raises:
         KeyNeeded: It is to be sealed, and the key is not at hand.

@@ -240,13 +240,8 @@ async def archive(
 
     The caller holds their users' rows.
 
-    Args:
-        connection: In the caller's transaction.
-        tenant_id: Their tenant.
-        memories: The memories found; each is checked again here.
-        at: The database's clock after the lock.
-        job_id: The job for version and history.
-        surplus: Whether they are archived because there are too many, whatever the other rules say.
+    Each of `memories` is checked again here. `at` is the database's clock after the lock. `surplus`
+    ones are archived because there are too many, whatever the other rules say.
     """
     values = {
         "surplus": surplus,

@@ -88,7 +88,6 @@ class SpendingToday:
     """What a tenant has spent since midnight UTC.
 
     Attributes:
-        usd: US dollars.
         rows: The number of rows of the ledger in the sum.
         seconds_left: Seconds until the next midnight.
     """
@@ -174,13 +173,8 @@ async def sum_up(
 ) -> tuple[list[UsageGroup], bool]:
     """A page of groups, the latest day first, and whether more follow.
 
-    Args:
-        connection: Connection to read from.
-        tenant_id: The tenant.
-        wanted: Which costs to sum.
-        by: Some of `DIMENSIONS`; none gives one group of everything.
-        after: The `place` of the last group of the previous page.
-        limit: Maximum number.
+    `by` are some of `DIMENSIONS`; none gives one group of everything. `after` is the `place` of the
+    last group of the previous page.
     """
     values = {
         "tenant_id": tenant_id,

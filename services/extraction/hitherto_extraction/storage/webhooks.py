@@ -220,14 +220,9 @@ async def note_failure(
 ) -> str:
     """Let a webhook rest after a failed attempt, and disable it if that was one too many.
 
-    Args:
-        connection: The connection.
-        tenant_id: Its tenant.
-        webhook_id: The webhook.
-        died: Whether the delivery was given up.
-        gone: Whether the receiver says that it is gone for good.
-        rest_seconds: Seconds of rest for each failure in a row.
-        most_dead: Deliveries given up in a row that disable it.
+    `died` tells whether the delivery was given up, and `gone` whether the receiver says that it is
+    gone for good. It rests `rest_seconds` for each failure in a row; `most_dead` deliveries given
+    up in a row disable it.
 
     Returns:
         Why it is disabled; empty if it is not.

@@ -23,8 +23,7 @@ from hitherto.v1 import memory_pb2
 from hitherto_extraction.storage import deliveries, editing, users, webhooks
 from hitherto_extraction.storage.deliveries import ClaimedDelivery
 from hitherto_extraction.storage.webhooks import OpenReceiver
-from hitherto_extraction.telling.sending import ReceiverAnswer, Sender
-from hitherto_extraction.telling.webhook_secrets import WebhookSecrets
+from hitherto_extraction.telling.sending import ReceiverAnswer, Sender, WebhookSecrets
 from hitherto_shared.changes import change_message, told_kind
 from hitherto_shared.convert import memory_message
 from hitherto_shared.database import faults
@@ -67,8 +66,6 @@ class DeliveryRules:
         waits: Seconds to wait after each failed attempt; after the attempt that follows the last
             wait, the delivery is dead.
         most_dead: Dead deliveries in a row that disable a webhook.
-        timeout: Seconds for a request.
-        memory_enabled: Whether memory is on for users who did not choose.
     """
 
     waits: Sequence[float]
@@ -84,15 +81,7 @@ class DeliveryRules:
 
 
 class DeliveryLoop:
-    """Sends until it is stopped.
-
-    Args:
-        maintenance: The database with the role hitherto_maintenance.
-        write: The database with the role hitherto_write, which reads contents.
-        sender: Sends requests.
-        secrets: Opens the webhooks' secrets.
-        rules: How often.
-    """
+    """Sends until it is stopped."""
 
     def __init__(
         self,

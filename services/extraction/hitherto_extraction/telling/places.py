@@ -31,10 +31,8 @@ class PlacingLoop:
     def __init__(self, database: Database, signals: Signals, due: Callable[[], None]) -> None:
         """Not started yet.
 
-        Args:
-            database: The database.
-            signals: Those of jobs, whose end often is a change.
-            due: Called when there are new deliveries.
+        `signals` are those of jobs, whose end often is a change. `due` is called when there are new
+        deliveries.
         """
         self._database = database
         self._signals = signals

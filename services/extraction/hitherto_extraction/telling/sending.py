@@ -10,9 +10,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
+import secrets
 import ssl
 import time
 from dataclasses import dataclass
+from uuid import UUID
 
 import aiohttp
 from yarl import URL
@@ -23,6 +25,7 @@ from hitherto_extraction.telling.addresses import (
     is_literal,
     is_public,
 )
+from hitherto_shared.sealing import BrokenToken, Sealer
 
 SIGNATURE_HEADER = "Hitherto-Signature"
 DELIVERY_HEADER = "Hitherto-Delivery"
@@ -136,3 +139,30 @@ def _why(error: Exception) -> str:
     if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ClientConnectionError):
         return "cannot connect, or the connection was lost"
     return "the answer is not HTTP"
+
+
+_PREFIX = "whsec_"
+
+
+class WebhookSecrets:
+    """Creates, seals and opens the secrets of one deployment."""
+
+    def __init__(self, secret: bytes) -> None:
+        """`secret` is the deployment's."""
+        self._sealer = Sealer(secret, "webhook")
+
+    @staticmethod
+    def create() -> str:
+        """A new secret."""
+        return _PREFIX + secrets.token_urlsafe(32)
+
+    def seal(self, secret: str, tenant_id: str, webhook_id: UUID) -> str:
+        """The secret as it is stored with this webhook only."""
+        return self._sealer.seal({"s": secret}, [tenant_id, str(webhook_id)])
+
+    def open(self, token: str, tenant_id: str, webhook_id: UUID) -> str | None:
+        """A stored secret; None if it was sealed by another deployment or for another webhook."""
+        try:
+            return str(self._sealer.open(token, [tenant_id, str(webhook_id)])["s"])
+        except BrokenToken:
+            return None

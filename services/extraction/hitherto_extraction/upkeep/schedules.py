@@ -92,12 +92,8 @@ def read_line(line: str) -> Cron | None:
 class Schedules:
     """Takes slots and queues their jobs. The role is hitherto_maintenance.
 
-    Attributes:
-        all: The schedules, including those that are off.
-        idle: The work of the schedule `idle`, which creates no job.
-        keep: The installation's retention: without any, no job of it is queued.
-        queue: Takes the jobs.
-        audit: The work of the schedule `audit`, which creates no job either.
+    `all` includes the schedules that are off. `idle` and `audit` are the work of the two schedules
+    that create no job. Without any retention in `keep`, no job of it is queued.
     """
 
     database: Database

@@ -16,8 +16,8 @@ from hitherto_extraction.provider.guarded import GuardedChatModel, GuardedEmbedd
 from hitherto_extraction.provider.openai_chat import OpenAIChatModel
 from hitherto_extraction.provider.protocol import ChatModel
 from hitherto_extraction.queue.enqueueing import JobQueue
+from hitherto_extraction.queue.jobs import JobSignals
 from hitherto_extraction.queue.limit import QueueLimit
-from hitherto_extraction.queue.signals import JobSignals
 from hitherto_extraction.recovery import EMBEDDER, LANGUAGE_MODEL
 from hitherto_extraction.reembedding.phases import move_to_configured
 from hitherto_extraction.storage import erased
@@ -52,23 +52,7 @@ _CHECK_SECONDS = 10.0
 class Base:
     """What everything else depends on.
 
-    Attributes:
-        settings: The service's settings.
-        databases: The database with each role.
-        chat: The language model, or the offline rules.
-        embedders: The available embedding models.
-        embedder: The active one, behind a circuit breaker.
-        secret: The secret for tokens and unusable replies.
-        trail: Writes the audit log of changes.
-        reads: Writes the audit log of reads.
-        digests: Signs the days of the audit log.
-        keys: Provides the data keys of users with encryption on.
-        prices: The prices of tokens.
-        budget: The budget of work.
-        account: Charges failed attempts.
-        signals: Signals changes of jobs.
-        queue: The queue of jobs.
-        breakers: The circuit breakers of the models, by the names of `recovery`.
+    `breakers` have the names of `recovery`.
     """
 
     settings: ExtractionSettings

@@ -33,7 +33,7 @@ from hitherto_extraction.pipeline.failed_attempts import UnusableReplies
 from hitherto_extraction.pipeline.preview import ExtractionPreview
 from hitherto_extraction.restoring.importing import Importing
 from hitherto_extraction.sessions import SessionRules
-from hitherto_extraction.telling.webhook_secrets import WebhookSecrets
+from hitherto_extraction.telling.sending import WebhookSecrets
 from hitherto_extraction.upkeep.schedules import DECAY, RETENTION
 from hitherto_extraction.wiring.base import Base
 from hitherto_extraction.wiring.work import BackgroundWork, crowding, reconciling

@@ -30,8 +30,7 @@ from hitherto_extraction.storage.retention import RetentionDays
 from hitherto_extraction.sweeps import SOON_SECONDS, Duty, Scheduler, Sweeps
 from hitherto_extraction.telling.delivering import DeliveryLoop, DeliveryRules, read_schedule
 from hitherto_extraction.telling.places import PlacingLoop, delete_old_changes
-from hitherto_extraction.telling.sending import Sender
-from hitherto_extraction.telling.webhook_secrets import WebhookSecrets
+from hitherto_extraction.telling.sending import Sender, WebhookSecrets
 from hitherto_extraction.upkeep.audit_digests import HOURS_SECONDS
 from hitherto_extraction.upkeep.decay import Decay
 from hitherto_extraction.upkeep.retention import Retention

@@ -36,10 +36,6 @@ class Holders:
     ) -> Iterator[None]:
         """Become the only process that starts, adopts or stops the server.
 
-        Args:
-            stop: Ends the wait when set.
-            seconds: Time limit of the wait for another such process.
-
         Raises:
             EmbeddedPostgresError: The other process took longer.
             Interrupted: `stop` was set.

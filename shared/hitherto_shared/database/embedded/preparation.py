@@ -23,10 +23,6 @@ LOGIN_ROLE = "hitherto"
 def prepare(superuser_conninfo: Callable[[str], str], credentials: Credentials) -> None:
     """Create what is missing as superuser (under the startup lock).
 
-    Args:
-        superuser_conninfo: Returns the superuser's conninfo for a database.
-        credentials: Has the password of the login role.
-
     Raises:
         psycopg.Error: The server does not answer, or ended meanwhile.
     """

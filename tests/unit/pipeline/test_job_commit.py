@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 from psycopg import errors
 
-from hitherto_extraction.queue.commit_retry import patiently
+from hitherto_extraction.pipeline.job_commit import patiently
 from hitherto_shared.database.pool import Connection, Database
 
 
