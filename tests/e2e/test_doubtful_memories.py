@@ -17,7 +17,7 @@ from hitherto.v1 import (
 )
 from tests.e2e.conftest import Services
 from tests.e2e.consoles import console_over, visitor
-from tests.e2e.curating import save
+from tests.e2e.curating import forget, save
 from tests.e2e.learning import learn, memories, talk
 from tests.e2e.reconciling import doubting, jobs, named, nothing, script, settled, with_words
 from tests.e2e.test_tools import credential
@@ -131,6 +131,22 @@ async def test_b10_it_ranks_below_what_is_certain_and_explains_it(
     assert sum(breakdown.values()) == pytest.approx(places[COMMUTE].score)
     assert breakdown["doubt"] == pytest.approx(-places[COMMUTE].score / 4)
     assert "doubt" not in places[SWIM].breakdown
+
+
+async def test_b10_a_forgotten_one_ranks_below_as_well(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    await move(modelled, model)
+    await forget(modelled, (await with_words(modelled, COMMUTE)).id)
+    results = await search(
+        modelled,
+        "Ana bikes in 12 minutes",
+        statuses=[memory_pb2.MEMORY_STATUS_FORGOTTEN, memory_pb2.MEMORY_STATUS_ACTIVE],
+        explain=True,
+    )
+    places = {each.memory.content: each for each in results}
+    assert places[COMMUTE].memory.HasField("doubt")
+    assert places[COMMUTE].breakdown["doubt"] == pytest.approx(-places[COMMUTE].score / 4)
 
 
 async def test_b10_a_filter_leaves_it_out_of_what_the_last_answer_rested_on(

@@ -22,7 +22,7 @@ _SAID = 0.65
 _KEPT = 0.85
 """Share of a message's words in a memory that replaces it."""
 _FEW = 4
-"""Fewer words of its own say nothing; two pairs of characters count as one."""
+"""Fewer words of its own say nothing."""
 
 
 def words_of(text: str) -> Words:
@@ -69,4 +69,14 @@ def adds_nothing(text: Words, known: Set[str]) -> bool:
     own = text - known
     if any(any(map(str.isdigit, word)) for word in own):
         return False
-    return sum(2 if len(word) > 2 or word.isascii() else 1 for word in own) < 2 * _FEW
+    return not is_enough(weight_of(own))
+
+
+def weight_of(words: Set[str]) -> int:
+    """How much words say: two pairs of characters count as one word."""
+    return sum(2 if len(word) > 2 or word.isascii() else 1 for word in words)
+
+
+def is_enough(weight: int) -> bool:
+    """Whether a text whose own words have this weight says something by them."""
+    return weight >= 2 * _FEW

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from uuid import UUID
 
@@ -173,3 +174,28 @@ def test_a_message_is_read_once_and_recognised_afterwards() -> None:
     assert to_be_read(found) == len("The ferry to Bodø leaves at nine.")
     for_a_prompt(found, "Where?")
     assert to_be_read(found) == 0
+
+
+def test_a_reply_that_is_held_is_judged_as_one_that_is_read() -> None:
+    texts = [
+        "I do not know where you live.",
+        "You live in Porto since the 9th of March.",
+        "Sorry, neither the ferry to Bodø nor the harbour, the captain, the crew and its cargo.",
+        "去年の十月の売上はわかりません。",
+        "Xin lỗi, mình không biết con mèo của bạn tên là gì.",
+    ]
+    held = [
+        Message("c1", f"m{n}", "assistant", "", each, AT, memo={}) for n, each in enumerate(texts)
+    ]
+    for query in (
+        *texts,
+        " ".join(texts),
+        "Where do I live?",
+        "Is the ferry late?",
+        "売上は？",
+        "?",
+    ):
+        for _ in range(2):
+            read = [Hit(replace(each, memo=None), 0.5) for each in held]
+            kept = names(for_a_prompt([Hit(each, 0.5) for each in held], query))
+            assert kept == names(for_a_prompt(read, query))

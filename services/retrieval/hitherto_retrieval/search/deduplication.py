@@ -10,8 +10,10 @@ from hitherto_retrieval.repetition import (
     Source,
     Words,
     adds_nothing,
+    is_enough,
     is_kept,
     is_said,
+    weight_of,
     words_of,
 )
 from hitherto_retrieval.search.corpora.corpus import Item
@@ -167,15 +169,24 @@ def _asks_the_same(message: Message, question: Words) -> bool:
 
 def _adds_nothing(message: Message, question: Words) -> bool:
     """Whether a short text has hardly a word that the question lacks: "I do not know where"."""
-    short = len(message.content) <= _SHORT
-    return short and adds_nothing(words_of(message.content), question)
+    if len(message.content) > _SHORT:
+        return False
+    memo = message.memo
+    weight: int | None = None if memo is None else memo.get(_WEIGHT)
+    # The question's words take away no more than their own weight.
+    if weight is not None and is_enough(weight - weight_of(question)):
+        return False
+    words = words_of(message.content)
+    if memo is not None:
+        memo[_WEIGHT] = weight_of(words)
+    return adds_nothing(words, question)
 
 
 _SHORT = 200
 """An assistant's text of at most so many characters needs words of its own."""
 _MARKS = ("?", "？", "؟")
 """How a question ends."""
-_READ = "read for a prompt"
+_READ, _WEIGHT = "read for a prompt", "weight of its words"
 
 
 def _read(message: Message) -> tuple[bool, str]:

@@ -375,7 +375,8 @@ class SearchRun:
         """Which memories are uncertain, once `first` is asked; None for another time."""
         if self._question.moment is not None or "memory" not in self._question.kinds:
             return None
-        if cached is not None:
+        # A snapshot knows of the current ones alone.
+        if cached is not None and self._question.filters.only_current:
             return lambda: cached.memories.standing
         asked = standing_of_user(self._scope)
         first.append(asked)
