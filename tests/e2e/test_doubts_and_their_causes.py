@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -204,8 +204,13 @@ async def test_it_stays_when_a_later_end_of_its_cause_is_taken_back(
     assert await is_doubtful(modelled)
 
 
-async def merge_rides(services: Services, model: ScriptedModel) -> list[str]:
-    """Learn six things that share the tag and merge them; what was shown to the model for that."""
+async def merge_rides(
+    services: Services, model: ScriptedModel, *, but: Collection[str] = ()
+) -> list[str]:
+    """Learn six things that share the tag and merge them; what was shown to the model for that.
+
+    What says one of the words of `but` stays as it is.
+    """
     rides = [f"Ana's bike has {number} gears" for number in range(6)]
     model.script = script(nothing, word_for_word)
     await learn(services, talk(*rides, conversation="rides", at=MAY))
@@ -215,7 +220,7 @@ async def merge_rides(services: Services, model: ScriptedModel) -> list[str]:
         if not request.consolidation:
             return script(nothing, word_for_word)(request)
         shown.extend(each.content for each in request.memories)
-        ids = [each.local_id for each in request.memories]
+        ids = [each.local_id for each in request.memories if each.content not in but]
         return ChatAnswer.of(memories=[merged("Ana bikes", ids, type="fact")])
 
     model.script = answer

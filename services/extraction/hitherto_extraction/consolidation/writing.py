@@ -13,6 +13,7 @@ from uuid import UUID
 
 from hitherto_extraction.consolidation.groups import mark_of
 from hitherto_extraction.consolidation.merging import Merge, merged_memory
+from hitherto_extraction.pipeline import doubts
 from hitherto_extraction.pipeline.evidence import MAX_SOURCE_TEXT
 from hitherto_extraction.pipeline.indexing import terms_of
 from hitherto_extraction.pipeline.versions import write_next
@@ -229,6 +230,7 @@ async def undo_merge(
     )
     events.append(await write_next(user, merged, archived, "archived", reason, at=at))
     await ledger.record(user, None, events, actor=actor)
+    await doubts.follow(user, [memory_id, *back], actor=actor)
     await _mark(user, originals)
     return await read_originals(user, sorted(back))
 
