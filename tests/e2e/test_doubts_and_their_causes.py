@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -248,6 +249,52 @@ async def test_neither_of_two_is_merged_while_one_may_replace_the_other(
     assert not {VIM, ZED}.intersection(await merge_rides(modelled, model))
     older, newer = await with_words(modelled, VIM), await with_words(modelled, ZED)
     assert list(newer.may_replace) == [older.id]
+
+
+async def test_neither_is_merged_if_that_turns_out_during_the_call(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    rides = [f"Ana's bike has {number} gears" for number in range(4)]
+    model.script = script(nothing, word_for_word)
+    await learn(modelled, talk(VIM, *rides, conversation="c1", at=MAY))
+    asked, linked = asyncio.Event(), asyncio.Event()
+
+    async def answer(request: ChatRequest) -> ChatAnswer:
+        if not request.consolidation:
+            return script(nothing, linking)(request)
+        asked.set()
+        await asyncio.wait_for(linked.wait(), 180)
+        ids = [each.local_id for each in request.memories]
+        return ChatAnswer.of(memories=[merged("Ana bikes", ids, type="fact")])
+
+    model.script = answer
+    # The job of all users, as at night: it delays nobody's own jobs.
+    merging = asyncio.create_task(consolidate(modelled, user="", tag=TAG))
+    await asyncio.wait_for(asked.wait(), 180)
+    await learn(modelled, talk(ZED, conversation="c2", at=SEPTEMBER))
+    linked.set()
+    assert (await merging).result.counts["skipped_changed"] == 1
+    older, newer = await with_words(modelled, VIM), await with_words(modelled, ZED)
+    assert older.status == STATUS.MEMORY_STATUS_ACTIVE
+    assert list(newer.may_replace) == [older.id]
+
+
+async def test_a_joined_memory_hands_on_what_it_may_replace(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    again = "Zed is the editor that Ana likes best"
+    model.script = script(nothing, word_for_word)
+    await learn(modelled, talk(VIM, conversation="c1", at=MAY))
+    model.script = script(nothing, linking)
+    await learn(modelled, talk(ZED, conversation="c2", at=SEPTEMBER))
+    await settled(modelled)
+    model.script = script(joining(again, ZED), word_for_word)
+    await learn(modelled, talk(again, conversation="c3", at=SEPTEMBER + timedelta(days=1)))
+    await save(modelled, "Ana's sister is called Marta")
+    await settled(modelled)
+    assert (await with_words(modelled, ZED)).status == STATUS.MEMORY_STATUS_SUPERSEDED
+    older = await with_words(modelled, VIM)
+    assert list((await with_words(modelled, again)).may_replace) == [older.id]
 
 
 @pytest.mark.parametrize("known", [True, False])

@@ -96,12 +96,15 @@ async def write_merge(
 
 async def _originals(user: UserRows, merge: Merge) -> list[EditableMemory] | None:
     """The originals of a merge; None if one is no longer as the model was shown it."""
+    ids = [each.memory_id for each in merge.originals]
     try:
-        found = await editing.read(user, [each.memory_id for each in merge.originals])
+        found = await editing.read(user, ids)
     except KeyNeeded:
         # One has been sealed since: sensitive memories are not merged.
         return None
     if any(_changed(each, found.get(each.memory_id)) for each in merge.originals):
+        return None
+    if await consolidation.may_be_replaced(user, ids):
         return None
     return [found[each.memory_id] for each in merge.originals]
 
