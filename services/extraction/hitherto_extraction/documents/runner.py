@@ -199,6 +199,7 @@ class Ingestion:
                 if (job.done_to or 0) >= done_to:
                     # An earlier try succeeded, and its reply was lost.
                     return Result.of(job.result)
+                users.refuse_while_imported(state)
                 why = users.why_not_storing(state, self.memory_enabled)
                 if await attempts.discard(connection, held, why):
                     return None
@@ -230,6 +231,7 @@ class Ingestion:
     async def _admit(self, connection: Connection, held: Claim) -> bool:
         """Whether the job may begin; checked without a lock, `_commit` checks again."""
         state = await users.read_user(connection.of(held.scope))
+        users.refuse_while_imported(state)
         why = users.why_not_storing(state, self.memory_enabled)
         return not await attempts.discard(connection, held, why)
 

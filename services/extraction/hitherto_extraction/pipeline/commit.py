@@ -121,6 +121,7 @@ class Commit:
                     # An earlier try succeeded, and its reply was lost.
                     job = await jobs.get_job(connection, held.tenant_id, held.job_id)
                     return Result.of(job.result)
+                users.refuse_while_imported(state)
                 why = users.why_not_learning(state, self.memory_enabled)
                 if await attempts.discard(connection, held, why):
                     return None
@@ -145,6 +146,7 @@ class Commit:
         The check takes no lock: what a model replies in the meantime is discarded by `run`.
         """
         async with connection.transaction():
+            users.refuse_while_imported(state)
             why = users.why_not_learning(state, self.memory_enabled)
             return not await attempts.discard(connection, held, why)
 

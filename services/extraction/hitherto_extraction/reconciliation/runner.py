@@ -212,6 +212,7 @@ class Reconciliation:
         user = connection.of(run.held.scope)
         async with connection.transaction():
             state = await users.read_user(user)
+            users.refuse_while_imported(state)
             why = users.why_not_storing(state, self.memory_enabled)
             if await attempts.discard(connection, run.held, why):
                 return None
@@ -239,6 +240,7 @@ class Reconciliation:
                     # An earlier try succeeded, and its reply was lost.
                     job = await jobs.get_job(connection, held.tenant_id, held.job_id)
                     return Result.of(job.result)
+                users.refuse_while_imported(state)
                 why = users.why_not_storing(state, self.memory_enabled)
                 if await attempts.discard(connection, held, why):
                     return None
