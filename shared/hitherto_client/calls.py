@@ -6,10 +6,11 @@ import asyncio
 import ipaddress
 import math
 import random
+import sys
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -61,6 +62,10 @@ class RetryPolicy:
     """Seconds before the second attempt; doubled for each one after that."""
     longest_wait: float = 5.0
     """Seconds that the wait grows to at most; RetryInfo may name a longer one."""
+
+    def without_end(self) -> RetryPolicy:
+        """The same with as many attempts as the deadline allows, unless retries are off."""
+        return replace(self, attempts=sys.maxsize) if self.attempts > 1 else self
 
     def wait_before_retry(
         self, error: HithertoCallError, failures: int, *, repeatable: bool

@@ -98,6 +98,7 @@ class Pieces:
     """An export in the requests of its import; `progress` is told the bytes after every piece.
 
     Attributes:
+        taken: Whether a piece was sent.
         failure: Why it could not be read. gRPC ends the call for it with an error that does not
             say so, or as if the caller had cancelled it.
     """
@@ -109,6 +110,7 @@ class Pieces:
         idempotency_key: str,
         progress: Callable[[int], None] | None,
     ) -> None:
+        self.taken = False
         self.failure: Exception | None = None
         self._export = export
         self._fields = {"user_id": user, "idempotency_key": idempotency_key}
@@ -120,6 +122,8 @@ class Pieces:
             sent = 0
             while (data := self._export.read(_PIECE_BYTES)) or not sent:
                 yield ImportUserRequest(**self._fields, data=data)
+                # Asked for another one, gRPC has sent this one over a connection.
+                self.taken = True
                 sent += len(data)
                 if self._progress is not None:
                     self._progress(sent)

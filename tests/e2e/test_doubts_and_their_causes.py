@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -204,8 +205,13 @@ async def test_it_stays_when_a_later_end_of_its_cause_is_taken_back(
     assert await is_doubtful(modelled)
 
 
-async def merge_rides(services: Services, model: ScriptedModel) -> list[str]:
-    """Learn six things that share the tag and merge them; what was shown to the model for that."""
+async def merge_rides(
+    services: Services, model: ScriptedModel, *, but: Collection[str] = ()
+) -> list[str]:
+    """Learn six things that share the tag and merge them; what was shown to the model for that.
+
+    What says one of the words of `but` stays as it is.
+    """
     rides = [f"Ana's bike has {number} gears" for number in range(6)]
     model.script = script(nothing, word_for_word)
     await learn(services, talk(*rides, conversation="rides", at=MAY))
@@ -215,7 +221,7 @@ async def merge_rides(services: Services, model: ScriptedModel) -> list[str]:
         if not request.consolidation:
             return script(nothing, word_for_word)(request)
         shown.extend(each.content for each in request.memories)
-        ids = [each.local_id for each in request.memories]
+        ids = [each.local_id for each in request.memories if each.content not in but]
         return ChatAnswer.of(memories=[merged("Ana bikes", ids, type="fact")])
 
     model.script = answer
@@ -243,6 +249,52 @@ async def test_neither_of_two_is_merged_while_one_may_replace_the_other(
     assert not {VIM, ZED}.intersection(await merge_rides(modelled, model))
     older, newer = await with_words(modelled, VIM), await with_words(modelled, ZED)
     assert list(newer.may_replace) == [older.id]
+
+
+async def test_neither_is_merged_if_that_turns_out_during_the_call(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    rides = [f"Ana's bike has {number} gears" for number in range(4)]
+    model.script = script(nothing, word_for_word)
+    await learn(modelled, talk(VIM, *rides, conversation="c1", at=MAY))
+    asked, linked = asyncio.Event(), asyncio.Event()
+
+    async def answer(request: ChatRequest) -> ChatAnswer:
+        if not request.consolidation:
+            return script(nothing, linking)(request)
+        asked.set()
+        await asyncio.wait_for(linked.wait(), 180)
+        ids = [each.local_id for each in request.memories]
+        return ChatAnswer.of(memories=[merged("Ana bikes", ids, type="fact")])
+
+    model.script = answer
+    # The job of all users, as at night: it delays nobody's own jobs.
+    merging = asyncio.create_task(consolidate(modelled, user="", tag=TAG))
+    await asyncio.wait_for(asked.wait(), 180)
+    await learn(modelled, talk(ZED, conversation="c2", at=SEPTEMBER))
+    linked.set()
+    assert (await merging).result.counts["skipped_changed"] == 1
+    older, newer = await with_words(modelled, VIM), await with_words(modelled, ZED)
+    assert older.status == STATUS.MEMORY_STATUS_ACTIVE
+    assert list(newer.may_replace) == [older.id]
+
+
+async def test_a_joined_memory_hands_on_what_it_may_replace(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    again = "Zed is the editor that Ana likes best"
+    model.script = script(nothing, word_for_word)
+    await learn(modelled, talk(VIM, conversation="c1", at=MAY))
+    model.script = script(nothing, linking)
+    await learn(modelled, talk(ZED, conversation="c2", at=SEPTEMBER))
+    await settled(modelled)
+    model.script = script(joining(again, ZED), word_for_word)
+    await learn(modelled, talk(again, conversation="c3", at=SEPTEMBER + timedelta(days=1)))
+    await save(modelled, "Ana's sister is called Marta")
+    await settled(modelled)
+    assert (await with_words(modelled, ZED)).status == STATUS.MEMORY_STATUS_SUPERSEDED
+    older = await with_words(modelled, VIM)
+    assert list((await with_words(modelled, again)).may_replace) == [older.id]
 
 
 @pytest.mark.parametrize("known", [True, False])

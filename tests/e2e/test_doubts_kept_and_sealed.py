@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,13 +10,14 @@ import pytest
 
 from hitherto.v1 import privacy_service_pb2 as pb
 from tests.e2e.conftest import Services
+from tests.e2e.curating import forget, restore
 from tests.e2e.learning import learn, rows, talk
 from tests.e2e.leaving import export, until
 from tests.e2e.privacy import choose
 from tests.e2e.reconciling import doubting, script, settled, with_words
 from tests.e2e.sealing import ENCRYPTING
 from tests.e2e.test_doubtful_memories import COMMUTE, NEW_HOME, OLD_HOME, moving
-from tests.scripted_model import ScriptedModel
+from tests.scripted_model import ChatRequest, ScriptedModel
 
 pytestmark = pytest.mark.usefixtures("frequent_sweeps")
 
@@ -31,9 +32,13 @@ def service_settings() -> dict[str, Any]:
     return {"reconcile": True, **ENCRYPTING}
 
 
-async def move(services: Services, model: ScriptedModel) -> None:
+async def move(
+    services: Services,
+    model: ScriptedModel,
+    learning: Callable[[ChatRequest], Mapping[str, Any]] = moving,
+) -> None:
     """Somebody moves, which makes the commute uncertain."""
-    model.script = script(doubting(COMMUTE, NEW_HOME, REASON), moving)
+    model.script = script(doubting(COMMUTE, NEW_HOME, REASON), learning)
     await learn(services, talk(OLD_HOME, COMMUTE, conversation="c1", at=MAY))
     await learn(services, talk(NEW_HOME, conversation="c2", at=SEPTEMBER))
     await settled(services)
@@ -57,6 +62,25 @@ async def test_h2_doubt_and_evidence_move_with_an_export(
         assert (now.doubt, list(now.evidence)) == (held.doubt, list(held.evidence))
     assert before[COMMUTE].doubt.reason == REASON
     assert before[NEW_HOME].evidence[0].quote == NEW_HOME
+
+
+async def test_h3_the_doubt_of_a_sealed_memory_returns_with_its_cause(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    def learning(request: ChatRequest) -> dict[str, Any]:
+        learnt = moving(request)
+        for each in learnt["new_memories"]:
+            each["type"] = "personal" if each["content"] == COMMUTE else each["type"]
+        return learnt
+
+    await choose(modelled, mask=["encrypt_sensitive"], encrypt_sensitive=True)
+    await move(modelled, model, learning)
+    assert (await with_words(modelled, COMMUTE)).sensitive
+    cause = (await with_words(modelled, NEW_HOME)).id
+    await forget(modelled, cause)
+    assert not (await with_words(modelled, COMMUTE)).HasField("doubt")
+    await restore(modelled, cause)
+    assert (await with_words(modelled, COMMUTE)).doubt.because_memory_id == cause
 
 
 async def test_h3_quotes_and_reasons_go_where_everything_is_sealed(

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from hitherto.v1 import (
     document_pb2,
     extraction_service_pb2,
+    job_pb2,
     maintenance_service_pb2,
     memory_pb2,
     memory_service_pb2,
@@ -37,14 +38,14 @@ from hitherto_shared.encryption.rows import BY_TABLE
 from tests.e2e import privacy
 from tests.e2e.conftest import Services, Shared
 from tests.e2e.curating import change, checks, forget, plain, save, update
-from tests.e2e.learning import ended, learn, memories, replies, rows, shown, talk
+from tests.e2e.learning import ended, learn, memories, replies, rows, shown, submit, talk
 from tests.e2e.leaving import Export, erase, export, reinstate, unannounced, until
 from tests.e2e.methods import Refusal, documented, read_refusal
 from tests.e2e.privacy import choose
 from tests.e2e.sealing import ENCRYPTING, change_profile
 from tests.e2e.sessions import add, items, refusal_of
 from tests.e2e.sessions import update as update_session
-from tests.scripted_model import ChatRequest, ScriptedModel, canary_script
+from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel, canary_script
 from tests.scripted_model.answers import memory, value
 from tests.scripted_model.faults import Hang
 from tests.tenants import ISSUED, Tenant
@@ -911,6 +912,49 @@ async def test_h2_nobody_else_writes_while_a_user_is_imported(
     for write in writes:
         await write()
     assert len(await memories(modelled)) == len({m.content for m in await memories(modelled)})
+
+
+async def test_h2_a_job_that_is_open_waits_until_an_import_is_continued(
+    modelled: Services, model: ScriptedModel, clear: Lived, tenant_conninfo: str
+) -> None:
+    """Its model's reply comes while the import goes on, and takes the place of no record."""
+    lines = clear.export.text.encode().splitlines(keepends=True)
+    cut = [table for table, _ in clear.export.rows].index("profiles")
+    await refusal_of(bring(modelled, b"".join(lines[:cut])))
+    asked, answered, go_on = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def answer(_: ChatRequest) -> ChatAnswer:
+        asked.set()
+        await asyncio.wait_for(answered.wait(), BOUND)
+        summary = {"path": "summary", "value": "Ana rests.", "source_message_ids": ["m1"]}
+        return ChatAnswer.of(
+            new_memories=[memory("Ana rests.", ["m1"])],
+            profile_changes=[{**summary, "quote": "at last"}],
+        )
+
+    async def pieces() -> AsyncIterator[pb.ImportUserRequest]:
+        yield pb.ImportUserRequest(user_id="ana", data=b"".join(lines[:cut]))
+        await go_on.wait()
+        yield pb.ImportUserRequest(user_id="ana", data=b"".join(lines[cut:]))
+
+    model.script = answer
+    (job_id,) = await submit(modelled, talk("at last", conversation="since"))
+    await asyncio.wait_for(asked.wait(), BOUND)
+    importing = asyncio.ensure_future(modelled.privacy.ImportUser(pieces()))
+    begun = "SELECT 1 FROM users WHERE importing_until > now()"
+    await until(lambda: rows(tenant_conninfo, begun), seconds=BOUND)
+    answered.set()
+    over = f"SELECT 1 FROM jobs WHERE job_id = '{job_id}' AND state <> 'running'"
+    await until(lambda: rows(tenant_conninfo, over), seconds=BOUND)
+    assert not rows(tenant_conninfo, "SELECT 1 FROM profiles")
+    go_on.set()
+    assert "profiles" not in (await importing).skipped_counts
+    job = await ended(modelled, job_id)
+    assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
+    assert "Ana rests." in {held.content for held in await memories(modelled)}
+    (brought,) = clear.export.of("profiles")
+    ((version, facts),) = rows(tenant_conninfo, "SELECT version, facts FROM profiles")
+    assert (version, facts) == (brought["version"] + 1, brought["facts"])
 
 
 async def test_c6_the_history_of_what_was_sealed_tells_its_words_when_it_is_in_clear(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any, TypeVar
 
 from hitherto_client._async.connection import AsyncConnection, repeated
@@ -50,7 +48,7 @@ async def stream(
         reply = await repeated(attempt, target.extraction, retry, timeout, failed=hear)
         if retry.attempts > 1:
             # A service that took a window comes back, if it goes: only the time bounds the wait.
-            retry, hear = replace(retry, attempts=sys.maxsize), away
+            retry, hear = retry.without_end(), away
         made = settle(total, reply, window)
         if progress is not None:
             progress(made)

@@ -147,7 +147,8 @@ class AsyncPrivacy(AsyncCalling):
 
         The user must be unknown or hold nothing, or be the user of the export. In the last case,
         records that the user holds are skipped, so that the import of the same file continues an
-        interrupted one.
+        interrupted one. A service that has taken a piece is waited for, if it goes, within
+        `timeout`.
 
         Args:
             user: Who receives the records; need not have the name of the export's user.
@@ -174,7 +175,9 @@ class AsyncPrivacy(AsyncCalling):
 
         begun = self._tokens.begin()
         try:
-            reply = await repeated(attempt, self._target.extraction, retry, timeout)
+            reply = await repeated(
+                attempt, self._target.extraction, retry, timeout, taken=lambda: sending.taken
+            )
         except BaseException:
             if sending.failure is not None:
                 raise sending.failure from None

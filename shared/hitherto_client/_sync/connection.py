@@ -149,6 +149,7 @@ def repeated(
     repeatable: bool = True,
     request_id: str = "",
     failed: Callable[[HithertoCallError], None] | None = None,
+    taken: Callable[[], bool] = lambda: False,
 ) -> Reply:
     """What a call returns, which is made again where that is safe until its deadline nears.
 
@@ -160,6 +161,8 @@ def repeated(
         repeatable: It reads, or an idempotency key makes a repetition harmless.
         request_id: The id that it carries.
         failed: Told how each attempt failed.
+        taken: Whether the service has taken a part. If it goes then, it comes back: only the time
+            bounds the attempts.
 
     Raises:
         HithertoCallError: The last attempt's error.
@@ -175,7 +178,8 @@ def repeated(
             if failed is not None:
                 failed(error)
             failures += 1
-            wait = retry.wait_before_retry(error, failures, repeatable=repeatable)
+            bounds = retry.without_end() if taken() else retry
+            wait = bounds.wait_before_retry(error, failures, repeatable=repeatable)
             if wait is None or time.monotonic() + wait >= deadline:
                 raise error from raised
         time.sleep(wait)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import socket
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +13,7 @@ import pytest
 
 from hitherto.v1 import extraction_service_pb2 as extraction
 from hitherto.v1 import memory_service_pb2 as memory
+from hitherto.v1 import privacy_service_pb2 as privacy
 from hitherto_client import Hitherto, HithertoCallError, Progress, RetryPolicy
 from hitherto_client.inputs import MemoryInput, TranscriptInput
 from hitherto_client.results import ItemError
@@ -145,6 +149,30 @@ def test_a_service_that_took_a_window_is_waited_for(client: Hitherto, fakes: Fak
     fakes.others.replies["StreamTranscripts"] = once
     assert client.import_transcripts(talks(150)).accepted_count == 150
     assert sent(fakes) == [100, *[50] * 10]
+
+
+def test_a_service_that_took_a_piece_of_an_export_is_waited_for(
+    client: Hitherto, fakes: Fakes
+) -> None:
+    """As above, for one call that the next attempt continues."""
+
+    def once(_: list[privacy.ImportUserRequest]) -> privacy.ImportUserResponse:
+        return privacy.ImportUserResponse(imported_counts={"users": 1})
+
+    fakes.others.replies["ImportUser"] = once
+    fakes.fail("ImportUser", *[UNAVAILABLE] * 9)
+    assert client.import_user("ana", io.BytesIO(b"{}")).imported_counts == {"users": 1}
+
+
+def test_a_service_that_takes_nothing_is_not_waited_for() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    with Hitherto(extraction=f"127.0.0.1:{port}", retry=QUICK) as client:
+        began = time.monotonic()
+        with pytest.raises(HithertoCallError) as raised:
+            client.import_user("ana", io.BytesIO(b"{}"), timeout=PATIENT_SECONDS)
+    assert raised.value.code is grpc.StatusCode.UNAVAILABLE
+    assert time.monotonic() - began < PATIENT_SECONDS / 2
 
 
 def test_errors_are_told_up_to_a_bound(client: Hitherto, fakes: Fakes) -> None:

@@ -100,7 +100,7 @@ _USERS = 500
 
 
 class _NotWanted(Exception):
-    """The user is gone, or has switched learning off."""
+    """The user is gone, has switched learning off, or is being imported."""
 
 
 @dataclass(eq=False)
@@ -188,7 +188,7 @@ class Consolidation:
                 try:
                     await self._user(run, scope)
                 except _NotWanted:
-                    logger.info("a user has switched learning off; skipping consolidation")
+                    logger.info("nothing is learnt about a user now; skipping consolidation")
         if run.why is not None:
             raise run.why
         await self.write.run(
@@ -229,7 +229,9 @@ class Consolidation:
         """
 
         async def work(connection: Connection) -> bool:
-            why = self._why_not(await users.read_user(connection.of(held.scope)))
+            state = await users.read_user(connection.of(held.scope))
+            users.refuse_while_imported(state)
+            why = self._why_not(state)
             return not await attempts.discard(connection, held, why)
 
         return await self.write.run(work, timeout=_SECONDS)
@@ -240,8 +242,10 @@ class Consolidation:
     async def _user(self, run: ConsolidationAttempt, scope: Scope) -> None:
         async def look(connection: Connection) -> TagReview:
             user = connection.of(scope)
-            if self._why_not(await users.read_user(user)) is not None:
+            state = await users.read_user(user)
+            if self._why_not(state) is not None:
                 raise _NotWanted
+            _leave_imported(state, run.held)
             return await read_board(user, run.wanted, threshold=self.threshold())
 
         board = await self.write.run(look, timeout=_SECONDS, repeatable=True)
@@ -352,8 +356,10 @@ class Consolidation:
         Raises:
             _NotWanted: The same of one user of a tenant's job.
         """
-        why = self._why_not(await users.lock_user(user))
+        state = await users.lock_user(user)
         await claims.hold(user.connection, held)
+        _leave_imported(state, held)
+        why = self._why_not(state)
         if why is not None and held.user_id is None:
             raise _NotWanted
         return not await attempts.discard(user.connection, held, why)
@@ -371,3 +377,16 @@ async def _read(
         apart = {m: {by for by in merges if by.int > newest} for m, merges in apart.items()}
     zone = zone_of(await users.read_zone(user))
     return Background(apart, await read_words(user, ids), zone)
+
+
+def _leave_imported(state: UserWriteState | None, held: Claim) -> None:
+    """Let one user's job wait for an import; one of all users goes on without this user.
+
+    Raises:
+        Conflict: The user of the job is being imported.
+        _NotWanted: One of the others is.
+    """
+    if held.user_id is not None:
+        users.refuse_while_imported(state)
+    elif state is not None and state.importing:
+        raise _NotWanted

@@ -13,6 +13,7 @@ from uuid import UUID
 
 from hitherto_extraction.consolidation.groups import mark_of
 from hitherto_extraction.consolidation.merging import Merge, merged_memory
+from hitherto_extraction.pipeline import doubts
 from hitherto_extraction.pipeline.evidence import MAX_SOURCE_TEXT
 from hitherto_extraction.pipeline.indexing import terms_of
 from hitherto_extraction.pipeline.versions import write_next
@@ -95,12 +96,15 @@ async def write_merge(
 
 async def _originals(user: UserRows, merge: Merge) -> list[EditableMemory] | None:
     """The originals of a merge; None if one is no longer as the model was shown it."""
+    ids = [each.memory_id for each in merge.originals]
     try:
-        found = await editing.read(user, [each.memory_id for each in merge.originals])
+        found = await editing.read(user, ids)
     except KeyNeeded:
         # One has been sealed since: sensitive memories are not merged.
         return None
     if any(_changed(each, found.get(each.memory_id)) for each in merge.originals):
+        return None
+    if await consolidation.may_be_replaced(user, ids):
         return None
     return [found[each.memory_id] for each in merge.originals]
 
@@ -229,6 +233,7 @@ async def undo_merge(
     )
     events.append(await write_next(user, merged, archived, "archived", reason, at=at))
     await ledger.record(user, None, events, actor=actor)
+    await doubts.follow(user, [memory_id, *back], actor=actor)
     await _mark(user, originals)
     return await read_originals(user, sorted(back))
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from uuid import UUID
 
 from hitherto_extraction.curation.replacing import replace_by
-from hitherto_extraction.pipeline.doubts import clear_because_of, return_because_of
+from hitherto_extraction.pipeline import doubts
 from hitherto_extraction.pipeline.resting_values import drop_resting_on
 from hitherto_extraction.pipeline.versions import write_next
 from hitherto_extraction.storage import (
@@ -28,8 +28,8 @@ from hitherto_extraction.storage.editing import EditableMemory
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.models import CURRENT_STATUSES, Memory
 
-_TAKES_BACK = ("forgotten", "rejected")
-"""What takes a memory back, with the doubts that it caused."""
+_FOLLOWED = ("forgotten", "rejected", "restored")
+"""What takes a memory back, or brings it back, with the doubts that it caused."""
 _LAPSED = ("forgotten", "archived")
 _REVIEWED = "contradicted by a memory that review let through"
 
@@ -117,7 +117,7 @@ async def _part(
     was = await editing.before_it_lapsed(user, memory_id, lapsed=(*_LAPSED, "superseded"))
     await memories.remove_superseded(user, memory_id, by=by)
     await reconciliation.part_sources(user, [memory_id])
-    after = held.changed(status=was.status, superseded_by=None)
+    after = held.changed(status=was.status, superseded_by=None, doubt=was.doubt)
     return await _write(user, held, after, "restored", reasons, actor)
 
 
@@ -213,8 +213,8 @@ async def _write(
     memory_id = held.memory.memory_id
     await mentions.recount(user, [memory_id])
     await drop_resting_on(user, [memory_id], actor=actor)
-    if action in _TAKES_BACK:
-        await clear_because_of(user, [memory_id], actor=actor)
-    if held.memory.status == "forgotten":
-        await return_because_of(user, [memory_id], actor=actor)
+    if action in _FOLLOWED:
+        stood_for_it = held.memory.superseded_by
+        named = [memory_id] if stood_for_it is None else [memory_id, stood_for_it]
+        await doubts.follow(user, named, actor=actor)
     return (await editing.read_one(user, memory_id)).memory

@@ -196,6 +196,7 @@ class Ingestion:
             job = await jobs.get_job(user.connection, held.tenant_id, held.job_id)
             if (job.done_to or 0) >= done_to:
                 raise CommittedBefore
+            users.refuse_while_imported(state)
             why = users.why_not_storing(state, self.memory_enabled)
             if await attempts.discard(user.connection, held, why):
                 return None
@@ -221,6 +222,7 @@ class Ingestion:
     async def _admit(self, connection: Connection, held: Claim) -> bool:
         """Whether the job may begin; checked without a lock, `_commit` checks again."""
         state = await users.read_user(connection.of(held.scope))
+        users.refuse_while_imported(state)
         why = users.why_not_storing(state, self.memory_enabled)
         return not await attempts.discard(connection, held, why)
 

@@ -112,6 +112,7 @@ class Commit:
             )
             if done_to >= outcome.done_to:
                 raise CommittedBefore
+            users.refuse_while_imported(state)
             why = users.why_not_learning(state, self.memory_enabled)
             if await attempts.discard(user.connection, held, why):
                 return None

@@ -1,12 +1,17 @@
 """Takes doubts back whose cause is gone, or is as it was before, and returns them with it.
 
 A doubt names its cause, and holds as long as that is known as it was when the doubt was cast. A
-memory that stands for others, merged or joined, is the cause of what these made uncertain.
+memory that stands for others, merged or joined, is the cause of what these made uncertain. One that
+took over the doubt of a joined memory has it as long as that is joined.
+
+The history relates what follows a cause to that cause. So a doubt that ended with it is told from
+one that somebody, or something said since, has settled: only the former returns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from typing import Any
 from uuid import UUID
 
 from hitherto_extraction.pipeline.versions import write_next
@@ -17,56 +22,58 @@ _TAKEN_BACK = "what had made it uncertain was taken back"
 _IS_BACK = "what had made it uncertain is back"
 
 
-async def clear_because_of(
+async def follow(
     user: UserRows, memory_ids: Collection[UUID], *, actor: str, job_id: UUID | None = None
-) -> int:
-    """Let no memory be in doubt because of these, or of what they stand for; returns how many were.
+) -> None:
+    """Let doubts of or because of these memories, whose statuses changed, go or return.
 
     The caller holds the user's row.
     """
     if not memory_ids:
-        return 0
+        return
     causes = await reconciliation.standing_for(user, memory_ids)
-    found = await reconciliation.in_doubt_because(user, causes)
-    return await clear(user, found, actor=actor, job_id=job_id)
+    standing = await reconciliation.that_stand(user, causes)
+    doubts = await reconciliation.doubts_about(user, memory_ids, causes, back=standing)
+    if others := {each.because for each in doubts}.difference(causes):
+        standing |= await reconciliation.that_stand(user, others)
+    holding = {each.memory_id: each.because in standing and not each.parted for each in doubts}
+    changes = {
+        each.memory_id: each.doubt if holding[each.memory_id] else None
+        for each in doubts
+        if each.stands != holding[each.memory_id]
+    }
+    related = {each.memory_id: each.because for each in doubts}
+    await _write(user, changes, related, actor=actor, job_id=job_id)
 
 
-async def clear(
-    user: UserRows, memory_ids: Collection[UUID], *, actor: str, job_id: UUID | None = None
-) -> int:
-    """Let these memories be certain; returns how many there are."""
-    if not memory_ids:
-        return 0
-    at = await users.database_now(user.connection)
-    events = [
-        await write_next(
-            user, held, held.changed(doubt=None), "updated", _TAKEN_BACK, at=at, job_id=job_id
-        )
-        for held in (await editing.read(user, sorted(memory_ids))).values()
-    ]
-    await ledger.record(user, job_id, events, actor=actor)
-    return len(events)
+async def clear(user: UserRows, memory_ids: Collection[UUID], *, actor: str) -> None:
+    """Let these memories be certain for good, as their cause no longer says what it said."""
+    await _write(user, dict.fromkeys(memory_ids), {}, actor=actor)
 
 
-async def return_because_of(
-    user: UserRows, memory_ids: Collection[UUID], *, actor: str, job_id: UUID | None = None
+async def _write(
+    user: UserRows,
+    changes: Mapping[UUID, Mapping[str, Any] | None],
+    related: Mapping[UUID, UUID],
+    *,
+    actor: str,
+    job_id: UUID | None = None,
 ) -> None:
-    """Let memories be in doubt again that were certain only while these were forgotten.
-
-    What was said since the doubt began, or has been looked at, stays certain. The caller holds the
-    user's row.
-    """
-    if not memory_ids:
-        return
-    causes = await reconciliation.standing_for(user, memory_ids)
-    cleared = await reconciliation.cleared_because(user, causes, reason=_TAKEN_BACK)
-    if not cleared:
+    """Write the doubts that memories have now, related to these causes."""
+    if not changes:
         return
     at = await users.database_now(user.connection)
     events = [
         await write_next(
-            user, held, held.changed(doubt=cleared[each]), "updated", _IS_BACK, at=at, job_id=job_id
+            user,
+            held,
+            held.changed(doubt=changes[memory_id]),
+            "updated",
+            _TAKEN_BACK if changes[memory_id] is None else _IS_BACK,
+            at=at,
+            job_id=job_id,
+            related=related.get(memory_id),
         )
-        for each, held in (await editing.read(user, sorted(cleared))).items()
+        for memory_id, held in (await editing.read(user, sorted(changes))).items()
     ]
     await ledger.record(user, job_id, events, actor=actor)

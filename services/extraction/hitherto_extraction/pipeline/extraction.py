@@ -162,6 +162,7 @@ class Extraction:
         )
         run = ExtractionAttempt(held, Result.of(held.result))
         # Without a lock: `commit` discards what a model replies in the meantime.
+        users.refuse_while_imported(state)
         why = users.why_not_learning(state, self.commit.memory_enabled)
         if why is not None:
             async with connection.transaction():

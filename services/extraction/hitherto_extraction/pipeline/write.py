@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
+from hitherto_extraction.pipeline import doubts
 from hitherto_extraction.pipeline.closures import CHALLENGES, FORGETTING
 from hitherto_extraction.pipeline.crowded_tags import Crowding, tags_touched
-from hitherto_extraction.pipeline.doubts import clear_because_of, return_because_of
 from hitherto_extraction.pipeline.indexing import IndexEntry, index_plan, last_rewordings
 from hitherto_extraction.pipeline.operations import Closure, Creation, Occasion, Plan, Rewrite
 from hitherto_extraction.pipeline.reply_vectors import Vectors
@@ -100,16 +100,13 @@ async def write_plan(
     await statements.record(user, [*also_said, *statements_of(plan, occasion)])
     events = events_of(plan, occasion, quoted=not encrypts)
     await ledger.record(user, occasion.job_id, events, actor=occasion.actor)
-    await _settle_doubts(user, plan, occasion)
-
-
-async def _settle_doubts(user: UserRows, plan: Plan, occasion: Occasion) -> None:
-    """Take doubts back with what is forgotten, and let them return with what is said again."""
-    gone = [each.after.memory_id for each in plan.rewrites if each.action == "forgotten"]
-    back = [each.after.memory_id for each in plan.rewrites if each.before.status == "forgotten"]
+    changed = [
+        each.after.memory_id
+        for each in plan.rewrites
+        if "forgotten" in (each.action, each.before.status)
+    ]
     # No change of a model's, which would count as one of the day.
-    await clear_because_of(user, gone, actor=_DOUBTS, job_id=occasion.job_id)
-    await return_because_of(user, back, actor=_DOUBTS, job_id=occasion.job_id)
+    await doubts.follow(user, changed, actor=_DOUBTS, job_id=occasion.job_id)
 
 
 def _quotes(plan: Plan) -> Mapping[tuple[UUID, SourceRef], str]:

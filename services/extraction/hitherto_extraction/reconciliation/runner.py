@@ -212,6 +212,7 @@ class Reconciliation:
         user = connection.of(run.held.scope)
         async with connection.transaction():
             state = await users.read_user(user)
+            users.refuse_while_imported(state)
             why = users.why_not_storing(state, self.memory_enabled)
             if await attempts.discard(connection, run.held, why):
                 return None
@@ -235,6 +236,7 @@ class Reconciliation:
             state = await users.lock_user(user)
             if await claims.hold(user.connection, held) >= done_to:
                 raise CommittedBefore
+            users.refuse_while_imported(state)
             why = users.why_not_storing(state, self.memory_enabled)
             if await attempts.discard(user.connection, held, why):
                 return None

@@ -73,12 +73,14 @@ async def _settle(
         joined = [held[each] for each in ends if each in made.joins]
         older = [*memory.may_replace, *(one for each in joined for one in each.memory.may_replace)]
         left = [each for each in dict.fromkeys(older) if each not in settled and not is_certain]
-        doubt, reason, because = _doubt_after(before, joined), _SETTLED, None
+        doubt, reason, related = before.memory.doubt, _SETTLED, None
+        if doubt is None and (source := _in_doubt(before, joined)) is not None:
+            doubt, related = source.memory.doubt, source.memory.memory_id
         if doubting is not None:
             doubt = _told(doubting, before, encrypts=encrypts)
-            reason, because = _DOUBTFUL, doubting.because
+            reason, related = _DOUBTFUL, doubting.because
         elif is_certain:
-            doubt, reason = None, _CERTAIN
+            doubt, reason, related = None, _CERTAIN, None
         if left == list(memory.may_replace) and doubt == memory.doubt:
             for each in ends:
                 await memories.add_superseded(writing.user, each, by=memory_id)
@@ -86,16 +88,16 @@ async def _settle(
         after = before.changed(
             may_replace=left, doubt=doubt, supersedes=[*memory.supersedes, *ends]
         )
-        await writing.change(before, after, reason, related=because)
+        await writing.change(before, after, reason, related=related)
 
 
-def _doubt_after(
-    kept: EditableMemory, joined: Sequence[EditableMemory]
-) -> Mapping[str, Any] | None:
-    """The doubt of a memory, or of those joined to it; none if it was said since that began."""
-    doubts = [each.memory.doubt for each in joined if each.memory.doubt is not None]
-    later = [each for each in doubts if kept.said_at < datetime.fromisoformat(each["since"])]
-    return kept.memory.doubt or next(iter(later), None)
+def _in_doubt(kept: EditableMemory, joined: Sequence[EditableMemory]) -> EditableMemory | None:
+    """The first joined memory with a doubt that began after the kept one was last said."""
+    for each in joined:
+        doubt = each.memory.doubt
+        if doubt is not None and kept.said_at < datetime.fromisoformat(doubt["since"]):
+            return each
+    return None
 
 
 def _told(doubting: Doubting, held: EditableMemory, *, encrypts: bool) -> Mapping[str, Any]:

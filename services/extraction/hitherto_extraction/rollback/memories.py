@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
-from hitherto_extraction.pipeline.doubts import clear, clear_because_of
+from hitherto_extraction.pipeline import doubts
 from hitherto_extraction.pipeline.message_removal import reindex
 from hitherto_extraction.pipeline.versions import write_next
 from hitherto_extraction.rollback.replay import FIELDS, replacements, replay
@@ -249,9 +249,9 @@ class Rebuilding:
         parted = [m for m, was in before.items() if was == "superseded" != after[m]]
         if parted:
             await reconciliation.part_sources(self.user, parted)
-        await clear_because_of(self.user, self.gone, actor=self.actor)
-        await self._clear_doubts(histories, rebuilt)
         self.changed = {m for m, each in histories.items() if rebuilt[m] != each.held}
+        await doubts.follow(self.user, self.gone | self.changed, actor=self.actor)
+        await self._clear_doubts(histories, rebuilt)
 
     async def _clear_doubts(
         self, histories: Mapping[UUID, _MemoryHistory], rebuilt: Mapping[UUID, EditableMemory]
@@ -277,7 +277,7 @@ class Rebuilding:
             was = [_cause(each.fields["status"], each.fields["content"]) for each in then]
             if was != [now[because]]:
                 certain.append(memory_id)
-        await clear(self.user, certain, actor=self.actor)
+        await doubts.clear(self.user, certain, actor=self.actor)
 
     async def _unmention(self, history: _MemoryHistory) -> list[UUID]:
         """Remove mentions that come only from statements that no longer count.

@@ -109,6 +109,14 @@ ORDER BY u.user_id
 LIMIT %(limit)s
 """
 
+# Those of these memories that another one may replace.
+_TO_BE_REPLACED = """
+SELECT DISTINCT named.memory_id
+FROM memories AS m CROSS JOIN LATERAL unnest(m.may_replace) AS named (memory_id)
+WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.status = 'active'
+  AND m.may_replace <> '{}' AND named.memory_id = ANY(%(memory_ids)s)
+"""
+
 # The memories that a person took out of a merge.
 _TAKEN_APART = """
 SELECT DISTINCT memory_id, related_memory_id
@@ -237,6 +245,11 @@ async def find_crowded_users(
         {"tenant_id": tenant_id, "tag": tag, "above": above, "after": after, "limit": limit},
     )
     return [row[0] for row in rows if row[1]], rows[-1][0] if len(rows) == limit else None
+
+
+async def may_be_replaced(user: UserRows, memory_ids: Sequence[UUID]) -> set[UUID]:
+    """Those of these memories that another one may replace."""
+    return set(await user.fetch_values(_TO_BE_REPLACED, memory_ids=list(memory_ids)))
 
 
 async def taken_apart(user: UserRows, memory_ids: Sequence[UUID]) -> dict[UUID, set[UUID]]:

@@ -88,7 +88,7 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memo
 
 # Its replacement counts only while it exists.
 _BEFORE = """
-SELECT v.status, v.expires_at, s.memory_id, s.status
+SELECT v.status, v.expires_at, s.memory_id, v.doubt, s.status
 FROM memory_versions AS v
 LEFT JOIN memories AS s ON s.tenant_id = v.tenant_id AND s.user_id = v.user_id
      AND s.memory_id = v.superseded_by
@@ -256,6 +256,7 @@ class EarlierVersion:
     status: str
     expires_at: datetime | None = None
     superseded_by: UUID | None = None
+    doubt: Mapping[str, Any] | None = None
 
 
 async def before_it_lapsed(
@@ -268,7 +269,7 @@ async def before_it_lapsed(
     row = await user.fetch_row(_BEFORE, memory_id=memory_id, statuses=Texts(lapsed))
     if row is None:
         return EarlierVersion("active")
-    status, expires_at, successor, standing = row
+    status, expires_at, successor, doubt, standing = row
     if status == "superseded" and standing not in _SAYING:
         return EarlierVersion("active", expires_at)
-    return EarlierVersion(status, expires_at, successor)
+    return EarlierVersion(status, expires_at, successor, doubt)

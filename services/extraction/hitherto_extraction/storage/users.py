@@ -202,7 +202,8 @@ async def enter_user(user: UserRows) -> UserWriteState:
         state = await _state(user, _ENTER)
     if state is None or state.erased:
         raise erased.was_erased(user.scope)
-    return _not_importing(state)
+    refuse_while_imported(state)
+    return state
 
 
 async def hold_off_erase(user: UserRows) -> UserWriteState | None:
@@ -249,7 +250,9 @@ async def enter_alone(user: UserRows) -> UserWriteState:
         WrongState: The user was erased.
         Conflict: The user is being imported.
     """
-    return _not_importing(await _entered(user, _LOCK))
+    state = await _entered(user, _LOCK)
+    refuse_while_imported(state)
+    return state
 
 
 async def lock_all(connection: Connection, scopes: Iterable[Scope]) -> None:
@@ -361,18 +364,20 @@ def leap() -> int:
     return 1 + secrets.randbelow(_LARGEST_LEAP)
 
 
-def _not_importing(state: UserWriteState) -> UserWriteState:
-    """The state of a user whom no import is storing.
+def refuse_while_imported(state: UserWriteState | None) -> None:
+    """Continue only if no import is storing the user.
 
     What is written between the groups of an import would take the place of records that follow.
+
+    Raises:
+        Conflict: One is. A job waits without an attempt less.
     """
-    if state.importing:
+    if state is not None and state.importing:
         raise Conflict(
             "the user is being imported: nothing was written, try again",
             reason="WRITE_CONFLICT",
             retry_after=1.0,
         )
-    return state
 
 
 async def _entered(user: UserRows, statement: str) -> UserWriteState:

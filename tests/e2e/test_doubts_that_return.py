@@ -1,0 +1,197 @@
+"""B18: a doubt goes and returns with its cause, in whatever order the two memories change."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from hitherto.v1 import maintenance_service_pb2, memory_pb2
+from hitherto.v1 import privacy_service_pb2 as privacy_pb
+from tests.e2e.conftest import Services
+from tests.e2e.curating import APPROVE, forget, restore, review, save
+from tests.e2e.learning import learn, talk
+from tests.e2e.reconciling import doubting, jobs, joining, nothing, script, settled, with_words
+from tests.e2e.test_doubts_and_their_causes import (
+    COMMUTE,
+    MAY,
+    NEW_HOME,
+    OLD_HOME,
+    SEPTEMBER,
+    STATUS,
+    is_doubtful,
+    merge_rides,
+    move,
+    moving,
+    take_back,
+    word_for_word,
+)
+from tests.scripted_model import ScriptedModel
+
+RIDES = "Ana bikes"
+HOME = "Ana's home is in Kassel now"
+
+
+@pytest.fixture(scope="module")
+def service_settings() -> dict[str, Any]:
+    """With reconciliation."""
+    return {"reconcile": True}
+
+
+async def id_of(services: Services, words: str) -> str:
+    return (await with_words(services, words)).id
+
+
+async def undo(services: Services, words: str) -> None:
+    await services.maintenance.UndoConsolidation(
+        maintenance_service_pb2.UndoConsolidationRequest(
+            user_id="ana", memory_id=await id_of(services, words)
+        )
+    )
+
+
+async def status_of(services: Services, words: str) -> Any:
+    return (await with_words(services, words)).status
+
+
+async def join_homes(services: Services, model: ScriptedModel) -> None:
+    """Let another memory stand for the new home."""
+    model.script = script(joining(HOME, NEW_HOME), word_for_word)
+    await save(services, HOME)
+    await settled(services)
+    assert await status_of(services, NEW_HOME) == STATUS.MEMORY_STATUS_SUPERSEDED
+    assert await is_doubtful(services)
+
+
+async def test_it_goes_with_the_merge_that_caused_it(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    model.script = script(nothing, word_for_word)
+    april = MAY - timedelta(days=30)
+    await learn(modelled, talk(OLD_HOME, COMMUTE, conversation="c1", at=april))
+    await merge_rides(modelled, model, but=(OLD_HOME, COMMUTE))
+    model.script = script(doubting(COMMUTE, RIDES), word_for_word)
+    await save(modelled, "Ana found a flat in Kassel")
+    await settled(modelled)
+    cause = await with_words(modelled, RIDES)
+    assert (await with_words(modelled, COMMUTE)).doubt.because_memory_id == cause.id
+    await undo(modelled, RIDES)
+    assert await status_of(modelled, RIDES) == STATUS.MEMORY_STATUS_ARCHIVED
+    assert not await is_doubtful(modelled)
+
+
+async def test_it_returns_with_a_cause_that_is_taken_out_of_a_forgotten_merge(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    await move(modelled, model)
+    assert NEW_HOME in await merge_rides(modelled, model)
+    assert await is_doubtful(modelled)
+    await forget(modelled, await id_of(modelled, RIDES))
+    assert not await is_doubtful(modelled)
+    await undo(modelled, RIDES)
+    assert await status_of(modelled, NEW_HOME) == STATUS.MEMORY_STATUS_ACTIVE
+    assert await is_doubtful(modelled)
+
+
+async def part_by_hand(services: Services) -> None:
+    await restore(services, await id_of(services, NEW_HOME))
+
+
+async def part_by_rolling_back(services: Services) -> None:
+    await take_back(services, job_id=(await jobs(services))[0].id)
+
+
+@pytest.mark.parametrize("part", [part_by_hand, part_by_rolling_back])
+async def test_it_returns_with_a_cause_that_is_parted_from_what_stood_for_it(
+    part: Callable[[Services], Awaitable[None]], modelled: Services, model: ScriptedModel
+) -> None:
+    await move(modelled, model)
+    await join_homes(modelled, model)
+    await forget(modelled, await id_of(modelled, HOME))
+    assert not await is_doubtful(modelled)
+    await part(modelled)
+    assert await status_of(modelled, NEW_HOME) == STATUS.MEMORY_STATUS_ACTIVE
+    assert await is_doubtful(modelled)
+    # The other one stands for it no longer.
+    await forget(modelled, await id_of(modelled, NEW_HOME))
+    await restore(modelled, await id_of(modelled, HOME))
+    assert not await is_doubtful(modelled)
+
+
+async def test_a_joined_memory_takes_its_doubt_back(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    again = "Ana bikes to the university, a commute of 12 minutes"
+    model.script = script(doubting(COMMUTE, NEW_HOME), moving)
+    await learn(modelled, talk(OLD_HOME, COMMUTE, again, conversation="c1", at=MAY))
+    await learn(modelled, talk(NEW_HOME, conversation="c2", at=SEPTEMBER))
+    await settled(modelled)
+    model.script = script(joining(again, COMMUTE), moving)
+    await save(modelled, "Ana's sister is called Marta")
+    await settled(modelled)
+    assert await status_of(modelled, COMMUTE) == STATUS.MEMORY_STATUS_SUPERSEDED
+    assert await is_doubtful(modelled, again)
+    cause = await id_of(modelled, NEW_HOME)
+    await forget(modelled, cause)
+    await restore(modelled, await id_of(modelled, COMMUTE))
+    assert not await is_doubtful(modelled)
+    await restore(modelled, cause)
+    assert (await with_words(modelled, COMMUTE)).doubt.because_memory_id == cause
+    assert not await is_doubtful(modelled, again)
+
+
+@pytest.mark.parametrize("reason", ["", "what had made it uncertain was taken back"])
+async def test_what_somebody_has_looked_at_stays_certain(
+    reason: str, modelled: Services, model: ScriptedModel
+) -> None:
+    cause = await move(modelled, model)
+    await forget(modelled, cause.id)
+    await restore(modelled, cause.id)
+    assert await is_doubtful(modelled)
+    await review(modelled, await id_of(modelled, COMMUTE), APPROVE, reason=reason)
+    await forget(modelled, cause.id)
+    await restore(modelled, cause.id)
+    assert not await is_doubtful(modelled)
+
+
+async def test_it_stays_away_once_the_job_is_taken_back_that_cast_it(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    cause = await move(modelled, model)
+    await forget(modelled, cause.id)
+    await take_back(modelled, job_id=(await jobs(modelled))[0].id)
+    await restore(modelled, cause.id)
+    assert not await is_doubtful(modelled)
+
+
+async def test_two_that_are_forgotten_and_restored_in_any_order_stand_as_before(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    cause = (await move(modelled, model)).id
+    commute = await id_of(modelled, COMMUTE)
+    for first, second in ((cause, commute), (commute, cause)):
+        await forget(modelled, first)
+        await forget(modelled, second)
+        await restore(modelled, commute)
+        assert not await is_doubtful(modelled)
+        await restore(modelled, cause)
+        assert await is_doubtful(modelled)
+        await forget(modelled, first)
+        await forget(modelled, second)
+        await restore(modelled, cause)
+        await restore(modelled, commute)
+        assert await is_doubtful(modelled)
+
+
+async def test_it_goes_when_all_memories_are_cleared(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    cause = await move(modelled, model)
+    await modelled.privacy.ClearMemories(privacy_pb.ClearMemoriesRequest(user_id="ana"))
+    await restore(modelled, await id_of(modelled, COMMUTE))
+    held: memory_pb2.Memory = await with_words(modelled, COMMUTE)
+    assert (held.status, held.HasField("doubt")) == (STATUS.MEMORY_STATUS_ACTIVE, False)
+    await restore(modelled, cause.id)
+    assert await is_doubtful(modelled)
