@@ -239,7 +239,7 @@ def _plan(options: argparse.Namespace, defaults: Defaults, output: Output) -> in
     with Bar(output, end_known=size is not None) as bar:
         for file in files:
             for record in _records(file):
-                if record.value is not None:
+                if record.value is not None and not _problem(file, record):
                     plan.count(record.value)
                 else:
                     plan.unreadable += 1
@@ -252,6 +252,22 @@ def _plan(options: argparse.Namespace, defaults: Defaults, output: Output) -> in
         for line in plan.lines():
             output.line(line)
     return OK
+
+
+def _problem(file: _File, record: Record) -> str:
+    """Why a record would not be sent; empty if it would."""
+    value = record.value or {}
+    # An export holds both kinds; the first line of ours settles the kind.
+    kind = "transcripts" if "messages" in value else "memories"
+    file.kind = kind if file.options.source else file.kind or kind
+    try:
+        if file.kind == "memories":
+            _memory(file, record)
+        else:
+            from_record(value, file.defaults)
+    except ValueError as error:
+        return str(error)
+    return ""
 
 
 def _items(
