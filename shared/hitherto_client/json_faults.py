@@ -200,10 +200,11 @@ def _unknown(kind: Any, name: str) -> str:
 
 
 def _expected(field: Any, value: Any) -> str:
-    return f"should be {_kind(field)}, and is {_called(value)}"
+    return f"should be {kind_of(field)}, and is {_called(value)}"
 
 
-def _kind(field: Any) -> str:
+def kind_of(field: Any) -> str:
+    """What the values of a field are, for people."""
     if field.message_type is not None:
         name = field.message_type.full_name
         return _WELL_KNOWN.get(name, f"the JSON of {name}")
