@@ -106,6 +106,8 @@ def _run(options: argparse.Namespace, output: Output) -> int:
         raise UsageError(f"--from {options.source} needs --user: whose export is it?")
     if options.source == EXPORTED:
         return restore(options, output)
+    if options.source is not None and "-" in options.files:
+        raise UsageError(f"--from {options.source} reads files and folders, not standard input")
     if options.dry_run:
         return _plan(options, defaults, output)
     files = [
@@ -227,7 +229,9 @@ def _records(file: _File) -> Iterator[Record]:
             yield Record(line, file.read, value | {"user_id": options.user})
     except ExportUnreadable as error:
         raise UsageError(f"{file.name} {error}") from None
-    except (OSError, BadZipFile) as error:
+    except OSError as error:
+        raise UsageError(f"{file.name} cannot be read ({error.strerror or error})") from None
+    except BadZipFile as error:
         raise UsageError(f"{file.name} cannot be read ({error})") from None
 
 

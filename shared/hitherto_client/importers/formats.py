@@ -26,8 +26,8 @@ class ImportFormat:
 
     Attributes:
         title: The product, and where the export comes from.
-        files: How the names of the wanted files begin, in an archive or a folder; None for
-            WhatsApp, whose names differ by language.
+        files: How the names of the wanted files begin, in an archive or a folder; empty
+            for WhatsApp, whose names differ by language.
         convert: Makes records of one JSON value; None for WhatsApp's text.
         kinds: What it holds: transcripts, memories or both.
         pages: The names of lists of records, by which a page of them is known.
@@ -35,7 +35,7 @@ class ImportFormat:
     """
 
     title: str
-    files: tuple[str, ...] | None
+    files: tuple[str, ...]
     convert: Convert | None
     kinds: tuple[str, ...]
     pages: tuple[str, ...] = ()
@@ -58,7 +58,7 @@ FORMATS: Mapping[str, ImportFormat] = {
         ("conversations",),
     ),
     "whatsapp": ImportFormat(
-        "WhatsApp: a chat, More, Export chat (zip or text)", None, None, ("transcripts",)
+        "WhatsApp: a chat, More, Export chat (zip or text)", (), None, ("transcripts",)
     ),
     "mem0": ImportFormat(
         "mem0: JSON of get_all",

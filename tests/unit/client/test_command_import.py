@@ -142,6 +142,19 @@ class TestImport:
         err = capsys.readouterr().err
         assert ("--from: chatgpt, claude" in err) == hinted
 
+    def test_an_export_that_is_no_file_is_said_to_be_none(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        missing = tmp_path / "nowhere.zip"
+        for given, told in (
+            ("-", "hitherto: --from chatgpt reads files and folders, not standard input\n"),
+            (str(missing), f"hitherto: {missing} cannot be read (No such file or directory)\n"),
+        ):
+            for more in ([], ["--dry-run"]):
+                arguments = ["import", "--from", "chatgpt", "--user", "ana", given, *more]
+                assert main(arguments) == 2
+                assert capsys.readouterr().err.endswith(told)
+
     def test_a_large_conversation_keeps_its_line(
         self, ready: Fakes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
