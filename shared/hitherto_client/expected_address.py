@@ -24,7 +24,15 @@ def _refused(status: int, told: str) -> Response:
 
 
 class ExpectedAddress:
-    """Answers 421 to requests for another host, and 403 to those of web pages of other origins."""
+    """Answers 421 to requests for another host, and 403 to those of web pages of other origins.
+
+    Args:
+        app: What is served.
+        public_hosts: Names under which others reach it, besides those of loopback.
+        allowed_origins: Web pages that may call it.
+        refuse: Makes the answer.
+        origins_by: The option or variable that names such pages, for those who are refused.
+    """
 
     def __init__(
         self,
@@ -32,9 +40,11 @@ class ExpectedAddress:
         public_hosts: Sequence[str],
         allowed_origins: Sequence[str],
         refuse: Refuse = _refused,
+        origins_by: str = "--allowed-origin",
     ) -> None:
         self._app = app
         self._refuse = refuse
+        self._origins_by = origins_by
         self._hosts = {name.lower() for name in (*public_hosts, *LOOPBACK)}
         self._origins = {origin.lower().rstrip("/") for origin in allowed_origins}
 
@@ -54,7 +64,7 @@ class ExpectedAddress:
             return self._refuse(421, told)
         named = _without_port(origin.partition("://")[2])
         if origin and origin not in self._origins and named not in self._hosts:
-            told = f"pages of {origin[:253]} may not call this server: --allowed-origin lets them"
+            told = f"pages of {origin[:253]} may not call this server: {self._origins_by} lets them"
             return self._refuse(403, told)
         return None
 

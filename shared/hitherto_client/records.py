@@ -11,6 +11,7 @@ from google.protobuf import json_format
 from google.protobuf.descriptor import FieldDescriptor
 
 from hitherto.v1 import memory_service_pb2
+from hitherto_client.json_faults import UNREADABLE, faults, misread
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 """Longer lines are passed over; a transcript that is larger is better given as several."""
@@ -116,21 +117,16 @@ def fill(record: dict[str, Any], into: Any) -> None:
     Raises:
         ValueError: A value does not fit its field.
     """
-    try:
-        json_format.ParseDict(record, into, ignore_unknown_fields=True)
-    except json_format.ParseError as error:
-        raise ValueError(_readable(str(error))) from None
-    except (UnicodeError, OverflowError, RecursionError):
-        problem = "holds a value that is out of range, or text that is not Unicode"
-        raise ValueError(problem) from None
-
-
-def _readable(problem: str) -> str:
-    """What protobuf says about a bad field, with the hint that people need most."""
-    first = problem.splitlines()[0]
-    if any(name in first for name in ("created", "valid_from", "expires_at")):
-        return f"{first}; times are RFC 3339, such as 2026-08-21T18:42:10+01:00"
-    return first
+    found = next(misread(into.DESCRIPTOR, record), None)
+    if found is None:
+        try:
+            json_format.ParseDict(record, into, ignore_unknown_fields=True)
+        except (*UNREADABLE, OverflowError):
+            found = next(faults(into.DESCRIPTOR, record, more=True), None)
+            if found is None:
+                raise ValueError("holds a value that is out of range") from None
+    if found is not None:
+        raise ValueError(f"`{found.field}` {found.description}")
 
 
 def _enum_name(field: FieldDescriptor, value: object) -> object:
@@ -141,7 +137,8 @@ def _enum_name(field: FieldDescriptor, value: object) -> object:
     prefix = enum.values_by_number[0].name.removesuffix("UNSPECIFIED")
     name = value.strip().upper().replace("-", "_")
     name = name if name.startswith(prefix) else prefix + name
-    if name not in enum.values_by_name:
+    # protobuf looks up no half of a character.
+    if not name.isascii() or name not in enum.values_by_name:
         known = ", ".join(
             found.name.removeprefix(prefix).lower() for found in enum.values if found.number
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,9 @@ _File = str | os.PathLike[str] | None
 
 DEFAULT_RETRIEVAL = "127.0.0.1:50051"
 DEFAULT_EXTRACTION = "127.0.0.1:50052"
+_LAST_PORT = 65_535
+_NAMED_OTHERWISE = re.compile("(?:dns|ipv4|ipv6|unix|unix-abstract|vsock|xds):")
+"""Other forms of addresses that gRPC knows, such as `dns:///hitherto:50051`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +69,7 @@ def find_endpoints(retrieval: str | None, extraction: str | None) -> tuple[Endpo
     """The services at these addresses or, for unset ones, at those of the environment.
 
     Raises:
-        ValueError: An address is that of a web page.
+        ValueError: An address is that of a web page, or without a port.
     """
     env = os.environ
     return (
@@ -85,6 +89,16 @@ def _endpoint(name: str, address: str) -> Endpoint:
         raise ValueError(
             f"the address of the {name} service is HOST:PORT, such as {rest.rstrip('/')}, and not "
             f"{address}"
+        )
+    host, _, port = address.rpartition(":")
+    right = host and port.isascii() and port.isdigit() and 0 < int(port[:6]) <= _LAST_PORT
+    # gRPC would go to another port: 443 without one, and 34463 instead of 99999.
+    if not right and _NAMED_OTHERWISE.match(address) is None:
+        host = host or ("" if address.startswith(":") else address)
+        known = DEFAULT_RETRIEVAL if name == "retrieval" else DEFAULT_EXTRACTION
+        raise ValueError(
+            f"the address of the {name} service is HOST:PORT, such as "
+            f"{host or known.partition(':')[0]}:{known.rpartition(':')[2]}, and not {address}"
         )
     return Endpoint(name, address)
 

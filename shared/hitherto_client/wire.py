@@ -16,6 +16,8 @@ from google.protobuf import json_format
 from google.protobuf.descriptor import EnumDescriptor, FieldDescriptor
 from google.protobuf.message import Message
 
+from hitherto_client.json_faults import kind_of
+
 Result = TypeVar("Result")
 Request = TypeVar("Request", bound=Message)
 
@@ -49,7 +51,9 @@ def _fill(message: Message, values: Mapping[str, Any], path: str) -> None:
         if value is not None:
             try:
                 _set(message, fields[name], value, place)
-            except (json_format.ParseError, UnicodeError, OverflowError, RecursionError) as error:
+            except (UnicodeError, RecursionError):
+                raise ValueError(f"{place} should be {kind_of(fields[name])}") from None
+            except (json_format.ParseError, OverflowError) as error:
                 raise ValueError(f"{place} cannot be sent: {error}") from None
 
 
@@ -63,13 +67,15 @@ def _set(message: Message, field: Any, value: Any, place: str) -> None:
     else:
         if field.enum_type is not None:
             value = _number(field.enum_type, value, place)
-        _assign(place, lambda: setattr(message, field.name, value))
+        _assign(place, field, value, lambda: setattr(message, field.name, value))
 
 
 def _extend(into: Any, field: Any, value: Any, place: str) -> None:
     nested = field.message_type
     if nested is not None and nested.GetOptions().map_entry:
-        _assign(place, lambda: into.update(_mapping(value, place)))
+        of = nested.fields_by_name["value"]
+        for key, item in _mapping(value, place).items():
+            _assign(f"{place}.{key}", of, item, partial(into.update, {key: item}))
         return
     if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
         raise TypeError(f"{place} should be a list, and is {type(value).__name__}")
@@ -80,7 +86,7 @@ def _extend(into: Any, field: Any, value: Any, place: str) -> None:
         elif field.enum_type is not None:
             into.append(_number(field.enum_type, item, at))
         else:
-            _assign(at, partial(into.append, item))
+            _assign(at, field, item, partial(into.append, item))
 
 
 def _set_message(into: Any, value: Any, place: str) -> None:
@@ -93,7 +99,10 @@ def _set_message(into: Any, value: Any, place: str) -> None:
         into.paths.extend(value)
     elif name in _FREE_JSON:
         given = value if name == _FREE_JSON[1] else dict(_mapping(value, place))
-        json_format.ParseDict(given, into)
+        try:
+            json_format.ParseDict(given, into)
+        except TypeError:
+            raise TypeError(f"{place} should be JSON, with keys that are text") from None
     elif isinstance(value, tuple):
         names = [field.name for field in into.DESCRIPTOR.fields]
         if len(value) != len(names):
@@ -120,14 +129,21 @@ def paths_in(name: str, given: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def _assign(place: str, do: Callable[[], Any]) -> None:
-    """Store a value; protobuf names neither field nor value where they do not fit."""
+def _assign(place: str, field: Any, value: Any, do: Callable[[], Any]) -> None:
+    """Store a value; protobuf names neither field nor value where they do not fit.
+
+    It takes True for the number 1, and bytes for text.
+    """
+    told = f"{place} should be {kind_of(field)}"
+    other = isinstance(value, bool) and field.type != FieldDescriptor.TYPE_BOOL
+    if other or (isinstance(value, bytes) and field.type == FieldDescriptor.TYPE_STRING):
+        raise TypeError(f"{told}, and is {type(value).__name__}")
     try:
         do()
-    except TypeError as error:
-        raise TypeError(f"{place}: {error}") from None
-    except ValueError as error:
-        raise ValueError(f"{place}: {error}") from None
+    except TypeError:
+        raise TypeError(f"{told}, and is {type(value).__name__}") from None
+    except ValueError:
+        raise ValueError(told) from None
 
 
 def _number(enum: EnumDescriptor, word: Any, place: str) -> int:

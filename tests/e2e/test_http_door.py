@@ -284,7 +284,38 @@ def _cancelled(rpc: str) -> float:
             },
         ),
         (SEARCH, {"userId": "ana", "weights": {"semantic": "much"}}, {"weights.semantic": "numb"}),
-        (SEARCH, {"userId": "ana", "metadataFilter": [1]}, {"metadataFilter": "JSON"}),
+        (SEARCH, {"userId": "ana", "metadataFilter": [1]}, {"metadataFilter": "a JSON object"}),
+        (
+            SAVE,
+            {"userId": "ana", "content": "a", "type": 1.5, "confidence": True, "importance": True},
+            {
+                "type": "MEMORY_TYPE_FACT",
+                "confidence": "and is the value true",
+                "importance": "should be a number, and is the value true",
+            },
+        ),
+        (SAVE, {"type": "1_0", "importance": "0_1"}, {"type": "MEMORY", "importance": "number"}),
+        (
+            SEARCH,
+            {
+                "limit": "\u0663",
+                "minScore": " 0.1",
+                "scopes": [1, False],
+                "weights": {"semantic": True},
+                "createdAfter": "2026-01-01T10:00:00+99:00",
+                "createdBefore": "2026-1-1T1:0:0Z",
+                "asOf": "2026-01-01T10:00:00+02:99",
+            },
+            {
+                "limit": "a whole number",
+                "minScore": "a number",
+                "scopes[1]": "SEARCH_SCOPE_MEMORIES",
+                "weights.semantic": "a number",
+                "createdAfter": "a time such as",
+                "createdBefore": "a time such as",
+                "asOf": "a time such as",
+            },
+        ),
         (
             "ExtractionService/SubmitTranscripts",
             {"transcripts": [{}, {"messages": [{"content": "x"}, {"contents": "y"}]}, 7]},
@@ -366,6 +397,10 @@ async def test_what_is_not_served_says_what_is(caller: Caller) -> None:
     assert "/openapi.json" in elsewhere.json()["message"]
     writing = await caller.http.get(f"/hitherto.v1.{SAVE}?encoding=json&message={{}}")
     assert (writing.status_code, writing.headers["allow"]) == (405, "POST")
+    for method, page in (("POST", "/health"), ("DELETE", "/docs"), ("PUT", "/openapi.json")):
+        wrong = await caller.http.request(method, page)
+        assert (wrong.status_code, wrong.headers["allow"]) == (405, "GET, HEAD"), page
+        assert wrong.json()["message"] == f"{method} is not for {page}: it has GET and HEAD"
     form = await caller.post(SAVE, "a=b", content_type="application/x-www-form-urlencoded")
     assert form.status_code == 415
     assert form.headers["accept-post"] == "application/json, application/proto"
@@ -457,7 +492,9 @@ async def test_only_named_pages_may_call(caller: Caller) -> None:
         assert ("access-control-allow-origin" in before.headers) is allowed, origin
         then = await caller.post(SEARCH, {"userId": "ana"}, origin=origin)
         assert ("access-control-allow-origin" in then.headers) is allowed, origin
-    assert (await caller.post(SEARCH, {}, origin="https://evil.example.org")).status_code == 403
+    evil = await caller.post(SEARCH, {}, origin="https://evil.example.org")
+    assert evil.status_code == 403
+    assert "HITHERTO_HTTP_ORIGINS" in evil.json()["message"]
     assert (await caller.post(SEARCH, {}, host="evil.example.org")).status_code == 421
 
 

@@ -522,6 +522,29 @@ def _damaged(archive: bytes, fault: str) -> bytes:
     return bytes(changed)
 
 
+async def test_values_that_are_no_records_are_counted_and_stop_nothing(
+    at: Typed, services: Services, tmp_path: Path
+) -> None:
+    file = tmp_path / "conversations.json"
+    odd = [None, 5, "\ud83d", [1], True]
+    file.write_text(json.dumps([None, chatgpt_conversation(0), *odd, chatgpt_conversation(1)]))
+    arguments = ("import", "--from", "chatgpt", "--user", "ana", str(file))
+    plan = await at.json(*arguments, "--dry-run")
+    assert (plan["conversations"], plan["empty_records"]) == (2, 6)
+    await at(*arguments)
+    assert "6 records hold nothing that is imported" in at.err
+    with client_of(services) as client:
+        assert await asyncio.to_thread(client.get_conversation, "ana", "chatgpt:c1") is not None
+
+
+async def test_items_of_a_page_that_are_no_records_are_counted(tmp_path: Path) -> None:
+    file = tmp_path / "mem0.json"
+    file.write_text(json.dumps({"results": [{"memory": "Ana lives in Rome."}, None, "x"]}))
+    report = ExportReport()
+    assert [each["content"] for each in records("mem0", file, report)] == ["Ana lives in Rome."]
+    assert report.empty == 2
+
+
 @pytest.mark.parametrize(
     "fault",
     [

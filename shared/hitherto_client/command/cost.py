@@ -61,7 +61,7 @@ class ImportPlan:
     text_bytes: int = 0
     prompts: int = 0
     unreadable: int = 0
-    """Lines that hold no JSON object."""
+    """Lines that hold no JSON object, or one that is no transcript or memory."""
     undated: int = 0
     """Messages without a time, which count as said at the import."""
     reports: list[ExportReport] = field(default_factory=list)
@@ -140,7 +140,7 @@ class ImportPlan:
         if self.times:
             found.append(f"from {self.times[0][:10]} to {self.times[1][:10]}")
         if self.unreadable:
-            found.append(f"{self.unreadable:,} lines hold no JSON object and would be refused")
+            found.append(f"{self.unreadable:,} lines would be refused; the import names them")
         if self.undated:
             found.append(
                 f"{self.undated:,} messages have no `created_at` and would count as said at the"

@@ -106,6 +106,8 @@ def _run(options: argparse.Namespace, output: Output) -> int:
         raise UsageError(f"--from {options.source} needs --user: whose export is it?")
     if options.source == EXPORTED:
         return restore(options, output)
+    if options.source is not None and "-" in options.files:
+        raise UsageError(f"--from {options.source} reads files and folders, not standard input")
     if options.dry_run:
         return _plan(options, defaults, output)
     files = [
@@ -227,7 +229,9 @@ def _records(file: _File) -> Iterator[Record]:
             yield Record(line, file.read, value | {"user_id": options.user})
     except ExportUnreadable as error:
         raise UsageError(f"{file.name} {error}") from None
-    except (OSError, BadZipFile) as error:
+    except OSError as error:
+        raise UsageError(f"{file.name} cannot be read ({error.strerror or error})") from None
+    except BadZipFile as error:
         raise UsageError(f"{file.name} cannot be read ({error})") from None
 
 
@@ -239,7 +243,7 @@ def _plan(options: argparse.Namespace, defaults: Defaults, output: Output) -> in
     with Bar(output, end_known=size is not None) as bar:
         for file in files:
             for record in _records(file):
-                if record.value is not None:
+                if record.value is not None and not _problem(file, record):
                     plan.count(record.value)
                 else:
                     plan.unreadable += 1
@@ -252,6 +256,22 @@ def _plan(options: argparse.Namespace, defaults: Defaults, output: Output) -> in
         for line in plan.lines():
             output.line(line)
     return OK
+
+
+def _problem(file: _File, record: Record) -> str:
+    """Why a record would not be sent; empty if it would."""
+    value = record.value or {}
+    # An export holds both kinds; the first line of ours settles the kind.
+    kind = "transcripts" if "messages" in value else "memories"
+    file.kind = kind if file.options.source else file.kind or kind
+    try:
+        if file.kind == "memories":
+            _memory(file, record)
+        else:
+            from_record(value, file.defaults)
+    except ValueError as error:
+        return str(error)
+    return ""
 
 
 def _items(

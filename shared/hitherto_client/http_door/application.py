@@ -110,8 +110,10 @@ def build(
         if status == 404:
             told = f"there is no {path}: {what_exists(methods, path)}"
             return error_response(ConnectError("unimplemented", told, status=status))
+        allowed = sorted((error.headers or {}).get("Allow", "GET, HEAD").split(", "))
+        told = f"{request.method} is not for {path}: it has {' and '.join(allowed)}"
         return error_response(
-            ConnectError("unknown", f"{request.method} is not for {path}", status=status)
+            ConnectError("unknown", told, status=status, headers={"allow": ", ".join(allowed)})
         )
 
     everything: ASGIApp = Starlette(
@@ -128,7 +130,10 @@ def build(
             expose_headers=list(_TOLD_HEADERS),
             max_age=_PREFLIGHT_SECONDS,
         )
-    guarded = ExpectedAddress(everything, public_hosts, origins, _refuse)
+    # The variable is read by `hitherto up` too, which has no such option.
+    guarded = ExpectedAddress(
+        everything, public_hosts, origins, _refuse, origins_by="HITHERTO_HTTP_ORIGINS"
+    )
     return HttpDoor(guarded, channels)
 
 

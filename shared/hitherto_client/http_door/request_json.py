@@ -1,12 +1,11 @@
 """Requests from proto3 JSON, and what is wrong with those that cannot be read.
 
-protobuf's own reader decides; it stops at the first fault and describes it in its own terms. Only
-then the request is walked through again, to name every fault by the caller's names of the fields.
+A request that protobuf refuses is walked through again, to name every fault; one that it reads, to
+find what it misreads.
 """
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from collections import Counter
@@ -14,11 +13,11 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any, NoReturn
 
-from google.protobuf import json_format, message_factory
-from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf import json_format
 
 from hitherto_client.errors import Violation
 from hitherto_client.http_door.connect_error import ConnectError, invalid, refusal
+from hitherto_client.json_faults import UNREADABLE, faults, is_unicode, misread
 
 MAX_ELEMENTS = 250_000
 """Values in one request, as in the services: a few bytes of JSON become a hundred in memory."""
@@ -26,27 +25,8 @@ LARGE_BYTES = 64 * 1024
 """Requests of this size are read beside the event loop."""
 
 _MAX_VIOLATIONS = 20
-_UNREADABLE = (
-    json_format.Error,
-    ValueError,
-    TypeError,
-    AttributeError,
-    KeyError,
-    RecursionError,
-)
-"""What protobuf raises for JSON that is no message."""
-_FREE_JSON = frozenset(
-    f"google.protobuf.{name}" for name in ("Struct", "Value", "ListValue", "Any")
-)
 # Linear: every character is read once, in a string or outside.
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
-_INTEGERS = (
-    FieldDescriptor.CPPTYPE_INT32,
-    FieldDescriptor.CPPTYPE_INT64,
-    FieldDescriptor.CPPTYPE_UINT32,
-    FieldDescriptor.CPPTYPE_UINT64,
-)
-_REALS = (FieldDescriptor.CPPTYPE_DOUBLE, FieldDescriptor.CPPTYPE_FLOAT)
 
 
 def read_request(kind: Any, body: bytes) -> Any:
@@ -60,13 +40,13 @@ def read_request(kind: Any, body: bytes) -> Any:
     if not isinstance(given, dict):
         raise _undecodable("a request is a JSON object, in braces")
     request = kind()
-    twice = _named_twice(kind.DESCRIPTOR, given, "") if b"_" in body else iter(())
+    others = misread(kind.DESCRIPTOR, given)
     try:
         json_format.ParseDict(given, request)
-    except _UNREADABLE as error:
-        found = _some(chain(_faults(kind.DESCRIPTOR, given, ""), twice))
+    except UNREADABLE as error:
+        found = _some(chain(faults(kind.DESCRIPTOR, given), others))
         raise invalid(found or [Violation("request", _first_line(error))]) from None
-    if found := _some(twice):
+    if found := _some(others):
         raise invalid(found)
     return request
 
@@ -123,161 +103,15 @@ def _elements(body: bytes) -> int:
 
 
 def _some(found: Iterator[Violation]) -> list[Violation]:
-    return [each for each, _ in zip(found, range(_MAX_VIOLATIONS), strict=False)]
-
-
-def _faults(kind: Any, given: Any, path: str) -> Iterator[Violation]:
-    """What is wrong with the JSON of a message of our own."""
-    if not isinstance(given, dict):
-        yield Violation(path or "request", f"should be an object, and is {_called(given)}")
-        return
-    known = {field.json_name: field for field in kind.fields} | dict(kind.fields_by_name)
-    for name, value in given.items():
-        place = f"{path}.{name}" if path else name
-        field = known.get(name)
-        if field is None:
-            yield Violation(place, _unknown(kind, name, known))
-        elif value is not None:
-            yield from _faults_of_field(field, value, place, name)
-    yield from _chosen_twice(kind, given, path)
-
-
-def _faults_of_field(field: Any, value: Any, place: str, name: str) -> Iterator[Violation]:
-    inner = field.message_type
-    if inner is not None and inner.GetOptions().map_entry:
-        yield from _faults_of_map(field, value, place, name)
-    elif field.is_repeated:
-        if not isinstance(value, list):
-            yield Violation(place, f"should be a list, and is {_called(value)}")
-            return
-        for number, each in enumerate(value):
-            yield from _faults_of_value(field, each, f"{place}[{number}]", name, [each])
-    else:
-        yield from _faults_of_value(field, value, place, name, value)
-
-
-def _faults_of_map(field: Any, value: Any, place: str, name: str) -> Iterator[Violation]:
-    if not isinstance(value, dict):
-        yield Violation(place, f"should be an object, and is {_called(value)}")
-        return
-    for key, each in value.items():
-        if not _is_read(field, {name: {key: each}}):
-            of = field.message_type.fields_by_name["value"]
-            yield Violation(f"{place}.{key}", _expected(of, each))
-
-
-def _faults_of_value(
-    field: Any, value: Any, place: str, name: str, whole: Any
-) -> Iterator[Violation]:
-    inner = field.message_type
-    if inner is not None and not inner.full_name.startswith("google.protobuf."):
-        yield from _faults(inner, value, place)
-    elif not _is_read(field, {name: whole}):
-        yield Violation(place, _expected(field, value))
-
-
-def _is_read(field: Any, given: dict[str, Any]) -> bool:
-    """Whether protobuf reads one field by itself."""
-    try:
-        json_format.ParseDict(given, message_factory.GetMessageClass(field.containing_type)())
-    except _UNREADABLE:
-        return False
-    return True
-
-
-def _named_twice(kind: Any, given: Any, path: str) -> Iterator[Violation]:
-    """The fields under both of their names, of which protobuf would take either."""
-    if not isinstance(given, dict):
-        return
-    names: dict[int, str] = {}
-    for name, value in given.items():
-        field = kind.fields_by_name.get(name) or kind.fields_by_camelcase_name.get(name)
-        if field is None:
-            continue
-        place = f"{path}.{name}" if path else name
-        if (first := names.setdefault(field.number, name)) != name:
-            yield Violation(place, f"cannot be given together with {first}")
-        inner = field.message_type
-        if inner is None or inner.full_name.startswith("google.protobuf."):
-            continue
-        if isinstance(value, list):
-            for number, each in enumerate(value):
-                yield from _named_twice(inner, each, f"{place}[{number}]")
-        else:
-            yield from _named_twice(inner, value, place)
-
-
-def _chosen_twice(kind: Any, given: dict[str, Any], path: str) -> Iterator[Violation]:
-    for choice in kind.oneofs:
-        names = [field.json_name for field in choice.fields]
-        names += [field.name for field in choice.fields if field.name != field.json_name]
-        chosen = [name for name in names if given.get(name) is not None]
-        if len(chosen) > 1:
-            place = f"{path}.{chosen[1]}" if path else chosen[1]
-            yield Violation(place, f"cannot be given together with {chosen[0]}")
-
-
-def _unknown(kind: Any, name: str, known: dict[str, Any]) -> str:
-    told = f"{kind.name} has no such field"
-    near = difflib.get_close_matches(name[:100], known, n=1)
-    if near:
-        return f"{told}; did you mean {near[0]}?"
-    return f"{told}; it has {', '.join(field.json_name for field in kind.fields) or 'none'}"
-
-
-def _expected(field: Any, value: Any) -> str:
-    return f"should be {_kind(field)}, and is {_called(value)}"
-
-
-def _kind(field: Any) -> str:
-    if field.message_type is not None:
-        name = field.message_type.full_name
-        if name in _FREE_JSON:
-            return "JSON of valid Unicode that is not nested too deep"
-        return _WELL_KNOWN.get(name, f"the JSON of {name}")
-    if field.enum_type is not None:
-        return f"one of {', '.join(value.name for value in field.enum_type.values)}"
-    if field.cpp_type in _INTEGERS:
-        return "a whole number in range"
-    if field.cpp_type in _REALS:
-        return "a number"
-    if field.cpp_type == FieldDescriptor.CPPTYPE_BOOL:
-        return "true or false"
-    return "base64" if field.type == FieldDescriptor.TYPE_BYTES else "text of valid Unicode"
-
-
-_WELL_KNOWN = {
-    "google.protobuf.Timestamp": "a time such as 2026-08-21T18:42:10Z or …T18:42:10+01:00",
-    "google.protobuf.Duration": "seconds such as 1.5s",
-    "google.protobuf.FieldMask": "field names in lowerCamelCase, separated by commas",
-}
-
-
-def _called(value: Any) -> str:
-    """A value in a message: its kind, and itself if it is short."""
-    name = next((name for kind, name in _KINDS if isinstance(value, kind)), "")
-    if not name:
-        return "null"
-    if isinstance(value, dict | list):
-        return name
-    # Escapes: a lone surrogate could not be sent back.
-    text = json.dumps(value, ensure_ascii=not _is_unicode(value))
-    return f"{name} {text}" if len(text) <= 60 else name
-
-
-_KINDS: tuple[tuple[Any, str], ...] = (
-    (dict, "an object"),
-    (list, "a list"),
-    (str, "the text"),
-    (bool, "the value"),
-    (int | float, "the number"),
-)
-
-
-def _is_unicode(value: Any) -> bool:
-    return not isinstance(value, str) or not any("\ud800" <= each <= "\udfff" for each in value)
+    """The first ones, one of each field."""
+    by_field: dict[str, Violation] = {}
+    for each in found:
+        if len(by_field) == _MAX_VIOLATIONS:
+            break
+        by_field.setdefault(each.field, each)
+    return list(by_field.values())
 
 
 def _first_line(error: BaseException) -> str:
     line = str(error).partition("\n")[0][:300] or type(error).__name__
-    return line if _is_unicode(line) else "must be valid Unicode"
+    return line if is_unicode(line) else "must be valid Unicode"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
@@ -10,10 +11,11 @@ from typing import IO
 
 from hitherto_client.importers import chats, memories, whatsapp
 from hitherto_client.importers.reading import ExportReport, ExportUnreadable, json_values, texts
-from hitherto_client.importers.values import JsonObject, moment, objects_of, storable, text_of
+from hitherto_client.importers.values import JsonObject, mapping_of, moment, storable, text_of
 from hitherto_client.importers.whatsapp_lines import DateOrder
 
 _JOINED = 1_000
+_SAVED_AGAIN = re.compile(r" ?\([0-9]{1,3}\)$")
 
 Convert = Callable[[JsonObject], Iterator[JsonObject]]
 
@@ -24,7 +26,8 @@ class ImportFormat:
 
     Attributes:
         title: The product, and where the export comes from.
-        files: How the names of the wanted files begin, in an archive or a folder.
+        files: How the names of the wanted files begin, in an archive or a folder; empty
+            for WhatsApp, whose names differ by language.
         convert: Makes records of one JSON value; None for WhatsApp's text.
         kinds: What it holds: transcripts, memories or both.
         pages: The names of lists of records, by which a page of them is known.
@@ -55,7 +58,7 @@ FORMATS: Mapping[str, ImportFormat] = {
         ("conversations",),
     ),
     "whatsapp": ImportFormat(
-        "WhatsApp: a chat, More, Export chat (zip or text)", whatsapp.FILES, None, ("transcripts",)
+        "WhatsApp: a chat, More, Export chat (zip or text)", (), None, ("transcripts",)
     ),
     "mem0": ImportFormat(
         "mem0: JSON of get_all",
@@ -148,35 +151,41 @@ def _records(
 ) -> Iterator[JsonObject]:
     wanted = FORMATS[name]
     found = 0
-    sample: JsonObject = {}
-    for text in texts(path, wanted.files, report):
+    samples: list[object] = []
+    for text in texts(path, wanted.files or whatsapp.chats_among, report):
         if wanted.convert is None:
             chat = whatsapp.WhatsAppChat(me, _chat_name(path), zone, dates)
             yield from chat.conversations(text, report)
             continue
         for one in _values(name, text):
             made = 0
-            for made, record in enumerate(wanted.convert(one), start=1):  # noqa: B007 - counted
+            # One value of another type among them ends no import.
+            for made, record in enumerate(wanted.convert(mapping_of(one)), start=1):  # noqa: B007 - counted
                 yield record
             found += made
             report.empty += not made
-            sample = sample or one
-    if report.empty and not found and not wanted.other_records:
-        raise ExportUnreadable(_unknown(name, report.empty, sample))
+            if not samples or not isinstance(samples[0], dict):
+                samples = [one]
+    of_another = any(not isinstance(sample, dict) for sample in samples)
+    if report.empty and not found and (of_another or not wanted.other_records):
+        raise ExportUnreadable(_unknown(name, report.empty, samples[0]))
 
 
-def _values(name: str, text: IO[str]) -> Iterator[JsonObject]:
-    """The objects of a text, and those of the lists that wrap them."""
+def _values(name: str, text: IO[str]) -> Iterator[object]:
+    """The records of a text, and those of the lists that wrap them."""
     for value in json_values(text):
         for one in value if isinstance(value, list) else [value]:
-            if not isinstance(one, dict):
-                raise ExportUnreadable(f"is no export of {name}: it holds {one!r:.60}")
-            pages = [one[page] for page in FORMATS[name].pages if isinstance(one.get(page), list)]
-            yield from objects_of(pages[0]) if pages else (one,)
+            given = mapping_of(one)
+            pages = [
+                given[page] for page in FORMATS[name].pages if isinstance(given.get(page), list)
+            ]
+            yield from pages[0] if pages else (one,)
 
 
-def _unknown(name: str, count: int, sample: JsonObject) -> str:
+def _unknown(name: str, count: int, sample: object) -> str:
     """Why a file of such records is none of the format."""
+    if not isinstance(sample, dict):
+        return f"is no export of {name}: it holds {sample!r:.60}"
     others = [
         other
         for other, each in FORMATS.items()
@@ -206,4 +215,6 @@ def _joined(records: Iterator[JsonObject]) -> Iterator[JsonObject]:
 
 
 def _chat_name(path: Path) -> str:
-    return path.stem.removeprefix("WhatsApp Chat with ").removeprefix("WhatsApp Chat - ")
+    # A number in brackets, as of what is saved under a name that exists, names no other chat.
+    name = _SAVED_AGAIN.sub("", path.stem)
+    return name.removeprefix("WhatsApp Chat with ").removeprefix("WhatsApp Chat - ")

@@ -48,10 +48,15 @@ class ExportReport:
     timeless: int = 0
 
 
-def texts(path: Path, members: Sequence[str], report: ExportReport) -> Iterator[IO[str]]:
+def texts(
+    path: Path,
+    members: Sequence[str] | Callable[[Sequence[str]], list[str]],
+    report: ExportReport,
+) -> Iterator[IO[str]]:
     """The texts of an export, one after another; each is open until the next one is asked for.
 
-    `members` are how the names of the wanted files begin in an archive or folder.
+    `members` are how the names of the wanted files begin in an archive or folder, or choose the wanted
+    ones of its names.
 
     Raises:
         ExportUnreadable: None of the wanted files is there.
@@ -63,19 +68,28 @@ def texts(path: Path, members: Sequence[str], report: ExportReport) -> Iterator[
             sizes = {info.filename: info.file_size for info in archive.infolist()}
             found: list[tuple[int, Callable[..., Any]]] = [
                 (sizes[name], partial(_member, archive, name))
-                for name in sorted(sizes)
-                if name.rpartition("/")[2].startswith(tuple(members))
+                for name in _wanted(members, sorted(sizes))
             ]
         else:
             files = [path]
             if path.is_dir():
-                files = sorted(one for one in path.iterdir() if one.name.startswith(tuple(members)))
+                names = sorted(one.name for one in path.iterdir() if one.is_file())
+                files = [path / name for name in _wanted(members, names)]
             found = [(file.stat().st_size, partial(file.open, "rb")) for file in files]
         if not found:
-            raise ExportUnreadable(f"holds no {' or '.join(members)}")
+            named = "text of a chat" if callable(members) else " or ".join(members)
+            raise ExportUnreadable(f"holds no {named}")
         for number, (size, opened) in enumerate(found):
             with _TextPieces(opened(), max(size, 1), number, len(found), report) as text:
                 yield text
+
+
+def _wanted(
+    members: Sequence[str] | Callable[[Sequence[str]], list[str]], names: Sequence[str]
+) -> list[str]:
+    if callable(members):
+        return members(names)
+    return [name for name in names if name.rpartition("/")[2].startswith(tuple(members))]
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import islice
 from typing import IO
@@ -21,8 +21,6 @@ from hitherto_client.importers.whatsapp_lines import (
 )
 from hitherto_client.importers.whatsapp_notices import words_of
 
-FILES = ("_chat.txt", "WhatsApp")
-
 _SILENCE = timedelta(hours=6)
 """After which a chat counts as a new conversation."""
 
@@ -33,6 +31,16 @@ _COLON = re.compile("[:\uff1a]")
 _QUOTES = (("\u201c", "\u201d"), ("\u00ab", "\u00bb"), ("\u300c", "\u300d"))
 
 _Entry = tuple[Stamp, str, str]
+
+
+def chats_among(names: Sequence[str]) -> list[str]:
+    """The texts of chats among the files of an export; the others were sent in the chat.
+
+    iPhones call the text `_chat.txt`, Android phones after the chat, in their language.
+    """
+    texts = [name for name in names if name.casefold().endswith(".txt")]
+    own = [name for name in texts if name.rpartition("/")[2] == "_chat.txt"]
+    return own or [name for name in texts if "whatsapp" in name.casefold()] or texts
 
 
 class WhatsAppChat:

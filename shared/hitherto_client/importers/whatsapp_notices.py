@@ -9,9 +9,16 @@ from hitherto_client.importers.whatsapp_lines import LEFT_TO_RIGHT
 # A name of an attached file with a remark in brackets, something in angle brackets, or what an
 # older iPhone writes without its mark.
 _ATTACHED = re.compile(r"<[^<>]{1,60}>|\S{1,120}\.\w{2,5} \([^()]{3,40}\)|.{1,80} omitted")
+# `Vertrag.pdf • ‎3 Seiten ‎Dokument weggelassen`, as iPhones name a document: what they wrote
+# themselves is marked.
+_DOCUMENT = re.compile(
+    rf".{{1,200}}\.\w{{1,8}}(?: • {LEFT_TO_RIGHT}[^{LEFT_TO_RIGHT}]{{1,40}})?"
+    rf" {LEFT_TO_RIGHT}[^{LEFT_TO_RIGHT}]{{1,60}}"
+)
 _MARKED_END = re.compile(rf" ?{LEFT_TO_RIGHT}<[^<>]{{1,80}}>$")
 _EDITED = re.compile(r" ?<([^<>]{1,80})>$")
 
+_STOPS = ".。"
 _EDITED_WORDS = frozenset(
     {
         "this message was edited",
@@ -115,11 +122,11 @@ def words_of(said: str) -> str:
     """
     kept = [_MARKED_END.sub("", line) for line in said.split("\n")]
     kept = [line for line in kept if line and not line.startswith(LEFT_TO_RIGHT)]
-    if kept and kept[0] and _ATTACHED.fullmatch(kept[0].strip()):
+    if kept and any(form.fullmatch(kept[0].strip()) for form in (_ATTACHED, _DOCUMENT)):
         del kept[0]
     text = "\n".join(kept).replace(LEFT_TO_RIGHT, "").replace("\u200f", "").strip()
     last = text[-90:]
     edited = _EDITED.search(last)
-    if edited is not None and edited[1].casefold() in _EDITED_WORDS:
+    if edited is not None and edited[1].casefold().rstrip(_STOPS) in _EDITED_WORDS:
         text = text[: len(text) - len(last) + edited.start()].strip()
-    return "" if text.casefold().rstrip(".。") in _NO_WORDS else text
+    return "" if text.casefold().rstrip(_STOPS) in _NO_WORDS else text

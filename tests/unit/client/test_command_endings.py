@@ -152,6 +152,10 @@ class TestEndings:
             ("webhooks", "required: ACTION; see `hitherto webhooks --help`"),
             ("--retrieval 127.0.0.1:9 search ana", "--retrieval comes after a command"),
             ("search ana --retrieval http://127.0.0.1:9/", "HOST:PORT, such as 127.0.0.1:9,"),
+            ("search ana --retrieval localhost", "HOST:PORT, such as localhost:50051, and not"),
+            ("search ana --retrieval 127.0.0.1:99999", "HOST:PORT, such as 127.0.0.1:50051, and"),
+            ("save ana x --extraction :9", "HOST:PORT, such as 127.0.0.1:50052, and not :9"),
+            ("save ana x --extraction localhost:http", "HOST:PORT, such as localhost:50052, and"),
         ],
     )
     def test_what_was_typed_wrongly_takes_one_line(

@@ -142,6 +142,19 @@ class TestImport:
         err = capsys.readouterr().err
         assert ("--from: chatgpt, claude" in err) == hinted
 
+    def test_an_export_that_is_no_file_is_said_to_be_none(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        missing = tmp_path / "nowhere.zip"
+        for given, told in (
+            ("-", "hitherto: --from chatgpt reads files and folders, not standard input\n"),
+            (str(missing), f"hitherto: {missing} cannot be read (No such file or directory)\n"),
+        ):
+            for more in ([], ["--dry-run"]):
+                arguments = ["import", "--from", "chatgpt", "--user", "ana", given, *more]
+                assert main(arguments) == 2
+                assert capsys.readouterr().err.endswith(told)
+
     def test_a_large_conversation_keeps_its_line(
         self, ready: Fakes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
@@ -217,14 +230,40 @@ class TestRecords:
             ({"content": 3}, "content"),
             ({"content": "x", "type": "poem"}, "preference, goal"),
             ({"content": "x", "importance": "much"}, "importance"),
-            ({"content": "x", "valid_from": "soon"}, "RFC 3339"),
-            ({"content": "\ud800"}, "surrogate"),
-            ({"content": "x", "metadata": [1]}, "metadata"),
+            ({"content": "x", "valid_from": "soon"}, "`valid_from` should be a time such as"),
+            ({"content": "x", "valid_from": 5}, "`valid_from` should be a time such as"),
+            ({"content": "x", "valid_from": "2026-01-01T00:00:00+99:00"}, "should be a time"),
+            ({"content": "half of \ud83d"}, "`content` should be text of valid Unicode"),
+            ({"content": "x", "type": "\ud800"}, "preference, goal"),
+            ({"content": "x", "type": 1.5}, "`type` should be one of"),
+            ({"content": "x", "type": True}, "`type` should be one of"),
+            ({"content": "x", "importance": True}, "`importance` should be a number"),
+            ({"content": "x", "tags": ["a", 3]}, r"`tags\[1\]` should be text of valid Unicode"),
+            ({"content": "x", "tags": "a"}, "`tags` should be a list"),
+            ({"content": "x", "metadata": [1]}, "`metadata` should be a JSON object"),
+            ({"content": "x", "metadata": {"a": "\ud800"}}, "`metadata` should be .* Unicode"),
+            ({"content": "x", "userId": "a", "user_id": "b"}, "together with userId"),
         ],
     )
     def test_bad_memories(self, record: dict[str, Any], words: str) -> None:
         with pytest.raises(ValueError, match=words):
             memory_request(record, "ana")
+
+    def test_a_trial_run_counts_what_would_be_refused_and_nothing_of_it(
+        self, ready: Fakes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        del ready
+        broken = talk("c1") | {"messages": [{"role": "user", "content": "half of \ud83d"}]}
+        talks = write(tmp_path, talk("c0"), broken, talk("c2") | {"user_id": 5}, "[1]")
+        saved = [{"user_id": "ana", "content": "x", "valid_from": "soon"}, {"content": "y"}]
+        memories = write(tmp_path, *saved, talk("c3"), name="memories.jsonl")
+        arguments = ["import", "--dry-run", talks, memories]
+        assert main([*arguments, "--user", "ana", "--json"]) == 0
+        plan = json.loads(capsys.readouterr().out)
+        assert (plan["conversations"], plan["messages"], plan["memories"]) == (1, 1, 1)
+        assert (plan["unreadable_lines"], plan["first"], plan["last"]) == (5, "", "")
+        assert main(arguments) == 0
+        assert "6 lines would be refused" in capsys.readouterr().out
 
 
 class TestPreview:

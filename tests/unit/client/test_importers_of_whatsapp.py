@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +125,11 @@ def test_what_stands_for_something_else_is_no_message(tmp_path: Path, line: str)
         (("IMG-1.jpg (file attached)", "Our new house"), "Our new house"),
         (("Our new house \u200e<attached: 1.jpg>",), "Our new house"),
         (("I live in Huế <This message was edited>",), "I live in Huế"),
+        (("Vivo en Lima <Se editó este mensaje.>",), "Vivo en Lima"),
+        (
+            ("Vertrag.pdf • \u200e3 Seiten \u200eDokument weggelassen", "unterschrieben"),
+            "unterschrieben",
+        ),
         (("I live in Huế \u200e<Tin nhắn này đã được chỉnh sửa>",), "I live in Huế"),
         (("a <b> c", "", "d"), "a <b> c\nd"),
         (("I was told: this message was deleted",), "I was told: this message was deleted"),
@@ -181,3 +187,48 @@ def test_the_dry_run_says_how_many_lines_are_notices(
     command = ["import", "--from", "whatsapp", "--me", "Ana", "--user", "ana", "--dry-run"]
     assert main([*command, str(chat)]) == 0
     assert "1 lines are notices or stand for pictures" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("chat", "media"),
+    [
+        ("Chat de WhatsApp con Eva.txt", "IMG-20231225-WA0001.jpg"),
+        ("Чат WhatsApp с Евой.txt", "notes.txt"),
+        ("دردشة واتساب مع Eva.txt", "IMG-20231225-WA0001.jpg"),
+        ("WhatsApp Chat with Eva.txt", "WhatsApp Image 2023-12-25 at 21.05.11.jpeg"),
+        ("_chat.txt", "WhatsApp Audio 2023-12-25 at 21.05.11.opus"),
+        ("_chat.txt", "00000012-notes.txt"),
+    ],
+)
+@pytest.mark.parametrize("packed", [True, False])
+def test_the_chat_is_found_among_its_media(
+    tmp_path: Path, chat: str, media: str, packed: bool
+) -> None:
+    path = tmp_path / "export"
+    texts = {chat: b"25/12/2023, 21:05 - Ana: Hola", media: b"\xff\xd8 nothing of it"}
+    if packed:
+        with zipfile.ZipFile(path, "w") as archive:
+            for name, text in texts.items():
+                archive.writestr(name, text)
+    else:
+        path.mkdir()
+        for name, text in texts.items():
+            (path / name).write_bytes(text)
+    (found,) = read_export("whatsapp", path, ExportReport(), me="Ana")
+    assert [message["content"] for message in found["messages"]] == ["Hola"]
+
+
+def test_a_chat_that_was_saved_again_is_the_same_chat(tmp_path: Path) -> None:
+    """Browsers and phones number what they save under a name that exists."""
+    ids = set()
+    for name in ("WhatsApp Chat with Eva.txt", "WhatsApp Chat with Eva (1).txt"):
+        (tmp_path / name).write_text("25/12/2023, 21:05 - Ana: Hola", "utf-8")
+        (found,) = read_export("whatsapp", tmp_path / name, ExportReport(), me="Ana")
+        ids.add((found["conversation_id"], found["messages"][0]["id"]))
+    assert len(ids) == 1
+
+
+def test_a_folder_of_pictures_holds_no_chat(tmp_path: Path) -> None:
+    (tmp_path / "WhatsApp Image 2023-12-25.jpeg").write_bytes(b"\xff\xd8")
+    with pytest.raises(ExportUnreadable, match="holds no text of a chat"):
+        list(read_export("whatsapp", tmp_path, ExportReport(), me="Ana"))

@@ -115,12 +115,17 @@ class TestJsonLines:
                 json.dumps(
                     record(messages=[{"role": "user", "content": "a", "created_at": "now"}])
                 ),
-                "RFC 3339",
+                r"messages\[0\]: `created_at` should be a time such as",
+            ),
+            (json.dumps(record(time_zone=5)), "`time_zone` should be text"),
+            (
+                json.dumps(record(messages=[{"role": "user", "content": "a", "name": 5}])),
+                r"messages\[0\]: `name` should be text",
             ),
             (
                 '{"user_id": "a", "conversation_id": "b", '
                 '"messages": [{"role": "user", "content": "\\ud800"}]}',
-                "surrogate",
+                "`content` should be text of valid Unicode",
             ),
             ("[" * 100_000, "nested too deeply"),
         ],

@@ -259,14 +259,18 @@ def test_a_value_of_a_newer_service_reads_as_unknown() -> None:
         ({"type": "gaol"}, ValueError, "type should be one of"),
         ({"type": 2}, ValueError, "type should be one of"),
         ({"colour": "red"}, ValueError, "colour is unknown"),
-        ({"content": 5}, TypeError, "content"),
-        ({"content": "\ud800"}, ValueError, "content"),
+        ({"content": 5}, TypeError, "content should be text of valid Unicode, and is int$"),
+        ({"content": "\ud800"}, ValueError, "content should be text of valid Unicode$"),
+        ({"content": b"x"}, TypeError, "content should be text of valid Unicode, and is bytes$"),
         ({"tags": "one"}, TypeError, "tags should be a list"),
-        ({"tags": ["a", 5]}, TypeError, r"tags\[1\]"),
+        ({"tags": ["a", 5]}, TypeError, r"tags\[1\] should be text of valid Unicode, and is int$"),
         ({"valid_from": "yesterday"}, TypeError, "valid_from should be a datetime"),
         ({"metadata": [1]}, TypeError, "metadata should be a dict"),
         ({"metadata": {"a": object()}}, ValueError, "metadata"),
-        ({"importance": "high"}, TypeError, "importance"),
+        ({"metadata": {"a": "\ud800"}}, ValueError, "metadata should be a JSON object of valid"),
+        ({"metadata": {1: 2}}, TypeError, "metadata should be JSON, with keys that are text"),
+        ({"importance": "high"}, TypeError, "importance should be a number, and is str$"),
+        ({"importance": True}, TypeError, "importance should be a number, and is bool$"),
     ],
 )
 def test_what_cannot_be_sent_is_named(
@@ -274,6 +278,12 @@ def test_what_cannot_be_sent_is_named(
 ) -> None:
     with pytest.raises(error, match=said):
         build(memory_service_pb2.SaveMemoryRequest, **values)
+
+
+@pytest.mark.parametrize("limit", [1.5, True, "3", 2**40])
+def test_a_number_that_is_none_is_named(limit: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match="limit should be a whole number in range"):
+        build(retrieval_service_pb2.SearchMemoriesRequest, limit=limit)
 
 
 def test_a_bad_message_is_named_by_its_place() -> None:
