@@ -8,6 +8,7 @@ from hitherto_client.importers.branches import last_branch
 from hitherto_client.importers.values import (
     JsonObject,
     by_time,
+    list_of,
     mapping_of,
     messages_of,
     moment,
@@ -28,16 +29,28 @@ def chatgpt(value: JsonObject) -> Iterator[JsonObject]:
     end. Hidden instructions, tools and pictures are left out.
     """
     nodes = {name: mapping_of(node) for name, node in mapping_of(value.get("mapping")).items()}
+    given = {name: mapping_of(node.get("message")) for name, node in nodes.items()}
+    messages = {name: _chatgpt_message(message) for name, message in given.items()}
+    parents = {
+        child: name
+        for name, node in nodes.items()
+        for child in list_of(node.get("children"))
+        if isinstance(child, str)
+    }
     branch = last_branch(
-        {name: text_of(node.get("parent")) for name, node in nodes.items()},
+        {
+            name: text_of(node.get("parent")) or parents.get(name, "")
+            for name, node in nodes.items()
+        },
         text_of(value.get("current_node")),
-        by_time({name: mapping_of(node.get("message")).get(_TIME) for name, node in nodes.items()}),
+        by_time({name: message.get(_TIME) for name, message in given.items()}),
+        {name for name, message in messages.items() if message.get("content")},
     )
     yield from _conversation(
         "chatgpt",
         text_of(value.get("conversation_id")) or text_of(value.get("id")),
         text_of(value.get("title")),
-        [_chatgpt_message(mapping_of(nodes[name].get("message"))) for name in branch],
+        [messages[name] for name in branch],
         moment(value.get(_TIME), value.get("update_time")),
     )
 
@@ -53,8 +66,7 @@ def _chatgpt_message(message: JsonObject) -> JsonObject:
         or text_of(content.get("content_type")) not in {"text", "multimodal_text"}
     ):
         return {}
-    parts = content.get("parts")
-    spoken = [_part(part) for part in parts] if isinstance(parts, list) else []
+    spoken = [_part(part) for part in list_of(content.get("parts"))]
     return {
         "id": text_of(message.get("id")),
         "role": role,
@@ -77,6 +89,7 @@ def claude(value: JsonObject) -> Iterator[JsonObject]:
         text_of(one.get("uuid")) or f"#{place}": one
         for place, one in enumerate(objects_of(value.get("chat_messages")))
     }
+    messages = {name: _claude_message(one) for name, one in given.items()}
     parents: dict[str, str] = {}
     before = ""
     for name, one in given.items():
@@ -87,12 +100,13 @@ def claude(value: JsonObject) -> Iterator[JsonObject]:
         parents,
         text_of(value.get("current_leaf_message_uuid")),
         by_time({name: one.get("created_at") for name, one in given.items()}),
+        {name for name, message in messages.items() if message["content"]},
     )
     yield from _conversation(
         "claude",
         text_of(value.get("uuid")),
         text_of(value.get("name")),
-        [_claude_message(given[name]) for name in branch],
+        [messages[name] for name in branch],
         moment(value.get("created_at"), value.get("updated_at")),
     )
 
