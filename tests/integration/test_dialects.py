@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from hitherto_extraction.pipeline.prompt import HARMLESS, build_prompt
+from hitherto_extraction.pipeline.prompt import HARMLESS, build_prompt, load_prompt
 from hitherto_extraction.provider.guarded import GuardedChatModel
 from hitherto_extraction.provider.openai_chat import OpenAIChatModel
-from hitherto_extraction.provider.protocol import Prompt
+from hitherto_extraction.provider.protocol import CONSOLIDATION, RECONCILIATION, Prompt
 from hitherto_shared.circuit_breaker import CircuitBreaker
 from hitherto_shared.model_api import (
     ContentRefused,
@@ -86,6 +86,9 @@ REFUSALS: dict[str, tuple[int, str, Refuses]] = {
         or has_max_tokens(body),
     ),
     "llama.cpp": (500, "failed to build the grammar", has_bounds),
+    "a large grammar": (500, "The grammar of the schema is too large", has_bounds),
+    "a large schema": (500, "Schema too large", has_schema),
+    "a large tree": (429, "constraint too large to compile", has_bounds),
     "sglang": (500, "Internal Server Error", has_schema),
     # OpenRouter's words for parameters that no provider of the model takes.
     "openrouter": (
@@ -123,7 +126,7 @@ async def guarded(server: ScriptedModel) -> AsyncIterator[GuardedChatModel]:
 async def test_row_81_the_simplest_form_that_passes_is_found_and_kept(kind: str) -> None:
     status, words, refuses = REFUSALS[kind]
     async with ScriptedModel(refusing(status, words, refuses)) as server, guarded(server) as chat:
-        if status == 500:
+        if status == 500 and "too large" not in words:
             with pytest.raises(ModelUnavailable):
                 await chat.complete(prompt())
         assert "new_memories" in (await chat.complete(prompt())).text
@@ -144,6 +147,36 @@ async def test_row_81_the_simplest_form_that_passes_is_found_and_kept(kind: str)
             assert has_temperature(body) or refuses is has_temperature
             assert has_system(body) or refuses is has_system
         assert str(body["messages"]).count(prompt().system[:40]) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (400, "The specified schema has too many states for serving"),
+        (422, "Schema is too complex for compilation"),
+        (500, "Internal Server Error"),
+    ],
+)
+@pytest.mark.parametrize("task", [RECONCILIATION, CONSOLIDATION])
+async def test_row_81_a_schema_of_another_task_is_given_up_too(
+    task: str, status: int, words: str
+) -> None:
+    """That of the extraction passes, so that a harmless prompt with it proves nothing."""
+    asked = replace(prompt(), task=task, schema=load_prompt(f"{task}_2")[1])
+
+    def refuses(body: dict[str, Any]) -> bool:
+        return f"'name': '{task}'" in str(body.get("response_format"))
+
+    async with ScriptedModel(refusing(status, words, refuses)) as server, guarded(server) as chat:
+        await chat.complete(prompt())
+        if status == 500:
+            with pytest.raises(ModelUnavailable):
+                await chat.complete(asked)
+        assert (await chat.complete(asked)).text
+        before = server.calls["chat"]
+        await chat.complete(asked)
+        await chat.complete(prompt())
+        assert server.calls["chat"] == before + 2
 
 
 @pytest.mark.parametrize("status", [400, 404])
@@ -187,8 +220,9 @@ async def test_a_prompt_that_alone_is_not_found_is_refused(status: int) -> None:
         assert not chat._breaker.is_open()
 
 
-async def test_a_prompt_that_the_server_fails_on_alone_is_refused() -> None:
-    poison = build_prompt(HARMLESS, temperature=0.3, max_tokens=301)
+@pytest.mark.parametrize("others", [0, 1, 3])
+async def test_a_prompt_that_the_server_fails_on_alone_is_refused(others: int) -> None:
+    poison = replace(prompt(), user=f"{prompt().user} Goodbye.", max_tokens=301)
 
     def script(request: ChatRequest) -> Outcome:
         poisoned = request.body["max_tokens"] == 301
@@ -198,6 +232,8 @@ async def test_a_prompt_that_the_server_fails_on_alone_is_refused() -> None:
         for _ in range(3):
             with pytest.raises(ModelUnavailable):
                 await chat.complete(poison)
+            for _ in range(others):
+                await chat.complete(prompt())
         with pytest.raises(ModelRefused):
             await chat.complete(poison)
         assert not chat._breaker.is_open()
@@ -241,13 +277,16 @@ async def test_row_81_words_that_a_refusal_only_quotes_change_nothing(kind: str)
 @pytest.mark.parametrize("status", [429, 413, 500])
 async def test_row_27_a_request_that_is_too_large_is_no_outage(status: int) -> None:
     words = "Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 40000."
+    large = build_prompt(HARMLESS, temperature=0.3, max_tokens=301)
+    refuses: Refuses = lambda body: body["max_tokens"] == 301  # noqa: E731
     async with (
-        ScriptedModel(refusing(status, words, lambda _: True)) as server,
+        ScriptedModel(refusing(status, words, refuses)) as server,
         guarded(server) as chat,
     ):
         with pytest.raises(PromptTooLong, match="HITHERTO_BATCH_TOKENS"):
-            await chat.complete(prompt())
-        assert server.calls["chat"] == 1
+            await chat.complete(large)
+        assert server.calls["chat"] == (1 if status == 413 else 2)
+        assert not chat._breaker.is_open()
 
 
 def reply(content: str | None, reason: str | None, **message: Any) -> RawReply:

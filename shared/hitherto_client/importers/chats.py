@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from hitherto_client.importers.values import (
     JsonObject,
     by_time,
+    list_of,
     mapping_of,
     messages_of,
     moment,
@@ -27,16 +28,28 @@ def chatgpt(value: JsonObject) -> Iterator[JsonObject]:
     end. Hidden instructions, tools and pictures are left out.
     """
     nodes = {name: mapping_of(node) for name, node in mapping_of(value.get("mapping")).items()}
+    given = {name: mapping_of(node.get("message")) for name, node in nodes.items()}
+    messages = {name: _chatgpt_message(message) for name, message in given.items()}
+    parents = {
+        child: name
+        for name, node in nodes.items()
+        for child in list_of(node.get("children"))
+        if isinstance(child, str)
+    }
     branch = last_branch(
-        {name: text_of(node.get("parent")) for name, node in nodes.items()},
+        {
+            name: text_of(node.get("parent")) or parents.get(name, "")
+            for name, node in nodes.items()
+        },
         text_of(value.get("current_node")),
-        by_time({name: mapping_of(node.get("message")).get(_TIME) for name, node in nodes.items()}),
+        by_time({name: message.get(_TIME) for name, message in given.items()}),
+        {name for name, message in messages.items() if message.get("content")},
     )
     yield from _conversation(
         "chatgpt",
         text_of(value.get("conversation_id")) or text_of(value.get("id")),
         text_of(value.get("title")),
-        [_chatgpt_message(mapping_of(nodes[name].get("message"))) for name in branch],
+        [messages[name] for name in branch],
         moment(value.get(_TIME), value.get("update_time")),
     )
 
@@ -52,8 +65,7 @@ def _chatgpt_message(message: JsonObject) -> JsonObject:
         or text_of(content.get("content_type")) not in {"text", "multimodal_text"}
     ):
         return {}
-    parts = content.get("parts")
-    spoken = [_part(part) for part in parts] if isinstance(parts, list) else []
+    spoken = [_part(part) for part in list_of(content.get("parts"))]
     return {
         "id": text_of(message.get("id")),
         "role": role,
@@ -76,6 +88,7 @@ def claude(value: JsonObject) -> Iterator[JsonObject]:
         text_of(one.get("uuid")) or f"#{place}": one
         for place, one in enumerate(objects_of(value.get("chat_messages")))
     }
+    messages = {name: _claude_message(one) for name, one in given.items()}
     parents: dict[str, str] = {}
     before = ""
     for name, one in given.items():
@@ -86,12 +99,13 @@ def claude(value: JsonObject) -> Iterator[JsonObject]:
         parents,
         text_of(value.get("current_leaf_message_uuid")),
         by_time({name: one.get("created_at") for name, one in given.items()}),
+        {name for name, message in messages.items() if message["content"]},
     )
     yield from _conversation(
         "claude",
         text_of(value.get("uuid")),
         text_of(value.get("name")),
-        [_claude_message(given[name]) for name in branch],
+        [messages[name] for name in branch],
         moment(value.get("created_at"), value.get("updated_at")),
     )
 
@@ -125,20 +139,47 @@ def _conversation(
         yield {"conversation_id": f"{source}:{identity}", "messages": messages}
 
 
-def last_branch(parents: Mapping[str, str], leaf: str, newest: Sequence[str]) -> list[str]:
+def last_branch(
+    parents: Mapping[str, str], leaf: str, newest: Sequence[str], spoken: Collection[str]
+) -> list[str]:
     """The ids of one branch, from its beginning.
 
     Args:
-        parents: The parent of each id; one that is no id itself begins a conversation.
-        leaf: The last id of the branch, as the export names it. If it is none of the ids, the
-            branch ends with the newest one that nothing answers.
+        parents: The parent of each id.
+        leaf: The last id of the branch, as the export names it. If it is none of the ids, or
+            nobody has spoken until then, the branch ends with the newest one that nothing answers.
         newest: The ids, the newest last.
+        spoken: The ids of what somebody said.
     """
-    if leaf not in parents:
-        answered = set(parents.values())
-        leaf = next((one for one in reversed(newest) if one not in answered), "")
-    branch: dict[str, None] = {}
-    while leaf in parents and leaf not in branch:
-        branch[leaf] = None
-        leaf = parents[leaf]
-    return list(reversed(branch))
+    links = _over_gaps(parents, newest)
+    answered = set(links.values())
+    silent: set[str] = set()
+    for last in (leaf, *(one for one in reversed(newest) if one not in answered)):
+        branch: dict[str, None] = {}
+        at = last
+        while at in links and at not in branch and at not in silent:
+            branch[at] = None
+            at = links[at]
+        if any(one in spoken for one in branch):
+            return list(reversed(branch))
+        silent.update(branch)
+    return []
+
+
+def _over_gaps(parents: Mapping[str, str], newest: Sequence[str]) -> dict[str, str]:
+    """The parents, where one that was left out is that which was said before its first child.
+
+    What the conversation begins with has no parent either. All that come from the same one are
+    edits of each other.
+    """
+    links = dict(parents)
+    if not any(parents.values()):
+        return dict(zip(newest, ("", *newest), strict=False))
+    instead: dict[str, str] = {}
+    before = ""
+    for one in newest:
+        parent = parents[one]
+        if parent not in parents:
+            links[one] = instead.setdefault(parent, before if instead else parent)
+        before = one
+    return links

@@ -55,8 +55,8 @@ def texts(
 ) -> Iterator[IO[str]]:
     """The texts of an export, one after another; each is open until the next one is asked for.
 
-    `members` are how the names of the wanted files begin in an archive or folder, or choose the wanted
-    ones of its names.
+    `members` are how the names of the wanted files begin in an archive or folder, or choose the
+    wanted ones of its names.
 
     Raises:
         ExportUnreadable: None of the wanted files is there.

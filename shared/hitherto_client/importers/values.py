@@ -26,9 +26,14 @@ def mapping_of(value: object) -> JsonObject:
     return value if isinstance(value, dict) else {}
 
 
+def list_of(value: object) -> list[Any]:
+    """The list; empty if it is none."""
+    return value if isinstance(value, list) else []
+
+
 def objects_of(value: object) -> Iterator[JsonObject]:
     """The objects of a list; whatever else is there is left out."""
-    for item in value if isinstance(value, list) else ():
+    for item in list_of(value):
         if isinstance(item, dict):
             yield item
 

@@ -277,6 +277,66 @@ def test_chatgpt_brings_the_last_leaf_where_no_node_is_named(
     assert [one["content"][-2] for one in found["messages"]] == ["0", "1", "2"]
 
 
+def nodes(*links: tuple[str, str | None, bool], **more: Any) -> dict[str, Any]:
+    """A ChatGPT conversation of nodes, one a second: name, parent, and whether it has words."""
+    value = chatgpt(*(FIRST + place for place in range(len(links))), **more)
+    made = dict(zip((name for name, _, _ in links), value["mapping"].values(), strict=True))
+    for name, parent, spoken in links:
+        made[name] |= {"parent": parent} | ({} if spoken else {"message": None})
+        if spoken:
+            made[name]["message"]["id"] = name
+    return {**value, "mapping": made}
+
+
+@pytest.mark.parametrize("current", ["root", "tool", "", "nowhere"])
+def test_a_node_after_which_nobody_spoke_is_not_the_last_one(tmp_path: Path, current: str) -> None:
+    links = ("root", None, False), ("q", "root", True), ("a", "q", True), ("tool", None, False)
+    (found,) = read("chatgpt", written(tmp_path, nodes(*links, current_node=current)))
+    assert [one["id"] for one in found["messages"]] == ["q", "a"]
+
+
+@pytest.mark.parametrize("current", ["d", ""])
+@pytest.mark.parametrize(
+    "links",
+    [
+        # A node is left out.
+        [("a", None, True), ("b", "a", True), ("c", "gone", True), ("d", "c", True)],
+        # So is the first one, of which all come.
+        [("a", "root", True), ("b", "a", True), ("c", "gone", True), ("d", "c", True)],
+        # What came after the gap was edited, and so was the first message.
+        [
+            *[("edited", "root", True), ("a", "root", True), ("b", "a", True)],
+            *[("c2", "gone", True), ("c", "gone", True), ("d", "c", True)],
+        ],
+        # None names its parent.
+        [("a", None, True), ("b", None, True), ("c", None, True), ("d", None, True)],
+    ],
+)
+def test_what_was_said_before_a_gap_is_kept(
+    tmp_path: Path, links: list[tuple[str, str | None, bool]], current: str
+) -> None:
+    (found,) = read("chatgpt", written(tmp_path, nodes(*links, current_node=current)))
+    assert [one["id"] for one in found["messages"]] == ["a", "b", "c", "d"]
+
+
+def test_claude_s_messages_before_a_gap_are_kept(tmp_path: Path) -> None:
+    parents = {"q": ROOT, "old": ROOT, "a": "old", "b": "gone"}
+    times = (f"2026-01-01T10:00:0{place}Z" for place in range(4))
+    value = claude(
+        *((name, parents[name], time) for name, time in zip(parents, times, strict=True))
+    )
+    (found,) = read("claude", written(tmp_path, value))
+    assert [one["id"] for one in found["messages"]] == ["old", "a", "b"]
+
+
+def test_chatgpt_s_children_tell_what_no_parent_does(tmp_path: Path) -> None:
+    value = nodes(*((name, None, True) for name in "abcd"))
+    for name, children in {"a": ["b", "c"], "c": ["d"]}.items():
+        value["mapping"][name]["children"] = children
+    (found,) = read("chatgpt", written(tmp_path, value))
+    assert [one["id"] for one in found["messages"]] == ["a", "c", "d"]
+
+
 def test_chatgpt_without_times_or_children_goes_by_the_order_of_the_file(tmp_path: Path) -> None:
     value = chatgpt(*[None] * 12, create_time=FIRST)
     (found,) = read("chatgpt", written(tmp_path, value))

@@ -27,12 +27,13 @@ from hitherto_shared.model_api import (
 Asked = TypeVar("Asked")
 
 _HARMLESS_TEXT = "Hello"
-_OF_THE_FORM = frozenset({400, 403, 404, 405, 415, 422, 501})
-"""Statuses of refusals that a simpler form of request may avoid."""
+_OF_THE_FORM = frozenset({400, 403, 404, 405, 415, 422, 429, 500, 501})
+"""Statuses of refusals that a simpler form of request may avoid; 429 and 500 only if what is too
+large may be the schema."""
 _IN_A_ROW = 2
-"""Errors 500 in a row from which on a harmless prompt tells whether all requests fail."""
-_FAILURES_OF_A_PROMPT = 3
-"""Errors 500 to one prompt, while a harmless one is answered, from which on it is refused."""
+"""Errors 500 in a row, or to one prompt, from which on a harmless one tells whether all fail."""
+_FAILURES_OF_A_PROMPT = 4
+"""Errors 500 to one prompt, while others are answered, from which on it is refused."""
 _MOST_FAILURES_KEPT = 256
 
 logger = logging.getLogger("hitherto.models")
@@ -92,18 +93,20 @@ class GuardedChatModel:
     async def _complete(self, prompt: Prompt) -> Completion:
         try:
             answer = await _classify_rejection(
-                lambda: self._inner.complete(prompt), self._try_harmless, self._advice
+                lambda: self._inner.complete(prompt),
+                lambda: self._try_harmless(prompt),
+                self._advice,
             )
         except ModelMisconfigured as error:
             formal = error.asked_harmless and error.status in _OF_THE_FORM
-            if formal and await self._simplified():
+            if formal and await self._simplified(prompt):
                 return await self._inner.complete(prompt)
             raise
         except ModelUnavailable as error:
             if error.status != 500:
                 raise
             self._failed_in_a_row += 1
-            if self._failed_in_a_row < _IN_A_ROW:
+            if max(self._failed_in_a_row, self._failed_again(prompt)) < _IN_A_ROW:
                 raise
             return await self._after_failures(prompt, error)
         self._failed_in_a_row = 0
@@ -113,38 +116,49 @@ class GuardedChatModel:
 
     async def _after_failures(self, prompt: Prompt, error: ModelUnavailable) -> Completion:
         """Tell an outage from a form of request, and from a prompt, that the server fails on."""
+        key = hash(prompt.user)
         try:
-            await self._try_harmless()
+            await self._try_harmless(prompt)
         except ModelUnavailable as same:
-            if same.status == 500 and await self._simplified():
+            # What fails while everything does proves nothing about one prompt.
+            self._failures.pop(key, None)
+            if same.status == 500 and await self._simplified(prompt):
                 return await self._inner.complete(prompt)
             raise error from None
         except ModelError:
             raise error from None
-        key = hash(prompt.user)
-        self._failures[key] = self._failures.pop(key, 0) + 1
-        if len(self._failures) > _MOST_FAILURES_KEPT:
-            self._failures.popitem(last=False)
-        if self._failures[key] < _FAILURES_OF_A_PROMPT:
+        if self._failures.get(key, 0) < _FAILURES_OF_A_PROMPT:
             raise error
         refused = ModelRefused(f"{error}, again and again, and answers other prompts")
         refused.status = error.status
         raise refused from None
 
-    async def _simplified(self) -> bool:
+    def _failed_again(self, prompt: Prompt) -> int:
+        """How often the server has failed on this prompt, this time included."""
+        key = hash(prompt.user)
+        self._failures[key] = self._failures.pop(key, 0) + 1
+        if len(self._failures) > _MOST_FAILURES_KEPT:
+            self._failures.popitem(last=False)
+        return self._failures[key]
+
+    async def _simplified(self, prompt: Prompt) -> bool:
         """Look once for a simpler form, and again only after the model has answered."""
         if self._searched:
             return False
         self._searched = True
-        found = await self._inner.simplify(self._harmless)
+        found = await self._inner.simplify(self._harmless_like(prompt))
         if found:
             logger.warning(
                 "the model server refuses the usual form of request; using a simpler one"
             )
         return found
 
-    async def _try_harmless(self) -> Sequence[ModelUsage]:
-        return [await self._inner.complete(self._harmless)]
+    async def _try_harmless(self, prompt: Prompt) -> Sequence[ModelUsage]:
+        return [await self._inner.complete(self._harmless_like(prompt))]
+
+    def _harmless_like(self, prompt: Prompt) -> Prompt:
+        """The harmless prompt in the form of `prompt`, whose schema may be what is refused."""
+        return replace(self._harmless, task=prompt.task, schema=prompt.schema)
 
     async def close(self) -> None:
         """Release connections."""

@@ -233,6 +233,8 @@ def _of_the_text(refusal: RequestRejected) -> ModelRefused | None:
             f"{refusal}; the model cannot take so much text at once: lower HITHERTO_BATCH_TOKENS "
             "or use a model with a larger context"
         )
+        # Some fail on a schema in the words for a text: a harmless request tells which it is.
+        found.doubtful = refusal.status in (429, 500)
     else:
         return None
     found.status = refusal.status
