@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import grpc
 import pytest
@@ -16,6 +20,8 @@ from tests.e2e.curating import save, statement
 from tests.e2e.learning import ended, submit, talk
 from tests.e2e.methods import read_refusal
 from tests.integration.replica.servers import Servers
+
+_COMMAND = "import sys; from hitherto_client.command import main; sys.exit(main())"
 
 
 @dataclass(frozen=True)
@@ -62,3 +68,32 @@ async def test_what_writes_is_refused_as_an_outage(left: Left) -> None:
         await left.services.memory.SaveMemory(statement("Ana drinks tea"))
     refusal = read_refusal(caught.value)
     assert (refusal.code, refusal.reason) == (grpc.StatusCode.UNAVAILABLE, "DATABASE_UNAVAILABLE")
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        ["-m", "hitherto_extraction"],
+        ["-m", "hitherto_shared.database.migrate"],
+        ["-c", _COMMAND, "keys", "create", "--name", "backend"],
+    ],
+    ids=["service", "migration", "keys"],
+)
+def test_a_program_that_must_write_says_what_to_set(
+    servers: Servers, tmp_path: Path, program: list[str]
+) -> None:
+    done = subprocess.run(
+        [sys.executable, *program],
+        env={
+            "PATH": os.environ.get("PATH", ""),
+            "DATABASE_URL": servers.standby_conninfo,
+            "HITHERTO_DATA_DIR": str(tmp_path),
+            "HITHERTO_EXTRACTION_LISTEN": "127.0.0.1:0",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode in (1, 3)
+    assert "let DATABASE_URL name the primary" in done.stderr
