@@ -14,11 +14,17 @@ from hitherto_shared.database.pool import Connection
 from hitherto_shared.errors import invalid
 from hitherto_shared.sealing import BrokenToken, Sealer
 
-# Position, timeline (the first eight digits of a WAL file's name) and database, after a commit,
+# Position, timeline (as the first eight digits of a WAL file's name) and database, after a commit,
 # which has flushed the log up to itself. Later entries of other transactions need not be visible.
+# A standby answers in place of the primary during a failover, and has what it replayed.
 _POSITION = """
-SELECT pg_current_wal_flush_lsn()::text,
-       left(pg_walfile_name(pg_current_wal_flush_lsn()), 8),
+SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
+            ELSE pg_current_wal_flush_lsn() END::text,
+       CASE WHEN pg_is_in_recovery()
+            THEN (SELECT lpad(upper(to_hex(greatest(c.timeline_id, r.min_recovery_end_timeline))),
+                              8, '0')
+                  FROM pg_control_checkpoint() AS c, pg_control_recovery() AS r)
+            ELSE left(pg_walfile_name(pg_current_wal_flush_lsn()), 8) END,
        (SELECT system_identifier::text FROM pg_control_system())
 """
 

@@ -7,7 +7,7 @@ import gc
 import logging
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,7 +48,7 @@ from hitherto_shared.encryption.key_store import KeyStore
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.metrics import lag_measured
 from hitherto_shared.private_file import named_by
-from hitherto_shared.rpc.server import ServerFailed, end_signal
+from hitherto_shared.rpc.server import ServerFailed, end_signal, tls_credentials
 from hitherto_shared.sealing import load_secret
 from hitherto_shared.signing import Signer, load_signer
 from hitherto_shared.telemetry import quiet_loop
@@ -262,7 +262,12 @@ def load_deployment_secret(settings: SharedSettings) -> bytes:
         ValueError: The file cannot be used; the message names the variable, here and below.
     """
     with named_by("HITHERTO_SECRET_FILE"):
-        return load_secret(settings.secret_file or settings.data_dir / "secret")
+        return load_secret(secret_path(settings))
+
+
+def secret_path(settings: SharedSettings) -> Path:
+    """The path of the secret for tokens."""
+    return settings.secret_file or settings.data_dir / "secret"
 
 
 def load_installation_signer(settings: SharedSettings) -> Signer:
@@ -279,7 +284,12 @@ def signing_key_path(settings: SharedSettings) -> Path:
 def load_hash_key(settings: SharedSettings) -> bytes:
     """The key of `user_hash`, created on first use."""
     with named_by("HITHERTO_HASH_KEY_FILE"):
-        return load_secret(settings.hash_key_file or settings.data_dir / "hash_key")
+        return load_secret(hash_key_path(settings))
+
+
+def hash_key_path(settings: SharedSettings) -> Path:
+    """The path of the key of `user_hash`."""
+    return settings.hash_key_file or settings.data_dir / "hash_key"
 
 
 def user_keys_dir(settings: SharedSettings) -> Path:
@@ -294,6 +304,30 @@ def load_user_keys(settings: SharedSettings, hash_key: bytes) -> UserKeys:
         ValueError: The key-encryption key is invalid; the message names the variable.
     """
     return UserKeys(settings.load_key_wrapper(), KeyStore(user_keys_dir(settings)), hash_key)
+
+
+def refusals(settings: SharedSettings, listen: str) -> Iterator[str]:
+    """Why a service with these settings would not start, as far as no database is needed to tell.
+
+    It creates no file.
+    """
+
+    def secret(load: Callable[[SharedSettings], object], path: Path) -> Callable[[], object]:
+        return lambda: load(settings) if path.exists() else None
+
+    for look in (
+        lambda: settings.auth_mode(listen),
+        lambda: settings.check_listen(listen),
+        lambda: tls_credentials(settings),
+        settings.load_key_wrapper,
+        secret(load_deployment_secret, secret_path(settings)),
+        secret(load_hash_key, hash_key_path(settings)),
+        secret(load_installation_signer, signing_key_path(settings)),
+    ):
+        try:
+            look()
+        except (ValueError, OSError) as error:
+            yield str(error)
 
 
 @asynccontextmanager

@@ -7,7 +7,7 @@ import json
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,6 +20,7 @@ from hitherto_client.command import main
 from hitherto_shared.database.embedded import EmbeddedPostgres
 from hitherto_shared.database.examination import Diagnosis
 from hitherto_shared.database.logins import LoginTooStrong
+from tests.pgbouncer import PgBouncer
 from tests.scripted_model import ChatAnswer, RawReply, ScriptedModel, StatusFault
 from tests.scripted_model.scripts import empty_script
 
@@ -41,7 +42,7 @@ class Installation:
 
 @pytest.fixture
 async def installation(
-    monkeypatch: pytest.MonkeyPatch, postgres: EmbeddedPostgres, conninfo: str
+    monkeypatch: pytest.MonkeyPatch, postgres: EmbeddedPostgres, conninfo: str, tmp_path: Path
 ) -> Any:
     for name in os.environ:
         if name.startswith(("HITHERTO_", "OPENAI_", "EMBEDDING_", "MEMORY_", "AZURE_")):
@@ -54,6 +55,7 @@ async def installation(
             OPENAI_API_KEY="sk-canary",
             EMBEDDING_MODEL="bge-m3",
             EMBEDDING_DIMENSIONS="64",
+            HITHERTO_DATA_DIR=str(tmp_path / "kept"),
         )
         yield made
 
@@ -146,6 +148,36 @@ def _no_host(installation: Installation) -> None:
     installation.set(DATABASE_URL="postgresql://u:canary@127.0.0.1:1/x")
 
 
+def _open_secret(installation: Installation) -> None:
+    secret = _data_folder(installation) / "secret"
+    secret.write_text("ab" * 32)
+    secret.chmod(0o644)
+
+
+def _foreign_hash_key(installation: Installation) -> None:
+    _lost_hash_key(installation)
+    key = _data_folder(installation) / "hash_key"
+    key.write_text("cd" * 32)
+    key.chmod(0o600)
+
+
+def _lost_hash_key(installation: Installation) -> None:
+    with psycopg.connect(
+        installation.postgres.superuser_conninfo(_database()), autocommit=True
+    ) as connection:
+        connection.execute(
+            "INSERT INTO hitherto.installation (fact, value) VALUES ('hash_key_id', %s)",
+            ["0" * 16],
+        )
+
+
+def _data_folder(installation: Installation) -> Path:
+    """The data folder of the environment, made."""
+    folder = Path(os.environ["HITHERTO_DATA_DIR"])
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
 FAULTS: dict[str, tuple[Break, str, str]] = {
     "wrong key": (_refuse_chat(StatusFault(401)), "chat", "OPENAI_API_KEY"),
     "no such model": (_refuse_chat(StatusFault(404)), "chat", "MEMORY_EXTRACTION_MODEL"),
@@ -167,6 +199,23 @@ FAULTS: dict[str, tuple[Break, str, str]] = {
     ),
     "no price": (_set(HITHERTO_DAILY_BUDGET_USD="5"), "settings", "HITHERTO_PRICES_FILE"),
     "proxy": (_set(HTTP_PROXY="http://127.0.0.1:1", NO_PROXY=""), "chat", "HTTP_PROXY"),
+    "readable by others": (_open_secret, "settings", "chmod"),
+    "no such key": (
+        _set(HITHERTO_ENCRYPTION_KEY_FILE="/none"), "settings", "HITHERTO_ENCRYPTION_KEY_FILE",
+    ),
+    "no certificate": (
+        _set(HITHERTO_TLS_CERTIFICATE_FILE="/none", HITHERTO_TLS_KEY_FILE="/none"),
+        "settings", "HITHERTO_TLS_KEY_FILE",
+    ),
+    "open to everybody": (
+        _set(HITHERTO_AUTH="off", HITHERTO_EXTRACTION_LISTEN="0.0.0.0:0"),
+        "settings", "HITHERTO_AUTH=api-key",
+    ),
+    "in clear": (
+        _set(HITHERTO_EXTRACTION_LISTEN="0.0.0.0:0"), "settings", "HITHERTO_INSECURE_LISTEN",
+    ),
+    "lost hash key": (_lost_hash_key, "settings", "HITHERTO_HASH_KEY_FILE"),
+    "foreign hash key": (_foreign_hash_key, "settings", "HITHERTO_HASH_KEY_FILE"),
     "no volume": (
         _set(DATABASE_URL="", HITHERTO_REQUIRE_DATABASE_URL="true", HITHERTO_DATA_DIR="/"),
         "database", "HITHERTO_REQUIRE_DATABASE_URL=false",
@@ -235,3 +284,67 @@ async def test_nothing_configured_is_no_fault_and_nothing_is_made(
     assert (found["chat"].state, found["database"].state) == ("note", "note")
     assert "OPENAI_API_KEY" in told
     assert not (tmp_path / "data").exists()
+
+
+@pytest.fixture
+def pooled(installation: Installation, conninfo: str) -> Iterator[Installation]:
+    """The same installation behind a pooler that knows the logins of the services alone."""
+    with PgBouncer(installation.postgres, conninfo) as pooler:
+        installation.set(
+            DATABASE_URL=pooler.conninfo,
+            HITHERTO_POOLER="transaction",
+            HITHERTO_DIRECT_DATABASE_URL=conninfo,
+        )
+        yield installation
+
+
+async def test_an_installation_behind_a_pooler_is_in_order(
+    pooled: Installation, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, found, told = await examined(capsys)
+
+    assert {name for name, each in found.items() if each.state != "ok"} == set(), told
+    assert code == 0
+
+
+def _unnamed_pooler(pooled: Installation) -> None:
+    pooled.set(HITHERTO_POOLER="none")
+
+
+def _wrong_way_past(pooled: Installation) -> None:
+    direct = psycopg.conninfo.make_conninfo(os.environ["HITHERTO_DIRECT_DATABASE_URL"], port=1)
+    pooled.set(HITHERTO_DIRECT_DATABASE_URL=direct)
+
+
+def _read_only(pooled: Installation) -> None:
+    with psycopg.connect(pooled.postgres.superuser_conninfo(), autocommit=True) as connection:
+        connection.execute(
+            psycopg.sql.SQL("ALTER DATABASE {} SET default_transaction_read_only = on").format(
+                psycopg.sql.Identifier(_database())
+            )
+        )
+        # The pooler keeps its servers.
+        connection.execute(
+            "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE datname = %s",
+            [_database()],
+        )
+
+
+@pytest.mark.parametrize(
+    ("breaking", "remedy"),
+    [
+        (_unnamed_pooler, "HITHERTO_POOLER=transaction"),
+        (_wrong_way_past, "HITHERTO_DIRECT_DATABASE_URL"),
+        (_read_only, "the primary"),
+    ],
+)
+async def test_what_is_wrong_behind_a_pooler_is_named(
+    pooled: Installation, capsys: pytest.CaptureFixture[str], breaking: Break, remedy: str
+) -> None:
+    breaking(pooled)
+
+    code, found, _ = await examined(capsys)
+
+    assert code == 1
+    assert found["database"].state == "fault"
+    assert remedy in f"{found['database'].told} {found['database'].remedy}"

@@ -23,6 +23,7 @@ from hitherto_shared.database.bootstrap import BootstrapError, bootstrap
 from hitherto_shared.database.connect import LOGINS, Role, with_role
 from hitherto_shared.database.embedded import EmbeddedPostgres
 from hitherto_shared.database.logins import LoginTooStrong, require_no_more
+from hitherto_shared.database.migrate import all_migrations
 from hitherto_shared.startup import locate_database, locate_unless_ended
 
 OTHERS = (*LOGINS, "hitherto_owner", "hitherto", "postgres")
@@ -204,7 +205,7 @@ def managed(theirs: EmbeddedPostgres) -> Iterator[str]:
             admin.execute(f"DROP OWNED BY {role} CASCADE".encode())
             admin.execute(f"DROP ROLE {role}".encode())
         if admin.execute("SELECT FROM pg_roles WHERE rolname = 'boss'").fetchone() is None:
-            admin.execute("CREATE ROLE boss LOGIN CREATEROLE PASSWORD 'boss-secret'")
+            admin.execute("CREATE ROLE boss LOGIN CREATEROLE CREATEDB PASSWORD 'boss-secret'")
         admin.execute("CREATE DATABASE app OWNER boss")
     with psycopg.connect(theirs.superuser_conninfo("app"), autocommit=True) as admin:
         admin.execute("CREATE EXTENSION vector SCHEMA public")  # trusted there
@@ -244,6 +245,27 @@ def test_one_connection_string_is_enough_on_a_managed_server(managed: str) -> No
                 pytest.raises(errors.InsufficientPrivilege),
             ):
                 connection.execute("SET ROLE hitherto_owner")
+
+
+def test_what_is_pending_is_told_before_anything_is_prepared(managed: str) -> None:
+    everything = [each.name for each in all_migrations()]
+    checked = migrating(managed, "--check")
+    assert (checked.returncode, checked.stdout.split(), checked.stderr) == (1, everything, "")
+    # Another database of a prepared server, and an administrator who may not be the owner yet.
+    assert migrating(managed).returncode == 0
+    url = make_conninfo(managed, dbname="second")
+    with psycopg.connect(managed, autocommit=True) as boss:
+        boss.execute("REVOKE hitherto_owner FROM boss")
+        boss.execute("CREATE DATABASE second")
+    try:
+        checked = migrating(url, "--check")
+        assert (checked.returncode, checked.stdout.split(), checked.stderr) == (1, everything, "")
+        planned = migrating(url, "--dry-run")
+    finally:
+        with psycopg.connect(managed, autocommit=True) as boss:
+            boss.execute("DROP DATABASE second")
+    assert (planned.returncode, planned.stderr) == (0, "")
+    assert "-- 0000_baseline" in planned.stdout
 
 
 def test_each_service_can_have_a_connection_string_of_its_own(managed: str) -> None:

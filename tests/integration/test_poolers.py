@@ -11,12 +11,14 @@ from typing import Any
 import psycopg
 import pytest
 from psycopg import sql
+from psycopg.conninfo import make_conninfo
 
 from hitherto_retrieval.storage.connection_setup import prepare_session
 from hitherto_shared.config import SharedSettings
 from hitherto_shared.database.connect import LOGINS, DatabaseUnreachable, Role, connected, with_role
 from hitherto_shared.database.embedded import EmbeddedPostgres
 from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.database.signals import Signals
 from hitherto_shared.database.tenancy import acting_for
 from hitherto_shared.errors import TooLate
 from hitherto_shared.startup import StartupFailed, locate_database
@@ -277,3 +279,33 @@ def test_a_migration_through_a_pooler_is_refused(pooler: PgBouncer) -> None:
     for role in (*LOGINS, "hitherto_owner"):
         with pytest.raises(DatabaseUnreachable, match="HITHERTO_POOLER=transaction"):
             connected(with_role(pooler.conninfo, role, application="test"))
+
+
+async def test_a_wrong_way_past_the_pooler_is_told_once(
+    base: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    tries, many = 0, asyncio.Event()
+    connect = psycopg.AsyncConnection.connect
+
+    async def counted(*given: Any, **named: Any) -> psycopg.AsyncConnection:
+        nonlocal tries
+        tries += 1
+        if tries == 5:
+            many.set()
+        return await connect(*given, **named)
+
+    monkeypatch.setattr(psycopg.AsyncConnection, "connect", counted)
+    monkeypatch.setattr("hitherto_shared.database.signals.LOOK_ANYWAY_SECONDS", 0.01)
+    wrong = make_conninfo(base, user="hitherto_read", password="forgotten")
+    told = Signals("told", wrong, later="changes are told")
+    await told.start()
+    try:
+        async with asyncio.timeout(120):
+            await many.wait()
+    finally:
+        await told.stop()
+    [line] = [each for each in caplog.records if each.name == "hitherto.signals"]
+    assert line.levelname == "WARNING"
+    assert "it refuses the login" in line.getMessage()
+    assert "HITHERTO_DIRECT_DATABASE_URL" in line.getMessage()
+    assert "forgotten" not in line.getMessage()

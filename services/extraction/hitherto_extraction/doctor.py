@@ -27,12 +27,14 @@ from hitherto_extraction.provider.protocol import Prompt, PromptMessage
 from hitherto_extraction.provider.reply_text import read_object
 from hitherto_shared.circuit_breaker import CircuitBreaker
 from hitherto_shared.config import SharedSettings, describe
-from hitherto_shared.database.examination import Diagnosis, examine_database
+from hitherto_shared.database.examination import Configured, Diagnosis, examine_database
 from hitherto_shared.embeddings.dialect import WrongSize
 from hitherto_shared.embeddings.factory import configured_embedder
 from hitherto_shared.embeddings.protocol import Embedder
 from hitherto_shared.model_api import ModelError, ModelMisbehaved, PromptTooLong
 from hitherto_shared.service_command import unknown_variables
+from hitherto_shared.startup import hash_key_path, load_hash_key, refusals
+from hitherto_shared.user_hash import hash_key_id
 
 Reply = TypeVar("Reply")
 
@@ -58,8 +60,18 @@ def _examined() -> list[Diagnosis]:
         found.append(Diagnosis("embedding", "fault", problem, _PAGE))
     name = embedder.name if embedder is not None else settings.embedding_model
     size = embedder.dimensions if embedder is not None else settings.embedding_dimensions or 0
-    found += examine_database(settings, name, size)
+    found += examine_database(settings, Configured(name, size, _hash_key_id(settings)))
     return found
+
+
+def _hash_key_id(settings: SharedSettings) -> str | None:
+    """That of the present hash key; None if there is none yet, or none that can be used."""
+    if not hash_key_path(settings).exists():
+        return None
+    try:
+        return hash_key_id(load_hash_key(settings))
+    except ValueError:
+        return None  # told as a refusal
 
 
 @contextmanager
@@ -75,11 +87,14 @@ def _quiet_log() -> Iterator[None]:
 
 
 def _settings(settings: ExtractionSettings) -> Iterator[Diagnosis]:
-    """Misspelt variables, and a budget that nothing counts against."""
+    """Misspelt variables, what a service refuses, and a budget that nothing counts against."""
     misspelt = unknown_variables(ExtractionSettings, os.environ)
     for name, nearest in misspelt.items():
         hint = f"did you mean {nearest}?" if nearest else "docs/configuration.md lists all settings"
         yield Diagnosis("settings", "fault", f"{name} is not a setting and has no effect", hint)
+    refused = list(refusals(settings, settings.extraction_listen))
+    for told in refused:
+        yield Diagnosis("settings", "fault", told, "a service would not start with this")
     try:
         asks = settings.chosen_extractor == "openai"
         prices = load_prices(settings.prices_file)
@@ -90,7 +105,7 @@ def _settings(settings: ExtractionSettings) -> Iterator[Diagnosis]:
     except (ValueError, OSError) as error:
         yield Diagnosis("settings", "fault", str(error), "see HITHERTO_PRICES_FILE")
         return
-    if not misspelt:
+    if not misspelt and not refused:
         yield Diagnosis("settings", "ok", "every variable is known")
 
 

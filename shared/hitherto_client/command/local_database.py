@@ -85,12 +85,16 @@ async def _once(
 
 def _why(error: Exception) -> str:
     from hitherto_shared.database.bootstrap import BootstrapError  # noqa: PLC0415
+    from hitherto_shared.database.connect import DatabaseUnreachable  # noqa: PLC0415
     from hitherto_shared.database.embedded import EmbeddedPostgresError  # noqa: PLC0415
+    from hitherto_shared.database.faults import described  # noqa: PLC0415
     from hitherto_shared.database.migrate import MigrationError  # noqa: PLC0415
     from hitherto_shared.startup import StartupFailed  # noqa: PLC0415
 
     if isinstance(error, StartupFailed | EmbeddedPostgresError | MigrationError | BootstrapError):
         return str(error)
+    if isinstance(error, DatabaseUnreachable) or getattr(error, "sqlstate", None):
+        return described(error)
     # The type alone: a driver's message may quote the connection string with its password.
     return (
         f"the database cannot be used ({type(error).__name__}): check DATABASE_URL, or for the "

@@ -56,10 +56,28 @@ _CLOCKS_APART = 5.0
 """Seconds by which the clocks may differ: leases and expiries of tokens are compared with them."""
 _CLOCK = "SELECT extract(epoch FROM clock_timestamp())"
 _EXTENSION = "SELECT extversion FROM pg_extension WHERE extname = 'vector'"
-_ACTIVE = "SELECT model, dimensions FROM embedding_models WHERE active"
+_READ_ONLY = "SELECT current_setting('transaction_read_only')::bool"
+# With their schema: through a pooler the session has no search path.
+_ACTIVE = "SELECT model, dimensions FROM hitherto.embedding_models WHERE active"
+_HASH_KEY = "SELECT value FROM hitherto.installation WHERE fact = 'hash_key_id'"
 
 
-def examine_database(settings: SharedSettings, model: str, dimensions: int) -> Iterator[Diagnosis]:
+@dataclass(frozen=True, slots=True)
+class Configured:
+    """What the settings say, to be compared with what the database holds.
+
+    Attributes:
+        model: The embedding model.
+        dimensions: The length of its vectors.
+        hash_key_id: `hash_key_id` of the hash key; None if there is no such file yet.
+    """
+
+    model: str
+    dimensions: int
+    hash_key_id: str | None
+
+
+def examine_database(settings: SharedSettings, configured: Configured) -> Iterator[Diagnosis]:
     """What there is to say about the database."""
     required = settings.require_database_url
     if settings.database_url is None and vanishes(settings.data_dir, required=required):
@@ -76,7 +94,7 @@ def examine_database(settings: SharedSettings, model: str, dimensions: int) -> I
                     "set DATABASE_URL to use your own Postgres",
                 )
                 return
-            yield from _examined(settings, conninfo, model, dimensions)
+            yield from _examined(settings, conninfo, configured)
     except psycopg.Error as error:
         told = str(error) if isinstance(error, DatabaseUnreachable) else described(error)
         yield Diagnosis("database", "fault", told, "check DATABASE_URL")
@@ -99,7 +117,7 @@ def _conninfo(settings: SharedSettings) -> Iterator[str | None]:
 
 
 def _examined(
-    settings: SharedSettings, conninfo: str, model: str, dimensions: int
+    settings: SharedSettings, conninfo: str, configured: Configured
 ) -> Iterator[Diagnosis]:
     retrieval, extraction = settings.retrieval_password, settings.extraction_password
     passwords = passwords_for(
@@ -119,7 +137,9 @@ def _examined(
         try:
             connected(conninfo).close()
         except DatabaseUnreachable as error:
-            yield Diagnosis("database", "fault", str(error), "check DATABASE_URL")
+            # A pooler knows the logins of the services only: what they met is the reason.
+            met = _refused(logins) or error
+            yield Diagnosis("database", "fault", str(met), "check DATABASE_URL")
             return
         yield Diagnosis("database", "ok", "it answers")
         yield roles
@@ -132,8 +152,11 @@ def _examined(
     if schema.state == "fault":
         return
     with connected(conninfo) as connection:
+        yield from _writes(connection)
         yield _clocks(connection)
-        yield _embeddings(connection, model, dimensions)
+        yield _embeddings(connection, configured.model, configured.dimensions)
+        yield from _hash_key(connection, configured.hash_key_id)
+    yield from _signals(settings)
 
 
 def _known_logins(settings: SharedSettings, conninfo: str) -> Sequence[Role]:
@@ -191,6 +214,52 @@ def _roles(logins: list[tuple[Role, str]]) -> Diagnosis:
         except LoginTooStrong as error:
             return Diagnosis("roles", "fault", str(error), "let an administrator run the SQL above")
     return Diagnosis("roles", "ok", f"{len(logins)} logins, none with more rights than it needs")
+
+
+def _refused(logins: list[tuple[Role, str]]) -> DatabaseUnreachable | None:
+    """Why the first login that cannot connect cannot."""
+    for _, conninfo in logins:
+        try:
+            connected(conninfo).close()
+        except DatabaseUnreachable as error:
+            return error
+    return None
+
+
+def _writes(connection: psycopg.Connection[tuple[object, ...]]) -> Iterator[Diagnosis]:
+    if connection.execute(_READ_ONLY).fetchone() == (True,):
+        yield Diagnosis(
+            "database",
+            "fault",
+            "it accepts no writes, as a standby does, or one with default_transaction_read_only",
+            "let DATABASE_URL name the primary",
+        )
+
+
+def _hash_key(
+    connection: psycopg.Connection[tuple[object, ...]], configured: str | None
+) -> Iterator[Diagnosis]:
+    found = connection.execute(_HASH_KEY).fetchone()
+    if found is not None and found != (configured,):
+        what = "there is none here" if configured is None else "another one is here"
+        yield Diagnosis(
+            "settings",
+            "fault",
+            f"the installation has a hash key, and {what}: a service would not start",
+            "set HITHERTO_HASH_KEY_FILE, or HITHERTO_DATA_DIR, to that of the services",
+        )
+
+
+def _signals(settings: SharedSettings) -> Iterator[Diagnosis]:
+    """Whether Postgres can be reached past a pooler, if the settings say how."""
+    if settings.pooler == "none" or settings.direct_database_url is None:
+        return
+    direct = settings.for_service(settings.direct_database_url.get_secret_value())
+    try:
+        connected(with_role(direct, settings.logins[0], application="hitherto-doctor")).close()
+    except DatabaseUnreachable as error:
+        told = f"past the pooler, {error}"
+        yield Diagnosis("database", "fault", told, "check HITHERTO_DIRECT_DATABASE_URL")
 
 
 def _clocks(connection: psycopg.Connection[tuple[object, ...]]) -> Diagnosis:

@@ -40,6 +40,12 @@ def described(error: BaseException) -> str:
     """
     if not isinstance(error, psycopg.Error) or error.sqlstate is None:
         return str(error)
+    if isinstance(error, errors.ReadOnlySqlTransaction):
+        return (
+            "the database accepts no writes, as a standby does, or one with"
+            f" default_transaction_read_only (SQLSTATE {error.sqlstate}): let DATABASE_URL name the"
+            " primary"
+        )
     said = "" if error.sqlstate.startswith("22") else error.diag.message_primary or ""
     return f"{said or type(error).__name__} (SQLSTATE {error.sqlstate})"
 

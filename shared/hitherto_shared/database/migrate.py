@@ -63,6 +63,8 @@ _RECORD: LiteralString = (
     "INSERT INTO schema_migrations (name, checksum, oldest_program) VALUES (%s, %s, %s)"
 )
 
+_PREPARED = "SELECT to_regrole(%(owner)s) IS NOT NULL AND to_regnamespace(%(schema)s) IS NOT NULL"
+
 
 class MigrationError(Exception):
     """The schema cannot be migrated to, or does not have, the version that this program needs."""
@@ -117,6 +119,23 @@ class SchemaState:
 
     pending: tuple[str, ...]
     newer: tuple[str, ...]
+
+
+def owned_schema_state(conninfo: str) -> SchemaState:
+    """`schema_state` as `hitherto_owner`; everything is pending while there is no such role.
+
+    Args:
+        conninfo: The database; its login may assume `hitherto_owner`, once that exists.
+
+    Raises:
+        MigrationError: See `schema_state`.
+        DatabaseUnreachable: No connection could be made.
+    """
+    with connected(conninfo) as connection:
+        prepared = _is_prepared(connection)
+    if not prepared:
+        return SchemaState(tuple(m.name for m in all_migrations()), ())
+    return schema_state(with_role(conninfo, OWNER, application=COMMAND))
 
 
 def schema_state(conninfo: str) -> SchemaState:
@@ -185,10 +204,10 @@ def script(conninfo: str) -> str:
         DatabaseUnreachable: No connection could be made.
     """
     with connected(conninfo) as connection:
-        found = connection.execute("SELECT to_regrole(%s)", [OWNER]).fetchone()
+        prepared = _is_prepared(connection)
         preparing = missing_statements(connection)
     missing = all_migrations()
-    if found is not None and found[0] is not None:
+    if prepared:
         with connected(with_role(conninfo, OWNER, application=COMMAND)) as connection:
             missing, _ = _compared(connection)
     parts = [f"-- As an administrator\n{statement};" for statement in preparing]
@@ -206,6 +225,15 @@ def script(conninfo: str) -> str:
             whole = f"BEGIN;\nSET LOCAL lock_timeout = '2s';\n{whole}\nCOMMIT;"
         parts.append(f"-- {one.name}\n{whole}")
     return "\n\n".join(parts)
+
+
+def _is_prepared(connection: psycopg.Connection) -> bool:
+    """Whether there is a schema, and the role that may read it.
+
+    Roles belong to the whole server: without the schema, the login need not be a member yet.
+    """
+    found = connection.execute(_PREPARED, {"owner": OWNER, "schema": SCHEMA}).fetchone()
+    return found is not None and bool(found[0])
 
 
 def _compared(connection: psycopg.Connection) -> tuple[list[Migration], list[str]]:
@@ -295,13 +323,13 @@ def main() -> None:
             _write(script(conninfo) or "-- the database is up to date")
             return
         if arguments.check:
-            state = schema_state(with_role(conninfo, OWNER, application=COMMAND))
+            state = owned_schema_state(conninfo)
             _write("\n".join(state.pending) or _up_to_date(state.newer))
             sys.exit(1 if state.pending else 0)
         passwords = passwords_for(conninfo, retrieval=given[0], extraction=given[1])
         bootstrap(conninfo, passwords=passwords, set_passwords=arguments.set_passwords)
         names = migrate(conninfo)
-        newer = schema_state(with_role(conninfo, OWNER, application=COMMAND)).newer
+        newer = owned_schema_state(conninfo).newer
         shut_out = refused(conninfo, passwords)
     except DatabaseUnreachable as error:
         parser.exit(1, f"{COMMAND}: DATABASE_URL: {error}\n")

@@ -16,6 +16,9 @@ from typing import LiteralString
 import psycopg
 from psycopg.sql import SQL, Identifier
 
+from hitherto_shared.database.connect import DatabaseUnreachable
+from hitherto_shared.database.faults import described
+
 logger = logging.getLogger("hitherto.signals")
 
 LOOK_ANYWAY_SECONDS = 1.0
@@ -65,6 +68,7 @@ class Signals:
         self._later = later
         self._watches: defaultdict[str, set[Watch]] = defaultdict(set)
         self._task: asyncio.Task[None] | None = None
+        self._told = ""
         self.ending = False
 
     async def start(self) -> None:
@@ -120,15 +124,40 @@ class Signals:
 
     async def _listen(self, conninfo: str) -> None:
         while True:
-            try:
-                async with await psycopg.AsyncConnection.connect(
-                    conninfo, autocommit=True
-                ) as connection:
-                    await connection.execute(SQL("LISTEN {}").format(Identifier(self._channel)))
-                    # Earlier signals are lost.
-                    self._wake_everybody()
-                    async for notice in connection.notifies():
-                        self.wake(notice.payload)
-            except psycopg.Error as error:
-                logger.info("LISTEN was interrupted: %s", type(error).__name__)
+            if (connection := await self._listening(conninfo)) is not None:
+                # Earlier signals are lost.
+                self._wake_everybody()
+                try:
+                    async with connection:
+                        async for notice in connection.notifies():
+                            self.wake(notice.payload)
+                except psycopg.Error as error:
+                    logger.info("LISTEN was interrupted: %s", type(error).__name__)
             await asyncio.sleep(LOOK_ANYWAY_SECONDS)
+
+    async def _listening(self, conninfo: str) -> psycopg.AsyncConnection | None:
+        """A session that listens; None if there can be none now, which is logged once."""
+        try:
+            connection = await psycopg.AsyncConnection.connect(conninfo, autocommit=True)
+        except psycopg.Error as error:
+            self._tell(str(DatabaseUnreachable(error)))
+            return None
+        try:
+            await connection.execute(SQL("LISTEN {}").format(Identifier(self._channel)))
+        except psycopg.Error as error:
+            await connection.close()
+            self._tell(described(error))
+            return None
+        self._told = ""
+        return connection
+
+    def _tell(self, why: str) -> None:
+        if why != self._told:
+            self._told = why
+            logger.warning(
+                "no signals from the database, and %s up to %.0f s later: %s. Behind a pooler, the "
+                "connection string is HITHERTO_DIRECT_DATABASE_URL",
+                self._later,
+                LOOK_ANYWAY_SECONDS,
+                why,
+            )

@@ -115,7 +115,7 @@ class Server:
         self.port = self._bind(listen)
 
     def _bind(self, listen: str) -> int:
-        credentials = self._credentials()
+        credentials = tls_credentials(self._settings)
         try:
             if not self._shares_port:
                 check_free(listen)
@@ -133,21 +133,6 @@ class Server:
                 why += " If not, the certificate and key may not be PEM, or not belong together."
             raise ServerFailed(f"cannot listen on {listen}: {why} ({error})") from None
 
-    def _credentials(self) -> grpc.ServerCredentials | None:
-        key_file = self._settings.tls_key_file
-        certificate_file = self._settings.tls_certificate_file
-        if key_file is None or certificate_file is None:
-            return None
-        clients = self._settings.tls_client_ca_file
-        with named_by("HITHERTO_TLS_KEY_FILE"), open_private(key_file) as file:
-            key = file.read()
-        pair = (key, _certificates(certificate_file, "HITHERTO_TLS_CERTIFICATE_FILE"))
-        authority = _certificates(clients, "HITHERTO_TLS_CLIENT_CA_FILE") if clients else None
-        _show_expiry("server", pair[1])
-        if authority is not None:
-            _show_expiry("client_ca", authority)
-        return grpc.ssl_server_credentials([pair], authority, authority is not None)
-
     async def start(self) -> None:
         """Start answering and report it in the health service."""
         await self._server.start()
@@ -163,6 +148,27 @@ class Server:
         self.health.end()
         await self._server.stop(grace)
         call_lines.flush()
+
+
+def tls_credentials(settings: SharedSettings) -> grpc.ServerCredentials | None:
+    """What callers see of the service's certificate; None without TLS.
+
+    Raises:
+        ValueError: A file cannot be used; the message names its variable.
+    """
+    key_file = settings.tls_key_file
+    certificate_file = settings.tls_certificate_file
+    if key_file is None or certificate_file is None:
+        return None
+    clients = settings.tls_client_ca_file
+    with named_by("HITHERTO_TLS_KEY_FILE"), open_private(key_file) as file:
+        key = file.read()
+    pair = (key, _certificates(certificate_file, "HITHERTO_TLS_CERTIFICATE_FILE"))
+    authority = _certificates(clients, "HITHERTO_TLS_CLIENT_CA_FILE") if clients else None
+    _show_expiry("server", pair[1])
+    if authority is not None:
+        _show_expiry("client_ca", authority)
+    return grpc.ssl_server_credentials([pair], authority, authority is not None)
 
 
 def _certificates(path: Path, setting: str) -> bytes:
