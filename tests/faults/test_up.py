@@ -120,7 +120,6 @@ def keeper(machine: Machine) -> psutil.Process:
 ENDS: dict[str, Callable[[Machine, Terminal], None]] = {
     "Ctrl-C": lambda machine, terminal: terminal.type(b"\x03"),
     "its terminal closes": lambda machine, terminal: terminal.close(),
-    "SIGTERM": lambda machine, terminal: keeper(machine).terminate(),
     "SIGKILL": lambda machine, terminal: keeper(machine).kill(),
     "its shell is killed": lambda machine, terminal: os.kill(terminal.shell, signal.SIGKILL),
     "hitherto down": lambda machine, terminal: _down(machine),
@@ -225,9 +224,11 @@ def test_it_says_what_runs_and_what_is_in_its_way(machine: Machine) -> None:
             said: MessageInput = {"role": "user", "content": "I live in Porto."}
             client.add("bea", [said], conversation="monday")
             wait_until(lambda: list(client.memories("bea")), "nothing was learnt")
+        assert keeper(machine).pid == process.pid
     finally:
         process.terminate()
         told, _ = process.communicate(timeout=PATIENCE)
+    wait_until(lambda: not alive(machine.folder), "the end of all")
     lines = told.splitlines()
     assert process.returncode == 0, told
     assert len(lines) < 15, told
