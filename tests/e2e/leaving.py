@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from hitherto.v1 import privacy_pb2
 from hitherto.v1 import privacy_service_pb2 as pb
 from tests.e2e.conftest import Services
-
-_LONGEST_PAUSE = 0.3
-"""Seconds between two looks at a condition that is long in coming."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,19 +37,6 @@ def unannounced(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
         for record in records
         if record["table"] != "manifest"
     ]
-
-
-async def until(condition: Callable[[], object], *, seconds: float = 180.0) -> None:
-    """Wait for what the database shows; `seconds` only keep a broken test from hanging.
-
-    Each look takes a new connection and holds the loop of the services: the longer the wait, the
-    longer the pauses.
-    """
-    pause = 0.02
-    async with asyncio.timeout(seconds):
-        while not condition():
-            await asyncio.sleep(pause)
-            pause = min(1.5 * pause, _LONGEST_PAUSE)
 
 
 async def export(services: Services, user: str = "ana") -> Export:

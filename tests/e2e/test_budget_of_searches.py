@@ -11,11 +11,11 @@ from hitherto.v1 import search_pb2
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.curating import save
 from tests.e2e.learning import rows
-from tests.e2e.leaving import until
 from tests.e2e.privacy import choose
 from tests.e2e.sealing import ENCRYPTING, PERSONAL
 from tests.e2e.spending import KIND, USER, spend, usage
 from tests.scripted_model import ScriptedModel
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("frequent_sweeps")
 
@@ -75,7 +75,7 @@ async def test_b14_vectors_of_sealed_memories_wait_for_the_budget(
         # Ana's turn is over once the sweep has sealed what Bo has in clear.
         await save(services, "Bo takes valerian", type=PERSONAL, user="bo")
         await choose(services, user="bo", encrypt_sensitive=True)
-        await until(
+        await eventually(
             lambda: (
                 not rows(superuser_conninfo, "SELECT 1 FROM hitherto.memories WHERE sealed IS NULL")
             ),
@@ -84,4 +84,4 @@ async def test_b14_vectors_of_sealed_memories_wait_for_the_budget(
         assert model.calls["embeddings"] == before
         assert rows(superuser_conninfo, _SEALED_VECTORS) == [(0,)]
     async with start_services(**settings, daily_budget_usd=5.0):
-        await until(lambda: rows(superuser_conninfo, _SEALED_VECTORS) == [(2,)], seconds=180)
+        await eventually(lambda: rows(superuser_conninfo, _SEALED_VECTORS) == [(2,)], seconds=180)

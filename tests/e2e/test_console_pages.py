@@ -16,10 +16,10 @@ from hitherto_client.inputs import MessageInput
 from hitherto_client.results import Job
 from tests.e2e.conftest import Services, Shared
 from tests.e2e.consoles import Visitor, console_over, visitor
-from tests.e2e.test_context import until
 from tests.e2e.test_tools import credential
 from tests.scripted_model import CONTENT_FAULTS, ChatAnswer, ScriptedModel
 from tests.tenants import Tenant
+from tests.waiting import eventually
 
 BOUND = 120.0
 
@@ -297,7 +297,7 @@ async def test_looking_does_not_count_as_use(ana: Visitor, memory: AsyncHitherto
         counts.append(found.access_count if found else 0)
         return counts[-1] > 0
 
-    await until(counted, "the count of the search")
+    await eventually(counted, "the count of the search")
     assert counts[-1] == 1
 
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -23,6 +20,7 @@ from tests.e2e.curating import save
 from tests.e2e.test_search import refused, search
 from tests.integration.retrieval.seed import Fact, remember, summarise
 from tests.tenants import tenant_of
+from tests.waiting import eventually
 
 NOW = datetime.now(UTC)
 PLANT = (
@@ -305,22 +303,15 @@ async def test_what_is_told_is_counted_and_nothing_else_is_written(
                 rows = await fetch("SELECT memory_id::text, access_count FROM memory_access")
                 return dict(rows) == counted
 
-            await until(counts, "the counts of a search and a context, and of nothing else")
+            await eventually(counts, "the counts of a search and a context, and of nothing else")
             return await versions() == before
 
-        await until(nothing_else_is_written, "reads that leave the tables as they were")
+        await eventually(nothing_else_is_written, "reads that leave the tables as they were")
     again = await services.retrieval.GetMemory(
         retrieval_service_pb2.GetMemoryRequest(user_id="ana", memory_id=one.id)
     )
     assert again.memory.access_count == counted[one.id] >= 2
     assert again.memory.HasField("last_accessed_at")
-
-
-async def until(condition: Callable[[], Awaitable[bool]], what: str) -> None:
-    give_up = time.monotonic() + 180
-    while not await condition():
-        assert time.monotonic() < give_up, f"waited 180 s in vain: {what}"
-        await asyncio.sleep(0.05)
 
 
 async def test_d17_beside_the_notice_that_nothing_answers_stands_what_is_nearest(

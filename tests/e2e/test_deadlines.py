@@ -7,8 +7,7 @@ import os
 import shutil
 import signal
 import tempfile
-import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -32,6 +31,7 @@ from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.test_search import leg, search
 from tests.integration.retrieval.seed import Fact, remember
 from tests.scripted_model import ScriptedModel, text_vector
+from tests.waiting import eventually
 
 PATIENCE = 180.0
 FACTS = [Fact("Ana lives in Porto"), Fact("Ana writes Python"), Fact("Ana drinks tea")]
@@ -54,13 +54,6 @@ async def code_of(call: Any) -> grpc.StatusCode:
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await asyncio.wait_for(call, PATIENCE)
     return caught.value.code()
-
-
-async def until(condition: Callable[[], Any], what: str) -> None:
-    give_up = time.monotonic() + PATIENCE
-    while not await condition():
-        assert time.monotonic() < give_up, f"waited {PATIENCE:.0f} s in vain: {what}"
-        await asyncio.sleep(0.05)
 
 
 async def test_a_model_that_is_registered_later_is_used_and_another_is_not(
@@ -167,7 +160,7 @@ async def test_a_full_pool_is_told_at_once_while_health_answers(
                 )
                 return await cursor.fetchone() == (1,)
 
-            await until(waiting, "the first search at the lock")
+            await eventually(waiting, "the first search at the lock")
 
             async def told_busy() -> bool:
                 # On a slow machine the first may have given up meanwhile.
@@ -175,11 +168,11 @@ async def test_a_full_pool_is_told_at_once_while_health_answers(
                 if first.done():
                     first.exception()
                     first = asyncio.ensure_future(search(services, "Porto"))
-                    await until(waiting, "another search at the lock")
+                    await eventually(waiting, "another search at the lock")
                 code = await code_of(search(services, "Porto"))
                 return code == grpc.StatusCode.RESOURCE_EXHAUSTED
 
-            await until(told_busy, "the refusal of the second search")
+            await eventually(told_busy, "the refusal of the second search")
             answer = await health.Check(health_pb2.HealthCheckRequest())
             assert answer.status == health_pb2.HealthCheckResponse.SERVING
             first.cancel()
@@ -187,7 +180,7 @@ async def test_a_full_pool_is_told_at_once_while_health_answers(
             async def nobody_waits() -> bool:
                 return not await waiting()
 
-            await until(nobody_waits, "the end of the cancelled search")
+            await eventually(nobody_waits, "the end of the cancelled search")
             await blocker.rollback()
         assert len((await search(services, "Porto")).results) == 3
 
@@ -276,6 +269,6 @@ async def test_a_frozen_postgres_holds_nobody_past_the_deadline(
             except grpc.aio.AioRpcError:
                 return False
 
-        await until(answered, "an answer after the thaw")
+        await eventually(answered, "an answer after the thaw")
         server.release()
         assert await code_of(stub.GetContext(request)) == grpc.StatusCode.UNAVAILABLE

@@ -10,8 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -20,6 +19,7 @@ import pytest
 from hitherto_local.demo.services import ServiceFailed, running
 from hitherto_local.demo.story import questions
 from tests.local_processes import alive
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 FENCE = re.compile(r"^\s*<<<hitherto:memory (\w+):.*?<<<end hitherto:memory \1>>>", re.S | re.M)
@@ -51,13 +51,6 @@ def demo_dir() -> Iterator[Path]:
         folder = Path(base).resolve() / "data"
         yield folder
         assert alive(folder) == []
-
-
-def _await(condition: Callable[[], bool]) -> None:
-    give_up = time.monotonic() + 180
-    while not condition():
-        assert time.monotonic() < give_up
-        time.sleep(0.02)
 
 
 def _command(folder: Path, *more: str) -> list[str]:
@@ -318,7 +311,7 @@ def test_ended_on_request_it_leaves_nothing(
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     )
     # As early as there is something to leave behind: both services and perhaps their database.
-    _await(lambda: len(alive(demo_dir)) >= 3 or process.poll() is not None)
+    wait_until(lambda: len(alive(demo_dir)) >= 3 or process.poll() is not None)
     process.send_signal(number)
     assert process.wait(180) == code, process.stderr and process.stderr.read()
     assert process.stderr is not None
@@ -357,5 +350,5 @@ def test_a_service_that_dies_ends_the_demo(demo_dir: Path) -> None:
         # Looked at, not waited for: its exit code is for whoever started it. Its state alone says
         # "zombie" as soon as the first of its threads has gone.
         ended = os.WEXITED | os.WNOHANG | os.WNOWAIT
-        _await(lambda: os.waitid(os.P_PID, victim.pid, ended) is not None)
+        wait_until(lambda: os.waitid(os.P_PID, victim.pid, ended) is not None)
         assert services.client.health()["extraction"].serving is False

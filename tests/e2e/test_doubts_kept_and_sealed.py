@@ -12,12 +12,13 @@ from hitherto.v1 import privacy_service_pb2 as pb
 from tests.e2e.conftest import Services
 from tests.e2e.curating import forget, restore
 from tests.e2e.learning import learn, rows, talk
-from tests.e2e.leaving import export, until
+from tests.e2e.leaving import export
 from tests.e2e.privacy import choose
 from tests.e2e.reconciling import doubting, script, settled, with_words
 from tests.e2e.sealing import ENCRYPTING
 from tests.e2e.test_doubtful_memories import COMMUTE, NEW_HOME, OLD_HOME, moving
 from tests.scripted_model import ChatRequest, ScriptedModel
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("frequent_sweeps")
 
@@ -100,7 +101,7 @@ async def test_h3_quotes_and_reasons_go_where_everything_is_sealed(
 
     assert left()
     await choose(modelled, mask=["encrypt_sensitive"], encrypt_sensitive=True)
-    await until(lambda: not left(), seconds=60)
+    await eventually(lambda: not left(), seconds=60)
     # It is as uncertain as before; only the words are gone.
     doubt = (await with_words(modelled, COMMUTE)).doubt
     assert (bool(doubt.because_memory_id), doubt.reason) == (True, "")

@@ -20,13 +20,14 @@ from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.curating import save
 from tests.e2e.handing_over import document, hand_over
 from tests.e2e.learning import ended, learn, rows, submit, talk
-from tests.e2e.leaving import erase, until
+from tests.e2e.leaving import erase
 from tests.e2e.methods import read_refusal
 from tests.e2e.privacy import choose
 from tests.e2e.sealing import change_profile
 from tests.e2e.sessions import refusal_of
 from tests.e2e.sessions import update as update_session
 from tests.scripted_model import ScriptedModel, SlowDrip
+from tests.waiting import eventually
 
 USER = "kanari-person"
 
@@ -46,14 +47,14 @@ async def waiting(conninfo: str, count: int) -> None:
         "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
         " AND datname = current_database()"
     )
-    await until(lambda: len(rows(conninfo, found)) >= count)
+    await eventually(lambda: len(rows(conninfo, found)) >= count)
 
 
 async def settled(services: Services, conninfo: str) -> None:
     """Until everything that was in flight has ended; then the user is nowhere."""
     await learn(services, talk("canary:after", user="bo", conversation="after"))
     unfinished = "SELECT 1 FROM hitherto.jobs WHERE state IN ('queued', 'running', 'failed')"
-    await until(lambda: not rows(conninfo, unfinished))
+    await eventually(lambda: not rows(conninfo, unfinished))
     assert naming(conninfo, "\tana\t", "{ana}", "canary:late") == {}
 
 

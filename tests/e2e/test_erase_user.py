@@ -41,7 +41,7 @@ from tests.e2e.privacy import choose, context, search
 from tests.e2e.requests import valid
 from tests.e2e.sessions import items, refusal_of
 from tests.e2e.sessions import update as update_session
-from tests.e2e.watching import eventually
+from tests.waiting import eventually
 
 USER = "kanari-person"
 ERASED = (grpc.StatusCode.FAILED_PRECONDITION, "USER_ERASED")

@@ -17,9 +17,10 @@ from tests.e2e.canaries import SECRET, plant
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.curating import save
 from tests.e2e.learning import ended, learn, rows, submit, talk
-from tests.e2e.leaving import erase, export, reinstate, until
+from tests.e2e.leaving import erase, export, reinstate
 from tests.e2e.sessions import refusal_of
 from tests.scripted_model import RawReply, ScriptedModel
+from tests.waiting import eventually
 
 USER = "kanari-person"
 
@@ -147,7 +148,7 @@ async def test_a_caller_who_leaves_holds_nothing_up(
         "SELECT 1 FROM pg_stat_activity WHERE datname = current_database()"
         " AND state LIKE 'idle in transaction%'"
     )
-    await until(lambda: not rows(superuser_conninfo, left))
+    await eventually(lambda: not rows(superuser_conninfo, left))
     found = await export(services)
     assert found.manifest.counts["preferences"] == 400
 
@@ -216,7 +217,7 @@ async def test_a_piece_that_nobody_takes_ends_the_export(
         "SELECT 1 FROM pg_stat_activity WHERE datname = current_database()"
         " AND pid <> pg_backend_pid() AND xact_start IS NOT NULL"
     )
-    await until(lambda: not rows(superuser_conninfo, reading))
+    await eventually(lambda: not rows(superuser_conninfo, reading))
     monkeypatch.setattr(exporting, "PATIENCE_SECONDS", 30.0)
     assert "organ" in (await export(services, "cleo")).text
     assert (await export(services, "bo")).manifest.counts["preferences"] == 800

@@ -24,10 +24,10 @@ from hitherto_shared.identifiers import uuid7
 from hitherto_shared.models import Scope
 from tests.e2e.conftest import StartServices, model_settings
 from tests.e2e.learning import ended, rows, submit, talk
-from tests.e2e.leaving import until
 from tests.e2e.test_import_user import bring
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
 from tests.scripted_model.answers import memory
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("frequent_sweeps")
 
@@ -187,7 +187,9 @@ async def test_row_23_a_table_that_has_grown_is_analysed_without_autovacuum(
             " SELECT 'default', 'u' || n % 40 + 1, 'c' || n FROM generate_series(1, 250) AS n"
             " RETURNING 1",
         )
-        await until(lambda: rows(without_autovacuum, known.format("conversations")) == [(True,)])
+        await eventually(
+            lambda: rows(without_autovacuum, known.format("conversations")) == [(True,)]
+        )
         # A table that has hardly changed is left alone.
         assert rows(without_autovacuum, known.format("users")) == [(False,)]
 

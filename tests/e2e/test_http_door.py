@@ -23,9 +23,9 @@ from hitherto_client.http_door.pages import OPENAPI
 from hitherto_shared import metrics
 from tests.e2e.conftest import Services, Shared
 from tests.e2e.doors import Caller, detail, door_over, envelope, opened
-from tests.e2e.leaving import until
 from tests.e2e.methods import METHODS, OFFERED
 from tests.scripted_model import ScriptedModel
+from tests.waiting import eventually
 
 HANOI = "Tôi sống ở Hà Nội 👩🏽‍🚀 مرحبا 日本"
 DOCUMENT = json.loads(OPENAPI.read_text("utf-8"))
@@ -257,7 +257,7 @@ async def test_a_client_that_leaves_cancels_its_call(
             each.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)
         await caller.http.aclose()
-        await until(lambda: all(_cancelled(rpc) > before[rpc] for rpc in LEFT))
+        await eventually(lambda: all(_cancelled(rpc) > before[rpc] for rpc in LEFT))
 
 
 def _cancelled(rpc: str) -> float:

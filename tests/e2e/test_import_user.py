@@ -39,7 +39,7 @@ from tests.e2e import privacy
 from tests.e2e.conftest import Services, Shared
 from tests.e2e.curating import change, checks, forget, plain, save, update
 from tests.e2e.learning import ended, learn, memories, replies, rows, shown, submit, talk
-from tests.e2e.leaving import Export, erase, export, reinstate, unannounced, until
+from tests.e2e.leaving import Export, erase, export, reinstate, unannounced
 from tests.e2e.methods import Refusal, documented, read_refusal
 from tests.e2e.privacy import choose
 from tests.e2e.sealing import ENCRYPTING, change_profile
@@ -49,6 +49,7 @@ from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel, canary_
 from tests.scripted_model.answers import memory, value
 from tests.scripted_model.faults import Hang
 from tests.tenants import ISSUED, Tenant
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("frequent_sweeps")
 
@@ -193,8 +194,8 @@ async def settled(services: Services, conninfo: str) -> Export:
         "SELECT 1 FROM users WHERE to_seal > 0"
         " UNION ALL SELECT 1 FROM jobs WHERE finished_at IS NULL"
     )
-    await until(lambda: rows(conninfo, "SELECT 1 FROM memory_access"), seconds=BOUND)
-    await until(lambda: not rows(conninfo, going), seconds=BOUND)
+    await eventually(lambda: rows(conninfo, "SELECT 1 FROM memory_access"), seconds=BOUND)
+    await eventually(lambda: not rows(conninfo, going), seconds=BOUND)
     return await export(services)
 
 
@@ -326,7 +327,7 @@ async def test_everything_is_found_again(
         " UNION ALL SELECT 1 FROM messages WHERE lexical_no IS NULL"
         " AND role IN ('user', 'assistant')"
     )
-    await until(lambda: not rows(tenant_conninfo, waiting), seconds=BOUND)
+    await eventually(lambda: not rows(tenant_conninfo, waiting), seconds=BOUND)
     for query, scope in (
         ("Đà Nẵng", search_pb2.SEARCH_SCOPE_MEMORIES),
         ("chuyển tới", search_pb2.SEARCH_SCOPE_MEMORIES),
@@ -717,11 +718,11 @@ async def test_a_tenant_and_a_person_run_their_share_of_the_imports(
 
     own = ISSUED.token(sub="bo", tenant=tenant.tenant_id, scope="read write")
     mine = [begin("bo", own) for _ in range(3)]
-    await until(lambda: len(ended_of(mine)) >= 2, seconds=BOUND)
+    await eventually(lambda: len(ended_of(mine)) >= 2, seconds=BOUND)
     for call in ended_of(mine):
         assert "with this user's credential are running" in (await refusal_of(call)).message
     others = [begin(f"user {number}") for number in range(AT_ONCE)]
-    await until(lambda: len(ended_of(others)) > AT_ONCE // 2, seconds=BOUND)
+    await eventually(lambda: len(ended_of(others)) > AT_ONCE // 2, seconds=BOUND)
     for call in ended_of(others):
         assert "of this tenant are running" in (await refusal_of(call)).message
     assert len(ended_of(mine)) == 2
@@ -861,7 +862,7 @@ async def test_h2_an_erasure_ends_an_import_that_goes_on(
         yield pb.ImportUserRequest(user_id="ana", data=b"".join(lines[half:]))
 
     importing = asyncio.ensure_future(modelled.privacy.ImportUser(pieces()))
-    await until(lambda: rows(tenant_conninfo, "SELECT 1 FROM memories"), seconds=BOUND)
+    await eventually(lambda: rows(tenant_conninfo, "SELECT 1 FROM memories"), seconds=BOUND)
     await erase(modelled)
     await reinstate(modelled)
     erased.set()
@@ -901,7 +902,7 @@ async def test_h2_nobody_else_writes_while_a_user_is_imported(
     writes: list[Callable[[], Awaitable[Any]]] = [say, tell, edit]
     importing = asyncio.ensure_future(modelled.privacy.ImportUser(pieces()))
     begun = "SELECT 1 FROM users WHERE importing_until > now()"
-    await until(lambda: rows(tenant_conninfo, begun), seconds=BOUND)
+    await eventually(lambda: rows(tenant_conninfo, begun), seconds=BOUND)
     for write in writes:
         refusal = await refusal_of(write())
         assert refusal.code is grpc.StatusCode.ABORTED
@@ -942,10 +943,10 @@ async def test_h2_a_job_that_is_open_waits_until_an_import_is_continued(
     await asyncio.wait_for(asked.wait(), BOUND)
     importing = asyncio.ensure_future(modelled.privacy.ImportUser(pieces()))
     begun = "SELECT 1 FROM users WHERE importing_until > now()"
-    await until(lambda: rows(tenant_conninfo, begun), seconds=BOUND)
+    await eventually(lambda: rows(tenant_conninfo, begun), seconds=BOUND)
     answered.set()
     over = f"SELECT 1 FROM jobs WHERE job_id = '{job_id}' AND state <> 'running'"
-    await until(lambda: rows(tenant_conninfo, over), seconds=BOUND)
+    await eventually(lambda: rows(tenant_conninfo, over), seconds=BOUND)
     assert not rows(tenant_conninfo, "SELECT 1 FROM profiles")
     go_on.set()
     assert "profiles" not in (await importing).skipped_counts
@@ -1015,7 +1016,7 @@ async def test_a_document_that_expires_meanwhile_does_not_end_an_import(
             yield pb.ImportUserRequest(user_id="ana", data=data)
 
     importing = asyncio.ensure_future(modelled.privacy.ImportUser(pieces()))
-    await until(lambda: rows(tenant_conninfo, "SELECT 1 FROM documents"), seconds=BOUND)
+    await eventually(lambda: rows(tenant_conninfo, "SELECT 1 FROM documents"), seconds=BOUND)
     await asyncio.to_thread(change, tenant_conninfo, "DELETE FROM documents")
     swept.set()
     reply = await importing

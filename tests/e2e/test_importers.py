@@ -19,8 +19,8 @@ from hitherto_client import Hitherto
 from hitherto_client.importers import ExportReport, ExportUnreadable, read_export
 from tests.e2e.conftest import Services
 from tests.e2e.test_command import Typed, pointed, typed  # noqa: F401 - `typed` is a fixture
-from tests.faults.processes import eventually
 from tests.growth import filled, more_than_linear
+from tests.waiting import eventually
 
 DAY = "2026-03-01"
 

@@ -15,12 +15,12 @@ from hitherto.v1 import job_pb2, maintenance_service_pb2
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.curating import change, save, update
 from tests.e2e.learning import echo, ended, learn, memories, replies, rows, talk
-from tests.e2e.leaving import until
 from tests.e2e.privacy import choose
 from tests.e2e.sealing import ENCRYPTING
 from tests.scripted_model import ScriptedModel, StatusFault, text_vector
 from tests.scripted_model.answers import memory
 from tests.scripted_model.server import Vector
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("frequent_sweeps")
 
@@ -100,12 +100,12 @@ async def test_row_32_a_vector_that_is_made_while_the_words_change_is_not_kept(
     await update(services, memory_id, "content", content=NEW)
     bar.go_on.set()
     bar.held = ""
-    await until(lambda: not rows(superuser_conninfo, _PENDING), seconds=180)
+    await eventually(lambda: not rows(superuser_conninfo, _PENDING), seconds=180)
     # Whatever was in hand at the bar has come back by now: another batch was made after it.
     bar.away = True
     await save(services, "engines need clean oil")
     bar.away = False
-    await until(lambda: not rows(superuser_conninfo, _PENDING), seconds=180)
+    await eventually(lambda: not rows(superuser_conninfo, _PENDING), seconds=180)
     stored = [row[0] for row in rows(superuser_conninfo, _VECTOR.format(SIZE))]
     assert len(stored) == 2
     assert all(near(vector, OLD) < 0.5 for vector in stored)
@@ -122,7 +122,7 @@ async def test_texts_that_the_embedder_refuses_keep_nobody_waiting(
     change(superuser_conninfo, _REFUSED)
     await save(services, OLD)
     bar.away = False
-    await until(lambda: not rows(superuser_conninfo, _PENDING), seconds=180)
+    await eventually(lambda: not rows(superuser_conninfo, _PENDING), seconds=180)
     assert rows(
         superuser_conninfo,
         "SELECT embedding_state, count(*) FROM hitherto.memories GROUP BY 1 ORDER BY 1",
@@ -171,13 +171,13 @@ async def test_h3_words_that_were_sealed_meanwhile_have_no_vector_in_clear(
     held, bar.held = bar.held, ""
     assert held == OLD
     await choose(services, encrypt_sensitive=True)
-    await until(lambda: not rows(superuser_conninfo, "SELECT 1 FROM users WHERE to_seal > 0"))
+    await eventually(lambda: not rows(superuser_conninfo, "SELECT 1 FROM users WHERE to_seal > 0"))
     assert rows(superuser_conninfo, "SELECT 1 FROM messages WHERE sealed IS NULL") == []
     await choose(services, encrypt_sensitive=False)
     bar.go_on.set()
     if refilled:
         await ended(services, started.job.id)
-    await until(lambda: not rows(superuser_conninfo, _PENDING), seconds=180)
+    await eventually(lambda: not rows(superuser_conninfo, _PENDING), seconds=180)
     for table in ("memory_source_embeddings", "message_embeddings", "summary_embeddings"):
         assert rows(superuser_conninfo, f"SELECT 1 FROM hitherto.{table}") == [], table
 
@@ -202,7 +202,7 @@ async def test_row_72_words_that_were_taken_back_have_no_vector(
             pb.RollbackSourceRequest(user_id="ana", conversation_id=conversation)
         )
         assert [each.content for each in await memories(services)] == [content]
-        await until(lambda: not rows(superuser_conninfo, _PENDING), seconds=180)
+        await eventually(lambda: not rows(superuser_conninfo, _PENDING), seconds=180)
         ((own,),) = rows(superuser_conninfo, _VECTOR.format(SIZE))
         assert near(own, content) > 0.99
     posted = {term for (term,) in rows(superuser_conninfo, "SELECT term FROM hitherto.postings")}

@@ -21,9 +21,9 @@ from hitherto_shared.telemetry import JsonFormatter
 from tests.e2e.conftest import Services
 from tests.e2e.curating import save
 from tests.e2e.learning import learn, talk
-from tests.e2e.leaving import until
 from tests.scripted_model import ScriptedModel
 from tests.tenants import Tenant
+from tests.waiting import eventually
 
 WORD = "zqcanary"
 
@@ -122,7 +122,7 @@ async def test_a_flood_of_refused_calls_is_a_few_lines_and_their_number(
     for _ in range(flood // 10):
         await asyncio.gather(*[call() for _ in range(10)])
     # The service counts a call after its caller was answered.
-    await until(lambda: counted() == before + flood)
+    await eventually(lambda: counted() == before + flood)
     windows = 2 + (time.monotonic() - began) // WINDOW_SECONDS
     call_lines.flush()
     found = [line for line in log.lines if line.get("tenant_id") == tenant.tenant_id]
@@ -141,7 +141,7 @@ async def test_a_job_is_one_line_with_its_counts_and_tokens(modelled: Services, 
     result = await learn(modelled, talk(f"remember canary:heron and {WORD}"))
     assert result.memories_created == 1
     # The job ends in the database before its worker logs it.
-    await until(lambda: log.saying("attempt at a job ended"))
+    await eventually(lambda: log.saying("attempt at a job ended"))
     (line,) = log.saying("attempt at a job ended")
     assert (line["kind"], line["attempt"], line["outcome"]) == ("memory-extraction", 1, "succeeded")
     assert line["counts"]["memories_created"] == 1

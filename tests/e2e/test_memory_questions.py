@@ -15,12 +15,13 @@ from hitherto.v1 import maintenance_service_pb2, privacy_service_pb2, retrieval_
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.curating import forget, restore, update
 from tests.e2e.learning import learn, memories, replies, rows, shown, talk
-from tests.e2e.leaving import erase, export, until
+from tests.e2e.leaving import erase, export
 from tests.e2e.merging import ONE_STYLE, STYLE, STYLES, consolidate, merged_memory
 from tests.e2e.privacy import choose
 from tests.e2e.sealing import ENCRYPTING, dump, holding
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
 from tests.scripted_model.answers import memory, merged
+from tests.waiting import eventually
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 MOVED = "Maren Holt has lived in Glasgow since 2026-03-01"
@@ -224,7 +225,7 @@ async def test_a_sealed_memory_keeps_none_in_clear(
         assert holding(dump(superuser_conninfo), ["residence"])
         await choose(services, encrypt_sensitive=True)
         await learn(services, said("other words", conversation="c2", days=1))
-        await until(
+        await eventually(
             lambda: not holding(dump(superuser_conninfo), ["residence", "vegetable", "kohlrabi"]),
             seconds=180,
         )

@@ -15,9 +15,9 @@ from hitherto_shared.database.pipeline_connection import PipelineConnection
 from hitherto_shared.database.pool import Database
 from tests.e2e.conftest import Services
 from tests.e2e.learning import learn, talk
-from tests.e2e.leaving import until
 from tests.e2e.spending import CHAT_COST, spend
 from tests.tenants import Tenant
+from tests.waiting import eventually
 
 
 def counted(name: str, **labels: str) -> float:
@@ -41,7 +41,7 @@ async def test_money_and_tokens_are_counted_by_stage(modelled: Services) -> None
     )
     await learn(modelled, talk("remember canary:heron"))
     # A watcher may learn of the commit before the worker does.
-    await until(lambda: counted("hitherto_charged_usd_total", **stage) > usd)
+    await eventually(lambda: counted("hitherto_charged_usd_total", **stage) > usd)
     assert counted("hitherto_charged_usd_total", **stage) == pytest.approx(usd + CHAT_COST)
     assert counted("hitherto_charged_tokens_total", direction="output", **stage) == tokens + 20
     assert embedded < counted(
@@ -55,7 +55,7 @@ async def test_tenants_are_named_if_the_operator_asks_for_it(
 ) -> None:
     await learn(modelled, talk("remember canary:heron"))
     labels = {"stage": "extraction", "tenant": tenant.tenant_id}
-    await until(lambda: counted("hitherto_charged_usd_total", **labels) > 0)
+    await eventually(lambda: counted("hitherto_charged_usd_total", **labels) > 0)
     assert counted("hitherto_charged_usd_total", **labels) == pytest.approx(CHAT_COST)
 
 

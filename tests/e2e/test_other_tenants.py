@@ -27,11 +27,10 @@ from hitherto.v1 import session_service_pb2 as session
 from tests.e2e.conftest import Services, StartServices, with_and_without_policies
 from tests.e2e.credentials import bearer, key
 from tests.e2e.learning import rows
-from tests.e2e.leaving import until
 from tests.e2e.masks import masked
 from tests.e2e.methods import METHODS, OFFERED, Method, call, refused
 from tests.e2e.requests import message, places, submit, transcript, valid
-from tests.faults.processes import eventually
+from tests.waiting import eventually
 
 SAVE = METHODS["MemoryService/SaveMemory"]
 REEMBED = METHODS["MaintenanceService/Reembed"]
@@ -238,8 +237,8 @@ async def houses(
         webhook_id = await add_webhooks(houses, superuser_conninfo)
         await furnish(houses)
         # What was changed by hand is looked at by jobs, which write too.
-        await until(lambda: not rows(superuser_conninfo, _UNFINISHED), seconds=180)
-        await until(lambda: not rows(superuser_conninfo, _UNTOLD), seconds=180)
+        await eventually(lambda: not rows(superuser_conninfo, _UNFINISHED), seconds=180)
+        await eventually(lambda: not rows(superuser_conninfo, _UNTOLD), seconds=180)
         [[delivery_id]] = rows(superuser_conninfo, _A_DELIVERY)
         houses.ids.update(webhook_id=webhook_id, delivery_id=delivery_id)
         yield houses

@@ -21,7 +21,7 @@ from tests.e2e.curating import save
 from tests.e2e.leaving import export
 from tests.e2e.methods import read_refusal
 from tests.e2e.test_strangers import free_port
-from tests.faults.processes import eventually
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.faults
 

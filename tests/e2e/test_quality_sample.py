@@ -9,9 +9,9 @@ import pytest
 from hitherto_shared.metrics import REGISTRY
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.learning import learn, talk
-from tests.faults.processes import eventually
 from tests.scripted_model import ChatAnswer, ScriptedModel
 from tests.scripted_model.answers import memory
+from tests.waiting import eventually
 
 
 @pytest.fixture(scope="module")

@@ -20,11 +20,11 @@ from hitherto.v1 import (
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.curating import save
 from tests.e2e.learning import echo, ended, learn, rows, talk
-from tests.e2e.leaving import until
 from tests.e2e.methods import read_refusal
 from tests.e2e.privacy import choose
 from tests.e2e.sealing import ENCRYPTING
 from tests.scripted_model import ScriptedModel, StatusFault
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("frequent_sweeps")
 
@@ -261,7 +261,7 @@ async def test_nobody_waits_while_a_switch_counts_texts(
     async with await psycopg.AsyncConnection.connect(superuser_conninfo) as other:
         await other.execute(_NOT_COUNTED)
         switching = asyncio.ensure_future(step(taught, pb.REEMBED_PHASE_SWITCH))
-        await until(lambda: bool(rows(superuser_conninfo, _COUNTING)))
+        await eventually(lambda: bool(rows(superuser_conninfo, _COUNTING)))
         await other.execute("SELECT 1 FROM hitherto.embedding_models FOR KEY SHARE NOWAIT")
     # Refused if the lock was held for longer than Postgres lets it wait.
     await asyncio.gather(switching, return_exceptions=True)
@@ -288,9 +288,9 @@ async def test_h3_sealed_memories_get_vectors_of_the_new_model(
         words = "Mắc bệnh tiểu đường từ nhỏ"
         await save(services, words, type=memory_pb2.MEMORY_TYPE_PERSONAL)
         await save(services, "apples ripen in autumn")
-        await until(lambda: rows(superuser_conninfo, made) == [small])
+        await eventually(lambda: rows(superuser_conninfo, made) == [small])
         await moved_to(services, *large)
         await step(services, pb.REEMBED_PHASE_SWITCH)
-        await until(lambda: rows(superuser_conninfo, made) == [small, large])
+        await eventually(lambda: rows(superuser_conninfo, made) == [small, large])
         found, state, _ = await found_by(services, words)
         assert (found, state) == ([words], search_pb2.LEG_STATE_RAN)

@@ -22,7 +22,7 @@ from hitherto_shared.encryption.failures import DecryptionFailed, KeyGone
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.curating import checks, save, update
 from tests.e2e.learning import ended, learn, memories, rows, submit, talk
-from tests.e2e.leaving import erase, export, until
+from tests.e2e.leaving import erase, export
 from tests.e2e.privacy import choose
 from tests.e2e.sealing import (
     ENCRYPTING,
@@ -37,6 +37,7 @@ from tests.e2e.sealing import (
 from tests.e2e.sessions import refusal_of
 from tests.scripted_model import ChatAnswer, ChatRequest, RawReply, ScriptedModel, text_vector
 from tests.scripted_model.answers import memory, quoting
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("frequent_sweeps")
 
@@ -261,7 +262,7 @@ async def test_h3_of_what_stood_there_before(
     await save_everything(encrypting, entities=["Quuentity"])
     await answer_with_nothing(encrypting, model)
     await choose(encrypting, encrypt_sensitive=True)
-    await until(
+    await eventually(
         lambda: rows(superuser_conninfo, "SELECT 1 FROM users WHERE to_seal > 0") == [],
         seconds=180,
     )

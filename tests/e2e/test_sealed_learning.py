@@ -26,13 +26,13 @@ from tests.e2e.curating import (
     update,
 )
 from tests.e2e.learning import ended, learn, replies, rows, shown, submit, talk
-from tests.e2e.leaving import until
 from tests.e2e.privacy import choose
 from tests.e2e.sealed_memories import contents, held, in_clear
 from tests.e2e.sealing import ENCRYPTING, PERSONAL, key_of
 from tests.e2e.sessions import refusal_of
 from tests.scripted_model import ChatAnswer, ScriptedModel, StatusFault
 from tests.scripted_model.answers import memory, quoting
+from tests.waiting import eventually
 
 
 @pytest.fixture(scope="module")
@@ -245,13 +245,13 @@ async def test_h3_without_the_key_a_job_waits_and_is_done_when_it_is_back(
         asked = model.calls["chat"]
         model.always(StatusFault(503), endpoint="chat")
         (job_id,) = await submit(services, talk("My zolpidem pills"))
-        await until(lambda: model.calls["chat"] > asked)
+        await eventually(lambda: model.calls["chat"] > asked)
         folder.rename(away)
         waits = (
             "SELECT 1 FROM hitherto.jobs WHERE error_reason = 'ENCRYPTION_NOT_CONFIGURED'"
             f" AND job_id = '{job_id}' AND attempt = 0"
         )
-        await until(lambda: rows(tenant_conninfo, waits))
+        await eventually(lambda: rows(tenant_conninfo, waits))
         assert in_clear(tenant_conninfo, "zolpidem", "melatonin", "hanoi") == {}
         model.always(None, endpoint="chat")
         away.rename(folder)

@@ -18,13 +18,14 @@ from hitherto_shared.encryption.user_key import UserKey
 from hitherto_shared.encryption.user_keys import UserKeys
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.learning import ended, rows, submit, talk
-from tests.e2e.leaving import erase, export, reinstate, until
+from tests.e2e.leaving import erase, export, reinstate
 from tests.e2e.merging import ONE_STYLE, STYLE, STYLES, contents
 from tests.e2e.privacy import choose
 from tests.e2e.sealing import ENCRYPTING, dump, holding, key_files
 from tests.e2e.sessions import refusal_of
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
 from tests.scripted_model.answers import memory, merged
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("frequent_sweeps")
 
@@ -73,7 +74,7 @@ async def turn_on(services: Services, superuser_conninfo: str, *, off_again: boo
     """Encrypt, wait until all is sealed, and stop to encrypt or not."""
     assert HEARD in holding(dump(superuser_conninfo), [HEARD])
     await choose(services, encrypt_sensitive=True)
-    await until(lambda: rows(superuser_conninfo, _LEFT) == [])
+    await eventually(lambda: rows(superuser_conninfo, _LEFT) == [])
     assert holding(dump(superuser_conninfo), [HEARD]) == {}
     if off_again:
         await choose(services, encrypt_sensitive=False)

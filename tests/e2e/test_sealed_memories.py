@@ -24,12 +24,12 @@ from tests.e2e.curating import (
     update,
 )
 from tests.e2e.learning import rows
-from tests.e2e.leaving import until
 from tests.e2e.privacy import choose
 from tests.e2e.sealed_memories import contents, held, in_clear
 from tests.e2e.sealing import ENCRYPTING, PERSONAL
 from tests.e2e.sessions import refusal_of
 from tests.scripted_model import ScriptedModel, StatusFault
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("frequent_sweeps")
 
@@ -113,7 +113,7 @@ async def test_h3_a_sensitive_statement_seals_the_clear_memory_it_repeats(
     again = await save(sealing, "Ana sees doctor quackenbush", sensitive=True)
     assert (again.deduplicated, again.memory.id, again.memory.sensitive) == (True, clear.id, True)
     assert contents(await held(tenant_conninfo, services_folder)) == ["Ana sees doctor quackenbush"]
-    await until(lambda: not in_clear(tenant_conninfo, "quackenbush", "zaphodic"))
+    await eventually(lambda: not in_clear(tenant_conninfo, "quackenbush", "zaphodic"))
 
 
 # --- corrected -----------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ async def test_h3_made_sensitive_its_traces_go_and_made_clear_it_is_found_again(
     saved = await update(sealing, saved.id, entities=["Quackenbush"])
     assert (await update(sealing, saved.id, sensitive=True)).content == saved.content
     assert contents(await held(tenant_conninfo, services_folder)) == ["Ana sees doctor quackenbush"]
-    await until(lambda: not in_clear(tenant_conninfo, "quackenbush", "zaphodic"))
+    await eventually(lambda: not in_clear(tenant_conninfo, "quackenbush", "zaphodic"))
     assert rows(tenant_conninfo, "SELECT count(*) FROM hitherto.sealed_embeddings") == [(1,)]
     embedded = model.calls["embeddings"]
 
@@ -245,7 +245,7 @@ async def test_h3_while_the_embedder_is_away_it_is_sealed_and_embedded_later(
     model.queue(StatusFault(503), StatusFault(503), StatusFault(503), endpoint="embeddings")
     first = await save(sealing, "Ana takes zolpidem every single night now", type=PERSONAL)
     assert in_clear(tenant_conninfo, "zolpidem") == {}
-    await until(
+    await eventually(
         lambda: rows(tenant_conninfo, "SELECT 1 FROM hitherto.sealed_embeddings"), seconds=60
     )
     near = await save(sealing, "Ana takes zolpidem every single night", type=PERSONAL)

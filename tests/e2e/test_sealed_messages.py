@@ -15,12 +15,12 @@ from hitherto_shared.encryption.rows import MESSAGE, SUMMARY
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.indexed import check_words
 from tests.e2e.learning import ended, learn, memories, rows, submit, talk
-from tests.e2e.leaving import until
 from tests.e2e.privacy import choose
 from tests.e2e.sealing import ENCRYPTING, dump, holding, key_of, reply_in
 from tests.e2e.sessions import refusal_of
 from tests.scripted_model import ChatAnswer, ChatRequest, RawReply, ScriptedModel
 from tests.scripted_model.answers import memory
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("frequent_sweeps")
 
@@ -234,8 +234,10 @@ class TestSummaries:
             assert {place for places in left.values() for place in places} <= {
                 ("statements", "said")
             }
-            await until(lambda: holding(dump(tenant_conninfo), [*SUMMED, LATER]) == {})
-            await until(lambda: rows(tenant_conninfo, "SELECT 1 FROM summary_embeddings") == [])
+            await eventually(lambda: holding(dump(tenant_conninfo), [*SUMMED, LATER]) == {})
+            await eventually(
+                lambda: rows(tenant_conninfo, "SELECT 1 FROM summary_embeddings") == []
+            )
 
 
 async def test_h3_a_preview_opens_what_is_sealed_and_leaves_nothing(

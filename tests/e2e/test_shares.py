@@ -22,7 +22,8 @@ from hitherto_shared.database.embedded import EmbeddedPostgres
 from hitherto_shared.rpc.bodies import MAX_BODY_BYTES
 from tests.conftest import new_database
 from tests.e2e.credentials import bearer, key
-from tests.faults.processes import Processes, Service, eventually
+from tests.faults.processes import Processes, Service
+from tests.waiting import eventually
 
 PLACES = 12
 OF_ONE_TENANT = 6

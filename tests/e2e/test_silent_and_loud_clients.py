@@ -15,8 +15,9 @@ from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto.v1 import retrieval_service_pb2_grpc as rpc
 from hitherto_shared.embeddings.offline import OfflineEmbedder
 from tests.e2e.conftest import Services, Shared, StartServices
-from tests.e2e.test_deadlines import FACTS, until
+from tests.e2e.test_deadlines import FACTS
 from tests.integration.retrieval.seed import remember
+from tests.waiting import eventually
 
 SILENT = 400
 CHANNELS = 50
@@ -63,7 +64,7 @@ async def test_row_51_a_caller_who_leaves_leaves_nothing_at_the_database(
             async def waits() -> bool:
                 return await busy() > 0
 
-            await until(waits, "the query at the lock")
+            await eventually(waits, "the query at the lock")
             call.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await call
@@ -76,7 +77,7 @@ async def test_row_51_a_caller_who_leaves_leaves_nothing_at_the_database(
             return await busy() == 0
 
         # While the lock is still held: nobody merely got what they waited for.
-        await until(nothing_left, "the end of the query")
+        await eventually(nothing_left, "the end of the query")
         await blocker.rollback()
     await method(request_)
 

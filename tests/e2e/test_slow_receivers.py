@@ -14,8 +14,8 @@ from tests.e2e.conftest import Services
 from tests.e2e.credentials import bearer
 from tests.e2e.curating import save
 from tests.e2e.receiver import Receiver
-from tests.e2e.watching import eventually
 from tests.tenants import Tenant
+from tests.waiting import eventually
 
 
 @pytest.fixture(scope="module")

@@ -40,10 +40,10 @@ from tests.conftest import as_superuser, new_database
 from tests.e2e.conftest import Services, Shared, both_services
 from tests.e2e.curating import forget, restore, save, update
 from tests.e2e.learning import learn, rows, talk
-from tests.e2e.leaving import until
 from tests.e2e.privacy import choose, clear
 from tests.integration.retrieval.seed import Fact, remember
 from tests.tenants import Tenant, token_settings
+from tests.waiting import eventually
 
 QUESTIONS = (
     "Where does Ana live?",
@@ -437,7 +437,7 @@ async def test_memories_of_a_kept_context_count_as_told(stage: Stage) -> None:
     for _ in range(6):
         assert len((await stage.services.retrieval.GetContext(asked)).memories) == 3
     counts = "SELECT access_count FROM hitherto.memory_access"
-    await until(lambda: rows(stage.conninfo, counts) == [(6,)] * 3, seconds=30)
+    await eventually(lambda: rows(stage.conninfo, counts) == [(6,)] * 3, seconds=30)
 
 
 async def test_the_room_for_kept_contexts_counts(stage: Stage) -> None:
@@ -578,6 +578,6 @@ async def test_counting_what_was_told_changes_no_revision(stage: Stage) -> None:
     before = rows(stage.conninfo, revision)
     asked = retrieval_service_pb2.SearchMemoriesRequest(user_id="ana", query="tea")
     await stage.both("SearchMemories", asked)
-    await until(lambda: rows(stage.conninfo, "SELECT 1 FROM hitherto.memory_access"))
+    await eventually(lambda: rows(stage.conninfo, "SELECT 1 FROM hitherto.memory_access"))
     assert rows(stage.conninfo, revision) == before
     assert stage.held()

@@ -34,6 +34,7 @@ from tests.conftest import new_database
 from tests.e2e.credentials import bearer, key
 from tests.e2e.raw_http2 import RawConnection
 from tests.faults.processes import Processes, Service
+from tests.waiting import wait_until
 
 PLACES = 24
 STREAMS = 60
@@ -93,10 +94,11 @@ def edge(postgres: EmbeddedPostgres) -> Iterator[Edge]:
 
 
 def wait_for(service: Service) -> None:
-    give_up = time.monotonic() + PATIENCE
-    while probe(service.address, timeout=2) is not None:
+    def answers() -> bool:
         assert service.alive, service.said[-2000:]
-        assert time.monotonic() < give_up, service.said[-2000:]
+        return probe(service.address, timeout=2) is None
+
+    wait_until(answers, f"{service.name} to answer")
 
 
 def free_port() -> int:

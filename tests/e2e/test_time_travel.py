@@ -19,7 +19,6 @@ from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.curating import change, forget, restore, save, update
 from tests.e2e.handing_over import document, taken_in
 from tests.e2e.learning import ended, learn, memories, replies, rows, shown, talk
-from tests.e2e.leaving import until
 from tests.e2e.merging import (
     ARCHIVED,
     ONE_STYLE,
@@ -36,6 +35,7 @@ from tests.e2e.sealing import change_profile
 from tests.e2e.travelling import at, contents_at, now_of, stamp
 from tests.scripted_model import ScriptedModel
 from tests.scripted_model.answers import memory
+from tests.waiting import eventually
 
 ACTIVE = memory_pb2.MEMORY_STATUS_ACTIVE
 ACHIEVED = memory_pb2.MEMORY_STATUS_ACHIEVED
@@ -260,7 +260,7 @@ async def test_c3_what_retention_removed_is_in_no_past(
         known = now_of(superuser_conninfo)
         assert await contents_at(services, "tea", known_at=known) == ["Ana likes green tea"]
         # Two searches and a context count as accesses, which are written a little later.
-        await until(accessed)
+        await eventually(accessed)
         # As if nobody had come near for forty days.
         for statement in (
             "UPDATE memories SET created_at = created_at - interval '40 days'",

@@ -28,7 +28,7 @@ from tests.code_blocks import typed as typed_words
 from tests.e2e.conftest import Services, Shared
 from tests.e2e.test_command import Typed, pointed, typed  # noqa: F401 - `typed` is a fixture
 from tests.e2e.test_importers import chatgpt_export
-from tests.faults.processes import eventually
+from tests.waiting import eventually
 
 SAMPLES = Path(__file__).resolve().parents[2] / "shared/hitherto_local/demo"
 PEOPLE = ("ana", "linh", "maren", "team-data", "USER")

@@ -29,8 +29,9 @@ from tests.e2e.curating import forget, restore, save, update
 from tests.e2e.learning import rows
 from tests.e2e.masks import masked
 from tests.e2e.methods import METHODS, read_refusal, refused
-from tests.e2e.watching import Watcher, eventually, kind_of
+from tests.e2e.watching import Watcher, kind_of
 from tests.tenants import ISSUED, Tenant
+from tests.waiting import eventually
 
 WATCH = METHODS["RetrievalService/WatchMemories"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -25,8 +24,8 @@ from tests.e2e.receiver import (
     leave,
     redirect,
 )
-from tests.e2e.watching import eventually
 from tests.tenants import ISSUED, Tenant
+from tests.waiting import eventually
 
 CREATE = METHODS["MaintenanceService/CreateWebhook"]
 DEAD = webhook_pb2.WEBHOOK_DELIVERY_STATE_DEAD
@@ -71,10 +70,12 @@ async def deliveries(services: Services, state: int = 0) -> list[webhook_pb2.Web
 async def until_states(services: Services, *states: int) -> list[webhook_pb2.WebhookDelivery]:
     """The deliveries, once they have these states."""
     found: list[webhook_pb2.WebhookDelivery] = []
-    give_up = time.monotonic() + 180
-    while [each.state for each in found] != list(states):
-        assert time.monotonic() < give_up, found
-        found = await deliveries(services)
+
+    async def have_them() -> bool:
+        found[:] = await deliveries(services)
+        return [each.state for each in found] == list(states)
+
+    await eventually(have_them, f"deliveries in the states {states}")
     return found
 
 
@@ -251,10 +252,12 @@ async def test_nothing_is_sent_into_this_network_unless_permitted(
     async with start_services(webhook_private=False, webhook_retry_seconds="3600") as services:
         await save(services, "Ana plays the cello.")
         found: list[webhook_pb2.WebhookDelivery] = []
-        give_up = time.monotonic() + 180
-        while len([each for each in found if each.last_error]) < 2:
-            assert time.monotonic() < give_up
-            found = await deliveries(services, PENDING)
+
+        async def tried() -> bool:
+            found[:] = await deliveries(services, PENDING)
+            return len([each for each in found if each.last_error]) == 2
+
+        await eventually(tried, "both deliveries to be tried")
         assert all(each.last_error.startswith("refused: ") for each in found)
         assert len(receiver.received) == 2
         for url in (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
@@ -89,11 +88,3 @@ class Watcher:
     async def until_count(self, count: int) -> Watcher:
         """Read until so many changes were heard."""
         return await self.until(lambda heard: len(heard) >= count)
-
-
-async def eventually(condition: Callable[[], object]) -> None:
-    """Wait until a condition holds; the bound only ends a broken test."""
-    give_up = time.monotonic() + PATIENCE_SECONDS
-    while not condition():
-        assert time.monotonic() < give_up, "waited in vain"
-        await asyncio.sleep(0.05)

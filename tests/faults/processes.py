@@ -13,8 +13,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
@@ -26,7 +24,8 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from psycopg.conninfo import make_conninfo
 
 from hitherto_shared.database.embedded import EmbeddedPostgres
-from tests.integration.embedded.processes import postgres_processes, wait_until
+from tests.integration.embedded.processes import postgres_processes
+from tests.waiting import eventually, wait_until
 
 Name = Literal["extraction", "retrieval"]
 
@@ -42,24 +41,6 @@ CHANNEL_OPTIONS: list[tuple[str, int]] = [
 ]
 
 _PORT = re.compile(r'"serving on port (\d+)"')
-
-
-async def eventually(
-    condition: Callable[[], object | Awaitable[object]],
-    what: str,
-    *,
-    seconds: float = PATIENCE_SECONDS,
-) -> None:
-    """Wait until `condition` is true; `seconds` only keep a broken test from hanging."""
-    give_up = time.monotonic() + seconds
-    while True:
-        found = condition()
-        if isinstance(found, Awaitable):
-            found = await found
-        if found:
-            return
-        assert time.monotonic() < give_up, f"waited {seconds:.0f} s in vain: {what}"
-        await asyncio.sleep(0.05)
 
 
 class Service:

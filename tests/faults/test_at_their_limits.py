@@ -33,15 +33,9 @@ from tests.e2e.credentials import bearer, key
 from tests.e2e.masks import masked
 from tests.e2e.methods import METHODS
 from tests.faults.bystander import bystander, crowded
-from tests.faults.processes import (
-    API_KEY,
-    CHANNEL_OPTIONS,
-    ROOT,
-    Processes,
-    Service,
-    eventually,
-)
+from tests.faults.processes import API_KEY, CHANNEL_OPTIONS, ROOT, Processes, Service
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel, empty_script
+from tests.waiting import eventually
 
 LONGEST_WAIT_SECONDS = 2.0
 LONGEST_HOLD_SECONDS = 0.5

@@ -39,7 +39,7 @@ from hitherto.v1 import (
 )
 from tests.e2e.masks import masked
 from tests.faults.otlp import Collector, collecting
-from tests.faults.processes import API_KEY, CHANNEL_OPTIONS, Processes, Service, eventually
+from tests.faults.processes import API_KEY, CHANNEL_OPTIONS, Processes, Service
 from tests.faults.test_metrics import scraped
 from tests.scripted_model import (
     CONTENT_FAULTS,
@@ -50,6 +50,7 @@ from tests.scripted_model import (
     ScriptedModel,
     StatusFault,
 )
+from tests.waiting import eventually
 
 WORD = "zqcanary"
 USER = f"{WORD}-user"

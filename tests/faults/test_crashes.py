@@ -10,10 +10,11 @@ import psycopg
 
 from hitherto.v1 import retrieval_service_pb2, retrieval_service_pb2_grpc
 from tests.faults.conftest import Scene
-from tests.faults.processes import CHANNEL_OPTIONS, eventually
+from tests.faults.processes import CHANNEL_OPTIONS
 from tests.faults.relay import Relay
 from tests.faults.submitting import Batch
 from tests.scripted_model import Hang
+from tests.waiting import eventually
 
 # Stops every transaction between its first write about a memory and the rest.
 STALL = """

@@ -14,10 +14,11 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from hitherto.v1 import extraction_service_pb2, extraction_service_pb2_grpc
 from hitherto_shared.database import migrate
 from tests.faults.conftest import Scene
-from tests.faults.processes import CHANNEL_OPTIONS, Processes, eventually
+from tests.faults.processes import CHANNEL_OPTIONS, Processes
 from tests.faults.submitting import Batch
 from tests.scripted_model import ChatRequest, Hang
 from tests.scripted_model.scripts import Outcome
+from tests.waiting import eventually
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING

@@ -14,8 +14,9 @@ from hitherto.v1 import (
     privacy_service_pb2_grpc,
 )
 from tests.e2e.canaries import naming
-from tests.faults.processes import CHANNEL_OPTIONS, Processes, Service, eventually
+from tests.faults.processes import CHANNEL_OPTIONS, Processes, Service
 from tests.scripted_model import ScriptedModel
+from tests.waiting import eventually
 
 USER = "kanari-person"
 COUNT = 40

@@ -20,8 +20,9 @@ from hitherto.v1 import (
 )
 from tests.e2e.methods import OFFERED
 from tests.e2e.requests import message, transcript
-from tests.faults.processes import CHANNEL_OPTIONS, Processes, eventually
+from tests.faults.processes import CHANNEL_OPTIONS, Processes
 from tests.scripted_model import ScriptedModel
+from tests.waiting import eventually
 
 BOUND_SECONDS = 30.0
 """What the service promises is less; a busy machine takes its time."""

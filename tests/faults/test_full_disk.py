@@ -17,8 +17,9 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from hitherto.v1 import memory_service_pb2 as memory
 from hitherto.v1 import memory_service_pb2_grpc
 from hitherto_shared.database.room import STORAGE
-from tests.faults.processes import CHANNEL_OPTIONS, Processes, Service, eventually
+from tests.faults.processes import CHANNEL_OPTIONS, Processes, Service
 from tests.faults.small_disk import SmallDisk, can_mount
+from tests.waiting import eventually
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING

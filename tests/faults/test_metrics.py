@@ -17,7 +17,8 @@ from hitherto.v1 import (
     retrieval_service_pb2,
     retrieval_service_pb2_grpc,
 )
-from tests.faults.processes import CHANNEL_OPTIONS, Processes, Service, eventually
+from tests.faults.processes import CHANNEL_OPTIONS, Processes, Service
+from tests.waiting import eventually
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 

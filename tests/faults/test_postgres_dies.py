@@ -15,10 +15,11 @@ import pytest
 from hitherto.v1 import retrieval_service_pb2, retrieval_service_pb2_grpc
 from tests.faults.bystander import crowded
 from tests.faults.ledger import Ledger
-from tests.faults.processes import CHANNEL_OPTIONS, Processes, eventually
+from tests.faults.processes import CHANNEL_OPTIONS, Processes
 from tests.faults.submitting import Batch, Caller
 from tests.integration.embedded.processes import runs
 from tests.scripted_model import ScriptedModel
+from tests.waiting import eventually
 
 BACK_WITHIN_SECONDS = 30.0
 

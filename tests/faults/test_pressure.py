@@ -30,7 +30,8 @@ from hitherto.v1 import (
 )
 from tests.faults.bystander import crowded
 from tests.faults.observing import Observer
-from tests.faults.processes import CHANNEL_OPTIONS, ROOT, Processes, Service, eventually
+from tests.faults.processes import CHANNEL_OPTIONS, ROOT, Processes, Service
+from tests.waiting import eventually
 
 SHORT_SECONDS = 25.0
 LONG_SECONDS = float(os.environ.get("TEST_PRESSURE_SECONDS", "120"))

@@ -16,9 +16,10 @@ from hitherto.v1 import retrieval_service_pb2, retrieval_service_pb2_grpc
 from hitherto_shared.database.migrate import schema_state
 from tests.faults.earlier import unpack_earlier
 from tests.faults.ledger import Ledger
-from tests.faults.processes import CHANNEL_OPTIONS, Processes, eventually
+from tests.faults.processes import CHANNEL_OPTIONS, Processes
 from tests.faults.submitting import Batch, Caller
 from tests.scripted_model import ScriptedModel
+from tests.waiting import eventually
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,8 @@ import pytest
 from opentelemetry.proto.trace.v1 import trace_pb2
 
 from tests.faults.otlp import Collector, ReceivedSpan, collecting
-from tests.faults.processes import ROOT, Processes, eventually
+from tests.faults.processes import ROOT, Processes
+from tests.waiting import eventually
 
 WORD = "zqcanary"
 SUBMIT = "hitherto.v1.ExtractionService/SubmitTranscripts"

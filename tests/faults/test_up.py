@@ -10,7 +10,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -23,6 +22,7 @@ import pytest
 from hitherto_client import Hitherto
 from hitherto_client.inputs import MessageInput
 from tests.local_processes import alive
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(1_800)]
 PATIENCE = 300.0
@@ -31,13 +31,6 @@ HITHERTO = [
     "-c",
     "from hitherto_client.command import main; raise SystemExit(main())",
 ]
-
-
-def eventually(condition: Callable[[], object], what: str) -> None:
-    give_up = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < give_up, what
-        time.sleep(0.05)
 
 
 class Machine:
@@ -98,7 +91,7 @@ class Terminal:
                 "sh", ["sh", "-c", 'trap : INT; "$@"; exit $?', "sh", *HITHERTO, "up"],
                 machine.environment,
             )  # fmt: skip
-        eventually(machine.running, f"nothing serves: {self.told()}")
+        wait_until(machine.running, f"nothing serves: {self.told()}")
 
     def told(self) -> str:
         os.set_blocking(self._master, False)
@@ -127,7 +120,6 @@ def keeper(machine: Machine) -> psutil.Process:
 ENDS: dict[str, Callable[[Machine, Terminal], None]] = {
     "Ctrl-C": lambda machine, terminal: terminal.type(b"\x03"),
     "its terminal closes": lambda machine, terminal: terminal.close(),
-    "SIGTERM": lambda machine, terminal: keeper(machine).terminate(),
     "SIGKILL": lambda machine, terminal: keeper(machine).kill(),
     "its shell is killed": lambda machine, terminal: os.kill(terminal.shell, signal.SIGKILL),
     "hitherto down": lambda machine, terminal: _down(machine),
@@ -145,7 +137,7 @@ def test_nothing_outlives_it(machine: Machine, end: str) -> None:
     try:
         assert len(alive(machine.folder)) > 4, "both services, the console, the keeper and Postgres"
         ENDS[end](machine, terminal)
-        eventually(lambda: not alive(machine.folder), f"after {end}: {alive(machine.folder)}")
+        wait_until(lambda: not alive(machine.folder), f"after {end}: {alive(machine.folder)}")
     finally:
         terminal.close()
     # What SIGKILL left in the file is known to be no longer true.
@@ -204,7 +196,7 @@ def test_it_says_what_runs_and_what_is_in_its_way(machine: Machine) -> None:
         text=True,
     )
     try:
-        eventually(lambda: machine.running() or process.poll() is not None, "nothing serves")
+        wait_until(lambda: machine.running() or process.poll() is not None, "nothing serves")
         found = machine.running()
         second = machine.run("up")
         assert second.returncode == 1
@@ -231,10 +223,12 @@ def test_it_says_what_runs_and_what_is_in_its_way(machine: Machine) -> None:
         with Hitherto(found["retrieval"], found["extraction"]) as client:
             said: MessageInput = {"role": "user", "content": "I live in Porto."}
             client.add("bea", [said], conversation="monday")
-            eventually(lambda: list(client.memories("bea")), "nothing was learnt")
+            wait_until(lambda: list(client.memories("bea")), "nothing was learnt")
+        assert keeper(machine).pid == process.pid
     finally:
         process.terminate()
         told, _ = process.communicate(timeout=PATIENCE)
+    wait_until(lambda: not alive(machine.folder), "the end of all")
     lines = told.splitlines()
     assert process.returncode == 0, told
     assert len(lines) < 15, told

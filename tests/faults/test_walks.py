@@ -28,12 +28,13 @@ from hitherto.v1 import (
     retrieval_service_pb2_grpc,
 )
 from tests.faults.otlp import Collector, ReceivedSpan, collecting
-from tests.faults.processes import API_KEY, CHANNEL_OPTIONS, Processes, Service, eventually
+from tests.faults.processes import API_KEY, CHANNEL_OPTIONS, Processes, Service
 from tests.faults.small_disk import SmallDisk, can_mount
 from tests.faults.submitting import Batch
 from tests.faults.test_metrics import Samples, scraped, value
 from tests.integration.replica.servers import Servers
 from tests.scripted_model import Hang, ScriptedModel, StatusFault, canary_script
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.chaos
 

@@ -12,8 +12,9 @@ from hitherto.v1 import (
     memory_service_pb2_grpc,
 )
 from tests.e2e.receiver import Receiver, accept, hang
-from tests.faults.processes import CHANNEL_OPTIONS, Processes, Service, eventually
+from tests.faults.processes import CHANNEL_OPTIONS, Processes, Service
 from tests.faults.test_crashes import END_STALLED, ask
+from tests.waiting import eventually
 
 # Stops the transaction that gives changes their places and makes their deliveries.
 STALL = """

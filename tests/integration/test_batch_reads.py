@@ -20,7 +20,7 @@ from hitherto_shared.database.exchange import BoundStatement, StatementResult
 from hitherto_shared.database.pipeline_connection import PipelineConnection
 from hitherto_shared.database.pool import Database
 from hitherto_shared.errors import TooLate
-from tests.integration.embedded.processes import wait_until
+from tests.waiting import wait_until
 
 APPLICATION = "batch-reads"
 Run = Callable[[Coroutine[Any, Any, None]], None]

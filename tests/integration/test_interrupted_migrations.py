@@ -15,7 +15,7 @@ from psycopg import sql
 from hitherto_shared.database.bootstrap import bootstrap
 from hitherto_shared.database.embedded import EmbeddedPostgres
 from hitherto_shared.database.migrate import migrate
-from tests.integration.embedded.processes import wait_until
+from tests.waiting import wait_until
 
 LATER = """
 from hitherto_shared.database import migrate

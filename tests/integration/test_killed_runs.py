@@ -6,13 +6,14 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import psutil
 import pytest
+
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 _WAITS = """
@@ -22,13 +23,6 @@ def test_waits(postgres):
     time.sleep(300)
 """
 pytestmark = pytest.mark.faults
-
-
-def until(condition: Callable[[], bool]) -> None:
-    ends = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < ends
-        time.sleep(0.1)
 
 
 @pytest.fixture
@@ -64,9 +58,9 @@ def test_postgres_ends_with_the_run(
             stderr=output,
         ) as run,
     ):
-        until(lambda: "pid " in written.read_text() or run.poll() is not None)
+        wait_until(lambda: "pid " in written.read_text() or run.poll() is not None)
         postmaster = int(written.read_text().partition("pid ")[2].split()[0])
         assert psutil.pid_exists(postmaster)
         run.send_signal(number)
         run.wait(180)
-    until(lambda: not psutil.pid_exists(postmaster))
+    wait_until(lambda: not psutil.pid_exists(postmaster))

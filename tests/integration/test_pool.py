@@ -23,7 +23,8 @@ from hitherto_shared.database.pipeline_connection import PipelineConnection
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.errors import TooLate, Unavailable
 from tests.conftest import limit_transactions
-from tests.integration.embedded.processes import runs, wait_until
+from tests.integration.embedded.processes import runs
+from tests.waiting import wait_until
 
 SIZE = 6
 

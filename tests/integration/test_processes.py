@@ -27,8 +27,9 @@ from hitherto_shared.processes.child import ParentLink, ServingPlan
 from hitherto_shared.processes.parent import Parent, ServiceProcessFailed
 from hitherto_shared.processes.port import require_sharing, shared_port, usable_cores
 from hitherto_shared.rpc.server import ServerFailed
-from tests.faults.processes import CHANNEL_OPTIONS, Processes, Service, eventually
-from tests.integration.embedded.processes import runs, wait_until
+from tests.faults.processes import CHANNEL_OPTIONS, Processes, Service
+from tests.integration.embedded.processes import runs
+from tests.waiting import eventually, wait_until
 
 COUNT = 3
 REQUEST = pb.GetContextRequest(user_id="ana")

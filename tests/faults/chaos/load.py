@@ -25,8 +25,8 @@ from hitherto.v1 import (
 )
 from tests.faults.chaos.stage import BACK_WITHIN_SECONDS, Stage, opened
 from tests.faults.ledger import Entry, Ledger
-from tests.faults.processes import eventually
 from tests.faults.submitting import AGAIN, Batch
+from tests.waiting import eventually
 
 _CANARY = re.compile(r"canary:\w+")
 _CALL_SECONDS = 20.0

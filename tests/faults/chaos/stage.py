@@ -22,12 +22,13 @@ from hitherto.v1 import (
     retrieval_service_pb2_grpc,
 )
 from tests.faults.chaos.promises import Promises
-from tests.faults.processes import API_KEY, CHANNEL_OPTIONS, Name, Processes, Service, eventually
+from tests.faults.processes import API_KEY, CHANNEL_OPTIONS, Name, Processes, Service
 from tests.faults.relay import Relay
 from tests.faults.small_disk import SmallDisk
 from tests.faults.submitting import Batch
 from tests.integration.replica.servers import Servers
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel, canary_script
+from tests.waiting import eventually
 
 NAMES: tuple[Name, Name] = ("extraction", "retrieval")
 BACK_WITHIN_SECONDS = 90.0

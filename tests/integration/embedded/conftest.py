@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.embedded.processes import Holder, postgres_processes, wait_until
+from tests.integration.embedded.processes import Holder, postgres_processes
+from tests.waiting import wait_until
 
 
 @pytest.fixture

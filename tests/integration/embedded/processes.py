@@ -7,8 +7,6 @@ import os
 import select
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +14,6 @@ import psutil
 
 HOLDER = Path(__file__).with_name("holder.py")
 PATIENCE_SECONDS = 180.0
-
-
-def wait_until(condition: Callable[[], object], what: str) -> None:
-    give_up = time.monotonic() + PATIENCE_SECONDS
-    while not condition():
-        assert time.monotonic() < give_up, f"waited {PATIENCE_SECONDS:.0f} s in vain: {what}"
-        time.sleep(0.02)
 
 
 def runs(pid: int) -> bool:

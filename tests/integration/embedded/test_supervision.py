@@ -12,7 +12,8 @@ import psycopg
 import pytest
 
 from hitherto_shared.database.embedded import EmbeddedPostgres
-from tests.integration.embedded.processes import Holder, postgres_processes, runs, wait_until
+from tests.integration.embedded.processes import Holder, postgres_processes, runs
+from tests.waiting import wait_until
 
 
 def answers(conninfo: str) -> bool:

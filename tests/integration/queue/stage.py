@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -35,6 +35,7 @@ from hitherto_shared.database.pool import Database
 from hitherto_shared.embeddings.offline import OfflineEmbedder
 from hitherto_shared.models import Scope
 from hitherto_shared.startup import configure_vectors
+from tests.waiting import eventually
 
 TENANT = "default"
 ANA = Scope(TENANT, "ana")
@@ -76,13 +77,6 @@ def transcript(
 def identity(key: str, body: bytes = b"body", rpc: str = "SubmitTranscripts") -> Identity:
     """A call's identity; `body` stands for its body."""
     return Identity(TENANT, "", rpc, key, body.ljust(32, b"\0")[:32])
-
-
-async def until(condition: Callable[[], Awaitable[bool]]) -> None:
-    """Wait for a condition."""
-    async with asyncio.timeout(BOUND):
-        while not await condition():  # noqa: ASYNC110 - the database is what changes
-            await asyncio.sleep(0.02)
 
 
 @dataclass
@@ -215,7 +209,7 @@ class Stage:
 
     async def settled(self) -> None:
         """Wait until every job has ended."""
-        await until(self.idle)
+        await eventually(self.idle)
 
     async def expire_leases(self, *job_ids: UUID) -> None:
         """Let the time of these running jobs' leases be over; without any, of all."""

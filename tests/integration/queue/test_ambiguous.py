@@ -15,16 +15,8 @@ from hitherto_shared.database.pool import Connection, Database, Result
 from hitherto_shared.errors import TooLate
 from hitherto_shared.startup import configure_vectors
 from tests.integration.queue.chat import CanaryChat
-from tests.integration.queue.stage import (
-    ANA,
-    BOUND,
-    TENANT,
-    Stage,
-    identity,
-    message,
-    transcript,
-    until,
-)
+from tests.integration.queue.stage import ANA, BOUND, TENANT, Stage, identity, message, transcript
+from tests.waiting import eventually
 
 USERS = 20
 TRANSCRIPTS_PER_USER = 15
@@ -126,7 +118,7 @@ async def test_writes_reported_as_lost_are_neither_lost_nor_doubled(stage: Stage
             " AND state LIKE 'idle in transaction%%'"
         )
 
-    await until(all_closed)
+    await eventually(all_closed)
     # L7: a call is repeated for a lie and for nothing else.
     assert chat.calls <= 2 * len(ledger)
 

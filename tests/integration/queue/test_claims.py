@@ -16,7 +16,8 @@ from hitherto_extraction.queue.claims import Claim, ClaimLost
 from hitherto_shared.database.tenancy import acting_for
 from hitherto_shared.errors import WrongState
 from hitherto_shared.models import Job
-from tests.integration.queue.stage import TENANT, Stage, transcript, until
+from tests.integration.queue.stage import TENANT, Stage, transcript
+from tests.waiting import eventually
 
 MODEL_AWAY: dict[str, Any] = {"error": "MODEL_UNAVAILABLE: away", "reason": "MODEL_UNAVAILABLE"}
 
@@ -254,7 +255,7 @@ async def test_of_two_calls_at_once_the_second_is_told_the_present_state(
         async with first.transaction():
             await again(first, TENANT, job_id)
             waiting = asyncio.ensure_future(again(second, TENANT, job_id))
-            await until(lambda: some_wait_for_a_lock(superuser_conninfo))
+            await eventually(lambda: some_wait_for_a_lock(superuser_conninfo))
         if cancelling:
             assert (await waiting).state == "cancelled"
             return

@@ -9,7 +9,8 @@ from hitherto_extraction.queue.claims import Claim
 from hitherto_shared.database.pool import Connection, Database, Result
 from hitherto_shared.errors import Unavailable
 from tests.integration.queue.chat import HeldChat
-from tests.integration.queue.stage import BOUND, Stage, transcript, until
+from tests.integration.queue.stage import BOUND, Stage, transcript
+from tests.waiting import eventually
 
 
 async def test_jobs_that_finish_in_time_finish(stage: Stage) -> None:
@@ -18,7 +19,7 @@ async def test_jobs_that_finish_in_time_finish(stage: Stage) -> None:
     chat = HeldChat()
     worker = stage.worker(stage.extraction(chat).run, concurrency=8)
     await worker.start()
-    await until(lambda: runs(stage, 8))
+    await eventually(lambda: runs(stage, 8))
     await stage.submit(transcript(user="late"))
     stopping = asyncio.create_task(worker.stop(BOUND))
     chat.go.set()

@@ -8,8 +8,9 @@ from typing import Any
 
 from hitherto_extraction.queue.claims import Claim
 from hitherto_shared.database.pool import Database
-from tests.integration.queue.stage import BOUND, Stage, transcript, until
+from tests.integration.queue.stage import BOUND, Stage, transcript
 from tests.integration.queue.test_order import queued
+from tests.waiting import eventually
 
 _LOOKS_PER_SECOND = 4
 
@@ -50,7 +51,7 @@ async def test_a_full_worker_does_not_claim_at_every_signal(stage: Stage) -> Non
     assert await stage.states() == {"running": 1, "queued": 1}
 
     wide = await queued(stage, "reembedding", user=None)
-    await until(lambda: ended(stage, wide))
+    await eventually(lambda: ended(stage, wide))
     assert await stage.states() == {"running": 1, "queued": 1, "succeeded": 1}
 
     go.set()

@@ -10,7 +10,8 @@ import pytest
 from hitherto_extraction.queue import attempts, claims
 from hitherto_extraction.queue.claims import Claim
 from hitherto_extraction.queue.enqueueing import JobQueue
-from tests.integration.queue.stage import TENANT, Stage, transcript, until
+from tests.integration.queue.stage import TENANT, Stage, transcript
+from tests.waiting import eventually
 
 
 async def queued(stage: Stage, kind: str, *, user: str | None = "ana", later: bool = False) -> UUID:
@@ -113,9 +114,9 @@ async def test_b5_a_long_job_of_a_tenant_holds_up_no_user(stage: Stage) -> None:
     await queued(stage, "reembedding", user=None)
     worker = stage.worker(stage.finish, concurrency=1, reembedding=_forever)
     await worker.start()
-    await until(lambda: _state(stage, hanging, "running"))
+    await eventually(lambda: _state(stage, hanging, "running"))
     await stage.submit(transcript(), transcript(user="bo"))
-    await until(lambda: _succeeded(stage, 2))
+    await eventually(lambda: _succeeded(stage, 2))
     assert (await stage.states()) == {"running": 1, "queued": 1, "succeeded": 2}
     await worker.stop(0.0)
     assert (await stage.job(hanging))["attempt"] == 0

@@ -9,7 +9,8 @@ import pytest
 from hitherto_extraction.queue.claims import Claim
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.errors import TooLate, WorkTooLong
-from tests.integration.queue.stage import Stage, transcript, until
+from tests.integration.queue.stage import Stage, transcript
+from tests.waiting import eventually
 
 _SECONDS = 0.2
 
@@ -51,7 +52,7 @@ async def test_a_job_that_waits_for_the_database_loses_no_attempt(stage: Stage) 
         return (await stage.states())["failed"] == 1
 
     await stage.worker(run, backoff_seconds=300.0).start()
-    await until(waits)
+    await eventually(waits)
     assert await stage.rows("SELECT attempt, error FROM jobs") == [
         (0, "DEADLINE_EXCEEDED: the database did not answer in time")
     ]
@@ -80,4 +81,4 @@ async def test_a_connection_that_ended_during_the_work_is_no_proof(stage: Stage)
         async def noticed() -> bool:
             return not connection.waits_for_us
 
-        await until(noticed)
+        await eventually(noticed)

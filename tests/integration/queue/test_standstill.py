@@ -12,7 +12,8 @@ from hitherto_extraction.queue.claims import Claim
 from hitherto_shared.errors import TooLate
 from hitherto_shared.model_api import ModelUnavailable
 from tests.integration.queue.dying_worker import FATAL_USER
-from tests.integration.queue.stage import BOUND, Stage, transcript, until
+from tests.integration.queue.stage import BOUND, Stage, transcript
+from tests.waiting import eventually
 
 _STANDSTILL = 0.3
 
@@ -68,7 +69,7 @@ async def test_a_job_beside_which_nothing_stood_still_waits_as_ever(stage: Stage
         return (await stage.states())["failed"] == 1
 
     await stage.worker(run, backoff_seconds=60.0).start()
-    await until(waits)
+    await eventually(waits)
     assert await stage.rows("SELECT attempt, error_reason FROM jobs") == [(0, "DEADLINE_EXCEEDED")]
 
 

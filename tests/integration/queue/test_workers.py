@@ -21,7 +21,8 @@ from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.errors import Exhausted, TooLate
 from hitherto_shared.model_api import ModelRefused
 from tests.integration.queue.chat import CanaryChat, HeldChat
-from tests.integration.queue.stage import TENANT, Stage, message, transcript, until
+from tests.integration.queue.stage import TENANT, Stage, message, transcript
+from tests.waiting import eventually
 
 
 class Journal:
@@ -214,7 +215,7 @@ async def test_a_write_that_fails_half_way_leaves_nothing(
     before = await everything(stage, "jobs", "usage_ledger")
     chat = CanaryChat()
     await stage.worker(stage.extraction(chat).run).start()
-    await until(lambda: asked(chat, 4))
+    await eventually(lambda: asked(chat, 4))
     told = {getattr(record, "sqlstate", None) for record in caplog.records}
     if sqlstate == "P0001":
         assert told == {None}
@@ -246,10 +247,10 @@ async def test_trouble_with_the_database_never_ends_a_job_and_slows_it_down(stag
     worker = stage.worker(run)
     await worker.start()
     # Each wait is as long as the outage so far: more tries than this take their time.
-    await until(lambda: tried(lambda: tries >= 3))
+    await eventually(lambda: tried(lambda: tries >= 3))
     # After two days of it: tried again, and still no attempt is counted.
-    await until(lambda: made_old(stage))
-    await until(lambda: long_wait(stage))
+    await eventually(lambda: made_old(stage))
+    await eventually(lambda: long_wait(stage))
     assert await stage.rows("SELECT state, attempt, error FROM jobs") == [
         ("failed", 0, "STORAGE_FULL: the database has no room")
     ]
@@ -305,7 +306,7 @@ async def test_an_outcome_waits_for_the_database_and_costs_no_attempt(stage: Sta
 
     worker = stage.worker(run, database=database)
     await worker.start()
-    await until(lambda: tried(lambda: database.refused >= 2))
+    await eventually(lambda: tried(lambda: database.refused >= 2))
     away = False
     await stage.settled()
     assert runs == [1, 1, 1]
@@ -406,7 +407,7 @@ async def test_every_attempt_leaves_one_line_in_the_log(
         await stage.worker(run, trail=Trail(b"k" * 32)).start()
         await stage.settled()
         # The job ends in the database before its worker logs it.
-        await until(all_logged)
+        await eventually(all_logged)
     told = [(line["attempt"], line["outcome"]) for line in ended()]
     assert told == [(1, "model_refused"), (2, "succeeded")]
     assert all(line["kind"] == "memory-extraction" for line in ended())

@@ -19,7 +19,7 @@ from hitherto_shared.database.embedded.account import account_for
 from hitherto_shared.database.embedded.binaries import programs
 from hitherto_shared.database.embedded.layout import DataFolderLayout
 from hitherto_shared.database.migrate import migrate
-from tests.integration.embedded.processes import wait_until
+from tests.waiting import wait_until
 
 _SETTINGS = {
     "hot_standby": "on",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +25,9 @@ from hitherto_shared.startup import load_deployment_secret
 from tests.e2e.conftest import Services, StartServices
 from tests.e2e.curating import save, statement
 from tests.e2e.test_deadlines import retrieval_alone
-from tests.integration.embedded.processes import wait_until
 from tests.integration.replica.servers import Servers
 from tests.integration.retrieval.seed import Fact, remember
+from tests.waiting import eventually, wait_until
 
 PATIENCE = 180.0
 
@@ -39,15 +38,6 @@ async def contents(services: Services, token: str = "", **call: Any) -> list[str
         pb.ListMemoriesRequest(user_id="ana", consistency_token=token), **call
     )
     return sorted(memory.content for memory in reply.memories)
-
-
-async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:
-    """Wait until `condition` is true."""
-    async with asyncio.timeout(PATIENCE):
-        while True:
-            if await condition():
-                return
-            await asyncio.sleep(0.02)
 
 
 async def until(services: Services, expected: list[str]) -> None:

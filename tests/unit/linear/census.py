@@ -8,6 +8,7 @@ because a pattern is only seen by who watches its module being imported.
 from __future__ import annotations
 
 import ast
+import fcntl
 import gc
 import importlib
 import inspect
@@ -66,12 +67,15 @@ class Census:
     made_later: list[str]
 
 
-def take() -> Census:
-    """The census, by a process of its own."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.unit.linear.census"], capture_output=True, check=True
-    )
-    found: dict[str, Any] = json.loads(done.stdout)
+def take(kept: Path) -> Census:
+    """The census, by a process of its own; once for all who name the same file to keep it in."""
+    with kept.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not kept.exists():
+            command = [sys.executable, "-m", "tests.unit.linear.census"]
+            done = subprocess.run(command, capture_output=True, check=True)
+            kept.write_bytes(done.stdout)
+    found: dict[str, Any] = json.loads(kept.read_bytes())
     return Census(
         [Expression(**one | {"methods": tuple(one["methods"])}) for one in found["expressions"]],
         found["made_later"],
@@ -107,8 +111,8 @@ def _watched_import() -> tuple[list[ModuleType], dict[tuple[str, int], set[tuple
     return modules, seen
 
 
-def _calls(tree: ast.AST) -> Iterator[ast.Call]:
-    for node in ast.walk(tree):
+def _calls(nodes: list[ast.AST]) -> Iterator[ast.Call]:
+    for node in nodes:
         if (
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Attribute)
@@ -137,7 +141,7 @@ def _inline(node: ast.Call, module: ModuleType) -> tuple[str, int] | None:
     return compiled.pattern, compiled.flags
 
 
-def _escapes(tree: ast.AST, call: ast.Call) -> bool:
+def _escapes(nodes: list[ast.AST], call: ast.Call) -> bool:
     """Whether the function around a call takes words literally, by `re.escape`."""
     return any(
         isinstance(function, ast.FunctionDef)
@@ -145,19 +149,18 @@ def _escapes(tree: ast.AST, call: ast.Call) -> bool:
         and any(
             isinstance(node, ast.Attribute) and node.attr == "escape" for node in ast.walk(function)
         )
-        for function in ast.walk(tree)
+        for function in nodes
     )
 
 
-def _methods_of_names(trees: list[ast.AST]) -> dict[str, set[str]]:
+def _methods_of_names(modules: list[list[ast.AST]]) -> dict[str, set[str]]:
     """For each name that stands for a pattern somewhere: its methods that are called anywhere.
 
     A name that is also passed on, or put into something, may be used in any way: `search`.
     """
     used: dict[str, set[str]] = {}
-    for tree in trees:
+    for nodes in modules:
         called = set()
-        nodes = list(ast.walk(tree))
         for node in nodes:
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
                 used.setdefault(node.value.id, set()).add(node.attr)
@@ -172,8 +175,8 @@ def _methods_of_names(trees: list[ast.AST]) -> dict[str, set[str]]:
     return used
 
 
-def _assigned_name(tree: ast.AST, call: ast.Call) -> str | None:
-    for node in ast.walk(tree):
+def _assigned_name(nodes: list[ast.AST], call: ast.Call) -> str | None:
+    for node in nodes:
         if isinstance(node, ast.Assign) and node.value is call:
             (target,) = node.targets
             return target.id if isinstance(target, ast.Name) else None
@@ -185,23 +188,23 @@ def _main() -> None:
     gc.disable()
     modules, seen = _watched_import()
     sources = [(module, str(module.__file__)) for module in modules if module.__file__]
-    trees = {path: ast.parse(Path(path).read_text("utf-8")) for _, path in sources}
-    uses = _methods_of_names(list(trees.values()))
+    parsed = {path: list(ast.walk(ast.parse(Path(path).read_text("utf-8")))) for _, path in sources}
+    uses = _methods_of_names(list(parsed.values()))
     expressions, made_later = [], []
     for module, path in sources:
-        for call in _calls(trees[path]):
+        for call in _calls(parsed[path]):
             assert isinstance(call.func, ast.Attribute)
             place = f"{module.__name__}:{call.lineno}"
             if call.func.attr == "compile":
                 lines = range(call.lineno, (call.end_lineno or call.lineno) + 1)
                 found = {one for line in lines for one in seen.get((path, line), ())}
-                name = _assigned_name(trees[path], call)
+                name = _assigned_name(parsed[path], call)
                 methods = uses.get(name, {"search"}) if name else {"search"}
             else:
                 inline = _inline(call, module)
                 found = {inline} if inline else set()
                 methods = {call.func.attr}
-            if not found and not _escapes(trees[path], call):
+            if not found and not _escapes(parsed[path], call):
                 made_later.append(place)
             for pattern, flags in sorted(found):
                 expressions.append(Expression(place, pattern, flags, tuple(sorted(methods))))

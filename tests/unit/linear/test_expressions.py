@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -33,8 +34,8 @@ _SHAPES = ("\n", " ", "a", "a ", "忽", "1", "- ", ". ", "\u0301", "_", "🙂", 
 
 
 @pytest.fixture(scope="module")
-def census() -> Census:
-    return take()
+def census(data_dir: Path) -> Census:
+    return take(data_dir.with_name("census.json"))
 
 
 def test_the_census_finds_expressions_wherever_they_are(census: Census) -> None:
