@@ -60,7 +60,10 @@ type Error struct {
 func (e *Error) Error() string {
 	lines := []string{strings.TrimSpace(fmt.Sprintf("%s %s", e.Code, e.Reason)) + ": " + e.Message}
 	for _, violation := range e.Violations {
-		lines = append(lines, violation.Field+": "+violation.Description)
+		// The message names the first one.
+		if named := violation.Field + ": " + violation.Description; !strings.Contains(e.Message, named) {
+			lines = append(lines, named)
+		}
 	}
 	return strings.Join(lines, "\n")
 }

@@ -304,6 +304,9 @@ func TestServicesSayWhatIsWrong(t *testing.T) {
 	if !errors.As(err, &failed) || failed.Reason != "INVALID_FIELD" || failed.Violations[0].Field != "content" {
 		t.Error(err)
 	}
+	if strings.Count(err.Error(), "content: ") != 1 {
+		t.Error(err)
+	}
 	if _, err := client.Jobs.Wait(t.Context(), "00000000-0000-4000-8000-000000000000"); !errors.Is(err, Reason("JOB_NOT_FOUND")) {
 		t.Error(err)
 	}

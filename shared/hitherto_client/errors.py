@@ -59,7 +59,9 @@ class HithertoCallError(Exception):
 
     def __str__(self) -> str:
         lines = [f"{self.name}: {self.message}"]
-        lines += [f"{violation.field}: {violation.description}" for violation in self.violations]
+        # The message names the first violation.
+        named = (f"{each.field}: {each.description}" for each in self.violations)
+        lines += [each for each in named if each not in self.message]
         if self.code is grpc.StatusCode.UNAVAILABLE and self.service and not self.reason:
             lines.append(
                 f"The {self.service} service cannot be reached at {self.address}: start it with"

@@ -60,7 +60,10 @@ class ExpectedAddress:
         given = Headers(scope=scope)
         host, origin = given.get("host", "").lower(), given.get("origin", "").lower()
         if _without_port(host) not in self._hosts and host not in self._hosts:
-            told = f"this server is not known as {host[:253]}: start it with --public-host"
+            told = (
+                f"this server is not known as {host[:253]}: "
+                "`hitherto http` and `hitherto mcp` take such names as --public-host"
+            )
             return self._refuse(421, told)
         named = _without_port(origin.partition("://")[2])
         if origin and origin not in self._origins and named not in self._hosts:

@@ -52,7 +52,9 @@ export class HithertoError extends Error implements Called {
   constructor(code: status, details: string, called: Called, told: Told = {}, cause?: unknown) {
     const named = new Set([status[code], told.reason].filter(Boolean));
     const lines = [`${[...named].join(" ")}: ${details}`];
-    lines.push(...(told.violations ?? []).map(({ field, description }) => `${field}: ${description}`));
+    // The details name the first violation.
+    const named = (told.violations ?? []).map(({ field, description }) => `${field}: ${description}`);
+    lines.push(...named.filter((one) => !details.includes(one)));
     super(lines.join("\n"), { cause });
     this.code = code;
     this.details = details;

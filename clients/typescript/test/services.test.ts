@@ -193,6 +193,7 @@ suite("running services", { skip }, () => {
     await assert.rejects(client.saveMemory(user, ""), (error: any) => {
       assert.equal(error.reason, "INVALID_FIELD");
       assert.equal(error.violations[0].field, "content");
+      assert.equal(error.message.split("content: ").length, 2);
       return true;
     });
     await assert.rejects(client.jobs.wait(NOBODY), { reason: "JOB_NOT_FOUND" });

@@ -64,7 +64,9 @@ class Protection:
         named = Headers(scope=scope).getlist("host")
         if len(named) != 1 or host_name(named[0]) not in self._hosts:
             refused = PlainTextResponse(
-                "This console does not answer to this host name: see --public-host.\n", 421
+                "This console does not answer to this host name: "
+                "`hitherto console` takes such names as --public-host.\n",
+                421,
             )
             await refused(scope, receive, complete)
             return

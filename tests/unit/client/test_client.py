@@ -186,6 +186,25 @@ class TestErrors:
         assert error.request_id == fakes.calls("SearchMemories")[0].metadata["x-request-id"]
         assert "limit: should not be negative" in str(error)
 
+    def test_what_the_message_names_is_not_said_again(
+        self, client: Hitherto, fakes: Fakes
+    ) -> None:
+        fakes.fail(
+            "SearchMemories",
+            Failure(
+                grpc.StatusCode.INVALID_ARGUMENT,
+                "INVALID_FIELD",
+                "limit: should not be negative (and 1 more)",
+                violations=(("limit", "should not be negative"), ("user_id", "should be there")),
+            ),
+        )
+        with pytest.raises(HithertoCallError) as caught:
+            client.search("sarah")
+        assert str(caught.value).splitlines() == [
+            "INVALID_ARGUMENT INVALID_FIELD: limit: should not be negative (and 1 more)",
+            "user_id: should be there",
+        ]
+
     def test_calls_on_a_closed_client_fail(self, fakes: Fakes) -> None:
         client = Hitherto()
         client.close()

@@ -143,7 +143,11 @@ public final class HithertoException extends RuntimeException {
       told.append(' ').append(reason);
     }
     told.append(": ").append(description());
-    violations.forEach(one -> told.append('\n').append(one.field()).append(": ").append(one.description()));
+    // The description names the first violation.
+    violations.stream()
+        .map(one -> one.field() + ": " + one.description())
+        .filter(named -> !description().contains(named))
+        .forEach(named -> told.append('\n').append(named));
     return told.toString();
   }
 

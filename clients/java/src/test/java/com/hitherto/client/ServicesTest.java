@@ -224,6 +224,7 @@ class ServicesTest {
     var failed = assertThrows(HithertoException.class, () -> client.saveMemory(user, ""));
     assertEquals("INVALID_FIELD", failed.reason());
     assertEquals("content", failed.violations().get(0).field());
+    assertEquals(2, failed.getMessage().split("content: ").length);
     failed = assertThrows(HithertoException.class, () -> client.jobs().await(NOBODY));
     assertEquals("JOB_NOT_FOUND", failed.reason());
     try (Hitherto stranger = Hitherto.builder().token("nobody").build()) {
