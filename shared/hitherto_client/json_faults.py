@@ -43,7 +43,7 @@ _TIME = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,9})?"
     r"(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
 )
-_DURATION = re.compile(r"-?[0-9]+(?:\.[0-9]{1,9})?s")
+_DURATION = re.compile(r"-?[0-9]{1,12}(?:\.[0-9]{1,9})?s")
 
 
 def faults(kind: Any, given: Any, path: str = "", *, more: bool = False) -> Iterator[Violation]:

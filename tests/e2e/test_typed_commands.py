@@ -160,6 +160,8 @@ async def test_the_commands_of_a_block(
     at = pointed(typed, services, monkeypatch)
     name = conninfo_to_dict(shared.superuser_conninfo)["dbname"]
     monkeypatch.setenv("DATABASE_URL", postgres.conninfo(str(name)))
+    # Where the services run, their files are too.
+    monkeypatch.setenv("HITHERTO_DATA_DIR", str(shared.folder / "data"))
     monkeypatch.setattr(sys, "stdin", Agreeing())
     programs = str(Path(sys.executable).parent)
     monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")

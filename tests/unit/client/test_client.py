@@ -186,9 +186,7 @@ class TestErrors:
         assert error.request_id == fakes.calls("SearchMemories")[0].metadata["x-request-id"]
         assert "limit: should not be negative" in str(error)
 
-    def test_what_the_message_names_is_not_said_again(
-        self, client: Hitherto, fakes: Fakes
-    ) -> None:
+    def test_what_the_message_names_is_not_said_again(self, client: Hitherto, fakes: Fakes) -> None:
         fakes.fail(
             "SearchMemories",
             Failure(
