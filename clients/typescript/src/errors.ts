@@ -53,8 +53,8 @@ export class HithertoError extends Error implements Called {
     const named = new Set([status[code], told.reason].filter(Boolean));
     const lines = [`${[...named].join(" ")}: ${details}`];
     // The details name the first violation.
-    const named = (told.violations ?? []).map(({ field, description }) => `${field}: ${description}`);
-    lines.push(...named.filter((one) => !details.includes(one)));
+    const invalid = (told.violations ?? []).map(({ field, description }) => `${field}: ${description}`);
+    lines.push(...invalid.filter((one) => !details.includes(one)));
     super(lines.join("\n"), { cause });
     this.code = code;
     this.details = details;
