@@ -141,6 +141,14 @@ class TestRetries:
         assert "start it with `hitherto up`, or set HITHERTO_RETRIEVAL_ADDRESS" in str(caught.value)
         assert len(fakes.calls("GetContext")) == QUICK.attempts
 
+    def test_what_is_too_large_for_grpc_is_sent_once(self, client: Hitherto, fakes: Fakes) -> None:
+        words = "Received message larger than max (5000000 vs. 4194304)"
+        fakes.fail("GetContext", *[Failure(grpc.StatusCode.RESOURCE_EXHAUSTED, "", words)] * 9)
+        with pytest.raises(HithertoCallError) as caught:
+            client.get_context("sarah")
+        assert caught.value.reason == "REQUEST_TOO_LARGE"
+        assert len(fakes.calls("GetContext")) == 1
+
     def test_retry_info_is_followed_beyond_the_attempts(
         self, client: Hitherto, fakes: Fakes
     ) -> None:
