@@ -328,7 +328,7 @@ async def test_d17_beside_the_notice_that_nothing_answers_stands_what_is_nearest
     assert told.nothing_relevant
     assert not told.relevant
     lines = told.prompt_block.splitlines()
-    notice = lines.index("- Nothing that is known answers the current message.")
+    notice = lines.index("- Nothing was found that answers the current message.")
     after = [line for line in lines[notice + 1 :] if line.startswith("- ")]
     assert after[0].startswith("- Ana works as a nurse in Porto")
     assert len(after) <= 5

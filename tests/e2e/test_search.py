@@ -302,7 +302,7 @@ async def test_d17_what_does_not_answer_is_no_result_unless_asked_for(services: 
     told = await services.retrieval.GetContext(asked)
     assert told.nothing_relevant
     assert not told.relevant
-    assert "- Nothing that is known answers the current message." in told.prompt_block.splitlines()
+    assert "- Nothing was found that answers the current message." in told.prompt_block.splitlines()
     asked.query = "Where is Porto?"
     told = await services.retrieval.GetContext(asked)
     assert not told.nothing_relevant

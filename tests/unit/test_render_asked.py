@@ -298,7 +298,7 @@ def test_standing_wishes_are_pinned_and_stand_after_the_answers(template: str) -
 def test_a_block_without_an_answer_says_so(template: str) -> None:
     context = found(profile=Profile("u1", summary="Thanh is a nurse."), nothing=True)
     text = block(context, template).text
-    assert text.count("Nothing that is known answers the current message.") == 1
+    assert text.count("Nothing was found that answers the current message.") == 1
     assert "Thanh is a nurse." in text
     assert "Nothing that is known" not in block(much(), template).text
 

@@ -50,7 +50,7 @@ _PINNED_TOKENS = 100
 user is, the ongoing conversation, the entities that the question names, and standing wishes with
 what is most important; some have at most so many tokens."""
 _APART = "--- THINGS TO REMEMBER ---"
-NOTHING = "Nothing that is known answers the current message."
+NOTHING = "Nothing was found that answers the current message."
 
 
 @dataclass(frozen=True, slots=True)
