@@ -1,4 +1,4 @@
-"""The kinds of columns in a record of an export, and their checks.
+"""The kinds of values in a record of an export, and their checks.
 
 A kind takes the collected violations, the path of the value and the value as parsed from JSON. It
 returns what is stored. Texts come out in normal form C.
@@ -43,6 +43,8 @@ class MayBeAbsent:
 
 Column = Kind | MayBeAbsent
 """A column of a record, which must have it unless it is one that may be absent."""
+RowCheck = Callable[[Checks, str, dict[str, Any]], None]
+"""Checks what depends on several columns of a checked row."""
 
 
 def _only(fits: Callable[[Any], bool], must: str) -> Kind:
@@ -99,8 +101,6 @@ def number(least: int, most: int) -> Kind:
         f"must be a number from {least} to {most}",
     )
 
-
-share = number(0, 1)
 
 flag = _only(lambda value: isinstance(value, bool), "must be true or false")
 

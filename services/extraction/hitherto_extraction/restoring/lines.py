@@ -15,8 +15,9 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from hitherto_extraction.restoring.catalogue import Rules
 from hitherto_extraction.restoring.columns import check_row
-from hitherto_extraction.restoring.tables import IMPORTED, LEFT_OUT, OWNERS
+from hitherto_extraction.restoring.tables import LEFT_OUT, OWNERS
 from hitherto_extraction.storage.exports import MANIFEST
 from hitherto_shared import long_json
 from hitherto_shared.errors import InvalidRequest, invalid
@@ -71,7 +72,9 @@ class ExportedRecord:
         return invalid(f"records[{self.number}]", why)
 
 
-async def read_records(pieces: AsyncIterator[bytes]) -> AsyncGenerator[ExportedRecord]:
+async def read_records(
+    pieces: AsyncIterator[bytes], rules: Rules
+) -> AsyncGenerator[ExportedRecord]:
     """The records of an export, in order, without its manifest.
 
     Raises:
@@ -82,11 +85,11 @@ async def read_records(pieces: AsyncIterator[bytes]) -> AsyncGenerator[ExportedR
     async for piece in pieces:
         lines.add(piece)
         while lines.left:
-            part = await in_thread_if_long(lines.work, _read_part, lines, end)
+            part = await in_thread_if_long(lines.work, _read_part, lines, end, rules)
             for record in part.records:
                 yield record
             part.done()
-    part = await in_thread_if_long(lines.work, _read_part, lines, end, last=True)
+    part = await in_thread_if_long(lines.work, _read_part, lines, end, rules, last=True)
     for record in part.records:
         yield record
     part.done()
@@ -229,13 +232,13 @@ class _Part:
             raise self.refusal
 
 
-def _read_part(lines: _Lines, end: EndOfExport, *, last: bool = False) -> _Part:
+def _read_part(lines: _Lines, end: EndOfExport, rules: Rules, *, last: bool = False) -> _Part:
     """The records on the next lines of the piece; with `last` on the one that has no end."""
     part, size = _Part(), 0
     try:
         while size < PART_BYTES and (line := lines.rest() if last else lines.next()) is not None:
             if line.strip():
-                record, announces = _read(lines.count, line)
+                record, announces = _read(lines.count, line, rules)
                 if end.note(record, announces=announces):
                     part.records.append(record)
             size += len(line)
@@ -246,7 +249,7 @@ def _read_part(lines: _Lines, end: EndOfExport, *, last: bool = False) -> _Part:
     return part
 
 
-def _read(number: int, line: bytes) -> tuple[ExportedRecord, bool]:
+def _read(number: int, line: bytes, rules: Rules) -> tuple[ExportedRecord, bool]:
     """The record on a line, and whether it announces a manifest."""
     at = f"records[{number}]"
     try:
@@ -268,13 +271,13 @@ def _read(number: int, line: bytes) -> tuple[ExportedRecord, bool]:
         if not isinstance(flag, bool):
             checks.add(f"{at}.{name}", "must be true or false")
     row = None
-    if not isinstance(table, str) or table not in {*IMPORTED, *LEFT_OUT, MANIFEST}:
+    if not isinstance(table, str) or table not in {*rules, *LEFT_OUT, MANIFEST}:
         checks.add(f"{at}.table", "must be a table that this version of the service exports")
-    elif table in IMPORTED:
+    elif table in rules:
         for owner in sorted(OWNERS):
             if not isinstance(raw.get(owner), str):
                 checks.add(f"{at}.row.{owner}", "must be the text that the export has")
-        known = IMPORTED[table]
+        known = rules[table]
         if not lost:
             row = check_row(checks, f"{at}.row", raw, known.columns, known.ignored)
             if known.also is not None:

@@ -25,6 +25,7 @@ from hitherto_extraction.documents.ingest import read_left
 from hitherto_extraction.once import IdempotentOperation, once
 from hitherto_extraction.queue.enqueueing import JobQueue
 from hitherto_extraction.restoring.call import ImportCall, Imported
+from hitherto_extraction.restoring.catalogue import read_rules
 from hitherto_extraction.restoring.lines import ExportedRecord, read_records
 from hitherto_extraction.restoring.names_taken import NamesTaken
 from hitherto_extraction.restoring.tables import LEFT_OUT, USERS
@@ -90,7 +91,8 @@ class OneImport:
 
     async def _run(self, pieces: AsyncIterator[bytes]) -> Imported:
         group: list[ExportedRecord] = []
-        async with aclosing(read_records(pieces)) as records:
+        rules = await self.database.run(read_rules, timeout=self.call.left(), repeatable=True)
+        async with aclosing(read_records(pieces, rules)) as records:
             async for record in records:
                 if not self._is_taken(record):
                     continue

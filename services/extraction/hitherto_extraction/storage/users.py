@@ -110,7 +110,7 @@ _READ_ZONE = """
 SELECT time_zone FROM users WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
 
-_SETTINGS = (
+SETTINGS = (
     *("memory_enabled", "learning_enabled", "retention_days", "message_retention_days"),
     *("encrypt_sensitive", "time_zone", "redact_secrets"),
 )
@@ -326,7 +326,7 @@ async def read_zone(user: UserRows) -> str:
 async def read_settings(user: UserRows) -> dict[str, Any]:
     """The user's settings, by column; None, or absent, follows the installation."""
     row = await user.fetch_row(_READ_SETTINGS)
-    return {} if row is None else dict(zip(_SETTINGS, row, strict=True))
+    return {} if row is None else dict(zip(SETTINGS, row, strict=True))
 
 
 async def write_settings(user: UserRows, settings: Mapping[str, Any]) -> None:
