@@ -33,7 +33,8 @@ from hitherto_extraction.handlers import incoming_export
 from hitherto_extraction.restoring.catalogue import read_rules
 from hitherto_extraction.restoring.importing import AT_ONCE
 from hitherto_extraction.restoring.tables import COMPUTED, IMPORTED, LEFT_OUT, OWNERS
-from hitherto_extraction.storage import exports, holdings, users
+from hitherto_extraction.storage import exports, holdings
+from hitherto_extraction.storage import settings as stored_settings
 from hitherto_shared.database.pool import Database
 from hitherto_shared.encryption.rows import BY_TABLE
 from tests.e2e import privacy
@@ -757,7 +758,7 @@ async def test_every_table_and_column_of_an_export_is_known(
             found = {*exports.shown_columns(table), *within}
             assert found == known.columns.keys() | known.ignored, table.name
             assert IMPORTED[table.name].keys() <= known.columns.keys(), table.name
-    assert rules["users"].columns.keys() == {"created_at", *users.SETTINGS}
+    assert rules["users"].columns.keys() == {"created_at", *stored_settings.SETTINGS}
     assert rules["users"].ignored >= OWNERS
 
 

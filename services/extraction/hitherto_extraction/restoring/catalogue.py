@@ -114,7 +114,7 @@ def _kinds(
         for held in columns.values()
         if not held.computed and held.name not in COMPUTED | NEVER_EXPORTED
     }
-    return found | IMPORTED[table]
+    return {**found, **IMPORTED[table]}
 
 
 def kind_of(held: HeldColumn) -> Kind:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from hitherto_shared.identifiers import parse_uuid
@@ -56,26 +57,23 @@ def _only(fits: Callable[[Any], bool], must: str) -> Kind:
     return check
 
 
+def _written(check: Callable[[Checks, str, str], Any]) -> Kind:
+    """Texts that pass a check."""
+    return lambda checks, field, value: (
+        check(checks, field, value)
+        if isinstance(value, str)
+        else refused(checks, field, "must be a text")
+    )
+
+
 def text(max_bytes: int, *, required: bool = False) -> Kind:
     """Free text."""
-
-    def check(checks: Checks, field: str, value: Any) -> Any:
-        if not isinstance(value, str):
-            return refused(checks, field, "must be a text")
-        return checks.text(field, value, max_bytes=max_bytes, required=required)
-
-    return check
+    return _written(partial(Checks.text, max_bytes=max_bytes, required=required))
 
 
 def name(max_chars: int, *, required: bool = True) -> Kind:
     """An id or a name: printable characters."""
-
-    def check(checks: Checks, field: str, value: Any) -> Any:
-        if not isinstance(value, str):
-            return refused(checks, field, "must be a text")
-        return checks.identifier(field, value, required=required, max_chars=max_chars)
-
-    return check
+    return _written(partial(Checks.identifier, required=required, max_chars=max_chars))
 
 
 def one_of(*words: str) -> Kind:
