@@ -80,13 +80,7 @@ def rules_of(found: Mapping[str, Mapping[str, HeldColumn]]) -> Rules:
     kinds = {table: _kinds(table, columns, found["memories"]) for table, columns in found.items()}
     rules = {
         table: TableRules(
-            {
-                # What has no column, only a sealed value holds, of rows that have it.
-                each: _column(columns[each], kind)
-                if each in columns
-                else MayBeAbsent(optional(kind))
-                for each, kind in kinds[table].items()
-            },
+            {each: _column(columns.get(each), kind) for each, kind in kinds[table].items()},
             frozenset(columns) - kinds[table].keys() - NEVER_EXPORTED,
         )
         for table, columns in found.items()
