@@ -479,6 +479,24 @@ async def test_a_user_who_is_not_empty_or_erased_is_refused(
     assert not rows(tenant_conninfo, "SELECT 1 FROM memories WHERE user_id = 'ana'")
 
 
+FROM_NOWHERE = {
+    "subject": "profile",
+    "action": "patched",
+    "memory_id": None,
+    "said": {
+        "changes": [
+            {
+                "path": ["summary"],
+                "value": "Sails.",
+                "ended": False,
+                "said_at": "2026-01-01T00:00:00+00:00",
+                "source": {"path": ["summary"]},
+            }
+        ]
+    },
+}
+"""A value of a profile whose source names no message."""
+
 Spoil = Callable[[dict[str, Any]], object]
 SPOILT: dict[str, tuple[str, Spoil]] = {
     "another user's": ("memories", lambda line: line["row"].update(user_id="eve")),
@@ -537,6 +555,7 @@ SPOILT: dict[str, tuple[str, Spoil]] = {
     "no time": ("statements", lambda line: line["row"]["said"].update(valid_from=7)),
     "no ends": ("statements", lambda line: line["row"]["said"].update(ended_by=[["a"]])),
     "no links": ("statements", lambda line: line["row"]["said"].update(may_replace=["x"])),
+    "no source": ("statements", lambda line: line["row"].update(FROM_NOWHERE)),
     "an end by nobody": (
         "statements",
         lambda line: line["row"]["said"].update(ended_by=[["a", "2026-01-01T00:00:00Z"]]),

@@ -61,8 +61,28 @@ def _patch(names: Sequence[str]) -> Kind:
     return shaped(dict.fromkeys(names, MayBeAbsent(_ANYTHING)), _MOST, closed=True)
 
 
+_SOURCE: Mapping[str, Kind] = {
+    "path": _path,
+    "conversation_id": text(_KIB),
+    "message_id": text(_KIB),
+    "said_at": moment,
+    "memory_ids": several(uid, 10_000),
+}
+"""Where a value of a profile comes from."""
+
+
+def _source_if_any(checks: Checks, field: str, value: Any) -> Any:
+    return {} if value == {} else shaped(_SOURCE, _MOST)(checks, field, value)
+
+
 _CHANGE = shaped(
-    {"path": _path, "value": _ANYTHING, "ended": flag, "said_at": moment, "source": free(_MOST)},
+    {
+        "path": _path,
+        "value": _ANYTHING,
+        "ended": flag,
+        "said_at": moment,
+        "source": _source_if_any,
+    },
     _MOST,
     closed=True,
 )
@@ -142,18 +162,6 @@ DOUBT = shaped(
 )
 """Why a memory may no longer hold."""
 
-_SOURCE = shaped(
-    {
-        "path": _path,
-        "conversation_id": text(_KIB),
-        "message_id": text(_KIB),
-        "said_at": moment,
-        "memory_ids": several(uid, 10_000),
-        "quote": text(64 * _KIB),
-    },
-    _MOST,
-)
-
 
 def _by_path(kind: Kind) -> Kind:
     """An object with something about each value of a profile, by the value's path."""
@@ -168,7 +176,7 @@ def _by_path(kind: Kind) -> Kind:
     return check
 
 
-SOURCES = _by_path(_SOURCE)
+SOURCES = _by_path(shaped({**_SOURCE, "quote": text(64 * _KIB)}, _MOST))
 """Where each value of a profile comes from."""
 SAID_AT = _by_path(moment)
 """When each value of a profile was said."""
