@@ -30,9 +30,11 @@ from hitherto.v1 import (
 from hitherto.v1 import privacy_service_pb2 as pb
 from hitherto.v1 import retrieval_service_pb2 as retrieval
 from hitherto_extraction.handlers import incoming_export
+from hitherto_extraction.restoring.catalogue import read_rules
 from hitherto_extraction.restoring.importing import AT_ONCE
-from hitherto_extraction.restoring.tables import IMPORTED, LEFT_OUT, OWNERS
+from hitherto_extraction.restoring.tables import COMPUTED, IMPORTED, LEFT_OUT, OWNERS
 from hitherto_extraction.storage import exports, holdings
+from hitherto_extraction.storage import settings as stored_settings
 from hitherto_shared.database.pool import Database
 from hitherto_shared.encryption.rows import BY_TABLE
 from tests.e2e import privacy
@@ -178,7 +180,7 @@ def kept(found: Export) -> list[str]:
         json.dumps(
             [
                 table,
-                {name: value for name, value in row.items() if name not in IMPORTED[table].ignored},
+                {name: value for name, value in row.items() if name not in COMPUTED},
             ],
             sort_keys=True,
             ensure_ascii=False,
@@ -477,6 +479,24 @@ async def test_a_user_who_is_not_empty_or_erased_is_refused(
     assert not rows(tenant_conninfo, "SELECT 1 FROM memories WHERE user_id = 'ana'")
 
 
+FROM_NOWHERE = {
+    "subject": "profile",
+    "action": "patched",
+    "memory_id": None,
+    "said": {
+        "changes": [
+            {
+                "path": ["summary"],
+                "value": "Sails.",
+                "ended": False,
+                "said_at": "2026-01-01T00:00:00+00:00",
+                "source": {"path": ["summary"]},
+            }
+        ]
+    },
+}
+"""A value of a profile whose source names no message."""
+
 Spoil = Callable[[dict[str, Any]], object]
 SPOILT: dict[str, tuple[str, Spoil]] = {
     "another user's": ("memories", lambda line: line["row"].update(user_id="eve")),
@@ -534,6 +554,8 @@ SPOILT: dict[str, tuple[str, Spoil]] = {
     "no pairs": ("statements", lambda line: line["row"]["said"].update(entities=["x"])),
     "no time": ("statements", lambda line: line["row"]["said"].update(valid_from=7)),
     "no ends": ("statements", lambda line: line["row"]["said"].update(ended_by=[["a"]])),
+    "no links": ("statements", lambda line: line["row"]["said"].update(may_replace=["x"])),
+    "no source": ("statements", lambda line: line["row"].update(FROM_NOWHERE)),
     "an end by nobody": (
         "statements",
         lambda line: line["row"]["said"].update(ended_by=[["a", "2026-01-01T00:00:00Z"]]),
@@ -546,6 +568,7 @@ SPOILT: dict[str, tuple[str, Spoil]] = {
     "no item": ("messages", lambda line: line["row"].update(context_items=[["a"]])),
     "no profile": ("profile_versions", lambda line: line["row"]["profile"].update(facts=7)),
     "no times": ("profiles", lambda line: line["row"].update(said_at={"summary": 7})),
+    "unreadable times": ("profiles", lambda line: line["row"].update(said_at={"summary": "x"})),
     "no recent item": ("recent_items", lambda line: line["row"].update(items=[7])),
     # Columns that the checks of a whole row compare.
     "no status": ("memories", lambda line: line["row"].pop("status")),
@@ -735,23 +758,27 @@ async def test_a_tenant_and_a_person_run_their_share_of_the_imports(
 async def test_every_table_and_column_of_an_export_is_known(
     conninfo: str, superuser_conninfo: str
 ) -> None:
-    """By the catalogue: a later migration decides whether its column is imported."""
+    """A later migration decides whether its table is imported; its columns then are."""
     database = Database(conninfo, "hitherto_write", application="test", max_size=1)
     await database.open()
     try:
         tables = await database.run(holdings.find_exported, timeout=10)
+        rules = await database.run(read_rules, timeout=10)
     finally:
         await database.close()
     named = {table.name for table in tables} | {exports.CALLS, exports.CREDENTIALS}
     assert named == IMPORTED.keys() | LEFT_OUT
+    assert rules.keys() == IMPORTED.keys()
     for table in tables:
         if table.name in IMPORTED:
-            known = IMPORTED[table.name]
+            known = rules[table.name]
             # What only a sealed value holds is exported beside the columns.
             within = BY_TABLE[table.name].also if table.name in BY_TABLE else ()
             found = {*exports.shown_columns(table), *within}
             assert found == known.columns.keys() | known.ignored, table.name
-    assert IMPORTED["users"].ignored >= OWNERS
+            assert IMPORTED[table.name].keys() <= known.columns.keys(), table.name
+    assert rules["users"].columns.keys() == {"created_at", *stored_settings.SETTINGS}
+    assert rules["users"].ignored >= OWNERS
 
 
 def changed(found: Export, table: str, **values: Any) -> bytes:

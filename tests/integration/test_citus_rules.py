@@ -113,7 +113,7 @@ def test_a_script_distributes_by_user_beside_users() -> None:
 def test_what_citus_would_not_route_is_known(migrated: psycopg.Connection) -> None:
     plan = distribution()
     assert hidden_reads(migrated, plan) == HIDDEN
-    found = obstacles(migrated, service_statements(plan), plan)
+    found = obstacles(migrated, service_statements(migrated, plan), plan)
     assert [why for why in found.values() if not why.startswith("reads through")] == []
     assert policies_by_setting(migrated, plan) == set(plan.distributed)
 

@@ -52,7 +52,7 @@ def _routed(connection: psycopg.Connection, plan: Distribution) -> int:
         print(f"The tables are not distributed yet: psql -f {SCRIPT.name}, on an empty database.")
         return 1
     wrong = 0
-    for statement in service_statements(plan):
+    for statement in service_statements(connection, plan):
         to = route(connection, statement)
         if to.to_one_place:
             continue
@@ -67,7 +67,7 @@ def _routed(connection: psycopg.Connection, plan: Distribution) -> int:
 
 def _foreseen(connection: psycopg.Connection, plan: Distribution) -> int:
     """What Citus would not route, as far as the text and the catalogue tell."""
-    statements = list(service_statements(plan))
+    statements = list(service_statements(connection, plan))
     unplanned = [
         f"{each.name}: {to.refused}"
         for each in statements

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 import psycopg
 from psycopg import sql
 
-from hitherto_extraction.restoring.tables import IMPORTED
+from hitherto_extraction.restoring.tables import COMPUTED, IMPORTED
 from hitherto_extraction.storage.sealing import CLEAR, changed_columns
-from hitherto_shared.encryption.rows import BY_TABLE
 from tools.citus.schema_rules import LOCAL, Distribution, hidden_reads
 from tools.tree.scope_of_statements import ACROSS_USERS, blocks, references
 from tools.tree.scope_of_statements import statements as constants
@@ -43,6 +42,12 @@ _SAMPLES = {
 }
 _TYPES = {"storage/schedules._PRUNE": ("text", "timestamptz", "integer")}
 """Types of parameters that Postgres cannot tell; the services send them along."""
+
+_COLUMNS = """
+SELECT array_agg(attname::text ORDER BY attnum)
+FROM pg_attribute
+WHERE attrelid = %(table)s::regclass AND attnum > 0 AND NOT attisdropped AND attgenerated = ''
+"""
 
 _VOLATILE = """
 SELECT proname::text FROM pg_proc
@@ -85,7 +90,9 @@ class Route:
         return not self.refused and self.tasks <= 1 and self.steps == 0
 
 
-def service_statements(plan: Distribution) -> Iterator[ServiceStatement]:
+def service_statements(
+    connection: psycopg.Connection, plan: Distribution
+) -> Iterator[ServiceStatement]:
     """Every statement; one that takes the name of a table, for each distributed one of its own."""
     for place, constant, text in constants():
         across = constant in ACROSS_USERS.get(place, "").split()
@@ -103,11 +110,8 @@ def service_statements(plan: Distribution) -> Iterator[ServiceStatement]:
             if "INSERT INTO {table}" in text:
                 if table not in IMPORTED:
                     continue
-                # What only a sealed value holds has no column.
-                sealed_only = BY_TABLE[table].also if table in BY_TABLE else ()
-                columns = ", ".join(
-                    name for name in IMPORTED[table].columns if name not in sealed_only
-                )
+                row = connection.execute(_COLUMNS, {"table": table}).fetchone()
+                columns = ", ".join(name for name in row[0] if name not in COMPUTED) if row else ""
             filled = text.format(
                 table=table,
                 sealed="NULL",

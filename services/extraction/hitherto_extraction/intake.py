@@ -11,7 +11,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 
 from hitherto_extraction.job_calls import Accepted, JobCalls
 from hitherto_extraction.queue import jobs
-from hitherto_extraction.storage import conversations, users
+from hitherto_extraction.storage import conversations, settings, users
 from hitherto_extraction.storage.conversations import Counters, IncomingMessage
 from hitherto_extraction.storage.corpora import index
 from hitherto_extraction.storage.corpora.messages import MESSAGES
@@ -222,7 +222,7 @@ class Intake(JobCalls):
             return await self.queue.enqueue_cancelled(user, conversation_id, why), False
         # Days are those of the person. Who always sends UTC says nothing of where that is.
         if state.time_zone is None and transcript.time_zone not in (None, "UTC"):
-            await users.take_zone(user, transcript.time_zone)
+            await settings.take_zone(user, transcript.time_zone)
         stored = await store_messages(
             user,
             conversation_id,

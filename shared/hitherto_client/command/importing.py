@@ -3,101 +3,34 @@
 from __future__ import annotations
 
 import argparse
-from array import array
-from bisect import bisect_right
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass, field
 from itertools import chain
-from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from hitherto.v1 import (
-    conversation_pb2,
-    extraction_service_pb2,
-    item_error_pb2,
-    memory_service_pb2,
-)
+from hitherto.v1 import extraction_service_pb2, memory_service_pb2
 from hitherto_client import Hitherto
 from hitherto_client._sync.imports import stream
-from hitherto_client.batches import parts
 from hitherto_client.command.cost import ImportPlan, left_out, prices
 from hitherto_client.command.export import EXPORTED, restore
-from hitherto_client.command.options import Argument, Switch, connect, moment, open_file, size_of
+from hitherto_client.command.import_files import ImportedFile
+from hitherto_client.command.options import Argument, Switch, connect, moment, size_of
 from hitherto_client.command.output import FAILED, OK, Output, UsageError
 from hitherto_client.command.progress import Bar, if_stopped
 from hitherto_client.command.rpc import Command
 from hitherto_client.command.show import Column, show_rows
 from hitherto_client.command.waits import Waits, tell_if_away
-from hitherto_client.importers import FORMATS, ExportReport, ExportUnreadable, read_export
-from hitherto_client.records import Record, memory_request, read_records
+from hitherto_client.importers import FORMATS
 from hitherto_client.streams import (
-    MAX_ERRORS,
     WINDOW_SECONDS,
     Progress,
     memory_requests,
     transcript_requests,
 )
-from hitherto_client.transcripts import Defaults, FileTranscript, from_record
+from hitherto_client.transcripts import Defaults
 
 _SHOWN_ERRORS = 20
 _UNDATED = "says nowhere when it was held: name a day for such conversations with --undated"
-
-
-@dataclass(slots=True)
-class _File:
-    """One file and what has become of it."""
-
-    name: str
-    size: int | None
-    defaults: Defaults
-    kind: str
-    """`memories` or `transcripts`; empty until the first line tells."""
-    options: argparse.Namespace
-    read: int = 0
-    accepted: int = 0
-    known: int = 0
-    bad: int = 0
-    """Lines that were not sent."""
-    turned_away: int = 0
-    """Items that the service refused."""
-    errors: list[tuple[int, str]] = field(default_factory=list)
-    """Line and problem of the first refused ones."""
-    report: ExportReport = field(default_factory=ExportReport)
-    """What of an export of another product is not imported."""
-    conversations: dict[int, str] = field(default_factory=dict)
-    """In such an export, which has no lines, the conversation of each record that is one."""
-    # Where the line of an item is not that of the item before plus one.
-    _items: array[int] = field(default_factory=lambda: array("q"))
-    _lines: array[int] = field(default_factory=lambda: array("q"))
-    _sent: int = 0
-
-    @property
-    def refused(self) -> int:
-        return self.bad + self.turned_away
-
-    def refuse(self, line: int, problem: str) -> None:
-        self.bad += 1
-        if len(self.errors) < MAX_ERRORS:
-            self.errors.append(self.placed(line, problem))
-
-    def placed(self, line: int, problem: str) -> tuple[int, str]:
-        """A problem by its line, or with the name of its conversation."""
-        name = self.conversations.get(line)
-        return (0, f"{name}: {problem}") if name else (line, problem)
-
-    def note(self, line: int) -> None:
-        """Write down that the next item comes from this line."""
-        if not self._items or self.line_of(self._sent) != line:
-            self._items.append(self._sent)
-            self._lines.append(line)
-        self._sent += 1
-
-    def line_of(self, item: int) -> int:
-        place = bisect_right(self._items, item) - 1
-        return self._lines[place] + item - self._items[place]
 
 
 def _run(options: argparse.Namespace, output: Output) -> int:
@@ -111,7 +44,7 @@ def _run(options: argparse.Namespace, output: Output) -> int:
     if options.dry_run:
         return _plan(options, defaults, output)
     files = [
-        _File(name, size_of(name), defaults, kind, options)
+        ImportedFile(name, size_of(name), defaults, kind, options)
         for name in options.files
         # One stream of the services takes transcripts or memories, not both.
         for kind in (FORMATS[options.source].kinds if options.source else ("",))
@@ -138,15 +71,15 @@ def _run(options: argparse.Namespace, output: Output) -> int:
             if file.kind == "transcripts":
                 for conversation in file.report.undated:
                     file.refuse(0, f"{conversation} {_UNDATED}")
-    document = {"files": [_as_dict(file) for file in files], "consistency_token": token}
+    document = {"files": [file.as_dict() for file in files], "consistency_token": token}
     output.result(document, lambda: _tell(output, files))
     return FAILED if any(file.refused for file in files) else OK
 
 
 def _import(
     client: Hitherto,
-    file: _File,
-    files: list[_File],
+    file: ImportedFile,
+    files: list[ImportedFile],
     bar: Bar,
     waits: Waits,
     timeout: float | None,
@@ -157,7 +90,7 @@ def _import(
         file.accepted, file.turned_away = made.accepted, made.refused
         _show(bar, files)
 
-    with closing(_of_one_kind(file)) as records:
+    with closing(file.records_of_one_kind()) as records:
         first = next(records, None)
         if first is None:
             return ""
@@ -166,84 +99,32 @@ def _import(
         how: tuple[Any, Iterator[Any], Any] = (
             (
                 connection.memories.StreamMemories,
-                memory_requests(_items(file, every, _memory)),
+                memory_requests(file.memories(every)),
                 memory_service_pb2.StreamMemoriesResponse(),
             )
             if file.kind == "memories"
             else (
                 connection.extraction.StreamTranscripts,
-                transcript_requests(_items(file, every, _transcripts)),
+                transcript_requests(file.transcripts(every)),
                 extraction_service_pb2.StreamTranscriptsResponse(),
             )
         )
         seconds = timeout or WINDOW_SECONDS
         reply = stream(connection, *how, progress=progress, timeout=seconds, away=waits.fail)
     file.known = reply.deduplicated_count if file.kind == "memories" else reply.known_count
-    # What the service refused, by line.
-    told = [file.placed(file.line_of(error.index), _in_words(error)) for error in reply.errors]
-    file.errors = sorted(file.errors + told)[:MAX_ERRORS]
+    file.note_refused(reply.errors)
     return str(reply.consistency_token)
-
-
-def _of_one_kind(file: _File) -> Generator[Record]:
-    """The records of a file that are to be sent; the first line of ours settles the kind."""
-    for record in _records(file):
-        if record.value is None:
-            file.refuse(record.line, record.problem)
-            continue
-        kind = "transcripts" if "messages" in record.value else "memories"
-        file.kind = file.kind or kind
-        # An export holds both kinds, each for a stream of its own.
-        if not file.options.source or kind == file.kind:
-            yield record
-
-
-def _records(file: _File) -> Iterator[Record]:
-    """What a file holds, whichever product wrote it."""
-    options = file.options
-    if options.source is None:
-        with open_file(file.name) as stream:
-            for record in read_records(stream):
-                file.read = record.end
-                yield record
-        return
-    try:
-        zone = ZoneInfo(options.time_zone or "UTC")
-    except (ZoneInfoNotFoundError, ValueError):
-        raise UsageError(f"there is no time zone {options.time_zone!r}") from None
-    report = file.report = ExportReport()
-    try:
-        for line, value in enumerate(
-            read_export(
-                options.source,
-                Path(file.name),
-                report,
-                me=options.me,
-                zone=zone,
-                dates=options.dates,
-                undated=options.undated,
-            ),
-            start=1,
-        ):
-            file.read = int(report.share * (file.size or 0))
-            yield Record(line, file.read, value | {"user_id": options.user})
-    except ExportUnreadable as error:
-        raise UsageError(f"{file.name} {error}") from None
-    except OSError as error:
-        raise UsageError(f"{file.name} cannot be read ({error.strerror or error})") from None
-    except BadZipFile as error:
-        raise UsageError(f"{file.name} cannot be read ({error})") from None
 
 
 def _plan(options: argparse.Namespace, defaults: Defaults, output: Output) -> int:
     """Count what would be imported, and what learning from it would cost."""
     plan = ImportPlan(options.price)
-    files = [_File(name, size_of(name), defaults, "", options) for name in options.files]
+    files = [ImportedFile(name, size_of(name), defaults, "", options) for name in options.files]
     size, read = _size_of_all(files), 0
     with Bar(output, end_known=size is not None) as bar:
         for file in files:
-            for record in _records(file):
-                if record.value is not None and not _problem(file, record):
+            for record in file.records():
+                if record.value is not None and not file.problem(record):
                     plan.count(record.value)
                 else:
                     plan.unreadable += 1
@@ -258,60 +139,7 @@ def _plan(options: argparse.Namespace, defaults: Defaults, output: Output) -> in
     return OK
 
 
-def _problem(file: _File, record: Record) -> str:
-    """Why a record would not be sent; empty if it would."""
-    value = record.value or {}
-    # An export holds both kinds; the first line of ours settles the kind.
-    kind = "transcripts" if "messages" in value else "memories"
-    file.kind = kind if file.options.source else file.kind or kind
-    try:
-        if file.kind == "memories":
-            _memory(file, record)
-        else:
-            from_record(value, file.defaults)
-    except ValueError as error:
-        return str(error)
-    return ""
-
-
-def _items(
-    file: _File, records: Iterable[Record], make: Callable[[_File, Record], Iterable[Any]]
-) -> Iterator[Any]:
-    """What the records of a file describe; those that describe nothing are written down."""
-    for record in records:
-        name = (record.value or {}).get("conversation_id")
-        if file.options.source and isinstance(name, str):
-            file.conversations[record.line] = name
-        try:
-            found = make(file, record)
-        except ValueError as error:
-            file.refuse(record.line, str(error).removeprefix(f"{file.name}, line {record.line}: "))
-            continue
-        for item in found:
-            file.note(record.line)
-            yield item
-
-
-def _memory(file: _File, record: Record) -> list[memory_service_pb2.SaveMemoryRequest]:
-    value = record.value or {}
-    if "messages" in value:
-        raise ValueError("is a transcript among memories: put them into files of their own")
-    return [memory_request(value, file.defaults.user_id)]
-
-
-def _transcripts(file: _File, record: Record) -> list[conversation_pb2.Transcript]:
-    """The transcript of a line, in parts if it is too large for one request."""
-    whole = from_record(record.value or {}, file.defaults)
-    return [part.transcript for part in parts(FileTranscript(whole, file.name, record.line))]
-
-
-def _in_words(error: item_error_pb2.ItemError) -> str:
-    if error.field_violations:
-        return "; ".join(f"{bad.field}: {bad.description}" for bad in error.field_violations)
-    return f"{error.message} ({error.reason})" if error.reason else error.message
-
-
-def _show(bar: Bar, files: list[_File]) -> None:
+def _show(bar: Bar, files: list[ImportedFile]) -> None:
     accepted = sum(file.accepted for file in files)
     refused = sum(file.refused for file in files)
     text = f"{accepted} taken" + (f", {refused} refused" if refused else "")
@@ -319,7 +147,7 @@ def _show(bar: Bar, files: list[_File]) -> None:
     _progress(bar, read, _size_of_all(files), accepted + refused, text)
 
 
-def _size_of_all(files: list[_File]) -> int | None:
+def _size_of_all(files: list[ImportedFile]) -> int | None:
     """In bytes; None if only reading them will tell."""
     sizes = [file.size for file in files if file.size is not None]
     return sum(sizes) if len(sizes) == len(files) else None
@@ -333,15 +161,15 @@ def _progress(bar: Bar, read: int, size: int | None, done: int, text: str) -> No
         bar.show(min(read / max(size, 1), 1.0), text)
 
 
-def _tell(output: Output, files: list[_File]) -> None:
+def _tell(output: Output, files: list[ImportedFile]) -> None:
     show_rows(output, _FILES, files)
     for file in files:
         if not (file.accepted or file.known or file.refused):
-            output.note(f"{_name(file)} holds nothing to import")
+            output.note(f"{file.title} holds nothing to import")
         for line, problem in file.errors[:_SHOWN_ERRORS]:
             unit = "record" if file.options.source else "line"
             place = f", {unit} {line}" if line else ""
-            output.error(f"{_name(file)}{place}: {problem}", prefix="")
+            output.error(f"{file.title}{place}: {problem}", prefix="")
         if file.refused > _SHOWN_ERRORS:
             output.note(
                 f"{file.refused - _SHOWN_ERRORS} more were refused; --json names up to 1000"
@@ -351,35 +179,20 @@ def _tell(output: Output, files: list[_File]) -> None:
         output.note(f"an export of another product is named with --from: {products}")
     # Of a file with two kinds of records, both readings leave out the same.
     for told in dict.fromkeys(
-        f"{_name(file)}: {line}" for file in files for line in left_out(file.report)
+        f"{file.title}: {line}" for file in files for line in left_out(file.report)
     ):
         output.note(told)
     if any(file.kind == "transcripts" and file.accepted for file in files):
         output.note("they are read in the background: see `hitherto jobs --state queued`")
 
 
-def _name(file: _File) -> str:
-    return "stdin" if file.name == "-" else file.name
-
-
 _FILES = (
-    Column("file", _name),
+    Column("file", "title"),
     Column("kind", lambda file: file.kind or "(empty)"),
     Column("taken", "accepted", number=True),
     Column("known already", "known", number=True),
     Column("refused", "refused", number=True),
 )
-
-
-def _as_dict(file: _File) -> dict[str, Any]:
-    return {
-        "file": _name(file),
-        "kind": file.kind,
-        "accepted": file.accepted,
-        "deduplicated": file.known,
-        "rejected": file.refused,
-        "errors": [{"line": line, "problem": problem} for line, problem in file.errors],
-    }
 
 
 COMMANDS = (

@@ -33,7 +33,7 @@ from hitherto_extraction.pipeline.result import Result
 from hitherto_extraction.provider.protocol import Completion
 from hitherto_extraction.queue import attempts, claims, jobs
 from hitherto_extraction.queue.claims import Claim, ClaimLost
-from hitherto_extraction.storage import consolidation, users
+from hitherto_extraction.storage import consolidation, settings, users
 from hitherto_extraction.storage.consolidation import Member
 from hitherto_extraction.storage.users import UserWriteState
 from hitherto_shared.database.pool import Connection, Database
@@ -375,7 +375,7 @@ async def _read(
         # newer than the merge exists.
         newest = max(each.int for each in ids)
         apart = {m: {by for by in merges if by.int > newest} for m, merges in apart.items()}
-    zone = zone_of(await users.read_zone(user))
+    zone = zone_of(await settings.read_zone(user))
     return Background(apart, await read_words(user, ids), zone)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from hitherto_extraction.storage import erased, users
+from hitherto_extraction.storage import erased, settings, users
 from hitherto_extraction.storage import sealing as sealed_storage
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.user_rows import UserRows
@@ -101,7 +101,7 @@ async def _take_back_if_erased(user: UserRows, keys: UserKeys) -> None:
 
 async def read_settings(user: UserRows, installation: UserSettings) -> UserSettings:
     """The effective settings of a user; for an unknown one, those of the installation."""
-    chosen = await users.read_settings(user)
+    chosen = await settings.read(user)
     return replace(
         installation, **{name: value for name, value in chosen.items() if value is not None}
     )
@@ -138,7 +138,7 @@ async def change_settings(
             )
         await users.note_key(user, sealing.key.key_id)
         await users.leave_to_seal(user)
-    before = await users.read_settings(user)
+    before = await settings.read(user)
     after = before | {name: values.get(name) for name in names}
     # The decision on encryption never becomes undecided again: readers look for sealed items only
     # of users who have ever decided on it, and some items may remain sealed.
@@ -151,5 +151,5 @@ async def change_settings(
             reason="ENCRYPTION_OFF",
             metadata={"user_id": user.scope.user_id},
         )
-    await users.write_settings(user, after)
+    await settings.write(user, after)
     return await read_settings(user, installation)

@@ -5,6 +5,7 @@ Contents, labels, entities and times are within their bounds.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -159,6 +160,20 @@ def content_of(value: Any) -> str | None:
     """A text that can be seen and is within `MAX_CONTENT_BYTES`; None otherwise."""
     text = text_of(value)
     return text if has_visible(text) and len(text.encode()) <= MAX_CONTENT_BYTES else None
+
+
+def name_of(value: Any) -> str:
+    """A lower-case name such as `fact`, which models also write as `Fact`; empty for none."""
+    return value.strip().lower() if isinstance(value, str) else ""
+
+
+def share_of(value: Any) -> float | None:
+    """A number, clamped to 0..1; None for what is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return float(min(1, max(0, value)))
 
 
 def labels(value: Any, *, snake: bool) -> tuple[str, ...]:

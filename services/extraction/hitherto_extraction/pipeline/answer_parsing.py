@@ -6,7 +6,6 @@ of a reply are local to the call and resolve only to what the prompt contained.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
@@ -28,6 +27,8 @@ from hitherto_extraction.pipeline.answer import (
     entities_of,
     labels,
     moment_of,
+    name_of,
+    share_of,
     shortened,
 )
 from hitherto_extraction.pipeline.free_json import (
@@ -152,7 +153,7 @@ class _Check:
         return found
 
     def new_item(self, index: int, raw: Any) -> NewItem | None:
-        kind = _name(raw.get("type")) if isinstance(raw, dict) else ""
+        kind = name_of(raw.get("type")) if isinstance(raw, dict) else ""
         if kind not in MEMORY_TYPES:
             return None
         content = content_of(raw.get("content"))
@@ -162,7 +163,7 @@ class _Check:
         if kind in EVENT_TYPES:
             content, detail = shortened(content, detail)
         detail = detail if len(detail.encode()) <= MAX_CONTENT_BYTES else ""
-        confidence, origin = _name(raw.get("confidence")), _name(raw.get("origin"))
+        confidence, origin = name_of(raw.get("confidence")), name_of(raw.get("origin"))
         same_as = local_id(raw.get("same_as"))
         context = clean(raw.get("context") or {})
         return NewItem(
@@ -197,7 +198,7 @@ class _Check:
             return None
         if content is not None and memory in self.events:
             content, detail = shortened(content, "")
-        confidence = _name(raw.get("confidence"))
+        confidence = name_of(raw.get("confidence"))
         return UpdatedItem(
             cited=self.cited(f"{_UPDATED}[{number}]", raw),
             memory=memory,
@@ -309,14 +310,9 @@ class _Check:
         """
         if value is None:
             return default
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not number or (isinstance(value, float) and not math.isfinite(value)):
-            self.dropped += 1
-            return default
-        clamped = float(min(1, max(0, value)))
-        if clamped != value:
-            self.dropped += 1
-        return clamped
+        found = share_of(value)
+        self.dropped += found is None or found != value
+        return default if found is None else found
 
     def _moment(self, value: Any, *, end: bool = False) -> datetime | None:
         """A date or time in the model's notation; one outside the years 1900 to 2200 is dropped."""
@@ -378,11 +374,6 @@ def read_answer(
             "and a `content`, a change takes the `id` of an existing memory"
         )
     return replace(answer, dropped=check.dropped, refused=tuple(check.refused))
-
-
-def _name(value: Any) -> str:
-    """A lower-case name such as `fact`, which models also write as `Fact`."""
-    return value.strip().lower() if isinstance(value, str) else ""
 
 
 def _is_index(value: Any, count: int) -> bool:

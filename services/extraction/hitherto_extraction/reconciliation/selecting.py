@@ -20,7 +20,7 @@ from hitherto_extraction.pipeline.extraction_prompt import memory_in_prompt
 from hitherto_extraction.pipeline.prompt import load_prompt, memory_line, zone_of
 from hitherto_extraction.pipeline.selection import MAX_TOKENS, joined, within
 from hitherto_extraction.provider.protocol import RECONCILIATION, Batch, Prompt, PromptMemory
-from hitherto_extraction.storage import known_memories, reconciliation, users
+from hitherto_extraction.storage import known_memories, reconciliation, settings
 from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_extraction.storage.reconciliation import MemoryLinks
 from hitherto_shared.database.together import together
@@ -123,7 +123,7 @@ async def select(
         [each for each in first if each in {one.memory_id for one in chosen}],
         links,
         len(taken),
-        zone_of(await users.read_zone(user)),
+        zone_of(await settings.read_zone(user)),
     )
 
 

@@ -1,4 +1,4 @@
-"""The kinds of columns in a record of an export, and their checks.
+"""The kinds of values in a record of an export, and their checks.
 
 A kind takes the collected violations, the path of the value and the value as parsed from JSON. It
 returns what is stored. Texts come out in normal form C.
@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from hitherto_shared.identifiers import parse_uuid
@@ -43,6 +44,8 @@ class MayBeAbsent:
 
 Column = Kind | MayBeAbsent
 """A column of a record, which must have it unless it is one that may be absent."""
+RowCheck = Callable[[Checks, str, dict[str, Any]], None]
+"""Checks what depends on several columns of a checked row."""
 
 
 def _only(fits: Callable[[Any], bool], must: str) -> Kind:
@@ -54,26 +57,23 @@ def _only(fits: Callable[[Any], bool], must: str) -> Kind:
     return check
 
 
+def _written(check: Callable[[Checks, str, str], Any]) -> Kind:
+    """Texts that pass a check."""
+    return lambda checks, field, value: (
+        check(checks, field, value)
+        if isinstance(value, str)
+        else refused(checks, field, "must be a text")
+    )
+
+
 def text(max_bytes: int, *, required: bool = False) -> Kind:
     """Free text."""
-
-    def check(checks: Checks, field: str, value: Any) -> Any:
-        if not isinstance(value, str):
-            return refused(checks, field, "must be a text")
-        return checks.text(field, value, max_bytes=max_bytes, required=required)
-
-    return check
+    return _written(partial(Checks.text, max_bytes=max_bytes, required=required))
 
 
 def name(max_chars: int, *, required: bool = True) -> Kind:
     """An id or a name: printable characters."""
-
-    def check(checks: Checks, field: str, value: Any) -> Any:
-        if not isinstance(value, str):
-            return refused(checks, field, "must be a text")
-        return checks.identifier(field, value, required=required, max_chars=max_chars)
-
-    return check
+    return _written(partial(Checks.identifier, required=required, max_chars=max_chars))
 
 
 def one_of(*words: str) -> Kind:
@@ -99,8 +99,6 @@ def number(least: int, most: int) -> Kind:
         f"must be a number from {least} to {most}",
     )
 
-
-share = number(0, 1)
 
 flag = _only(lambda value: isinstance(value, bool), "must be true or false")
 

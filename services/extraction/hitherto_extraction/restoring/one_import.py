@@ -25,6 +25,7 @@ from hitherto_extraction.documents.ingest import read_left
 from hitherto_extraction.once import IdempotentOperation, once
 from hitherto_extraction.queue.enqueueing import JobQueue
 from hitherto_extraction.restoring.call import ImportCall, Imported
+from hitherto_extraction.restoring.catalogue import read_rules
 from hitherto_extraction.restoring.lines import ExportedRecord, read_records
 from hitherto_extraction.restoring.names_taken import NamesTaken
 from hitherto_extraction.restoring.tables import LEFT_OUT, USERS
@@ -53,6 +54,8 @@ _MOST_UNREAD = 10_000
 _OF_DOCUMENTS = frozenset({"document_chunks", "document_mentions"})
 _RESERVED = {"department": "", "access_level": "standard"}
 """Columns of a profile that only `profiles.manage` may set, and their values without it."""
+_PROFILES = {"profile_versions": ("profile",), "history": ("before", "after")}
+"""Columns with profiles: in the history, of events about one."""
 
 logger = logging.getLogger("hitherto.extraction")
 
@@ -90,7 +93,8 @@ class OneImport:
 
     async def _run(self, pieces: AsyncIterator[bytes]) -> Imported:
         group: list[ExportedRecord] = []
-        async with aclosing(read_records(pieces)) as records:
+        rules = await self.database.run(read_rules, timeout=self.call.left(), repeatable=True)
+        async with aclosing(read_records(pieces, rules)) as records:
             async for record in records:
                 if not self._is_taken(record):
                     continue
@@ -264,26 +268,8 @@ class OneImport:
         """
         table = group[0].table
         rows = self._taken.referring(
-            table, [record.row for record in group if record.row is not None]
+            table, [self._permitted(table, each.row) for each in group if each.row is not None]
         )
-        if table == "profiles":
-            rows = [self._permitted(row) for row in rows]
-        if table == "profile_versions":
-            rows = [{**row, "profile": self._permitted(row["profile"])} for row in rows]
-        if table == "history":
-            rows = [self._permitted_event(row) for row in rows]
-        if table == "conversations":
-            # What was accepted is learnt, by a job of this installation.
-            rows = [
-                {
-                    **row,
-                    "watermark": min(
-                        row["watermark"], self._unread.get(row["conversation_id"], row["watermark"])
-                    ),
-                }
-                for row in rows
-            ]
-
         if table == "documents":
             self._expiring |= {row["document_id"] for row in rows if row["expires_at"] is not None}
         kept: Sequence[int] = range(len(rows))
@@ -320,15 +306,20 @@ class OneImport:
         gone = (set(named) - held.keys()) | set(self._taken.documents)
         return [index for index, row in enumerate(rows) if row["document_id"] not in gone]
 
-    def _permitted_event(self, row: dict[str, Any]) -> dict[str, Any]:
-        """An entry of the history, with what the caller may set in the profile that it tells of."""
-        if row["subject"] != "profile":
+    def _permitted(self, table: str, row: dict[str, Any]) -> dict[str, Any]:
+        """A row with what the caller may set in it, and with what is still to be learnt."""
+        if table == "profiles":
+            return self._permitted_profile(row)
+        if table == "conversations":
+            # What was accepted is learnt, by a job of this installation.
+            read = self._unread.get(row["conversation_id"], row["watermark"])
+            return {**row, "watermark": min(row["watermark"], read)}
+        if table == "history" and row["subject"] != "profile":
             return row
-        told = {side: row[side] for side in ("before", "after") if row[side] is not None}
-        return {**row, **{side: self._permitted(profile) for side, profile in told.items()}}
+        told = [name for name in _PROFILES.get(table, ()) if row[name] is not None]
+        return {**row, **{name: self._permitted_profile(row[name]) for name in told}}
 
-    def _permitted(self, profile: dict[str, Any]) -> dict[str, Any]:
-        """A profile, or a version of it, with what the caller may set in it."""
+    def _permitted_profile(self, profile: dict[str, Any]) -> dict[str, Any]:
         found = dict(profile)
         for name, unset in _RESERVED.items():
             if profile.get(name, unset) == unset:

@@ -1,4 +1,4 @@
-"""Reads from the catalogue which tables hold data of users.
+"""Reads from the catalogue which tables hold data of users, and what their columns may hold.
 
 A table holds data of users if it has the columns tenant_id and user_id. There is no list to
 maintain, so a table of a later migration is exported and erased like the others.
@@ -39,6 +39,39 @@ WHERE f.contype = 'f' AND f.conrelid <> f.confrelid
   AND c.relnamespace = %(schema)s::regnamespace
 """
 
+_COLUMNS = """
+SELECT c.relname::text, a.attname::text, format_type(a.atttypid, NULL), a.attnotnull,
+       a.attgenerated <> '', coalesce(pg_get_expr(d.adbin, d.adrelid), ''),
+       coalesce((SELECT string_agg(pg_get_constraintdef(k.oid), ' ' ORDER BY k.conname)
+                 FROM pg_constraint AS k
+                 WHERE k.conrelid = c.oid AND k.contype = 'c' AND a.attnum = ANY(k.conkey)), '')
+FROM pg_class AS c
+JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+LEFT JOIN pg_attrdef AS d ON d.adrelid = c.oid AND d.adnum = a.attnum
+WHERE c.relnamespace = %(schema)s::regnamespace AND c.relname = ANY(%(tables)s)
+ORDER BY c.relname, a.attnum
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldColumn:
+    """A column as the catalogue describes it.
+
+    Attributes:
+        kind: Its type.
+        required: Whether it is NOT NULL.
+        computed: Whether Postgres computes it from others.
+        default: The expression of its default; empty if it has none.
+        checks: The CHECK constraints that name it, as Postgres writes them.
+    """
+
+    name: str
+    kind: str
+    required: bool
+    computed: bool
+    default: str
+    checks: str
+
 
 @dataclass(frozen=True, slots=True)
 class UserTable:
@@ -67,6 +100,17 @@ async def find_holdings(connection: Connection) -> list[UserTable]:
         )
         for name, columns, types, key in await cursor.fetchall()
     ]
+
+
+async def find_columns(
+    connection: Connection, tables: Sequence[str]
+) -> dict[str, dict[str, HeldColumn]]:
+    """The columns of each of these tables, by name."""
+    cursor = await connection.execute(_COLUMNS, {"schema": SCHEMA, "tables": list(tables)})
+    found: dict[str, dict[str, HeldColumn]] = {table: {} for table in tables}
+    for table, name, *rest in await cursor.fetchall():
+        found[table][name] = HeldColumn(name, *rest)
+    return found
 
 
 async def find_erasable(connection: Connection) -> list[str]:

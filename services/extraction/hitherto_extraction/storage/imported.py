@@ -14,7 +14,7 @@ from uuid import UUID
 import psycopg
 from psycopg import sql
 
-from hitherto_extraction.storage import users
+from hitherto_extraction.storage import settings
 from hitherto_shared.database.user_rows import UserRows
 
 # Settings alone are no data.
@@ -160,9 +160,9 @@ async def hold_off_writers(user: UserRows, *, seconds: float | None) -> None:
 async def adopt(user: UserRows, row: Mapping[str, Any]) -> None:
     """Make the user's row that of an export, with the settings that the user has not chosen."""
     await user.execute(_ADOPT, created_at=row["created_at"])
-    chosen = await users.read_settings(user)
-    settings = {name: row[name] if held is None else held for name, held in chosen.items()}
-    await users.write_settings(user, settings)
+    chosen = await settings.read(user)
+    adopted = {name: row[name] if held is None else held for name, held in chosen.items()}
+    await settings.write(user, adopted)
 
 
 async def cached_memories(user: UserRows, memory_ids: Sequence[str]) -> dict[str, bool]:

@@ -1,16 +1,12 @@
-"""The row of a user: created with the first write, locked by every last transaction of a worker.
-
-It also holds the settings of the user.
-"""
+"""The row of a user: created with the first write, locked by every last transaction of a worker."""
 
 from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from hitherto_extraction.storage import erased
 from hitherto_shared.database.arrays import Texts
@@ -89,39 +85,6 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 
 _LEAVE_TO_SEAL = """
 UPDATE users SET to_seal = to_seal + 1
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-"""
-
-# A column that is NULL follows the default of the installation. An erased user has no settings.
-_READ_SETTINGS = """
-SELECT memory_enabled, learning_enabled, retention_days, message_retention_days, encrypt_sensitive,
-       time_zone, redact_secrets
-FROM users
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND erased_at IS NULL
-"""
-
-# The row is locked, and had no zone.
-_TAKE_ZONE = """
-UPDATE users SET time_zone = %(time_zone)s
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-"""
-
-_READ_ZONE = """
-SELECT time_zone FROM users WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-"""
-
-_SETTINGS = (
-    *("memory_enabled", "learning_enabled", "retention_days", "message_retention_days"),
-    *("encrypt_sensitive", "time_zone", "redact_secrets"),
-)
-"""The columns of `_READ_SETTINGS`."""
-
-_WRITE_SETTINGS = """
-UPDATE users
-SET memory_enabled = %(memory_enabled)s, learning_enabled = %(learning_enabled)s,
-    retention_days = %(retention_days)s, message_retention_days = %(message_retention_days)s,
-    encrypt_sensitive = %(encrypt_sensitive)s, time_zone = %(time_zone)s,
-    redact_secrets = %(redact_secrets)s
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
 
@@ -292,11 +255,6 @@ async def note_key(user: UserRows, key_id: str) -> None:
     await user.later(_NOTE_KEY, key_id=key_id)
 
 
-async def take_zone(user: UserRows, time_zone: str) -> None:
-    """Set the zone of a user who has none. The caller holds the row."""
-    await user.later(_TAKE_ZONE, time_zone=time_zone)
-
-
 async def leave_to_seal(user: UserRows) -> None:
     """Let the sweep look for text of this user that is still in clear. The caller holds the row."""
     await user.later(_LEAVE_TO_SEAL)
@@ -316,22 +274,6 @@ async def encryption_of(user: UserRows) -> Encryption:
         await read_user(user)
     assert user.encryption is not None
     return user.encryption
-
-
-async def read_zone(user: UserRows) -> str:
-    """The IANA name of the user's time zone; UTC if none is set."""
-    return str(await user.fetch_value(_READ_ZONE) or "UTC")
-
-
-async def read_settings(user: UserRows) -> dict[str, Any]:
-    """The user's settings, by column; None, or absent, follows the installation."""
-    row = await user.fetch_row(_READ_SETTINGS)
-    return {} if row is None else dict(zip(_SETTINGS, row, strict=True))
-
-
-async def write_settings(user: UserRows, settings: Mapping[str, Any]) -> None:
-    """Set every column. The caller holds the user's row."""
-    await user.execute(_WRITE_SETTINGS, **settings)
 
 
 async def refuse_erased(user: UserRows) -> None:
