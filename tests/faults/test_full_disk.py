@@ -64,7 +64,10 @@ async def until(services: list[Service], status: int) -> None:
 
 async def without_end(memories: Any) -> None:
     for _ in range(5_000):
-        request = memory.SaveMemoryRequest(user_id="u", content=f"Note: {uuid4().hex * 60}")
+        # Postgres compresses what repeats; this takes as much room as it has characters.
+        request = memory.SaveMemoryRequest(
+            user_id="u", content=f"Note: {uuid4().hex}", detail=os.urandom(4_000).hex()
+        )
         await memories.SaveMemory(request, timeout=120)
 
 

@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from typing import LiteralString
 
 import psycopg
+from psycopg.abc import RV, PQGen
 from psycopg.sql import SQL, Identifier
 
 from hitherto_shared.database.connect import DatabaseUnreachable
@@ -47,6 +48,20 @@ class Watch:
             async with asyncio.timeout(timeout):
                 await self._news.wait()
         self._news.clear()
+
+
+class _Listener(psycopg.AsyncConnection):
+    """A session that sleeps until something arrives.
+
+    psycopg wakes the event loop ten times a second, for an interrupt that an event loop needs no
+    help to notice.
+    """
+
+    async def wait(
+        self, gen: PQGen[RV], interval: float = LOOK_ANYWAY_SECONDS, timeout: float | None = None
+    ) -> RV:
+        """As psycopg's, with pauses of another length."""
+        return await super().wait(gen, interval, timeout)
 
 
 class Signals:
@@ -135,10 +150,10 @@ class Signals:
                     logger.info("LISTEN was interrupted: %s", type(error).__name__)
             await asyncio.sleep(LOOK_ANYWAY_SECONDS)
 
-    async def _listening(self, conninfo: str) -> psycopg.AsyncConnection | None:
+    async def _listening(self, conninfo: str) -> _Listener | None:
         """A session that listens; None if there can be none now, which is logged once."""
         try:
-            connection = await psycopg.AsyncConnection.connect(conninfo, autocommit=True)
+            connection = await _Listener.connect(conninfo, autocommit=True)
         except psycopg.Error as error:
             self._tell(str(DatabaseUnreachable(error)))
             return None
