@@ -115,8 +115,7 @@ def locate_database(settings: SharedSettings, stop: threading.Event | None = Non
         embedded = EmbeddedPostgres.acquire(settings.data_dir)
         try:
             conninfo = embedded.conninfo()
-            for name in migrate(conninfo, stop=stop):
-                logger.info("applied migration %s", name)
+            migrate(conninfo, stop=stop)
         except BaseException:
             embedded.release()
             raise
@@ -126,8 +125,7 @@ def locate_database(settings: SharedSettings, stop: threading.Event | None = Non
         if settings.migrate:
             directly = _past_pooler(settings, given)
             bootstrap(directly, passwords=_passwords(settings, directly))
-            for name in migrate(directly, stop=stop):
-                logger.info("applied migration %s", name)
+            migrate(directly, stop=stop)
         conninfo = settings.for_service(given)
         state = _schema_state(conninfo, settings.logins, settings.pooler)
     except DatabaseUnreachable as error:
