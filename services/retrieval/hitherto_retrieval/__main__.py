@@ -34,8 +34,8 @@ from hitherto_shared.database.connect import with_role
 from hitherto_shared.database.installation import check_hash_key
 from hitherto_shared.database.pool import Database
 from hitherto_shared.database.room import RoomWatch
-from hitherto_shared.database.watch import DatabaseWatch
 from hitherto_shared.database.signals import Signals
+from hitherto_shared.database.watch import DatabaseWatch
 from hitherto_shared.embeddings.factory import embedders_for
 from hitherto_shared.paging import PageTokens
 from hitherto_shared.processes import ProcessSpread, serve_in_processes
