@@ -45,7 +45,7 @@ from hitherto_shared.startup import (
     authentication,
     load_deployment_secret,
     load_hash_key,
-    load_user_keys,
+    open_user_keys,
     run_service,
 )
 from hitherto_shared.telemetry import configure_logging
@@ -119,7 +119,7 @@ async def running(
         stack.push_async_callback(queries.close)
         accesses = AccessCounter(counters)
         audit = AuditedReads(audited, Trail(hash_key))
-        keys = load_user_keys(settings, hash_key)
+        keys = await open_user_keys(settings, hash_key)
         snapshots = Snapshots(
             # Like API keys: at the primary while it is reachable.
             readers.keys,

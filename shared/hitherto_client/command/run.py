@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from types import FrameType
-from typing import NoReturn, TextIO
+from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from hitherto_client.command import (
     audit,
@@ -57,6 +57,9 @@ from hitherto_client.command.rpc import Command, CommandGroup
 from hitherto_client.errors import HithertoCallError
 from hitherto_client.transcripts import TranscriptError
 
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
+
 _ASKED = 2
 """Interrupts that ask the command to end; the next one ends it."""
 
@@ -91,7 +94,7 @@ _GROUPS: dict[str, Sequence[Command | CommandGroup]] = {
 
 
 class _CommandParser(argparse.ArgumentParser):
-    def _print_message(self, message: str, file: TextIO | None = None) -> None:
+    def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
         """Write help or version; argparse would pass over an output that takes nothing."""
         (sys.stderr if file is None else file).write(message)
 
