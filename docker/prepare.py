@@ -62,8 +62,7 @@ def prepare(
         # Nobody but this file's services has these logins: the server is compose's own.
         logger.info("the passwords of the services' logins have changed; setting them")
         bootstrap(conninfo, passwords=passwords, set_passwords=True)
-    for name in migrate(conninfo):
-        logger.info("applied %s", name)
+    migrate(conninfo)
     load_secret(secret_file)
     if not api_key_file.exists():
         extraction = logging_in(conninfo, "hitherto_maintenance", extraction_password)

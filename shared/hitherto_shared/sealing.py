@@ -40,23 +40,30 @@ class Sealer:
         nonce = os.urandom(_NONCE)
         text = json.dumps(payload, separators=(",", ":")).encode()
         sealed = nonce + self._cipher.encrypt(nonce, text, _binding(bound_to))
-        return base64.urlsafe_b64encode(sealed).decode().rstrip("=")
+        return _spelling(sealed)
 
     def open(self, token: str, bound_to: Sequence[str]) -> dict[str, Any]:
         """The payload of `token`.
 
         Raises:
-            BrokenToken: Malformed, tampered with, or bound to something else.
+            BrokenToken: Malformed, tampered with, spelt otherwise than we do, or bound to something
+                else.
         """
         try:
-            sealed = base64.b64decode(
-                token + "=" * (-len(token) % 4), altchars=b"-_", validate=True
-            )
+            sealed = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+            # Base64 has many spellings of the same bytes.
+            if _spelling(sealed) != token:
+                raise BrokenToken
             text = self._cipher.decrypt(sealed[:_NONCE], sealed[_NONCE:], _binding(bound_to))
         except (binascii.Error, ValueError, InvalidTag):
             raise BrokenToken from None
         payload: dict[str, Any] = json.loads(text)
         return payload
+
+
+def _spelling(sealed: bytes) -> str:
+    """The only text that is a token of these bytes."""
+    return base64.urlsafe_b64encode(sealed).decode().rstrip("=")
 
 
 def _binding(parts: Sequence[str]) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import difflib
 import logging
 import os
@@ -10,6 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 
+from hitherto_shared.command_output import CommandParser
 from hitherto_shared.config import PREFIX, SharedSettings
 from hitherto_shared.lifeline import is_lifeline
 from hitherto_shared.processes.child import is_tie
@@ -42,7 +42,7 @@ def read_arguments(name: str, purpose: str, given: Sequence[str] | None = None) 
     Raises:
         SystemExit: The process must end, with this code.
     """
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog=name,
         description=purpose,
         epilog="Settings are environment variables, listed in docs/configuration.md. SIGTERM ends "

@@ -44,6 +44,8 @@ from hitherto_shared.database.migrate import (
     schema_state,
 )
 from hitherto_shared.database.pool import Connection, Reads
+from hitherto_shared.encryption.examination import try_keys
+from hitherto_shared.encryption.failures import KeyServiceUnavailable
 from hitherto_shared.encryption.key_store import KeyStore
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.metrics import lag_measured
@@ -115,8 +117,7 @@ def locate_database(settings: SharedSettings, stop: threading.Event | None = Non
         embedded = EmbeddedPostgres.acquire(settings.data_dir)
         try:
             conninfo = embedded.conninfo()
-            for name in migrate(conninfo, stop=stop):
-                logger.info("applied migration %s", name)
+            migrate(conninfo, stop=stop)
         except BaseException:
             embedded.release()
             raise
@@ -126,8 +127,7 @@ def locate_database(settings: SharedSettings, stop: threading.Event | None = Non
         if settings.migrate:
             directly = _past_pooler(settings, given)
             bootstrap(directly, passwords=_passwords(settings, directly))
-            for name in migrate(directly, stop=stop):
-                logger.info("applied migration %s", name)
+            migrate(directly, stop=stop)
         conninfo = settings.for_service(given)
         state = _schema_state(conninfo, settings.logins, settings.pooler)
     except DatabaseUnreachable as error:
@@ -304,6 +304,23 @@ def load_user_keys(settings: SharedSettings, hash_key: bytes) -> UserKeys:
         ValueError: The key-encryption key is invalid; the message names the variable.
     """
     return UserKeys(settings.load_key_wrapper(), KeyStore(user_keys_dir(settings)), hash_key)
+
+
+async def open_user_keys(settings: SharedSettings, hash_key: bytes) -> UserKeys:
+    """`load_user_keys`; a key-encryption key that does not open what is stored is logged."""
+    store = KeyStore(user_keys_dir(settings))
+    try:
+        tried = await try_keys(store, settings.load_key_wrapper(), most=_KEYS_TRIED)
+    except (KeyServiceUnavailable, OSError) as error:
+        logger.warning("no user key could be tried: %s", error)
+    else:
+        if tried.fault:
+            logger.warning("%s; %s", tried.fault, tried.remedy)
+    return load_user_keys(settings, hash_key)
+
+
+_KEYS_TRIED = 4
+"""At each start; a key-management service may be asked for each."""
 
 
 def refusals(settings: SharedSettings, listen: str) -> Iterator[str]:

@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any, Literal
 
 from hitherto_shared import tracing
+from hitherto_shared.recurring_lines import RecurringLines
 from hitherto_shared.rpc.call import current_request_id
 
 logger = logging.getLogger("hitherto.uncaught")
@@ -153,10 +154,9 @@ def _log_uncaught(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> 
 
 
 def configure_logging(service: str, level: str, form: LogFormat = "auto") -> None:
-    """Send every log record of the process to standard error."""
-    handler = logging.StreamHandler(sys.stderr)
+    """Send the log records of the process to standard error, recurring ones with their number."""
     text = form == "text" or (form == "auto" and sys.stderr.isatty())
-    handler.setFormatter((TextFormatter if text else JsonFormatter)(service))
+    handler = RecurringLines((TextFormatter if text else JsonFormatter)(service))
     logging.basicConfig(level=level, handlers=[handler], force=True)
     for noisy in ("apscheduler", "httpx", "httpx2", "httpcore", "openai", "psycopg.pool"):
         logging.getLogger(noisy).setLevel(logging.WARNING)

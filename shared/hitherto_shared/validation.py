@@ -153,7 +153,7 @@ class Checks:
         if value is None:
             return default
         if value < 0:
-            self.add(field, "must not be negative; 0 leaves the section out")
+            self.add(field, f"must not be negative; 0 is none, leave it out for {default}")
             return default
         return min(value, maximum)
 

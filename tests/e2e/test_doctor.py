@@ -20,6 +20,9 @@ from hitherto_client.command import main
 from hitherto_shared.database.embedded import EmbeddedPostgres
 from hitherto_shared.database.examination import Diagnosis
 from hitherto_shared.database.logins import LoginTooStrong
+from hitherto_shared.encryption.key_store import KeyStore
+from hitherto_shared.encryption.user_keys import UserKeys
+from hitherto_shared.encryption.wrapping import KeyWrapper, LocalWrapper
 from tests.pgbouncer import PgBouncer
 from tests.scripted_model import ChatAnswer, RawReply, ScriptedModel, StatusFault
 from tests.scripted_model.scripts import empty_script
@@ -178,6 +181,29 @@ def _data_folder(installation: Installation) -> Path:
     return folder
 
 
+def _made_key(installation: Installation, wrapper: KeyWrapper) -> None:
+    """Somebody encrypted, with a key that this one wrapped."""
+    store = KeyStore(_data_folder(installation) / "user-keys")
+    asyncio.run(UserKeys(wrapper, store, b"h" * 32).make("acme", "ana"))
+
+
+def _another_kek(installation: Installation) -> None:
+    _made_key(installation, LocalWrapper(b"o" * 32))
+    installation.set(HITHERTO_ENCRYPTION_KEY="ab" * 32)
+
+
+def _forgotten_kek(installation: Installation) -> None:
+    _made_key(installation, LocalWrapper(b"o" * 32))
+
+
+def _namesake_kek(installation: Installation) -> None:
+    """Of a service that gives another key the same id."""
+    wrapper = LocalWrapper(b"o" * 32)
+    wrapper.id = LocalWrapper(bytes.fromhex("ab" * 32)).id
+    _made_key(installation, wrapper)
+    installation.set(HITHERTO_ENCRYPTION_KEY="ab" * 32)
+
+
 FAULTS: dict[str, tuple[Break, str, str]] = {
     "wrong key": (_refuse_chat(StatusFault(401)), "chat", "OPENAI_API_KEY"),
     "no such model": (_refuse_chat(StatusFault(404)), "chat", "MEMORY_EXTRACTION_MODEL"),
@@ -216,6 +242,9 @@ FAULTS: dict[str, tuple[Break, str, str]] = {
     ),
     "lost hash key": (_lost_hash_key, "settings", "HITHERTO_HASH_KEY_FILE"),
     "foreign hash key": (_foreign_hash_key, "settings", "HITHERTO_HASH_KEY_FILE"),
+    "another key-encryption key": (_another_kek, "encryption", "hitherto-keys rewrap"),
+    "no key-encryption key": (_forgotten_kek, "encryption", "HITHERTO_ENCRYPTION_KEY_FILE"),
+    "a namesake of it": (_namesake_kek, "encryption", "hitherto-keys check"),
     "no volume": (
         _set(DATABASE_URL="", HITHERTO_REQUIRE_DATABASE_URL="true", HITHERTO_DATA_DIR="/"),
         "database", "HITHERTO_REQUIRE_DATABASE_URL=false",
@@ -232,7 +261,7 @@ async def test_each_fault_is_named_with_what_to_set(
     installation: Installation, capsys: pytest.CaptureFixture[str], kind: str
 ) -> None:
     breaking, check, remedy = FAULTS[kind]
-    breaking(installation)
+    await asyncio.to_thread(breaking, installation)
 
     code, found, told = await examined(capsys)
 
@@ -240,6 +269,19 @@ async def test_each_fault_is_named_with_what_to_set(
     assert found[check].state == "fault"
     assert remedy in f"{found[check].told} {found[check].remedy}"
     assert check in told
+
+
+async def test_a_key_that_opens_what_is_stored_is_told_so(
+    installation: Installation, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await asyncio.to_thread(_made_key, installation, LocalWrapper(b"o" * 32))
+    installation.set(HITHERTO_ENCRYPTION_KEY=(b"o" * 32).hex())
+    code, found, _ = await examined(capsys)
+    assert code == 0
+    assert (found["encryption"].state, found["encryption"].told) == (
+        "ok",
+        "keys of users tried: 1, all open",
+    )
 
 
 async def test_a_login_with_too_many_rights_is_named(

@@ -8,6 +8,7 @@ import grpc
 import pytest
 
 from hitherto.v1 import retrieval_service_pb2, retrieval_service_pb2_grpc
+from hitherto_shared.database.migrate import BASELINE
 from tests.faults.ledger import Ledger
 from tests.faults.processes import CHANNEL_OPTIONS, Name, Processes, Service
 from tests.faults.submitting import Batch, Caller
@@ -38,6 +39,9 @@ async def test_both_at_once_on_an_empty_folder_then_one_killed_and_the_other_end
     for service in services.values():
         await service.ready()
         await works(service, caller)
+    # Whichever of them migrates tells it once.
+    told = [line for each in services.values() for line in each.said.splitlines()]
+    assert sum(BASELINE in line for line in told) == 1
     postmaster = private.postmaster()
     services.pop(victim).kill()
     (other,) = services.values()

@@ -7,8 +7,10 @@ place, so that each of them is started for a few of the reasons only.
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import struct
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -110,6 +112,24 @@ def refusal(database_url: str, tmp_path: Path) -> str:
 def test_the_reason_is_told(conninfo: str, tmp_path: Path, reason: str) -> None:
     spoilt, told = REASONS[reason]
     assert told in refusal(spoilt(conninfo), tmp_path)
+
+
+def test_the_reason_is_told_where_no_file_can_be_made(conninfo: str) -> None:
+    """As in a container with a read-only file system and no folder for temporary files."""
+    program = (
+        "import tempfile; tempfile.tempdir = '/nowhere'\n"
+        "from hitherto_shared.database.migrate import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={"PATH": os.environ["PATH"], "DATABASE_URL": make_conninfo(conninfo, password="wrong")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "it refuses the login" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_a_port_where_nobody_listens(tmp_path: Path) -> None:

@@ -17,6 +17,8 @@ from hitherto_shared.auth.api_keys import split_key
 from hitherto_shared.auth.principal import ANONYMOUS, PROFILES_MANAGE, Principal
 from hitherto_shared.config import SharedSettings, describe, is_loopback
 from hitherto_shared.errors import NotPermitted
+from hitherto_shared.rpc.server import cannot_listen, check_free, tls_credentials
+from tests.certificates import Authority
 
 USER = "H\u1ed3ng"
 BOUND = Principal("t", "key", frozenset({"read", "write"}), USER)
@@ -285,6 +287,39 @@ def test_tls_needs_both_files(tmp_path: Path) -> None:
     for name in ("tls_key_file", "tls_certificate_file"):
         with pytest.raises(ValidationError, match="or neither"):
             settings(tmp_path, **{name: tmp_path / "x.pem"})
+
+
+@pytest.mark.parametrize(
+    ("spoilt", "told"),
+    [
+        ("tls_certificate_file", "HITHERTO_TLS_CERTIFICATE_FILE: .*no certificate in PEM"),
+        ("tls_key_file", "HITHERTO_TLS_KEY_FILE: .*no private key in PEM"),
+        ("tls_client_ca_file", "HITHERTO_TLS_CLIENT_CA_FILE: .*no certificate in PEM"),
+        ("another key", "HITHERTO_TLS_KEY_FILE: it is not the key of"),
+    ],
+)
+def test_files_for_tls_that_do_not_serve_are_named(tmp_path: Path, spoilt: str, told: str) -> None:
+    authority = Authority(tmp_path, "authority")
+    pair, other = authority.pair("server"), authority.pair("other")
+    files = {
+        "tls_certificate_file": pair.certificate,
+        "tls_key_file": pair.key,
+        "tls_client_ca_file": authority.file,
+    }
+    assert tls_credentials(settings(tmp_path, **files)) is not None
+    if spoilt == "another key":
+        files["tls_key_file"] = other.key
+    else:
+        files[spoilt].write_text("no PEM")
+    with pytest.raises(ValueError, match=told):
+        tls_credentials(settings(tmp_path, **files))
+
+
+def test_an_address_of_another_machine_is_told_as_such() -> None:
+    listen = "203.0.113.1:50051"  # of documentation
+    with pytest.raises(OSError, match="assign") as caught:
+        check_free(listen)
+    assert "name an address of this machine" in str(cannot_listen(listen, caught.value))
 
 
 def test_listening_for_others_in_clear_is_refused(tmp_path: Path) -> None:

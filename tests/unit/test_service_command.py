@@ -82,6 +82,31 @@ def test_help_is_printed_and_nothing_is_started(module: str) -> None:
     assert not done.stderr
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux")
+@pytest.mark.parametrize(
+    "module",
+    [
+        "hitherto_retrieval",
+        "hitherto_extraction",
+        "hitherto_shared.database.migrate",
+        "hitherto_shared.encryption.command",
+        "hitherto_shared.rpc.probe",
+    ],
+)
+def test_help_that_cannot_be_written_is_a_failure(module: str) -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", module, "--help"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr.endswith("the output cannot be written: No space left on device\n")
+    assert len(done.stderr.splitlines()) == 1
+
+
 def test_an_unknown_option_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     read_arguments("hitherto-retrieval", "x", ["--process-of=7"])
     for word, code in (("--port=1", 2), ("serve", 2), ("--version", 0)):

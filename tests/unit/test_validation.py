@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import unicodedata
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
@@ -95,6 +96,15 @@ def test_limits() -> None:
     most = [checks.optional_limit("n", n, default=10, maximum=200) for n in (None, 0, 5, 2**31 - 1)]
     assert most == [10, 0, 5, 200]
     assert violations(checks) == {}
+
+
+@pytest.mark.parametrize("ask", [Checks.limit, Checks.optional_limit])
+def test_a_negative_limit_is_refused_in_words_that_fit_every_field(ask: Callable[..., int]) -> None:
+    checks = Checks()
+    ask(checks, "max_tokens", -1, default=4000, maximum=1_000_000)
+    told = violations(checks)["max_tokens"]
+    assert "leave it out for 4000" in told
+    assert "section" not in told
 
 
 def test_lists_are_bounded_before_they_are_read() -> None:

@@ -31,14 +31,18 @@ from hitherto_shared.database.examination import Configured, Diagnosis, examine_
 from hitherto_shared.embeddings.dialect import WrongSize
 from hitherto_shared.embeddings.factory import configured_embedder
 from hitherto_shared.embeddings.protocol import Embedder
+from hitherto_shared.encryption.examination import try_keys
+from hitherto_shared.encryption.failures import KeyServiceUnavailable
+from hitherto_shared.encryption.key_store import KeyStore
 from hitherto_shared.model_api import ModelError, ModelMisbehaved, PromptTooLong
 from hitherto_shared.service_command import unknown_variables
-from hitherto_shared.startup import hash_key_path, load_hash_key, refusals
+from hitherto_shared.startup import hash_key_path, load_hash_key, refusals, user_keys_dir
 from hitherto_shared.user_hash import hash_key_id
 
 Reply = TypeVar("Reply")
 
 _PAGE = "docs/model-servers.md says what to set for your server"
+_KEYS_TRIED = 16
 _TEXTS = ("The user lives in Porto.", "The user keeps bees.")
 
 
@@ -54,6 +58,7 @@ def _examined() -> list[Diagnosis]:
     except ValidationError as error:
         return [Diagnosis("settings", "fault", describe(error), "docs/configuration.md lists them")]
     found = list(_settings(settings))
+    found += _keys(settings)
     embedder, problem = _embedder(settings)
     found += asyncio.run(_models(settings, embedder))
     if embedder is None:
@@ -107,6 +112,25 @@ def _settings(settings: ExtractionSettings) -> Iterator[Diagnosis]:
         return
     if not misspelt and not refused:
         yield Diagnosis("settings", "ok", "every variable is known")
+
+
+def _keys(settings: SharedSettings) -> Iterator[Diagnosis]:
+    """Whether the key-encryption key opens what is stored; a bad one is told as a refusal."""
+    store = KeyStore(user_keys_dir(settings))
+    try:
+        tried = asyncio.run(try_keys(store, settings.load_key_wrapper(), most=_KEYS_TRIED))
+    except KeyServiceUnavailable as error:
+        yield Diagnosis("encryption", "fault", error.message, "check HITHERTO_KEY_WRAPPER")
+    except OSError as error:
+        told = f"the folder of user keys cannot be read: {error}"
+        yield Diagnosis("encryption", "fault", told, "check HITHERTO_USER_KEYS_DIR")
+    except ValueError:
+        return
+    else:
+        if tried.fault:
+            yield Diagnosis("encryption", "fault", tried.fault, tried.remedy)
+        elif tried.opened:
+            yield Diagnosis("encryption", "ok", f"keys of users tried: {tried.opened}, all open")
 
 
 def _embedder(settings: SharedSettings) -> tuple[Embedder | None, str]:

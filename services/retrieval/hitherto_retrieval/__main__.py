@@ -35,6 +35,7 @@ from hitherto_shared.database.installation import check_hash_key
 from hitherto_shared.database.pool import Database
 from hitherto_shared.database.room import RoomWatch
 from hitherto_shared.database.signals import Signals
+from hitherto_shared.database.watch import DatabaseWatch
 from hitherto_shared.embeddings.factory import embedders_for
 from hitherto_shared.paging import PageTokens
 from hitherto_shared.processes import ProcessSpread, serve_in_processes
@@ -44,7 +45,7 @@ from hitherto_shared.startup import (
     authentication,
     load_deployment_secret,
     load_hash_key,
-    load_user_keys,
+    open_user_keys,
     run_service,
 )
 from hitherto_shared.telemetry import configure_logging
@@ -118,7 +119,7 @@ async def running(
         stack.push_async_callback(queries.close)
         accesses = AccessCounter(counters)
         audit = AuditedReads(audited, Trail(hash_key))
-        keys = load_user_keys(settings, hash_key)
+        keys = await open_user_keys(settings, hash_key)
         snapshots = Snapshots(
             # Like API keys: at the primary while it is reachable.
             readers.keys,
@@ -173,7 +174,7 @@ async def running(
         await paid.start()
         stack.push_async_callback(audit.stop)
         await audit.start()
-        await _watch_room(stack, settings, counters, server)
+        await _watch_databases(stack, settings, counters, replica, server)
         await server.start()
         logger.info(
             "serving on port %d",
@@ -191,13 +192,21 @@ async def running(
             await server.stop(settings.drain_seconds)
 
 
-async def _watch_room(
-    stack: AsyncExitStack, settings: RetrievalSettings, database: Database, server: Server
+async def _watch_databases(
+    stack: AsyncExitStack,
+    settings: RetrievalSettings,
+    primary: Database,
+    replica: Database | None,
+    server: Server,
 ) -> None:
-    """Let the health service say whether there is room on the disk."""
-    room = RoomWatch(database, server.say_of, settings.data_dir if settings.embedded else None)
+    """Let the health service say whether one answers, and whether there is room on the disk."""
+    room = RoomWatch(primary, server.say_of, settings.data_dir if settings.embedded else None)
     stack.push_async_callback(room.stop)
     await room.start()
+    either = [primary] if replica is None else [primary, replica]
+    watch = DatabaseWatch(either, server.say_of, writes=False)
+    stack.push_async_callback(watch.stop)
+    await watch.start()
 
 
 async def _feed(

@@ -22,8 +22,8 @@ from hitherto_client.words import ReembedPhase, UsageDimension
 _HEALTH_SECONDS = 5.0
 _STATUSES = ("UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN")
 _NEEDED = {
-    "extraction": ("language-model", "embedder", "storage"),
-    "retrieval": ("storage",),
+    "extraction": ("database", "writes", "language-model", "embedder", "storage"),
+    "retrieval": ("database", "storage"),
 }
 """What a service reports the health of beside its own."""
 

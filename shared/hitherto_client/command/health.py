@@ -19,6 +19,20 @@ def _state(health: Health) -> str:
     return "serving"
 
 
+_NOTES = {
+    "database": "the database does not answer: calls fail, and jobs wait, until it does; see the "
+    "log of the service for the reason",
+    "writes": "the database accepts no writes, as a standby does, or one with "
+    "default_transaction_read_only: reads go on, writes fail and jobs wait; promote it, or let "
+    "DATABASE_URL of the services name the primary",
+    "storage": "the disk of the database is full: writes fail, and some reads, until it has room",
+}
+"""What to know of each thing that a service is without."""
+_OF_MODELS = (
+    "jobs that need it wait until it answers: `hitherto jobs --state failed` tells why it does "
+    "not, and which settings to check"
+)
+
 _SERVICES = (
     "service",
     "address",
@@ -48,15 +62,9 @@ def _run(options: argparse.Namespace, output: Output) -> int:
             f"the {health.service} service at {health.address} does not serve: start it with "
             f"`hitherto up`, or name its address with --{health.service}"
         )
-    if any("storage" in health.without for health in found):
-        output.note(
-            "the disk of the database is full: writes fail, and some reads, until it has room"
-        )
-    if any({*health.without} - {"storage"} for health in found):
-        output.note(
-            "jobs that need it wait until it answers: `hitherto jobs --state failed` tells why it "
-            "does not, and which settings to check"
-        )
+    lacking = dict.fromkeys(name for health in found for name in health.without)
+    for note in dict.fromkeys(_NOTES.get(name, _OF_MODELS) for name in lacking):
+        output.note(note)
     return UNREACHABLE if down else OK
 
 

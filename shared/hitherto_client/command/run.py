@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from types import FrameType
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from hitherto_client.command import (
     audit,
@@ -57,6 +57,9 @@ from hitherto_client.command.rpc import Command, CommandGroup
 from hitherto_client.errors import HithertoCallError
 from hitherto_client.transcripts import TranscriptError
 
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
+
 _ASKED = 2
 """Interrupts that ask the command to end; the next one ends it."""
 
@@ -91,6 +94,10 @@ _GROUPS: dict[str, Sequence[Command | CommandGroup]] = {
 
 
 class _CommandParser(argparse.ArgumentParser):
+    def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
+        """Write help or version; argparse would pass over an output that takes nothing."""
+        (sys.stderr if file is None else file).write(message)
+
     def error(self, message: str) -> NoReturn:
         """Say what is wrong in one line: the usage of some commands fills half a screen."""
         raise UsageError(f"{message}; see `{self.prog} --help`")
@@ -137,6 +144,25 @@ def build_parser(named: str | None = None) -> argparse.ArgumentParser:
 def run(given: Sequence[str]) -> int:
     """Run the sub-command that the arguments name and return its exit code."""
     _open_closed_streams()
+    try:
+        code = _run(given)
+        # Here, so that an output that takes nothing is noticed.
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _silence(sys.stdout)
+        return BROKEN_PIPE
+    except OSError as error:
+        # Such as a full disk under the output, or under that of errors.
+        _silence(sys.stdout)
+        try:
+            Output(as_json=False).error(str(error))
+        except OSError:
+            _silence(sys.stderr)
+        return FAILED
+    return code
+
+
+def _run(given: Sequence[str]) -> int:
     if problem := _no_command(given):
         Output(as_json=False).error(problem)
         return USAGE
@@ -154,7 +180,6 @@ def run(given: Sequence[str]) -> int:
         _check_unicode(given)
         with interruptible():
             code: int = options.run(options, output)
-        output.flush()
     except (UsageError, TranscriptError) as error:
         output.error(str(error))
         return USAGE
@@ -166,14 +191,6 @@ def run(given: Sequence[str]) -> int:
     except KeyboardInterrupt:
         output.error("interrupted")
         return INTERRUPTED
-    except BrokenPipeError:
-        _silence_stdout()
-        return BROKEN_PIPE
-    except OSError as error:
-        # Such as a full disk under the output.
-        _silence_stdout()
-        output.error(str(error))
-        return FAILED
     return code
 
 
@@ -234,10 +251,10 @@ def _check_unicode(given: Sequence[str]) -> None:
             raise UsageError("an argument is not valid text in the encoding of this terminal")
 
 
-def _silence_stdout() -> None:
+def _silence(stream: TextIO) -> None:
     """Keep the interpreter from failing again when it flushes at its end."""
     try:
-        descriptor = sys.stdout.fileno()
+        descriptor = stream.fileno()
     except (OSError, ValueError):
         return
     devnull = os.open(os.devnull, os.O_WRONLY)

@@ -109,4 +109,5 @@ class Health:
     seconds: float
     """How long the check took."""
     without: tuple[str, ...] = ()
-    """What a service that serves lacks for now: `language-model`, `embedder`, `storage`."""
+    """What a service that serves lacks for now: `database`, `writes`, `storage` (on its disk),
+    `language-model`, `embedder`."""

@@ -14,7 +14,6 @@ rolled back. A migration that takes away what older programs use says so in its 
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import logging
 import os
@@ -30,6 +29,7 @@ from typing import LiteralString
 import psycopg
 from psycopg import sql
 
+from hitherto_shared.command_output import CommandParser, write
 from hitherto_shared.database.bootstrap import bootstrap, missing_statements
 from hitherto_shared.database.connect import (
     OWNER,
@@ -295,7 +295,7 @@ def _apply(connection: psycopg.Connection, migration: Migration) -> None:
 
 def main() -> None:
     """The command `hitherto-migrate`: roles, logins, extension, schema on `DATABASE_URL`."""
-    parser = argparse.ArgumentParser(prog=COMMAND, description=main.__doc__)
+    parser = CommandParser(prog=COMMAND, description=main.__doc__)
     only = parser.add_mutually_exclusive_group()
     only.add_argument(
         "--check",
@@ -320,11 +320,11 @@ def main() -> None:
     given = [os.environ.get(name) or None for name in PASSWORD_VARIABLES]
     try:
         if arguments.dry_run:
-            _write(script(conninfo) or "-- the database is up to date")
+            write(script(conninfo) or "-- the database is up to date", COMMAND)
             return
         if arguments.check:
             state = owned_schema_state(conninfo)
-            _write("\n".join(state.pending) or _up_to_date(state.newer))
+            write("\n".join(state.pending) or _up_to_date(state.newer), COMMAND)
             sys.exit(1 if state.pending else 0)
         passwords = passwords_for(conninfo, retrieval=given[0], extraction=given[1])
         bootstrap(conninfo, passwords=passwords, set_passwords=arguments.set_passwords)
@@ -335,7 +335,7 @@ def main() -> None:
         parser.exit(1, f"{COMMAND}: DATABASE_URL: {error}\n")
     except (MigrationError, psycopg.Error, PermissionError) as error:
         parser.exit(1, f"{COMMAND}: {described(error)}\n")
-    _write("\n".join(f"applied {name}" for name in names) or _up_to_date(newer))
+    write("\n".join(f"applied {name}" for name in names) or _up_to_date(newer), COMMAND)
     if shut_out:
         print(
             f"{COMMAND}: {', '.join(shut_out)} cannot log in with the password that "
@@ -346,17 +346,6 @@ def main() -> None:
         )
         # Without a variable, an administrator may have created the logins with other passwords.
         sys.exit(1 if any(given) else 0)
-
-
-def _write(text: str) -> None:
-    """Print; whoever reads may stop before the end, as `head` does."""
-    try:
-        print(text, flush=True)
-    except OSError as error:
-        # What is left in the buffer would be written again at the exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if not isinstance(error, BrokenPipeError):
-            sys.exit(f"{COMMAND}: the output cannot be written: {error.strerror}")
 
 
 def _up_to_date(newer: Sequence[str]) -> str:

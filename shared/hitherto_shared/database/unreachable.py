@@ -150,22 +150,32 @@ def refused_with(conninfo: str) -> str:
     Empty if it does not, if it does not answer, and if libpq has no record of it.
     """
     # The record contains the proof of the password, and is not passed on.
-    with tempfile.TemporaryFile() as record:
-        try:
-            connection = pq.PGconn.connect_start(conninfo.encode())
-            try:
-                connection.trace(record.fileno())
-                _connect(connection)
-            finally:
-                connection.untrace()  # writes what it has recorded
-                connection.finish()
-        except (psycopg.Error, OSError, ValueError) as error:
-            logger.debug("no SQLSTATE for a refused connection: %s", type(error).__name__)
-        record.seek(0)
-        lines = record.read().decode("utf-8", "replace").splitlines()
+    try:
+        with tempfile.TemporaryFile() as record:
+            _record(conninfo, record.fileno())
+            record.seek(0)
+            lines = record.read().decode("utf-8", "replace").splitlines()
+    except OSError as error:
+        # Such as a container without a folder for temporary files.
+        logger.debug("no SQLSTATE for a refused connection: %s", type(error).__name__)
+        return ""
     refusals = (_STATE.search(line) for line in lines if "\tErrorResponse\t" in line)
     states = [found[1] for found in refusals if found]
     return states[-1] if states else ""
+
+
+def _record(conninfo: str, descriptor: int) -> None:
+    """Connect once more, and let libpq write what the server says to this file."""
+    try:
+        connection = pq.PGconn.connect_start(conninfo.encode())
+        try:
+            connection.trace(descriptor)
+            _connect(connection)
+        finally:
+            connection.untrace()  # writes what it has recorded
+            connection.finish()
+    except (psycopg.Error, ValueError) as error:
+        logger.debug("no SQLSTATE for a refused connection: %s", type(error).__name__)
 
 
 def _connect(connection: abc.PGconn) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from hitherto_shared.command_output import CommandParser, write
 from hitherto_shared.config import SharedSettings, describe
 from hitherto_shared.encryption.failures import KeyServiceUnavailable
 from hitherto_shared.encryption.key_store import KeyStore
@@ -32,7 +33,7 @@ _BAR = 30
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Manage users' data keys. Settings come from the environment, as for services."""
-    parser = argparse.ArgumentParser(prog=COMMAND, description=main.__doc__)
+    parser = CommandParser(prog=COMMAND, description=main.__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("check", help="report how many keys open with the key-encryption key")
     anew = commands.add_parser(
@@ -79,9 +80,8 @@ async def _run(given: argparse.Namespace, settings: SharedSettings) -> int:
     for hashed in store.hashes():
         counts[await rewrap(store, hashed, old, wrapper)] += 1
         _show(counts.total(), max(total, counts.total()))
-    print(f"{store.root}: {counts.total()} keys")
-    for outcome, number in sorted(counts.items()):
-        print(f"  {outcome}: {number}")
+    found = [f"  {outcome}: {number}" for outcome, number in sorted(counts.items())]
+    write("\n".join([f"{store.root}: {counts.total()} keys", *found]), COMMAND)
     return 0 if counts.total() == counts[OPENS] + counts[REWRAPPED] else 1
 
 

@@ -13,6 +13,7 @@ import errno
 import fcntl
 import json
 import os
+import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -133,6 +134,19 @@ class KeyStore:
                     if len(file.stem) == _HASH_DIGITS:
                         yield file.stem
 
+    def some_hashes(self, most: int) -> list[str]:
+        """The hashes of at most so many users with a key, by chance, from all over the folder."""
+        found: list[str] = []
+        for outer in _shuffled(_folders(self.root)):
+            for inner in _shuffled(_folders(outer)):
+                stems = [file.stem for file in inner.glob("*.json")]
+                if hashes := [stem for stem in stems if len(stem) == _HASH_DIGITS]:
+                    found.append(random.choice(hashes))
+                    break
+            if len(found) == most:
+                break
+        return found
+
     def _remove_folder(self, path: Path) -> None:
         try:
             path.rmdir()
@@ -181,6 +195,10 @@ def _parse(text: bytes) -> WrappedKey:
 
 def _stamp(found: os.stat_result) -> Stamp:
     return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def _shuffled(folders: list[Path]) -> list[Path]:
+    return random.sample(folders, len(folders))
 
 
 def _folders(parent: Path) -> list[Path]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from hitherto_shared.rpc.server import ServerFailed, addresses, check_free
+from hitherto_shared.rpc.server import addresses, cannot_listen, check_free
 
 
 def usable_cores() -> int:
@@ -63,9 +63,7 @@ def shared_port(listen: str) -> Iterator[str]:
                     kept.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
                 port = str(_bind(kept, (address[0], int(port), *address[2:])))
         except OSError as error:
-            raise ServerFailed(
-                f"cannot listen on {listen}: {error.strerror}; is another service there already?"
-            ) from None
+            raise cannot_listen(listen, error) from None
         yield f"{host}:{port}"
 
 

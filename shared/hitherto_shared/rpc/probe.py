@@ -9,7 +9,6 @@ the service demands client certificates, it presents HITHERTO_TLS_CLIENT_CERTIFI
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from dataclasses import dataclass
@@ -19,6 +18,8 @@ from typing import Any, Self, cast
 import grpc
 from cryptography import x509
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from hitherto_shared.command_output import CommandParser
 
 # The probe calls the given address; an internet proxy would answer for itself.
 _OPTIONS: list[tuple[str, int | str]] = [("grpc.enable_http_proxy", 0)]
@@ -105,9 +106,7 @@ def probe(address: str, *, timeout: float = 3.0, tls: ProbeTls | None = None) ->
 
 def main() -> None:
     """Entry point; see the module docstring."""
-    parser = argparse.ArgumentParser(
-        prog="hitherto-probe", description="Ask a server whether it is serving."
-    )
+    parser = CommandParser(prog="hitherto-probe", description="Ask a server whether it is serving.")
     parser.add_argument("address", help="host:port")
     parser.add_argument("--timeout", type=float, default=3.0, help="seconds (default 3)")
     arguments = parser.parse_args()

@@ -7,6 +7,7 @@ within `drain_seconds`. A second signal ends the process at once.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
 import resource
@@ -14,13 +15,14 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import grpc
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from google.protobuf.descriptor import ServiceDescriptor
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
@@ -60,6 +62,17 @@ class Servicer:
 
 class ServerFailed(RuntimeError):
     """The server cannot listen; the message says where and why."""
+
+
+def cannot_listen(listen: str, error: OSError) -> ServerFailed:
+    """The error for an address that the system refuses, with what to do."""
+    if error.errno == errno.EADDRINUSE:
+        hint = "is another service there already?"
+    elif isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+        hint = "name an address of this machine, or 0.0.0.0 for all of them"
+    else:
+        hint = "name another port, or let this account use it"
+    return ServerFailed(f"cannot listen on {listen}: {error.strerror}; {hint}")
 
 
 class Server:
@@ -120,17 +133,13 @@ class Server:
             if not self._shares_port:
                 check_free(listen)
         except OSError as error:
-            raise ServerFailed(
-                f"cannot listen on {listen}: {error.strerror}; is another service there already?"
-            ) from None
+            raise cannot_listen(listen, error) from None
         try:
             if credentials is None:
                 return int(self._server.add_insecure_port(listen))
             return int(self._server.add_secure_port(listen, credentials))
         except RuntimeError as error:
             why = "is another service there already?"
-            if credentials is not None:
-                why += " If not, the certificate and key may not be PEM, or not belong together."
             raise ServerFailed(f"cannot listen on {listen}: {why} ({error})") from None
 
     async def start(self) -> None:
@@ -163,25 +172,42 @@ def tls_credentials(settings: SharedSettings) -> grpc.ServerCredentials | None:
     clients = settings.tls_client_ca_file
     with named_by("HITHERTO_TLS_KEY_FILE"), open_private(key_file) as file:
         key = file.read()
-    pair = (key, _certificates(certificate_file, "HITHERTO_TLS_CERTIFICATE_FILE"))
-    authority = _certificates(clients, "HITHERTO_TLS_CLIENT_CA_FILE") if clients else None
-    _show_expiry("server", pair[1])
-    if authority is not None:
-        _show_expiry("client_ca", authority)
+    pair = (key, _certificates(certificate_file, "HITHERTO_TLS_CERTIFICATE_FILE", "server"))
+    with named_by("HITHERTO_TLS_KEY_FILE"):
+        _check_key(*pair)
+    authority = (
+        _certificates(clients, "HITHERTO_TLS_CLIENT_CA_FILE", "client_ca") if clients else None
+    )
     return grpc.ssl_server_credentials([pair], authority, authority is not None)
 
 
-def _certificates(path: Path, setting: str) -> bytes:
+def _certificates(path: Path, setting: str, shown_as: str) -> bytes:
+    """The certificates in a file; the metrics show when the first of them expires."""
     with named_by(setting), open_regular(path) as file:
-        return file.read()
+        pem = file.read()
+        try:
+            ends = [each.not_valid_after_utc for each in x509.load_pem_x509_certificates(pem)]
+        except ValueError:
+            raise ValueError(f"{path} holds no certificate in PEM") from None
+    CERTIFICATE_EXPIRY.labels(shown_as).set(min(ends).timestamp())
+    return pem
 
 
-def _show_expiry(file: str, pem: bytes) -> None:
-    """Show in the metrics when the first of these certificates expires."""
-    # What is not PEM is reported by gRPC when it starts to listen.
-    with suppress(ValueError):
-        ends = [each.not_valid_after_utc for each in x509.load_pem_x509_certificates(pem)]
-        CERTIFICATE_EXPIRY.labels(file).set(min(ends).timestamp())
+def _check_key(key: bytes, chain: bytes) -> None:
+    """See that a key is that of a certificate: gRPC says neither which of them is wrong, nor why.
+
+    Raises:
+        ValueError: It is not, or none that can be used.
+    """
+    try:
+        public = load_pem_private_key(key, None).public_key()
+        certified = x509.load_pem_x509_certificates(chain)[0].public_key()
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        raise ValueError("it holds no private key in PEM without a password") from None
+    if certified != public:
+        raise ValueError(
+            "it is not the key of the first certificate in HITHERTO_TLS_CERTIFICATE_FILE"
+        )
 
 
 def _options(settings: EdgeSettings) -> list[tuple[str, int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -227,30 +228,44 @@ class TestEndings:
 
 @pytest.mark.faults
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX shell")
-@pytest.mark.parametrize(
-    ("redirected", "code", "told"),
-    [
-        (">&-", 0, ""),
-        ("<&- >&- 2>&-", 0, ""),
-        pytest.param(
-            ">/dev/full",
-            1,
-            "No space left on device",
-            marks=pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux"),
-        ),
-    ],
-)
-def test_an_output_that_takes_nothing(redirected: str, code: int, told: str) -> None:
-    done = subprocess.run(
-        ["sh", "-c", f'"$0" -c "$1" tools {redirected}', sys.executable, RUN],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stdout) == (code, ""), done.stderr
-    assert told in done.stderr
-    assert "Traceback" not in done.stderr
-    assert bool(told) == bool(done.stderr)
+class TestAnOutputThatTakesNothing:
+    def ended(self, words: str, redirected: str, **variables: str) -> tuple[int, str, str]:
+        """How the command ends with its streams redirected: its code, output and errors."""
+        done = subprocess.run(
+            ["sh", "-c", f'"$0" -c "$1" {words} {redirected}', sys.executable, RUN],
+            env={"PATH": os.environ["PATH"], **variables},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert "Traceback" not in done.stderr
+        return done.returncode, done.stdout, done.stderr
+
+    @pytest.mark.parametrize("redirected", [">&-", "<&- >&- 2>&-"])
+    def test_closed_ones_are_no_fault(self, redirected: str) -> None:
+        assert self.ended("tools", redirected) == (0, "", "")
+
+    @pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux")
+    @pytest.mark.parametrize("words", ["tools", "--help", "--version", "memories --help"])
+    # Help is short enough to lie in a buffer until the end.
+    @pytest.mark.parametrize("variables", [{}, {"PYTHONUNBUFFERED": "1"}])
+    def test_a_full_one_is_a_failure(self, words: str, variables: dict[str, str]) -> None:
+        code, out, err = self.ended(words, ">/dev/full", **variables)
+        assert (code, out) == (1, "")
+        assert err.count("No space left on device") == 1
+        assert len(err.splitlines()) == 1
+
+    @pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux")
+    def test_so_is_a_full_one_for_errors(self) -> None:
+        assert self.ended("nosuch", "2>/dev/full") == (1, "", "")
+
+    @pytest.mark.parametrize("words", ["tools", "--help", "memories --help"])
+    @pytest.mark.parametrize("variables", [{}, {"PYTHONUNBUFFERED": "1"}])
+    def test_a_reader_that_wants_one_line_is_quietly_obeyed(
+        self, words: str, variables: dict[str, str]
+    ) -> None:
+        code, out, err = self.ended(words, "| head -1", **variables)
+        assert (code, len(out.splitlines()), err) == (0, 1, "")
 
 
 @pytest.mark.faults

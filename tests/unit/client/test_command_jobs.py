@@ -158,6 +158,19 @@ class TestHealth:
         assert "the disk of the database is full" in err
         assert "hitherto jobs" not in err
 
+    @pytest.mark.parametrize(
+        ("lacking", "remedy"), [("database", "does not answer"), ("writes", "promote it")]
+    )
+    def test_a_database_that_is_away_or_read_only(
+        self, fakes: Fakes, capsys: pytest.CaptureFixture[str], lacking: str, remedy: str
+    ) -> None:
+        fakes.writes.health.set(lacking, health_pb2.HealthCheckResponse.NOT_SERVING)
+        assert main(["health"]) == 0
+        out, err = capsys.readouterr()
+        assert f"serving without {lacking}" in out
+        assert remedy in err
+        assert "hitherto jobs" not in err
+
     def test_one_is_down(self, fakes: Fakes, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["health", "--extraction", NOWHERE, "--json"]) == 3
         out, err = capsys.readouterr()

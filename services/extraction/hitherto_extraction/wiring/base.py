@@ -38,7 +38,7 @@ from hitherto_shared.startup import (
     load_deployment_secret,
     load_hash_key,
     load_installation_signer,
-    load_user_keys,
+    open_user_keys,
 )
 
 logger = logging.getLogger("hitherto.extraction")
@@ -111,7 +111,7 @@ async def open_base(stack: AsyncExitStack, settings: ExtractionSettings, conninf
     # Leaving `stack` writes what is left.
     stack.push_async_callback(reads.stop)
     await reads.start()
-    keys = load_user_keys(settings, databases.hash_key)
+    keys = await open_user_keys(settings, databases.hash_key)
     return Base(
         settings,
         databases,

@@ -14,6 +14,7 @@ from hitherto_extraction.wiring.calls import build_servicers
 from hitherto_extraction.wiring.work import build_work
 from hitherto_shared.auth.departments import Departments
 from hitherto_shared.database.room import RoomWatch
+from hitherto_shared.database.watch import DatabaseWatch
 from hitherto_shared.rpc.server import Server
 from hitherto_shared.startup import authentication
 
@@ -56,6 +57,9 @@ async def running(
         )
         stack.push_async_callback(room.stop)
         await room.start()
+        watch = DatabaseWatch([base.databases.maintenance], server.say_of, writes=True)
+        stack.push_async_callback(watch.stop)
+        await watch.start()
         await work.worker.start()
         await work.placing.start()
         await work.delivering.start()
