@@ -66,10 +66,8 @@ ended.
 WELL_KNOWN: dict[str, dict[str, Any]] = {
     "google.protobuf.Timestamp": {"type": "string", "format": "date-time"},
     "google.protobuf.Duration": {"type": "string", "pattern": r"^-?[0-9]+(\.[0-9]{1,9})?s$"},
-    "google.protobuf.FieldMask": {
-        "type": "string",
-        "pattern": r"^([a-zA-Z0-9.]+(,[a-zA-Z0-9.]+)*)?$",
-    },
+    # Keys of free JSON may be any text.
+    "google.protobuf.FieldMask": {"type": "string"},
     "google.protobuf.Struct": {"type": "object", "additionalProperties": True},
     "google.protobuf.Value": {},
     "google.protobuf.ListValue": {"type": "array", "items": {}},

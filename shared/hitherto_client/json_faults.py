@@ -223,7 +223,7 @@ _FREE = "of valid Unicode that is not nested too deep"
 _WELL_KNOWN = {
     "google.protobuf.Timestamp": "a time such as 2026-08-21T18:42:10Z or …T18:42:10+01:00",
     "google.protobuf.Duration": "seconds such as 1.5s",
-    "google.protobuf.FieldMask": "field names in lowerCamelCase, separated by commas",
+    "google.protobuf.FieldMask": "names of fields, separated by commas",
     "google.protobuf.Struct": f"a JSON object {_FREE}",
     "google.protobuf.ListValue": f"a JSON list {_FREE}",
     "google.protobuf.Value": f"JSON {_FREE}",

@@ -147,6 +147,10 @@ async def test_every_page_is_usable_in_any_light_at_any_width(
 ) -> None:
     for text in (HOSTILE, ARABIC, "word" * 60):
         await maren.save_memory("maren", text)
+    # Operators' pages name people, whose ids may be one long word.
+    long_id = "person" * 40
+    await maren.add(long_id, [{"role": "user", "content": "I like figs."}], conversation="c1")
+    await maren.end_conversation(long_id, "c1")
     memory = await anext(one async for one in maren.memories("maren") if "Glasgow" in one.content)
     job = (await maren.jobs("maren").page()).items[0]
     written = await maren.ingest_documents(

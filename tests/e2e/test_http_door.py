@@ -155,6 +155,52 @@ async def test_get_binary_and_packed_requests_say_the_same(caller: Caller) -> No
     assert json_format.MessageToDict(reply) == plain
 
 
+UPDATE, PROFILE = "MemoryService/UpdateMemory", "MemoryService/UpdateProfile"
+
+
+async def test_a_mask_names_fields_either_way_and_keys_as_they_stand(caller: Caller) -> None:
+    saved = (await caller.ask(SAVE, {"userId": "ana", "content": "Masks are read."}))["memory"]
+
+    async def changed(mask: str, **memory: Any) -> Any:
+        body = {"userId": "ana", "memoryId": saved["id"], "memory": memory, "updateMask": mask}
+        return (await caller.ask(UPDATE, body))["memory"]
+
+    day, later = "2026-08-21T18:42:10Z", "2026-08-22T18:42:10Z"
+    assert (await changed("validFrom, importance", validFrom=day, importance=1))["validFrom"] == day
+    assert (await changed("valid_from", valid_from=later))["validFrom"] == later
+
+    keys = {"homeTown": "Braga", "home_town": "Porto", "Größe in m": {"dX": 1}}
+    mask = ",".join(f"metadata.{key}" for key in keys)
+    assert (await changed(mask, metadata=keys))["metadata"] == keys
+    assert (await changed("metadata.Größe in m.dX", metadata={"Größe in m": {"dX": 2}}))[
+        "metadata"
+    ] == {**keys, "Größe in m": {"dX": 2}}
+    # As generated clients write it: protobuf makes one name of both.
+    written = await changed("metadata.homeTown", metadata={"home_town": "Faro"})
+    assert written["metadata"]["home_town"] == "Faro"
+    cleared = await changed("metadata.homeTown", metadata={"homeTown": None})
+    assert cleared["metadata"].keys() == {"home_town", "Größe in m"}
+    assert (await changed("metadata.homeTown"))["metadata"].keys() == {"Größe in m"}
+
+    place = {"facts": {"personal": {"homeTown": "Braga"}}}
+    body = {"userId": "ana", "profile": place, "update_mask": "facts.personal.homeTown"}
+    assert (await caller.ask(PROFILE, body))["profile"]["facts"] == place["facts"]
+
+
+async def test_a_path_that_is_none_is_named(caller: Caller) -> None:
+    memory = {"userId": "ana", "memoryId": "0198c0de-7a11-7000-8000-000000000001", "memory": {}}
+    for mask, said in (("contents", '"contents"'), ("content,memory.tags", '"memory.tags"')):
+        error = (await caller.post(UPDATE, {**memory, "updateMask": mask})).json()
+        assert error["message"].startswith(f"update_mask.paths[{mask.count(',')}]: must be one of")
+        assert error["message"].endswith(f"and is {said}")
+    for mask, kind in ((["content"], "a list"), ({"paths": ["content"]}, "an object")):
+        error = (await caller.post(UPDATE, {**memory, "updateMask": mask})).json()
+        told = f"updateMask: should be names of fields, separated by commas, and is {kind}"
+        assert error["message"] == told
+    twice = {**memory, "updateMask": "content", "update_mask": "content"}
+    assert "together with" in (await caller.post(UPDATE, twice)).json()["message"]
+
+
 # --- streams -------------------------------------------------------------------------------------
 
 

@@ -275,6 +275,79 @@ async def test_mem0(at: Typed, services: Services, tmp_path: Path) -> None:
     assert found.valid_from.isoformat().startswith("2026-01-05T18:00")
 
 
+MEM0 = [
+    {"memory": "Ana parks in garage B.", "user_id": "ana", "expiration_date": "2030-12-31"},
+    {"memory": "Ana had a cold.", "user_id": "ana", "expiration_date": "2026-01-31"},
+    {"memory": "Ana waits.", "user_id": "ana", "expiration_date": "2030-12-31T08:00:00+08:00"},
+    {"memory": "Ana stays.", "user_id": "ana", "expiration_date": None},
+    {"memory": "Bob hates cilantro.", "user_id": "bob"},
+    {"memory": "Somebody likes tea.", "agent_id": "sam"},
+]
+
+
+async def test_what_expires_in_mem0_expires_here(
+    at: Typed, services: Services, tmp_path: Path
+) -> None:
+    export = tmp_path / "mem0.json"
+    export.write_text(json.dumps({"results": MEM0[:4]}))
+    await at("import", "--from", "mem0", "--user", "ana", str(export))
+    with client_of(services) as client:
+        found = await asyncio.to_thread(lambda: list(client.memories("ana")))
+        context = await asyncio.to_thread(client.get_context, "ana", "Does she have a cold?")
+    # A day is over when it ends.
+    assert {one.content: str(one.expires_at) for one in found} == {
+        "Ana parks in garage B.": "2031-01-01 00:00:00+00:00",
+        "Ana waits.": "2030-12-31 00:00:00+00:00",
+        "Ana stays.": "None",
+    }
+    assert "cold" not in context.prompt_block.replace("a cold?", "")
+
+
+@pytest.mark.parametrize("dry", [True, False])
+async def test_the_memories_of_several_people_are_never_those_of_one(
+    at: Typed, services: Services, tmp_path: Path, dry: bool
+) -> None:
+    export = tmp_path / "mem0.json"
+    export.write_text(json.dumps({"results": MEM0}))
+    command = ("import", "--from", "mem0", "--user", "u1", *(["--dry-run"] if dry else []))
+    await at(*command, str(export), code=2)
+    told = 'several people, such as "ana", "bob": name the one who is meant with --me'
+    assert told in at.err
+    await at(*command, "--me", "Bob", str(export), code=2)
+    assert 'names nobody "Bob", but "ana", "bob"' in at.err
+    told = await at(*command, "--me", "bob", str(export))
+    assert "4 records are of other people: left out" in told + at.err
+    with client_of(services) as client:
+        found = await asyncio.to_thread(lambda: list(client.memories("u1")))
+    said = set() if dry else {"Bob hates cilantro.", "Somebody likes tea."}
+    assert {one.content for one in found} == said
+
+
+async def test_one_member_of_an_organisation_and_one_namespace(tmp_path: Path) -> None:
+    talk = {"chat_messages": [{"sender": "human", "text": "x", "created_at": DAY}]}
+    members = [{"uuid": f"u{n}", "account": {"uuid": f"a{n}"}, **talk} for n in (1, 2)]
+    file = tmp_path / "conversations.json"
+    file.write_text(json.dumps(members))
+    with pytest.raises(ExportUnreadable, match="several people"):
+        records("claude", file)
+    (found,) = read_export("claude", file, ExportReport(), me="a2")
+    assert found["conversation_id"] == "claude:u2"
+
+    items = [{"namespace": ["memories", who], "value": {"text": who}} for who in ("ana", "bob")]
+    store = tmp_path / "store.jsonl"
+    store.write_text("\n".join(map(json.dumps, items)))
+    assert len(records("langgraph", store)) == 2
+    (item,) = read_export("langgraph", store, ExportReport(), me="bob")
+    assert item["content"] == "bob"
+
+
+async def test_a_page_of_another_product_is_recognised(tmp_path: Path) -> None:
+    file = tmp_path / "conversations.json"
+    file.write_text(json.dumps({"results": MEM0[:1], "relations": []}))
+    with pytest.raises(ExportUnreadable, match=r"it looks like --from .*mem0"):
+        records("chatgpt", file)
+
+
 async def test_langgraph(tmp_path: Path) -> None:
     items = [
         {"namespace": ["ana", "facts"], "key": "k1", "value": {"text": "Likes jazz"}},

@@ -24,6 +24,8 @@ def left_out(report: ExportReport) -> list[str]:
         found.append(f"{report.notices:,} lines are notices or stand for pictures: left out")
     if report.empty:
         found.append(f"{report.empty:,} records hold nothing that is imported: left out")
+    if report.of_others:
+        found.append(f"{report.of_others:,} records are of other people: left out")
     if report.timeless:
         found.append(
             f"{report.timeless:,} memories have no time and count as known from the import on;"
@@ -124,6 +126,7 @@ class ImportPlan:
             "undated_conversations": [name for each in self.reports for name in each.undated],
             "notices": sum(each.notices for each in self.reports),
             "empty_records": sum(each.empty for each in self.reports),
+            "records_of_others": sum(each.of_others for each in self.reports),
             "text_bytes": self.text_bytes,
             "estimated_input_tokens": given,
             "estimated_output_tokens": written,

@@ -214,7 +214,12 @@ COMMANDS = (
             dest="source",
             choices=sorted(FORMATS),
         ),
-        Argument("--me", "with --from whatsapp, your name in the chat", default=""),
+        Argument(
+            "--me",
+            "with --from whatsapp, your name in the chat; with mem0, claude or langgraph, the user "
+            "id, the account or the label of a namespace to import, where the files hold more",
+            default="",
+        ),
         Argument(
             "--dates",
             "with --from whatsapp, which part of a date comes first (default: what they show)",

@@ -10,10 +10,12 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from itertools import chain
 from typing import Any, NoReturn
 
 from google.protobuf import json_format
+from google.protobuf.field_mask_pb2 import FieldMask
 
 from hitherto_client.errors import Violation
 from hitherto_client.http_door.connect_error import ConnectError, invalid, refusal
@@ -25,6 +27,7 @@ LARGE_BYTES = 64 * 1024
 """Requests of this size are read beside the event loop."""
 
 _MAX_VIOLATIONS = 20
+_CAPITAL = re.compile(r"[A-Z]")
 # Linear: every character is read once, in a string or outside.
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 
@@ -41,14 +44,62 @@ def read_request(kind: Any, body: bytes) -> Any:
         raise _undecodable("a request is a JSON object, in braces")
     request = kind()
     others = misread(kind.DESCRIPTOR, given)
+    masks = {
+        name: field
+        for name, field in _masks(kind.DESCRIPTOR).items()
+        if isinstance(given.get(name), str) and is_unicode(given[name])
+    }
+    rest = {name: value for name, value in given.items() if name not in masks}
     try:
-        json_format.ParseDict(given, request)
+        json_format.ParseDict(rest, request)
     except UNREADABLE as error:
-        found = _some(chain(faults(kind.DESCRIPTOR, given), others))
+        found = _some(chain(faults(kind.DESCRIPTOR, rest), others))
         raise invalid(found or [Violation("request", _first_line(error))]) from None
     if found := _some(others):
         raise invalid(found)
+    for name, field in masks.items():
+        mask = getattr(request, field)
+        mask.SetInParent()
+        text = given[name].strip()
+        mask.paths.extend(_path(each.strip(), given) for each in text.split(",") if text)
     return request
+
+
+@cache
+def _masks(kind: Any) -> dict[str, str]:
+    """The fields with paths to change, by either of their names."""
+    fields = [
+        field
+        for field in kind.fields
+        if field.message_type is not None
+        and field.message_type.full_name == FieldMask.DESCRIPTOR.full_name
+    ]
+    return {name: field.name for field in fields for name in (field.json_name, field.name)}
+
+
+def _path(text: str, given: dict[str, Any]) -> str:
+    """A path as the services take it: a field by its name in the protos, then keys of free JSON.
+
+    protobuf writes keys as it writes names of fields, so `homeTown` may be either. It is the key
+    that stands in the request, and `home_town` if there is none.
+    """
+    name, *keys = text.split(".")
+    found = [_in_protos(name)]
+    beside = _object_at(name, *given.values()) or _object_at(found[0], *given.values())
+    for key in keys:
+        found.append(key if key in beside else _in_protos(key))
+        beside = _object_at(found[-1], beside)
+    return ".".join(found)
+
+
+def _in_protos(name: str) -> str:
+    return name if "_" in name else _CAPITAL.sub(lambda found: f"_{found[0].lower()}", name)
+
+
+def _object_at(name: str, *places: Any) -> dict[str, Any]:
+    """The first object of this name in one of the places."""
+    inside = (place.get(name) for place in places if isinstance(place, dict))
+    return next((each for each in inside if isinstance(each, dict)), {})
 
 
 def _parsed(body: bytes) -> Any:

@@ -110,6 +110,11 @@ def claude(value: JsonObject) -> Iterator[JsonObject]:
     )
 
 
+def claude_people(value: JsonObject) -> set[str]:
+    """Whose conversation it is; the export of an organisation holds those of its members."""
+    return {text_of(mapping_of(value.get("account")).get("uuid"))} - {""}
+
+
 def _claude_message(message: JsonObject) -> JsonObject:
     return {
         "id": text_of(message.get("uuid")),

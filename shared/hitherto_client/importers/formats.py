@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
+from itertools import islice
 from pathlib import Path
 from typing import IO
 
@@ -15,6 +17,7 @@ from hitherto_client.importers.values import JsonObject, mapping_of, moment, sto
 from hitherto_client.importers.whatsapp_lines import DateOrder
 
 _JOINED = 1_000
+_LOOKED_AT = 20
 _SAVED_AGAIN = re.compile(r" ?\([0-9]{1,3}\)$")
 
 Convert = Callable[[JsonObject], Iterator[JsonObject]]
@@ -32,6 +35,8 @@ class ImportFormat:
         kinds: What it holds: transcripts, memories or both.
         pages: The names of lists of records, by which a page of them is known.
         other_records: Whether it also holds records that are not imported.
+        names: Names by which a record says whose it is.
+        one_person: Whether records with different names are those of different people.
     """
 
     title: str
@@ -40,6 +45,8 @@ class ImportFormat:
     kinds: tuple[str, ...]
     pages: tuple[str, ...] = ()
     other_records: bool = False
+    names: Callable[[JsonObject], set[str]] | None = None
+    one_person: bool = True
 
 
 FORMATS: Mapping[str, ImportFormat] = {
@@ -56,6 +63,7 @@ FORMATS: Mapping[str, ImportFormat] = {
         chats.claude,
         ("transcripts",),
         ("conversations",),
+        names=chats.claude_people,
     ),
     "whatsapp": ImportFormat(
         "WhatsApp: a chat, More, Export chat (zip or text)", (), None, ("transcripts",)
@@ -66,6 +74,7 @@ FORMATS: Mapping[str, ImportFormat] = {
         memories.mem0,
         ("memories",),
         ("results", "memories"),
+        names=memories.mem0_people,
     ),
     "langgraph": ImportFormat(
         "LangGraph: items of a store as JSON lines",
@@ -73,6 +82,8 @@ FORMATS: Mapping[str, ImportFormat] = {
         memories.langgraph,
         ("memories",),
         ("items",),
+        names=memories.langgraph_labels,
+        one_person=False,
     ),
     "letta": ImportFormat(
         "Letta: an agent file (.af), or passages as JSON",
@@ -112,8 +123,11 @@ def read_export(
     A conversation of which nothing says when it was held is not among them, unless `undated` does:
     what it says would count as said today, and end what is true since.
 
-    With WhatsApp, `me` is the user's own name in the chat, `zone` the time zone of the phone, and
-    `dates` says which part of a date comes first. `undated` is the time of what has none.
+    `me` is who is meant: the user's own name in a chat of WhatsApp, the id in mem0, the account in
+    Claude's export, a label of the namespace in LangGraph's. Records of others are left out.
+
+    With WhatsApp, `zone` is the time zone of the phone, and `dates` says which part of a date comes
+    first. `undated` is the time of what has none.
 
     Raises:
         ExportUnreadable: It is not such an export.
@@ -150,6 +164,7 @@ def _records(
     dates: DateOrder | None,
 ) -> Iterator[JsonObject]:
     wanted = FORMATS[name]
+    _check_people(name, path, me)
     found = 0
     samples: list[object] = []
     for text in texts(path, wanted.files or whatsapp.chats_among, report):
@@ -159,8 +174,13 @@ def _records(
             continue
         for one in _values(name, text):
             made = 0
+            given = mapping_of(one)
+            people = wanted.names(given) if me and wanted.names is not None else set()
+            if people and me not in people:
+                report.of_others += 1
+                continue
             # One value of another type among them ends no import.
-            for made, record in enumerate(wanted.convert(mapping_of(one)), start=1):  # noqa: B007 - counted
+            for made, record in enumerate(wanted.convert(given), start=1):  # noqa: B007 - counted
                 yield record
             found += made
             report.empty += not made
@@ -171,15 +191,48 @@ def _records(
         raise ExportUnreadable(_unknown(name, report.empty, samples[0]))
 
 
+def _check_people(name: str, path: Path, me: str) -> None:
+    """Refuse, before any of it is imported, what is not known to be of one person.
+
+    Raises:
+        ExportUnreadable: It names several people and `me` does not say which, or nobody of the name
+            `me`.
+    """
+    wanted = FORMATS[name]
+    if wanted.names is None or not (me or wanted.one_person):
+        return
+    people: dict[str, None] = {}
+    for text in texts(path, wanted.files, ExportReport()):
+        for one in _values(name, text):
+            people |= dict.fromkeys(sorted(wanted.names(mapping_of(one))))
+            if me in people:
+                return
+            if not me and len(people) > 1:
+                raise ExportUnreadable(
+                    f"holds records of several people, such as {_quoted(people)}: name the one who"
+                    " is meant with --me"
+                )
+    if me and people:
+        raise ExportUnreadable(f"names nobody {_quoted([me])}, but {_quoted(people)}")
+
+
+def _quoted(names: Iterable[str]) -> str:
+    shown = (json.dumps(name[:60], ensure_ascii=False) for name in islice(names, 5))
+    return ", ".join(shown)
+
+
 def _values(name: str, text: IO[str]) -> Iterator[object]:
     """The records of a text, and those of the lists that wrap them."""
     for value in json_values(text):
         for one in value if isinstance(value, list) else [value]:
-            given = mapping_of(one)
-            pages = [
-                given[page] for page in FORMATS[name].pages if isinstance(given.get(page), list)
-            ]
-            yield from pages[0] if pages else (one,)
+            yield from _unwrapped(name, one)
+
+
+def _unwrapped(name: str, value: object) -> Iterator[object]:
+    """The records of a page of them, or what is none."""
+    given = mapping_of(value)
+    pages = [given[page] for page in FORMATS[name].pages if isinstance(given.get(page), list)]
+    yield from pages[0] if pages else (value,)
 
 
 def _unknown(name: str, count: int, sample: object) -> str:
@@ -189,7 +242,11 @@ def _unknown(name: str, count: int, sample: object) -> str:
     others = [
         other
         for other, each in FORMATS.items()
-        if each.convert is not None and next(each.convert(sample), None) is not None
+        if each.convert is not None
+        and any(
+            next(each.convert(mapping_of(one)), None) is not None
+            for one in islice(_unwrapped(other, sample), _LOOKED_AT)
+        )
     ]
     keys = ", ".join(f"`{key:.40}`" for key in list(sample)[:8]) or "nothing"
     like = f"; it looks like --from {' or '.join(others)}" if others else ""

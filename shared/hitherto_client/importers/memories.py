@@ -9,6 +9,8 @@ from typing import Any
 
 from hitherto_client.importers.values import (
     JsonObject,
+    end_of,
+    list_of,
     mapping_of,
     messages_of,
     moment,
@@ -46,8 +48,14 @@ def mem0(value: JsonObject) -> Iterator[JsonObject]:
         user_id=text_of(value.get("user_id")),
         tags=_tags(value.get("categories")),
         valid_from=moment(value.get("created_at"), value.get("updated_at")),
+        expires_at=end_of(value.get("expiration_date")),
         metadata={"mem0_id": text_of(value.get("id")), **mapping_of(value.get("metadata"))},
     )
+
+
+def mem0_people(value: JsonObject) -> set[str]:
+    """Whose memory it is."""
+    return {text_of(value.get("user_id"))} - {""}
 
 
 def langgraph(value: JsonObject) -> Iterator[JsonObject]:
@@ -65,6 +73,11 @@ def langgraph(value: JsonObject) -> Iterator[JsonObject]:
         valid_from=moment(value.get("created_at"), value.get("updated_at")),
         metadata={"namespace": path, "key": text_of(value.get("key"))},
     )
+
+
+def langgraph_labels(value: JsonObject) -> set[str]:
+    """The labels of its namespace, one of which may be a person."""
+    return set(filter(None, map(text_of, list_of(value.get("namespace")))))
 
 
 def letta(value: JsonObject) -> Iterator[JsonObject]:
@@ -162,4 +175,4 @@ def hitherto(value: JsonObject) -> Iterator[JsonObject]:
             "importance": row.get("importance", 0.5),
             "tags": _tags(row.get("tags")),
             "metadata": mapping_of(row.get("metadata")),
-        } | ({"valid_from": at} if (at := moment(row.get("valid_from"))) else {})
+        } | {name: at for name in ("valid_from", "expires_at") if (at := moment(row.get(name)))}

@@ -39,6 +39,7 @@ class ExportReport:
         empty: Records that hold nothing of what is imported.
         undated: The conversations that were refused, since nothing says when they were held.
         timeless: Memories without a time; they count as known from the import on.
+        of_others: Records of other people than the one who is meant.
     """
 
     share: float = 0.0
@@ -46,6 +47,7 @@ class ExportReport:
     empty: int = 0
     undated: list[str] = field(default_factory=list)
     timeless: int = 0
+    of_others: int = 0
 
 
 def texts(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 JsonObject = dict[str, Any]
@@ -13,6 +13,7 @@ JsonObject = dict[str, Any]
 MOST_BYTES = 60_000
 """Of one message; the services take 64 KiB."""
 _FIRST_YEAR, _LAST_YEAR = 1900, 2200
+_DAY = re.compile(r"[0-9]{4}-?[0-9]{2}-?[0-9]{2}")
 _UNUSABLE = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -78,6 +79,15 @@ def moment(*values: object) -> str:
     """The first of these values that is a time, in RFC 3339; empty if none is."""
     found = next((time for value in values if (time := instant(value)) is not None), None)
     return "" if found is None else found.isoformat().replace("+00:00", "Z")
+
+
+def end_of(value: object) -> str:
+    """The time, or the end of the day, in RFC 3339; empty if it is neither."""
+    found = instant(value)
+    if found is None:
+        return ""
+    is_day = isinstance(value, str) and _DAY.fullmatch(value)
+    return moment((found + timedelta(days=1) if is_day else found).isoformat())
 
 
 def by_time(times: Mapping[str, object]) -> list[str]:

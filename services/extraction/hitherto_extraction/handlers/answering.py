@@ -241,7 +241,11 @@ def read_update_mask(
         path = tuple(nfc(text).split(".")) if len(text) <= _MAX_PATH else ("",)
         if path[0] not in fields or "" in path or (len(path) > 1 and path[0] not in deep):
             inside = f", or a path into {_listed(deep)} such as {example}" if deep else ""
-            checks.add(f"update_mask.paths[{i}]", f"must be one of {', '.join(fields)}{inside}")
+            given_path = json.dumps(text[:64], ensure_ascii=False)
+            checks.add(
+                f"update_mask.paths[{i}]",
+                f"must be one of {', '.join(fields)}{inside}, and is {given_path}",
+            )
         else:
             found.append(path)
     return found
