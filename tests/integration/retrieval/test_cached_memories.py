@@ -19,6 +19,7 @@ from hitherto_retrieval.loading import Loading
 from hitherto_retrieval.search.corpora.corpus import CandidateQuery
 from hitherto_retrieval.search.corpora.memories import MemoryCorpus
 from hitherto_retrieval.search.ranking.ranking import QueryIntent
+from hitherto_retrieval.search.reads import UserReads
 from hitherto_retrieval.storage import filtered_candidates, memories, memory_candidates, people
 from hitherto_retrieval.storage.cached_lists import FRESH
 from hitherto_retrieval.storage.cached_memories import CachedMemories
@@ -214,7 +215,7 @@ async def quick_or_exact(
         newest=sought.newest,
         with_source=sought.with_source,
     )
-    corpus = MemoryCorpus(filters, len(person.ids))
+    corpus = MemoryCorpus(filters, len(person.ids), UserReads(person.scope))
 
     async def read(connection: Connection) -> None:
         await ask(connection, *corpus.first(looking, sought.bm25))

@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import Any
 
 from hitherto_retrieval.loading import Snapshot
-from hitherto_retrieval.search.corpora.cached import CachedUser
 from hitherto_retrieval.search.lone_characters import LoneCharacters
+from hitherto_retrieval.search.reads import CachedReads
 from hitherto_retrieval.snapshots import UnconfirmedSnapshot
 from hitherto_retrieval.storage import passages, people
 from hitherto_retrieval.storage.passages import Corpus, Index
@@ -69,8 +69,8 @@ class QuestionLookup:
             return self._lookup.answer.user
         return self._expected.statement.answer.user
 
-    async def settle(self, database: Reads, asking: Asking) -> CachedUser | None:
-        """The confirmed snapshot of the user; the rest can be read afterwards.
+    async def settle(self, database: Reads, asking: Asking) -> CachedReads | None:
+        """What the confirmed snapshot answers; the rest can be read afterwards.
 
         Args:
             database: Where `statements` ran.
@@ -80,7 +80,7 @@ class QuestionLookup:
             return None
         self._snapshot = self._believed.confirmed(self.user, database)
         if self._snapshot is not None:
-            return CachedUser(self._snapshot, self._believed.uses, self.user.at)
+            return CachedReads(self._scope, self._snapshot, self._believed.statement.answer)
         if self._expected is not None:
             self._expected = None
             await asking(*self._in_full)

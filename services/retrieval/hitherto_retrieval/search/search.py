@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from hitherto_retrieval.opening import Opener
-from hitherto_retrieval.search.corpora.cached import CachedUser, MemoriesAtHand, Passages
 from hitherto_retrieval.search.corpora.corpus import CandidateQuery, Corpus
 from hitherto_retrieval.search.corpora.memories import MemoryCorpus
 from hitherto_retrieval.search.corpora.passages import (
@@ -49,6 +48,7 @@ from hitherto_retrieval.search.ranking.ranking import QueryIntent, RankedCandida
 from hitherto_retrieval.search.ranking.relevance import Relevance
 from hitherto_retrieval.search.ranking.standing import as_they_stand
 from hitherto_retrieval.search.ranking.weighted import Weighted
+from hitherto_retrieval.search.reads import UserReads
 from hitherto_retrieval.search.related_conversations import RelatedConversations
 from hitherto_retrieval.search.reporting import EPISODIC, NO_WEIGHT, report
 from hitherto_retrieval.search.sealed_leg import SealedLeg
@@ -56,12 +56,11 @@ from hitherto_retrieval.search.term_index import TermIndex
 from hitherto_retrieval.search.whole_results import read_results
 from hitherto_retrieval.snapshots import Snapshots, UnconfirmedSnapshot
 from hitherto_retrieval.storage.candidate import Kind
-from hitherto_retrieval.storage.memories import standing as standing_of_user
 from hitherto_retrieval.storage.passages import Corpus as PassageIndex
 from hitherto_retrieval.storage.passages import Index
 from hitherto_retrieval.storage.people import UserReadState
 from hitherto_retrieval.storage.standing import Standing
-from hitherto_retrieval.storage.statement import Asking, Statement, ask, asking_at
+from hitherto_retrieval.storage.statement import Answered, Asking, Statement, ask, asking_at
 from hitherto_shared.database.pool import Reads
 from hitherto_shared.embeddings import offline
 from hitherto_shared.models import Entity, Scope
@@ -180,7 +179,9 @@ class SearchRun:
     async def finish(self, database: Reads, legs: Legs) -> SearchOutcome:
         """The answer; `statements` have been asked."""
         beginning = self._beginning
-        cached = await beginning.settle(database, asking_at(database, self._deadline))
+        reads: UserReads | None
+        reads = await beginning.settle(database, asking_at(database, self._deadline))
+        reads = reads or UserReads(self._scope, self._question.moment)
         user, own_name = beginning.user, beginning.own_name
         named = self._entities = beginning.entities
         if own_name:
@@ -236,13 +237,18 @@ class SearchRun:
             with_source=self._question.weighs("source"),
             with_text_rank=self._question.ranking.needs_text_rank,
         )
-        corpora = self._corpora(user, intent, legs, cached)
+        corpora = self._corpora(user, intent, legs, reads)
 
         async def answer(asking: Asking) -> SearchOutcome:
-            return await self._answer(asking, corpora, scores, looking, relevance, legs, cached)
+            return await self._answer(asking, corpora, scores, looking, relevance, legs, reads)
 
-        passages = self._question.passages
-        if cached is not None and all(cached.answers(corpus, passages) for corpus in corpora):
+        filters, passages = self._question.filters, self._question.passages
+        if all(
+            reads.has_memories(filters)
+            if corpus.kind == "memory"
+            else reads.has_passages(corpus.kind, passages)
+            for corpus in corpora
+        ):
             # There may be nothing to ask: no connection is borrowed before there is.
             return await self._prepared(await answer(asking_at(database, self._deadline)), legs)
         return await self._run(database, legs, lambda c: answer(partial(ask, c)))
@@ -335,22 +341,19 @@ class SearchRun:
         return weights(found, self._terms, beginning.statistics(index).documents)
 
     def _corpora(
-        self, user: UserReadState, intent: QueryIntent, legs: Legs, cached: CachedUser | None
+        self, user: UserReadState, intent: QueryIntent, legs: Legs, reads: UserReads
     ) -> list[Corpus]:
         """What to search: no messages and summaries if the question means existing documents."""
         question = self._question
         without_episodes = bool(intent.source_types) and self._holds("document")
         filters = question.filters
         made: list[Corpus] = []
-        passages = Passages(cached)
         for kind in question.kinds:
             if kind == "memory" and question.moment is not None:
                 indexed = self._indexed(kind)
                 made.append(PastMemoryCorpus(filters, question.moment, indexed))
-            elif kind == "memory" and cached is not None and cached.memories.can_answer(filters):
-                made.append(MemoriesAtHand(cached, filters))
             elif kind == "memory":
-                made.append(MemoryCorpus(filters, user.statistics.documents))
+                made.append(MemoryCorpus(filters, user.statistics.documents, reads))
             elif kind in EPISODIC and without_episodes:
                 legs.add(Leg("episodic", "skipped", reason=_CONTENT))
             elif not self._holds(kind) and (not user.may_be_sealed or kind == "document"):
@@ -358,9 +361,9 @@ class SearchRun:
             elif kind == "document":
                 made.append(DocumentCorpus(question.passages))
             elif kind == "message":
-                made.append(MessageCorpus(question.passages, passages))
+                made.append(MessageCorpus(question.passages, reads))
             else:
-                made.append(SummaryCorpus(question.passages, passages))
+                made.append(SummaryCorpus(question.passages, reads))
         return self._sealed.beside(made, self._indexed)
 
     def _indexed(self, kind: Kind) -> TermIndex:
@@ -368,19 +371,6 @@ class SearchRun:
         index: Index = "memories" if kind == "memory" else _INDEXES[kind]
         postings = self._beginning.postings(index, self._terms)
         return TermIndex(self._terms, postings, self._beginning.statistics(index))
-
-    def _standing(
-        self, first: list[Statement[Any]], cached: CachedUser | None
-    ) -> Callable[[], Standing] | None:
-        """Which memories are uncertain, once `first` is asked; None for another time."""
-        if self._question.moment is not None or "memory" not in self._question.kinds:
-            return None
-        # A snapshot knows of the current ones alone.
-        if cached is not None and self._question.filters.only_current:
-            return lambda: cached.memories.standing
-        asked = standing_of_user(self._scope)
-        first.append(asked)
-        return lambda: asked.answer
 
     def _holds(self, kind: Kind) -> bool:
         """Whether a kind has any items: an empty index is not queried."""
@@ -396,14 +386,16 @@ class SearchRun:
         looking: CandidateQuery,
         relevance: Relevance,
         legs: Legs,
-        cached: CachedUser | None,
+        reads: UserReads,
     ) -> SearchOutcome:
         """Fetch candidates with their features, rank them, and read the best ones whole."""
         question = self._question
         watch = Stopwatch()
         first = [s for c in corpora for s in c.first(looking, scores.get(c.kind, NO_SCORES))]
-        standing = self._standing(first, cached)
-        await asking(*first)
+        standing: Statement[Standing] = Answered(Standing())
+        if question.moment is None and "memory" in question.kinds:
+            standing = reads.standing(question.filters)
+        await asking(*first, standing)
         await self._sealed.compare()
         await asking(*(s for c in corpora for s in c.second()))
         found = {corpus.kind: corpus.candidates() for corpus in corpora}
@@ -411,8 +403,7 @@ class SearchRun:
         ranked = question.ranking.rank(candidates, looking.intent, question.weights)
         if looking.intent.most_recent and question.ranking.name == Weighted.name:
             ranked = with_each_kind(ranked, question.kinds, question.limit)
-        if standing is not None:
-            ranked = as_they_stand(ranked, standing())
+        ranked = as_they_stand(ranked, standing.answer)
         report(question, found, ranked, looking, watch.seconds, legs)
         enough = relevance.enough(ranked, question.min_relevance)
         if question.min_score is not None:
@@ -422,23 +413,12 @@ class SearchRun:
         nearest: Sequence[RankedCandidate] = ()
         if question.for_a_prompt and not best:
             nearest = [item for item in ranked if item.candidate.kind == "memory"][:_NEAREST]
-        about = RelatedConversations(
-            self._scope, ranked, best, question, limit=question.conversations, cached=cached
-        )
-        read = partial(
-            read_results,
-            asking,
-            self._scope,
-            excerpt=question.excerpt,
-            moment=question.moment,
-            passages=question.passages,
-            hides_forgotten=question.hides_forgotten,
-            cached=cached,
-        )
-        hits = await read(best or nearest, also=about.statements)
+        about = RelatedConversations(reads, ranked, best, question, limit=question.conversations)
+        hits = await read_results(asking, reads, best or nearest, question, also=about.statements)
         # What is not shown takes no place.
         while len(hits) < question.limit and wanted < len(enough):
-            hits += await read(enough[wanted : wanted + question.limit])
+            further = enough[wanted : wanted + question.limit]
+            hits += await read_results(asking, reads, further, question)
             wanted += question.limit
         return SearchOutcome(
             hits=hits,

@@ -7,11 +7,12 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any, cast
 
-from hitherto_retrieval.search.corpora.cached import FoundCandidates, FoundFacts, Passages
 from hitherto_retrieval.search.corpora.corpus import CandidateQuery
 from hitherto_retrieval.search.ranking.turns import FARTHEST
+from hitherto_retrieval.search.reads import FoundCandidates, UserReads
 from hitherto_retrieval.storage import chunk_candidates, most_recent
 from hitherto_retrieval.storage.candidate import Candidate, Key, Kind, MessageKey
+from hitherto_retrieval.storage.neighbours import Facts
 from hitherto_retrieval.storage.passage_filters import PassageFilters
 from hitherto_retrieval.storage.statement import Answered, Statement
 from hitherto_shared.text.bm25 import Scores
@@ -25,16 +26,16 @@ class MessageCorpus:
 
     Args:
         filters: Which messages count.
-        source: Finds them.
+        reads: Finds them.
     """
 
     kind: Kind = "message"
 
-    def __init__(self, filters: PassageFilters, source: Passages) -> None:
+    def __init__(self, filters: PassageFilters, reads: UserReads) -> None:
         self._filters = filters
-        self._source = source
+        self._reads = reads
         self._found: list[FoundCandidates] = []
-        self._facts: FoundFacts | None = None
+        self._facts: Statement[dict[MessageKey, Facts]] | None = None
 
     def first(self, looking: CandidateQuery, bm25: Scores) -> Sequence[Statement[Any]]:
         """See `Corpus.first`."""
@@ -42,24 +43,25 @@ class MessageCorpus:
         self._looking = looking
         self._query = query = looking.of_passages(bm25)
         self._found = [
-            self._source.messages(query, filters)
+            self._reads.messages(query, filters)
             for filters in _also_of_the_time(self._filters, looking)
         ]
         if looking.newest:
-            self._found.append(self._source.most_recent(query, self._filters, limit=looking.newest))
-        return _to_ask(self._found)
+            latest = self._reads.last_messages(query, self._filters, limit=looking.newest)
+            self._found.append(latest)
+        return list(self._found)
 
     def second(self) -> Sequence[Statement[Any]]:
         """See `Corpus.second`: neighbours of the best messages, memories learnt from all."""
         query = self._query
-        distinct = self._distinct()
+        distinct = _each_once(self._found)
         found = [cast(MessageKey, candidate.key) for candidate in distinct]
         best = sorted(distinct, key=_promise, reverse=True)[:_LIFTED]
-        asked: list[FoundCandidates | Statement[Any] | Answered[Any]] = []
+        asked: list[Statement[Any]] = []
         keys = dict.fromkeys(found)
         if best and self._filters.all_that_was_said:
             given = [cast(MessageKey, candidate.key) for candidate in best]
-            around = self._source.around(query, given)
+            around = self._reads.around(query, given)
             self._found.append(around)
             asked.append(around)
             if isinstance(around, Answered):
@@ -67,13 +69,13 @@ class MessageCorpus:
             else:
                 keys.update(dict.fromkeys(_beside(given)))
         if keys:
-            self._facts = self._source.facts(query, list(keys))
+            self._facts = self._reads.facts(query, list(keys))
             asked.append(self._facts)
-        return _to_ask(asked)
+        return asked
 
     def candidates(self) -> list[Candidate]:
         """See `Corpus.candidates`."""
-        found = self._distinct()
+        found = _each_once(self._found)
         if self._facts is None:
             return found
         facts = self._facts.answer
@@ -90,36 +92,33 @@ class MessageCorpus:
             candidate.fact_bm25 = max(islice(scores, len(known.lexical_nos)), default=0.0)
         return found
 
-    def _distinct(self) -> list[Candidate]:
-        return _each_once(self._found)
-
 
 class SummaryCorpus:
     """Conversations in short.
 
     Args:
         filters: Which conversations count.
-        source: Finds them.
+        reads: Finds them.
     """
 
     kind: Kind = "summary"
 
-    def __init__(self, filters: PassageFilters, source: Passages) -> None:
+    def __init__(self, filters: PassageFilters, reads: UserReads) -> None:
         self._filters = filters
-        self._source = source
+        self._reads = reads
         self._found: list[FoundCandidates] = []
 
     def first(self, looking: CandidateQuery, bm25: Scores) -> Sequence[Statement[Any]]:
         """See `Corpus.first`."""
         query = looking.of_passages(bm25)
         self._found = [
-            self._source.summaries(query, filters)
+            self._reads.summaries(query, filters)
             for filters in _also_of_the_time(self._filters, looking)
         ]
         if looking.newest:
-            latest = self._source.latest_summaries(query, self._filters, limit=looking.newest)
+            latest = self._reads.last_summaries(query, self._filters, limit=looking.newest)
             self._found.append(latest)
-        return _to_ask(self._found)
+        return list(self._found)
 
     def second(self) -> Sequence[Statement[Any]]:
         """See `Corpus.second`."""
@@ -187,10 +186,6 @@ def _also_of_the_time(filters: PassageFilters, looking: CandidateQuery) -> list[
     """
     window = looking.intent.window
     return [filters] if window is None else [filters, filters.within(window.start, window.end)]
-
-
-def _to_ask(found: Sequence[Statement[Any] | Answered[Any]]) -> list[Statement[Any]]:
-    return [each for each in found if isinstance(each, Statement)]
 
 
 def _each_once(found: Sequence[FoundCandidates]) -> list[Candidate]:
