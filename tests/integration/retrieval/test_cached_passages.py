@@ -14,7 +14,7 @@ import pytest
 
 from hitherto_retrieval.loading import Loading
 from hitherto_retrieval.search.corpora.corpus import CandidateQuery
-from hitherto_retrieval.search.corpora.passages import MessageCorpus, SummaryCorpus
+from hitherto_retrieval.search.corpora.passages import MessageCorpus, TextCorpus
 from hitherto_retrieval.search.ranking.ranking import QueryIntent
 from hitherto_retrieval.search.reads import CachedReads, UserReads
 from hitherto_retrieval.storage import cached_passages
@@ -131,6 +131,11 @@ def random_looking(
     )
 
 
+def summaries(filters: PassageFilters, reads: UserReads) -> TextCorpus:
+    """Conversations in short."""
+    return TextCorpus("summary", filters, reads)
+
+
 def random_filters(chance: random.Random) -> PassageFilters:
     """Filters that can be answered from what is held; often none."""
     if chance.random() < 0.5:
@@ -168,11 +173,11 @@ async def test_the_same_is_found_of_random_people(
             looking, filters = random_looking(chance, rng, person), random_filters(chance)
             numbers = chance.sample(range(1, 120), chance.randrange(60))
             bm25 = Scores.of({each: chance.choice((0.5, 1.0, 3.5)) for each in numbers})
-            for kind in (MessageCorpus, SummaryCorpus):
-                ours = kind(filters, cached)
+            for corpus in (MessageCorpus, summaries):
+                ours = corpus(filters, cached)
                 assert is_cached(*ours.first(looking, bm25))
                 assert is_cached(*ours.second())
-                theirs = kind(filters, UserReads(person.scope))
+                theirs = corpus(filters, UserReads(person.scope))
                 await _asked(reader, theirs, looking, bm25)
                 found = features(theirs.candidates())
                 near = [(each, pytest.approx(sums, abs=1e-6)) for each, sums in found]
@@ -182,7 +187,7 @@ async def test_the_same_is_found_of_random_people(
 
 
 async def _asked(
-    reader: Database, corpus: MessageCorpus | SummaryCorpus, looking: CandidateQuery, bm25: Scores
+    reader: Database, corpus: TextCorpus, looking: CandidateQuery, bm25: Scores
 ) -> None:
     async def read(connection: Connection) -> None:
         await ask(connection, *corpus.first(looking, bm25))

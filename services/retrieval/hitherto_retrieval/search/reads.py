@@ -14,25 +14,29 @@ from hitherto_retrieval.loading import Snapshot
 from hitherto_retrieval.search.corpora.corpus import Item
 from hitherto_retrieval.search.ranking.turns import FARTHEST, TURNS
 from hitherto_retrieval.storage import (
+    chunk_candidates,
     chunks,
     conversations,
     filtered_candidates,
     memories,
     message_candidates,
     messages,
-    most_recent,
     neighbours,
     past,
     summary_candidates,
 )
-from hitherto_retrieval.storage.cached_passages import can_filter
+from hitherto_retrieval.storage.cached_passages import (
+    CachedMessages,
+    CachedSummaries,
+    can_filter,
+)
 from hitherto_retrieval.storage.candidate import Candidate, Key, Kind, MessageKey
 from hitherto_retrieval.storage.filters import Filters
-from hitherto_retrieval.storage.memory_candidates import MemoryQuery
+from hitherto_retrieval.storage.item_query import ItemQuery
 from hitherto_retrieval.storage.moment import PRESENT, Moment
 from hitherto_retrieval.storage.neighbours import Facts, MessageFlags
 from hitherto_retrieval.storage.passage_filters import PassageFilters
-from hitherto_retrieval.storage.passage_search import PassageQuery
+from hitherto_retrieval.storage.passage_search import PassageSearch
 from hitherto_retrieval.storage.standing import Standing
 from hitherto_retrieval.storage.statement import Answered, Statement
 from hitherto_retrieval.storage.uses import StateAndUses
@@ -40,6 +44,11 @@ from hitherto_shared.models import Scope
 
 FoundCandidates = Statement[list[Candidate]]
 Whole = Statement[Mapping[Key, Item]]
+_PASSAGES: Mapping[Kind, PassageSearch] = {
+    "message": message_candidates.SEARCH,
+    "summary": summary_candidates.SEARCH,
+    "document": chunk_candidates.SEARCH,
+}
 
 
 class UserReads:
@@ -62,39 +71,31 @@ class UserReads:
         """Whether passages of a kind that pass `filters` are found without asking."""
         return False
 
-    def memories(self, query: MemoryQuery, filters: Filters) -> FoundCandidates:
+    def memories(self, query: ItemQuery, filters: Filters) -> FoundCandidates:
         """The candidates among the memories that pass `filters`, all of them compared."""
-        return filtered_candidates.find(self.scope, query, filters)
+        return filtered_candidates.find(query, filters)
 
-    def messages(self, query: PassageQuery, filters: PassageFilters) -> FoundCandidates:
-        """Messages near to the question or with words of it."""
-        return message_candidates.find(query, filters)
-
-    def last_messages(
-        self, query: PassageQuery, filters: PassageFilters, *, limit: int
+    def passages(
+        self, kind: Kind, query: ItemQuery, filters: PassageFilters, *, among_all: bool = False
     ) -> FoundCandidates:
-        """What the user said last."""
-        return most_recent.messages(query, filters, limit=limit)
+        """Passages of a kind near to the question or with words of it; see `PassageSearch.find`."""
+        return _PASSAGES[kind].find(query, filters, among_all=among_all)
 
-    def around(self, query: PassageQuery, keys: Sequence[MessageKey]) -> FoundCandidates:
+    def newest(
+        self, kind: Kind, query: ItemQuery, filters: PassageFilters, *, limit: int
+    ) -> FoundCandidates:
+        """The newest passages of a kind."""
+        return _PASSAGES[kind].newest(query, filters, limit=limit)
+
+    def around(self, query: ItemQuery, keys: Sequence[MessageKey]) -> FoundCandidates:
         """What was said right before and after messages."""
         return neighbours.around(query, keys, turns=TURNS, farthest=FARTHEST)
 
     def facts(
-        self, query: PassageQuery, keys: Sequence[MessageKey]
+        self, query: ItemQuery, keys: Sequence[MessageKey]
     ) -> Statement[dict[MessageKey, Facts]]:
         """What was learnt from messages."""
         return neighbours.facts_about(query, keys)
-
-    def summaries(self, query: PassageQuery, filters: PassageFilters) -> FoundCandidates:
-        """Summaries near to the question or with words of it."""
-        return summary_candidates.find(query, filters)
-
-    def last_summaries(
-        self, query: PassageQuery, filters: PassageFilters, *, limit: int
-    ) -> FoundCandidates:
-        """Summaries of the latest conversations."""
-        return most_recent.summaries(query, filters, limit=limit)
 
     def standing(self, filters: Filters) -> Statement[Standing]:
         """Which of the memories that pass `filters` are in doubt, and which may replace others."""
@@ -156,57 +157,53 @@ class CachedReads(UserReads):
 
     def has_passages(self, kind: Kind, filters: PassageFilters) -> bool:
         """See `UserReads.has_passages`."""
-        if kind == "message":
-            return self._messages is not None and can_filter(filters)
-        return kind == "summary" and can_filter(filters)
+        return self._cached(kind, filters) is not None
 
-    def memories(self, query: MemoryQuery, filters: Filters) -> FoundCandidates:
+    def _cached(
+        self, kind: Kind, filters: PassageFilters
+    ) -> CachedMessages | CachedSummaries | None:
+        """The passages of a kind, if the snapshot has them and the fields that filters use."""
+        if not can_filter(filters):
+            return None
+        return {"message": self._messages, "summary": self._summaries}.get(kind)
+
+    def memories(self, query: ItemQuery, filters: Filters) -> FoundCandidates:
         """See `UserReads.memories`."""
         if not self.has_memories(filters):
             return super().memories(query, filters)
         return Answered(self._memories.candidates(query, filters, self._at))
 
-    def messages(self, query: PassageQuery, filters: PassageFilters) -> FoundCandidates:
-        """See `UserReads.messages`."""
-        if self._messages is None or not can_filter(filters):
-            return super().messages(query, filters)
-        return Answered(self._messages.find(query, filters))
-
-    def last_messages(
-        self, query: PassageQuery, filters: PassageFilters, *, limit: int
+    def passages(
+        self, kind: Kind, query: ItemQuery, filters: PassageFilters, *, among_all: bool = False
     ) -> FoundCandidates:
-        """See `UserReads.last_messages`."""
-        if self._messages is None or not can_filter(filters):
-            return super().last_messages(query, filters, limit=limit)
-        return Answered(self._messages.most_recent(query, filters, limit=limit))
+        """See `UserReads.passages`."""
+        cached = self._cached(kind, filters)
+        if cached is None:
+            return super().passages(kind, query, filters, among_all=among_all)
+        return Answered(cached.find(query, filters))
 
-    def around(self, query: PassageQuery, keys: Sequence[MessageKey]) -> FoundCandidates:
+    def newest(
+        self, kind: Kind, query: ItemQuery, filters: PassageFilters, *, limit: int
+    ) -> FoundCandidates:
+        """See `UserReads.newest`."""
+        cached = self._cached(kind, filters)
+        if cached is None:
+            return super().newest(kind, query, filters, limit=limit)
+        return Answered(cached.most_recent(query, filters, limit=limit))
+
+    def around(self, query: ItemQuery, keys: Sequence[MessageKey]) -> FoundCandidates:
         """See `UserReads.around`."""
         if self._messages is None:
             return super().around(query, keys)
         return Answered(self._messages.around(query, keys, turns=TURNS, farthest=FARTHEST))
 
     def facts(
-        self, query: PassageQuery, keys: Sequence[MessageKey]
+        self, query: ItemQuery, keys: Sequence[MessageKey]
     ) -> Statement[dict[MessageKey, Facts]]:
         """See `UserReads.facts`."""
         if self._messages is None:
             return super().facts(query, keys)
         return Answered(self._messages.facts_about(query, keys, at=self._at))
-
-    def summaries(self, query: PassageQuery, filters: PassageFilters) -> FoundCandidates:
-        """See `UserReads.summaries`."""
-        if not can_filter(filters):
-            return super().summaries(query, filters)
-        return Answered(self._summaries.find(query, filters))
-
-    def last_summaries(
-        self, query: PassageQuery, filters: PassageFilters, *, limit: int
-    ) -> FoundCandidates:
-        """See `UserReads.last_summaries`."""
-        if not can_filter(filters):
-            return super().last_summaries(query, filters, limit=limit)
-        return Answered(self._summaries.most_recent(query, filters, limit=limit))
 
     def standing(self, filters: Filters) -> Statement[Standing]:
         """See `UserReads.standing`; a snapshot knows of the current memories alone."""
