@@ -18,8 +18,8 @@ from pgvector.psycopg import register_vector
 from hitherto.v1 import job_pb2
 from hitherto_extraction.storage import known_memories, mentioned
 from hitherto_retrieval.storage import conversations, memories, message_candidates, neighbours
+from hitherto_retrieval.storage.item_query import ItemQuery
 from hitherto_retrieval.storage.passage_filters import PassageFilters
-from hitherto_retrieval.storage.passage_search import PassageQuery
 from hitherto_shared.identifiers import uuid7
 from hitherto_shared.models import Scope
 from tests.e2e.conftest import StartServices, model_settings
@@ -232,10 +232,10 @@ async def test_row_23_the_first_questions_after_an_import_are_planned_with_stati
     with psycopg.connect(without_autovacuum) as connection:
         found = connection.execute("SELECT memory_id FROM memories").fetchall()
         keys = [(f"c{number // 20}", number % 20 + 1) for number in range(0, IMPORTED, 4)]
-        query = PassageQuery(ANA, wanted=50)
+        query = ItemQuery(ANA, wanted=50)
         since = PassageFilters(created_after=NOON)
         for statement in (
-            message_candidates.find(query, since),
+            message_candidates.SEARCH.find(query, since),
             neighbours.facts_about(query, keys),
             neighbours.caveats(ANA, keys),
             memories.by_ids(ANA, [memory_id for (memory_id,) in found]),

@@ -140,19 +140,15 @@ class Loading:
 
     def snapshot(self) -> Snapshot | None:
         """The snapshot; None if it is too large. Uses only the CPU."""
-        before, surroundings = self._before, self._surroundings.cached()
+        surroundings = self._surroundings.cached()
         if surroundings is None or self._memories.count > MOST_MEMORIES:
             return None
-        cached = self._memories.cached(
-            None if before is None else before.memories,
-            surroundings.entities,
-            self.state.statistics.documents,
-        )
+        memories = self._memories.cached(surroundings.entities, self.state.statistics.documents)
         return Snapshot(
             (self.state.revision, self._model),
             self._server.answer,
-            cached,
+            memories,
             surroundings,
-            self._messages.cached(None if before is None else before.messages, cached),
-            self._summaries.cached(None if before is None else before.summaries, cached),
+            self._messages.cached(memories),
+            self._summaries.cached(memories),
         )

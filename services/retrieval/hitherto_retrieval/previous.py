@@ -7,6 +7,7 @@ from functools import partial
 
 from hitherto_retrieval.opening import Opener
 from hitherto_retrieval.search.question import Hit
+from hitherto_retrieval.search.reads import UserReads
 from hitherto_retrieval.search.whole_results import read_whole
 from hitherto_retrieval.storage import previous_items
 from hitherto_retrieval.storage.previous_items import LastAnswer, PreviousItem
@@ -52,14 +53,12 @@ async def read_previous(
     await ask(connection, known)
     meant = known.answer
     wanted = [(item.kind, item.key) for item in meant.values()]
-    found = await read_whole(partial(ask, connection), scope, wanted, hides_forgotten=True)
+    reads = UserReads(scope)
+    found = await read_whole(partial(ask, connection), reads, wanted, hides_forgotten=True)
     hits: dict[PreviousItem, Hit] = {}
     for name, relevance in named:
         place = meant.get(name)
-        item = None if place is None else found.item(place.kind, place.key)
-        if place is not None and item is not None:
-            hit = Hit(item, relevance)
-            hit.partly_until = found.partly_until(item, place.key)
-            hit.instead = found.instead(item, place.key)
+        hit = None if place is None else found.hit(place.kind, place.key, relevance)
+        if place is not None and hit is not None:
             hits.setdefault(place, hit)
     return list(hits.values())

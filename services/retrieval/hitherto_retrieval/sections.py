@@ -75,7 +75,7 @@ class SectionsAsked:
     @property
     def statements(self) -> Sequence[Statement[Any]]:
         """Statements to run first."""
-        return self._in_full if self._expected is None else [self._expected.statement]
+        return self._asked if self._expected is None else [self._expected.statement]
 
     async def settle(self, user: UserReadState, database: Reads, asking: Asking) -> Sections:
         """The sections, once `statements` have run.
@@ -89,7 +89,7 @@ class SectionsAsked:
         if cached is not None:
             return self._at_hand(cached, user)
         if self._expected is not None:
-            await asking(*self._in_full)
+            await asking(*self._asked)
         profile, preferences, top, conversations, entities = self._asked
         known = [
             preference
@@ -106,7 +106,8 @@ class SectionsAsked:
 
     def _at_hand(self, cached: Snapshot, user: UserReadState) -> Sections:
         assert self._expected is not None
-        wanted, around, uses = self._wanted, cached.surroundings, self._expected.uses
+        wanted, around = self._wanted, cached.surroundings
+        uses = self._expected.statement.answer.uses
         limit = wanted.max_memories
         if wanted.newest_first:
             top = cached.memories.newest(uses, user.at, limit=limit, doubtful=self._doubtful)
@@ -126,10 +127,6 @@ class SectionsAsked:
             contexts=contexts,
         )
 
-    @property
-    def _in_full(self) -> list[Statement[Any]]:
-        return [each for each in self._asked if isinstance(each, Statement)]
-
     # A snapshot makes them unnecessary.
     @cached_property
     def _asked(
@@ -137,9 +134,9 @@ class SectionsAsked:
     ) -> tuple[
         Statement[Profile | None],
         Statement[list[Preference]],
-        Statement[list[Memory]] | Answered[list[Memory]],
-        Statement[list[Summary]] | Answered[list[Summary]],
-        Statement[list[Entity]] | Answered[list[Entity]],
+        Statement[list[Memory]],
+        Statement[list[Summary]],
+        Statement[list[Entity]],
     ]:
         wanted = self._wanted
         return (

@@ -32,7 +32,7 @@ from hitherto_retrieval.loading import MOST_MEMORIES, Loading, Snapshot, State
 from hitherto_retrieval.storage import people
 from hitherto_retrieval.storage.people import UserReadState
 from hitherto_retrieval.storage.statement import Statement, ask
-from hitherto_retrieval.storage.uses import StateAndUses, Uses, state_and_uses
+from hitherto_retrieval.storage.uses import StateAndUses, state_and_uses
 from hitherto_shared.database.pool import Reads
 from hitherto_shared.database.tenancy import acting_for
 from hitherto_shared.metrics import SNAPSHOT_BYTES, SNAPSHOT_LOADS, SNAPSHOT_LOOKUPS, SNAPSHOTS
@@ -76,11 +76,6 @@ class UnconfirmedSnapshot:
         self._snapshots = snapshots
         self._scope = scope
         self._confirmed: bool | None = None
-
-    @property
-    def uses(self) -> Uses:
-        """The usage of the memories, once the statement has run."""
-        return self.statement.answer.uses
 
     def confirmed(self, user: UserReadState, database: Reads) -> Snapshot | None:
         """The snapshot, if it has the reported state; None if the database must be read.
@@ -175,7 +170,10 @@ class Snapshots:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        self._clear()
+        self._cached.clear()
+        self._met.clear()
+        self._bytes = 0
+        self._show()
 
     def believed(self, scope: Scope) -> UnconfirmedSnapshot:
         """The user's snapshot, to be confirmed."""
@@ -199,7 +197,7 @@ class Snapshots:
             or user.may_be_sealed
             or user.statistics.documents > MOST_MEMORIES
         ):
-            self._drop(scope)
+            self.drop(scope)
             return None
         state = (user.revision, model)
         cached = self._cached.get(scope)
@@ -213,13 +211,9 @@ class Snapshots:
             if cached.snapshot.state[0] > user.revision:
                 return None
             if cached.snapshot.state[1] != model:
-                self._drop(scope)
+                self.drop(scope)
         self._meet(scope, state, database)
         return None
-
-    def let_go(self, scope: Scope) -> None:
-        """Drop the snapshot of a user of whom nothing may be read."""
-        self._drop(scope)
 
     async def loaded(self) -> None:
         """Wait until no snapshot is being loaded."""
@@ -259,7 +253,7 @@ class Snapshots:
             if self._cached.get(scope) is not cached or revision == cached.snapshot.state[0]:
                 continue
             if revision is None or cached.answered < EARNED:
-                self._drop(scope)
+                self.drop(scope)
             else:
                 changed.append(scope)
         for scope in changed:
@@ -269,7 +263,7 @@ class Snapshots:
             if scope not in self._loading:
                 await self._start(scope, cached.snapshot.state[1], cached.database)
             if self._cached.get(scope) is cached:
-                self._drop(scope)
+                self.drop(scope)
 
     def _meet(self, scope: Scope, state: State, database: Reads) -> None:
         """Record the revision at which a user was read; load the snapshot of a returning user."""
@@ -335,7 +329,7 @@ class Snapshots:
                 or state.may_be_sealed
                 or state.active_model != model
             ):
-                self._drop(scope)
+                self.drop(scope)
                 return
             with acting_for(scope.tenant_id):
                 snapshot = await in_thread(loading.snapshot)
@@ -344,7 +338,7 @@ class Snapshots:
             logger.info("cannot load a snapshot: %s", type(error).__name__)
             return
         if snapshot is None:
-            self._drop(scope)
+            self.drop(scope)
             self._met[scope] = _Met((state.revision, model), _NOT_AGAIN, monotonic())
         else:
             SNAPSHOT_LOADS.labels("changes" if loading.refreshed else "all").inc()
@@ -353,7 +347,7 @@ class Snapshots:
     def _keep(self, scope: Scope, cached: _Entry) -> None:
         met = self._met.get(scope)
         apart = 0.0 if scope in self._cached else inf if met is None else met.apart
-        self._drop(scope)
+        self.drop(scope)
         size = cached.snapshot.size
         if size > self._most_bytes:
             self._met[scope] = _Met(cached.snapshot.state, _NOT_AGAIN, monotonic())
@@ -365,10 +359,11 @@ class Snapshots:
         self._cached[scope] = cached
         self._bytes += size
         while self._bytes > self._most_bytes:
-            self._drop(next(iter(self._cached)))
+            self.drop(next(iter(self._cached)))
         self._show()
 
-    def _drop(self, scope: Scope) -> None:
+    def drop(self, scope: Scope) -> None:
+        """Drop the snapshot of a user, if there is one."""
         cached = self._cached.pop(scope, None)
         if cached is not None:
             self._bytes -= cached.snapshot.size
@@ -377,12 +372,6 @@ class Snapshots:
     def _show(self) -> None:
         SNAPSHOTS.set(len(self._cached))
         SNAPSHOT_BYTES.set(self._bytes)
-
-    def _clear(self) -> None:
-        self._cached.clear()
-        self._met.clear()
-        self._bytes = 0
-        self._show()
 
     async def _run(self) -> None:
         while True:

@@ -9,7 +9,7 @@ from uuid import UUID
 from hitherto_retrieval.storage import filtered_candidates, past
 from hitherto_retrieval.storage.filtered_candidates import PastCandidate
 from hitherto_retrieval.storage.filters import Filters
-from hitherto_retrieval.storage.memory_candidates import MemoryQuery
+from hitherto_retrieval.storage.item_query import ItemQuery
 from hitherto_retrieval.storage.moment import Moment
 from hitherto_shared.database.pool import Database
 from hitherto_shared.models import Memory, Scope
@@ -72,7 +72,7 @@ async def searched(
 ) -> list[PastCandidate]:
     """What the legs of a search bring in at a moment."""
     wanted: dict[str, Any] = {"vector": None, "bm25": NO_SCORES, "wanted": 200, **sought}
-    looked_for = MemoryQuery(model=MODEL[0], **wanted)
+    looked_for = ItemQuery(ANA, model=MODEL[0], **wanted)
     return await answer(
-        reader, filtered_candidates.find_at(ANA, looked_for, moment, filters or Filters())
+        reader, filtered_candidates.find_at(looked_for, moment, filters or Filters())
     )

@@ -10,8 +10,9 @@ import numpy as np
 
 from hitherto_retrieval.storage import passages
 from hitherto_retrieval.storage.candidate import Candidate, Key
+from hitherto_retrieval.storage.item_query import ItemQuery
 from hitherto_retrieval.storage.passage_filters import PassageFilters
-from hitherto_retrieval.storage.passage_search import PassageQuery
+from hitherto_retrieval.storage.passage_search import PassageSearch
 from hitherto_retrieval.storage.statement import Statement, ask
 from hitherto_shared.database.pool import Database
 from hitherto_shared.embeddings.protocol import Vector
@@ -29,9 +30,7 @@ ANA = Scope(TENANT, "ana")
 class Corpus(Protocol):
     """A module of candidates."""
 
-    def find(
-        self, query: PassageQuery, filters: PassageFilters, /
-    ) -> Statement[list[Candidate]]: ...
+    SEARCH: PassageSearch
 
 
 async def answer(reader: Database, statement: Statement[Answer]) -> Answer:
@@ -63,8 +62,8 @@ async def weighed(
     **more: Any,
 ) -> list[Candidate]:
     """What a search weighs of messages, summaries or chunks."""
-    query = PassageQuery(scope, Scores.of(bm25 or {}), vector, MODEL[0], wanted, named, **more)
-    return await answer(reader, corpus.find(query, filters or PassageFilters()))
+    query = ItemQuery(scope, Scores.of(bm25 or {}), vector, MODEL[0], wanted, named, **more)
+    return await answer(reader, corpus.SEARCH.find(query, filters or PassageFilters()))
 
 
 def unit_vectors(count: int, seed: int) -> list[Vector]:

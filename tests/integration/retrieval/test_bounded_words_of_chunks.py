@@ -11,10 +11,11 @@ import pytest
 from hitherto_retrieval.search.corpora.corpus import CandidateQuery
 from hitherto_retrieval.search.corpora.passages import DocumentCorpus
 from hitherto_retrieval.search.ranking.ranking import QueryIntent
+from hitherto_retrieval.search.reads import UserReads
 from hitherto_retrieval.storage import chunk_candidates
 from hitherto_retrieval.storage.candidate import Candidate
+from hitherto_retrieval.storage.item_query import ItemQuery
 from hitherto_retrieval.storage.passage_filters import PassageFilters
-from hitherto_retrieval.storage.passage_search import PassageQuery
 from hitherto_shared.database.pool import Database
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.models import Scope
@@ -37,7 +38,7 @@ async def searched(
     reader: Database, scores: Scores, vector: Vector | None
 ) -> tuple[list[Candidate], list[int]]:
     """The candidates of the corpus, and how many numbers each of its statements was given."""
-    corpus = DocumentCorpus(EVERYTHING)
+    corpus = DocumentCorpus(EVERYTHING, UserReads(ANA))
     looking = CandidateQuery(
         scope=ANA,
         text="swan",
@@ -79,8 +80,8 @@ async def test_the_best_are_those_of_all(
         {n: 9.0 if equal and n <= WANTED * 2 else 9.0 - n / 100 for n in range(1, CHUNKS + 1)}
     )
     for vector in (None, vectors[0]):
-        query = PassageQuery(ANA, scores, vector, MODEL[0], WANTED)
-        whole = chunk_candidates.find(query, EVERYTHING, among_all=True)
+        query = ItemQuery(ANA, scores, vector, MODEL[0], WANTED)
+        whole = chunk_candidates.SEARCH.find(query, EVERYTHING, among_all=True)
         found, given = await searched(reader, scores, vector)
         assert shown(found) == shown(await answer(reader, whole))
         assert given[0] == (WANTED * 2 if equal else WANTED)

@@ -19,19 +19,20 @@ from hitherto_retrieval.loading import Loading
 from hitherto_retrieval.search.corpora.corpus import CandidateQuery
 from hitherto_retrieval.search.corpora.memories import MemoryCorpus
 from hitherto_retrieval.search.ranking.ranking import QueryIntent
+from hitherto_retrieval.search.reads import UserReads
 from hitherto_retrieval.storage import filtered_candidates, memories, memory_candidates, people
 from hitherto_retrieval.storage.cached_lists import FRESH
 from hitherto_retrieval.storage.cached_memories import CachedMemories
 from hitherto_retrieval.storage.candidate import Candidate
 from hitherto_retrieval.storage.filters import Filters
-from hitherto_retrieval.storage.memory_candidates import MemoryQuery
+from hitherto_retrieval.storage.item_query import ItemQuery
 from hitherto_retrieval.storage.statement import ask
 from hitherto_retrieval.storage.uses import state_and_uses
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.dates.window import Window
 from hitherto_shared.embeddings.offline import OfflineEmbedder
 from hitherto_shared.models import CURRENT_STATUSES, Scope
-from hitherto_shared.text.bm25 import Scores
+from hitherto_shared.text.bm25 import NO_SCORES, Scores
 from tests.integration.retrieval.questions import answer
 from tests.integration.retrieval.seed import TENANT, Fact, remember
 
@@ -148,7 +149,7 @@ def random_filters(chance: random.Random) -> Filters:
 
 def random_question(
     chance: random.Random, rng: np.random.Generator, person: Person, entities: Sequence[UUID]
-) -> MemoryQuery:
+) -> ItemQuery:
     """What may be looked for, with and without each leg."""
     since = NOW - timedelta(days=chance.randrange(12)) if chance.random() < 0.4 else None
     vector = chance.choice(
@@ -160,7 +161,8 @@ def random_question(
         )
     )
     numbers = chance.sample(range(1, len(person.ids) + 4), chance.randrange(0, len(person.ids) + 3))
-    return MemoryQuery(
+    return ItemQuery(
+        scope=person.scope,
         vector=vector,
         model=person.model[0],
         bm25=Scores.of({number: chance.choice((0.5, 1.0, 3.5)) for number in numbers}),
@@ -196,7 +198,7 @@ def told(candidates: Sequence[Candidate]) -> list[Any]:
 
 
 async def quick_or_exact(
-    reader: Database, person: Person, sought: MemoryQuery, filters: Filters
+    reader: Database, person: Person, sought: ItemQuery, filters: Filters
 ) -> list[Candidate]:
     """As `MemoryCorpus` looks: quickly, and at everything where that may have missed something."""
     window = None
@@ -214,7 +216,7 @@ async def quick_or_exact(
         newest=sought.newest,
         with_source=sought.with_source,
     )
-    corpus = MemoryCorpus(filters, len(person.ids))
+    corpus = MemoryCorpus(filters, len(person.ids), UserReads(person.scope))
 
     async def read(connection: Connection) -> None:
         await ask(connection, *corpus.first(looking, sought.bm25))
@@ -247,7 +249,7 @@ async def test_the_same_is_found_of_random_people(
             filters = random_filters(chance)
             assert cached.can_filter(filters)
             found = told(cached.candidates(sought, filters, named.at))
-            exact = await answer(reader, filtered_candidates.find(person.scope, sought, filters))
+            exact = await answer(reader, filtered_candidates.find(sought, filters))
             assert found == as_found(exact)
             assert found == as_found(await quick_or_exact(reader, person, sought, filters))
             compared += len(found)
@@ -279,7 +281,7 @@ async def test_many_are_found_by_signs_first(
             filters = Filters() if chance.random() < 0.7 else random_filters(chance)
             found = told(cached.candidates(sought, filters, at))
             assert found == as_found(await quick_or_exact(reader, person, sought, filters))
-            exact = filtered_candidates.find(person.scope, sought, filters)
+            exact = filtered_candidates.find(sought, filters)
             everything: list[Candidate] = await answer(reader, exact)
             less += found != as_found(everything)
     assert less, "signs lose nothing here, so that the comparison proves nothing"
@@ -306,10 +308,10 @@ async def test_cosines_are_the_databases_own(reader: Database, superuser_conninf
     """As near as numbers of this precision come, however many dimensions there are."""
     person = await Person.make(superuser_conninfo, "ana", 3, 1_531, 80)
     cached = await person.cached(reader)
-    sought = MemoryQuery(person.vectors[0], "test-model", Scores.of({}), wanted=80)
+    sought = ItemQuery(person.scope, NO_SCORES, person.vectors[0], "test-model", 80)
     at = (await answer(reader, people.user(person.scope))).at
     ours = {each.key: each.cosine for each in cached.candidates(sought, Filters(), at)}
-    theirs = await answer(reader, filtered_candidates.find(person.scope, sought, Filters()))
+    theirs = await answer(reader, filtered_candidates.find(sought, Filters()))
     assert {each.key for each in theirs} == set(ours)
     assert [each.cosine for each in theirs] == pytest.approx(
         [ours[each.key] for each in theirs], abs=1e-6
@@ -328,10 +330,8 @@ async def test_what_is_not_near_at_all_is_so_both_ways(
     at = (await answer(reader, people.user(Scope(TENANT, "ana")))).at
     for question in ("tea", "where was it?", "tripping", "日本", "work in oslo"):
         (vector,) = (await embedder.embed([question])).vectors
-        sought = MemoryQuery(vector, model[0], Scores.of({}), wanted=30)
-        theirs = await answer(
-            reader, filtered_candidates.find(Scope(TENANT, "ana"), sought, Filters())
-        )
+        sought = ItemQuery(Scope(TENANT, "ana"), NO_SCORES, vector, model[0], 30)
+        theirs = await answer(reader, filtered_candidates.find(sought, Filters()))
         near = {each.key: (each.cosine or 0.0) > 0 for each in theirs}
         ours = cached.candidates(sought, Filters(), at)
         assert {each.key: (each.cosine or 0.0) > 0 for each in ours} == near
@@ -343,7 +343,7 @@ async def test_what_expires_while_it_is_held_is_not_found(
     facts = [Fact("short", expires_at=NOW + timedelta(hours=1)), Fact("long")]
     short, long = await remember(superuser_conninfo, "ana", facts, model=("test-model", 8))
     cached = await Person(Scope(TENANT, "ana"), [], [], ("test-model", 8)).cached(reader)
-    sought = MemoryQuery(None, "test-model", Scores.of({}))
+    sought = ItemQuery(Scope(TENANT, "ana"), model="test-model", wanted=60)
     found = [
         {
             each.key

@@ -13,15 +13,14 @@ import psycopg
 import pytest
 
 from hitherto_retrieval.loading import Loading
-from hitherto_retrieval.search.corpora.cached import CachedUser, Passages
 from hitherto_retrieval.search.corpora.corpus import CandidateQuery
-from hitherto_retrieval.search.corpora.passages import MessageCorpus, SummaryCorpus
+from hitherto_retrieval.search.corpora.passages import MessageCorpus, TextCorpus
 from hitherto_retrieval.search.ranking.ranking import QueryIntent
-from hitherto_retrieval.search.whole_results import whole
-from hitherto_retrieval.storage import cached_passages, neighbours
+from hitherto_retrieval.search.reads import CachedReads, UserReads
+from hitherto_retrieval.storage import cached_passages
 from hitherto_retrieval.storage.candidate import Candidate, Key, Kind
 from hitherto_retrieval.storage.passage_filters import PassageFilters
-from hitherto_retrieval.storage.statement import ask
+from hitherto_retrieval.storage.statement import Answered, Statement, ask
 from hitherto_retrieval.storage.uses import state_and_uses
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.dates.window import Window
@@ -96,14 +95,19 @@ async def talker(conninfo: str, user: str, seed: int, count: int) -> Person:
     return person
 
 
-async def at_hand(reader: Database, person: Person) -> CachedUser:
+async def at_hand(reader: Database, person: Person) -> CachedReads:
     """What a process holds of somebody."""
     loading = Loading(person.scope, person.model)
     await reader.run(loading.run, timeout=120)
     snapshot = loading.snapshot()
     assert snapshot is not None
     state = await answer(reader, state_and_uses(person.scope))
-    return CachedUser(snapshot, state.uses, state.user.at)
+    return CachedReads(person.scope, snapshot, state)
+
+
+def is_cached(*statements: Statement[Any]) -> bool:
+    """Whether there is nothing to ask."""
+    return all(isinstance(each, Answered) for each in statements)
 
 
 def random_looking(
@@ -125,6 +129,11 @@ def random_looking(
         newest=chance.choice((0, 0, 4)),
         learnt=Scores.of({number: chance.choice((0.5, 2.0)) for number in numbers[:20]}),
     )
+
+
+def summaries(filters: PassageFilters, reads: UserReads) -> TextCorpus:
+    """Conversations in short."""
+    return TextCorpus("summary", filters, reads)
 
 
 def random_filters(chance: random.Random) -> PassageFilters:
@@ -164,11 +173,11 @@ async def test_the_same_is_found_of_random_people(
             looking, filters = random_looking(chance, rng, person), random_filters(chance)
             numbers = chance.sample(range(1, 120), chance.randrange(60))
             bm25 = Scores.of({each: chance.choice((0.5, 1.0, 3.5)) for each in numbers})
-            for kind in (MessageCorpus, SummaryCorpus):
-                ours = kind(filters, Passages(cached))
-                assert not ours.first(looking, bm25)
-                assert not ours.second()
-                theirs = kind(filters, Passages())
+            for corpus in (MessageCorpus, summaries):
+                ours = corpus(filters, cached)
+                assert is_cached(*ours.first(looking, bm25))
+                assert is_cached(*ours.second())
+                theirs = corpus(filters, UserReads(person.scope))
                 await _asked(reader, theirs, looking, bm25)
                 found = features(theirs.candidates())
                 near = [(each, pytest.approx(sums, abs=1e-6)) for each, sums in found]
@@ -178,7 +187,7 @@ async def test_the_same_is_found_of_random_people(
 
 
 async def _asked(
-    reader: Database, corpus: MessageCorpus | SummaryCorpus, looking: CandidateQuery, bm25: Scores
+    reader: Database, corpus: TextCorpus, looking: CandidateQuery, bm25: Scores
 ) -> None:
     async def read(connection: Connection) -> None:
         await ask(connection, *corpus.first(looking, bm25))
@@ -192,24 +201,25 @@ async def test_what_is_told_is_what_the_database_has(
 ) -> None:
     """Whole messages and summaries, and what a prompt must know of them."""
     person = await talker(superuser_conninfo, "ana", 7, 40)
-    cached = await at_hand(reader, person)
+    cached, database = await at_hand(reader, person), UserReads(person.scope)
     said = [(conversation, number) for conversation in CONVERSATIONS for number in range(45)]
     about = [*CONVERSATIONS, "s1", "s7", "nobody"]
     asked: Sequence[tuple[Kind, Sequence[Key]]] = (("message", said), ("summary", about))
     for kind, keys in asked:
-        theirs = await answer(reader, whole(person.scope, kind, keys))
+        theirs = await answer(reader, database.whole(kind, keys))
         assert theirs
-        assert cached.whole(kind, keys) == theirs
+        assert is_cached(cached.whole(kind, keys))
+        assert cached.whole(kind, keys).answer == theirs
     assert any(each.withheld for each in theirs.values() if isinstance(each, Summary))
-    caveats = await answer(reader, neighbours.caveats(person.scope, said))
+    caveats = await answer(reader, database.caveats(said))
     assert caveats.withheld
     assert caveats.until
-    assert cached.caveats == caveats
-    whole_ones = cached.whole("message", said) or ()
+    assert cached.caveats(said).answer == caveats
+    whole_ones = cached.whole("message", said).answer
     stored = [key for key in said if key in whole_ones]
-    answered = await answer(reader, neighbours.answered(person.scope, stored))
+    answered = await answer(reader, database.answered(stored))
     assert answered
-    assert cached.answered(stored) == answered
+    assert cached.answered(stored).answer == answered
 
 
 async def test_too_many_messages_are_left_to_the_database(
@@ -218,13 +228,13 @@ async def test_too_many_messages_are_left_to_the_database(
     person = await talker(superuser_conninfo, "ana", 7, 12)
     monkeypatch.setattr("hitherto_retrieval.storage.cached_passage_rows.MOST_MESSAGES", 5)
     cached = await at_hand(reader, person)
-    assert cached.messages is None
-    assert cached.whole("message", [("c1", 1)]) is None
-    assert cached.caveats is None
+    assert not is_cached(cached.whole("message", [("c1", 1)]))
+    assert not is_cached(cached.caveats([("c1", 1)]))
+    assert not is_cached(cached.answered([("c1", 1)]))
     looking = random_looking(random.Random(1), np.random.default_rng(1), person)
-    corpus = MessageCorpus(PassageFilters(), Passages(cached))
-    assert corpus.first(looking, Scores.of({}))
-    assert not cached.answers(corpus, PassageFilters())
+    corpus = MessageCorpus(PassageFilters(), cached)
+    assert not is_cached(*corpus.first(looking, Scores.of({})))
+    assert not cached.has_passages("message", PassageFilters())
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,8 @@ from pgvector.psycopg import register_vector_async
 from hitherto_retrieval.storage import filtered_candidates, memories, people
 from hitherto_retrieval.storage.candidate import Candidate
 from hitherto_retrieval.storage.filters import Filters
-from hitherto_retrieval.storage.memory_candidates import MemoryQuery, among_all
+from hitherto_retrieval.storage.item_query import ItemQuery
+from hitherto_retrieval.storage.memory_candidates import among_all
 from hitherto_retrieval.storage.statement import ask
 from hitherto_shared.database.pool import Database
 from hitherto_shared.embeddings.protocol import Vector
@@ -50,12 +51,12 @@ async def found(
     """The candidates, of the quick statement for everything current or of the filtered one."""
     scope = Scope(TENANT, user)
     words = Scores.of(bm25 or {})
-    looked_for = MemoryQuery(vector=vector, model=MODEL[0], bm25=words, wanted=wanted, **sought)
+    looked_for = ItemQuery(scope, words, vector, MODEL[0], wanted, **sought)
     if quick:
-        look = among_all(scope, looked_for, memories=cached)
+        look = among_all(looked_for, memories=cached)
         await reader.run(lambda connection: ask(connection, look), timeout=120)
         return look.answer.candidates
-    exact = filtered_candidates.find(scope, looked_for, filters)
+    exact = filtered_candidates.find(looked_for, filters)
     await reader.run(lambda connection: ask(connection, exact), timeout=120)
     return exact.answer
 
@@ -397,8 +398,8 @@ async def test_a_quick_look_says_when_others_were_pushed_out(
     scope = Scope(TENANT, "ana")
 
     async def whole(bm25: dict[int, float]) -> bool:
-        sought = MemoryQuery(vector=query, model=MODEL[0], bm25=Scores.of(bm25), wanted=20)
-        look = among_all(scope, sought, memories=200)
+        sought = ItemQuery(scope, Scores.of(bm25), query, MODEL[0], 20)
+        look = among_all(sought, memories=200)
         await reader.run(lambda connection: ask(connection, look), timeout=120)
         return look.answer.whole
 

@@ -12,9 +12,7 @@ from hitherto_retrieval.storage import (
     chunk_candidates,
     filtered_candidates,
     memories,
-    memory_candidates,
     message_candidates,
-    most_recent,
     neighbours,
     newest,
     past,
@@ -22,13 +20,12 @@ from hitherto_retrieval.storage import (
     summary_candidates,
 )
 from hitherto_retrieval.storage.filters import Filters
+from hitherto_retrieval.storage.item_query import ItemQuery
 from hitherto_retrieval.storage.moment import Moment
 from hitherto_retrieval.storage.passage_filters import PassageFilters
-from hitherto_retrieval.storage.passage_search import PassageQuery
 from hitherto_retrieval.storage.statement import Statement
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.models import Scope
-from hitherto_shared.text.bm25 import NO_SCORES
 from tests.integration.retrieval.seed import TENANT
 
 ANA = Scope(TENANT, "ana")
@@ -36,24 +33,24 @@ THEN = datetime(2026, 3, 1, tzinfo=UTC)
 MOMENT = Moment(as_of=THEN, known_at=THEN)
 FILTERS = Filters(types=["fact"], entity="Sarah", metadata={"team": "a"})
 PASSAGES = PassageFilters(created_after=THEN, entity="Sarah")
-SOUGHT = memory_candidates.MemoryQuery(None, "model", NO_SCORES)
-QUERY = PassageQuery(ANA, model="model", wanted=10)
+SOUGHT = ItemQuery(ANA, model="model", wanted=60)
+QUERY = ItemQuery(ANA, model="model", wanted=10)
 FUNCTION = re.compile(r"filtered_|compared_|memories_at|in_doubt_at|learnt_from_messages")
 PAGE: dict[str, Any] = {"order_by": "importance", "after": None, "limit": 10}
 
 STATEMENTS: dict[str, Statement[Any]] = {
     "list": memories.page(ANA, FILTERS, **PAGE),
-    "search": filtered_candidates.find(ANA, SOUGHT, FILTERS),
+    "search": filtered_candidates.find(SOUGHT, FILTERS),
     "sealed": sealed_items.memories(ANA, FILTERS),
     "past list": past.page(ANA, MOMENT, FILTERS, **PAGE),
     "past top": past.top(ANA, MOMENT, limit=10, newest_first=False),
-    "past search": filtered_candidates.find_at(ANA, SOUGHT, MOMENT, FILTERS),
+    "past search": filtered_candidates.find_at(SOUGHT, MOMENT, FILTERS),
     "past sealed": sealed_items.memories(ANA, FILTERS, MOMENT),
-    "messages": message_candidates.find(QUERY, PASSAGES),
-    "summaries": summary_candidates.find(QUERY, PASSAGES),
-    "documents": chunk_candidates.find(QUERY, PASSAGES),
-    "last documents": most_recent.documents(QUERY, PASSAGES, per_source=3),
-    "last messages": most_recent.messages(QUERY, PASSAGES, limit=3),
+    "messages": message_candidates.SEARCH.find(QUERY, PASSAGES),
+    "summaries": summary_candidates.SEARCH.find(QUERY, PASSAGES),
+    "documents": chunk_candidates.SEARCH.find(QUERY, PASSAGES),
+    "last documents": chunk_candidates.SEARCH.newest(QUERY, PASSAGES, limit=3),
+    "last messages": message_candidates.SEARCH.newest(QUERY, PASSAGES, limit=3),
     "adjacent messages": neighbours.around(QUERY, [("c", 1)], turns=1, farthest=4),
     "caveats": neighbours.caveats(ANA, [("c", 1)]),
     "newest messages": newest.page(ANA, "message", PASSAGES, limit=3),

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from hitherto_retrieval.storage import neighbours
-from hitherto_retrieval.storage.passage_search import PassageQuery
+from hitherto_retrieval.storage.item_query import ItemQuery
 from hitherto_retrieval.storage.statement import Statement
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.models import Scope
@@ -19,7 +19,7 @@ from tests.integration.retrieval.seed_passages import MODEL, Turn, converse
 ANA = Scope(TENANT, "ana")
 LONG = 1200
 SHORT = {f"c{number}": [Turn("short")] * 6 for number in range(200)}
-QUERY = PassageQuery(ANA, model=MODEL[0])
+QUERY = ItemQuery(ANA, model=MODEL[0])
 KEYS = [("long", number) for number in range(10, LONG, 10)]
 
 STATEMENTS: dict[str, Statement[Any]] = {

@@ -10,9 +10,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from hitherto_retrieval.storage import chunks, most_recent
+from hitherto_retrieval.storage import chunk_candidates, chunks, message_candidates
+from hitherto_retrieval.storage.item_query import ItemQuery
 from hitherto_retrieval.storage.passage_filters import PassageFilters
-from hitherto_retrieval.storage.passage_search import PassageQuery
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.models import Scope
 from hitherto_shared.text.bm25 import Scores
@@ -62,7 +62,7 @@ async def test_documents_are_balanced_over_sources(
     await hand_over(superuser_conninfo, "ana", theirs, tenant="another")
     for filters, expected in BALANCED * 12:
         found = await answer(
-            reader, most_recent.documents(PassageQuery(ANA), filters, per_source=2)
+            reader, chunk_candidates.SEARCH.newest(ItemQuery(ANA), filters, limit=2)
         )
         assert all(c.most_recent and c.kind == "document" for c in found)
         assert [c.happened_at for c in found] == sorted(
@@ -88,17 +88,17 @@ async def test_a_document_without_chunks_takes_no_place(
     stored, entities = await hand_over(superuser_conninfo, "ana", papers)
     (found,) = await answer(
         reader,
-        most_recent.documents(
-            PassageQuery(
+        chunk_candidates.SEARCH.newest(
+            ItemQuery(
                 ANA,
                 Scores.of({1: 3.0}),
                 question,
                 MODEL[0],
-                named=list(entities.values()),
+                entity_ids=list(entities.values()),
                 text_query="x",
             ),
             PassageFilters(),
-            per_source=1,
+            limit=1,
         ),
     )
     assert (found.key, found.bm25, found.entities) == (stored[1][0], 3.0, 1)
@@ -120,7 +120,8 @@ async def test_the_users_last_messages(reader: Database, superuser_conninfo: str
 
     async def last(filters: PassageFilters, limit: int) -> list[str]:
         found = await answer(
-            reader, most_recent.messages(PassageQuery(ANA, with_words=True), filters, limit=limit)
+            reader,
+            message_candidates.SEARCH.newest(ItemQuery(ANA, with_words=True), filters, limit=limit),
         )
         assert all(c.most_recent and c.role == "user" for c in found)
         return [c.words for c in found]
@@ -143,7 +144,7 @@ async def test_row_23_documents_are_ranked_once_on_a_database_without_statistics
 ) -> None:
     monkeypatch.setattr(seed_passages, "GROWN", sys.maxsize)
     await hand_over(superuser_conninfo, "ana", _papers())
-    statement = most_recent.documents(PassageQuery(ANA), PassageFilters(), per_source=2)
+    statement = chunk_candidates.SEARCH.newest(ItemQuery(ANA), PassageFilters(), limit=2)
 
     async def planned(connection: Connection) -> list[Any]:
         # The connection's own `execute` knows no parameters of psycopg's kinds.

@@ -8,7 +8,7 @@ import pytest
 
 from hitherto_retrieval.storage import neighbours
 from hitherto_retrieval.storage.candidate import MessageKey
-from hitherto_retrieval.storage.passage_search import PassageQuery
+from hitherto_retrieval.storage.item_query import ItemQuery
 from hitherto_shared.database.pool import Database
 from hitherto_shared.identifiers import uuid7
 from hitherto_shared.models import Scope
@@ -38,7 +38,7 @@ async def test_neighbours_stand_once_with_all_features(
         found = await answer(
             reader,
             neighbours.around(
-                PassageQuery(ANA, Scores.of({5: 7.0}), question, MODEL[0], with_words=True),
+                ItemQuery(ANA, Scores.of({5: 7.0}), question, MODEL[0], with_words=True),
                 given,
                 turns=turns,
                 farthest=2,
@@ -58,7 +58,7 @@ async def test_neighbours_stand_once_with_all_features(
     assert await around([], 2) == {}
     assert await around([("c", 1)], 0) == {}
     (without,) = await answer(
-        reader, neighbours.around(PassageQuery(ANA), [("c", 1)], turns=1, farthest=2)
+        reader, neighbours.around(ItemQuery(ANA), [("c", 1)], turns=1, farthest=2)
     )
     assert (without.cosine, without.words) == (None, "")
 
@@ -114,7 +114,7 @@ async def test_the_best_current_fact_about_each_message(
     for _ in range(12):
         found = await answer(
             reader,
-            neighbours.facts_about(PassageQuery(ANA, vector=question, model=MODEL[0]), asked),
+            neighbours.facts_about(ItemQuery(ANA, vector=question, model=MODEL[0]), asked),
         )
         assert set(found) == {("c", 1), ("e", 1)}
         assert found["c", 1].cosine == pytest.approx(float(best @ question), abs=1e-3)
@@ -123,5 +123,5 @@ async def test_the_best_current_fact_about_each_message(
         # What has no vector still counts by its words.
         assert found["e", 1] == neighbours.Facts(None, [6])
     for vector, model in ((question, "another"), (None, MODEL[0])):
-        unknown = neighbours.facts_about(PassageQuery(ANA, vector=vector, model=model), asked)
+        unknown = neighbours.facts_about(ItemQuery(ANA, vector=vector, model=model), asked)
         assert {facts.cosine for facts in (await answer(reader, unknown)).values()} == {None}

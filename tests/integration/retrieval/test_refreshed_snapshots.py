@@ -19,7 +19,7 @@ from hitherto_retrieval.snapshots import Snapshots
 from hitherto_retrieval.storage import filtered_candidates
 from hitherto_retrieval.storage.connection_setup import prepare_session
 from hitherto_retrieval.storage.filters import Filters
-from hitherto_retrieval.storage.memory_candidates import MemoryQuery
+from hitherto_retrieval.storage.item_query import ItemQuery
 from hitherto_retrieval.storage.statement import ask
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.tenancy import acting_for
@@ -294,14 +294,11 @@ async def test_reads_during_writes(
             if cached is None:
                 return False
             assert not user.erased
-            sought = MemoryQuery(
-                unit(np.random.default_rng(changing.chance.randrange(99)), DIMENSIONS),
-                person.model[0],
-                Scores.of({changing.chance.randrange(1, 25): 1.5}),
-                wanted=10,
-            )
+            question = unit(np.random.default_rng(changing.chance.randrange(99)), DIMENSIONS)
+            words = Scores.of({changing.chance.randrange(1, 25): 1.5})
+            sought = ItemQuery(person.scope, words, question, person.model[0], 10)
             found = told(cached.memories.candidates(sought, Filters(), user.at))
-            statement = filtered_candidates.find(person.scope, sought, Filters())
+            statement = filtered_candidates.find(sought, Filters())
             await ask(connection, statement)
             assert found == as_found(statement.answer)
             return True

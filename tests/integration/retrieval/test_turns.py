@@ -9,8 +9,8 @@ import pytest
 from hitherto_retrieval.search.ranking.turns import FARTHEST, TURNS, near_pairs, speakers_of
 from hitherto_retrieval.storage import message_candidates, neighbours
 from hitherto_retrieval.storage.candidate import MessageKey
+from hitherto_retrieval.storage.item_query import ItemQuery
 from hitherto_retrieval.storage.passage_filters import PassageFilters
-from hitherto_retrieval.storage.passage_search import PassageQuery
 from hitherto_shared.database.pool import Database
 from hitherto_shared.models import Scope
 from hitherto_shared.text.bm25 import Scores
@@ -24,7 +24,7 @@ ANA = Scope(TENANT, "ana")
 async def around(
     reader: Database, *given: MessageKey, turns: int = TURNS, farthest: int = FARTHEST
 ) -> set[object]:
-    statement = neighbours.around(PassageQuery(ANA), given, turns=turns, farthest=farthest)
+    statement = neighbours.around(ItemQuery(ANA), given, turns=turns, farthest=farthest)
     return {candidate.key for candidate in await answer(reader, statement)}
 
 
@@ -64,8 +64,8 @@ async def test_the_database_and_the_ranking_count_alike(
         for name in names
     }
     await converse(superuser_conninfo, "ana", said)
-    query = PassageQuery(ANA, Scores.of(dict.fromkeys(range(1, 200), 1.0)), wanted=200)
-    found = await answer(reader, message_candidates.find(query, PassageFilters()))
+    query = ItemQuery(ANA, Scores.of(dict.fromkeys(range(1, 200), 1.0)), wanted=200)
+    found = await answer(reader, message_candidates.SEARCH.find(query, PassageFilters()))
     speakers = {name: of for name, of in speakers_of(found).items() if name in names}
     assert speakers
     for name, of in speakers.items():

@@ -17,12 +17,11 @@ import pytest
 from hitherto_retrieval.storage import (
     chunk_candidates,
     message_candidates,
-    most_recent,
     neighbours,
     summary_candidates,
 )
+from hitherto_retrieval.storage.item_query import ItemQuery
 from hitherto_retrieval.storage.passage_filters import PassageFilters
-from hitherto_retrieval.storage.passage_search import PassageQuery
 from hitherto_retrieval.storage.statement import Statement
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.models import Scope
@@ -45,7 +44,7 @@ TEXTS = 250
 EACH = 10
 """Messages of a conversation, chunks of a document."""
 WANTED = 50
-QUERY = PassageQuery(
+QUERY = ItemQuery(
     ANA,
     Scores.of(dict.fromkeys(range(1, TEXTS, 5), 1.0)),
     unit_vectors(1, 1)[0],
@@ -57,15 +56,17 @@ NONE = PassageFilters()
 ALSO_ALL = PassageFilters(created_after=datetime(2000, 1, 1, tzinfo=UTC))
 
 STATEMENTS: dict[str, Statement[Any]] = {
-    "messages": message_candidates.find(QUERY, NONE),
-    "filtered messages": message_candidates.find(QUERY, ALSO_ALL),
-    "summaries": summary_candidates.find(QUERY, NONE),
-    "filtered summaries": summary_candidates.find(QUERY, ALSO_ALL),
-    "chunks": chunk_candidates.find(QUERY, NONE),
-    "filtered chunks": chunk_candidates.find(QUERY, PassageFilters(source_types=("gmail", "jira"))),
-    "newest messages": most_recent.messages(QUERY, NONE, limit=WANTED),
-    "newest summaries": most_recent.summaries(QUERY, NONE, limit=WANTED),
-    "newest documents": most_recent.documents(QUERY, NONE, per_source=20),
+    "messages": message_candidates.SEARCH.find(QUERY, NONE),
+    "filtered messages": message_candidates.SEARCH.find(QUERY, ALSO_ALL),
+    "summaries": summary_candidates.SEARCH.find(QUERY, NONE),
+    "filtered summaries": summary_candidates.SEARCH.find(QUERY, ALSO_ALL),
+    "chunks": chunk_candidates.SEARCH.find(QUERY, NONE),
+    "filtered chunks": chunk_candidates.SEARCH.find(
+        QUERY, PassageFilters(source_types=("gmail", "jira"))
+    ),
+    "newest messages": message_candidates.SEARCH.newest(QUERY, NONE, limit=WANTED),
+    "newest summaries": summary_candidates.SEARCH.newest(QUERY, NONE, limit=WANTED),
+    "newest documents": chunk_candidates.SEARCH.newest(QUERY, NONE, limit=20),
     "adjacent messages": neighbours.around(QUERY, KEYS, turns=1, farthest=4),
     "facts": neighbours.facts_about(QUERY, KEYS),
     "caveats": neighbours.caveats(ANA, KEYS),

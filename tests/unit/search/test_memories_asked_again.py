@@ -11,6 +11,7 @@ import numpy as np
 from hitherto_retrieval.search.corpora.corpus import CandidateQuery
 from hitherto_retrieval.search.corpora.memories import MemoryCorpus
 from hitherto_retrieval.search.ranking.ranking import QueryIntent
+from hitherto_retrieval.search.reads import UserReads
 from hitherto_retrieval.storage.filters import Filters
 from hitherto_shared.models import Scope
 from hitherto_shared.text.bm25 import NO_SCORES
@@ -33,7 +34,7 @@ def rows(*numbers: int) -> list[tuple[Any, ...]]:
 
 
 def test_an_exact_look_of_before_is_not_taken_for_that_of_now() -> None:
-    corpus = MemoryCorpus(Filters(), count=100)
+    corpus = MemoryCorpus(Filters(), 100, UserReads(LOOKING.scope))
     (quick,) = corpus.first(LOOKING, NO_SCORES)
     # One of the nearest had expired: everything has to be compared.
     quick.answered(rows(1))

@@ -148,7 +148,7 @@ class RetrievalHandlers(
         reading = self._reading(opened, building.user)
         if reading.empty:
             building.nothing_to_read()
-            self._search.snapshots.let_go(opened.scope)
+            self._search.snapshots.drop(opened.scope)
             return pb.GetContextResponse(reason=reading.reason)
         found = await building.finish(reading.database, legs)
         if _counts_access(request):
@@ -174,7 +174,7 @@ class RetrievalHandlers(
         check_size(question, active[1] if active is not None else self._dimensions)
         if reading.empty:
             searching.nothing_to_read()
-            self._search.snapshots.let_go(opened.scope)
+            self._search.snapshots.drop(opened.scope)
             return pb.SearchMemoriesResponse(reason=reading.reason)
         found = await searching.finish(reading.database, legs)
         if _counts_access(request):

@@ -8,6 +8,7 @@ from typing import Any
 
 from hitherto_retrieval.opening import Opener
 from hitherto_retrieval.search.question import Hit, Question, SearchOutcome
+from hitherto_retrieval.search.reads import UserReads
 from hitherto_retrieval.search.sealed_leg import for_a_list
 from hitherto_retrieval.search.whole_results import read_whole
 from hitherto_retrieval.storage import memories, newest, past
@@ -66,9 +67,8 @@ async def _first(
     keys = keys[:read]
     found = await read_whole(
         partial(ask, connection),
-        scope,
+        UserReads(scope, question.moment),
         keys,
-        moment=question.moment,
         hides_forgotten=question.hides_forgotten,
     )
     unscored = dict.fromkeys(question.ranking.weights, 0.0)

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hitherto_retrieval.search.corpora.cached import CachedUser
 from hitherto_retrieval.search.corpora.corpus import Item
 from hitherto_retrieval.search.question import Hit, Question
 from hitherto_retrieval.search.ranking.ranking import RankedCandidate
-from hitherto_retrieval.search.whole_results import whole
-from hitherto_retrieval.storage.candidate import Key
-from hitherto_retrieval.storage.statement import Answered, Statement
-from hitherto_shared.models import Scope, Summary
+from hitherto_retrieval.search.reads import UserReads
+from hitherto_retrieval.storage.statement import Statement
+from hitherto_shared.models import Summary
 
 _BM25_HALF = 8.0
 _ABOUT = 0.5
@@ -26,23 +24,21 @@ class RelatedConversations:
     Those that are not results are read along with the results.
 
     Args:
-        scope: The user.
+        reads: Reads them.
         ranked: All scored candidates, best first.
         best: The results to read.
         question: The search.
         limit: Maximum number of conversations.
-        cached: The snapshot.
     """
 
     def __init__(
         self,
-        scope: Scope,
+        reads: UserReads,
         ranked: Sequence[RankedCandidate],
         best: Sequence[RankedCandidate],
         question: Question,
         *,
         limit: int,
-        cached: CachedUser | None = None,
     ) -> None:
         self._keys = [item.candidate.key for item in ranked if _is_about(item)][:limit]
         included = {item.candidate.key for item in best if item.candidate.kind == "summary"}
@@ -54,19 +50,12 @@ class RelatedConversations:
         self._said_in = list(dict.fromkeys(each for each in said_in if each is not None))
         wanted = dict.fromkeys((*self._keys, *self._said_in))
         missing = [key for key in wanted if key not in included]
-        self._beside: Statement[Mapping[Key, Item]] | Answered[Mapping[Key, Item]] | None = None
-        if missing:
-            known = cached.whole("summary", missing) if cached is not None else None
-            self._beside = (
-                whole(scope, "summary", missing, question.moment)
-                if known is None
-                else Answered(known)
-            )
+        self._beside = reads.whole("summary", missing) if missing else None
 
     @property
     def statements(self) -> Sequence[Statement[Any]]:
         """Statements to run along with those of the results."""
-        return [self._beside] if isinstance(self._beside, Statement) else []
+        return [] if self._beside is None else [self._beside]
 
     def summaries(self, hits: Sequence[Hit]) -> list[Summary]:
         """The summaries, best first.

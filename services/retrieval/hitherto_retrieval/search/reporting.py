@@ -9,10 +9,13 @@ from hitherto_retrieval.search.legs import Leg, Legs
 from hitherto_retrieval.search.question import Question
 from hitherto_retrieval.search.ranking.ranking import RankedCandidate
 from hitherto_retrieval.storage.candidate import Candidate, Kind
+from hitherto_shared.text.bm25 import Scores
 
 EPISODIC: frozenset[Kind] = frozenset({"message", "summary"})
 """Messages and their summaries."""
 NO_WEIGHT = "it has no weight in this search"
+NO_QUERY = "there is no query"
+_NO_WORD = "the query has no word to look up"
 _NO_NAME = "the query names nothing that is known"
 
 
@@ -46,6 +49,20 @@ def report(
         legs.add(Leg("episodic", "ran", seconds, sum(episodes)))
     if "document" in found:
         legs.add(Leg("documents", "ran", seconds, len(found["document"])))
+
+
+def report_words(
+    question: Question, scores: Mapping[Kind, Scores], seconds: float, legs: Legs
+) -> None:
+    """Report the keyword leg: the texts with a word of the question, if there are words."""
+    if scores:
+        matching = sum(len(scores.get(kind, ())) for kind in question.kinds)
+        legs.add(Leg("keyword", "ran", seconds, matching))
+        return
+    reason = _NO_WORD if question.text.strip() else NO_QUERY
+    if not question.weighs("keyword"):
+        reason = NO_WEIGHT
+    legs.add(Leg("keyword", "skipped", reason=reason))
 
 
 def legs_of(item: RankedCandidate) -> list[str]:

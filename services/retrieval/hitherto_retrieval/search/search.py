@@ -9,19 +9,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from hitherto_retrieval.opening import Opener
-from hitherto_retrieval.search.corpora.cached import CachedUser, MemoriesAtHand, Passages
 from hitherto_retrieval.search.corpora.corpus import CandidateQuery, Corpus
 from hitherto_retrieval.search.corpora.memories import MemoryCorpus
 from hitherto_retrieval.search.corpora.passages import (
     DocumentCorpus,
     MessageCorpus,
-    SummaryCorpus,
+    TextCorpus,
 )
 from hitherto_retrieval.search.corpora.past import PastMemoryCorpus
 from hitherto_retrieval.search.deduplication import (
@@ -33,56 +32,42 @@ from hitherto_retrieval.search.deduplication import (
 )
 from hitherto_retrieval.search.intent.question import (
     Wording,
-    looked_up,
     read_question_text,
-    terms_of,
 )
 from hitherto_retrieval.search.legs import Leg, Legs, Stopwatch
 from hitherto_retrieval.search.listing import list_items
-from hitherto_retrieval.search.names import names_in
 from hitherto_retrieval.search.newest_of_each import with_each_kind
-from hitherto_retrieval.search.own_name import about_the_user, is_called, terms_about_the_user
-from hitherto_retrieval.search.query import Embedding, QueryEmbedders, QueryVector
+from hitherto_retrieval.search.own_name import is_called
+from hitherto_retrieval.search.query import QueryEmbedders
 from hitherto_retrieval.search.question import Hit, Question, SearchOutcome
 from hitherto_retrieval.search.question_lookup import QuestionLookup
+from hitherto_retrieval.search.question_vector import QuestionVector
 from hitherto_retrieval.search.ranking.ranking import QueryIntent, RankedCandidate
 from hitherto_retrieval.search.ranking.relevance import Relevance
 from hitherto_retrieval.search.ranking.standing import as_they_stand
 from hitherto_retrieval.search.ranking.weighted import Weighted
+from hitherto_retrieval.search.reads import UserReads
 from hitherto_retrieval.search.related_conversations import RelatedConversations
-from hitherto_retrieval.search.reporting import EPISODIC, NO_WEIGHT, report
+from hitherto_retrieval.search.reporting import EPISODIC, NO_QUERY, report, report_words
 from hitherto_retrieval.search.sealed_leg import SealedLeg
-from hitherto_retrieval.search.term_index import TermIndex
 from hitherto_retrieval.search.whole_results import read_results
 from hitherto_retrieval.snapshots import Snapshots, UnconfirmedSnapshot
 from hitherto_retrieval.storage.candidate import Kind
-from hitherto_retrieval.storage.memories import standing as standing_of_user
-from hitherto_retrieval.storage.passages import Corpus as PassageIndex
-from hitherto_retrieval.storage.passages import Index
 from hitherto_retrieval.storage.people import UserReadState
 from hitherto_retrieval.storage.standing import Standing
-from hitherto_retrieval.storage.statement import Asking, Statement, ask, asking_at
+from hitherto_retrieval.storage.statement import Answered, Asking, Statement, ask, asking_at
 from hitherto_shared.database.pool import Reads
 from hitherto_shared.embeddings import offline
-from hitherto_shared.models import Entity, Scope
+from hitherto_shared.models import Scope
 from hitherto_shared.offloading import in_thread_if_long
-from hitherto_shared.text.bm25 import NO_SCORES, Scores, score, weights
+from hitherto_shared.text.bm25 import NO_SCORES, Scores
 
 CANDIDATES = 30
 """Minimum number of candidates of each leg."""
 BLOCK_CANDIDATES = 80
 """The same for a block, which holds more than a list."""
-_ANSWER_SECONDS = 0.05
-"""Part of the deadline reserved for ranking and the reply; a quarter of a shorter one."""
 _READERS_KEPT = 10_000
 _NEAREST = 5
-_INDEXES: Mapping[Kind, PassageIndex] = {
-    "message": "messages",
-    "summary": "summaries",
-    "document": "documents",
-}
-_NO_QUERY = "there is no query"
-_NO_WORD = "the query has no word to look up"
 _CONTENT = "the query asks for another kind of content"
 
 
@@ -145,33 +130,34 @@ class SearchRun:
         self._question = question
         self._deadline = deadline
         self._sealed = SealedLeg(opener, question)
-        beginning = looked_up(question.text)
-        self.names: Sequence[str] = names_in(beginning) if beginning else ()
-        self._terms = terms_of(question.text) if question.weighs("keyword") else []
-        self._indexes = [_INDEXES[kind] for kind in question.kinds if kind in _INDEXES]
-        self._beginning = QuestionLookup(
-            scope,
-            terms=self._terms,
-            names=self.names,
-            indexes=self._indexes,
-            believed=believed if question.of_the_present else None,
+        self._lookup = QuestionLookup(
+            scope, question, believed if question.of_the_present else None
         )
-        self._entities: Sequence[Entity] = ()
-        self._embedding: Embedding | QueryVector | None = None
-        self._embedded_as: tuple[tuple[str, int], str] | None = None
+        self._vector = QuestionVector(
+            search.queries,
+            question,
+            tenant_id=scope.tenant_id,
+            deadline=deadline,
+            seconds=search.embedding_seconds,
+        )
         own_name = search.name_of_reader(scope)
         if own_name is not None:
-            self._embed(search.queries.likely, own_name)
+            self._vector.begin(search.queries.likely, own_name)
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Substrings of the question that may name an entity."""
+        return self._lookup.names
 
     @property
     def statements(self) -> Sequence[Statement[Any]]:
         """What to ask before `finish`; then `user` can be read."""
-        return self._beginning.statements
+        return self._lookup.statements
 
     @property
     def user(self) -> UserReadState:
         """The user's switches, once the statements have been asked."""
-        return self._beginning.user
+        return self._lookup.user
 
     def nothing_to_read(self) -> None:
         """Note that the user turned out to have no memories, or memory switched off."""
@@ -179,70 +165,71 @@ class SearchRun:
 
     async def finish(self, database: Reads, legs: Legs) -> SearchOutcome:
         """The answer; `statements` have been asked."""
-        beginning = self._beginning
-        cached = await beginning.settle(database, asking_at(database, self._deadline))
-        user, own_name = beginning.user, beginning.own_name
-        named = self._entities = beginning.entities
-        if own_name:
-            self._terms = terms_about_the_user(self._question.text, own_name, self._terms)
-            named = [each for each in named if not is_called(each.name, own_name)]
+        lookup, question = self._lookup, self._question
+        reads = await lookup.settle(database, asking_at(database, self._deadline))
+        user, own_name = lookup.user, lookup.own_name
         self._search.remember_reader(self._scope, own_name)
         watch = Stopwatch()
         if user.active_model is not None:
-            self._embed(user.active_model, own_name)
+            self._vector.begin(user.active_model, own_name)
         if user.may_be_sealed:
             await self._sealed.begin()
-        if self._question.empty:
+        if question.empty:
             for name in ("semantic", "keyword", "entity"):
-                legs.add(Leg(name, "skipped", reason=_NO_QUERY))
+                legs.add(Leg(name, "skipped", reason=NO_QUERY))
             opener = self._sealed.opener
             return await self._run(
-                database, legs, lambda c: list_items(c, self._scope, self._question, opener)
+                database, legs, lambda c: list_items(c, self._scope, question, opener)
             )
-        scores = self._words(user, legs)
+        in_words = Stopwatch()
+        scores = lookup.scores()
+        report_words(question, scores, in_words.seconds, legs)
+        model = user.active_model[0] if user.active_model is not None else ""
         intent = read_question_text(
-            self._question.text,
-            self._question.reference_time,
+            question.text,
+            question.reference_time,
             user.time_zone or "UTC",
             self._search.wording,
-            terms=self._terms,
-            names=self.names,
-            by_spelling=user.active_model is not None and user.active_model[0] == offline.NAME,
+            terms=lookup.terms,
+            names=lookup.names,
+            by_spelling=model == offline.NAME,
         ).intent
-        query = await self._vector(user)
+        query = await self._vector.result(user.active_model)
         if query.vector is None:
             legs.add(Leg("semantic", query.state, watch.seconds, reason=query.reason))
         relevance = Relevance(
             intent,
-            user.active_model[0]
-            if user.active_model is not None and query.vector is not None
-            else "",
-            {kind: sum(self._weights(kind).values()) for kind in ("memory", *self._question.kinds)},
+            model if query.vector is not None else "",
+            {kind: sum(lookup.weights(kind).values()) for kind in ("memory", *question.kinds)},
         )
+        # The user's own name tells nothing apart.
+        named = [
+            each for each in lookup.entities if not (own_name and is_called(each.name, own_name))
+        ]
         looking = CandidateQuery(
             scope=self._scope,
-            text=self._question.text,
+            text=question.text,
             vector=query.vector,
-            model=user.active_model[0] if user.active_model is not None else "",
-            entity_ids=[each.entity_id for each in named]
-            if self._question.weighs("entity")
-            else [],
+            model=model,
+            entity_ids=[each.entity_id for each in named] if question.weighs("entity") else [],
             intent=intent,
-            wanted=max(
-                BLOCK_CANDIDATES if self._question.further else CANDIDATES, self._question.limit
-            ),
-            newest=self._question.limit if intent.most_recent else 0,
+            wanted=max(BLOCK_CANDIDATES if question.further else CANDIDATES, question.limit),
+            newest=question.limit if intent.most_recent else 0,
             learnt=scores.get("memory", NO_SCORES),
-            with_source=self._question.weighs("source"),
-            with_text_rank=self._question.ranking.needs_text_rank,
+            with_source=question.weighs("source"),
+            with_text_rank=question.ranking.needs_text_rank,
         )
-        corpora = self._corpora(user, intent, legs, cached)
+        corpora = self._corpora(user, intent, legs, reads)
 
         async def answer(asking: Asking) -> SearchOutcome:
-            return await self._answer(asking, corpora, scores, looking, relevance, legs, cached)
+            return await self._answer(asking, corpora, scores, looking, relevance, legs, reads)
 
-        passages = self._question.passages
-        if cached is not None and all(cached.answers(corpus, passages) for corpus in corpora):
+        if all(
+            reads.has_memories(question.filters)
+            if corpus.kind == "memory"
+            else reads.has_passages(corpus.kind, question.passages)
+            for corpus in corpora
+        ):
             # There may be nothing to ask: no connection is borrowed before there is.
             return await self._prepared(await answer(asking_at(database, self._deadline)), legs)
         return await self._run(database, legs, lambda c: answer(partial(ask, c)))
@@ -276,117 +263,31 @@ class SearchRun:
             further = [hit for hit in hits if id(hit) not in those][: question.further]
         return replace(found, hits=shown, further=further)
 
-    def _embed(self, model: tuple[str, int], own_name: str) -> None:
-        """Start embedding the question, unless that is already running."""
-        if not self._question.embedded:
-            return
-        text = about_the_user(self._question.text, own_name)
-        if self._embedded_as == (model, text):
-            return
-        self._embedded_as = model, text
-        remaining = self._deadline - asyncio.get_running_loop().time()
-        answer = min(_ANSWER_SECONDS, remaining / 4)
-        share = max(0.0, min(self._search.embedding_seconds, remaining / 2 - answer))
-        self._embedding = self._search.queries.begin(
-            model, text, timeout=share, tenant_id=self._scope.tenant_id
-        )
-
-    async def _vector(self, user: UserReadState) -> QueryVector:
-        if user.active_model is None:
-            return QueryVector(None, "skipped", "no memory has a vector yet")
-        if not self._question.compares:
-            return QueryVector(None, "skipped", NO_WEIGHT)
-        if self._question.vector is not None:
-            return QueryVector(self._question.vector, "ran")
-        if self._embedding is None:
-            return QueryVector(None, "skipped", _NO_QUERY)
-        if isinstance(self._embedding, QueryVector):
-            return self._embedding
-        return await self._embedding.result()
-
-    def _words(self, user: UserReadState, legs: Legs) -> Mapping[Kind, Scores]:
-        """The keyword leg: for each kind, the scores of texts with a word of the question."""
-        watch = Stopwatch()
-        if not self._terms:
-            reason = _NO_WORD if self._question.text.strip() else _NO_QUERY
-            if not self._question.weighs("keyword"):
-                reason = NO_WEIGHT
-            legs.add(Leg("keyword", "skipped", reason=reason))
-            return {}
-        found: dict[Kind, Scores] = {}
-        if {"memory", "message"}.intersection(self._question.kinds):
-            found["memory"] = self._scores("memories")
-        for kind, index in _INDEXES.items():
-            if kind in self._question.kinds:
-                found[kind] = self._scores(index)
-        matching = sum(len(found.get(kind, ())) for kind in self._question.kinds)
-        legs.add(Leg("keyword", "ran", watch.seconds, matching))
-        return found
-
-    def _scores(self, index: Index) -> Scores:
-        beginning = self._beginning
-        return score(beginning.postings(index, self._terms), *beginning.statistics(index))
-
-    def _weights(self, kind: Kind) -> Mapping[str, float]:
-        """The weights of the question's words among the texts of a kind."""
-        index: Index = "memories" if kind == "memory" else _INDEXES[kind]
-        beginning = self._beginning
-        found = beginning.postings(index, self._terms)
-        return weights(found, self._terms, beginning.statistics(index).documents)
-
     def _corpora(
-        self, user: UserReadState, intent: QueryIntent, legs: Legs, cached: CachedUser | None
+        self, user: UserReadState, intent: QueryIntent, legs: Legs, reads: UserReads
     ) -> list[Corpus]:
         """What to search: no messages and summaries if the question means existing documents."""
         question = self._question
-        without_episodes = bool(intent.source_types) and self._holds("document")
+        without_episodes = bool(intent.source_types) and self._lookup.holds("document")
         filters = question.filters
         made: list[Corpus] = []
-        passages = Passages(cached)
         for kind in question.kinds:
             if kind == "memory" and question.moment is not None:
-                indexed = self._indexed(kind)
+                indexed = self._lookup.index(kind)
                 made.append(PastMemoryCorpus(filters, question.moment, indexed))
-            elif kind == "memory" and cached is not None and cached.memories.can_answer(filters):
-                made.append(MemoriesAtHand(cached, filters))
             elif kind == "memory":
-                made.append(MemoryCorpus(filters, user.statistics.documents))
+                made.append(MemoryCorpus(filters, user.statistics.documents, reads))
             elif kind in EPISODIC and without_episodes:
                 legs.add(Leg("episodic", "skipped", reason=_CONTENT))
-            elif not self._holds(kind) and (not user.may_be_sealed or kind == "document"):
+            elif not self._lookup.holds(kind) and (not user.may_be_sealed or kind == "document"):
                 legs.add(Leg("episodic" if kind in EPISODIC else "documents", "ran"))
             elif kind == "document":
-                made.append(DocumentCorpus(question.passages))
+                made.append(DocumentCorpus(question.passages, reads))
             elif kind == "message":
-                made.append(MessageCorpus(question.passages, passages))
+                made.append(MessageCorpus(question.passages, reads))
             else:
-                made.append(SummaryCorpus(question.passages, passages))
-        return self._sealed.beside(made, self._indexed)
-
-    def _indexed(self, kind: Kind) -> TermIndex:
-        """What the index of a kind holds of the question's words."""
-        index: Index = "memories" if kind == "memory" else _INDEXES[kind]
-        postings = self._beginning.postings(index, self._terms)
-        return TermIndex(self._terms, postings, self._beginning.statistics(index))
-
-    def _standing(
-        self, first: list[Statement[Any]], cached: CachedUser | None
-    ) -> Callable[[], Standing] | None:
-        """Which memories are uncertain, once `first` is asked; None for another time."""
-        if self._question.moment is not None or "memory" not in self._question.kinds:
-            return None
-        # A snapshot knows of the current ones alone.
-        if cached is not None and self._question.filters.only_current:
-            return lambda: cached.memories.standing
-        asked = standing_of_user(self._scope)
-        first.append(asked)
-        return lambda: asked.answer
-
-    def _holds(self, kind: Kind) -> bool:
-        """Whether a kind has any items: an empty index is not queried."""
-        if kind not in self._question.kinds:
-            return False
-        return self._beginning.statistics(_INDEXES[kind]).documents > 0
+                made.append(TextCorpus(kind, question.passages, reads))
+        return self._sealed.beside(made, self._lookup.index)
 
     async def _answer(
         self,
@@ -396,14 +297,16 @@ class SearchRun:
         looking: CandidateQuery,
         relevance: Relevance,
         legs: Legs,
-        cached: CachedUser | None,
+        reads: UserReads,
     ) -> SearchOutcome:
         """Fetch candidates with their features, rank them, and read the best ones whole."""
         question = self._question
         watch = Stopwatch()
         first = [s for c in corpora for s in c.first(looking, scores.get(c.kind, NO_SCORES))]
-        standing = self._standing(first, cached)
-        await asking(*first)
+        standing: Statement[Standing] = Answered(Standing())
+        if question.moment is None and "memory" in question.kinds:
+            standing = reads.standing(question.filters)
+        await asking(*first, standing)
         await self._sealed.compare()
         await asking(*(s for c in corpora for s in c.second()))
         found = {corpus.kind: corpus.candidates() for corpus in corpora}
@@ -411,8 +314,7 @@ class SearchRun:
         ranked = question.ranking.rank(candidates, looking.intent, question.weights)
         if looking.intent.most_recent and question.ranking.name == Weighted.name:
             ranked = with_each_kind(ranked, question.kinds, question.limit)
-        if standing is not None:
-            ranked = as_they_stand(ranked, standing())
+        ranked = as_they_stand(ranked, standing.answer)
         report(question, found, ranked, looking, watch.seconds, legs)
         enough = relevance.enough(ranked, question.min_relevance)
         if question.min_score is not None:
@@ -422,32 +324,21 @@ class SearchRun:
         nearest: Sequence[RankedCandidate] = ()
         if question.for_a_prompt and not best:
             nearest = [item for item in ranked if item.candidate.kind == "memory"][:_NEAREST]
-        about = RelatedConversations(
-            self._scope, ranked, best, question, limit=question.conversations, cached=cached
-        )
-        read = partial(
-            read_results,
-            asking,
-            self._scope,
-            excerpt=question.excerpt,
-            moment=question.moment,
-            passages=question.passages,
-            hides_forgotten=question.hides_forgotten,
-            cached=cached,
-        )
-        hits = await read(best or nearest, also=about.statements)
+        about = RelatedConversations(reads, ranked, best, question, limit=question.conversations)
+        hits = await read_results(asking, reads, best or nearest, question, also=about.statements)
         # What is not shown takes no place.
         while len(hits) < question.limit and wanted < len(enough):
-            hits += await read(enough[wanted : wanted + question.limit])
+            further = enough[wanted : wanted + question.limit]
+            hits += await read_results(asking, reads, further, question)
             wanted += question.limit
         return SearchOutcome(
             hits=hits,
-            entities=self._entities,
+            entities=self._lookup.entities,
             scored=len(candidates),
             nearest=hits if nearest else (),
             conversations=about.summaries(hits) if best else (),
             said_in=about.said_in(hits) if best else (),
-            terms=self._weights("message")
+            terms=self._lookup.weights("message")
             if question.for_a_prompt and "message" in question.kinds
             else {},
             broad=looking.intent.broad,

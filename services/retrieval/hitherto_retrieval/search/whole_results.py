@@ -4,28 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, cast
 from uuid import UUID
 
-from hitherto_retrieval.search.corpora.cached import CachedUser
 from hitherto_retrieval.search.corpora.corpus import Item
-from hitherto_retrieval.search.question import Hit
+from hitherto_retrieval.search.question import Hit, Question
 from hitherto_retrieval.search.ranking.ranking import RankedCandidate
-from hitherto_retrieval.storage import (
-    chunks,
-    conversations,
-    memories,
-    messages,
-    neighbours,
-    past,
-)
+from hitherto_retrieval.search.reads import UserReads, Whole
+from hitherto_retrieval.storage import messages, neighbours
 from hitherto_retrieval.storage.candidate import Key, Kind, MessageKey
-from hitherto_retrieval.storage.moment import PRESENT, Moment
 from hitherto_retrieval.storage.neighbours import MessageFlags
-from hitherto_retrieval.storage.passage_filters import PassageFilters
 from hitherto_retrieval.storage.statement import Answered, Asking, Statement
-from hitherto_shared.models import Memory, Message, Scope, Summary
+from hitherto_shared.models import Memory, Message, Summary
 
 _MAX_SOURCES = 5
 """Maximum number of a memory's sources with excerpts."""
@@ -33,66 +23,47 @@ _MAX_SOURCES = 5
 
 async def read_results(
     asking: Asking,
-    scope: Scope,
+    reads: UserReads,
     best: Sequence[RankedCandidate],
+    question: Question,
     *,
     also: Sequence[Statement[Any]] = (),
-    excerpt: int,
-    moment: Moment | None,
-    passages: PassageFilters,
-    hides_forgotten: bool,
-    cached: CachedUser | None = None,
 ) -> list[Hit]:
     """The items behind `best`, in the same order, without items deleted in the meantime.
 
     Args:
         asking: Runs statements.
-        scope: The user.
+        reads: Reads the items.
         best: The results.
+        question: What was asked for: how much around the items, and what is hidden.
         also: Further statements for the same round trip.
-        excerpt: Number of messages around their sources to return.
-        moment: Another time, whose memories are returned.
-        passages: Upper limits on the times at which items were said and stored.
-        hides_forgotten: Whether messages and summaries whose memory is quarantined or forgotten are
-            left out, also of excerpts, and messages noted of which a memory no longer holds.
-        cached: A snapshot to read from.
     """
+    excerpt = question.excerpt
     memory_ids = [
         cast(UUID, item.candidate.key) for item in best if item.candidate.kind == "memory"
     ]
-    sources = neighbours.sources_of(scope, memory_ids) if excerpt and memory_ids else None
+    sources = neighbours.sources_of(reads.scope, memory_ids) if excerpt and memory_ids else None
     found = await read_whole(
         asking,
-        scope,
+        reads,
         [(item.candidate.kind, item.candidate.key) for item in best],
         also=also if sources is None else [*also, sources],
-        moment=moment,
-        hides_forgotten=hides_forgotten,
-        cached=cached,
+        hides_forgotten=question.hides_forgotten,
     )
     said: Mapping[MessageKey, Mapping[MessageKey, Message]] = {}
     keys_of: list[Sequence[MessageKey]] = [()] * len(best)
     if excerpt:
         found_in = {} if sources is None else sources.answer
         keys_of = [_sources_of(item, found_in) for item in best]
-        said = await _excerpts(
-            asking,
-            scope,
-            keys_of,
-            excerpt,
-            moment=moment,
-            passages=passages,
-            hides_forgotten=hides_forgotten,
-        )
+        said = await _excerpts(asking, reads, keys_of, question)
     hits = []
     for ranked, keys in zip(best, keys_of, strict=True):
         candidate = ranked.candidate
-        item = found.item(candidate.kind, candidate.key)
-        if item is not None:
-            hit = Hit(item, ranked.score, ranked, _united(said, keys) if keys else ())
-            hit.partly_until = found.partly_until(item, candidate.key)
-            hit.instead = found.instead(item, candidate.key)
-            hit.answers = found.answers(candidate.key)
+        hit = found.hit(candidate.kind, candidate.key, ranked.score)
+        if hit is not None:
+            hit.ranked = ranked
+            if keys:
+                hit.excerpt = _united(said, keys)
             hits.append(hit)
     return hits
 
@@ -118,101 +89,68 @@ class WholeItems:
             return None
         return item
 
-    def instead(self, item: Item, key: Key) -> str:
-        """See `Hit.instead`."""
-        if isinstance(item, Memory):
-            return self._instead.get(item.memory_id, "")
-        if self._of_the_present and isinstance(item, Message):
-            return self._caveats.instead.get(cast(MessageKey, key), "")
-        return ""
+    def hit(self, kind: Kind, key: Key, score: float) -> Hit | None:
+        """The item as a result; None if there is no item.
 
-    def answers(self, key: Key) -> int | None:
-        """See `Hit.answers`."""
-        return self._answered.get(cast(MessageKey, key))
-
-    def partly_until(self, item: Item, key: Key) -> datetime | None:
-        """See `Hit.partly_until`. What held at another time is not looked up."""
-        if not self._of_the_present:
+        What held at another time is not looked up.
+        """
+        item = self.item(kind, key)
+        if item is None:
             return None
-        if isinstance(item, Message):
-            return self._caveats.until.get(cast(MessageKey, key))
-        return item.partly_until if isinstance(item, Summary) else None
+        hit = Hit(item, score)
+        if isinstance(item, Memory):
+            hit.instead = self._instead.get(item.memory_id, "")
+        elif isinstance(item, Message):
+            said = cast(MessageKey, key)
+            hit.answers = self._answered.get(said)
+            if self._of_the_present:
+                hit.instead = self._caveats.instead.get(said, "")
+                hit.partly_until = self._caveats.until.get(said)
+        elif isinstance(item, Summary) and self._of_the_present:
+            hit.partly_until = item.partly_until
+        return hit
 
 
 async def read_whole(
     asking: Asking,
-    scope: Scope,
+    reads: UserReads,
     wanted: Sequence[tuple[Kind, Key]],
     *,
     also: Sequence[Statement[Any]] = (),
-    moment: Moment | None = None,
     hides_forgotten: bool,
-    cached: CachedUser | None = None,
 ) -> WholeItems:
     """Items of all wanted kinds; `also` runs with them.
 
-    Memories are those of `moment`, or from a snapshot. `hides_forgotten` as in `read_results`.
+    Args:
+        asking: Runs statements.
+        reads: Reads the items.
+        wanted: Kind and key of each.
+        also: Further statements for the same round trip.
+        hides_forgotten: Whether messages and summaries whose memory is quarantined or forgotten are
+            left out, and messages noted of which a memory no longer holds.
     """
     keys: dict[Kind, list[Key]] = {}
     for kind, key in wanted:
         keys.setdefault(kind, []).append(key)
-    caveats: Statement[MessageFlags] | Answered[MessageFlags] = Answered(MessageFlags())
-    answered: Statement[Mapping[MessageKey, int]] | Answered[Mapping[MessageKey, int]]
-    answered = Answered({})
+    items: dict[Kind, Whole] = {kind: reads.whole(kind, each) for kind, each in keys.items()}
+    caveats: Statement[MessageFlags] = Answered(MessageFlags())
+    answered: Statement[Mapping[MessageKey, int]] = Answered({})
+    instead: Statement[dict[UUID, str]] = Answered({})
     if hides_forgotten and "message" in keys:
         said = list(dict.fromkeys(cast(Sequence[MessageKey], keys["message"])))
-        known = cached.caveats if cached is not None else None
-        caveats = neighbours.caveats(scope, said) if known is None else Answered(known)
-        asked_by = cached.answered(said) if cached is not None else None
-        answered = neighbours.answered(scope, said) if asked_by is None else Answered(asked_by)
+        caveats, answered = reads.caveats(said), reads.answered(said)
+    moment = reads.moment
     # Of the present, nothing that was replaced is told; what was known then, nothing had followed.
-    tells_what_followed = hides_forgotten and moment is not None and moment.known_at is None
-    instead: Statement[dict[UUID, str]] | None = None
-    found: dict[Kind, Mapping[Key, Item]] = {}
-    reads: dict[Kind, Statement[Mapping[Key, Item]]] = {}
-    for kind, of_kind in keys.items():
-        at_hand = cached.whole(kind, of_kind) if cached is not None else None
-        if at_hand is None:
-            reads[kind] = whole(scope, kind, of_kind, moment)
-            if kind == "memory" and tells_what_followed:
-                instead = neighbours.instead_of(scope, cast(Sequence[UUID], of_kind))
-        else:
-            found[kind] = at_hand
-    asked = [each for each in (caveats, answered, instead) if isinstance(each, Statement)]
-    await asking(*reads.values(), *also, *asked)
-    for kind, read in reads.items():
-        found[kind] = read.answer
-    followed = {} if instead is None else instead.answer
+    if hides_forgotten and "memory" in keys and moment is not None and moment.known_at is None:
+        instead = neighbours.instead_of(reads.scope, cast(Sequence[UUID], keys["memory"]))
+    await asking(*items.values(), *also, caveats, answered, instead)
     return WholeItems(
-        found, caveats.answer, followed, answered.answer, moment is None, hides_forgotten
-    )
-
-
-def whole(
-    scope: Scope, kind: Kind, keys: Sequence[Key], moment: Moment | None = None
-) -> Statement[Mapping[Key, Item]]:
-    """The items of one kind by key, without items deleted in the meantime.
-
-    With `moment` memories are as they stood then, and summaries of a later time are left out.
-    """
-    if kind == "memory":
-        ids = cast(Sequence[UUID], keys)
-        read = past.whole(scope, moment, ids) if moment else memories.by_ids(scope, ids)
-        return read.meaning(lambda found: {memory.memory_id: memory for memory in found})
-    if kind == "message":
-        return messages.by_keys(scope, cast(Sequence[MessageKey], keys)).meaning(
-            # Keys of several kinds, of which these are one.
-            lambda found: cast(Mapping[Key, Item], found)
-        )
-    if kind == "summary":
-        summaries = conversations.by_conversations(
-            scope, cast(Sequence[str], keys), moment=moment or PRESENT
-        )
-        return summaries.meaning(
-            lambda found: {summary.conversation_id: summary for summary in found}
-        )
-    return chunks.by_ids(scope, cast(Sequence[UUID], keys)).meaning(
-        lambda found: {chunk.chunk_id: chunk for chunk in found}
+        {kind: read.answer for kind, read in items.items()},
+        caveats.answer,
+        instead.answer,
+        answered.answer,
+        moment is None,
+        hides_forgotten,
     )
 
 
@@ -229,13 +167,9 @@ def _sources_of(
 
 async def _excerpts(
     asking: Asking,
-    scope: Scope,
+    reads: UserReads,
     keys: Iterable[Sequence[MessageKey]],
-    excerpt: int,
-    *,
-    moment: Moment | None,
-    passages: PassageFilters,
-    hides_forgotten: bool,
+    question: Question,
 ) -> Mapping[MessageKey, Mapping[MessageKey, Message]]:
     """For each source, the messages around it that may be shown, each of them read once.
 
@@ -244,12 +178,13 @@ async def _excerpts(
     distinct = list(dict.fromkeys(key for several in keys for key in several))
     if not distinct:
         return {}
+    passages = question.passages
     around = messages.around(
-        scope,
+        reads.scope,
         distinct,
-        excerpt=excerpt,
+        excerpt=question.excerpt,
         # The caller's own filter applies to results, not to the messages around them.
-        said_before=passages.created_before if moment is not None else None,
+        said_before=passages.created_before if question.moment is not None else None,
         stored_by=passages.stored_by,
     )
     await asking(around)
@@ -261,9 +196,12 @@ async def _excerpts(
         if left >= 0:
             told[source] = list(sizes)
     near = list(dict.fromkeys(key for several in told.values() for key in several))
-    read, caveats = messages.by_keys(scope, near), neighbours.caveats(scope, near)
-    await asking(read, *([caveats] if hides_forgotten else []))
-    withheld = caveats.answer.withheld if hides_forgotten else frozenset()
+    read = messages.by_keys(reads.scope, near)
+    caveats: Statement[MessageFlags] = Answered(MessageFlags())
+    if question.hides_forgotten:
+        caveats = neighbours.caveats(reads.scope, near)
+    await asking(read, caveats)
+    withheld = caveats.answer.withheld
     shown = {key: message for key, message in read.answer.items() if key not in withheld}
     return {
         source: {key: shown[key] for key in several if key in shown}

@@ -46,10 +46,6 @@ class CachedLists:
         """The number of a time: at two times of one number, the lists of equal usage are equal."""
         return bisect_right(self._changes, since_epoch(at))
 
-    def newest(self, at: datetime, limit: int) -> list[int]:
-        """As `memories.newest`."""
-        return self._unexpired(at, limit)
-
     def top(self, use: UseOf, at: datetime, *, limit: int, fresh: int) -> list[int]:
         """As `memories.top`.
 
@@ -60,7 +56,7 @@ class CachedLists:
             fresh: How many of them go to the newest memories.
         """
         moment, importance, expires = since_epoch(at), self._importance, self._expires
-        listed = self._unexpired(at, fresh, since_epoch(at - FRESH))
+        listed = self.newest(at, fresh, since_epoch(at - FRESH))
         recent = set(listed)
         others: list[int] = []
         wanted = limit - len(recent)
@@ -83,8 +79,8 @@ class CachedLists:
         listed += others
         return sorted(listed, key=ranks.__getitem__, reverse=True)
 
-    def _unexpired(self, at: datetime, limit: int, created_after: int | None = None) -> list[int]:
-        """The newest that have not expired by `at`."""
+    def newest(self, at: datetime, limit: int, created_after: int | None = None) -> list[int]:
+        """As `memories.newest`: the newest that have not expired by `at`."""
         moment, expires, created = since_epoch(at), self._expires, self._created
         found: list[int] = []
         for place in self._by_age:

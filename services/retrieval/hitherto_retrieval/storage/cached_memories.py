@@ -7,7 +7,6 @@ What is found is what `filtered_candidates.find` finds in the same state of the 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -30,7 +29,8 @@ from hitherto_retrieval.storage.cached_vectors import (
 )
 from hitherto_retrieval.storage.candidate import Candidate
 from hitherto_retrieval.storage.filters import Filters, can_compare, forms, has_all
-from hitherto_retrieval.storage.memory_candidates import MemoryQuery, candidates_of
+from hitherto_retrieval.storage.item_query import ItemQuery
+from hitherto_retrieval.storage.memory_candidates import candidates_of
 from hitherto_retrieval.storage.standing import Standing, standing_of
 from hitherto_retrieval.storage.statement import Rows
 from hitherto_retrieval.storage.uses import PlacesOfUses, UseOf, Uses
@@ -44,16 +44,6 @@ text repeats it."""
 _ALWAYS_EXPIRED = np.iinfo(np.int64).min
 _DOUBT = 27
 """The column of the doubt; two more about how a memory stands follow."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Columns:
-    """The fields that filters use, one value per memory."""
-
-    types: NDArray[np.str_]
-    sources: NDArray[np.str_]
-    confidences: NDArray[np.str_]
-    tags: Sequence[frozenset[str]]
 
 
 class CachedMemories:
@@ -129,12 +119,10 @@ class CachedMemories:
         self._last_list: tuple[Hashable, Sequence[Memory]] = (None, ())
         # Made when they are first shown, by their places.
         self._shown: dict[int, memories_of.UnusedMemory] = {}
-        self._columns = _Columns(
-            np.asarray([row[2] for row in rows], dtype=np.str_),
-            np.asarray([row[6] for row in rows], dtype=np.str_),
-            np.asarray([row[5] for row in rows], dtype=np.str_),
-            [frozenset(row[13]) for row in rows],
-        )
+        self._types = np.asarray([row[2] for row in rows], dtype=np.str_)
+        self._origins = np.asarray([row[6] for row in rows], dtype=np.str_)
+        self._confidences = np.asarray([row[5] for row in rows], dtype=np.str_)
+        self._tags = [frozenset(row[13]) for row in rows]
 
     def __len__(self) -> int:
         return len(self._facts)
@@ -274,7 +262,7 @@ class CachedMemories:
             and filters.sealed_ids is None
         )
 
-    def candidates(self, sought: MemoryQuery, filters: Filters, at: datetime) -> list[Candidate]:
+    def candidates(self, sought: ItemQuery, filters: Filters, at: datetime) -> list[Candidate]:
         """Candidates as from `filtered_candidates.find`, by the database's clock `at`."""
         allowed = self._allowed(filters, at)
         entities = self._mentioned(sought.entity_ids)
@@ -307,17 +295,16 @@ class CachedMemories:
 
     def _allowed(self, filters: Filters, at: datetime) -> NDArray[np.bool_]:
         allowed = self._expires > since_epoch(at)
-        columns = self._columns
         for wanted, values in (
-            (filters.types, columns.types),
-            (filters.sources, columns.sources),
-            (filters.confidences, columns.confidences),
+            (filters.types, self._types),
+            (filters.sources, self._origins),
+            (filters.confidences, self._confidences),
         ):
             if wanted:
                 allowed &= np.isin(values, list(wanted))
         if filters.tags:
             tags = filters.tags
-            allowed &= np.asarray([not each.isdisjoint(tags) for each in columns.tags], dtype=bool)
+            allowed &= np.asarray([not each.isdisjoint(tags) for each in self._tags], dtype=bool)
         if not filters.doubtful:
             allowed &= ~self._doubtful
         if filters.created_after is not None:
@@ -373,7 +360,7 @@ class CachedMemories:
         return found
 
     def _quickly(
-        self, allowed: NDArray[np.bool_], vector: Vectors | None, sought: MemoryQuery
+        self, allowed: NDArray[np.bool_], vector: Vectors | None, sought: ItemQuery
     ) -> tuple[list[int], list[int]] | None:
         """The nearest among the nearest by signs, and the best by words of the first of them.
 
@@ -408,7 +395,7 @@ class CachedMemories:
         found.sort(key=lambda place: (entities[place], place), reverse=True)
         return found[:wanted]
 
-    def _of_the_time(self, allowed: NDArray[np.bool_], sought: MemoryQuery) -> list[int]:
+    def _of_the_time(self, allowed: NDArray[np.bool_], sought: ItemQuery) -> list[int]:
         """The most important in the period that the question names."""
         if sought.since is None or sought.until is None:
             return []

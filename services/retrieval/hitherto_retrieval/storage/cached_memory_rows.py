@@ -13,8 +13,7 @@ from uuid import UUID
 from hitherto_retrieval.storage import memory_candidates
 from hitherto_retrieval.storage.cached_memories import CachedMemories
 from hitherto_retrieval.storage.cached_surroundings import CachedEntity
-from hitherto_retrieval.storage.cached_vectors import CachedVectors
-from hitherto_retrieval.storage.row_versions import Comparison, parts
+from hitherto_retrieval.storage.row_versions import Refresh
 from hitherto_retrieval.storage.statement import Rows, Statement
 from hitherto_shared.database.arrays import Uuids
 from hitherto_shared.models import Scope
@@ -96,8 +95,7 @@ class MemoryRows:
         self._stamps: Statement[tuple[Sequence[bytes], int]] = Statement(_STAMPS, self._of, _stamps)
         self._sources: Statement[Rows] = Statement(_SOURCES, self._of, lambda rows: rows)
         self._mentions: Statement[Rows] = Statement(_MENTIONS, self._of, lambda rows: rows)
-        self._rows: list[Statement[Rows]] = []
-        self._compared = Comparison((), ())
+        self._before: CachedMemories | None = None
 
     @property
     def first(self) -> Sequence[Statement[Any]]:
@@ -110,43 +108,39 @@ class MemoryRows:
         return len(self._stamps.answer[0])
 
     def second(self, before: CachedMemories | None) -> Sequence[Statement[Any]]:
-        """What `before` lacks: statements to run one after the other, none of which takes long."""
+        """Statements that read what `before` lacks; see `Refresh`."""
+        self._before = before
         stamps, _ = self._stamps.answer
-        self._compared = Comparison(stamps, () if before is None else before.stamps)
-        changed = self._compared.to_read([UUID(bytes=stamp[:16]) for stamp in stamps])
-        self._rows = [
-            Statement(_ROWS, {**self._of, "memory_ids": Uuids(part)}, lambda rows: rows)
-            for part in parts(changed)
-        ]
-        return self._rows
+        self._refresh = Refresh(stamps, () if before is None else before.stamps, self._read)
+        return self._refresh.statements
 
-    def cached(
-        self, before: CachedMemories | None, entities: Sequence[CachedEntity], documents: int
-    ) -> CachedMemories:
+    def _read(self, stamps: Sequence[bytes]) -> Statement[Rows]:
+        ids = Uuids([UUID(bytes=stamp[:16]) for stamp in stamps])
+        return Statement(_ROWS, {**self._of, "memory_ids": ids}, lambda rows: rows)
+
+    def cached(self, entities: Sequence[CachedEntity], documents: int) -> CachedMemories:
         """The memories of the present state.
 
         Args:
-            before: As given to `second`.
             entities: The entities of the present state.
             documents: See `CachedMemories`.
         """
-        stamps, compared = self._stamps.answer
-        read = [row for statement in self._rows for row in statement.answer]
+        (stamps, compared), before, refresh = self._stamps.answer, self._before, self._refresh
         # Of many, most are compared by signs alone.
         by_item = len(stamps) > memory_candidates.CODES_ABOVE
-        vectors = CachedVectors([row[-2] for row in read], self._dimensions, by_item=by_item)
-        # A search compares those of its candidates alone.
-        sources = CachedVectors([row[-1] for row in read], self._dimensions, by_item=True)
-        rows = [row[:-2] for row in read]
-        if before is not None:
-            rows = self._compared.merged(before.rows, rows)
-            vectors = before.vectors.merged(self._compared, vectors)
-            sources = before.source_vectors.merged(self._compared, sources)
         return CachedMemories(
             stamps,
-            rows,
-            vectors,
-            sources,
+            refresh.rows(() if before is None else before.rows, -2),
+            refresh.vectors(
+                None if before is None else before.vectors, -2, self._dimensions, by_item=by_item
+            ),
+            # A search compares those of its candidates alone.
+            refresh.vectors(
+                None if before is None else before.source_vectors,
+                -1,
+                self._dimensions,
+                by_item=True,
+            ),
             made_from=self._sources.answer,
             mentions=self._mentions.answer,
             entities=entities,

@@ -12,9 +12,8 @@ from typing import Any
 from hitherto_retrieval.storage.cached_memories import CachedMemories
 from hitherto_retrieval.storage.cached_passages import CachedMessages, CachedSummaries
 from hitherto_retrieval.storage.cached_surroundings import MOST_SUMMARIES
-from hitherto_retrieval.storage.cached_vectors import CachedVectors
 from hitherto_retrieval.storage.neighbours import MessageFlags
-from hitherto_retrieval.storage.row_versions import Comparison, parts
+from hitherto_retrieval.storage.row_versions import Refresh
 from hitherto_retrieval.storage.statement import Rows, Statement
 from hitherto_shared.database.arrays import Integers, Texts
 from hitherto_shared.models import Scope
@@ -123,8 +122,7 @@ class MessageRows:
             _MESSAGE_STAMPS, {**self._of, "limit": MOST_MESSAGES + 1}, _stamps
         )
         self._caveats: Statement[Rows] = Statement(_CAVEATS, self._of, lambda rows: rows)
-        self._rows: list[Statement[Rows]] = []
-        self._compared = Comparison((), ())
+        self._before: CachedMessages | None = None
 
     @property
     def first(self) -> Sequence[Statement[Any]]:
@@ -133,39 +131,29 @@ class MessageRows:
 
     def second(self, before: CachedMessages | None) -> Sequence[Statement[Any]]:
         """See `MemoryRows.second`; nothing if there are too many."""
+        self._before = before
         stamps = self._stamps.answer
         if len(stamps) > MOST_MESSAGES:
             return ()
-        self._compared = Comparison(stamps, () if before is None else before.stamps)
-        changed = self._compared.to_read(stamps)
-        self._rows = [self._read(part) for part in parts(changed)]
-        return self._rows
+        self._refresh = Refresh(stamps, () if before is None else before.stamps, self._read)
+        return self._refresh.statements
 
-    def _read(self, changed: Sequence[_Stamp]) -> Statement[Rows]:
+    def _read(self, stamps: Sequence[_Stamp]) -> Statement[Rows]:
         wanted = {
-            "conversation_ids": Texts([conversation_id for conversation_id, _ in changed]),
-            "message_nos": Integers([int.from_bytes(stamp[:4]) for _, stamp in changed]),
+            "conversation_ids": Texts([conversation_id for conversation_id, _ in stamps]),
+            "message_nos": Integers([int.from_bytes(stamp[:4]) for _, stamp in stamps]),
         }
         return Statement(_MESSAGES, {**self._of, **wanted}, lambda rows: rows)
 
-    def cached(
-        self, before: CachedMessages | None, memories: CachedMemories
-    ) -> CachedMessages | None:
-        """The messages of the present state; None if there are too many.
-
-        Args:
-            before: As given to `second`.
-            memories: The memories of the present state.
-        """
-        stamps = self._stamps.answer
+    def cached(self, memories: CachedMemories) -> CachedMessages | None:
+        """The messages of the present state, as are the memories; None if there are too many."""
+        stamps, before = self._stamps.answer, self._before
         if len(stamps) > MOST_MESSAGES:
             return None
-        read = [row for statement in self._rows for row in statement.answer]
-        vectors = CachedVectors([row[-1] for row in read], self._dimensions)
-        rows = [row[:-1] for row in read]
-        if before is not None:
-            rows = self._compared.merged(before.rows, rows)
-            vectors = before.vectors.merged(self._compared, vectors)
+        rows = self._refresh.rows(() if before is None else before.rows, -1)
+        vectors = self._refresh.vectors(
+            None if before is None else before.vectors, -1, self._dimensions
+        )
         numbers = {(row[0], row[5]): row[1] for row in rows}
         caveats = MessageFlags.of(
             [
@@ -191,8 +179,7 @@ class SummaryRows:
         self._summaries: Statement[Rows] = Statement(
             _SUMMARIES, {**self._of, "limit": MOST_SUMMARIES + 1}, lambda rows: rows
         )
-        self._vectors: list[Statement[Rows]] = []
-        self._compared = Comparison((), ())
+        self._before: CachedSummaries | None = None
 
     @property
     def first(self) -> Sequence[Statement[Any]]:
@@ -200,32 +187,23 @@ class SummaryRows:
         return (self._summaries,)
 
     def second(self, before: CachedSummaries | None) -> Sequence[Statement[Any]]:
-        """What `before` lacks: statements to run one after the other, none of which takes long."""
-        rows = self._summaries.answer
-        self._compared = Comparison(
-            [(row[0], row[4]) for row in rows],
-            () if before is None else [(row[0], row[4]) for row in before.rows],
+        """See `MemoryRows.second`: of summaries, only vectors."""
+        self._before = before
+        earlier = () if before is None else before.stamps
+        stamps = [(row[0], row[4]) for row in self._summaries.answer]
+        self._refresh = Refresh(stamps, earlier, self._read)
+        return self._refresh.statements
+
+    def _read(self, stamps: Sequence[tuple[str, Any]]) -> Statement[Rows]:
+        wanted = {"conversation_ids": Texts([conversation_id for conversation_id, _ in stamps])}
+        return Statement(_SUMMARY_VECTORS, {**self._of, **wanted}, lambda rows: rows)
+
+    def cached(self, memories: CachedMemories) -> CachedSummaries:
+        """The summaries of the present state, as are the memories."""
+        before = self._before
+        vectors = self._refresh.vectors(
+            None if before is None else before.vectors, 0, self._dimensions
         )
-        changed = self._compared.to_read([row[0] for row in rows])
-        self._vectors = [
-            Statement(
-                _SUMMARY_VECTORS, {**self._of, "conversation_ids": Texts(part)}, lambda rows: rows
-            )
-            for part in parts(changed)
-        ]
-        return self._vectors
-
-    def cached(self, before: CachedSummaries | None, memories: CachedMemories) -> CachedSummaries:
-        """The summaries of the present state.
-
-        Args:
-            before: As given to `second`.
-            memories: The memories of the present state.
-        """
-        read = [row for statement in self._vectors for row in statement.answer]
-        vectors = CachedVectors([row[0] for row in read], self._dimensions)
-        if before is not None:
-            vectors = before.vectors.merged(self._compared, vectors)
         return CachedSummaries(self._summaries.answer, vectors, memories)
 
 

@@ -7,6 +7,7 @@ database's collation, so that a position here is a position in that order.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -22,9 +23,9 @@ from hitherto_retrieval.storage.cached_vectors import (
 )
 from hitherto_retrieval.storage.candidate import Candidate, MessageKey
 from hitherto_retrieval.storage.filters import can_compare, has_all
+from hitherto_retrieval.storage.item_query import ItemQuery
 from hitherto_retrieval.storage.neighbours import EXCHANGE, Facts, MessageFlags
 from hitherto_retrieval.storage.passage_filters import PassageFilters
-from hitherto_retrieval.storage.passage_search import PassageQuery
 from hitherto_shared.models import Message
 
 _BYTES_OF_A_MESSAGE = 4_000
@@ -41,51 +42,89 @@ def can_filter(filters: PassageFilters) -> bool:
     return filters.stored_by is None and can_compare(filters.metadata)
 
 
-class _Passages:
-    """The common part of messages and summaries: conversation, time, number and vector.
+class _CachedPassages(ABC):
+    """The common part of messages and summaries, in one state of the database; immutable.
 
     Args:
-        conversations: The conversation of each.
-        lexical_nos: Their numbers in the keyword index; 0 for none.
+        rows: One for each, in the order of their keys, which begin with the conversation.
+        numbers: The column of their numbers in the keyword index; 0 for none.
         happened: When each happened, in microseconds.
         vectors: Their vectors.
+        memories: The current memories of the same state.
     """
 
     def __init__(
         self,
-        conversations: Sequence[str],
-        lexical_nos: Sequence[int],
+        rows: Sequence[tuple[Any, ...]],
+        numbers: int,
         happened: NDArray[np.int64],
         vectors: CachedVectors,
+        memories: CachedMemories,
     ) -> None:
-        self.lexical_nos = lexical_nos
-        self.happened = happened
+        self.rows = rows
         self.vectors = vectors
-        self._conversations = np.asarray(conversations, dtype=np.object_)
+        self._memories = memories
+        self._happened = happened
+        self._conversations = np.asarray([row[0] for row in rows], dtype=np.object_)
         self._by_number: Mapping[int, int] = {
-            number: place for place, number in enumerate(lexical_nos) if number
+            row[numbers]: place for place, row in enumerate(rows) if row[numbers]
         }
+        # Which of them are found, which are found as the most recent, and when they count as said.
+        self._found = self._told = np.ones(len(rows), dtype=bool)
+        self._newness = happened
 
-    def passing(self, filters: PassageFilters) -> Mask:
+    def find(self, query: ItemQuery, filters: PassageFilters) -> list[Candidate]:
+        """See `PassageSearch.find`."""
+        allowed, numbers = self._passing(filters), query.wanted
+        # What is not found occupies a place, as long as there are no filters.
+        if not filters.all_that_was_said:
+            allowed, numbers = allowed & self._found, len(query.bm25)
+        pool: set[int] = set()
+        if query.vector is not None:
+            pool.update(self.vectors.nearest(allowed, query.vector, query.wanted))
+        pool.update(first_of(query.bm25.best(numbers), self._by_number, allowed, query.wanted))
+        places = np.fromiter(pool, np.int64, len(pool))
+        return self._candidates(query, np.sort(places[self._found[places]]).tolist())
+
+    def most_recent(
+        self, query: ItemQuery, filters: PassageFilters, *, limit: int
+    ) -> list[Candidate]:
+        """See `PassageSearch.newest`."""
+        these = np.flatnonzero(self._told & self._passing(filters))
+        order = np.lexsort((-these, -self._newness[these]))
+        found = self._candidates(query, sorted(these[order][:limit].tolist()))
+        for candidate in found:
+            candidate.most_recent = True
+        return found
+
+    def _passing(self, filters: PassageFilters) -> Mask:
         """Those that pass the filters."""
-        passing = np.ones(len(self.lexical_nos), dtype=bool)
+        passing = np.ones(len(self.rows), dtype=bool)
         if filters.all_that_was_said:
             return passing
         if filters.conversation_id is not None:
             passing &= self._conversations == filters.conversation_id
         if filters.created_after is not None:
-            passing &= self.happened >= since_epoch(filters.created_after)
+            passing &= self._happened >= since_epoch(filters.created_after)
         if filters.created_before is not None:
-            passing &= self.happened < since_epoch(filters.created_before)
+            passing &= self._happened < since_epoch(filters.created_before)
+        if filters.metadata:
+            passing &= self._with_metadata(filters.metadata)
+        if filters.entity:
+            passing &= self._about(self._memories.said_of(filters.entity))
         return passing
 
-    def pool(self, query: PassageQuery, allowed: Mask, numbers: int) -> set[int]:
-        """The nearest by vector, and the best by words of the best `numbers` of the index."""
-        found: set[int] = set()
-        if query.vector is not None:
-            found.update(self.vectors.nearest(allowed, query.vector, query.wanted))
-        found.update(first_of(query.bm25.best(numbers), self._by_number, allowed, query.wanted))
-        return found
+    def _with_metadata(self, wanted: Mapping[str, Any]) -> Mask:
+        """Those that have all of the metadata."""
+        return np.zeros(len(self.rows), dtype=bool)
+
+    @abstractmethod
+    def _about(self, said: set[tuple[str, str]]) -> Mask:
+        """Those that are, or tell of, one of these messages, by conversation and id."""
+
+    @abstractmethod
+    def _candidates(self, query: ItemQuery, places: Sequence[int]) -> list[Candidate]:
+        """The passages at some places."""
 
 
 class _Learnt(NamedTuple):
@@ -95,7 +134,7 @@ class _Learnt(NamedTuple):
     lexical_nos: Sequence[int]
 
 
-class CachedMessages:
+class CachedMessages(_CachedPassages):
     """The messages of a user in one state of the database; immutable.
 
     Args:
@@ -116,25 +155,16 @@ class CachedMessages:
         caveats: MessageFlags,
         memories: CachedMemories,
     ) -> None:
+        happened = microseconds([row[3] for row in rows])
+        super().__init__(rows, 2, happened, vectors, memories)
         self.stamps = stamps
-        self.rows = rows
-        self.vectors = vectors
         self.caveats = caveats
-        self._memories = memories
         self._places: Mapping[MessageKey, int] = {
             (row[0], row[1]): place for place, row in enumerate(rows)
         }
-        self._passages = _Passages(
-            [row[0] for row in rows],
-            [row[2] for row in rows],
-            microseconds([row[3] for row in rows]),
-            vectors,
-        )
-        self._said = np.asarray([row[6] in ("user", "assistant") for row in rows], dtype=bool)
-        self._said_by_then = np.minimum(
-            self._passages.happened, microseconds([row[4] for row in rows])
-        )
-        self._by_user = np.asarray([row[6] == "user" for row in rows], dtype=bool)
+        self._newness = np.minimum(happened, microseconds([row[4] for row in rows]))
+        self._found = np.asarray([row[6] in ("user", "assistant") for row in rows], dtype=bool)
+        self._told = self._by_user = np.asarray([row[6] == "user" for row in rows], dtype=bool)
         # Made when they are first shown.
         self._shown: dict[MessageKey, Message] = {}
         self._keys: Sequence[MessageKey] = [(row[0], row[1]) for row in rows]
@@ -185,46 +215,19 @@ class CachedMessages:
             found[key] = shown
         return found
 
-    def find(self, query: PassageQuery, filters: PassageFilters) -> list[Candidate]:
-        """See `message_candidates.find`."""
-        if filters.all_that_was_said:
-            # Messages of other roles occupy a place, but are not returned.
-            pool = self._passages.pool(query, self._passing(filters), query.wanted)
-        else:
-            allowed = self._said & self._passing(filters)
-            pool = self._passages.pool(query, allowed, len(query.bm25))
-        return self._candidates(query, (place for place in pool if self._said[place]))
+    def _with_metadata(self, wanted: Mapping[str, Any]) -> Mask:
+        return np.fromiter((has_all(row[11], wanted) for row in self.rows), bool)
 
-    def most_recent(
-        self, query: PassageQuery, filters: PassageFilters, *, limit: int
-    ) -> list[Candidate]:
-        """See `most_recent.messages`."""
-        these = np.flatnonzero(self._by_user & self._passing(filters))
-        order = np.lexsort((-these, -self._said_by_then[these]))
-        newest = these[order][:limit].tolist()
-        found = self._candidates(query, newest)
-        for candidate in found:
-            candidate.most_recent = True
-        return found
-
-    def _passing(self, filters: PassageFilters) -> Mask:
-        """The messages that pass the filters."""
-        passing = self._passages.passing(filters)
-        if filters.metadata:
-            wanted = filters.metadata
-            passing &= np.fromiter((has_all(row[11], wanted) for row in self.rows), bool)
-        if filters.entity:
-            said = self._memories.said_of(filters.entity)
-            passing &= np.fromiter(((row[0], row[5]) in said for row in self.rows), bool)
-        return passing
+    def _about(self, said: set[tuple[str, str]]) -> Mask:
+        return np.fromiter(((row[0], row[5]) in said for row in self.rows), bool)
 
     def around(
-        self, query: PassageQuery, keys: Sequence[MessageKey], *, turns: int, farthest: int
+        self, query: ItemQuery, keys: Sequence[MessageKey], *, turns: int, farthest: int
     ) -> list[Candidate]:
         """See `neighbours.around`."""
         given = {place for key in keys if (place := self._places.get(key)) is not None}
         near = set().union(*(self._near(at, turns, farthest) for at in given))
-        return self._candidates(query, near - given)
+        return self._candidates(query, sorted(near - given))
 
     def _near(self, at: int, turns: int, farthest: int) -> Sequence[int]:
         """The positions of the messages before and after one, found once."""
@@ -234,7 +237,7 @@ class CachedMessages:
                 place
                 for direction in (-1, 1)
                 for place in self._turns_from(at, direction, turns, farthest)
-                if self._said[place]
+                if self._found[place]
             )
         return found
 
@@ -248,7 +251,7 @@ class CachedMessages:
             if abs(row[1] - number) > farthest:
                 return
             apart = abs(row[1] - before[1])
-            if apart != 1 or row[6] != before[6] or row[7] != before[7] or not self._said[place]:
+            if apart != 1 or row[6] != before[6] or row[7] != before[7] or not self._found[place]:
                 away += apart
                 if away > turns:
                     return
@@ -256,7 +259,7 @@ class CachedMessages:
             place, before = place + direction, row
 
     def facts_about(
-        self, query: PassageQuery, keys: Iterable[MessageKey], *, at: datetime
+        self, query: ItemQuery, keys: Iterable[MessageKey], *, at: datetime
     ) -> dict[MessageKey, Facts]:
         """See `neighbours.facts_about`; by the database's clock `at`."""
         memories, learnt = self._memories, self._learnt
@@ -279,8 +282,8 @@ class CachedMessages:
     def _learnt_at(self, places: Sequence[int]) -> _Learnt:
         return _Learnt(places, [self._memories.lexical_no(place) for place in places])
 
-    def _candidates(self, query: PassageQuery, found: Iterable[int]) -> list[Candidate]:
-        places, keys = sorted(found), self._keys
+    def _candidates(self, query: ItemQuery, places: Sequence[int]) -> list[Candidate]:
+        keys = self._keys
         rows = [self.rows[place] for place in places]
         cosines = self.vectors.cosines(places, query.vector)
         scores = query.bm25.of_each([row[2] for row in rows])
@@ -293,7 +296,7 @@ class CachedMessages:
         ]
 
 
-class CachedSummaries:
+class CachedSummaries(_CachedPassages):
     """The summaries of a user in one state of the database, as a search compares them.
 
     Args:
@@ -306,50 +309,19 @@ class CachedSummaries:
     def __init__(
         self, rows: Sequence[tuple[Any, ...]], vectors: CachedVectors, memories: CachedMemories
     ) -> None:
-        self.rows = rows
-        self.vectors = vectors
-        self._memories = memories
-        self._passages = _Passages(
-            [row[0] for row in rows],
-            [row[1] for row in rows],
-            microseconds([row[2] for row in rows]),
-            vectors,
-        )
+        super().__init__(rows, 1, microseconds([row[2] for row in rows]), vectors, memories)
+        self.stamps = [(row[0], row[4]) for row in rows]
 
     @property
     def size(self) -> int:
         """Approximate size in bytes."""
         return self.vectors.size + _BYTES_OF_A_SUMMARY * len(self.rows)
 
-    def find(self, query: PassageQuery, filters: PassageFilters) -> list[Candidate]:
-        """See `summary_candidates.find`."""
-        numbers = query.wanted if filters.all_that_was_said else len(query.bm25)
-        passing = self._passing(filters)
-        return self._candidates(query, sorted(self._passages.pool(query, passing, numbers)))
+    def _about(self, said: set[tuple[str, str]]) -> Mask:
+        said_in = {source[0] for source in said}
+        return np.fromiter((row[0] in said_in for row in self.rows), bool)
 
-    def most_recent(
-        self, query: PassageQuery, filters: PassageFilters, *, limit: int
-    ) -> list[Candidate]:
-        """See `most_recent.summaries`."""
-        these = np.flatnonzero(self._passing(filters))
-        order = np.lexsort((-these, -self._passages.happened[these]))
-        found = self._candidates(query, these[order][:limit].tolist())
-        for candidate in found:
-            candidate.most_recent = True
-        return found
-
-    def _passing(self, filters: PassageFilters) -> Mask:
-        """The summaries that pass the filters."""
-        passing = self._passages.passing(filters)
-        if filters.metadata:
-            # A summary has none.
-            passing &= False
-        if filters.entity:
-            said_in = {source[0] for source in self._memories.said_of(filters.entity)}
-            passing &= np.fromiter((row[0] in said_in for row in self.rows), bool)
-        return passing
-
-    def _candidates(self, query: PassageQuery, places: Sequence[int]) -> list[Candidate]:
+    def _candidates(self, query: ItemQuery, places: Sequence[int]) -> list[Candidate]:
         cosines = self.vectors.cosines(places, query.vector)
         scores = query.bm25.of_each([self.rows[place][1] for place in places])
         return [

@@ -17,8 +17,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hitherto_retrieval.storage.row_versions import Comparison
-
 _LANES = 8
 """How many products pgvector adds side by side."""
 _TURNED_AT_ONCE = 16
@@ -84,17 +82,17 @@ class CachedVectors:
         """How many bytes they take."""
         return self._columns.nbytes
 
-    def merged(self, compared: Comparison, read: CachedVectors) -> CachedVectors:
+    def merged(self, kept: Sequence[int], read: CachedVectors) -> CachedVectors:
         """The vectors of a later state, compared as `read` are.
 
         Args:
-            compared: The rows of that state, compared with those that these vectors belong to.
-            read: The vectors of the rows that had to be read.
+            kept: For each item of that state, its place among these; -1 if it had to be read.
+            read: The vectors of the items that had to be read.
         """
         by_item = read._by_item
-        if compared.nothing_changed and by_item == self._by_item:
+        places = np.asarray(kept, dtype=np.int64)
+        if by_item == self._by_item and np.array_equal(places, np.arange(len(self.has))):
             return self
-        places = np.asarray(compared.places, dtype=np.int64)
         memo = places >= 0
         made = copy(self)
         made._compared = None

@@ -29,7 +29,8 @@ WITH nearest AS (
 ), mentions AS (
     SELECT document_id, count(*) AS entities
     FROM document_mentions
-    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND entity_id = ANY(%(named)s::uuid[])
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+      AND entity_id = ANY(%(entity_ids)s::uuid[])
     GROUP BY document_id
 ), pool AS MATERIALIZED (
     SELECT chunk_id FROM nearest
@@ -62,7 +63,7 @@ SELECT c.lexical_no, c.chunk_id, c.document_id, c.source_type, c.source_created_
        c.entities, c.text_rank
 FROM pool AS p
 JOIN compared_chunks(
-    %(tenant_id)s, %(user_id)s, %(model)s, NULL::halfvec, %(named)s::uuid[],
+    %(tenant_id)s, %(user_id)s, %(model)s, NULL::halfvec, %(entity_ids)s::uuid[],
     %(text_query)s) AS c ON c.chunk_id = p.chunk_id
 """
 
@@ -80,7 +81,8 @@ WITH allowed AS MATERIALIZED (
 ), mentions AS (
     SELECT document_id, count(*) AS entities
     FROM document_mentions
-    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND entity_id = ANY(%(named)s::uuid[])
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+      AND entity_id = ANY(%(entity_ids)s::uuid[])
     GROUP BY document_id
 ), pool AS MATERIALIZED (
     (SELECT chunk_id FROM allowed
@@ -103,8 +105,37 @@ WITH allowed AS MATERIALIZED (
 SELECT c.*
 FROM pool AS p
 JOIN compared_chunks(
-    %(tenant_id)s, %(user_id)s, %(model)s, %(vector)s::halfvec, %(named)s::uuid[],
+    %(tenant_id)s, %(user_id)s, %(model)s, %(vector)s::halfvec, %(entity_ids)s::uuid[],
     %(text_query)s) AS c ON c.chunk_id = p.chunk_id
+"""
+
+# The first chunk of the newest documents of each source type (D5): of those that pass.
+# A document without chunks cannot be shown, and displaces no document with chunks. The pool is
+# materialised: a database without statistics would compute it for every chunk. For the same reason
+# OFFSET 0 has each chunk read by itself.
+_NEWEST = """
+WITH pool AS MATERIALIZED (
+    SELECT chunk_id
+    FROM (SELECT c.chunk_id, row_number() OVER (PARTITION BY d.source_type
+                 ORDER BY least(d.source_created_at, d.updated_at) DESC, d.document_id DESC)
+                     AS place
+          FROM filtered_documents(
+              %(tenant_id)s, %(user_id)s, %(conversation_id)s, %(created_after)s,
+              %(created_before)s, %(stored_by)s, %(entity_names)s, %(metadata)s,
+              %(source_types)s, %(content_types)s) AS d
+          JOIN document_chunks AS c ON c.tenant_id = d.tenant_id AND c.user_id = d.user_id
+               AND c.document_id = d.document_id AND c.position = 0) AS placed
+    WHERE place <= %(limit)s
+)
+SELECT c.*
+FROM pool AS p
+CROSS JOIN LATERAL (
+    SELECT * FROM compared_chunks(
+        %(tenant_id)s, %(user_id)s, %(model)s, %(vector)s::halfvec, %(entity_ids)s::uuid[],
+        %(text_query)s) AS c
+    WHERE c.chunk_id = p.chunk_id
+    OFFSET 0) AS c
+ORDER BY c.source_created_at DESC, c.document_id DESC
 """
 
 
@@ -130,6 +161,6 @@ def candidates(rows: Rows, bm25: Scores, *, most_recent: bool = False) -> list[C
     ]
 
 
-find = PassageSearch(
-    _ALL, _FILTERED, lambda filters: filters.all_documents, candidates, expire=True
-).find
+SEARCH = PassageSearch(
+    _ALL, _FILTERED, _NEWEST, lambda filters: filters.all_documents, candidates, expire=True
+)

@@ -8,18 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hitherto_retrieval.storage import memory_candidates
 from hitherto_retrieval.storage.candidate import Candidate
 from hitherto_retrieval.storage.filters import Filters
-from hitherto_retrieval.storage.memory_candidates import (
-    FEATURE_COLUMNS,
-    MemoryQuery,
-    candidates_of,
-)
+from hitherto_retrieval.storage.item_query import ItemQuery
+from hitherto_retrieval.storage.memory_candidates import FEATURE_COLUMNS, candidates_of
 from hitherto_retrieval.storage.moment import PRESENT, Moment
 from hitherto_retrieval.storage.statement import Rows, Statement
 from hitherto_shared.database.arrays import Integers
-from hitherto_shared.models import Scope
 
 OLD_WORDINGS = 1_000
 """Maximum number of memories with another wording that are read in order to score it.
@@ -127,18 +122,16 @@ class PastCandidate:
     chosen: bool
 
 
-def find(scope: Scope, sought: MemoryQuery, filters: Filters) -> Statement[list[Candidate]]:
+def find(sought: ItemQuery, filters: Filters) -> Statement[list[Candidate]]:
     """Candidates among memories that pass `filters`: `wanted` of them, or as many as exist."""
     return Statement(
         _FIND,
-        _parameters(scope, sought, PRESENT, filters),
+        _parameters(sought, PRESENT, filters),
         lambda rows: candidates_of([row[:FEATURE_COLUMNS] for row in rows], sought),
     )
 
 
-def find_at(
-    scope: Scope, sought: MemoryQuery, moment: Moment, filters: Filters
-) -> Statement[list[PastCandidate]]:
+def find_at(sought: ItemQuery, moment: Moment, filters: Filters) -> Statement[list[PastCandidate]]:
     """Candidates that pass `filters` at `moment`, whose earlier words are still to be scored.
 
     Memories count by their state at the moment, but by the entities that they mention now. Only
@@ -157,14 +150,12 @@ def find_at(
             )
         ]
 
-    return Statement(_FIND, _parameters(scope, sought, moment, filters), read, planned_anew=True)
+    return Statement(_FIND, _parameters(sought, moment, filters), read, planned_anew=True)
 
 
-def _parameters(
-    scope: Scope, sought: MemoryQuery, moment: Moment, filters: Filters
-) -> dict[str, Any]:
+def _parameters(sought: ItemQuery, moment: Moment, filters: Filters) -> dict[str, Any]:
     return {
-        **memory_candidates.parameters(scope, sought),
+        **sought.parameters(),
         **moment.parameters(),
         **filters.parameters(),
         "in_past": not moment.present,

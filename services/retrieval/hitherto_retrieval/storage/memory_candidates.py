@@ -9,19 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
 from uuid import UUID
 
-import numpy as np
-from pgvector import HalfVector
-
 from hitherto_retrieval.storage.candidate import Candidate, text_rank_of
+from hitherto_retrieval.storage.item_query import ItemQuery
 from hitherto_retrieval.storage.statement import Rows, Statement
 from hitherto_shared.database.arrays import Integers, Uuids
-from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.models import Scope
-from hitherto_shared.text.bm25 import Scores
 
 CODES_ABOVE = 1_000
 """Number of a user's memories above which a first pass over the sign bits of their vectors pays
@@ -153,33 +147,6 @@ WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryQuery:
-    """The parameters of the legs.
-
-    Attributes:
-        vector: The question as a unit vector of `model`, or None.
-        model: Name of the active model.
-        bm25: Score of every text that contains a word of the question, by its number in the index.
-        entity_ids: Entities that the question names.
-        since: With `until`, the period that it names.
-        until: See `since`; exclusive.
-        newest: How many of the newest it asks for.
-        wanted: Maximum number of candidates of each leg.
-        with_source: Whether to compare the words that memories came from.
-    """
-
-    vector: Vector | None
-    model: str
-    bm25: Scores
-    entity_ids: Sequence[UUID] = ()
-    since: datetime | None = None
-    until: datetime | None = None
-    newest: int = 0
-    wanted: int = 60
-    with_source: bool = True
-
-
-@dataclass(frozen=True, slots=True)
 class QuickResult:
     """The result of a quick search.
 
@@ -198,14 +165,13 @@ def ranked_again(wanted: int) -> int:
     return max(_LEAST_RANKED_AGAIN, _RANKED_AGAIN * wanted)
 
 
-def among_all(scope: Scope, sought: MemoryQuery, *, memories: int) -> Statement[QuickResult]:
+def among_all(sought: ItemQuery, *, memories: int) -> Statement[QuickResult]:
     """Candidates among all current memories; `sought.vector` is not None.
 
     The legs read vectors and postings without their memories, some of which may have expired, been
     forgotten or changed. If these displaced others, the answer says so.
 
     Args:
-        scope: The user.
         sought: The parameters of the legs.
         memories: Approximate number of the user's memories.
     """
@@ -224,7 +190,7 @@ def among_all(scope: Scope, sought: MemoryQuery, *, memories: int) -> Statement[
     return Statement(
         _SEARCH,
         {
-            **parameters(scope, sought),
+            **sought.parameters(),
             "lexical_nos": Integers(numbers),
             "coded": memories > CODES_ABOVE,
             "ranked_again": several,
@@ -248,23 +214,7 @@ def text_ranks(
     )
 
 
-def parameters(scope: Scope, sought: MemoryQuery) -> dict[str, Any]:
-    """What the legs look for, as statement parameters."""
-    vector = sought.vector
-    return {
-        **scope.parameters,
-        "vector": None if vector is None else HalfVector(np.asarray(vector)),
-        "model": sought.model,
-        "entity_ids": Uuids(sought.entity_ids),
-        "since": sought.since,
-        "until": sought.until,
-        "newest": sought.newest,
-        "wanted": sought.wanted,
-        "with_source": sought.with_source,
-    }
-
-
-def candidates_of(rows: Rows, sought: MemoryQuery) -> list[Candidate]:
+def candidates_of(rows: Rows, sought: ItemQuery) -> list[Candidate]:
     """Converts rows of memories with their features, in the order of the columns.
 
     A memory that had other words at another time has no number in the index of present words.

@@ -66,6 +66,25 @@ JOIN compared_messages(
     ON m.conversation_id = p.conversation_id AND m.message_no = p.message_no
 """
 
+# What the user said last, for questions such as "what did I just ask?".
+_NEWEST = """
+WITH pool AS (
+    SELECT m.conversation_id, m.message_no
+    FROM filtered_messages(
+        %(tenant_id)s, %(user_id)s, %(conversation_id)s, %(created_after)s, %(created_before)s,
+        %(stored_by)s, %(entity_names)s, %(metadata)s) AS m
+    WHERE m.role = 'user'
+    ORDER BY least(m.said_at, m.accepted_at) DESC, m.conversation_id DESC, m.message_no DESC
+    LIMIT %(limit)s
+)
+SELECT m.*
+FROM pool AS p
+JOIN compared_messages(
+    %(tenant_id)s, %(user_id)s, %(model)s, %(vector)s::halfvec, %(with_words)s) AS m
+    ON m.conversation_id = p.conversation_id AND m.message_no = p.message_no
+ORDER BY least(m.said_at, m.accepted_at) DESC, m.conversation_id DESC, m.message_no DESC
+"""
+
 
 def said_by_then(said_at: datetime, accepted_at: datetime) -> datetime:
     """When a message counts as said: no later than it arrived, whatever its sender's clock.
@@ -97,4 +116,6 @@ def candidates(rows: Rows, bm25: Scores, *, most_recent: bool = False) -> list[C
     ]
 
 
-find = PassageSearch(_ALL, _FILTERED, lambda filters: filters.all_that_was_said, candidates).find
+SEARCH = PassageSearch(
+    _ALL, _FILTERED, _NEWEST, lambda filters: filters.all_that_was_said, candidates
+)

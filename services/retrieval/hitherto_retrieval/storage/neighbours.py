@@ -13,7 +13,7 @@ from uuid import UUID
 
 from hitherto_retrieval.storage import message_candidates
 from hitherto_retrieval.storage.candidate import Candidate, MessageKey
-from hitherto_retrieval.storage.passage_search import PassageQuery
+from hitherto_retrieval.storage.item_query import ItemQuery
 from hitherto_retrieval.storage.statement import Rows, Statement
 from hitherto_shared.database.arrays import Integers, Texts, Uuids
 from hitherto_shared.models import Scope
@@ -280,7 +280,7 @@ class Facts:
 
 
 def around(
-    query: PassageQuery, keys: Sequence[MessageKey], *, turns: int, farthest: int
+    query: ItemQuery, keys: Sequence[MessageKey], *, turns: int, farthest: int
 ) -> Statement[list[Candidate]]:
     """User and assistant messages in the turns around given messages.
 
@@ -310,9 +310,7 @@ def sources_of(scope: Scope, memory_ids: Sequence[UUID]) -> Statement[dict[UUID,
     return Statement(_SOURCES, {**scope.parameters, "memory_ids": Uuids(memory_ids)}, read)
 
 
-def facts_about(
-    query: PassageQuery, keys: Sequence[MessageKey]
-) -> Statement[dict[MessageKey, Facts]]:
+def facts_about(query: ItemQuery, keys: Sequence[MessageKey]) -> Statement[dict[MessageKey, Facts]]:
     """What was learnt from each message; messages without memories are left out."""
     return Statement(
         _FACTS,

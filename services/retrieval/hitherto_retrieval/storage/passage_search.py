@@ -2,60 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
-from uuid import UUID
-
-import numpy as np
-from pgvector import HalfVector
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from hitherto_retrieval.storage.candidate import Candidate
+from hitherto_retrieval.storage.item_query import ItemQuery
 from hitherto_retrieval.storage.passage_filters import PassageFilters
-from hitherto_retrieval.storage.statement import Rows, Statement
-from hitherto_shared.database.arrays import Integers, Uuids
-from hitherto_shared.embeddings.protocol import Vector
-from hitherto_shared.models import Scope
-from hitherto_shared.text.bm25 import NO_SCORES, Scores
-
-
-@dataclass(frozen=True, slots=True)
-class PassageQuery:
-    """What the passages of a user are compared with, and which features are wanted of them.
-
-    Attributes:
-        scope: The user.
-        bm25: Score of every passage that contains a word of the question, by its number in the
-            index of its corpus.
-        vector: The question as a unit vector of `model`; None searches by words only, and every
-            cosine is None.
-        model: Name of the active model.
-        wanted: Maximum number of candidates of each leg.
-        named: Entities that the question names; documents about them are found as well.
-        with_words: Whether to fill `Candidate.words` with the text of a message or summary.
-        text_query: The text of the question, if `Candidate.text_rank` of chunks is needed.
-    """
-
-    scope: Scope
-    bm25: Scores = field(default_factory=lambda: NO_SCORES)
-    vector: Vector | None = None
-    model: str = ""
-    wanted: int = 0
-    named: Sequence[UUID] = ()
-    with_words: bool = False
-    text_query: str | None = None
-
-    def parameters(self) -> dict[str, Any]:
-        """The query as statement parameters, without the scores."""
-        return {
-            **self.scope.parameters,
-            "vector": None if self.vector is None else HalfVector(np.asarray(self.vector)),
-            "model": self.model,
-            "wanted": self.wanted,
-            "named": Uuids(self.named),
-            "with_words": self.with_words,
-            "text_query": self.text_query,
-        }
+from hitherto_retrieval.storage.statement import Statement
+from hitherto_shared.database.arrays import Integers
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +19,7 @@ class PassageSearch:
     Attributes:
         everything: The statement over all passages.
         filtered: The statement over those that pass filters.
+        latest: The statement of the newest that pass filters.
         all_pass: Whether filters let every passage of the corpus pass.
         candidates: Converts the rows of both.
         expire: Whether passages expire, so that some of the best by words may be past.
@@ -72,12 +27,13 @@ class PassageSearch:
 
     everything: str
     filtered: str
+    latest: str
     all_pass: Callable[[PassageFilters], bool]
-    candidates: Callable[[Rows, Scores], list[Candidate]]
+    candidates: Callable[..., list[Candidate]]
     expire: bool = False
 
     def find(
-        self, query: PassageQuery, filters: PassageFilters, *, among_all: bool = False
+        self, query: ItemQuery, filters: PassageFilters, *, among_all: bool = False
     ) -> Statement[list[Candidate]]:
         """Passages that pass `filters` near a question or with words of it, unordered.
 
@@ -95,4 +51,15 @@ class PassageSearch:
             },
             lambda rows: self.candidates(rows, bm25),
             planned_anew=not everything,
+        )
+
+    def newest(
+        self, query: ItemQuery, filters: PassageFilters, *, limit: int
+    ) -> Statement[list[Candidate]]:
+        """The newest passages that pass `filters`, for a question for the most recent (D5)."""
+        return Statement(
+            self.latest,
+            {**query.parameters(), **filters.parameters(), "limit": limit},
+            lambda rows: self.candidates(rows, query.bm25, most_recent=True),
+            planned_anew=True,
         )

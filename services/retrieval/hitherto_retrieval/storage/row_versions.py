@@ -9,10 +9,12 @@ kept of what was read there.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from itertools import chain
+from typing import Any, Generic, TypeVar
 
-from hitherto_retrieval.storage.statement import Statement
+from hitherto_retrieval.storage.cached_vectors import CachedVectors
+from hitherto_retrieval.storage.statement import Rows, Statement
 
 _SERVER = """
 SELECT pg_postmaster_start_time(), inet_server_addr()::text, inet_server_port(),
@@ -23,7 +25,7 @@ _READ_AT_ONCE = 250
 """Rows with vectors whose arrival keeps the event loop busy for some 15 ms."""
 
 Server = tuple[Any, ...]
-Row = TypeVar("Row")
+Stamp = TypeVar("Stamp", bound=Hashable)
 
 
 def server() -> Statement[Server]:
@@ -31,39 +33,43 @@ def server() -> Statement[Server]:
     return Statement(_SERVER, {}, lambda rows: rows[0])
 
 
-class Comparison:
-    """The rows of a state, compared with those of an earlier state.
+class Refresh(Generic[Stamp]):
+    """The rows of a state in order, of which those are read that an earlier state lacks.
 
     Args:
-        now: The stamps of all rows, in order.
-        before: Those of the earlier state; empty if nothing can be kept of it.
+        stamps: The stamps of all rows.
+        earlier: Those of the earlier state; empty if nothing can be kept of it.
+        read: Reads the rows of some stamps.
 
     Attributes:
-        places: For each row, its place in the earlier state; -1 if it must be read.
+        statements: Statements to run one after the other, none of which takes long.
     """
 
-    def __init__(self, now: Sequence[Hashable], before: Sequence[Hashable]) -> None:
-        cached = {stamp: place for place, stamp in enumerate(before)}
-        self.places: Sequence[int] = [cached.get(stamp, -1) for stamp in now]
-        self._earlier = len(before)
+    def __init__(
+        self,
+        stamps: Sequence[Stamp],
+        earlier: Sequence[Stamp],
+        read: Callable[[Sequence[Stamp]], Statement[Rows]],
+    ) -> None:
+        cached = {stamp: place for place, stamp in enumerate(earlier)}
+        # For each row its place in the earlier state; -1 if it must be read.
+        self._places: Sequence[int] = [cached.get(stamp, -1) for stamp in stamps]
+        changed = [stamp for stamp, at in zip(stamps, self._places, strict=True) if at < 0]
+        starts = range(0, len(changed), _READ_AT_ONCE)
+        self.statements = [read(changed[start : start + _READ_AT_ONCE]) for start in starts]
 
-    @property
-    def nothing_changed(self) -> bool:
-        """Whether both states have the same rows in the same order."""
-        return self._earlier == len(self.places) and all(
-            place == number for number, place in enumerate(self.places)
-        )
+    def rows(self, earlier: Rows, width: int) -> list[tuple[Any, ...]]:
+        """The first `width` columns of all rows; `earlier` are the rows of the earlier state."""
+        read = (row[:width] for row in self._read())
+        return [earlier[place] if place >= 0 else next(read) for place in self._places]
 
-    def to_read(self, keys: Sequence[Row]) -> list[Row]:
-        """Those of all keys whose rows must be read, in order."""
-        return [key for key, place in zip(keys, self.places, strict=True) if place < 0]
+    def vectors(
+        self, earlier: CachedVectors | None, column: int, dimensions: int, *, by_item: bool = False
+    ) -> CachedVectors:
+        """The vectors of all rows, which are read from a column; see `CachedVectors`."""
+        sent = [row[column] for row in self._read()]
+        read = CachedVectors(sent, dimensions, by_item=by_item)
+        return read if earlier is None else earlier.merged(self._places, read)
 
-    def merged(self, before: Sequence[Row], read: Sequence[Row]) -> list[Row]:
-        """All rows: the kept ones of the earlier state, and those that were read."""
-        missing = iter(read)
-        return [before[place] if place >= 0 else next(missing) for place in self.places]
-
-
-def parts(keys: Sequence[Row]) -> list[Sequence[Row]]:
-    """Keys in groups whose rows are read together."""
-    return [keys[start : start + _READ_AT_ONCE] for start in range(0, len(keys), _READ_AT_ONCE)]
+    def _read(self) -> Iterator[tuple[Any, ...]]:
+        return chain.from_iterable(statement.answer for statement in self.statements)

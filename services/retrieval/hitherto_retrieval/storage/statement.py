@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -73,11 +72,12 @@ class Statement(Generic[Answer]):
         self._answer.clear()
 
 
-@dataclass(frozen=True, slots=True)
-class Answered(Generic[Answer]):
+class Answered(Statement[Answer]):
     """In the place of a statement, what needs not be asked."""
 
-    answer: Answer
+    def __init__(self, answer: Answer) -> None:
+        super().__init__("", {}, lambda rows: answer)
+        self.answered(())
 
 
 Asking = Callable[..., Awaitable[None]]
@@ -88,6 +88,7 @@ class _Trip:
     """Statements that share a round trip."""
 
     def __init__(self, statements: Sequence[Statement[Any]]) -> None:
+        statements = [statement for statement in statements if statement.sql]
         # Statements after the setting are planned again; the plans of the others are kept.
         anew = [statement for statement in statements if statement.planned_anew]
         kept = [statement for statement in statements if not statement.planned_anew]
@@ -108,10 +109,10 @@ class _Trip:
 async def ask(connection: Connection, *statements: Statement[Any]) -> None:
     """Send statements to the database in one round trip; afterwards they hold their answers.
 
-    Without statements there is no round trip.
+    Without any that needs an answer there is no round trip.
     """
-    if statements:
-        trip = _Trip(statements)
+    trip = _Trip(statements)
+    if trip.asked:
         trip.answered(await connection.answers(trip.asked))
 
 
@@ -120,8 +121,8 @@ async def ask_at(database: Reads, deadline: float, *statements: Statement[Any]) 
 
     A lost connection is replaced once. Nothing to ask borrows none.
     """
-    if statements:
-        trip = _Trip(statements)
+    trip = _Trip(statements)
+    if trip.asked:
         timeout = deadline - asyncio.get_running_loop().time()
         trip.answered(
             await database.run(

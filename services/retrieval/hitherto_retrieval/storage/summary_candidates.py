@@ -66,6 +66,24 @@ JOIN compared_summaries(
     ON s.conversation_id = p.conversation_id
 """
 
+# Those of the latest conversations.
+_NEWEST = """
+WITH pool AS (
+    SELECT s.conversation_id
+    FROM filtered_summaries(
+        %(tenant_id)s, %(user_id)s, %(conversation_id)s, %(created_after)s, %(created_before)s,
+        %(stored_by)s, %(entity_names)s, %(metadata)s) AS s
+    ORDER BY s.happened_at DESC, s.conversation_id DESC
+    LIMIT %(limit)s
+)
+SELECT s.*
+FROM pool AS p
+JOIN compared_summaries(
+    %(tenant_id)s, %(user_id)s, %(model)s, %(vector)s::halfvec, %(with_words)s) AS s
+    ON s.conversation_id = p.conversation_id
+ORDER BY s.happened_at DESC, s.conversation_id DESC
+"""
+
 
 def candidates(rows: Rows, bm25: Scores, *, most_recent: bool = False) -> list[Candidate]:
     """Converts rows with the columns of `_ALL`."""
@@ -87,4 +105,6 @@ def candidates(rows: Rows, bm25: Scores, *, most_recent: bool = False) -> list[C
     ]
 
 
-find = PassageSearch(_ALL, _FILTERED, lambda filters: filters.all_that_was_said, candidates).find
+SEARCH = PassageSearch(
+    _ALL, _FILTERED, _NEWEST, lambda filters: filters.all_that_was_said, candidates
+)

@@ -10,7 +10,7 @@ from uuid import UUID
 from hitherto_retrieval.search.ranking.ranking import QueryIntent
 from hitherto_retrieval.storage.candidate import Candidate, Kind
 from hitherto_retrieval.storage.chunks import Chunk
-from hitherto_retrieval.storage.passage_search import PassageQuery
+from hitherto_retrieval.storage.item_query import ItemQuery
 from hitherto_retrieval.storage.statement import Statement
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.models import Memory, Message, Scope, Summary
@@ -50,15 +50,20 @@ class CandidateQuery:
     with_source: bool = True
     with_text_rank: bool = False
 
-    def of_passages(self, bm25: Scores) -> PassageQuery:
-        """What passages are compared with; `bm25` are the scores in the index of their corpus."""
-        return PassageQuery(
+    def of_index(self, bm25: Scores) -> ItemQuery:
+        """What the items of a kind are compared with; `bm25` are the scores in their index."""
+        window = self.intent.window
+        return ItemQuery(
             self.scope,
             bm25,
             self.vector,
             self.model,
             self.wanted,
             self.entity_ids,
+            since=window.start if window else None,
+            until=window.end if window else None,
+            newest=self.newest,
+            with_source=self.with_source,
             with_words=self.with_text_rank,
             text_query=self.text if self.with_text_rank else None,
         )

@@ -8,10 +8,11 @@ from typing import Any, cast
 from uuid import UUID
 
 from hitherto_retrieval.search.corpora.corpus import CandidateQuery
-from hitherto_retrieval.storage import filtered_candidates, memory_candidates
+from hitherto_retrieval.search.reads import UserReads
+from hitherto_retrieval.storage import memory_candidates
 from hitherto_retrieval.storage.candidate import Candidate, Kind
 from hitherto_retrieval.storage.filters import Filters
-from hitherto_retrieval.storage.memory_candidates import MemoryQuery, QuickResult
+from hitherto_retrieval.storage.memory_candidates import QuickResult
 from hitherto_retrieval.storage.statement import Statement
 from hitherto_shared.text.bm25 import Scores
 
@@ -25,12 +26,14 @@ class MemoryCorpus:
     Args:
         filters: Which memories count.
         count: Approximate number of the user's memories.
+        reads: Finds them.
     """
 
     kind: Kind = "memory"
 
-    def __init__(self, filters: Filters, count: int) -> None:
+    def __init__(self, filters: Filters, count: int, reads: UserReads) -> None:
         self._filters = filters
+        self._reads = reads
         self._count = count
         self._quick: Statement[QuickResult] | None = None
         self._exact: Statement[list[Candidate]] | None = None
@@ -41,11 +44,12 @@ class MemoryCorpus:
         # An interrupted read starts again, possibly on another database.
         self._quick = self._exact = self._ranks = None
         self._looking = looking
-        self._sought = sought = sought_of(looking, bm25)
+        self._sought = sought = looking.of_index(bm25)
         # A ranking that uses ts_rank needs the ranks of the candidates: find them first, then rank.
         quick = self._filters.none and not looking.with_text_rank
+        quick = quick and not self._reads.has_memories(self._filters)
         if quick and looking.vector is not None and self._count > looking.wanted:
-            self._quick = memory_candidates.among_all(looking.scope, sought, memories=self._count)
+            self._quick = memory_candidates.among_all(sought, memories=self._count)
             return [self._quick]
         return [self._compare_all()]
 
@@ -66,24 +70,8 @@ class MemoryCorpus:
         return self._quick.answer.candidates
 
     def _compare_all(self) -> Statement[list[Candidate]]:
-        self._exact = filtered_candidates.find(self._looking.scope, self._sought, self._filters)
+        self._exact = self._reads.memories(self._sought, self._filters)
         return self._exact
-
-
-def sought_of(looking: CandidateQuery, bm25: Scores) -> MemoryQuery:
-    """The input of the legs of memories."""
-    window = looking.intent.window
-    return MemoryQuery(
-        vector=looking.vector,
-        model=looking.model,
-        bm25=bm25,
-        entity_ids=looking.entity_ids,
-        since=window.start if window else None,
-        until=window.end if window else None,
-        newest=looking.newest,
-        wanted=looking.wanted,
-        with_source=looking.with_source,
-    )
 
 
 def ranks_of(found: Sequence[Candidate], looking: CandidateQuery) -> Statement[dict[UUID, float]]:

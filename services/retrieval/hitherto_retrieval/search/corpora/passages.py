@@ -7,11 +7,11 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any, cast
 
-from hitherto_retrieval.search.corpora.cached import FoundCandidates, FoundFacts, Passages
 from hitherto_retrieval.search.corpora.corpus import CandidateQuery
 from hitherto_retrieval.search.ranking.turns import FARTHEST
-from hitherto_retrieval.storage import chunk_candidates, most_recent
+from hitherto_retrieval.search.reads import FoundCandidates, UserReads
 from hitherto_retrieval.storage.candidate import Candidate, Key, Kind, MessageKey
+from hitherto_retrieval.storage.neighbours import Facts
 from hitherto_retrieval.storage.passage_filters import PassageFilters
 from hitherto_retrieval.storage.statement import Answered, Statement
 from hitherto_shared.text.bm25 import Scores
@@ -20,62 +20,81 @@ _LIFTED = 20
 """Number of messages whose neighbours become candidates too."""
 
 
-class MessageCorpus:
-    """What users and assistants said.
+class TextCorpus:
+    """The passages of a kind: messages, summaries or chunks of documents.
 
     Args:
-        filters: Which messages count.
-        source: Finds them.
+        kind: The kind.
+        filters: Which of them count.
+        reads: Finds them.
     """
 
-    kind: Kind = "message"
-
-    def __init__(self, filters: PassageFilters, source: Passages) -> None:
+    def __init__(self, kind: Kind, filters: PassageFilters, reads: UserReads) -> None:
+        self.kind = kind
         self._filters = filters
-        self._source = source
+        self._reads = reads
         self._found: list[FoundCandidates] = []
-        self._facts: FoundFacts | None = None
 
     def first(self, looking: CandidateQuery, bm25: Scores) -> Sequence[Statement[Any]]:
         """See `Corpus.first`."""
-        self._facts = None
         self._looking = looking
-        self._query = query = looking.of_passages(bm25)
+        self._query = query = looking.of_index(bm25)
         self._found = [
-            self._source.messages(query, filters)
+            self._reads.passages(self.kind, query, filters)
             for filters in _also_of_the_time(self._filters, looking)
         ]
         if looking.newest:
-            self._found.append(self._source.most_recent(query, self._filters, limit=looking.newest))
-        return _to_ask(self._found)
+            self._found.append(self._newest())
+        return list(self._found)
+
+    def _newest(self) -> FoundCandidates:
+        limit = self._looking.newest
+        return self._reads.newest(self.kind, self._query, self._filters, limit=limit)
+
+    def second(self) -> Sequence[Statement[Any]]:
+        """See `Corpus.second`."""
+        return ()
+
+    def candidates(self) -> list[Candidate]:
+        """See `Corpus.candidates`: each once; one of the most recent stays marked so."""
+        distinct: dict[Key, Candidate] = {}
+        for statement in self._found:
+            for candidate in statement.answer:
+                known = distinct.get(candidate.key)
+                if known is None or candidate.most_recent:
+                    distinct[candidate.key] = candidate
+        return list(distinct.values())
+
+
+class MessageCorpus(TextCorpus):
+    """What users and assistants said, with what was said around it and learnt from it."""
+
+    def __init__(self, filters: PassageFilters, reads: UserReads) -> None:
+        super().__init__("message", filters, reads)
+        self._facts: Statement[dict[MessageKey, Facts]] = Answered({})
 
     def second(self) -> Sequence[Statement[Any]]:
         """See `Corpus.second`: neighbours of the best messages, memories learnt from all."""
         query = self._query
-        distinct = self._distinct()
-        found = [cast(MessageKey, candidate.key) for candidate in distinct]
+        distinct = super().candidates()
+        keys = dict.fromkeys(cast(MessageKey, candidate.key) for candidate in distinct)
         best = sorted(distinct, key=_promise, reverse=True)[:_LIFTED]
-        asked: list[FoundCandidates | Statement[Any] | Answered[Any]] = []
-        keys = dict.fromkeys(found)
+        asked: list[Statement[Any]] = []
         if best and self._filters.all_that_was_said:
             given = [cast(MessageKey, candidate.key) for candidate in best]
-            around = self._source.around(query, given)
+            around = self._reads.around(query, given)
             self._found.append(around)
             asked.append(around)
             if isinstance(around, Answered):
                 keys.update((cast(MessageKey, candidate.key), None) for candidate in around.answer)
             else:
                 keys.update(dict.fromkeys(_beside(given)))
-        if keys:
-            self._facts = self._source.facts(query, list(keys))
-            asked.append(self._facts)
-        return _to_ask(asked)
+        self._facts = self._reads.facts(query, list(keys)) if keys else Answered({})
+        return [*asked, self._facts]
 
     def candidates(self) -> list[Candidate]:
         """See `Corpus.candidates`."""
-        found = self._distinct()
-        if self._facts is None:
-            return found
+        found = super().candidates()
         facts = self._facts.answer
         learnt = [
             (candidate, known)
@@ -90,74 +109,25 @@ class MessageCorpus:
             candidate.fact_bm25 = max(islice(scores, len(known.lexical_nos)), default=0.0)
         return found
 
-    def _distinct(self) -> list[Candidate]:
-        return _each_once(self._found)
 
-
-class SummaryCorpus:
-    """Conversations in short.
-
-    Args:
-        filters: Which conversations count.
-        source: Finds them.
-    """
-
-    kind: Kind = "summary"
-
-    def __init__(self, filters: PassageFilters, source: Passages) -> None:
-        self._filters = filters
-        self._source = source
-        self._found: list[FoundCandidates] = []
-
-    def first(self, looking: CandidateQuery, bm25: Scores) -> Sequence[Statement[Any]]:
-        """See `Corpus.first`."""
-        query = looking.of_passages(bm25)
-        self._found = [
-            self._source.summaries(query, filters)
-            for filters in _also_of_the_time(self._filters, looking)
-        ]
-        if looking.newest:
-            latest = self._source.latest_summaries(query, self._filters, limit=looking.newest)
-            self._found.append(latest)
-        return _to_ask(self._found)
-
-    def second(self) -> Sequence[Statement[Any]]:
-        """See `Corpus.second`."""
-        return ()
-
-    def candidates(self) -> list[Candidate]:
-        """See `Corpus.candidates`."""
-        return _each_once(self._found)
-
-
-class DocumentCorpus:
+class DocumentCorpus(TextCorpus):
     """Document chunks.
 
     If the question names a kind of content, the most recent documents come from its sources only;
     the others can still be found by their content.
     """
 
-    kind: Kind = "document"
+    def __init__(self, filters: PassageFilters, reads: UserReads) -> None:
+        super().__init__("document", filters, reads)
 
-    def __init__(self, filters: PassageFilters) -> None:
-        self._filters = filters
-        self._found: list[Statement[list[Candidate]]] = []
-
-    def first(self, looking: CandidateQuery, bm25: Scores) -> Sequence[Statement[Any]]:
-        """See `Corpus.first`."""
-        self._query = query = looking.of_passages(bm25)
-        self._found = [
-            chunk_candidates.find(query, filters)
-            for filters in _also_of_the_time(self._filters, looking)
-        ]
-        if looking.newest:
-            wanted = self._filters
-            sources = looking.intent.source_types
-            if sources and not wanted.source_types:
-                wanted = replace(wanted, source_types=sorted(sources))
-            of_each = max(2, looking.newest // max(1, len(wanted.source_types or ())))
-            self._found.append(most_recent.documents(query, wanted, per_source=of_each))
-        return list(self._found)
+    def _newest(self) -> FoundCandidates:
+        """So many of each source."""
+        wanted, looking = self._filters, self._looking
+        sources = looking.intent.source_types
+        if sources and not wanted.source_types:
+            wanted = replace(wanted, source_types=sorted(sources))
+        of_each = max(2, looking.newest // max(1, len(wanted.source_types or ())))
+        return self._reads.newest(self.kind, self._query, wanted, limit=of_each)
 
     def second(self) -> Sequence[Statement[Any]]:
         """See `Corpus.second`.
@@ -165,19 +135,15 @@ class DocumentCorpus:
         If so many of the best by words have expired that others take their places, all are asked
         for: the first statement was given the best alone.
         """
-        bm25, wanted = self._query.bm25, self._query.wanted
-        if not self._filters.all_documents or len(bm25) <= wanted:
+        query = self._query
+        if not self._filters.all_documents or len(query.bm25) <= query.wanted:
             return ()
-        least = bm25.least_of_best(wanted)
+        least = query.bm25.least_of_best(query.wanted)
         best = [each for each in self._found[0].answer if each.bm25 >= least]
-        if len(best) >= wanted:
+        if len(best) >= query.wanted:
             return ()
-        self._found[0] = chunk_candidates.find(self._query, self._filters, among_all=True)
+        self._found[0] = self._reads.passages(self.kind, query, self._filters, among_all=True)
         return self._found[:1]
-
-    def candidates(self) -> list[Candidate]:
-        """See `Corpus.candidates`."""
-        return _each_once(self._found)
 
 
 def _also_of_the_time(filters: PassageFilters, looking: CandidateQuery) -> list[PassageFilters]:
@@ -187,21 +153,6 @@ def _also_of_the_time(filters: PassageFilters, looking: CandidateQuery) -> list[
     """
     window = looking.intent.window
     return [filters] if window is None else [filters, filters.within(window.start, window.end)]
-
-
-def _to_ask(found: Sequence[Statement[Any] | Answered[Any]]) -> list[Statement[Any]]:
-    return [each for each in found if isinstance(each, Statement)]
-
-
-def _each_once(found: Sequence[FoundCandidates]) -> list[Candidate]:
-    """The candidates of several statements; one that came as the most recent stays marked so."""
-    distinct: dict[Key, Candidate] = {}
-    for statement in found:
-        for candidate in statement.answer:
-            known = distinct.get(candidate.key)
-            if known is None or candidate.most_recent:
-                distinct[candidate.key] = candidate
-    return list(distinct.values())
 
 
 def _beside(given: Sequence[MessageKey]) -> list[MessageKey]:

@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from hitherto_retrieval.search.corpora.corpus import CandidateQuery
-from hitherto_retrieval.search.corpora.memories import ranks_of, sought_of, with_ranks
+from hitherto_retrieval.search.corpora.memories import ranks_of, with_ranks
 from hitherto_retrieval.search.term_index import TermIndex
 from hitherto_retrieval.storage import filtered_candidates
 from hitherto_retrieval.storage.candidate import Candidate, Kind
@@ -33,10 +33,9 @@ class PastMemoryCorpus:
 
     def first(self, looking: CandidateQuery, bm25: Scores) -> Sequence[Statement[Any]]:
         """See `Corpus.first`."""
-        sought = sought_of(looking, bm25)
         self._looking = looking
         self._found = filtered_candidates.find_at(
-            looking.scope, sought, self._moment, self._filters
+            looking.of_index(bm25), self._moment, self._filters
         )
         return [self._found]
 

@@ -1,0 +1,236 @@
+"""What a search reads of one user: one interface, whether the database or a snapshot answers.
+
+What a snapshot has comes as statements that are answered already; the database is asked for the
+rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+from uuid import UUID
+
+from hitherto_retrieval.loading import Snapshot
+from hitherto_retrieval.search.corpora.corpus import Item
+from hitherto_retrieval.search.ranking.turns import FARTHEST, TURNS
+from hitherto_retrieval.storage import (
+    chunk_candidates,
+    chunks,
+    conversations,
+    filtered_candidates,
+    memories,
+    message_candidates,
+    messages,
+    neighbours,
+    past,
+    summary_candidates,
+)
+from hitherto_retrieval.storage.cached_passages import (
+    CachedMessages,
+    CachedSummaries,
+    can_filter,
+)
+from hitherto_retrieval.storage.candidate import Candidate, Key, Kind, MessageKey
+from hitherto_retrieval.storage.filters import Filters
+from hitherto_retrieval.storage.item_query import ItemQuery
+from hitherto_retrieval.storage.moment import PRESENT, Moment
+from hitherto_retrieval.storage.neighbours import Facts, MessageFlags
+from hitherto_retrieval.storage.passage_filters import PassageFilters
+from hitherto_retrieval.storage.passage_search import PassageSearch
+from hitherto_retrieval.storage.standing import Standing
+from hitherto_retrieval.storage.statement import Answered, Statement
+from hitherto_retrieval.storage.uses import StateAndUses
+from hitherto_shared.models import Scope
+
+FoundCandidates = Statement[list[Candidate]]
+Whole = Statement[Mapping[Key, Item]]
+_PASSAGES: Mapping[Kind, PassageSearch] = {
+    "message": message_candidates.SEARCH,
+    "summary": summary_candidates.SEARCH,
+    "document": chunk_candidates.SEARCH,
+}
+
+
+class UserReads:
+    """What the database answers.
+
+    Args:
+        scope: The user.
+        moment: Another time, at which memories and summaries are read whole.
+    """
+
+    def __init__(self, scope: Scope, moment: Moment | None = None) -> None:
+        self.scope = scope
+        self.moment = moment
+
+    def has_memories(self, filters: Filters) -> bool:
+        """Whether memories that pass `filters` are found without asking."""
+        return False
+
+    def has_passages(self, kind: Kind, filters: PassageFilters) -> bool:
+        """Whether passages of a kind that pass `filters` are found without asking."""
+        return False
+
+    def memories(self, query: ItemQuery, filters: Filters) -> FoundCandidates:
+        """The candidates among the memories that pass `filters`, all of them compared."""
+        return filtered_candidates.find(query, filters)
+
+    def passages(
+        self, kind: Kind, query: ItemQuery, filters: PassageFilters, *, among_all: bool = False
+    ) -> FoundCandidates:
+        """Passages of a kind near to the question or with words of it; see `PassageSearch.find`."""
+        return _PASSAGES[kind].find(query, filters, among_all=among_all)
+
+    def newest(
+        self, kind: Kind, query: ItemQuery, filters: PassageFilters, *, limit: int
+    ) -> FoundCandidates:
+        """The newest passages of a kind."""
+        return _PASSAGES[kind].newest(query, filters, limit=limit)
+
+    def around(self, query: ItemQuery, keys: Sequence[MessageKey]) -> FoundCandidates:
+        """What was said right before and after messages."""
+        return neighbours.around(query, keys, turns=TURNS, farthest=FARTHEST)
+
+    def facts(
+        self, query: ItemQuery, keys: Sequence[MessageKey]
+    ) -> Statement[dict[MessageKey, Facts]]:
+        """What was learnt from messages."""
+        return neighbours.facts_about(query, keys)
+
+    def standing(self, filters: Filters) -> Statement[Standing]:
+        """Which of the memories that pass `filters` are in doubt, and which may replace others."""
+        return memories.standing(self.scope)
+
+    def caveats(self, keys: Sequence[MessageKey]) -> Statement[MessageFlags]:
+        """What a prompt must know of messages."""
+        return neighbours.caveats(self.scope, keys)
+
+    def answered(self, keys: Sequence[MessageKey]) -> Statement[Mapping[MessageKey, int]]:
+        """The number of the user's last message before each message."""
+        return neighbours.answered(self.scope, keys)
+
+    def whole(self, kind: Kind, keys: Sequence[Key]) -> Whole:
+        """The items of one kind by key, without items deleted in the meantime.
+
+        At another time, memories are as they stood then, and later summaries are left out.
+        """
+        scope, moment = self.scope, self.moment
+        if kind == "memory":
+            ids = cast(Sequence[UUID], keys)
+            read = past.whole(scope, moment, ids) if moment else memories.by_ids(scope, ids)
+            return read.meaning(lambda found: {memory.memory_id: memory for memory in found})
+        if kind == "message":
+            return messages.by_keys(scope, cast(Sequence[MessageKey], keys)).meaning(
+                # Keys of several kinds, of which these are one.
+                lambda found: cast(Mapping[Key, Item], found)
+            )
+        if kind == "summary":
+            summaries = conversations.by_conversations(
+                scope, cast(Sequence[str], keys), moment=moment or PRESENT
+            )
+            return summaries.meaning(
+                lambda found: {summary.conversation_id: summary for summary in found}
+            )
+        return chunks.by_ids(scope, cast(Sequence[UUID], keys)).meaning(
+            lambda found: {chunk.chunk_id: chunk for chunk in found}
+        )
+
+
+class CachedReads(UserReads):
+    """What the confirmed snapshot of a user answers, as the database would.
+
+    Args:
+        scope: The user.
+        snapshot: The snapshot.
+        state: The usage of the memories, and the database's clock, by which memories expire.
+    """
+
+    def __init__(self, scope: Scope, snapshot: Snapshot, state: StateAndUses) -> None:
+        super().__init__(scope)
+        self._memories, self._messages = snapshot.memories, snapshot.messages
+        self._summaries, self._surroundings = snapshot.summaries, snapshot.surroundings
+        self._uses, self._at = state.uses, state.user.at
+
+    def has_memories(self, filters: Filters) -> bool:
+        """See `UserReads.has_memories`."""
+        return self._memories.can_answer(filters)
+
+    def has_passages(self, kind: Kind, filters: PassageFilters) -> bool:
+        """See `UserReads.has_passages`."""
+        return self._cached(kind, filters) is not None
+
+    def _cached(
+        self, kind: Kind, filters: PassageFilters
+    ) -> CachedMessages | CachedSummaries | None:
+        """The passages of a kind, if the snapshot has them and the fields that filters use."""
+        if not can_filter(filters):
+            return None
+        return {"message": self._messages, "summary": self._summaries}.get(kind)
+
+    def memories(self, query: ItemQuery, filters: Filters) -> FoundCandidates:
+        """See `UserReads.memories`."""
+        if not self.has_memories(filters):
+            return super().memories(query, filters)
+        return Answered(self._memories.candidates(query, filters, self._at))
+
+    def passages(
+        self, kind: Kind, query: ItemQuery, filters: PassageFilters, *, among_all: bool = False
+    ) -> FoundCandidates:
+        """See `UserReads.passages`."""
+        cached = self._cached(kind, filters)
+        if cached is None:
+            return super().passages(kind, query, filters, among_all=among_all)
+        return Answered(cached.find(query, filters))
+
+    def newest(
+        self, kind: Kind, query: ItemQuery, filters: PassageFilters, *, limit: int
+    ) -> FoundCandidates:
+        """See `UserReads.newest`."""
+        cached = self._cached(kind, filters)
+        if cached is None:
+            return super().newest(kind, query, filters, limit=limit)
+        return Answered(cached.most_recent(query, filters, limit=limit))
+
+    def around(self, query: ItemQuery, keys: Sequence[MessageKey]) -> FoundCandidates:
+        """See `UserReads.around`."""
+        if self._messages is None:
+            return super().around(query, keys)
+        return Answered(self._messages.around(query, keys, turns=TURNS, farthest=FARTHEST))
+
+    def facts(
+        self, query: ItemQuery, keys: Sequence[MessageKey]
+    ) -> Statement[dict[MessageKey, Facts]]:
+        """See `UserReads.facts`."""
+        if self._messages is None:
+            return super().facts(query, keys)
+        return Answered(self._messages.facts_about(query, keys, at=self._at))
+
+    def standing(self, filters: Filters) -> Statement[Standing]:
+        """See `UserReads.standing`; a snapshot knows of the current memories alone."""
+        if not filters.only_current:
+            return super().standing(filters)
+        return Answered(self._memories.standing)
+
+    def caveats(self, keys: Sequence[MessageKey]) -> Statement[MessageFlags]:
+        """See `UserReads.caveats`."""
+        if self._messages is None:
+            return super().caveats(keys)
+        return Answered(self._messages.caveats.by(self._at))
+
+    def answered(self, keys: Sequence[MessageKey]) -> Statement[Mapping[MessageKey, int]]:
+        """See `UserReads.answered`."""
+        if self._messages is None:
+            return super().answered(keys)
+        return Answered(self._messages.answered(keys))
+
+    def whole(self, kind: Kind, keys: Sequence[Key]) -> Whole:
+        """See `UserReads.whole`; a search may ask for memories that are not current."""
+        found: Mapping[Any, Item] | None = None
+        if kind == "memory":
+            current = self._memories.whole(cast(Sequence[UUID], keys), self._uses)
+            found = current if len(current) == len(set(keys)) else None
+        elif kind == "message" and self._messages is not None:
+            found = self._messages.whole(cast(Sequence[MessageKey], keys))
+        elif kind == "summary":
+            found = self._surroundings.summaries(cast(Sequence[str], keys))
+        return super().whole(kind, keys) if found is None else Answered(found)
