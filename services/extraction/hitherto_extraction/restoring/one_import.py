@@ -270,8 +270,6 @@ class OneImport:
             rows = [self._permitted(row) for row in rows]
         if table == "profile_versions":
             rows = [{**row, "profile": self._permitted(row["profile"])} for row in rows]
-        if table == "history":
-            rows = [self._permitted_event(row) for row in rows]
         if table == "conversations":
             # What was accepted is learnt, by a job of this installation.
             rows = [
@@ -319,13 +317,6 @@ class OneImport:
         held = await imported.headings(user, named)
         gone = (set(named) - held.keys()) | set(self._taken.documents)
         return [index for index, row in enumerate(rows) if row["document_id"] not in gone]
-
-    def _permitted_event(self, row: dict[str, Any]) -> dict[str, Any]:
-        """An entry of the history, with what the caller may set in the profile that it tells of."""
-        if row["subject"] != "profile":
-            return row
-        told = {side: row[side] for side in ("before", "after") if row[side] is not None}
-        return {**row, **{side: self._permitted(profile) for side, profile in told.items()}}
 
     def _permitted(self, profile: dict[str, Any]) -> dict[str, Any]:
         """A profile, or a version of it, with what the caller may set in it."""
