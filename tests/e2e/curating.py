@@ -8,7 +8,13 @@ from typing import Any
 import psycopg
 from google.protobuf import field_mask_pb2, json_format, struct_pb2
 
-from hitherto.v1 import extraction_service_pb2, job_pb2, memory_pb2, retrieval_service_pb2
+from hitherto.v1 import (
+    extraction_service_pb2,
+    history_pb2,
+    job_pb2,
+    memory_pb2,
+    retrieval_service_pb2,
+)
 from hitherto.v1 import memory_service_pb2 as pb
 from tests.e2e.conftest import Services
 from tests.e2e.learning import ended, rows
@@ -133,6 +139,12 @@ def change(conninfo: str, statement: str, **values: Any) -> None:
     """Put the test's database into a state that would take long to come about."""
     with psycopg.connect(conninfo, autocommit=True) as connection:
         connection.execute(statement.encode(), values)
+
+
+async def events(services: Services, memory_id: str) -> list[history_pb2.HistoryEvent]:
+    """What happened to a memory of ana's, newest first."""
+    request = retrieval_service_pb2.GetMemoryHistoryRequest(user_id="ana", memory_id=memory_id)
+    return [*(await services.retrieval.GetMemoryHistory(request)).events]
 
 
 def plain(value: struct_pb2.Struct) -> dict[str, Any]:

@@ -193,8 +193,8 @@ async def test_a_path_that_is_none_is_named(caller: Caller) -> None:
         error = (await caller.post(UPDATE, {**memory, "updateMask": mask})).json()
         assert error["message"].startswith(f"update_mask.paths[{mask.count(',')}]: must be one of")
         assert error["message"].endswith(f"and is {said}")
-    for mask, kind in ((["content"], "a list"), ({"paths": ["content"]}, "an object")):
-        error = (await caller.post(UPDATE, {**memory, "updateMask": mask})).json()
+    for given, kind in ((["content"], "a list"), ({"paths": ["content"]}, "an object")):
+        error = (await caller.post(UPDATE, {**memory, "updateMask": given})).json()
         told = f"updateMask: should be names of fields, separated by commas, and is {kind}"
         assert error["message"] == told
     twice = {**memory, "updateMask": "content", "update_mask": "content"}

@@ -9,8 +9,9 @@ import asyncio
 import unicodedata
 from datetime import UTC, datetime, timedelta
 
-from hitherto.v1 import job_pb2, memory_pb2, retrieval_service_pb2
+from hitherto.v1 import history_pb2, job_pb2, memory_pb2, retrieval_service_pb2
 from tests.e2e.conftest import Services, StartServices, model_settings
+from tests.e2e.curating import events, plain
 from tests.e2e.learning import (
     ALL_STATUSES,
     echo,
@@ -72,15 +73,14 @@ async def test_b12_the_newer_city_closes_the_older_one_and_nothing_else(
     assert berlin.valid_from.ToDatetime(UTC) == APRIL
 
     # C6: one row per change, with what was before and what is after.
-    history = rows(
-        tenant_conninfo,
-        "SELECT action, version, reason, before ->> 'status', after ->> 'status'"
-        f" FROM history WHERE memory_id = '{lisbon.id}' ORDER BY version",
-    )
-    assert history == [
-        ("created", 1, "learnt from a conversation", None, "active"),
-        ("contradicted", 2, "she moved", "active", "contradicted"),
-    ]
+    ended, created = await events(modelled, lisbon.id)
+    assert (created.version, created.reason) == (1, "learnt from a conversation")
+    assert created.kind == history_pb2.HISTORY_EVENT_KIND_CREATED
+    assert (dict(created.before), plain(created.after)["status"]) == ({}, "active")
+    assert (ended.version, ended.reason) == (2, "she moved")
+    assert ended.kind == history_pb2.HISTORY_EVENT_KIND_CONTRADICTED
+    assert plain(ended.before)["status"] == "active"
+    assert plain(ended.after)["status"] == "contradicted"
     kept = rows(
         tenant_conninfo, f"SELECT version, status FROM memory_versions"
         f" WHERE memory_id = '{lisbon.id}'",

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from google.protobuf.field_mask_pb2 import FieldMask
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from hitherto.v1 import (
     job_pb2,
@@ -16,7 +17,7 @@ from hitherto.v1 import (
     retrieval_service_pb2,
 )
 from tests.e2e.conftest import Services
-from tests.e2e.curating import restore
+from tests.e2e.curating import events, plain, restore
 from tests.e2e.learning import ended, learn, memories, rows, submit, talk
 from tests.e2e.privacy import choose
 from tests.e2e.reconciling import (
@@ -246,8 +247,21 @@ async def test_b10_what_is_said_again_later_is_certain(
     await say(modelled, MAY, OLD_HOME, COMMUTE)
     await say(modelled, SEPTEMBER, NEW_HOME, conversation="c2")
     await settled(modelled)
+    doubted = await with_words(modelled, COMMUTE)
+    then = Timestamp()
+    then.GetCurrentTime()
     await say(modelled, datetime(2026, 9, 20, 9, tzinfo=UTC), COMMUTE, conversation="c3")
-    assert not (await with_words(modelled, COMMUTE)).HasField("doubt")
+    certain = await with_words(modelled, COMMUTE)
+    assert not certain.HasField("doubt")
+    # That it was uncertain is still known, and the history tells since when it no longer is.
+    lifted, cast, _ = await events(modelled, certain.id)
+    assert (lifted.version, cast.version) == (certain.version, doubted.version)
+    assert plain(cast.after)["doubt"]["reason"] == "moved to Kassel"
+    assert (plain(lifted.before), plain(lifted.after)) == (plain(cast.after), {"doubt": None})
+    earlier = await modelled.retrieval.ListMemories(
+        retrieval_service_pb2.ListMemoriesRequest(user_id="ana", known_at=then)
+    )
+    assert doubted.doubt in [m.doubt for m in earlier.memories if m.content == COMMUTE]
 
 
 async def test_b10_the_model_can_call_it_certain(modelled: Services, model: ScriptedModel) -> None:

@@ -16,6 +16,7 @@ from hitherto.v1 import memory_pb2, retrieval_service_pb2
 from tests.e2e.conftest import Services
 from tests.e2e.curating import (
     APPROVE,
+    events,
     found,
     plain,
     review,
@@ -262,9 +263,7 @@ async def test_h3_the_history_tells_what_lies_beside_the_seal(
     saved = (await save(sealing, "Ana takes zolpidem", type=PERSONAL, importance=0.5)).memory
     changed = await update(sealing, saved.id, importance=0.6)
     assert changed.importance == pytest.approx(0.6)
-    (entry,) = rows(
-        tenant_conninfo,
-        "SELECT before, after FROM hitherto.history WHERE action = 'updated'",
-    )
-    assert entry == ({"importance": 0.5}, {"importance": pytest.approx(0.6)})
+    (told, _) = await events(sealing, saved.id)
+    assert plain(told.before) == {"importance": 0.5}
+    assert plain(told.after) == {"importance": pytest.approx(0.6)}
     assert contents(await held(tenant_conninfo, services_folder)) == ["Ana takes zolpidem"]

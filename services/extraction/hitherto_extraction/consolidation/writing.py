@@ -72,7 +72,7 @@ async def write_merge(
             1,
             f"merged from {len(originals)} memories",
             merged_id,
-            after=editing.shown_of_new(created.memory),
+            new_status=created.memory.status,
         )
     ]
     for original in originals:

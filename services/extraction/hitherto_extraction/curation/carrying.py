@@ -224,9 +224,7 @@ async def _keep_forgotten(user: UserRows, held: EditableMemory, actor: str) -> N
     await memories.add_sources(user, [(made.memory_id, source) for source in before.sources])
     if not held.sealed:
         await reindex(user, [made.memory_id], sweep=False, new=True)
-    event = ledger.ChangeEvent(
-        "created", 1, _EARLIER, made.memory_id, after=editing.shown_of_new(made)
-    )
+    event = ledger.ChangeEvent("created", 1, _EARLIER, made.memory_id, new_status=made.status)
     await ledger.record(user, None, [event], actor=actor)
 
 

@@ -161,11 +161,7 @@ async def correct(
         event = await _write_clear(user, held, edited, vector, at=at)
     stored = await editing.read_one(user, memory_id)
     if before.entities != after.entities:
-        event = replace(
-            event,
-            before={**(event.before or {}), "entities": list(before.entities)},
-            after={**(event.after or {}), "entities": list(after.entities)},
-        )
+        event = replace(event, entities=(before.entities, after.entities))
     await ledger.record(user, None, [event], actor=actor)
     if after.content != before.content or after.status != before.status:
         await drop_resting_on(user, [memory_id], actor=actor, corrected=True)

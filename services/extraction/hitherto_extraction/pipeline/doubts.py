@@ -11,6 +11,7 @@ one that somebody, or something said since, has settled: only the former returns
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -20,6 +21,7 @@ from hitherto_shared.database.user_rows import UserRows
 
 _TAKEN_BACK = "what had made it uncertain was taken back"
 _IS_BACK = "what had made it uncertain is back"
+_SAID_AGAIN = "said again since it became uncertain"
 
 
 async def follow(
@@ -46,6 +48,23 @@ async def follow(
     await _write(user, changes, related, actor=actor, job_id=job_id)
 
 
+async def settle(
+    user: UserRows, said: Mapping[UUID, datetime], *, actor: str, job_id: UUID | None
+) -> None:
+    """Let memories be certain that were said again, at these times, since they were doubted."""
+    if not said:
+        return
+    again = [each for each in await reconciliation.in_doubt(user) if each in said]
+    held = await editing.read(user, again) if again else {}
+    since = {
+        memory_id: datetime.fromisoformat(each.memory.doubt["since"])
+        for memory_id, each in held.items()
+        if each.memory.doubt is not None
+    }
+    certain = [memory_id for memory_id, moment in since.items() if moment <= said[memory_id]]
+    await _write(user, dict.fromkeys(certain), {}, actor=actor, job_id=job_id, ended=_SAID_AGAIN)
+
+
 async def clear(user: UserRows, memory_ids: Collection[UUID], *, actor: str) -> None:
     """Let these memories be certain for good, as their cause no longer says what it said."""
     await _write(user, dict.fromkeys(memory_ids), {}, actor=actor)
@@ -58,8 +77,9 @@ async def _write(
     *,
     actor: str,
     job_id: UUID | None = None,
+    ended: str = _TAKEN_BACK,
 ) -> None:
-    """Write the doubts that memories have now, related to these causes."""
+    """Write the doubts that memories have now, related to these causes; `ended` says why not."""
     if not changes:
         return
     at = await users.database_now(user.connection)
@@ -69,7 +89,7 @@ async def _write(
             held,
             held.changed(doubt=changes[memory_id]),
             "updated",
-            _TAKEN_BACK if changes[memory_id] is None else _IS_BACK,
+            ended if changes[memory_id] is None else _IS_BACK,
             at=at,
             job_id=job_id,
             related=related.get(memory_id),

@@ -55,14 +55,14 @@ async def write_next(
     else:
         after = replace(after, sealed=False)
         await editing.write_version(user, after, at=at, job_id=job_id)
-    old, new = editing.difference(held.memory, after.memory)
+    memory = held.memory
     return ChangeEvent(
         action,
-        held.memory.version + 1,
+        memory.version + 1,
         reason,
-        held.memory.memory_id,
-        before=old,
-        after=new,
+        memory.memory_id,
+        old_status=memory.status,
+        new_status=after.memory.status,
         related=related,
     )
 

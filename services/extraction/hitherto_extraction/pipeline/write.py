@@ -28,11 +28,9 @@ from hitherto_extraction.storage import (
     users,
 )
 from hitherto_extraction.storage.editing import EditableMemory
-from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_extraction.storage.ledger import ChangeEvent
 from hitherto_extraction.storage.sealed_rows import is_sensitive
 from hitherto_extraction.storage.statements import NewStatement
-from hitherto_shared.database.arrays import fields_of
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.database.together import together
 from hitherto_shared.database.user_rows import UserRows
@@ -107,6 +105,7 @@ async def write_plan(
     ]
     # No change of a model's, which would count as one of the day.
     await doubts.follow(user, changed, actor=_DOUBTS, job_id=occasion.job_id)
+    await doubts.settle(user, plan.confirmed, actor=_DOUBTS, job_id=occasion.job_id)
 
 
 def _quotes(plan: Plan) -> Mapping[tuple[UUID, SourceRef], str]:
@@ -261,17 +260,8 @@ class _Writing:
 
 def events_of(plan: Plan, occasion: Occasion, *, quoted: bool) -> Sequence[ChangeEvent]:
     """The history of a plan; unless `quoted`, without what a model says of its reasons."""
-    given_before, given_after = (
-        editing.difference(*occasion.joined) if occasion.joined else ({}, {})
-    )
     created = [
-        ChangeEvent(
-            "created",
-            1,
-            occasion.reason,
-            made.memory_id,
-            after=editing.shown_of_new(occasion.memory_of(made)),
-        )
+        ChangeEvent("created", 1, occasion.reason, made.memory_id, new_status=made.status)
         for made in plan.creations
     ]
     rewritten = [
@@ -280,8 +270,8 @@ def events_of(plan: Plan, occasion: Occasion, *, quoted: bool) -> Sequence[Chang
             change.after.version,
             change.reason,
             change.before.memory_id,
-            before={**_shown(change.before), **given_before},
-            after={**_shown(change.after), **given_after},
+            old_status=change.before.status,
+            new_status=change.after.status,
             related=_challenged(plan, change) if change.action == "quarantined" else None,
         )
         for change in plan.rewrites
@@ -292,7 +282,7 @@ def events_of(plan: Plan, occasion: Occasion, *, quoted: bool) -> Sequence[Chang
             1,
             _why_withheld(made),
             made.memory_id,
-            after={"status": made.status},
+            new_status=made.status,
             related=next(iter(made.challenges), None),
         )
         for made in plan.creations
@@ -304,14 +294,8 @@ def events_of(plan: Plan, occasion: Occasion, *, quoted: bool) -> Sequence[Chang
             closure.before.version + 1,
             _stored_reason(closure, plan.sealed) if quoted else closure.status,
             closure.before.memory_id,
-            before=_shown(closure.before),
-            after={
-                **_shown(closure.before),
-                "status": closure.status,
-                "importance": closure.importance,
-                "valid_to": max(closure.valid_to, closure.before.valid_from).isoformat(),
-                "superseded_by": str(closure.superseded_by) if closure.superseded_by else None,
-            },
+            old_status=closure.before.status,
+            new_status=closure.status,
             related=closure.superseded_by,
         )
         for closure in plan.closures
@@ -333,12 +317,3 @@ def _stored_reason(closure: Closure, sealed: frozenset[UUID]) -> str:
     """Why a memory ends; a model's reason may quote sealed text."""
     quotes = not sealed.isdisjoint({closure.before.memory_id, closure.superseded_by})
     return closure.status if quotes else closure.reason
-
-
-def _shown(known: CurrentMemory) -> dict[str, Any]:
-    columns = fields_of(known)
-    ends = {
-        name: columns[name].isoformat() if columns[name] else None
-        for name in ("valid_to", "expires_at")
-    }
-    return {**{name: columns[name] for name in _REWRITTEN}, **ends}

@@ -54,8 +54,6 @@ _MOST_UNREAD = 10_000
 _OF_DOCUMENTS = frozenset({"document_chunks", "document_mentions"})
 _RESERVED = {"department": "", "access_level": "standard"}
 """Columns of a profile that only `profiles.manage` may set, and their values without it."""
-_PROFILES = {"profile_versions": ("profile",), "history": ("before", "after")}
-"""Columns with profiles: in the history, of events about one."""
 
 logger = logging.getLogger("hitherto.extraction")
 
@@ -314,10 +312,9 @@ class OneImport:
             # What was accepted is learnt, by a job of this installation.
             read = self._unread.get(row["conversation_id"], row["watermark"])
             return {**row, "watermark": min(row["watermark"], read)}
-        if table == "history" and row["subject"] != "profile":
-            return row
-        told = [name for name in _PROFILES.get(table, ()) if row[name] is not None]
-        return {**row, **{name: self._permitted_profile(row[name]) for name in told}}
+        if table == "profile_versions":
+            return {**row, "profile": self._permitted_profile(row["profile"])}
+        return row
 
     def _permitted_profile(self, profile: dict[str, Any]) -> dict[str, Any]:
         found = dict(profile)

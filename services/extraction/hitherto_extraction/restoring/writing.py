@@ -15,12 +15,7 @@ from hitherto_extraction.storage.corpora import index
 from hitherto_extraction.storage.corpora.documents import DOCUMENTS, indexed_text
 from hitherto_extraction.storage.corpora.messages import MESSAGES
 from hitherto_extraction.storage.corpora.summaries import SUMMARIES
-from hitherto_extraction.storage.sealed_rows import (
-    SEALED,
-    is_sensitive,
-    sealing_key,
-    without_words,
-)
+from hitherto_extraction.storage.sealed_rows import SEALED, is_sensitive, sealing_key
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.encryption.rows import BY_TABLE, MEMORY, STATEMENT, SealedRow
 from hitherto_shared.encryption.user_key import UserKey
@@ -31,6 +26,9 @@ _SEALED_WHOLE = frozenset({"conversation_summaries", "messages", "profiles", "pr
 """Tables all of whose rows are sealed."""
 _SEALED_FIRST = {"sealed_version": 1}
 """The number of the first sealing of a summary."""
+
+_SIDES = ("before", "after")
+_NAMELESS = dict.fromkeys(_SIDES)
 
 Rows = Sequence[dict[str, Any]]
 
@@ -47,6 +45,8 @@ async def write(user: UserRows, table: str, rows: Rows, *, message_vectors: bool
         return await _write_memories(user, rows, key)
     if table == "document_chunks":
         return await _write_chunks(user, rows)
+    if table == "history":
+        rows = [{**row, **{side: _named(row[side]) for side in _SIDES}} for row in rows]
     if key is not None:
         rows = await _sealed(user, table, rows, key)
     elif table in _SEALED_WHOLE:
@@ -127,7 +127,7 @@ async def _sealed(user: UserRows, table: str, rows: Rows, key: UserKey) -> Rows:
         # What a sealed memory mentions is not stored.
         return [row for row in rows if row["memory_id"] not in secret]
     if table == "history":
-        return [_without_words(row, secret) for row in rows]
+        return [row | _NAMELESS if row["memory_id"] in secret else row for row in rows]
     if table == "memory_versions":
         return [
             _sealed_row(key, MEMORY, row) if row["memory_id"] in secret else row for row in rows
@@ -146,20 +146,15 @@ def _unquoted(table: str, row: dict[str, Any]) -> dict[str, Any]:
         return {**row, "quote": None}
     if table in ("memories", "memory_versions") and row["doubt"] is not None:
         return {**row, "doubt": {**row["doubt"], "reason": ""}}
-    if table == "history":
-        return {**row, **{side: _undoubted(row[side]) for side in ("before", "after")}}
     if table == "profiles":
         unquoted = {path: {**source, "quote": ""} for path, source in row["sources"].items()}
         return {**row, "sources": unquoted}
     return row
 
 
-def _undoubted(fields: dict[str, Any] | None) -> dict[str, Any] | None:
-    """The fields of a memory in its history, without a doubt that has a reason."""
-    doubt = (fields or {}).get("doubt")
-    if fields is None or not isinstance(doubt, dict) or not doubt.get("reason"):
-        return fields
-    return _without(fields, ["doubt"])
+def _named(fields: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """What the history alone holds; exports of earlier versions of the service repeat the rest."""
+    return {name: fields[name] for name in ("entities",) if name in fields} if fields else None
 
 
 def _sealed_row(key: UserKey, kind: SealedRow, row: dict[str, Any]) -> dict[str, Any]:
@@ -175,12 +170,3 @@ def _without(row: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
 def _unnamed(said: Mapping[str, Any]) -> dict[str, Any]:
     """Sealed statements mention no entities."""
     return {name: value for name, value in said.items() if name != "entities"}
-
-
-def _without_words(row: dict[str, Any], secret: Collection[str]) -> dict[str, Any]:
-    """An entry of the history, without what is sealed elsewhere."""
-    if row["subject"] == "profile":
-        return {**row, "before": None, "after": None}
-    if row["memory_id"] not in secret:
-        return row
-    return {**row, **{side: without_words(row[side]) for side in ("before", "after")}}

@@ -76,13 +76,9 @@ WITH going AS MATERIALIZED (
     WHERE e.tenant_id = g.tenant_id AND e.user_id = g.user_id AND e.memory_id = g.memory_id
 ), recorded AS (
     INSERT INTO history (tenant_id, user_id, event_id, recorded_at, subject, memory_id, action,
-                         version, actor, reason, before, after)
+                         version, actor, reason)
     SELECT tenant_id, user_id, event_id, %(at)s, 'memory', memory_id, 'forgotten', version + 1,
-           %(actor)s, %(reason)s,
-           jsonb_strip_nulls(jsonb_build_object('status', status, 'superseded_by', superseded_by)),
-           jsonb_build_object('status', 'forgotten')
-               || CASE WHEN superseded_by IS NULL THEN '{}'::jsonb
-                       ELSE jsonb_build_object('superseded_by', NULL) END
+           %(actor)s, %(reason)s
     FROM going
 )
 INSERT INTO memory_changes (tenant_id, user_id, memory_id, action, version, old_status, new_status,

@@ -99,12 +99,6 @@ LIMIT 1
 """
 
 _SAYING = (*CURRENT_STATUSES, "quarantined", "superseded")
-_SHOWN = (
-    *("type", "content", "detail", "importance", "confidence", "origin", "status", "tags"),
-    *("keywords", "context", "metadata", "valid_from", "valid_to", "expires_at", "superseded_by"),
-    *("supersedes", "sensitive", "doubt", "may_replace"),
-)
-"""The fields of a memory that the history records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,37 +191,6 @@ async def _stored(user: UserRows, after: EditableMemory) -> dict[str, Any]:
     row = {name: getattr(after.memory, name) for name in (*WORDS, "memory_id", "version")}
     key = await sealing_key(user, stays_sealed=True) if after.sealed else None
     return stored_memory(key, row)
-
-
-def shown(memory: Memory) -> dict[str, Any]:
-    """`_SHOWN` of a memory, as JSON."""
-    return {name: _as_json(getattr(memory, name)) for name in _SHOWN}
-
-
-def _as_json(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return value.isoformat()
-    if isinstance(value, UUID):
-        return str(value)
-    if isinstance(value, Mapping):
-        return dict(value)
-    return [*map(_as_json, value)] if isinstance(value, list | tuple) else value
-
-
-def shown_of_new(memory: Memory) -> dict[str, Any]:
-    """The fields that the history records on creation, including those that never change."""
-    return {
-        **shown(memory),
-        "source": memory.source,
-        "conversation_id": memory.conversation_id or "",
-    }
-
-
-def difference(before: Memory, after: Memory) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The fields that differ, before and after."""
-    old, new = shown(before), shown(after)
-    changed = [name for name in old if old[name] != new[name]]
-    return {name: old[name] for name in changed}, {name: new[name] for name in changed}
 
 
 def _edited(scope: Scope, row: tuple[Any, ...]) -> EditableMemory:

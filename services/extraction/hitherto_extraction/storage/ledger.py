@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 from uuid import UUID
 
 from hitherto_extraction.prices import Charge
 from hitherto_extraction.storage import users
-from hitherto_extraction.storage.sealed_rows import without_words
 from hitherto_shared import metrics
 from hitherto_shared.database.arrays import Integers, Uuids, fields_of, records
 from hitherto_shared.database.pool import Connection
@@ -24,9 +22,11 @@ NOBODY = ""
 # Whatever the history records is told to those who wait for changes, in the same statement.
 _RECORD = """
 WITH event AS MATERIALIZED (
-    SELECT event_id, subject, memory_id, action, version, reason, before, after, related
+    SELECT event_id, subject, memory_id, action, version, reason, before, after, related,
+           old_status, new_status, new_status IS DISTINCT FROM old_status AS moved
     FROM json_to_recordset(%(rows)s) AS event (event_id uuid, subject text, memory_id uuid,
-         action text, version integer, reason text, before jsonb, after jsonb, related uuid)
+         action text, version integer, reason text, before jsonb, after jsonb, related uuid,
+         old_status text, new_status text)
 ), recorded AS (
     INSERT INTO history (tenant_id, user_id, event_id, subject, memory_id, action, version, actor,
                          reason, job_id, before, after, related_memory_id)
@@ -36,8 +36,8 @@ WITH event AS MATERIALIZED (
 )
 INSERT INTO memory_changes (tenant_id, user_id, memory_id, action, version, old_status, new_status,
                             related_memory_id, job_id)
-SELECT %(tenant_id)s, %(user_id)s, memory_id, action, version, before ->> 'status',
-       after ->> 'status', related, %(job_id)s
+SELECT %(tenant_id)s, %(user_id)s, memory_id, action, version,
+       CASE WHEN moved THEN old_status END, CASE WHEN moved THEN new_status END, related, %(job_id)s
 FROM event
 """
 
@@ -76,27 +76,37 @@ SET calls = usage_ledger.calls + EXCLUDED.calls,
 _CHANGES_OF_A_DAY = """
 SELECT count(*) FILTER (WHERE action <> 'updated'),
        count(*) FILTER (WHERE action = 'updated' AND actor = 'extraction')
-FROM history
+FROM history AS h
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
   AND actor IN ('extraction', 'reconciliation') AND subject = 'memory'
   AND action IN ('contradicted', 'achieved', 'updated', 'superseded', 'forgotten')
-  AND recorded_at > clock_timestamp() - interval '24 hours'
-  AND before ->> 'status' IS DISTINCT FROM 'contradicted'
-  AND (action <> 'forgotten' OR before IS NOT NULL)
+  AND recorded_at > clock_timestamp() - interval '24 hours' AND version > 1
+  AND (SELECT v.status FROM memory_versions AS v
+       WHERE v.tenant_id = %(tenant_id)s AND v.user_id = %(user_id)s
+         AND v.memory_id = h.memory_id AND v.version = h.version - 1)
+      IS DISTINCT FROM 'contradicted'
 """
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeEvent:
-    """One change: the state before and after, and the other memory concerned."""
+    """One change, whose contents the versions hold.
+
+    Attributes:
+        version: The version that it made.
+        old_status: The status of the memory before; None if there was none.
+        related: The other memory concerned.
+        entities: The names of a memory before and after, if they changed: no version holds them.
+    """
 
     action: str
     version: int
     reason: str
     memory_id: UUID | None = None
-    before: Mapping[str, Any] | None = None
-    after: Mapping[str, Any] | None = None
+    old_status: str | None = None
+    new_status: str | None = None
     related: UUID | None = None
+    entities: tuple[Sequence[str], Sequence[str]] | None = None
     subject: str = "memory"  # or "profile"
 
 
@@ -116,13 +126,17 @@ async def record(
             **fields_of(event),
             "event_id": uuid7(),
             "reason": "" if hidden else event.reason,
-            "before": without_words(event.before) if hidden else event.before,
-            "after": without_words(event.after) if hidden else event.after,
+            **({} if hidden or event.entities is None else _named(event.entities)),
         }
         for event in events
         for hidden in [(event.memory_id, event.version) in secret]
     ]
     await user.later(_RECORD, actor=actor, job_id=job_id, rows=records(rows))
+
+
+def _named(entities: tuple[Sequence[str], Sequence[str]]) -> dict[str, dict[str, list[str]]]:
+    before, after = entities
+    return {"before": {"entities": [*before]}, "after": {"entities": [*after]}}
 
 
 async def _sealed(user: UserRows, events: Sequence[ChangeEvent]) -> set[tuple[UUID | None, int]]:

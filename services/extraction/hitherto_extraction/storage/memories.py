@@ -38,12 +38,11 @@ FROM json_to_recordset(%(rows)s) AS new (memory_id uuid, type text, content text
     expires_at timestamptz, sensitive boolean, questions text[], may_replace uuid[], sealed bytea)
 """
 
-# More evidence for the same words: no new version. What is said again is in doubt no longer.
+# More evidence for the same words: no new version.
 _CONFIRM = """
 UPDATE memories
 SET said_at = greatest(said_at, %(said_at)s),
-    last_confirmed_at = greatest(last_confirmed_at, %(said_at)s),
-    doubt = CASE WHEN (doubt ->> 'since')::timestamptz > %(said_at)s THEN doubt END
+    last_confirmed_at = greatest(last_confirmed_at, %(said_at)s)
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
 """
 

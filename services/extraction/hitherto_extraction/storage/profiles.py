@@ -93,8 +93,8 @@ async def write_profile(
 ) -> None:
     """Store a new version of the profile, and its history entry. The caller holds the user's row.
 
-    The history of a sealed profile has no contents, and of `changed` only the fields: the keys
-    below them are the user's words too. The versions hold the rest.
+    The history of a sealed profile has of `changed` only the fields: the keys below them are the
+    user's words too.
 
     `before` has version 0 if there is none. `said_at` tells when each single value was said,
     `changed` names the paths of what changed. `job_id` is None for a change by hand; `rolled_back`
@@ -104,8 +104,7 @@ async def write_profile(
         KeyNeeded: The user has encryption on, and the key for it is not at hand.
     """
     key = await _store(user, after, said_at, extracted=job_id is not None)
-    content = profile_content(after)
-    version = {"version": after.version, "profile": content}
+    version = {"version": after.version, "profile": profile_content(after)}
     await user.later(
         _KEEP_VERSION,
         version=after.version,
@@ -113,14 +112,12 @@ async def write_profile(
         actor=actor,
         job_id=job_id,
     )
-    sealed = key is not None
-    paths = dict.fromkeys(path.partition(".")[0] for path in changed) if sealed else changed
+    if key is not None:
+        changed = list(dict.fromkeys(path.partition(".")[0] for path in changed))
     event = ledger.ChangeEvent(
         "rolled_back" if rolled_back else "updated" if before.version else "created",
         after.version,
-        rolled_back or ", ".join(paths)[:500],
-        before=None if sealed or not before.version else profile_content(before),
-        after=None if sealed else content,
+        rolled_back or ", ".join(changed)[:500],
         subject="profile",
     )
     await ledger.record(user, job_id, [event], actor=actor)
@@ -176,6 +173,6 @@ async def mark_extracted(user: UserRows) -> None:
 
 
 def profile_content(profile: Profile) -> dict[str, Any]:
-    """A profile's content as JSON, as versions and history store it."""
+    """A profile's content as JSON, as versions store it."""
     columns = fields_of(profile)
     return {name: columns[name] for name in _CONTENT}

@@ -30,8 +30,6 @@ SEALED = "sealed"
 """The embedding state of sealed memories only."""
 WORDS = tuple(MEMORY.columns)
 """The columns that a sealed memory seals."""
-WORDS_OF_HISTORY = (*WORDS, "entities", "doubt")
-"""The fields of a history entry in the user's words."""
 
 _SEALED_AMONG = """
 SELECT memory_id
@@ -140,13 +138,6 @@ def stored_memory(key: UserKey | None, row: Mapping[str, Any]) -> dict[str, Any]
             "embedding_state": SEALED,
         }
     return columns
-
-
-def without_words(fields: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """What the history of a sealed memory may hold of its fields."""
-    if fields is None:
-        return None
-    return {name: value for name, value in fields.items() if name not in WORDS_OF_HISTORY}
 
 
 def _parameter(value: Any) -> Any:

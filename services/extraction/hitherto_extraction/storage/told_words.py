@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from hitherto_extraction.storage import users
 from hitherto_extraction.storage.profiles import LEARNT
-from hitherto_extraction.storage.sealed_rows import WORDS_OF_HISTORY
 from hitherto_shared.database.user_rows import UserRows
 
 _DROP_QUOTES = """
@@ -38,48 +37,48 @@ WHERE v.tenant_id = %(tenant_id)s AND v.user_id = %(user_id)s AND v.doubt IS NOT
       WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NOT NULL))
 """
 
-_DROP_REASONS_OF_HISTORY = """
-UPDATE history AS h SET before = h.before - 'doubt', after = h.after - 'doubt'
-WHERE h.tenant_id = %(tenant_id)s AND h.user_id = %(user_id)s
-  AND (h.before #>> '{doubt,reason}' <> '' OR h.after #>> '{doubt,reason}' <> '')
-  AND (%(all)s OR h.memory_id IN (
-          SELECT memory_id FROM memories
-          WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NOT NULL)
-       OR h.related_memory_id IN (
-          SELECT memory_id FROM memories
-          WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NOT NULL))
+# Entries of earlier versions of the service repeat what the versions hold.
+_NARROW_HISTORY = """
+UPDATE history AS h
+SET before = CASE WHEN h.before ? 'entities'
+                  THEN jsonb_build_object('entities', h.before -> 'entities') END,
+    after = CASE WHEN h.after ? 'entities'
+                 THEN jsonb_build_object('entities', h.after -> 'entities') END
+WHERE h.tenant_id = %(tenant_id)s AND h.user_id = %(user_id)s AND h.event_id IN (
+    SELECT event_id FROM history
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+      AND (before - 'entities' <> '{}' OR after - 'entities' <> '{}')
+    LIMIT %(limit)s)
 """
-
 
 # Of what was recorded in clear. The rules' own reasons quote nothing, but cannot be distinguished
 # from a person's.
 _EMPTY_HISTORY = """
-UPDATE history AS h
-SET before = h.before - %(words)s::text[], after = h.after - %(words)s::text[], reason = ''
+UPDATE history AS h SET before = NULL, after = NULL, reason = ''
 WHERE h.tenant_id = %(tenant_id)s AND h.user_id = %(user_id)s AND h.event_id IN (
     SELECT event.event_id
     FROM history AS event
     JOIN memories AS m ON m.tenant_id = event.tenant_id AND m.user_id = event.user_id
          AND m.memory_id = event.memory_id
     WHERE event.tenant_id = %(tenant_id)s AND event.user_id = %(user_id)s AND m.sealed IS NOT NULL
-      AND (event.before ?| %(words)s::text[] OR event.after ?| %(words)s::text[]
-           OR event.reason <> '')
+      AND (event.before IS NOT NULL OR event.after IS NOT NULL OR event.reason <> '')
     LIMIT %(limit)s)
 """
 
 # Keys below a field are the user's words, so only the fields remain of what changed. A reason that
-# names no field at all was written by this service.
-_EMPTY_PROFILE_HISTORY = """
+# names no field was written by this service.
+_SHORTEN_PROFILE_HISTORY = """
 UPDATE history AS h
-SET before = NULL, after = NULL,
-    reason = coalesce((
-        SELECT string_agg(DISTINCT split_part(changed, '.', 1), ', ')
-        FROM unnest(string_to_array(h.reason, ', ')) AS changed
-        WHERE split_part(changed, '.', 1) = ANY(%(fields)s)), h.reason)
+SET reason = (
+    SELECT string_agg(DISTINCT split_part(changed, '.', 1), ', ')
+    FROM unnest(string_to_array(h.reason, ', ')) AS changed
+    WHERE split_part(changed, '.', 1) = ANY(%(fields)s))
 WHERE h.tenant_id = %(tenant_id)s AND h.user_id = %(user_id)s AND h.event_id IN (
     SELECT event_id FROM history
     WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id IS NULL AND %(all)s
-      AND (before IS NOT NULL OR after IS NOT NULL)
+      AND EXISTS (
+          SELECT FROM unnest(string_to_array(reason, ', ')) AS changed
+          WHERE strpos(changed, '.') > 0 AND split_part(changed, '.', 1) = ANY(%(fields)s))
     LIMIT %(limit)s)
 """
 
@@ -90,7 +89,6 @@ async def drop_told_words(user: UserRows, *, limit: int) -> int:
     """Remove such words, and up to `limit` of the history's; returns the number of rows."""
     values = {
         "all": (await users.encryption_of(user)).on,
-        "words": list(WORDS_OF_HISTORY),
         "fields": list(_FIELDS),
         "limit": limit,
     }
@@ -99,9 +97,9 @@ async def drop_told_words(user: UserRows, *, limit: int) -> int:
         _DROP_QUOTES,
         _DROP_REASONS,
         _DROP_REASONS_OF_VERSIONS,
-        _DROP_REASONS_OF_HISTORY,
+        _NARROW_HISTORY,
         _EMPTY_HISTORY,
-        _EMPTY_PROFILE_HISTORY,
+        _SHORTEN_PROFILE_HISTORY,
     ):
         changed += (await user.execute(statement, **values)).rowcount
     return changed

@@ -95,23 +95,21 @@ WITH fading AS MATERIALIZED (
     FROM fading AS f
     WHERE m.tenant_id = f.tenant_id AND m.user_id = f.user_id AND m.memory_id = f.memory_id
       AND m.version = f.version
-    RETURNING m.tenant_id, m.user_id, m.memory_id, m.version, m.expires_at, f.rule, f.event_id,
-              f.status AS old_status, f.expires_at AS old_expires_at
+    RETURNING m.tenant_id, m.user_id, m.memory_id, m.version, f.rule, f.event_id,
+              f.status AS old_status
 ), mirrored AS (
     UPDATE memory_embeddings AS e SET status = 'archived'
     FROM fading AS f
     WHERE e.tenant_id = f.tenant_id AND e.user_id = f.user_id AND e.memory_id = f.memory_id
 ), recorded AS (
     INSERT INTO history (tenant_id, user_id, event_id, recorded_at, subject, memory_id, action,
-                         version, actor, reason, job_id, before, after)
+                         version, actor, reason, job_id)
     SELECT tenant_id, user_id, event_id, %(at)s, 'memory', memory_id, 'archived', version, 'decay',
            CASE rule WHEN 'context' THEN 'context that is older than 90 days'
                      WHEN 'over_limit' THEN 'more memories than are kept: least important, '
                                             'longest unused'
                      ELSE 'of little importance and not used for 30 days' END,
-           %(job_id)s,
-           jsonb_build_object('status', old_status, 'expires_at', old_expires_at),
-           jsonb_build_object('status', 'archived', 'expires_at', expires_at)
+           %(job_id)s
     FROM archived
 ), told AS (
     INSERT INTO memory_changes (tenant_id, user_id, memory_id, action, version, old_status,

@@ -1,21 +1,26 @@
-"""Reads the history of memories and profiles, newest first, in pages."""
+"""Reads the history of memories and profiles, newest first, in pages.
+
+It says what happened; what changed is read from the versions.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from hitherto_retrieval.storage.statement import Rows, Statement
+from hitherto_shared.encryption.rows import MEMORY, PROFILE_VERSION, Place
 from hitherto_shared.models import Scope
 
 # A page starts after the last event of the previous page. Times are the database's; ids only order
 # events of the same instant.
 _OF_MEMORY = """
-SELECT event_id, recorded_at, action, version, actor, reason, job_id, before, after,
-       related_memory_id AS related
+SELECT event_id, recorded_at, action, version, actor, reason, job_id,
+       related_memory_id AS related, before -> 'entities' AS named_before,
+       after -> 'entities' AS named_after
 FROM history
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
   AND subject = 'memory' AND memory_id = %(memory_id)s
@@ -26,8 +31,9 @@ LIMIT %(limit)s
 """
 
 _OF_PROFILE = """
-SELECT event_id, recorded_at, action, version, actor, reason, job_id, before, after,
-       related_memory_id AS related
+SELECT event_id, recorded_at, action, version, actor, reason, job_id,
+       related_memory_id AS related, before -> 'entities' AS named_before,
+       after -> 'entities' AS named_after
 FROM history
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
   AND subject = 'profile'
@@ -37,10 +43,48 @@ ORDER BY recorded_at DESC, event_id DESC
 LIMIT %(limit)s
 """
 
+# The present version is with the memory, as is what no version holds; earlier ones are separate.
+_VERSIONS_OF_MEMORY = """
+SELECT version, sealed_of_memory(tenant_id, user_id, memory_id, version, text_version, sealed),
+       type, content, detail, importance, confidence, origin, status, tags, keywords, context,
+       metadata, valid_from, valid_to, expires_at, superseded_by, supersedes, sensitive, doubt,
+       may_replace, source, coalesce(conversation_id, '') AS conversation_id
+FROM memories
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
+  AND version = ANY(%(versions)s)
+UNION ALL
+SELECT v.version, sealed_of_memory(v.tenant_id, v.user_id, v.memory_id, v.version, 0, v.sealed),
+       v.type, v.content, v.detail, v.importance, v.confidence, v.origin, v.status, v.tags,
+       v.keywords, v.context, v.metadata, v.valid_from, v.valid_to, v.expires_at, v.superseded_by,
+       v.supersedes, v.sensitive, v.doubt, v.may_replace, m.source, coalesce(m.conversation_id, '')
+FROM memory_versions AS v
+JOIN memories AS m ON m.tenant_id = v.tenant_id AND m.user_id = v.user_id
+     AND m.memory_id = v.memory_id
+WHERE v.tenant_id = %(tenant_id)s AND v.user_id = %(user_id)s AND v.memory_id = %(memory_id)s
+  AND v.version = ANY(%(versions)s)
+"""
+
+_VERSIONS_OF_PROFILE = """
+SELECT version, sealed, profile
+FROM profile_versions
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND version = ANY(%(versions)s)
+"""
+
+_TOLD_OF_MEMORY = (
+    *("type", "content", "detail", "importance", "confidence", "origin", "status", "tags"),
+    *("keywords", "context", "metadata", "valid_from", "valid_to", "expires_at", "superseded_by"),
+    *("supersedes", "sensitive", "doubt", "may_replace", "source", "conversation_id"),
+)
+
 
 @dataclass(frozen=True, slots=True)
 class HistoryEvent:
-    """One change; `before` and `after` hold the fields that changed."""
+    """One change: who made which version, when and why.
+
+    Attributes:
+        named_before: The entities of a memory before it; None if a change by hand left them.
+        named_after: Those after it.
+    """
 
     event_id: UUID
     recorded_at: datetime
@@ -49,9 +93,23 @@ class HistoryEvent:
     actor: str
     reason: str
     job_id: UUID | None
-    before: Mapping[str, Any]
-    after: Mapping[str, Any]
     related: UUID | None
+    named_before: list[str] | None
+    named_after: list[str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class ToldVersion:
+    """The fields of a version as the history tells them.
+
+    Attributes:
+        place: What `sealed` is bound to.
+        fields: In clear; empty or without their words if those are sealed.
+    """
+
+    sealed: bytes | None
+    place: Place
+    fields: Mapping[str, Any]
 
 
 HistoryPage = tuple[list[HistoryEvent], list[str] | None]
@@ -73,7 +131,7 @@ def _page(
     sql: str, values: dict[str, Any], after: Sequence[str] | None, limit: int
 ) -> Statement[HistoryPage]:
     def read(rows: Rows) -> HistoryPage:
-        shown = [_changed(HistoryEvent(*row)) for row in rows[:limit]]
+        shown = [HistoryEvent(*row) for row in rows[:limit]]
         last = shown[-1] if len(rows) > limit else None
         return shown, [last.recorded_at.isoformat(), str(last.event_id)] if last else None
 
@@ -82,11 +140,39 @@ def _page(
     return Statement(sql, values, read)
 
 
-def _changed(event: HistoryEvent) -> HistoryEvent:
-    """The event with only the fields that differ; all fields for a creation."""
-    before, after = event.before or {}, event.after or {}
-    if before:
-        names = [n for n in {**before, **after} if before.get(n) != after.get(n)]
-        before = {name: before[name] for name in names if name in before}
-        after = {name: after[name] for name in names if name in after}
-    return replace(event, before=before, after=after)
+def versions_of_memory(
+    scope: Scope, memory_id: UUID, versions: Sequence[int]
+) -> Statement[dict[int, ToldVersion]]:
+    """These versions of a memory, by number."""
+    place = MEMORY.place(memory_id)
+
+    def read(rows: Rows) -> dict[int, ToldVersion]:
+        return {
+            version: ToldVersion(
+                sealed, place, dict(zip(_TOLD_OF_MEMORY, map(_as_json, fields), strict=True))
+            )
+            for version, sealed, *fields in rows
+        }
+
+    values = scope.bind(memory_id=memory_id, versions=list(versions))
+    return Statement(_VERSIONS_OF_MEMORY, values, read)
+
+
+def versions_of_profile(scope: Scope, versions: Sequence[int]) -> Statement[dict[int, ToldVersion]]:
+    """The same of the user's profile."""
+    return Statement(
+        _VERSIONS_OF_PROFILE,
+        scope.bind(versions=list(versions)),
+        lambda rows: {
+            version: ToldVersion(sealed, PROFILE_VERSION.place(version), profile)
+            for version, sealed, profile in rows
+        },
+    )
+
+
+def _as_json(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, list):
+        return [*map(_as_json, value)]
+    return str(value) if isinstance(value, UUID) else value

@@ -1,4 +1,4 @@
-"""Reads the sealed items of a user, for a search that compares them one by one, and for histories.
+"""Reads the sealed items of a user, for a search that compares them one by one.
 
 The newest come first: a search reads no more than it can open in time. Tags, metadata and words of
 sealed items are not visible here, so filters on these apply after opening.
@@ -6,11 +6,8 @@ sealed items are not visible here, so filters on these apply after opening.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
-from uuid import UUID
 
 from hitherto_retrieval.storage.candidate import Candidate
 from hitherto_retrieval.storage.filters import Filters
@@ -83,32 +80,6 @@ WHERE s.sealed IS NOT NULL
 ORDER BY s.happened_at DESC, s.conversation_id DESC
 LIMIT %(limit)s
 """
-
-# The present version is with the memory, earlier ones are separate.
-_VERSIONS = """
-SELECT version, sealed_of_memory(tenant_id, user_id, memory_id, version, text_version, sealed),
-       jsonb_build_object('content', content, 'detail', detail, 'tags', tags,
-                          'keywords', keywords, 'context', context, 'metadata', metadata)
-FROM memories
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
-  AND version = ANY(%(versions)s)
-UNION ALL
-SELECT version, sealed_of_memory(tenant_id, user_id, memory_id, version, 0, sealed),
-       jsonb_build_object('content', content, 'detail', detail, 'tags', tags,
-                          'keywords', keywords, 'context', context, 'metadata', metadata)
-FROM memory_versions
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
-  AND version = ANY(%(versions)s)
-"""
-
-_PROFILE_VERSIONS = """
-SELECT version, sealed, profile FROM profile_versions
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND version = ANY(%(versions)s)
-"""
-
-
-VersionWords = tuple[bytes | None, dict[str, Any]]
-"""The sealed words of a version, and its words in clear, which count if none are sealed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,30 +182,6 @@ def summaries(scope: Scope, filters: PassageFilters) -> Statement[list[SealedIte
         {**scope.parameters, **filters.parameters(), "limit": SUMMARIES + 1},
         lambda rows: [_summary(*row) for row in rows],
         planned_anew=not filters.all_that_was_said,
-    )
-
-
-def versions_of_memory(
-    scope: Scope, memory_id: UUID, versions: Sequence[int]
-) -> Statement[dict[int, VersionWords]]:
-    """The words of versions of a memory, sealed or in clear."""
-    return _versions(_VERSIONS, scope, versions, memory_id=memory_id)
-
-
-def versions_of_profile(
-    scope: Scope, versions: Sequence[int]
-) -> Statement[dict[int, VersionWords]]:
-    """The same of the user's profile."""
-    return _versions(_PROFILE_VERSIONS, scope, versions)
-
-
-def _versions(
-    sql: str, scope: Scope, versions: Sequence[int], **values: Any
-) -> Statement[dict[int, VersionWords]]:
-    return Statement(
-        sql,
-        {**scope.parameters, "versions": list(versions), **values},
-        lambda rows: {row[0]: (row[1], row[2]) for row in rows},
     )
 
 
