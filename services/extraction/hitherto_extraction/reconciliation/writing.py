@@ -17,9 +17,9 @@ from hitherto_extraction.pipeline.resting_values import drop_resting_on
 from hitherto_extraction.pipeline.versions import write_next
 from hitherto_extraction.reconciliation.settling import Doubting, Settlement
 from hitherto_extraction.storage import editing, ledger, memories, reconciliation, users
+from hitherto_extraction.storage.doubts import doubt_of
 from hitherto_extraction.storage.editing import EditableMemory
 from hitherto_extraction.storage.ledger import ChangeEvent
-from hitherto_extraction.storage.reconciliation import doubt_of
 from hitherto_shared.database.user_rows import UserRows
 
 ACTOR = "reconciliation"

@@ -11,6 +11,7 @@ from hitherto_extraction.pipeline import doubts
 from hitherto_extraction.pipeline.message_removal import reindex
 from hitherto_extraction.pipeline.versions import write_next
 from hitherto_extraction.rollback.replay import FIELDS, replacements, replay
+from hitherto_extraction.storage import doubts as doubts_storage
 from hitherto_extraction.storage import (
     editing,
     ledger,
@@ -250,7 +251,10 @@ class Rebuilding:
         if parted:
             await reconciliation.part_sources(self.user, parted)
         self.changed = {m for m, each in histories.items() if rebuilt[m] != each.held}
-        await doubts.follow(self.user, self.gone | self.changed, actor=self.actor)
+        # What stood for a memory had its doubt, also one that was cast by what is taken back.
+        kept = {each.held.memory.superseded_by for each in histories.values()}
+        followed = self.gone | self.changed | {each for each in kept if each is not None}
+        await doubts.follow(self.user, followed, actor=self.actor)
         await self._clear_doubts(histories, rebuilt)
 
     async def _clear_doubts(
@@ -263,7 +267,7 @@ class Rebuilding:
             for m, each in histories.items()
             if now[m] != _cause(each.held.memory.status, each.held.memory.content)
         }
-        doubted = await reconciliation.in_doubt_because(self.user, moved) if moved else []
+        doubted = await doubts_storage.in_doubt_because(self.user, moved) if moved else []
         versions = await storage.read_versions(self.user, doubted) if doubted else {}
         certain = []
         for memory_id, stored in versions.items():
