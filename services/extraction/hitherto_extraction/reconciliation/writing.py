@@ -64,6 +64,9 @@ async def _settle(
 ) -> None:
     """Write what stays: what it replaced and may still replace, and whether it is in doubt."""
     doubts = {each.memory_id: each for each in made.doubts}
+    older = {each for one in held.values() for each in one.memory.may_replace}
+    # What was joined to a memory is settled as long as that stands for it, unless that has ended.
+    present = await reconciliation.stand_ins(writing.user, older)
     for memory_id, before in held.items():
         if memory_id in made.endings or memory_id in made.joins:
             continue
@@ -71,8 +74,12 @@ async def _settle(
         settled = {*ends, *made.certain, memory_id}
         is_certain = memory_id in made.certain and doubting is None
         joined = [held[each] for each in ends if each in made.joins]
-        older = [*memory.may_replace, *(one for each in joined for one in each.memory.may_replace)]
-        left = [each for each in dict.fromkeys(older) if each not in settled and not is_certain]
+        named = [*memory.may_replace, *(one for each in joined for one in each.memory.may_replace)]
+        left = [
+            each
+            for each in dict.fromkeys(named)
+            if not (is_certain or settled.intersection((each, present.get(each))))
+        ]
         doubt, reason, related = before.memory.doubt, _SETTLED, None
         if doubt is None and (source := _in_doubt(before, joined)) is not None:
             doubt, related = source.memory.doubt, source.memory.memory_id

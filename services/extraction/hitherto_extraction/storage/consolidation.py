@@ -1,7 +1,8 @@
 """Memories that share a tag: crowded tags, the records of consolidation, and replacements.
 
 A memory may be merged if it is active, has no end of validity, does not expire, is not sensitive,
-and nothing about it is open: it is not in doubt, and neither may replace another nor be replaced.
+and nothing about it is open: it is not in doubt, and neither may replace another nor be replaced,
+nor does it stand for one that may be.
 """
 
 from __future__ import annotations
@@ -26,9 +27,15 @@ FROM (
     WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.status = 'active'
       AND NOT m.sensitive AND m.expires_at IS NULL AND m.valid_to IS NULL
       AND m.doubt IS NULL AND m.may_replace = '{}' AND m.memory_id NOT IN (
-          SELECT unnest(n.may_replace) FROM memories AS n
-          WHERE n.tenant_id = %(tenant_id)s AND n.user_id = %(user_id)s AND n.status = 'active'
-            AND n.may_replace <> '{}')
+          WITH RECURSIVE named (memory_id) AS (
+              SELECT unnest(n.may_replace) FROM memories AS n
+              WHERE n.tenant_id = %(tenant_id)s AND n.user_id = %(user_id)s
+                AND n.status = 'active' AND n.may_replace <> '{}'
+              UNION
+              SELECT o.superseded_by FROM named
+              JOIN memories AS o ON o.tenant_id = %(tenant_id)s AND o.user_id = %(user_id)s
+                   AND o.memory_id = named.memory_id AND o.status = 'superseded')
+          SELECT memory_id FROM named)
       AND (%(tag)s::text IS NULL OR tag = %(tag)s)
     GROUP BY tag
     HAVING count(DISTINCT m.memory_id) > %(above)s
@@ -47,9 +54,15 @@ LEFT JOIN memory_embeddings AS e ON e.tenant_id = m.tenant_id AND e.user_id = m.
 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.status = 'active'
   AND NOT m.sensitive AND m.expires_at IS NULL AND m.valid_to IS NULL
   AND m.doubt IS NULL AND m.may_replace = '{}' AND m.memory_id NOT IN (
-      SELECT unnest(n.may_replace) FROM memories AS n
-      WHERE n.tenant_id = %(tenant_id)s AND n.user_id = %(user_id)s AND n.status = 'active'
-        AND n.may_replace <> '{}')
+      WITH RECURSIVE named (memory_id) AS (
+          SELECT unnest(n.may_replace) FROM memories AS n
+          WHERE n.tenant_id = %(tenant_id)s AND n.user_id = %(user_id)s
+            AND n.status = 'active' AND n.may_replace <> '{}'
+          UNION
+          SELECT o.superseded_by FROM named
+          JOIN memories AS o ON o.tenant_id = %(tenant_id)s AND o.user_id = %(user_id)s
+               AND o.memory_id = named.memory_id AND o.status = 'superseded')
+      SELECT memory_id FROM named)
   AND m.tags && %(tags)s
 ORDER BY m.said_at, m.memory_id
 """
@@ -64,9 +77,15 @@ FROM (
     WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.status = 'active'
       AND NOT m.sensitive AND m.expires_at IS NULL AND m.valid_to IS NULL
       AND m.doubt IS NULL AND m.may_replace = '{}' AND m.memory_id NOT IN (
-          SELECT unnest(n.may_replace) FROM memories AS n
-          WHERE n.tenant_id = %(tenant_id)s AND n.user_id = %(user_id)s AND n.status = 'active'
-            AND n.may_replace <> '{}')
+          WITH RECURSIVE named (memory_id) AS (
+              SELECT unnest(n.may_replace) FROM memories AS n
+              WHERE n.tenant_id = %(tenant_id)s AND n.user_id = %(user_id)s
+                AND n.status = 'active' AND n.may_replace <> '{}'
+              UNION
+              SELECT o.superseded_by FROM named
+              JOIN memories AS o ON o.tenant_id = %(tenant_id)s AND o.user_id = %(user_id)s
+                   AND o.memory_id = named.memory_id AND o.status = 'superseded')
+          SELECT memory_id FROM named)
       AND m.tags && %(tags)s AND tag = ANY(%(tags)s)
     GROUP BY tag
     HAVING count(DISTINCT m.memory_id) > %(above)s
@@ -109,12 +128,18 @@ ORDER BY u.user_id
 LIMIT %(limit)s
 """
 
-# Those of these memories that another one may replace.
+# Those of these memories that another one may replace, or one that was joined to them.
 _TO_BE_REPLACED = """
-SELECT DISTINCT named.memory_id
-FROM memories AS m CROSS JOIN LATERAL unnest(m.may_replace) AS named (memory_id)
-WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.status = 'active'
-  AND m.may_replace <> '{}' AND named.memory_id = ANY(%(memory_ids)s)
+WITH RECURSIVE named (memory_id) AS (
+    SELECT unnest(m.may_replace) FROM memories AS m
+    WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.status = 'active'
+      AND m.may_replace <> '{}'
+    UNION
+    SELECT o.superseded_by FROM named
+    JOIN memories AS o ON o.tenant_id = %(tenant_id)s AND o.user_id = %(user_id)s
+         AND o.memory_id = named.memory_id AND o.status = 'superseded'
+)
+SELECT memory_id FROM named WHERE memory_id = ANY(%(memory_ids)s)
 """
 
 # The memories that a person took out of a merge.

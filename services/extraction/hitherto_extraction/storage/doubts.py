@@ -38,8 +38,8 @@ WITH RECURSIVE causes (memory_id) AS (
 SELECT memory_id FROM causes
 """
 
-# Which of these still say something, by themselves or by what stands for them. Whoever takes a merge
-# apart takes the merged words back; it is archived, and stands for nothing any more. What was
+# Which of these still say something, by themselves or by what stands for them. Whoever takes a
+# merge apart takes the merged words back; it is archived, and stands for nothing any more. What was
 # deleted is not among them: nobody took it back.
 _THAT_STAND = """
 WITH RECURSIVE heads (cause, memory_id, status, source, superseded_by, steps) AS (
