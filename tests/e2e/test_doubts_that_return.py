@@ -13,7 +13,16 @@ from hitherto.v1 import privacy_service_pb2 as privacy_pb
 from tests.e2e.conftest import Services
 from tests.e2e.curating import APPROVE, forget, restore, review, save
 from tests.e2e.learning import learn, talk
-from tests.e2e.reconciling import doubting, jobs, joining, nothing, script, settled, with_words
+from tests.e2e.reconciling import (
+    doubting,
+    jobs,
+    joining,
+    named,
+    nothing,
+    script,
+    settled,
+    with_words,
+)
 from tests.e2e.test_doubts_and_their_causes import (
     COMMUTE,
     MAY,
@@ -29,6 +38,7 @@ from tests.e2e.test_doubts_and_their_causes import (
     word_for_word,
 )
 from tests.scripted_model import ChatRequest, ScriptedModel
+from tests.scripted_model.answers import change
 
 RIDES = "Ana bikes"
 HOME = "Ana's home is in Kassel now"
@@ -181,6 +191,36 @@ async def test_one_of_two_joined_memories_still_makes_the_kept_one_uncertain(
         assert await status_of(modelled, joined) == STATUS.MEMORY_STATUS_ACTIVE
         assert await is_doubtful(modelled, joined)
         assert await is_doubtful(modelled, KEPT) == left
+
+
+@pytest.mark.parametrize("by_hand", [True, False])
+async def test_what_a_joined_memory_said_later_counts_for_the_kept_one(
+    by_hand: bool, modelled: Services, model: ScriptedModel
+) -> None:
+    await move(modelled, model)
+    model.script = script(joining(COMMUTE, KEPT), word_for_word)
+    november = SEPTEMBER + timedelta(days=60)
+    await learn(modelled, talk(KEPT, conversation="c3", at=november))
+    await save(modelled, "Ana's sister is called Marta")
+    await settled(modelled)
+    assert await status_of(modelled, KEPT) == STATUS.MEMORY_STATUS_SUPERSEDED
+    # The user has said it since the move.
+    assert not await is_doubtful(modelled)
+
+    def later(request: ChatRequest) -> dict[str, Any]:
+        ended = change(named(request, COMMUTE), "Ana goes by bus", "m1", by=0)
+        return {**word_for_word(request), "contradicted_memories": [ended]}
+
+    model.script = script(nothing, later)
+    october = SEPTEMBER + timedelta(days=30)
+    await learn(modelled, talk("Ana goes by bus", conversation="c4", at=october))
+    assert await status_of(modelled, COMMUTE) == STATUS.MEMORY_STATUS_ACTIVE
+    assert await status_of(modelled, "by bus") == STATUS.MEMORY_STATUS_CONTRADICTED
+    if by_hand:
+        await restore(modelled, await id_of(modelled, KEPT))
+    else:
+        await take_back(modelled, job_id=(await jobs(modelled))[0].id)
+    assert await is_doubtful(modelled)
 
 
 async def test_whoever_calls_the_kept_memory_certain_means_both(

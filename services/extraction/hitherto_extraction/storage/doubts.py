@@ -64,10 +64,10 @@ WHERE h.status <> 'superseded'
 """
 
 # The doubts of these memories and those because of these causes, and such as have ended: the last
-# ones of active memories about which nothing was said since, ended by what the history relates to
-# the cause. One is `taken_back` with the job that had cast it. A doubt that is related to another
-# memory than its cause was taken over from that one: it is taken back, too, if that is joined no
-# longer, or if the job was taken back that had cast the doubt there.
+# ones of active memories about which nothing was said since, not even by a joined one, ended by
+# what the history relates to the cause. One is `taken_back` with the job that had cast it. A doubt
+# that is related to another memory than its cause was taken over from that one: it is taken back,
+# too, if that is joined no longer, or if the job was taken back that had cast the doubt there.
 _DOUBTS = """
 WITH ended AS (
     SELECT v.memory_id, v.version, v.doubt
@@ -91,7 +91,12 @@ WITH ended AS (
     FROM ended AS e
     JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
          AND m.memory_id = e.memory_id AND m.status = 'active' AND m.doubt IS NULL
-         AND m.said_at < (e.doubt ->> 'since')::timestamptz
+         AND m.said_at < (e.doubt ->> 'since')::timestamptz AND NOT EXISTS (
+             SELECT FROM memories AS o
+             WHERE o.tenant_id = %(tenant_id)s AND o.user_id = %(user_id)s
+               AND o.superseded_by = m.memory_id AND o.status = 'superseded'
+               AND (o.origin IN ('user', 'operator') OR m.origin NOT IN ('user', 'operator'))
+               AND o.said_at >= (e.doubt ->> 'since')::timestamptz)
     JOIN history AS h ON h.tenant_id = %(tenant_id)s AND h.user_id = %(user_id)s
          AND h.memory_id = e.memory_id AND h.version = e.version + 1 AND h.subject = 'memory'
          AND h.related_memory_id::text = e.doubt ->> 'because'
@@ -151,7 +156,12 @@ JOIN history AS h ON h.tenant_id = %(tenant_id)s AND h.user_id = %(user_id)s
 JOIN memory_versions AS v ON v.tenant_id = %(tenant_id)s AND v.user_id = %(user_id)s
      AND v.memory_id = o.memory_id AND v.version = h.version - 1
 WHERE k.tenant_id = %(tenant_id)s AND k.user_id = %(user_id)s AND k.memory_id = ANY(%(memory_ids)s)
-  AND k.status = 'active' AND k.said_at < (v.doubt ->> 'since')::timestamptz
+  AND k.status = 'active' AND k.said_at < (v.doubt ->> 'since')::timestamptz AND NOT EXISTS (
+      SELECT FROM memories AS later
+      WHERE later.tenant_id = %(tenant_id)s AND later.user_id = %(user_id)s
+        AND later.superseded_by = k.memory_id AND later.status = 'superseded'
+        AND (later.origin IN ('user', 'operator') OR k.origin NOT IN ('user', 'operator'))
+        AND later.said_at >= (v.doubt ->> 'since')::timestamptz)
   AND NOT EXISTS (
       SELECT FROM history AS c
       JOIN memory_versions AS w ON w.tenant_id = %(tenant_id)s AND w.user_id = %(user_id)s
