@@ -87,7 +87,8 @@ async def _settle(
         if doubt is None and (source := _in_doubt(joined, said_at)) is not None:
             doubt, related = source.memory.doubt, source.memory.memory_id
         elif doubt is not None and datetime.fromisoformat(doubt["since"]) <= said_at:
-            doubt, reason, related = None, _SAID_AGAIN, UUID(doubt["because"])
+            related = UUID(doubt["because"])
+            doubt, reason = None, _SAID_AGAIN
         if doubting is not None:
             doubt = _told(doubting, before, encrypts=encrypts)
             reason, related = _DOUBTFUL, doubting.because

@@ -91,6 +91,7 @@ class Rebuilding:
                 if after.indexed_text != each.held.indexed_text:
                     reworded.append(memory_id)
             unmentioned += await self._unmention(each)
+            await self._unconfirm(each)
         for memory_id, each in histories.items():
             await self._link(memory_id, each.held, rebuilt[memory_id])
         await self._part(histories, rebuilt)
@@ -282,6 +283,20 @@ class Rebuilding:
             if was != [now[because]]:
                 certain.append(memory_id)
         await doubts.clear(self.user, certain, actor=self.actor)
+
+    async def _unconfirm(self, history: _MemoryHistory) -> None:
+        """Let a memory be confirmed by what still counts, if its last confirmation does not."""
+        held = history.held.memory
+        said = [each for each in history.statements if each.action in ("said", "updated")]
+        left = [each.said_at for each in said if not each.taken]
+        last = held.last_confirmed_at
+        if last is None or len(left) == len(said):
+            return
+        if len(left) < 2:
+            # It is said once: that has not confirmed it.
+            await storage.confirmed(self.user, held.memory_id, at=None)
+        elif last in {each.said_at for each in said if each.taken}:
+            await storage.confirmed(self.user, held.memory_id, at=max(left))
 
     async def _unmention(self, history: _MemoryHistory) -> list[UUID]:
         """Remove mentions that come only from statements that no longer count.
