@@ -1,8 +1,7 @@
 """Memories that share a tag: crowded tags, the records of consolidation, and replacements.
 
 A memory may be merged if it is active, has no end of validity, does not expire, is not sensitive,
-and nothing about it is open: it is not in doubt, and neither may replace another nor be replaced,
-nor does it stand for one that may be.
+and nothing about it is open: it is not in doubt, and neither may replace another nor be replaced.
 """
 
 from __future__ import annotations
@@ -27,15 +26,9 @@ FROM (
     WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.status = 'active'
       AND NOT m.sensitive AND m.expires_at IS NULL AND m.valid_to IS NULL
       AND m.doubt IS NULL AND m.may_replace = '{}' AND m.memory_id NOT IN (
-          WITH RECURSIVE named (memory_id) AS (
-              SELECT unnest(n.may_replace) FROM memories AS n
-              WHERE n.tenant_id = %(tenant_id)s AND n.user_id = %(user_id)s
-                AND n.status = 'active' AND n.may_replace <> '{}'
-              UNION
-              SELECT o.superseded_by FROM named
-              JOIN memories AS o ON o.tenant_id = %(tenant_id)s AND o.user_id = %(user_id)s
-                   AND o.memory_id = named.memory_id AND o.status = 'superseded')
-          SELECT memory_id FROM named)
+          SELECT unnest(n.may_replace) FROM memories AS n
+          WHERE n.tenant_id = %(tenant_id)s AND n.user_id = %(user_id)s AND n.status = 'active'
+            AND n.may_replace <> '{}')
       AND (%(tag)s::text IS NULL OR tag = %(tag)s)
     GROUP BY tag
     HAVING count(DISTINCT m.memory_id) > %(above)s
@@ -54,15 +47,9 @@ LEFT JOIN memory_embeddings AS e ON e.tenant_id = m.tenant_id AND e.user_id = m.
 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.status = 'active'
   AND NOT m.sensitive AND m.expires_at IS NULL AND m.valid_to IS NULL
   AND m.doubt IS NULL AND m.may_replace = '{}' AND m.memory_id NOT IN (
-      WITH RECURSIVE named (memory_id) AS (
-          SELECT unnest(n.may_replace) FROM memories AS n
-          WHERE n.tenant_id = %(tenant_id)s AND n.user_id = %(user_id)s
-            AND n.status = 'active' AND n.may_replace <> '{}'
-          UNION
-          SELECT o.superseded_by FROM named
-          JOIN memories AS o ON o.tenant_id = %(tenant_id)s AND o.user_id = %(user_id)s
-               AND o.memory_id = named.memory_id AND o.status = 'superseded')
-      SELECT memory_id FROM named)
+      SELECT unnest(n.may_replace) FROM memories AS n
+      WHERE n.tenant_id = %(tenant_id)s AND n.user_id = %(user_id)s AND n.status = 'active'
+        AND n.may_replace <> '{}')
   AND m.tags && %(tags)s
 ORDER BY m.said_at, m.memory_id
 """
@@ -77,15 +64,9 @@ FROM (
     WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.status = 'active'
       AND NOT m.sensitive AND m.expires_at IS NULL AND m.valid_to IS NULL
       AND m.doubt IS NULL AND m.may_replace = '{}' AND m.memory_id NOT IN (
-          WITH RECURSIVE named (memory_id) AS (
-              SELECT unnest(n.may_replace) FROM memories AS n
-              WHERE n.tenant_id = %(tenant_id)s AND n.user_id = %(user_id)s
-                AND n.status = 'active' AND n.may_replace <> '{}'
-              UNION
-              SELECT o.superseded_by FROM named
-              JOIN memories AS o ON o.tenant_id = %(tenant_id)s AND o.user_id = %(user_id)s
-                   AND o.memory_id = named.memory_id AND o.status = 'superseded')
-          SELECT memory_id FROM named)
+          SELECT unnest(n.may_replace) FROM memories AS n
+          WHERE n.tenant_id = %(tenant_id)s AND n.user_id = %(user_id)s AND n.status = 'active'
+            AND n.may_replace <> '{}')
       AND m.tags && %(tags)s AND tag = ANY(%(tags)s)
     GROUP BY tag
     HAVING count(DISTINCT m.memory_id) > %(above)s
