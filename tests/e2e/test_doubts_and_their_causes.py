@@ -20,6 +20,8 @@ from tests.e2e.reconciling import (
     joining,
     named,
     nothing,
+    reconciliations,
+    replacing,
     script,
     settled,
     with_words,
@@ -295,6 +297,34 @@ async def test_a_joined_memory_hands_on_what_it_may_replace(
     assert (await with_words(modelled, ZED)).status == STATUS.MEMORY_STATUS_SUPERSEDED
     older = await with_words(modelled, VIM)
     assert list((await with_words(modelled, again)).may_replace) == [older.id]
+
+
+async def test_what_it_may_replace_is_asked_about_through_the_memory_that_stands_for_it(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    again = "Vim is the editor that Ana likes best"
+    model.script = script(nothing, word_for_word)
+    await learn(modelled, talk(VIM, conversation="c1", at=MAY))
+    model.script = script(nothing, linking)
+    await learn(modelled, talk(ZED, conversation="c2", at=SEPTEMBER))
+    await settled(modelled)
+    model.script = script(joining(again, VIM), word_for_word)
+    await learn(modelled, talk(again, conversation="c3", at=MAY + timedelta(days=1)))
+    await save(modelled, "Ana's sister is called Marta")
+    await settled(modelled)
+    assert (await with_words(modelled, VIM)).status == STATUS.MEMORY_STATUS_SUPERSEDED
+    joining_job = (await jobs(modelled))[0].id
+    model.script = script(replacing(again, ZED), word_for_word)
+    await save(modelled, "Ana's favourite editor has a dark theme")
+    await settled(modelled)
+    request = reconciliations(list(model.chat_requests))[-1]
+    assert f"may replace {named(request, again)}" in request.user
+    assert (await with_words(modelled, again)).status == STATUS.MEMORY_STATUS_CONTRADICTED
+    # Parted from what was replaced, it may still be replaced itself.
+    await take_back(modelled, job_id=joining_job)
+    older, newer = await with_words(modelled, VIM), await with_words(modelled, ZED)
+    assert older.status == STATUS.MEMORY_STATUS_ACTIVE
+    assert list(newer.may_replace) == [older.id]
 
 
 @pytest.mark.parametrize("known", [True, False])

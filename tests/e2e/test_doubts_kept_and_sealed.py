@@ -10,10 +10,11 @@ import psycopg
 import pytest
 from psycopg.types.json import Jsonb
 
+from hitherto.v1 import maintenance_service_pb2
 from hitherto.v1 import privacy_service_pb2 as pb
 from tests.e2e.conftest import Services
-from tests.e2e.curating import forget, restore
-from tests.e2e.learning import learn, rows, talk
+from tests.e2e.curating import APPROVE, forget, restore, review
+from tests.e2e.learning import ended, learn, rows, talk
 from tests.e2e.leaving import export
 from tests.e2e.privacy import choose
 from tests.e2e.reconciling import doubting, script, settled, with_words
@@ -114,3 +115,35 @@ async def test_h3_quotes_and_reasons_go_where_everything_is_sealed(
     # It is as uncertain as before; only the words are gone.
     doubt = (await with_words(modelled, COMMUTE)).doubt
     assert (bool(doubt.because_memory_id), doubt.reason) == (True, "")
+
+
+async def test_c3_a_doubt_outlives_its_deleted_cause_without_the_reason(
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
+) -> None:
+    await move(modelled, model)
+    cause = (await with_words(modelled, NEW_HOME)).id
+    commute = await with_words(modelled, COMMUTE)
+    await choose(modelled, mask=["retention_days"], retention_days=30)
+    for table, column, only in (
+        ("memories", "created_at", f"WHERE memory_id = '{cause}'"),
+        ("history", "recorded_at", f"WHERE memory_id = '{cause}'"),
+        ("conversations", "updated_at", ""),
+    ):
+        aged = f"UPDATE {table} SET {column} = now() - interval '40 days' {only} RETURNING 1"
+        assert rows(tenant_conninfo, aged)
+    begun = await modelled.maintenance.RunRetention(maintenance_service_pb2.RunRetentionRequest())
+    assert (await ended(modelled, begun.job.id)).result.counts["memories"] == 1
+    doubt = (await with_words(modelled, COMMUTE)).doubt
+    assert (doubt.because_memory_id, doubt.reason) == (cause, "")
+    assert not rows(
+        tenant_conninfo,
+        "SELECT 1 FROM memory_versions WHERE doubt ->> 'reason' <> ''"
+        " UNION ALL SELECT 1 FROM history WHERE after::text LIKE '%zzmoved%'"
+        " OR before::text LIKE '%zzmoved%' OR reason LIKE '%zzmoved%'",
+    )
+    # Nobody has said that it holds: whatever happens to it later, it is uncertain.
+    await forget(modelled, commute.id)
+    await restore(modelled, commute.id)
+    assert (await with_words(modelled, COMMUTE)).doubt.because_memory_id == cause
+    await review(modelled, commute.id, APPROVE)
+    assert not (await with_words(modelled, COMMUTE)).HasField("doubt")

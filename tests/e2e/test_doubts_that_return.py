@@ -13,7 +13,16 @@ from hitherto.v1 import privacy_service_pb2 as privacy_pb
 from tests.e2e.conftest import Services
 from tests.e2e.curating import APPROVE, forget, restore, review, save
 from tests.e2e.learning import learn, talk
-from tests.e2e.reconciling import doubting, jobs, joining, nothing, script, settled, with_words
+from tests.e2e.reconciling import (
+    doubting,
+    jobs,
+    joining,
+    named,
+    nothing,
+    script,
+    settled,
+    with_words,
+)
 from tests.e2e.test_doubts_and_their_causes import (
     COMMUTE,
     MAY,
@@ -28,10 +37,13 @@ from tests.e2e.test_doubts_and_their_causes import (
     take_back,
     word_for_word,
 )
-from tests.scripted_model import ScriptedModel
+from tests.scripted_model import ChatRequest, ScriptedModel
+from tests.scripted_model.answers import change
 
 RIDES = "Ana bikes"
 HOME = "Ana's home is in Kassel now"
+ROAD = "Ana needs 12 minutes for the road to the university"
+KEPT = "Ana bikes to the university, a commute of 12 minutes"
 
 
 @pytest.fixture(scope="module")
@@ -123,23 +135,112 @@ async def test_it_returns_with_a_cause_that_is_parted_from_what_stood_for_it(
 async def test_a_joined_memory_takes_its_doubt_back(
     modelled: Services, model: ScriptedModel
 ) -> None:
-    again = "Ana bikes to the university, a commute of 12 minutes"
     model.script = script(doubting(COMMUTE, NEW_HOME), moving)
-    await learn(modelled, talk(OLD_HOME, COMMUTE, again, conversation="c1", at=MAY))
+    await learn(modelled, talk(OLD_HOME, COMMUTE, KEPT, conversation="c1", at=MAY))
     await learn(modelled, talk(NEW_HOME, conversation="c2", at=SEPTEMBER))
     await settled(modelled)
-    model.script = script(joining(again, COMMUTE), moving)
+    model.script = script(joining(KEPT, COMMUTE), moving)
     await save(modelled, "Ana's sister is called Marta")
     await settled(modelled)
     assert await status_of(modelled, COMMUTE) == STATUS.MEMORY_STATUS_SUPERSEDED
-    assert await is_doubtful(modelled, again)
+    assert await is_doubtful(modelled, KEPT)
     cause = await id_of(modelled, NEW_HOME)
     await forget(modelled, cause)
     await restore(modelled, await id_of(modelled, COMMUTE))
     assert not await is_doubtful(modelled)
     await restore(modelled, cause)
     assert (await with_words(modelled, COMMUTE)).doubt.because_memory_id == cause
-    assert not await is_doubtful(modelled, again)
+    assert not await is_doubtful(modelled, KEPT)
+
+
+async def join_commutes(services: Services, model: ScriptedModel) -> None:
+    """Two uncertain memories are joined, one after the other, to a certain one that says the same.
+
+    What ends with the oldest reconciliation is the doubts, with the next two the joins.
+    """
+
+    def both_in_doubt(request: ChatRequest) -> dict[str, Any]:
+        items = [doubting(each, NEW_HOME)(request)["doubtful"][0] for each in (COMMUTE, ROAD)]
+        return {"doubtful": items}
+
+    model.script = script(both_in_doubt, moving)
+    await learn(services, talk(OLD_HOME, COMMUTE, ROAD, KEPT, conversation="c1", at=MAY))
+    await learn(services, talk(NEW_HOME, conversation="c2", at=SEPTEMBER))
+    await settled(services)
+    for other, saved in ((COMMUTE, "Ana's sister is called Marta"), (ROAD, "Ana plays chess")):
+        model.script = script(joining(KEPT, other), moving)
+        await save(services, saved)
+        await settled(services)
+        assert await status_of(services, other) == STATUS.MEMORY_STATUS_SUPERSEDED
+    assert await is_doubtful(services, KEPT)
+
+
+@pytest.mark.parametrize("first", [COMMUTE, ROAD])
+@pytest.mark.parametrize("by_hand", [True, False])
+async def test_one_of_two_joined_memories_still_makes_the_kept_one_uncertain(
+    by_hand: bool, first: str, modelled: Services, model: ScriptedModel
+) -> None:
+    await join_commutes(modelled, model)
+    joins = dict(zip((ROAD, COMMUTE), (each.id for each in await jobs(modelled)), strict=False))
+    second = ROAD if first == COMMUTE else COMMUTE
+    for joined, left in ((first, True), (second, False)):
+        if by_hand:
+            await restore(modelled, await id_of(modelled, joined))
+        else:
+            await take_back(modelled, job_id=joins[joined])
+        assert await status_of(modelled, joined) == STATUS.MEMORY_STATUS_ACTIVE
+        assert await is_doubtful(modelled, joined)
+        assert await is_doubtful(modelled, KEPT) == left
+
+
+@pytest.mark.parametrize("by_hand", [True, False])
+async def test_what_a_joined_memory_said_later_counts_for_the_kept_one(
+    by_hand: bool, modelled: Services, model: ScriptedModel
+) -> None:
+    await move(modelled, model)
+    model.script = script(joining(COMMUTE, KEPT), word_for_word)
+    november = SEPTEMBER + timedelta(days=60)
+    await learn(modelled, talk(KEPT, conversation="c3", at=november))
+    await save(modelled, "Ana's sister is called Marta")
+    await settled(modelled)
+    assert await status_of(modelled, KEPT) == STATUS.MEMORY_STATUS_SUPERSEDED
+    # The user has said it since the move.
+    assert not await is_doubtful(modelled)
+
+    def later(request: ChatRequest) -> dict[str, Any]:
+        ended = change(named(request, COMMUTE), "Ana goes by bus", "m1", by=0)
+        return {**word_for_word(request), "contradicted_memories": [ended]}
+
+    model.script = script(nothing, later)
+    october = SEPTEMBER + timedelta(days=30)
+    await learn(modelled, talk("Ana goes by bus", conversation="c4", at=october))
+    assert await status_of(modelled, COMMUTE) == STATUS.MEMORY_STATUS_ACTIVE
+    assert await status_of(modelled, "by bus") == STATUS.MEMORY_STATUS_CONTRADICTED
+    if by_hand:
+        await restore(modelled, await id_of(modelled, KEPT))
+    else:
+        await take_back(modelled, job_id=(await jobs(modelled))[0].id)
+    assert await is_doubtful(modelled)
+
+
+async def test_whoever_calls_the_kept_memory_certain_means_both(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    await join_commutes(modelled, model)
+    await review(modelled, await id_of(modelled, KEPT), APPROVE)
+    await restore(modelled, await id_of(modelled, COMMUTE))
+    assert not await is_doubtful(modelled, KEPT)
+
+
+async def test_a_doubt_that_was_left_to_another_goes_with_the_job_that_cast_it(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    await join_commutes(modelled, model)
+    await take_back(modelled, job_id=(await jobs(modelled))[-1].id)
+    assert await status_of(modelled, COMMUTE) == STATUS.MEMORY_STATUS_SUPERSEDED
+    assert not await is_doubtful(modelled, KEPT)
+    await restore(modelled, await id_of(modelled, COMMUTE))
+    assert not await is_doubtful(modelled)
 
 
 @pytest.mark.parametrize("reason", ["", "what had made it uncertain was taken back"])

@@ -24,7 +24,8 @@ from hitherto_extraction.pipeline.message_removal import delete_conversation
 from hitherto_extraction.pipeline.profile import FIELDS
 from hitherto_extraction.queue import cancelling
 from hitherto_extraction.queue.jobs import announce
-from hitherto_extraction.storage import clearing, profiles, reconciliation, reindexing, users
+from hitherto_extraction.storage import clearing, profiles, reindexing, users
+from hitherto_extraction.storage import doubts as doubts_storage
 from hitherto_extraction.storage.idempotency import Identity
 from hitherto_extraction.user_key import with_keys
 from hitherto_shared.audit.trail import Trail
@@ -170,7 +171,7 @@ async def _finish(user: UserRows, wanted: ClearRequest, counts: Counter[str]) ->
     """The steps of the last transaction, and the counts by name; every name is present."""
     await users.enter_alone(user)
     await clearing.drop_groups(user)
-    await doubts.follow(user, await reconciliation.in_doubt(user), actor=wanted.actor)
+    await doubts.follow(user, await doubts_storage.in_doubt(user), actor=wanted.actor)
     emptied = 0
     if wanted.profile:
         emptied = await _empty_profile(user, wanted.actor)

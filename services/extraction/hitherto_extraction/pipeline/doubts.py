@@ -1,8 +1,10 @@
 """Takes doubts back whose cause is gone, or is as it was before, and returns them with it.
 
-A doubt names its cause, and holds as long as that is known as it was when the doubt was cast. A
-memory that stands for others, merged or joined, is the cause of what these made uncertain. One that
-took over the doubt of a joined memory has it as long as that is joined.
+A doubt names its cause, and holds as long as that is known as it was when the doubt was cast. It
+stays, without its reason, if the cause is deleted after its retention: nobody has taken that back.
+A memory that stands for others, merged or joined, is the cause of what these made uncertain. One
+that took over the doubt of a joined memory has it as long as that is joined; then it takes over
+that of the next joined one, unless somebody has called it certain.
 
 The history relates what follows a cause to that cause. So a doubt that ended with it is told from
 one that somebody, or something said since, has settled: only the former returns.
@@ -10,13 +12,15 @@ one that somebody, or something said since, has settled: only the former returns
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from hitherto_extraction.pipeline.versions import write_next
-from hitherto_extraction.storage import editing, ledger, reconciliation, users
+from hitherto_extraction.storage import doubts as storage
+from hitherto_extraction.storage import editing, ledger, users
+from hitherto_extraction.storage.doubts import LeftDoubt
 from hitherto_shared.database.user_rows import UserRows
 
 _TAKEN_BACK = "what had made it uncertain was taken back"
@@ -33,18 +37,26 @@ async def follow(
     """
     if not memory_ids:
         return
-    causes = await reconciliation.standing_for(user, memory_ids)
-    standing = await reconciliation.that_stand(user, causes)
-    doubts = await reconciliation.doubts_about(user, memory_ids, causes, back=standing)
-    if others := {each.because for each in doubts}.difference(causes):
-        standing |= await reconciliation.that_stand(user, others)
-    holding = {each.memory_id: each.because in standing and not each.parted for each in doubts}
+    causes = await storage.standing_for(user, memory_ids)
+    standing = await storage.that_stand(user, causes)
+    back = [each for each, stands in standing.items() if stands]
+    found = await storage.doubts_about(user, memory_ids, causes, back=back)
+    if others := {each.because for each in found}.difference(causes):
+        standing |= await storage.that_stand(user, others)
+    holding = {
+        each.memory_id: standing.get(each.because, each.stands) and not each.taken_back
+        for each in found
+    }
     changes = {
         each.memory_id: each.doubt if holding[each.memory_id] else None
-        for each in doubts
+        for each in found
         if each.stands != holding[each.memory_id]
     }
-    related = {each.memory_id: each.because for each in doubts}
+    related = {each.memory_id: each.because for each in found}
+    certain = {*memory_ids, *(each.memory_id for each in found)}
+    certain -= {memory_id for memory_id, holds in holding.items() if holds}
+    for left in await _left_to(user, certain):
+        changes[left.memory_id], related[left.memory_id] = left.doubt, left.joined_id
     await _write(user, changes, related, actor=actor, job_id=job_id)
 
 
@@ -54,7 +66,7 @@ async def settle(
     """Let memories be certain that were said again, at these times, since they were doubted."""
     if not said:
         return
-    again = [each for each in await reconciliation.in_doubt(user) if each in said]
+    again = [each for each in await storage.in_doubt(user) if each in said]
     held = await editing.read(user, again) if again else {}
     since = {
         memory_id: datetime.fromisoformat(each.memory.doubt["since"])
@@ -63,6 +75,17 @@ async def settle(
     }
     certain = [memory_id for memory_id, moment in since.items() if moment <= said[memory_id]]
     await _write(user, dict.fromkeys(certain), {}, actor=actor, job_id=job_id, ended=_SAID_AGAIN)
+
+
+async def _left_to(user: UserRows, memory_ids: Collection[UUID]) -> Iterable[LeftDoubt]:
+    """For each memory the first doubt that holds of those that joined memories left to it."""
+    found = await storage.left_to(user, memory_ids) if memory_ids else []
+    if not found:
+        return ()
+    standing = await storage.that_stand(user, {each.because for each in found})
+    # The first joined one of each comes last, and so stays.
+    holding = [each for each in reversed(found) if standing.get(each.because, True)]
+    return {each.memory_id: each for each in holding}.values()
 
 
 async def clear(user: UserRows, memory_ids: Collection[UUID], *, actor: str) -> None:

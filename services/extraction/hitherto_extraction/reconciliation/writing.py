@@ -14,12 +14,13 @@ from typing import Any
 from uuid import UUID
 
 from hitherto_extraction.pipeline.resting_values import drop_resting_on
+from hitherto_extraction.pipeline.trust import outranks
 from hitherto_extraction.pipeline.versions import write_next
 from hitherto_extraction.reconciliation.settling import Doubting, Settlement
 from hitherto_extraction.storage import editing, ledger, memories, reconciliation, users
+from hitherto_extraction.storage.doubts import doubt_of
 from hitherto_extraction.storage.editing import EditableMemory
 from hitherto_extraction.storage.ledger import ChangeEvent
-from hitherto_extraction.storage.reconciliation import doubt_of
 from hitherto_shared.database.user_rows import UserRows
 
 ACTOR = "reconciliation"
@@ -27,6 +28,7 @@ _JOINED = "another memory says the same"
 _REPLACED = "a later memory took its place"
 _DOUBTFUL = "something else has changed, and it may no longer hold"
 _CERTAIN = "it holds after all"
+_SAID_AGAIN = "it was said again since"
 _SETTLED = "what it may replace is settled"
 
 
@@ -64,6 +66,9 @@ async def _settle(
 ) -> None:
     """Write what stays: what it replaced and may still replace, and whether it is in doubt."""
     doubts = {each.memory_id: each for each in made.doubts}
+    older = {each for one in held.values() for each in one.memory.may_replace}
+    # What was joined to a memory is settled as long as that stands for it, unless that has ended.
+    present = await reconciliation.stand_ins(writing.user, older)
     for memory_id, before in held.items():
         if memory_id in made.endings or memory_id in made.joins:
             continue
@@ -71,11 +76,19 @@ async def _settle(
         settled = {*ends, *made.certain, memory_id}
         is_certain = memory_id in made.certain and doubting is None
         joined = [held[each] for each in ends if each in made.joins]
-        older = [*memory.may_replace, *(one for each in joined for one in each.memory.may_replace)]
-        left = [each for each in dict.fromkeys(older) if each not in settled and not is_certain]
+        named = [*memory.may_replace, *(one for each in joined for one in each.memory.may_replace)]
+        left = [
+            each
+            for each in dict.fromkeys(named)
+            if not (is_certain or settled.intersection((each, present.get(each))))
+        ]
         doubt, reason, related = before.memory.doubt, _SETTLED, None
-        if doubt is None and (source := _in_doubt(before, joined)) is not None:
+        said_at = _said_at(before, joined)
+        if doubt is None and (source := _in_doubt(joined, said_at)) is not None:
             doubt, related = source.memory.doubt, source.memory.memory_id
+        elif doubt is not None and datetime.fromisoformat(doubt["since"]) <= said_at:
+            related = UUID(doubt["because"])
+            doubt, reason = None, _SAID_AGAIN
         if doubting is not None:
             doubt = _told(doubting, before, encrypts=encrypts)
             reason, related = _DOUBTFUL, doubting.because
@@ -91,11 +104,17 @@ async def _settle(
         await writing.change(before, after, reason, related=related)
 
 
-def _in_doubt(kept: EditableMemory, joined: Sequence[EditableMemory]) -> EditableMemory | None:
-    """The first joined memory with a doubt that began after the kept one was last said."""
+def _said_at(kept: EditableMemory, joined: Sequence[EditableMemory]) -> datetime:
+    """When a memory was last said, also by joined ones that are trusted as much."""
+    trusted = [e for e in joined if not outranks(kept.memory.origin, e.memory.origin)]
+    return max([kept.said_at, *(each.said_at for each in trusted)])
+
+
+def _in_doubt(joined: Sequence[EditableMemory], said_at: datetime) -> EditableMemory | None:
+    """The first joined memory with a doubt that began after all of them were last said."""
     for each in joined:
         doubt = each.memory.doubt
-        if doubt is not None and kept.said_at < datetime.fromisoformat(doubt["since"]):
+        if doubt is not None and said_at < datetime.fromisoformat(doubt["since"]):
             return each
     return None
 

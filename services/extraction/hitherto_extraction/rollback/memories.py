@@ -11,6 +11,7 @@ from hitherto_extraction.pipeline import doubts
 from hitherto_extraction.pipeline.message_removal import reindex
 from hitherto_extraction.pipeline.versions import write_next
 from hitherto_extraction.rollback.replay import FIELDS, replacements, replay
+from hitherto_extraction.storage import doubts as doubts_storage
 from hitherto_extraction.storage import (
     editing,
     ledger,
@@ -90,6 +91,7 @@ class Rebuilding:
                 if after.indexed_text != each.held.indexed_text:
                     reworded.append(memory_id)
             unmentioned += await self._unmention(each)
+            await self._unconfirm(each)
         for memory_id, each in histories.items():
             await self._link(memory_id, each.held, rebuilt[memory_id])
         await self._part(histories, rebuilt)
@@ -250,7 +252,10 @@ class Rebuilding:
         if parted:
             await reconciliation.part_sources(self.user, parted)
         self.changed = {m for m, each in histories.items() if rebuilt[m] != each.held}
-        await doubts.follow(self.user, self.gone | self.changed, actor=self.actor)
+        # What stood for a memory had its doubt, also one that was cast by what is taken back.
+        kept = {each.held.memory.superseded_by for each in histories.values()}
+        followed = self.gone | self.changed | {each for each in kept if each is not None}
+        await doubts.follow(self.user, followed, actor=self.actor)
         await self._clear_doubts(histories, rebuilt)
 
     async def _clear_doubts(
@@ -263,7 +268,7 @@ class Rebuilding:
             for m, each in histories.items()
             if now[m] != _cause(each.held.memory.status, each.held.memory.content)
         }
-        doubted = await reconciliation.in_doubt_because(self.user, moved) if moved else []
+        doubted = await doubts_storage.in_doubt_because(self.user, moved) if moved else []
         versions = await storage.read_versions(self.user, doubted) if doubted else {}
         certain = []
         for memory_id, stored in versions.items():
@@ -278,6 +283,20 @@ class Rebuilding:
             if was != [now[because]]:
                 certain.append(memory_id)
         await doubts.clear(self.user, certain, actor=self.actor)
+
+    async def _unconfirm(self, history: _MemoryHistory) -> None:
+        """Let a memory be confirmed by what still counts, if its last confirmation does not."""
+        held = history.held.memory
+        said = [each for each in history.statements if each.action in ("said", "updated")]
+        left = [each.said_at for each in said if not each.taken]
+        last = held.last_confirmed_at
+        if last is None or len(left) == len(said):
+            return
+        if len(left) < 2:
+            # It is said once: that has not confirmed it.
+            await storage.confirmed(self.user, held.memory_id, at=None)
+        elif last in {each.said_at for each in said if each.taken}:
+            await storage.confirmed(self.user, held.memory_id, at=max(left))
 
     async def _unmention(self, history: _MemoryHistory) -> list[UUID]:
         """Remove mentions that come only from statements that no longer count.

@@ -109,12 +109,18 @@ ORDER BY u.user_id
 LIMIT %(limit)s
 """
 
-# Those of these memories that another one may replace.
+# Those of these memories that another one may replace, or one that was joined to them.
 _TO_BE_REPLACED = """
-SELECT DISTINCT named.memory_id
-FROM memories AS m CROSS JOIN LATERAL unnest(m.may_replace) AS named (memory_id)
-WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.status = 'active'
-  AND m.may_replace <> '{}' AND named.memory_id = ANY(%(memory_ids)s)
+WITH RECURSIVE named (memory_id) AS (
+    SELECT unnest(m.may_replace) FROM memories AS m
+    WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.status = 'active'
+      AND m.may_replace <> '{}'
+    UNION
+    SELECT o.superseded_by FROM named
+    JOIN memories AS o ON o.tenant_id = %(tenant_id)s AND o.user_id = %(user_id)s
+         AND o.memory_id = named.memory_id AND o.status = 'superseded'
+)
+SELECT memory_id FROM named WHERE memory_id = ANY(%(memory_ids)s)
 """
 
 # The memories that a person took out of a merge.

@@ -27,7 +27,7 @@ SELECT m.memory_id, m.user_id, m.type, m.content, m.importance, m.confidence, m.
        m.context, m.metadata, m.sensitive, m.conversation_id, m.valid_to, m.expires_at,
        m.superseded_by, m.supersedes, m.version, m.job_id,
        coalesce(a.access_count, 0), a.last_accessed_at,
-       ARRAY(SELECT ARRAY[s.conversation_id, s.message_id]
+       ARRAY(SELECT ARRAY[s.conversation_id, s.message_id, s.quote]
              FROM memory_sources AS s
              WHERE s.tenant_id = m.tenant_id AND s.user_id = m.user_id
                AND s.memory_id = m.memory_id
@@ -198,7 +198,8 @@ def _edited(scope: Scope, row: tuple[Any, ...]) -> EditableMemory:
         row[:-3]
     )
     memory = replace(
-        Memory(*(*columns, None, [SourceRef(*pair) for pair in sources], entities)),
+        Memory(*(*columns, None, [SourceRef(*said[:2]) for said in sources], entities)),
+        evidence=[(SourceRef(*said[:2]), said[2]) for said in sources if said[2] is not None],
         doubt=row[-3],
         may_replace=row[-2],
         last_confirmed_at=row[-1],

@@ -20,14 +20,16 @@ from hitherto_shared.models import CURRENT_STATUSES, Scope, SourceRef
 
 _KNOWN_WORDS = ("content", "detail", "tags", "keywords")
 
+# A memory was last said when it, or one of its origin that it stands for, was.
 _READ = """
 SELECT m.memory_id, m.version, m.type, m.content, m.importance, m.confidence, m.origin,
        m.status, m.tags, m.keywords, m.valid_from, m.valid_to, m.updated_at, m.lexical_no,
-       m.lexical_length, m.said_at, m.detail, m.sensitive, m.questions,
-       m.doubt IS NOT NULL, m.expires_at,
-       CASE WHEN m.sealed IS NOT NULL
-            THEN sealed_of_memory(m.tenant_id, m.user_id, m.memory_id, m.version, m.text_version,
-                                  m.sealed) END
+       m.lexical_length, greatest(m.said_at, (SELECT max(o.said_at) FROM memories AS o
+       WHERE o.tenant_id = %(tenant_id)s AND o.user_id = %(user_id)s AND o.status = 'superseded'
+       AND o.superseded_by = m.memory_id AND o.origin = m.origin)), m.detail, m.sensitive,
+       m.questions, m.doubt IS NOT NULL, m.expires_at,
+       CASE WHEN m.sealed IS NOT NULL THEN sealed_of_memory(
+            m.tenant_id, m.user_id, m.memory_id, m.version, m.text_version, m.sealed) END
 FROM memories AS m
 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s)
 """
@@ -35,11 +37,12 @@ WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND memory_id = AN
 _TOP = """
 SELECT m.memory_id, m.version, m.type, m.content, m.importance, m.confidence, m.origin,
        m.status, m.tags, m.keywords, m.valid_from, m.valid_to, m.updated_at, m.lexical_no,
-       m.lexical_length, m.said_at, m.detail, m.sensitive, m.questions,
-       m.doubt IS NOT NULL, m.expires_at,
-       CASE WHEN m.sealed IS NOT NULL
-            THEN sealed_of_memory(m.tenant_id, m.user_id, m.memory_id, m.version, m.text_version,
-                                  m.sealed) END
+       m.lexical_length, greatest(m.said_at, (SELECT max(o.said_at) FROM memories AS o
+       WHERE o.tenant_id = %(tenant_id)s AND o.user_id = %(user_id)s AND o.status = 'superseded'
+       AND o.superseded_by = m.memory_id AND o.origin = m.origin)), m.detail, m.sensitive,
+       m.questions, m.doubt IS NOT NULL, m.expires_at,
+       CASE WHEN m.sealed IS NOT NULL THEN sealed_of_memory(
+            m.tenant_id, m.user_id, m.memory_id, m.version, m.text_version, m.sealed) END
 FROM memories AS m
 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND status IN ('active', 'achieved')
 ORDER BY importance DESC, created_at DESC
@@ -49,11 +52,12 @@ LIMIT %(limit)s
 _BY_LEXICAL_NO = """
 SELECT m.memory_id, m.version, m.type, m.content, m.importance, m.confidence, m.origin,
        m.status, m.tags, m.keywords, m.valid_from, m.valid_to, m.updated_at, m.lexical_no,
-       m.lexical_length, m.said_at, m.detail, m.sensitive, m.questions,
-       m.doubt IS NOT NULL, m.expires_at,
-       CASE WHEN m.sealed IS NOT NULL
-            THEN sealed_of_memory(m.tenant_id, m.user_id, m.memory_id, m.version, m.text_version,
-                                  m.sealed) END
+       m.lexical_length, greatest(m.said_at, (SELECT max(o.said_at) FROM memories AS o
+       WHERE o.tenant_id = %(tenant_id)s AND o.user_id = %(user_id)s AND o.status = 'superseded'
+       AND o.superseded_by = m.memory_id AND o.origin = m.origin)), m.detail, m.sensitive,
+       m.questions, m.doubt IS NOT NULL, m.expires_at,
+       CASE WHEN m.sealed IS NOT NULL THEN sealed_of_memory(
+            m.tenant_id, m.user_id, m.memory_id, m.version, m.text_version, m.sealed) END
 FROM memories AS m
 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
   AND lexical_no = ANY(%(lexical_nos)s) AND status IN ('active', 'achieved')

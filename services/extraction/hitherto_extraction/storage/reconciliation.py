@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
 import numpy as np
 from pgvector import HalfVector
 
+from hitherto_extraction.storage.doubts import standing_for
 from hitherto_shared.database.arrays import Uuids
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.embeddings.protocol import Vector
@@ -90,6 +90,23 @@ FROM memories
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s)
 """
 
+# The current memories that stand for these, which were joined to another.
+_STAND_INS = """
+WITH RECURSIVE followed (joined, memory_id, status, superseded_by, steps) AS (
+    SELECT m.memory_id, m.memory_id, m.status, m.superseded_by, 0
+    FROM memories AS m
+    WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+      AND m.memory_id = ANY(%(memory_ids)s) AND m.status = 'superseded'
+    UNION ALL
+    SELECT f.joined, m.memory_id, m.status, m.superseded_by, f.steps + 1
+    FROM followed AS f
+    JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+         AND m.memory_id = f.superseded_by
+    WHERE f.status = 'superseded' AND f.steps < 64
+)
+SELECT joined, memory_id FROM followed WHERE status IN ('active', 'achieved')
+"""
+
 # Memories that name one of these as those they may replace.
 _UNSETTLED = """
 SELECT memory_id
@@ -104,122 +121,6 @@ SELECT memory_id, related_memory_id, action
 FROM history
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s)
   AND actor = 'reconciliation' AND related_memory_id IS NOT NULL
-"""
-
-_IN_DOUBT_BECAUSE = """
-SELECT memory_id
-FROM memories
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND doubt IS NOT NULL
-  AND doubt ->> 'because' = ANY(%(memory_ids)s::text[])
-ORDER BY memory_id
-"""
-
-_IN_DOUBT = """
-SELECT memory_id
-FROM memories
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND doubt IS NOT NULL
-ORDER BY memory_id
-"""
-
-# These memories, and what is superseded by one of them, directly or indirectly.
-_STANDING_FOR = """
-WITH RECURSIVE causes (memory_id) AS (
-    SELECT unnest(%(memory_ids)s::uuid[])
-    UNION
-    SELECT m.memory_id
-    FROM causes AS c
-    JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
-         AND m.superseded_by = c.memory_id AND m.status = 'superseded'
-)
-SELECT memory_id FROM causes
-"""
-
-# Those of these that still say something, by themselves or by what stands for them. Whoever takes a
-# merge apart takes the merged words back; it is archived, and stands for nothing any more.
-_THAT_STAND = """
-WITH RECURSIVE heads (cause, memory_id, status, source, superseded_by, steps) AS (
-    SELECT m.memory_id, m.memory_id, m.status, m.source, m.superseded_by, 1
-    FROM memories AS m
-    WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
-      AND m.memory_id = ANY(%(memory_ids)s)
-    UNION ALL
-    SELECT h.cause, m.memory_id, m.status, m.source, m.superseded_by, h.steps + 1
-    FROM heads AS h
-    JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
-         AND m.memory_id = h.superseded_by
-    WHERE h.status = 'superseded' AND h.steps < 64
-)
-SELECT cause
-FROM heads AS h
-WHERE h.status NOT IN ('superseded', 'forgotten')
-  AND NOT (h.status = 'archived' AND h.source = 'consolidation' AND NOT EXISTS (
-      SELECT FROM memories AS m
-      WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
-        AND m.superseded_by = h.memory_id))
-"""
-
-# The doubts of these memories and those because of these causes, and such as have ended: the last
-# ones of active memories about which nothing was said since, ended by what the history relates to
-# the cause, and cast by no job that was taken back. A doubt that is related to another memory than
-# its cause was taken over from that one, and is `parted` from it if that is joined no longer.
-_DOUBTS = """
-WITH ended AS (
-    SELECT v.memory_id, v.version, v.doubt
-    FROM memory_versions AS v
-    WHERE v.tenant_id = %(tenant_id)s AND v.user_id = %(user_id)s
-      AND v.memory_id = ANY(%(memory_ids)s) AND v.doubt IS NOT NULL
-    UNION
-    SELECT v.memory_id, v.version, v.doubt
-    FROM memory_versions AS v
-    WHERE cardinality(%(back)s::text[]) > 0
-      AND v.tenant_id = %(tenant_id)s AND v.user_id = %(user_id)s
-      AND v.doubt ->> 'because' = ANY(%(back)s::text[])
-), found AS (
-    SELECT m.memory_id, m.doubt, true AS stands
-    FROM memories AS m
-    WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.doubt IS NOT NULL
-      AND (m.memory_id = ANY(%(memory_ids)s)
-           OR m.doubt ->> 'because' = ANY(%(causes)s::text[]))
-    UNION ALL
-    SELECT m.memory_id, e.doubt, false
-    FROM ended AS e
-    JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
-         AND m.memory_id = e.memory_id AND m.status = 'active' AND m.doubt IS NULL
-         AND m.said_at < (e.doubt ->> 'since')::timestamptz
-    JOIN history AS h ON h.tenant_id = %(tenant_id)s AND h.user_id = %(user_id)s
-         AND h.memory_id = e.memory_id AND h.version = e.version + 1 AND h.subject = 'memory'
-         AND h.related_memory_id::text = e.doubt ->> 'because'
-    WHERE NOT EXISTS (
-        SELECT FROM memory_versions AS later
-        WHERE later.tenant_id = %(tenant_id)s AND later.user_id = %(user_id)s
-          AND later.memory_id = e.memory_id AND later.version > e.version
-          AND later.doubt IS NOT NULL)
-)
-SELECT f.memory_id, f.doubt, f.stands,
-       h.related_memory_id::text <> f.doubt ->> 'because' AND NOT EXISTS (
-           SELECT FROM memories AS o
-           WHERE o.tenant_id = %(tenant_id)s AND o.user_id = %(user_id)s
-             AND o.memory_id = h.related_memory_id AND o.superseded_by = f.memory_id) AS parted
-FROM found AS f
-CROSS JOIN LATERAL (
-    SELECT min(v.version) AS version
-    FROM (
-        SELECT version, doubt FROM memory_versions
-        WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = f.memory_id
-        UNION ALL
-        SELECT version, doubt FROM memories
-        WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = f.memory_id
-    ) AS v
-    WHERE v.doubt ->> 'because' = f.doubt ->> 'because'
-      AND v.doubt ->> 'since' = f.doubt ->> 'since'
-) AS cast_by
-LEFT JOIN history AS h ON h.tenant_id = %(tenant_id)s AND h.user_id = %(user_id)s
-     AND h.memory_id = f.memory_id AND h.version = cast_by.version AND h.subject = 'memory'
-WHERE f.stands OR NOT EXISTS (
-    SELECT FROM statements AS s
-    WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
-      AND s.memory_id = f.memory_id AND s.version = cast_by.version AND s.action = 'taken')
-ORDER BY f.memory_id
 """
 
 _JOIN_SOURCES = """
@@ -247,24 +148,6 @@ class MemoryLinks:
     may_replace: Sequence[UUID]
     supersedes: Sequence[UUID]
     doubt: dict[str, Any] | None
-
-
-@dataclass(frozen=True, slots=True)
-class FollowedDoubt:
-    """A doubt that `stands`, or that ended with its cause and may return.
-
-    It is `parted` if it was taken over from a joined memory that stands for itself again.
-    """
-
-    memory_id: UUID
-    doubt: dict[str, Any]
-    stands: bool
-    parted: bool | None
-
-    @property
-    def because(self) -> UUID:
-        """The cause."""
-        return UUID(self.doubt["because"])
 
 
 async def nearest(
@@ -315,14 +198,36 @@ async def of_same_tags(user: UserRows, memory_ids: Sequence[UUID], limit: int) -
 
 
 async def read_links(user: UserRows, memory_ids: Collection[UUID]) -> dict[UUID, MemoryLinks]:
-    """How memories stand to others, by id."""
+    """How memories stand to others, by id.
+
+    What may replace a joined memory may replace the one that stands for it.
+    """
     found = await user.fetch(MemoryLinks, _LINKS, memory_ids=list(memory_ids))
-    return {each.memory_id: each for each in found}
+    present = await stand_ins(user, {older for each in found for older in each.may_replace})
+    return {
+        each.memory_id: replace(
+            each,
+            may_replace=[
+                older
+                for older in dict.fromkeys(present.get(older, older) for older in each.may_replace)
+                if older != each.memory_id
+            ],
+        )
+        for each in found
+    }
+
+
+async def stand_ins(user: UserRows, memory_ids: Collection[UUID]) -> dict[UUID, UUID]:
+    """For those of these that were joined, the current memories that stand for them."""
+    if not memory_ids:
+        return {}
+    return dict(await user.fetch_rows(_STAND_INS, memory_ids=list(memory_ids)))
 
 
 async def unsettled_with(user: UserRows, memory_ids: Collection[UUID]) -> list[UUID]:
-    """The memories that may replace one of these."""
-    return await user.fetch_values(_UNSETTLED, memory_ids=list(memory_ids))
+    """The memories that may replace one of these, or one that was joined to it."""
+    standing = await standing_for(user, memory_ids)
+    return await user.fetch_values(_UNSETTLED, memory_ids=standing)
 
 
 async def settled_before(
@@ -333,46 +238,6 @@ async def settled_before(
     return {(memory_id, other, action) for memory_id, other, action in rows}
 
 
-async def in_doubt_because(user: UserRows, memory_ids: Collection[UUID]) -> list[UUID]:
-    """The memories that are in doubt because of these."""
-    return await user.fetch_values(_IN_DOUBT_BECAUSE, memory_ids=[str(each) for each in memory_ids])
-
-
-async def standing_for(user: UserRows, memory_ids: Collection[UUID]) -> list[UUID]:
-    """These memories, and all that they stand for: merged into one of them, or joined to it."""
-    return await user.fetch_values(_STANDING_FOR, memory_ids=list(memory_ids))
-
-
-async def in_doubt(user: UserRows) -> list[UUID]:
-    """All memories that are in doubt."""
-    return await user.fetch_values(_IN_DOUBT)
-
-
-async def that_stand(user: UserRows, memory_ids: Collection[UUID]) -> set[UUID]:
-    """Those of these that still say something, by themselves or by what stands for them."""
-    return set(await user.fetch_values(_THAT_STAND, memory_ids=list(memory_ids)))
-
-
-async def doubts_about(
-    user: UserRows,
-    memory_ids: Collection[UUID],
-    causes: Collection[UUID],
-    *,
-    back: Collection[UUID],
-) -> list[FollowedDoubt]:
-    """The doubts of these memories and those because of `causes`, also such as have ended.
-
-    Of the latter those of these memories, and those because of causes that are `back`.
-    """
-    return await user.fetch(
-        FollowedDoubt,
-        _DOUBTS,
-        memory_ids=list(memory_ids),
-        causes=[str(each) for each in causes],
-        back=[str(each) for each in back],
-    )
-
-
 async def join_sources(user: UserRows, memory_id: UUID, *, into: UUID, quotes: bool) -> None:
     """Give a memory the sources of one that says the same; their words only with `quotes`."""
     await user.execute(_JOIN_SOURCES, memory_id=memory_id, into=into, quotes=quotes)
@@ -381,8 +246,3 @@ async def join_sources(user: UserRows, memory_id: UUID, *, into: UUID, quotes: b
 async def part_sources(user: UserRows, memory_ids: Sequence[UUID]) -> None:
     """Take back the sources that others took over from these. The role is hitherto_removal."""
     await user.execute(_PART_SOURCES, memory_ids=list(memory_ids))
-
-
-def doubt_of(because: UUID, reason: str, since: datetime) -> dict[str, str]:
-    """A doubt as it is stored."""
-    return {"because": str(because), "reason": reason, "since": since.isoformat()}

@@ -96,6 +96,38 @@ SET lexical_documents = greatest(lexical_documents - (SELECT count(*) FROM gone)
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
 
+# What is in doubt because of these stays so, without the words that say why.
+_DROP_REASONS = """
+WITH doubtful AS (
+    SELECT DISTINCT memory_id
+    FROM memory_versions
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+      AND doubt ->> 'because' = ANY(%(causes)s)
+    UNION
+    SELECT memory_id
+    FROM memories
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+      AND doubt ->> 'because' = ANY(%(causes)s)
+), present AS (
+    UPDATE memories SET doubt = doubt || '{"reason": ""}'
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+      AND doubt ->> 'because' = ANY(%(causes)s)
+), earlier AS (
+    UPDATE memory_versions SET doubt = doubt || '{"reason": ""}'
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+      AND doubt ->> 'because' = ANY(%(causes)s)
+)
+UPDATE history
+SET before = CASE WHEN before -> 'doubt' ->> 'because' = ANY(%(causes)s)
+                  THEN jsonb_set(before, '{doubt,reason}', '""') ELSE before END,
+    after = CASE WHEN after -> 'doubt' ->> 'because' = ANY(%(causes)s)
+                 THEN jsonb_set(after, '{doubt,reason}', '""') ELSE after END
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND memory_id IN (SELECT memory_id FROM doubtful)
+  AND (before -> 'doubt' ->> 'because' = ANY(%(causes)s)
+       OR after -> 'doubt' ->> 'because' = ANY(%(causes)s))
+"""
+
 # A tag is a word of the user too.
 _DROP_UNUSED_TAGS = """
 DELETE FROM consolidation_groups AS g
@@ -233,6 +265,7 @@ async def remove_memories(
     await user.execute(_DELETE_STATEMENTS, **values)
     await user.execute(_DELETE_MEMORIES, **values)
     await user.execute(_EMPTY_HISTORY, **values)
+    await user.execute(_DROP_REASONS, causes=[str(each) for each in memory_ids])
     await drop_unused_tags(user)
     await reindexing.sweep_postings(user)
     return {"memories": len(memory_ids), "versions": versions, "vectors": vectors}

@@ -223,6 +223,11 @@ UPDATE memories SET said_at = %(said_at)s, challenges = %(challenges)s
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
 """
 
+_CONFIRMED = """
+UPDATE memories SET last_confirmed_at = %(at)s
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
+"""
+
 _UNMENTION = """
 DELETE FROM entity_mentions AS em
 USING entities AS e, unnest(%(types)s::text[], %(name_keys)s::text[]) AS named (type, name_key)
@@ -366,6 +371,11 @@ async def keep(
 ) -> None:
     """Record when a memory that stays was last said, and what it challenges, by what remains."""
     await user.execute(_KEEP, memory_id=memory_id, said_at=said_at, challenges=list(challenges))
+
+
+async def confirmed(user: UserRows, memory_id: UUID, *, at: datetime | None) -> None:
+    """Record when a memory was last confirmed by what remains."""
+    await user.execute(_CONFIRMED, memory_id=memory_id, at=at)
 
 
 async def unmention(
