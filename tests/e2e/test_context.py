@@ -16,6 +16,7 @@ from hitherto_retrieval.render.tokens import counter
 from hitherto_shared.embeddings.offline import OfflineEmbedder
 from tests.e2e.conftest import Services
 from tests.e2e.curating import save
+from tests.e2e.methods import ask
 from tests.e2e.test_search import refused, search
 from tests.integration.retrieval.seed import Fact, remember, summarise
 from tests.tenants import tenant_of
@@ -199,9 +200,7 @@ async def test_nobody_and_the_switched_off_get_an_empty_answer(
     off = await context(services, query="Porto")
     assert (off.reason, off.prompt_block, len(off.memories)) == ("MEMORY_DISABLED", "", 0)
     assert (await search(services, "Porto")).reason == "MEMORY_DISABLED"
-    listed = await services.retrieval.ListMemories(
-        retrieval_service_pb2.ListMemoriesRequest(user_id="ana")
-    )
+    listed = await ask(services, "ListMemories")
     assert (listed.reason, listed.total_size) == ("MEMORY_DISABLED", 0)
 
 
@@ -239,14 +238,10 @@ async def test_what_is_told_is_counted_and_nothing_else_is_written(
             """Whether reads left all as it was, while no sweep was at the seeded rows meanwhile."""
             nonlocal one
             before = await versions()
-            await services.retrieval.ListMemories(
-                retrieval_service_pb2.ListMemoriesRequest(user_id="ana", page_size=1_000)
-            )
+            await ask(services, "ListMemories", page_size=1_000)
             one = (await search(services, "Porto", limit=1)).results[0].memory
             assert one.access_count == counted[one.id]
-            await services.retrieval.GetMemory(
-                retrieval_service_pb2.GetMemoryRequest(user_id="ana", memory_id=one.id)
-            )
+            await ask(services, "GetMemory", memory_id=one.id)
             told = await context(services, query="Porto", max_relevant=1, max_memories=1)
             assert told.relevant[0].memory.id == one.id
             counted.update({one.id: 2, told.memories[0].id: 1})
@@ -261,9 +256,7 @@ async def test_what_is_told_is_counted_and_nothing_else_is_written(
             return await versions() == before
 
         await eventually(nothing_else_is_written, "reads that leave the tables as they were")
-    again = await services.retrieval.GetMemory(
-        retrieval_service_pb2.GetMemoryRequest(user_id="ana", memory_id=one.id)
-    )
+    again = await ask(services, "GetMemory", memory_id=one.id)
     assert again.memory.access_count == counted[one.id] >= 2
     assert again.memory.HasField("last_accessed_at")
 

@@ -17,6 +17,7 @@ from tests.e2e.conftest import Services
 from tests.e2e.curating import forget
 from tests.e2e.learning import learn, memories, replies, talk
 from tests.e2e.masks import masked
+from tests.e2e.methods import ask
 from tests.e2e.shelf import fill
 from tests.integration.retrieval.seed_passages import Turn
 from tests.scripted_model import ScriptedModel
@@ -78,9 +79,7 @@ async def ana(modelled: Services, model: ScriptedModel) -> None:
 
 
 async def context(services: Services, query: str, **fields: Any) -> pb.GetContextResponse:
-    told = await services.retrieval.GetContext(
-        pb.GetContextRequest(user_id="ana", query=query, **fields)
-    )
+    told: pb.GetContextResponse = await ask(services, "GetContext", query=query, **fields)
     assert told.prompt_tokens == COUNT(told.prompt_block)
     return told
 

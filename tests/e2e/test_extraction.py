@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from hitherto.v1 import job_pb2, memory_pb2, retrieval_service_pb2
+from hitherto.v1 import job_pb2, memory_pb2
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.learning import (
     echo,
@@ -25,6 +25,7 @@ from tests.e2e.learning import (
     submit,
     talk,
 )
+from tests.e2e.methods import ask
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel, StatusFault
 from tests.scripted_model.answers import memory, quoting
 
@@ -32,16 +33,12 @@ MARCH = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
 async def profile(services: Services, user: str = "ana") -> Any:
-    response = await services.retrieval.GetProfile(
-        retrieval_service_pb2.GetProfileRequest(user_id=user)
-    )
+    response = await ask(services, "GetProfile", user_id=user)
     return response.profile
 
 
 async def summaries(services: Services) -> dict[str, Any]:
-    listed = await services.retrieval.ListConversations(
-        retrieval_service_pb2.ListConversationsRequest(user_id="ana")
-    )
+    listed = await ask(services, "ListConversations")
     return {summary.conversation_id: summary for summary in listed.conversations}
 
 
