@@ -38,7 +38,7 @@ from tests.e2e.reconciling import (
     take_back,
     with_words,
 )
-from tests.e2e.test_belief import profile_of
+from tests.e2e.test_belief import facts_of, profile_of
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
 from tests.scripted_model.answers import memory, value
 
@@ -447,7 +447,7 @@ async def test_a6_a_value_of_the_profile_goes_with_its_memory(
 
     model.script = script(replacing(OLD_HOME, NEW_HOME) if how == "replaced" else nothing, learning)
     await say(modelled, MAY, OLD_HOME)
-    assert (await profile_of(modelled)).facts["personal"]["location"] == "Göttingen"
+    assert facts_of(await profile_of(modelled))["personal"]["location"] == "Göttingen"
     home = await with_words(modelled, OLD_HOME)
     if how == "forgotten":
         await forget(modelled, home.id)
@@ -457,8 +457,8 @@ async def test_a6_a_value_of_the_profile_goes_with_its_memory(
         await save(modelled, NEW_HOME)
         await settled(modelled)
     now = await profile_of(modelled)
-    assert "personal" not in now.facts or "location" not in now.facts["personal"]
+    assert "location" not in facts_of(now).get("personal", {})
     assert now.version == 2
     if how == "replaced":
         await take_back(modelled, job_id=(await jobs(modelled))[0].id)
-        assert (await profile_of(modelled)).facts["personal"]["location"] == "Göttingen"
+        assert facts_of(await profile_of(modelled))["personal"]["location"] == "Göttingen"

@@ -192,7 +192,7 @@ async def cosine(services: Services, query: str, memory_id: str) -> float:
     """What the vector of a memory adds to its score."""
     reply = await ask(services, "SearchMemories", query=query, explain=True)
     found = {each.memory.id: each.breakdown.get("semantic", 0.0) for each in reply.results}
-    return found.get(memory_id, 0.0)
+    return float(found.get(memory_id, 0.0))
 
 
 async def test_h3_an_earlier_summary_does_not_stand_in_for_the_present_one(
