@@ -12,26 +12,11 @@ import psycopg
 from psycopg import sql
 
 HELD_TABLES = (
-    "document_chunk_embeddings",
-    "document_chunks",
-    "document_mentions",
-    "documents",
-    "entities",
-    "entity_mentions",
-    "memories",
-    "memory_embeddings",
-    "memory_source_embeddings",
-    "memory_sources",
-    "message_embeddings",
-    "messages",
-    "passage_postings",
-    "passage_statistics",
-    "postings",
-    "preferences",
-    "profiles",
-    "conversation_summaries",
-    "summary_embeddings",
-)
+    "document_chunk_embeddings", "document_chunks", "document_mentions", "documents", "entities",
+    "entity_mentions", "memories", "memory_embeddings", "memory_source_embeddings",
+    "memory_sources", "message_embeddings", "messages", "passage_postings", "passage_statistics",
+    "postings", "preferences", "profiles", "conversation_summaries", "summary_embeddings",
+)  # fmt: skip
 """What may be held of a person between two reads; the row of the person is another."""
 
 _FENCE = """

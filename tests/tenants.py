@@ -86,6 +86,11 @@ def admit_test_role(conninfo: str) -> None:
             connection.execute(sql.SQL(f"GRANT {rights} hitherto TO {{}}").format(role))
 
 
+def credential(tenant: Tenant, user: str, scope: str = "read write") -> str:
+    """A token that is bound to one person."""
+    return ISSUED.token(sub=user, tenant=tenant.tenant_id, scope=scope)
+
+
 def without_row_security(conninfo: str) -> None:
     """Leave it to the statements of a database of a test's own to keep tenants apart.
 

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import grpc
 import psycopg
@@ -26,7 +26,7 @@ from hitherto.v1 import (
     privacy_service_pb2_grpc,
     retrieval_service_pb2_grpc,
 )
-from hitherto_client import AsyncHitherto
+from hitherto_client import AsyncHitherto, Hitherto
 from hitherto_extraction.config import ExtractionSettings
 from hitherto_extraction.wiring.service import running as extraction_running
 from hitherto_retrieval import __main__ as retrieval
@@ -37,7 +37,10 @@ from tests.conftest import as_superuser, new_database
 from tests.e2e.coming_back import HELD, READ, READ_TWICE, coming_back
 from tests.e2e.lasting import Lasting
 from tests.scripted_model import ScriptedModel, canary_script
-from tests.tenants import Admitted, Tenant, token_settings, without_row_security
+from tests.tenants import Admitted, Tenant, credential, token_settings, without_row_security
+
+if TYPE_CHECKING:
+    from tests.e2e.consoles import Visitor
 
 
 @dataclass(frozen=True)
@@ -325,11 +328,46 @@ def modelled(
 
 
 @pytest.fixture
+def blocking(services: Services) -> Iterator[Hitherto]:
+    """A synchronous client of `services`, for threads: their loop is ours."""
+    addresses = (services.retrieval_address, services.extraction_address)
+    with Hitherto(*addresses, token=services.token, timeout=120) as client:
+        yield client
+
+
+@pytest.fixture
 async def memory(services: Services) -> AsyncIterator[AsyncHitherto]:
     """A client of `services`."""
     addresses = (services.retrieval_address, services.extraction_address)
     async with AsyncHitherto(*addresses, token=services.token, timeout=120) as client:
         yield client
+
+
+@pytest.fixture(scope="module")
+async def console(shared_services: Shared) -> AsyncIterator[str]:
+    """One console for the module; everybody signs in with a credential of their own."""
+    from tests.e2e.consoles import console_over
+
+    async with console_over(shared_services.services) as url:
+        yield url
+
+
+@pytest.fixture
+async def ana(console: str, tenant: Tenant, services: Services) -> AsyncIterator[Visitor]:
+    """Ana, who has signed in at the console with a token of her own."""
+    from tests.e2e.consoles import signed_in
+
+    async with signed_in(console, credential(tenant, "ana")) as person:
+        yield person
+
+
+@pytest.fixture
+async def operator(console: str, tenant: Tenant, services: Services) -> AsyncIterator[Visitor]:
+    """Somebody at the console who may do everything within the tenant."""
+    from tests.e2e.consoles import signed_in
+
+    async with signed_in(console, tenant.token) as person:
+        yield person
 
 
 @pytest.fixture

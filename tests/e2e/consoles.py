@@ -132,3 +132,12 @@ async def visitor(
         verify=trusted,
     ) as http:
         yield Visitor(http)
+
+
+@asynccontextmanager
+async def signed_in(url: str, credential: str) -> AsyncIterator[Visitor]:
+    """Somebody at a console who has signed in."""
+    async with visitor(url) as person:
+        await person.sign_in(credential)
+        assert person.status == 200, person.text
+        yield person

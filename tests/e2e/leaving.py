@@ -10,6 +10,7 @@ from typing import Any
 from hitherto.v1 import privacy_pb2
 from hitherto.v1 import privacy_service_pb2 as pb
 from tests.e2e.conftest import Services
+from tests.e2e.methods import ask
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,5 @@ async def erase(
 
 async def reinstate(services: Services, user: str = "ana", *, key: str = "") -> bool:
     """Whether the user had been erased."""
-    reply = await services.privacy.ReinstateUser(
-        pb.ReinstateUserRequest(user_id=user, idempotency_key=key)
-    )
-    return reply.reinstated
+    reply = await ask(services, "ReinstateUser", user_id=user, idempotency_key=key)
+    return bool(reply.reinstated)

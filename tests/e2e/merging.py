@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
-from hitherto.v1 import job_pb2, maintenance_service_pb2, memory_pb2
+from hitherto.v1 import job_pb2, memory_pb2
 from tests.e2e.conftest import Services
 from tests.e2e.learning import ended, learn, memories, talk
+from tests.e2e.methods import ask
 from tests.scripted_model import ChatAnswer, ChatRequest
 from tests.scripted_model.answers import memory, merged
 
@@ -101,9 +102,7 @@ async def consolidate(
     services: Services, *, user: str = "ana", tag: str = "", dry_run: bool = False
 ) -> job_pb2.Job:
     """Ask for a consolidation and wait until it is over."""
-    begun = await services.maintenance.Consolidate(
-        maintenance_service_pb2.ConsolidateRequest(user_id=user, tag=tag, dry_run=dry_run)
-    )
+    begun = await ask(services, "Consolidate", user_id=user, tag=tag, dry_run=dry_run)
     job = await ended(services, begun.job.id)
     assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
     return job

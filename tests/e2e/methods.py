@@ -133,6 +133,25 @@ async def call(
     return [await going]
 
 
+_BY_RPC = {name.partition("/")[2]: (name, method) for name, method in METHODS.items()}
+_STUBS = {
+    "RetrievalService": "retrieval",
+    "ExtractionService": "extraction",
+    "MemoryService": "memory",
+    "MaintenanceService": "maintenance",
+    "PrivacyService": "privacy",
+}
+
+
+async def ask(services: Services, rpc: str, **fields: Any) -> Any:
+    """The reply to a call with these fields; it is about Ana, unless they name somebody else."""
+    name, method = _BY_RPC[rpc]
+    if "user_id" in method.request.DESCRIPTOR.fields_by_name:
+        fields.setdefault("user_id", "ana")
+    stub = getattr(services, _STUBS[name.partition("/")[0]])
+    return await getattr(stub, rpc)(method.request(**fields))
+
+
 async def insist(ask: Callable[[], Awaitable[Answer]]) -> Answer:
     """Call again for as long as the answer is to come back later, as a client does.
 

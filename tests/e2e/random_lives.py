@@ -19,6 +19,7 @@ from hitherto.v1 import (
 from tests.e2e.conftest import Services
 from tests.e2e.curating import checks
 from tests.e2e.learning import ALL_STATUSES, ended, memories, submit, talk
+from tests.e2e.methods import ask
 from tests.scripted_model import ChatAnswer, ChatRequest
 from tests.scripted_model.answers import memory as new_memory
 from tests.scripted_model.answers import merged, quoting
@@ -99,9 +100,7 @@ class Life:
         )
 
     async def forget(self) -> None:
-        await self.services.memory.ForgetMemory(
-            memory_service_pb2.ForgetMemoryRequest(user_id=self.name, memory_id=await self.one())
-        )
+        await ask(self.services, "ForgetMemory", user_id=self.name, memory_id=await self.one())
 
     async def restore(self) -> None:
         await self.services.memory.RestoreMemory(
@@ -150,14 +149,8 @@ class Life:
             told = replayed(reply.events)
             assert told == present(memory), (self.name, memory.id, list(reply.events))
             assert reply.events[0].version == memory.version
-        changes = await self.services.retrieval.GetProfileHistory(
-            retrieval_service_pb2.GetProfileHistoryRequest(user_id=self.name, page_size=200)
-        )
-        profile = (
-            await self.services.retrieval.GetProfile(
-                retrieval_service_pb2.GetProfileRequest(user_id=self.name)
-            )
-        ).profile
+        changes = await ask(self.services, "GetProfileHistory", user_id=self.name, page_size=200)
+        profile = (await ask(self.services, "GetProfile", user_id=self.name)).profile
         told = laid_over(changes.events)
         assert told["facts"] == json_format.MessageToDict(profile.facts)
         assert told["current_projects"] == list(profile.current_projects)

@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
-from hitherto.v1 import extraction_service_pb2, job_pb2, memory_pb2
+from hitherto.v1 import job_pb2, memory_pb2
 from tests.e2e.conftest import Services
-from tests.e2e.learning import ALL_STATUSES, ended, memories
-from tests.scripted_model import ChatAnswer, ChatRequest
-from tests.scripted_model.answers import memory
+from tests.e2e.learning import ALL_STATUSES, ended, learn, memories, talk
+from tests.e2e.methods import ask
+from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
+from tests.scripted_model.answers import change, memory
 
 KIND = "reconciliation"
 NOTHING: Mapping[str, Any] = {"same": [], "replaced": [], "doubtful": [], "certain": []}
 
+MAY = datetime(2026, 5, 4, 9, tzinfo=UTC)
+SEPTEMBER = datetime(2026, 9, 3, 9, tzinfo=UTC)
+OLD_HOME = "Ana lives in Göttingen"
+NEW_HOME = "Ana lives in Kassel"
+COMMUTE = "Ana's commute to the university takes 12 minutes by bike"
+SISTER = "Ana's sister is called Marta"
+TAG = "home"
+
 Settling = Callable[[ChatRequest], Mapping[str, Any]]
+Learning = Callable[[ChatRequest], Mapping[str, Any]]
 
 
 def script(
-    settling: Settling, learning: Callable[[ChatRequest], Mapping[str, Any]] | None = None
+    settling: Settling, learning: Learning | None = None
 ) -> Callable[[ChatRequest], ChatAnswer]:
     """Learn every message of the user word for word, unless told otherwise; settle as told."""
 
@@ -70,9 +81,7 @@ def doubting(words: str, because: str, reason: str = "moved to Kassel") -> Settl
 
 async def jobs(services: Services, user: str = "ana") -> list[job_pb2.Job]:
     """The reconciliations of a user, the newest first."""
-    listed = await services.extraction.ListJobs(
-        extraction_service_pb2.ListJobsRequest(user_id=user, kinds=[KIND])
-    )
+    listed = await ask(services, "ListJobs", user_id=user, kinds=[KIND])
     return list(listed.jobs)
 
 
@@ -97,3 +106,45 @@ async def with_words(services: Services, words: str, user: str = "ana") -> memor
         if words in each.content
     ]
     return found
+
+
+def word_for_word(request: ChatRequest) -> dict[str, Any]:
+    """Learn each message as it stands, under one tag."""
+    return {
+        "new_memories": [
+            memory(each.content, [each.local_id], tags=[TAG], importance=0.9)
+            for each in request.messages
+        ]
+    }
+
+
+def moving(request: ChatRequest) -> dict[str, Any]:
+    """The new home ends the old one."""
+    learnt = word_for_word(request)
+    if request.messages[0].content == NEW_HOME:
+        ended = change(named(request, OLD_HOME), NEW_HOME, "m1", by=0)
+        learnt["contradicted_memories"] = [ended]
+    return learnt
+
+
+async def move(
+    services: Services, model: ScriptedModel, learning: Learning = moving, why: str = NEW_HOME
+) -> memory_pb2.Memory:
+    """Somebody moves, which makes the commute uncertain; returns the cause."""
+    model.script = script(doubting(COMMUTE, why), learning)
+    await learn(services, talk(OLD_HOME, COMMUTE, conversation="c1", at=MAY))
+    await learn(services, talk(NEW_HOME, conversation="c2", at=SEPTEMBER))
+    await settled(services)
+    cause = await with_words(services, NEW_HOME)
+    assert (await with_words(services, COMMUTE)).doubt.because_memory_id == cause.id
+    return cause
+
+
+async def is_doubtful(services: Services, words: str = COMMUTE) -> bool:
+    """Whether a memory is in doubt."""
+    return (await with_words(services, words)).HasField("doubt")
+
+
+async def take_back(services: Services, **source: Any) -> None:
+    """Roll a source of Ana's memories back."""
+    await ask(services, "RollbackSource", **source)

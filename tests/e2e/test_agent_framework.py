@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from hitherto_client import AsyncHitherto, HithertoCallError
+from tests.e2e.assistants import FENCE, kept
 from tests.lazily import Lazily
 from tests.scripted_model.assistant import Answer, ScriptedAssistant
 
@@ -22,8 +23,6 @@ else:
     openai = Lazily("openai")
     their_openai = Lazily("agent_framework.openai")
     ours_of_the_framework = Lazily("hitherto_client.integrations.agent_framework")
-
-FENCE = "<<<hitherto:memory "
 
 
 @pytest.fixture
@@ -57,13 +56,6 @@ async def agent(
             )
 
         yield made
-
-
-async def kept(memory: AsyncHitherto, user: str, conversation: str) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = [
-        (message.role, message.content) async for message in memory.messages(user, conversation)
-    ]
-    return found[::-1]
 
 
 def user_of(session: agent_framework.AgentSession) -> str:

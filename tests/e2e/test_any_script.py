@@ -39,6 +39,9 @@ TEXTS = {
     "french": "Elle étudie à l’université d’Orléans",
     "wide": "部屋の番号はＡＢＣ１２３です",
     "polish": "Anna i Paweł mieszkają w mieście Łódź",
+    "order": "Robert'); DROP TABLE memories; --",
+    "signs": "100% a & | !! \\ ' _",
+    "inflected": "Her favourite novel was written here",
 }
 WORDS_ONLY = dict.fromkeys(("semantic", "source", "date", "entity", "session", "neighbour"), 0.0)
 CATS = {"japanese", "last of its run", "alone"}
@@ -68,6 +71,9 @@ QUESTIONS: Sequence[tuple[str, set[str]]] = [
     ("👧", {"family"}),
     ("👨‍👩‍👧", {"family"}),
     ("鳥", set()),
+    ("DROP TABLE", {"order"}),
+    ("100% \\", {"signs"}),
+    ("Who writes a favorite?", {"inflected"}),
 ]
 
 

@@ -28,7 +28,7 @@ from tests.e2e.conftest import Services, StartServices
 from tests.e2e.credentials import as_role, bearer, key
 from tests.e2e.learning import ended, rows
 from tests.e2e.masks import masked
-from tests.e2e.methods import METHODS, OFFERED, SERVICES, call, read_refusal, refused
+from tests.e2e.methods import METHODS, OFFERED, SERVICES, ask, call, read_refusal, refused
 from tests.e2e.requests import message, submit, transcript, valid
 from tests.tenants import SUBJECT, Tenant
 
@@ -240,12 +240,8 @@ async def test_h6_no_contents_and_no_ids_that_callers_chose(
     await save(services, f"likes {CANARY}", user=user)
     session = session_service_pb2.UpdateSessionRequest(user_id=user, session_id=f"{CANARY}-session")
     await call(services, METHODS["SessionService/UpdateSession"], session)
-    await services.privacy.DeleteConversation(
-        pb.DeleteConversationRequest(user_id=user, conversation_id=conversation)
-    )
-    await services.retrieval.SearchMemories(
-        retrieval_service_pb2.SearchMemoriesRequest(user_id=user, query=CANARY)
-    )
+    await ask(services, "DeleteConversation", user_id=user, conversation_id=conversation)
+    await ask(services, "SearchMemories", user_id=user, query=CANARY)
     await until_logged(services, SEARCH.path)
     text = dump(tenant_conninfo)
     assert "SearchMemories" in text

@@ -29,6 +29,7 @@ from tests.e2e.methods import (
     SERVICES,
     Method,
     Refusal,
+    ask,
     call,
     every_offered_method,
     outcome,
@@ -256,9 +257,7 @@ async def test_moments_outside_the_calendar_are_named(services: Services, method
 async def test_a_moment_with_nanoseconds_is_fine(services: Services) -> None:
     stamp = Timestamp(seconds=1_700_000_000, nanos=999_999_999)
     await services.extraction.SubmitTranscripts(submit(transcript(message(created_at=stamp))))
-    kept = await services.retrieval.GetConversation(
-        retrieval.GetConversationRequest(user_id="ana", conversation_id="c1")
-    )
+    kept = await ask(services, "GetConversation", conversation_id="c1")
     (said,) = kept.messages
     # The database keeps microseconds.
     assert abs(said.created_at.ToNanoseconds() - stamp.ToNanoseconds()) < 1_000
@@ -565,13 +564,9 @@ async def test_query_syntax_is_text(services: Services) -> None:
         await services.retrieval.GetContext(retrieval.GetContextRequest(user_id="ana", query=text))
         # A name needs a sign that can be seen, and a list of blanks names nothing.
         seen = text[:60].strip() if any(map(str.isprintable, text.strip())) else ""
-        listed = await services.retrieval.ListMemories(
-            retrieval.ListMemoriesRequest(user_id="ana", tags=[text[:60]], entity=seen)
-        )
+        listed = await ask(services, "ListMemories", tags=[text[:60]], entity=seen)
         assert not listed.memories or not seen, text
-    found = await services.retrieval.SearchMemories(
-        retrieval.SearchMemoriesRequest(user_id="ana", query="Porto ' & | !")
-    )
+    found = await ask(services, "SearchMemories", query="Porto ' & | !")
     assert ["Porto" in each.memory.content for each in found.results] == [True]
 
 
@@ -588,11 +583,7 @@ async def test_composed_and_decomposed_text_is_the_same(services: Services) -> N
     found = [
         [
             (result.memory.id, result.memory.content)
-            for result in (
-                await services.retrieval.SearchMemories(
-                    retrieval.SearchMemoriesRequest(user_id=who, query=query)
-                )
-            ).results
+            for result in (await ask(services, "SearchMemories", user_id=who, query=query)).results
         ]
         for who in (user, decomposed)
         for query in ("Đà Nẵng", unicodedata.normalize("NFD", "Đà Nẵng"))

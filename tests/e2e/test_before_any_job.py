@@ -9,6 +9,7 @@ from hitherto.v1 import extraction_service_pb2 as writing
 from hitherto.v1 import privacy_service_pb2 as privacy
 from hitherto.v1 import retrieval_service_pb2 as pb
 from tests.e2e.conftest import Services
+from tests.e2e.methods import ask
 
 MESSAGES = search_pb2.SEARCH_SCOPE_MESSAGES
 
@@ -63,9 +64,7 @@ async def test_d14_a_conversation_is_listed_from_its_first_message_on(services: 
     await append(services, "The quinces are ripe.", user="bob")
     reply = await append(services, "  The medlars\n are ripe.  ")
     token = reply.consistency_token
-    listed = await services.retrieval.ListConversations(
-        pb.ListConversationsRequest(user_id="ana", consistency_token=token)
-    )
+    listed = await ask(services, "ListConversations", consistency_token=token)
     (summary,) = listed.conversations
     assert summary.conversation_id == "c1"
     assert summary.title.strip() == "The medlars are ripe."
@@ -121,9 +120,7 @@ async def test_h1_with_learning_off_messages_are_stored_and_found_and_teach_noth
             user_id="ana", user_settings=privacy_pb2.UserSettings(learning_enabled=True)
         )
     )
-    ended = await services.extraction.EndConversation(
-        writing.EndConversationRequest(user_id="ana", conversation_id="c1")
-    )
+    ended = await ask(services, "EndConversation", conversation_id="c1")
     assert not ended.HasField("job")
     listed = await services.retrieval.ListMemories(pb.ListMemoriesRequest(user_id="ana"))
     assert not listed.memories

@@ -22,7 +22,7 @@ from hitherto.v1 import (
 from tests.e2e.conftest import Services
 from tests.e2e.learning import learn, talk
 from tests.e2e.masks import masked
-from tests.e2e.methods import read_refusal
+from tests.e2e.methods import ask, read_refusal
 from tests.e2e.privacy import choose
 from tests.tenants import SUBJECT
 
@@ -149,9 +149,7 @@ async def test_a_rating_moves_what_the_answer_used(
     assert list(moved.memory_ids) == ([known.id] if step else [])
     assert len(moved.preferences) == (len(before) if step else 0)
     if step:
-        history = await services.retrieval.GetMemoryHistory(
-            retrieval_service_pb2.GetMemoryHistoryRequest(user_id="ana", memory_id=known.id)
-        )
+        history = await ask(services, "GetMemoryHistory", memory_id=known.id)
         assert [event.kind for event in history.events] == [
             history_pb2.HISTORY_EVENT_KIND_UPDATED,
             history_pb2.HISTORY_EVENT_KIND_CREATED,
@@ -247,9 +245,7 @@ async def test_a_profile_is_made_and_changed_by_hand(services: Services) -> None
     assert same.version == 2
     emptied = await update(services, "summary", "current_projects")
     assert (emptied.version, emptied.summary, list(emptied.current_projects)) == (3, "", [])
-    history = await services.retrieval.GetProfileHistory(
-        retrieval_service_pb2.GetProfileHistoryRequest(user_id="ana")
-    )
+    history = await ask(services, "GetProfileHistory")
     assert [event.version for event in history.events] == [3, 2, 1]
     assert {event.actor for event in history.events} == {SUBJECT}
     assert json_format.MessageToDict(history.events[1].before)["facts"]["personal"]["name"] == "Ana"

@@ -15,16 +15,14 @@ from google.protobuf import json_format
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from hitherto.v1 import (
-    extraction_service_pb2,
     maintenance_service_pb2,
     memory_pb2,
-    memory_service_pb2,
     profile_pb2,
-    retrieval_service_pb2,
 )
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.curating import forget, save
 from tests.e2e.learning import ALL_STATUSES, learn, memories, replies, shown, talk
+from tests.e2e.methods import ask
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
 from tests.scripted_model.answers import change, cited, memory, quoting, value
 
@@ -43,10 +41,8 @@ async def roll_back(services: Services, **source: Any) -> dict[str, int]:
 
 
 async def profile_of(services: Services) -> profile_pb2.Profile:
-    reply = await services.retrieval.GetProfile(
-        retrieval_service_pb2.GetProfileRequest(user_id="ana")
-    )
-    return reply.profile
+    profile: profile_pb2.Profile = (await ask(services, "GetProfile")).profile
+    return profile
 
 
 def facts_of(profile: profile_pb2.Profile) -> Any:
@@ -87,9 +83,7 @@ async def test_row_71_a_refused_change_is_named_and_its_words_stand_beside(
         ("assistant", "You like green tea"),
         conversation="c2",
     )
-    preview = await modelled.extraction.PreviewExtraction(
-        extraction_service_pb2.PreviewExtractionRequest(transcript=later)
-    )
+    preview = await ask(modelled, "PreviewExtraction", transcript=later)
     result = await learn(modelled, later)
     for each in (preview.result, result):
         (refusal,) = each.refusals
@@ -193,9 +187,7 @@ async def test_what_is_told_and_to_be_forgotten_at_once_is_never_told(
     result = await learn(modelled, told)
     by_words = await by_content(modelled)
     kept = by_words[secret]
-    context = await modelled.retrieval.GetContext(
-        retrieval_service_pb2.GetContextRequest(user_id="ana", query="Did I fail pharmacology?")
-    )
+    context = await ask(modelled, "GetContext", query="Did I fail pharmacology?")
     assert "tea" in context.prompt_block
     if refused:
         assert [each.reason for each in result.refusals] == ["refused_shape", refused]
@@ -208,9 +200,7 @@ async def test_what_is_told_and_to_be_forgotten_at_once_is_never_told(
     # Nothing older brings it back; the person does, by a call.
     again = await learn(modelled, talk("again", conversation="c2", at=MARCH))
     assert again.counts["kept_forgotten"] == 1
-    await modelled.memory.RestoreMemory(
-        memory_service_pb2.RestoreMemoryRequest(user_id="ana", memory_id=kept.id)
-    )
+    await ask(modelled, "RestoreMemory", memory_id=kept.id)
     assert {m.content for m in await memories(modelled)} == {TEA, secret}
     await roll_back(modelled, conversation_id="c1")
     assert not await memories(modelled)
@@ -276,9 +266,7 @@ async def test_b9_what_would_have_expired_before_it_was_said_stays_without_an_ex
     ]
     model.script = lambda _: ChatAnswer.of(new_memories=items)
     transcript = talk("I have exams", at=MARCH)
-    previewed = await modelled.extraction.PreviewExtraction(
-        extraction_service_pb2.PreviewExtractionRequest(transcript=transcript)
-    )
+    previewed = await ask(modelled, "PreviewExtraction", transcript=transcript)
     result = await learn(modelled, transcript)
     for named in (previewed.result.refusals, result.refusals):
         assert [(each.item, each.reason) for each in named] == [
@@ -393,9 +381,7 @@ async def test_row_83_our_own_block_teaches_nothing_whoever_sends_it(
     role: str, modelled: Services, model: ScriptedModel
 ) -> None:
     await save(modelled, TEA)
-    context = await modelled.retrieval.GetContext(
-        retrieval_service_pb2.GetContextRequest(user_id="ana", query="tea", min_relevance=0)
-    )
+    context = await ask(modelled, "GetContext", query="tea", min_relevance=0)
     block = context.prompt_block
     assert TEA in block
 

@@ -17,7 +17,7 @@ from hitherto.v1 import (
 from hitherto_extraction.budget import UPKEEP_SHARE
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.learning import ended, learn, memories, rows, submit, talk
-from tests.e2e.methods import METHODS, refused
+from tests.e2e.methods import METHODS, ask, refused
 from tests.e2e.spending import CHAT_COST, spend, usage
 from tests.scripted_model import ScriptedModel, canary_script
 
@@ -113,9 +113,7 @@ async def test_b14_consolidation_stops_first_and_holds_up_no_extraction(
     spend(superuser_conninfo, float(UPKEEP_SHARE))
     async with funded(1.0) as services:
         await learn(services, talk("remember canary:heron"))
-        begun = await services.maintenance.Consolidate(
-            maintenance_service_pb2.ConsolidateRequest(user_id="ana")
-        )
+        begun = await ask(services, "Consolidate")
         job = await paused(services, begun.job.id)
         assert "80%" in job.error
         assert rows(superuser_conninfo, _WAITS) == [PAUSED]

@@ -8,10 +8,11 @@ from collections.abc import AsyncIterator
 import pytest
 from google.protobuf.field_mask_pb2 import FieldMask
 
-from hitherto.v1 import extraction_service_pb2, job_pb2, memory_pb2, retrieval_service_pb2
+from hitherto.v1 import extraction_service_pb2, job_pb2, memory_pb2
 from hitherto.v1 import memory_service_pb2 as pb
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.learning import ended, rows, submit, talk
+from tests.e2e.methods import ask
 from tests.e2e.spending import KIND, USER, spend, usage
 from tests.scripted_model import ScriptedModel
 
@@ -49,9 +50,7 @@ async def correct(services: Services, memory: memory_pb2.Memory, content: str) -
 
 
 async def found(services: Services, query: str) -> list[str]:
-    response = await services.retrieval.SearchMemories(
-        retrieval_service_pb2.SearchMemoriesRequest(user_id="ana", query=query)
-    )
+    response = await ask(services, "SearchMemories", query=query)
     return [result.memory.content for result in response.results]
 
 

@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
-from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto.v1 import search_pb2
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.curating import save
 from tests.e2e.learning import rows
+from tests.e2e.methods import ask
 from tests.e2e.privacy import choose
 from tests.e2e.sealing import ENCRYPTING, PERSONAL
 from tests.e2e.spending import KIND, USER, spend, usage
@@ -24,9 +24,7 @@ _SEALED_VECTORS = "SELECT count(*) FROM hitherto.sealed_embeddings"
 
 async def semantic(services: Services, query: str) -> tuple[list[str], int]:
     """What a search finds, and how its semantic leg ended."""
-    answer = await services.retrieval.SearchMemories(
-        pb.SearchMemoriesRequest(user_id="ana", query=query)
-    )
+    answer = await ask(services, "SearchMemories", query=query)
     (leg,) = [leg for leg in answer.legs if leg.name == "semantic"]
     return [result.memory.content for result in answer.results], leg.state
 

@@ -21,7 +21,7 @@ from tests.e2e.curating import history, restore, save, update
 from tests.e2e.handing_over import document, taken_in
 from tests.e2e.learning import ALL_STATUSES, ended, learn, memories, rows, submit, talk
 from tests.e2e.masks import masked
-from tests.e2e.methods import read_refusal
+from tests.e2e.methods import ask, read_refusal
 from tests.e2e.privacy import SCOPES, choose, clear, context, search
 from tests.e2e.sessions import items, refusal_of
 from tests.e2e.sessions import read as read_session
@@ -103,9 +103,7 @@ async def append(services: Services, content: str, number: int, conversation: st
 
 async def end(services: Services, conversation: str = "c1") -> job_pb2.Job:
     """End a chat; its job once it has ended."""
-    reply = await services.extraction.EndConversation(
-        extraction.EndConversationRequest(user_id="ana", conversation_id=conversation)
-    )
+    reply = await ask(services, "EndConversation", conversation_id=conversation)
     return await ended(services, reply.job.id)
 
 
@@ -389,9 +387,7 @@ class TestWhatElseIsCleared:
         told = await context(services, "Huế")
         assert not told.preferences
         assert "Huế" not in told.prompt_block
-        found = await services.retrieval.GetProfileHistory(
-            retrieval_service_pb2.GetProfileHistoryRequest(user_id="ana")
-        )
+        found = await ask(services, "GetProfileHistory")
         assert found.events[0].before.fields["summary"].string_value == "Sống ở Huế 🏯"
         assert found.events[0].after.fields["summary"].string_value == ""
         assert (await clear(services, profile=True))["profiles"] == 0

@@ -13,11 +13,12 @@ from typing import Any
 import psycopg
 import pytest
 
-from hitherto.v1 import job_pb2, maintenance_service_pb2
+from hitherto.v1 import job_pb2
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.handing_over import document, hand_over
 from tests.e2e.learning import ended, learn, rows, submit, talk
 from tests.e2e.merging import ONE_STYLE, STYLE, STYLES, all_into, contents, script
+from tests.e2e.methods import ask
 from tests.scripted_model import ScriptedModel
 
 LEASE = 4.0
@@ -74,10 +75,8 @@ async def test_row_76_a_merge_that_is_cut_off_is_asked_for_once(
     before = model.calls["chat"]
 
     async def begin() -> str:
-        reply = await pair.maintenance.Consolidate(
-            maintenance_service_pb2.ConsolidateRequest(user_id="ana", tag=STYLE)
-        )
-        return reply.job.id
+        reply = await ask(pair, "Consolidate", tag=STYLE)
+        return str(reply.job.id)
 
     job = await cut_off(superuser_conninfo, pair, "history", begin)
     assert (job.state, job.attempt) == (job_pb2.JOB_STATE_SUCCEEDED, 1), job.error

@@ -3,33 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 
 import pytest
 
 from hitherto_client import AsyncHitherto
 from hitherto_client.inputs import DocumentInput
-from tests.e2e.conftest import Services, Shared
-from tests.e2e.consoles import Visitor, console_over, visitor
-from tests.e2e.test_tools import credential
+from tests.e2e.consoles import Visitor, visitor
 from tests.tenants import Tenant
-
-
-@pytest.fixture(scope="module")
-async def console(shared_services: Shared) -> AsyncIterator[str]:
-    """One console for the module; everybody signs in with a credential of their own."""
-    async with console_over(shared_services.services) as url:
-        yield url
-
-
-@pytest.fixture
-async def ana(console: str, tenant: Tenant, services: Services) -> AsyncIterator[Visitor]:
-    """Ana, who has signed in with a token of her own."""
-    async with visitor(console) as person:
-        await person.sign_in(credential(tenant, "ana"))
-        assert person.status == 200, person.text
-        yield person
 
 
 async def test_a_person_saves_finds_corrects_forgets_and_restores(ana: Visitor) -> None:

@@ -19,11 +19,9 @@ import hitherto_local
 from hitherto_client import AsyncHitherto
 from hitherto_client.inputs import DocumentInput
 from tests.e2e.client_packages import unavailable
-from tests.e2e.conftest import Services, Shared
-from tests.e2e.consoles import console_over
-from tests.e2e.test_tools import credential
+from tests.e2e.conftest import Services
 from tests.e2e.webdriver import Browser, missing_tools, open_browser
-from tests.tenants import Tenant
+from tests.tenants import Tenant, credential
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
 
@@ -32,13 +30,6 @@ HOSTILE = "<script>window.broken=1</script><img src=x onerror='window.broken=1'>
 ARABIC = "مريم تحب الشاي الأخضر"
 TAB, ENTER = "\ue004", "\ue007"
 QUESTION = "Where does she live?"
-
-
-@pytest.fixture(scope="module")
-async def console(shared_services: Shared) -> AsyncIterator[str]:
-    """One console for the module."""
-    async with console_over(shared_services.services) as url:
-        yield url
 
 
 @pytest.fixture(scope="module")

@@ -18,8 +18,7 @@ from hitherto_client.errors import HithertoCallError
 from hitherto_client.results import Memory
 from tests.e2e.conftest import Services
 from tests.e2e.consoles import Visitor, console_over, visitor
-from tests.e2e.test_tools import credential
-from tests.tenants import Tenant
+from tests.tenants import Tenant, credential
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,39 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 
-import pytest
-
 from hitherto_client import AsyncHitherto
-from tests.e2e.conftest import Shared
-from tests.e2e.consoles import Visitor, console_over, visitor
-from tests.e2e.test_tools import credential
-from tests.tenants import Tenant
-
-
-@pytest.fixture(scope="module")
-async def console(shared_services: Shared) -> AsyncIterator[str]:
-    """One console for the module."""
-    async with console_over(shared_services.services) as url:
-        yield url
-
-
-@pytest.fixture
-async def ana(console: str, tenant: Tenant) -> AsyncIterator[Visitor]:
-    """Ana, who has signed in with a token of her own."""
-    async with visitor(console) as person:
-        await person.sign_in(credential(tenant, "ana"))
-        yield person
-
-
-@pytest.fixture
-async def operator(console: str, tenant: Tenant) -> AsyncIterator[Visitor]:
-    """Somebody who may do everything within the tenant."""
-    async with visitor(console) as person:
-        await person.sign_in(tenant.token)
-        yield person
+from tests.e2e.consoles import Visitor
 
 
 async def test_statements_speak_to_the_person_and_of_the_person_to_others(

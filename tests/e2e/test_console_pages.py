@@ -15,10 +15,8 @@ from hitherto_client.command import main
 from hitherto_client.inputs import MessageInput
 from hitherto_client.results import Job
 from tests.e2e.conftest import Services, Shared
-from tests.e2e.consoles import Visitor, console_over, visitor
-from tests.e2e.test_tools import credential
+from tests.e2e.consoles import Visitor, console_over
 from tests.scripted_model import CONTENT_FAULTS, ChatAnswer, ScriptedModel
-from tests.tenants import Tenant
 from tests.waiting import eventually
 
 BOUND = 120.0
@@ -32,28 +30,9 @@ async def console(shared_modelled: Shared) -> AsyncIterator[str]:
 
 
 @pytest.fixture
-async def memory(modelled: Services, tenant: Tenant) -> AsyncIterator[AsyncHitherto]:
-    """The tenant's own client, to prepare what the pages show."""
-    async with AsyncHitherto(
-        modelled.retrieval_address, modelled.extraction_address, token=tenant.token
-    ) as client:
-        yield client
-
-
-@pytest.fixture
-async def ana(console: str, tenant: Tenant, modelled: Services) -> AsyncIterator[Visitor]:
-    """Ana, who has signed in with a token of her own."""
-    async with visitor(console) as person:
-        await person.sign_in(credential(tenant, "ana"))
-        yield person
-
-
-@pytest.fixture
-async def operator(console: str, tenant: Tenant, modelled: Services) -> AsyncIterator[Visitor]:
-    """Somebody who may do everything within the tenant."""
-    async with visitor(console) as person:
-        await person.sign_in(tenant.token)
-        yield person
+def services(modelled: Services) -> Services:
+    """Whose tenant everybody is of."""
+    return modelled
 
 
 async def chat(memory: AsyncHitherto, conversation: str, *words: str) -> Job:

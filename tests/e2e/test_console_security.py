@@ -17,28 +17,12 @@ import pytest
 from hitherto_client import AsyncHitherto
 from hitherto_client.console.target import ConsoleTarget
 from tests.certificates import Authority
-from tests.e2e.conftest import Services, Shared, StartServices
+from tests.e2e.conftest import Services, StartServices
 from tests.e2e.consoles import Visitor, console_over, served, visitor
 from tests.e2e.credentials import key
-from tests.e2e.test_tools import credential
-from tests.tenants import ISSUED, Tenant
+from tests.tenants import ISSUED, Tenant, credential
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>' \" {{7*7}} </textarea>"
-
-
-@pytest.fixture(scope="module")
-async def console(shared_services: Shared) -> AsyncIterator[str]:
-    """One console for the module."""
-    async with console_over(shared_services.services) as url:
-        yield url
-
-
-@pytest.fixture
-async def ana(console: str, tenant: Tenant, services: Services) -> AsyncIterator[Visitor]:
-    """Ana, who has signed in with a token of her own."""
-    async with visitor(console) as person:
-        await person.sign_in(credential(tenant, "ana"))
-        yield person
 
 
 @pytest.mark.parametrize("path", ["/", "/memories?user=ana", "/people", "/timeline"])

@@ -13,8 +13,7 @@ import pytest
 from hitherto_client.console.target import ConsoleTarget
 from tests.e2e.conftest import Services
 from tests.e2e.consoles import Visitor, served, visitor
-from tests.e2e.test_tools import credential
-from tests.tenants import Tenant
+from tests.tenants import Tenant, credential
 
 COOKIE = "hitherto_console"
 

@@ -10,11 +10,9 @@ import grpc
 import pytest
 
 from hitherto.v1 import (
-    extraction_service_pb2,
     job_pb2,
     maintenance_service_pb2,
     memory_pb2,
-    retrieval_service_pb2,
 )
 from hitherto_extraction.config import ExtractionSettings
 from tests.e2e.conftest import Services
@@ -37,7 +35,7 @@ from tests.e2e.merging import (
     say,
     script,
 )
-from tests.e2e.methods import read_refusal
+from tests.e2e.methods import ask, read_refusal
 from tests.scripted_model import CONTENT_FAULTS, ChatAnswer, ChatRequest, ScriptedModel, StatusFault
 from tests.scripted_model.answers import merged
 
@@ -49,16 +47,12 @@ def calls(model: ScriptedModel) -> int:
 
 
 async def undo(services: Services, memory_id: str, user: str = "ana") -> list[memory_pb2.Memory]:
-    response = await services.maintenance.UndoConsolidation(
-        maintenance_service_pb2.UndoConsolidationRequest(user_id=user, memory_id=memory_id)
-    )
+    response = await ask(services, "UndoConsolidation", user_id=user, memory_id=memory_id)
     return list(response.memories)
 
 
 async def jobs_of(services: Services, user: str = "ana") -> list[job_pb2.Job]:
-    listed = await services.extraction.ListJobs(
-        extraction_service_pb2.ListJobsRequest(user_id=user, kinds=["consolidation"])
-    )
+    listed = await ask(services, "ListJobs", user_id=user, kinds=["consolidation"])
     return list(listed.jobs)
 
 
@@ -190,9 +184,7 @@ async def test_c1_undo_brings_the_originals_back(
         assert each.version == before[each.id].version + 2
     assert await contents(modelled) == sorted(STYLES)
     assert await contents(modelled, ARCHIVED) == [ONE_STYLE]
-    history = await modelled.retrieval.GetMemoryHistory(
-        retrieval_service_pb2.GetMemoryHistoryRequest(user_id="ana", memory_id=back[0].id)
-    )
+    history = await ask(modelled, "GetMemoryHistory", memory_id=back[0].id)
     assert len(history.events) >= 3
     assert rows(
         tenant_conninfo,
@@ -279,9 +271,7 @@ async def test_row_26_garbage_is_never_nothing_to_merge(
     model.script = garbled
     await say(modelled, *STYLES)
     asked = calls(model)
-    begun = await modelled.maintenance.Consolidate(
-        maintenance_service_pb2.ConsolidateRequest(user_id="ana", tag=STYLE)
-    )
+    begun = await ask(modelled, "Consolidate", tag=STYLE)
     job = await ended(modelled, begun.job.id)
     assert job.state == job_pb2.JOB_STATE_DEAD
     assert "MODEL_UNUSABLE" in job.error
@@ -304,9 +294,7 @@ async def test_an_outage_of_the_embedder_leaves_the_merged_memory_to_the_back_fi
     await consolidate(modelled, tag=STYLE)
     model.always(None, endpoint="embeddings")
     assert (await merged_memory(modelled)).content == ONE_STYLE
-    found = await modelled.retrieval.SearchMemories(
-        retrieval_service_pb2.SearchMemoriesRequest(user_id="ana", query="conversational tone")
-    )
+    found = await ask(modelled, "SearchMemories", query="conversational tone")
     assert [each.memory.content for each in found.results] == [ONE_STYLE]
 
 
@@ -343,9 +331,7 @@ async def test_row_39_an_original_that_changes_during_the_call_stays_as_it_becam
     held = Held(ONE_STYLE)
     model.script = held.answer
     await say(modelled, *STYLES)
-    begun = await modelled.maintenance.Consolidate(
-        maintenance_service_pb2.ConsolidateRequest(user_id="ana", tag=STYLE)
-    )
+    begun = await ask(modelled, "Consolidate", tag=STYLE)
     await asyncio.wait_for(held.asked.wait(), 180)
     # No lock is held meanwhile: whoever writes does not wait for the model.
     rows_changed = rows(
@@ -500,9 +486,7 @@ async def test_a_dry_run_counts_and_asks_nobody(modelled: Services, model: Scrip
     await say(modelled, *STYLES)
     counts = {"groups": 1, "memories": 5, "skipped_unchanged": 0}
     for user in ("ana", ""):
-        told = await modelled.maintenance.Consolidate(
-            maintenance_service_pb2.ConsolidateRequest(user_id=user, tag=STYLE, dry_run=True)
-        )
+        told = await ask(modelled, "Consolidate", user_id=user, tag=STYLE, dry_run=True)
         assert dict(told.counts) == counts
         assert told.job.state == job_pb2.JOB_STATE_SUCCEEDED
         assert dict(told.job.result.counts) == counts
@@ -510,9 +494,7 @@ async def test_a_dry_run_counts_and_asks_nobody(modelled: Services, model: Scrip
     assert calls(model) == 0
     assert await contents(modelled) == sorted(STYLES)
     # A run for one user tells at once what there is to do.
-    begun = await modelled.maintenance.Consolidate(
-        maintenance_service_pb2.ConsolidateRequest(user_id="ana", tag=STYLE)
-    )
+    begun = await ask(modelled, "Consolidate", tag=STYLE)
     assert dict(begun.counts) == counts
     await ended(modelled, begun.job.id)
 
@@ -561,9 +543,7 @@ async def test_nobody_who_wants_nothing_learnt_is_put_before_the_model(
         tenant_conninfo,
         "UPDATE hitherto.users SET learning_enabled = false WHERE user_id = 'ana' RETURNING 1",
     )
-    begun = await modelled.maintenance.Consolidate(
-        maintenance_service_pb2.ConsolidateRequest(user_id="ana", tag=STYLE)
-    )
+    begun = await ask(modelled, "Consolidate", tag=STYLE)
     job = await ended(modelled, begun.job.id)
     assert job.state == job_pb2.JOB_STATE_CANCELLED
     assert "LEARNING_DISABLED" in job.error

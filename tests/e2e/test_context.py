@@ -7,7 +7,6 @@ from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import grpc
 import psycopg
 import pytest
 from psycopg.types.json import Jsonb
@@ -17,6 +16,7 @@ from hitherto_retrieval.render.tokens import counter
 from hitherto_shared.embeddings.offline import OfflineEmbedder
 from tests.e2e.conftest import Services
 from tests.e2e.curating import save
+from tests.e2e.methods import ask
 from tests.e2e.test_search import refused, search
 from tests.integration.retrieval.seed import Fact, remember, summarise
 from tests.tenants import tenant_of
@@ -34,13 +34,6 @@ FACTS = [
     ],
     Fact("Ana just moved to Porto", importance=0.1, entities=["Porto"]),
     Fact(PLANT, importance=0.95, created_at=NOW - timedelta(days=40)),
-]
-TEMPLATES = [
-    search_pb2.PROMPT_TEMPLATE_ABOUT_THE_USER,
-    search_pb2.PROMPT_TEMPLATE_WHAT_YOU_KNOW,
-    search_pb2.PROMPT_TEMPLATE_MARKDOWN,
-    search_pb2.PROMPT_TEMPLATE_RELEVANT_CONTEXT,
-    search_pb2.PROMPT_TEMPLATE_CUSTOM,
 ]
 CUSTOM = "Known:\n{{profile}}\n{{memories}}\n{{conversations}}"
 
@@ -155,15 +148,6 @@ async def test_the_conversations_own_summary_comes_first(services: Services, ana
     ]
 
 
-async def test_a_vague_question_gets_the_topic_of_the_previous_conversation(
-    services: Services, ana: None
-) -> None:
-    """Use case 2: the follow-up names nothing, the latest summary does."""
-    told = await context(services, query="Còn trong Node.js thì sao?", conversation_id="just begun")
-    assert told.conversations[0].conversation_id == "about python"
-    assert "python" in told.prompt_block
-
-
 async def test_a_template_stands_in_one_fence_with_its_plant_defused(
     services: Services, ana: None
 ) -> None:
@@ -194,21 +178,6 @@ async def test_a_template_stands_in_one_fence_with_its_plant_defused(
     assert len(fences) == len(headings)  # a new id every time
 
 
-async def test_the_budget_is_never_exceeded(services: Services, ana: None) -> None:
-    sizes = []
-    for template in TEMPLATES:
-        for budget in [*range(0, 500, 37), 500]:
-            told = await context(
-                services, query="Porto", max_tokens=budget, min_relevance=0, **custom(template)
-            )
-            assert told.prompt_tokens == COUNT(told.prompt_block) <= budget
-            if told.prompt_block:
-                assert told.prompt_block.count("<<<end hitherto:memory ") == 1
-            sizes.append((budget, told.prompt_tokens))
-    assert all(size == 0 for budget, size in sizes if budget == 0)
-    assert all(size > 100 for budget, size in sizes if budget == 500)
-
-
 async def test_a_custom_template_must_be_usable(services: Services, ana: None) -> None:
     with_custom = search_pb2.PROMPT_TEMPLATE_CUSTOM
     for text in ("", "no placeholder", "{{memories}} {{__class__}}"):
@@ -231,24 +200,8 @@ async def test_nobody_and_the_switched_off_get_an_empty_answer(
     off = await context(services, query="Porto")
     assert (off.reason, off.prompt_block, len(off.memories)) == ("MEMORY_DISABLED", "", 0)
     assert (await search(services, "Porto")).reason == "MEMORY_DISABLED"
-    listed = await services.retrieval.ListMemories(
-        retrieval_service_pb2.ListMemoriesRequest(user_id="ana")
-    )
+    listed = await ask(services, "ListMemories")
     assert (listed.reason, listed.total_size) == ("MEMORY_DISABLED", 0)
-
-
-async def test_a_profile_that_is_not_there(services: Services, ana: None) -> None:
-    """E3."""
-    found = await services.retrieval.GetProfile(
-        retrieval_service_pb2.GetProfileRequest(user_id="ana")
-    )
-    assert (found.profile.summary, found.profile.version) == ("An engineer.", 3)
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await services.retrieval.GetProfile(
-            retrieval_service_pb2.GetProfileRequest(user_id="nobody")
-        )
-    assert caught.value.code() == grpc.StatusCode.NOT_FOUND
-    assert "PROFILE_NOT_FOUND" in str(caught.value.trailing_metadata())
 
 
 async def test_what_is_told_is_counted_and_nothing_else_is_written(
@@ -285,14 +238,10 @@ async def test_what_is_told_is_counted_and_nothing_else_is_written(
             """Whether reads left all as it was, while no sweep was at the seeded rows meanwhile."""
             nonlocal one
             before = await versions()
-            await services.retrieval.ListMemories(
-                retrieval_service_pb2.ListMemoriesRequest(user_id="ana", page_size=1_000)
-            )
+            await ask(services, "ListMemories", page_size=1_000)
             one = (await search(services, "Porto", limit=1)).results[0].memory
             assert one.access_count == counted[one.id]
-            await services.retrieval.GetMemory(
-                retrieval_service_pb2.GetMemoryRequest(user_id="ana", memory_id=one.id)
-            )
+            await ask(services, "GetMemory", memory_id=one.id)
             told = await context(services, query="Porto", max_relevant=1, max_memories=1)
             assert told.relevant[0].memory.id == one.id
             counted.update({one.id: 2, told.memories[0].id: 1})
@@ -307,9 +256,7 @@ async def test_what_is_told_is_counted_and_nothing_else_is_written(
             return await versions() == before
 
         await eventually(nothing_else_is_written, "reads that leave the tables as they were")
-    again = await services.retrieval.GetMemory(
-        retrieval_service_pb2.GetMemoryRequest(user_id="ana", memory_id=one.id)
-    )
+    again = await ask(services, "GetMemory", memory_id=one.id)
     assert again.memory.access_count == counted[one.id] >= 2
     assert again.memory.HasField("last_accessed_at")
 

@@ -17,6 +17,7 @@ from tests.e2e.conftest import Services
 from tests.e2e.curating import forget
 from tests.e2e.learning import learn, memories, replies, talk
 from tests.e2e.masks import masked
+from tests.e2e.methods import ask
 from tests.e2e.shelf import fill
 from tests.integration.retrieval.seed_passages import Turn
 from tests.scripted_model import ScriptedModel
@@ -78,9 +79,7 @@ async def ana(modelled: Services, model: ScriptedModel) -> None:
 
 
 async def context(services: Services, query: str, **fields: Any) -> pb.GetContextResponse:
-    told = await services.retrieval.GetContext(
-        pb.GetContextRequest(user_id="ana", query=query, **fields)
-    )
+    told: pb.GetContextResponse = await ask(services, "GetContext", query=query, **fields)
     assert told.prompt_tokens == COUNT(told.prompt_block)
     return told
 
@@ -462,51 +461,6 @@ async def test_d16_what_the_last_answer_rested_on_is_told_with_the_same_care(
     told = await context(modelled, "And where exactly?", conversation_id="now")
     assert [r.message.id for r in told.previous_items] == ["march-1"]
     assert not [line for line in told_lines(told) if "- user:" in line and "nuts" in line]
-
-
-async def test_d16_a_query_of_next_to_nothing_still_tells_what_is_known(
-    modelled: Services, ana: None
-) -> None:
-    for query in ("?", "a", "the", "is it", "猫", "🐈", "và", "  .  ", "I"):
-        told = await context(modelled, query)
-        assert "live in Glasgow" in told.prompt_block.replace("lives", "live"), query
-        assert "nuts" in told.prompt_block, query
-        assert not told.degraded, query
-
-
-async def test_d16_a_single_character_finds_what_has_it(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    await learn(
-        modelled,
-        talk("黒猫を飼っています", conversation="c1"),
-        *(talk(f"今日は良い天気です {n}", conversation=f"c{n}") for n in range(2, 5)),
-    )
-    told = await context(modelled, "猫", max_tokens=130)
-    assert "黒猫を飼っています" in told_lines(told)[0]
-
-
-async def test_d16_a_query_in_another_language_finds_names_and_the_standing_facts(
-    modelled: Services, ana: None
-) -> None:
-    """The offline embedder compares spelling: what is left are names, and what is known anyway."""
-    told = await context(modelled, "Ana sống ở Glasgow từ khi nào?")
-    assert told_lines(told)[0] == MOVED
-    unrelated = await context(modelled, "猫の名前は何ですか")
-    assert "Glasgow" in unrelated.prompt_block
-
-
-async def test_d16_a_follow_up_gets_what_it_goes_on_from(
-    modelled: Services, model: ScriptedModel, ana: None
-) -> None:
-    title = "Visa for Canada"
-    model.script = replies(
-        {"visa": lambda r: outline(title, "Ana asked which visa she needs: the eTA.")}
-    )
-    await learn(modelled, talk("Which visa do I need for Canada?", conversation="visa"))
-    for query in ("And why that one?", "Còn cái kia thì sao?", "それはなぜ"):
-        told = await context(modelled, query, conversation_id="visa", max_tokens=400)
-        assert "Visa for Canada" in told.prompt_block, query
 
 
 async def test_d16_what_was_answered_to_the_same_question_is_no_evidence(

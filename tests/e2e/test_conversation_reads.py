@@ -19,7 +19,7 @@ from hitherto.v1 import memory_service_pb2 as memory_pb
 from tests.e2e.conftest import Services
 from tests.e2e.learning import ended, learn, submit, talk
 from tests.e2e.masks import masked
-from tests.e2e.methods import read_refusal
+from tests.e2e.methods import ask, read_refusal
 from tests.integration.retrieval.seed import Fact, remember
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
 
@@ -39,9 +39,7 @@ async def test_a_conversation_with_its_last_messages(services: Services) -> None
         message.created_at.FromDatetime(NOON + timedelta(minutes=number))
     transcript.messages[11].context_items.add(id="item-1", relevance=0.75)
     await learn(services, transcript)
-    found = await services.retrieval.GetConversation(
-        pb.GetConversationRequest(user_id="ana", conversation_id="c1")
-    )
+    found = await ask(services, "GetConversation", conversation_id="c1")
     assert [message.id for message in found.messages] == [f"m{n}" for n in range(2, 12)]
     assert found.messages[-1].context_items[0].relevance == 0.75
     assert list(found.messages[-1].context_item_ids) == ["item-1"]
@@ -97,15 +95,11 @@ async def test_a_conversation_that_nobody_summed_up_yet(services: Services) -> N
             ],
         )
     )
-    found = await services.retrieval.GetConversation(
-        pb.GetConversationRequest(user_id="ana", conversation_id="chat")
-    )
+    found = await ask(services, "GetConversation", conversation_id="chat")
     assert [message.content for message in found.messages] == ["Xin chào!"]
     assert found.summary.title == "Xin chào!"
     with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await services.retrieval.GetConversation(
-            pb.GetConversationRequest(user_id="bea", conversation_id="chat")
-        )
+        await ask(services, "GetConversation", user_id="bea", conversation_id="chat")
     assert read_refusal(caught.value).reason == "CONVERSATION_NOT_FOUND"
 
 
@@ -120,14 +114,10 @@ async def test_recent_conversations_with_and_without_messages(services: Services
                 at=NOON + timedelta(hours=number),
             ),
         )
-    bare = await services.retrieval.GetRecentConversations(
-        pb.GetRecentConversationsRequest(user_id="ana")
-    )
+    bare = await ask(services, "GetRecentConversations")
     assert [c.summary.conversation_id for c in bare.conversations] == ["c5", "c4", "c3", "c2", "c1"]
     assert not any(c.messages for c in bare.conversations)
-    full = await services.retrieval.GetRecentConversations(
-        pb.GetRecentConversationsRequest(user_id="ana", limit=2, include_messages=True)
-    )
+    full = await ask(services, "GetRecentConversations", limit=2, include_messages=True)
     assert [len(c.messages) for c in full.conversations] == [20, 20]
     assert full.conversations[0].messages[-1].content == "word 5 21"
 
@@ -213,9 +203,7 @@ async def test_profiles_are_listed_by_user(services: Services) -> None:
     first = await services.retrieval.ListProfiles(pb.ListProfilesRequest(page_size=2))
     assert [p.user_id for p in first.profiles] == ["ana", "bea"]
     assert first.total_size == 3
-    rest = await services.retrieval.ListProfiles(
-        pb.ListProfilesRequest(page_size=2, page_token=first.next_page_token)
-    )
+    rest = await ask(services, "ListProfiles", page_size=2, page_token=first.next_page_token)
     assert [p.user_id for p in rest.profiles] == ["cleo"]
     assert not rest.next_page_token
     sales = await services.retrieval.ListProfiles(pb.ListProfilesRequest(department="sales"))
@@ -225,8 +213,6 @@ async def test_profiles_are_listed_by_user(services: Services) -> None:
 async def test_a_job_that_waits_hides_no_message(modelled: Services, model: ScriptedModel) -> None:
     """Messages are read as soon as they are accepted."""
     (job_id,) = await submit(modelled, talk("canary:one"))
-    found = await modelled.retrieval.GetConversation(
-        pb.GetConversationRequest(user_id="ana", conversation_id="c1")
-    )
+    found = await ask(modelled, "GetConversation", conversation_id="c1")
     assert [message.content for message in found.messages] == ["canary:one"]
     await ended(modelled, job_id)

@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import grpc
-import pytest
 
 from hitherto.v1 import memory_pb2
 from hitherto.v1 import memory_service_pb2 as pb
@@ -431,13 +430,3 @@ async def test_row_38_what_was_said_before_a_correction_never_overwrites_it(
     (after,) = await memories(modelled, statuses=ALL_STATUSES)
     assert (after.content, after.version) == ("Ana lives in Porto Alegre", 2)
     assert after.source_message_ids[0] == "c1-1"
-
-
-@pytest.mark.parametrize(
-    "content", ["Ana thích trà", "安娜喜欢茶", "Ana loves 👩‍👩‍👧", "אנה אוהבת תה"]
-)
-async def test_row_46_any_language(services: Services, content: str) -> None:
-    saved = (await save(services, "Ana likes tea")).memory
-    after = await update(services, saved.id, content=content, tags=[content])
-    assert after.content == content
-    assert await memories(services) == [after]

@@ -38,23 +38,14 @@ MOMENTS = (
 )
 READS = tuple(name for name in METHODS if name.startswith("RetrievalService/"))
 WRITES = (
-    "MemoryService/UpdateMemory",
-    "MemoryService/ForgetMemory",
-    "MemoryService/RestoreMemory",
-    "MemoryService/ReviewMemory",
-    "MemoryService/RecordFeedback",
-    "MaintenanceService/Consolidate",
-    "MaintenanceService/UndoConsolidation",
-    "MaintenanceService/RunDecay",
-    "MaintenanceService/RunRetention",
-    "MaintenanceService/RollbackSource",
-    "ExtractionService/DeleteDocument",
-    "ExtractionService/EndConversation",
-    "SessionService/UpdateSession",
-    "SessionService/ResolvePendingAction",
-    "PrivacyService/DeleteConversation",
-    "PrivacyService/UpdateUserSettings",
-)
+    "MemoryService/UpdateMemory", "MemoryService/ForgetMemory", "MemoryService/RestoreMemory",
+    "MemoryService/ReviewMemory", "MemoryService/RecordFeedback", "MaintenanceService/Consolidate",
+    "MaintenanceService/UndoConsolidation", "MaintenanceService/RunDecay",
+    "MaintenanceService/RunRetention", "MaintenanceService/RollbackSource",
+    "ExtractionService/DeleteDocument", "ExtractionService/EndConversation",
+    "SessionService/UpdateSession", "SessionService/ResolvePendingAction",
+    "PrivacyService/DeleteConversation", "PrivacyService/UpdateUserSettings",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")

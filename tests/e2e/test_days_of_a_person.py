@@ -13,8 +13,8 @@ from hitherto_client.tools import Toolbox
 from tests.e2e.conftest import Services
 from tests.e2e.learning import learn, talk
 from tests.e2e.test_command import Typed, pointed, typed  # noqa: F401 - `typed` is a fixture
-from tests.e2e.test_tools import Calling, credential
-from tests.tenants import Tenant
+from tests.e2e.test_tools import Calling
+from tests.tenants import Tenant, credential
 
 
 @pytest.fixture

@@ -13,15 +13,13 @@ import pytest
 from hitherto.v1 import (
     extraction_service_pb2,
     job_pb2,
-    maintenance_service_pb2,
     privacy_service_pb2,
-    retrieval_service_pb2,
 )
 from tests.e2e.conftest import Services
 from tests.e2e.curating import save
 from tests.e2e.learning import ended, learn, memories, replies, rows, shown, submit, talk
 from tests.e2e.leaving import export
-from tests.e2e.methods import read_refusal
+from tests.e2e.methods import ask, read_refusal
 from tests.e2e.privacy import choose
 from tests.e2e.sealing import ENCRYPTING
 from tests.e2e.test_belief import facts_of, profile_of
@@ -84,13 +82,9 @@ async def test_its_words_are_gone_and_what_was_learnt_stays(
     found = {m.content: m for m in await memories(services)}
     (tea,) = [memory for content, memory in found.items() if "jasmine" in content]
     assert (tea.conversation_id, list(tea.sources)) == ("", [])
-    listed = await services.retrieval.ListConversations(
-        retrieval_service_pb2.ListConversationsRequest(user_id="ana")
-    )
+    listed = await ask(services, "ListConversations")
     assert [c.conversation_id for c in listed.conversations] == ["kept"]
-    context = await services.retrieval.GetContext(
-        retrieval_service_pb2.GetContextRequest(user_id="ana", query="jasmine tea")
-    )
+    context = await ask(services, "GetContext", query="jasmine tea")
     assert [c.conversation_id for c in context.conversations] == ["kept"]
     assert [hit.memory.id for hit in context.relevant][:1] == [tea.id]
 
@@ -126,9 +120,7 @@ async def test_c3_the_words_of_quotes_go_with_their_message(
         await delete(modelled, "gone")
     else:
         await choose(modelled, mask=["message_retention_days"], message_retention_days=30)
-        started = await modelled.maintenance.RunRetention(
-            maintenance_service_pb2.RunRetentionRequest(user_id="ana")
-        )
+        started = await ask(modelled, "RunRetention")
         assert (await ended(modelled, started.job.id)).result.counts["messages"] == 2
     assert "anzibarquux" not in everything(tenant_conninfo)
     (known,) = await memories(modelled)
@@ -169,9 +161,7 @@ async def test_a_conversation_that_only_saved_memories_name(
             await delete(services, "zanzibarquux")
         assert read_refusal(caught.value).reason == "CONVERSATION_NOT_FOUND"
     else:
-        await services.privacy.ClearMemories(
-            privacy_service_pb2.ClearMemoriesRequest(user_id="ana", include_conversations=True)
-        )
+        await ask(services, "ClearMemories", include_conversations=True)
     names = "SELECT conversation_id FROM {} WHERE conversation_id IS NOT NULL"
     for table in ("memories", "memory_sources", "statements"):
         assert rows(tenant_conninfo, names.format(table)) == []
@@ -204,7 +194,5 @@ async def test_a_conversation_of_the_same_name_begins_anew(services: Services) -
     await delete(services, "c1")
     result = await learn(services, talk("I work as a baker.", at=NOON))
     assert result.memories_created == 1
-    listed = await services.retrieval.ListConversations(
-        retrieval_service_pb2.ListConversationsRequest(user_id="ana")
-    )
+    listed = await ask(services, "ListConversations")
     assert [c.message_count for c in listed.conversations] == [1]

@@ -24,20 +24,12 @@ from tests.waiting import wait_until
 ROOT = Path(__file__).parents[2]
 FENCE = re.compile(r"^\s*<<<hitherto:memory (\w+):.*?<<<end hitherto:memory \1>>>", re.S | re.M)
 CHAPTERS = [
-    "1. What runs",
-    "2. What was learnt",
-    "3. What was merged, contradicted, reached and decided",
-    "4. Three use cases",
-    "5. The planted instructions",
-    "6. Search, explained",
-    "7. When the embedder is away",
-    "8. What was true then",
-    "9. What was said, and what was just spoken of",
-    "10. What the assistant is told",
-    "11. Upkeep",
-    "12. Time and cost",
-    "Next steps",
-]
+    "1. What runs", "2. What was learnt", "3. What was merged, contradicted, reached and decided",
+    "4. Three use cases", "5. The planted instructions", "6. Search, explained",
+    "7. When the embedder is away", "8. What was true then",
+    "9. What was said, and what was just spoken of", "10. What the assistant is told", "11. Upkeep",
+    "12. Time and cost", "Next steps",
+]  # fmt: skip
 
 
 @pytest.fixture

@@ -15,7 +15,6 @@ import pytest
 
 from hitherto.v1 import extraction_service_pb2 as pb
 from hitherto.v1 import job_pb2
-from hitherto.v1 import retrieval_service_pb2 as retrieval
 from tests.e2e.conftest import Services, StartServices
 from tests.e2e.handing_over import (
     check_index,
@@ -29,7 +28,7 @@ from tests.e2e.handing_over import (
     vector_states,
 )
 from tests.e2e.learning import ended, learn, memories, rows, talk
-from tests.e2e.methods import METHODS, read_refusal, refused
+from tests.e2e.methods import METHODS, ask, read_refusal, refused
 from tests.e2e.test_delete_conversation import everything
 from tests.scripted_model import ScriptedModel
 
@@ -46,9 +45,7 @@ MAIL: dict[str, Any] = {
 
 
 async def get(services: Services, document_id: str, user: str = "ana") -> Any:
-    reply = await services.retrieval.GetDocument(
-        retrieval.GetDocumentRequest(user_id=user, document_id=document_id)
-    )
+    reply = await ask(services, "GetDocument", user_id=user, document_id=document_id)
     return reply.document
 
 
@@ -245,9 +242,7 @@ async def test_with_memory_off_nothing_is_stored(
         assert reply.job.error.startswith("MEMORY_DISABLED: ")
         assert (reply.new_count, list(reply.document_ids)) == (0, [])
         assert rows(superuser_conninfo, "SELECT 1 FROM documents") == []
-        shown = await services.retrieval.ListDocuments(
-            retrieval.ListDocumentsRequest(user_id="ana")
-        )
+        shown = await ask(services, "ListDocuments")
         assert shown.reason == "MEMORY_DISABLED"
 
 
@@ -282,9 +277,7 @@ async def test_lists_filter_and_page(services: Services) -> None:
     assert set(everything_listed) == {f"d{n}" for n in range(7)}
     paged, token = [], ""
     while True:
-        page = await services.retrieval.ListDocuments(
-            retrieval.ListDocumentsRequest(user_id="ana", page_size=3, page_token=token)
-        )
+        page = await ask(services, "ListDocuments", page_size=3, page_token=token)
         assert page.total_size == 7
         assert all(not found.content and found.id for found in page.documents)
         paged += [found.source_id for found in page.documents]

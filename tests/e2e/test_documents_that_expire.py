@@ -6,11 +6,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from hitherto.v1 import document_pb2, search_pb2
-from hitherto.v1 import extraction_service_pb2 as pb
 from hitherto.v1 import retrieval_service_pb2 as retrieval
 from tests.e2e.conftest import Services
 from tests.e2e.handing_over import check_index, document, hand_over, taken_in
 from tests.e2e.learning import rows
+from tests.e2e.methods import ask
 from tests.e2e.sweeping import sweeping
 
 TEXT = "The ferry to Tromsø leaves at noon."
@@ -21,9 +21,7 @@ def soon(seconds: float) -> datetime:
 
 
 async def listed(services: Services) -> dict[str, document_pb2.Document]:
-    reply = await services.retrieval.ListDocuments(
-        retrieval.ListDocumentsRequest(user_id="ana", page_size=100)
-    )
+    reply = await ask(services, "ListDocuments", page_size=100)
     assert reply.total_size == len(reply.documents)
     return {one.source_id: one for one in reply.documents}
 
@@ -59,13 +57,9 @@ async def test_an_expired_document_is_in_no_read_and_then_gone(
     assert await found(services, limit=2) == ["kept", "later"]
     assert set(await listed(services)) == {"kept", "later"}
     for wanted, ending in ((ids[-1], True), (ids[-2], False)):
-        reply = await services.retrieval.GetDocument(
-            retrieval.GetDocumentRequest(user_id="ana", document_id=wanted)
-        )
+        reply = await ask(services, "GetDocument", document_id=wanted)
         assert reply.document.HasField("expires_at") is ending
-    context = await services.retrieval.GetContext(
-        retrieval.GetContextRequest(user_id="ana", query="ferry to Tromsø")
-    )
+    context = await ask(services, "GetContext", query="ferry to Tromsø")
     assert context.prompt_block.count("ferry to Tromsø") == 2
     await sweep(conninfo)
     for table in ("documents", "document_chunks"):
@@ -85,9 +79,7 @@ async def test_the_end_is_set_anew_and_postponed(services: Services, conninfo: s
     )
 
     async def refresh(*documents: Any) -> list[str]:
-        reply = await services.extraction.IngestDocuments(
-            pb.IngestDocumentsRequest(user_id="ana", documents=documents, refresh_only=True)
-        )
+        reply = await ask(services, "IngestDocuments", documents=documents, refresh_only=True)
         assert not reply.HasField("job")
         assert reply.replaced_count == len(reply.document_ids)
         return list(reply.document_ids)

@@ -9,26 +9,34 @@ from typing import Any
 import pytest
 
 from hitherto.v1 import (
-    extraction_service_pb2,
-    maintenance_service_pb2,
     memory_pb2,
     retrieval_service_pb2,
     search_pb2,
 )
+from tests.e2e import reconciling
 from tests.e2e.conftest import Services
 from tests.e2e.consoles import console_over, visitor
 from tests.e2e.curating import forget, save
 from tests.e2e.learning import learn, memories, talk
-from tests.e2e.reconciling import doubting, jobs, named, nothing, script, settled, with_words
-from tests.e2e.test_tools import credential
+from tests.e2e.methods import ask
+from tests.e2e.reconciling import (
+    MAY,
+    NEW_HOME,
+    OLD_HOME,
+    SEPTEMBER,
+    doubting,
+    jobs,
+    named,
+    nothing,
+    script,
+    settled,
+    take_back,
+    with_words,
+)
 from tests.e2e.travelling import now_of, stamp
 from tests.scripted_model import ChatRequest, ScriptedModel
-from tests.tenants import Tenant
+from tests.tenants import Tenant, credential
 
-MAY = datetime(2026, 5, 4, 9, tzinfo=UTC)
-SEPTEMBER = datetime(2026, 9, 3, 9, tzinfo=UTC)
-OLD_HOME = "Ana lives in Göttingen"
-NEW_HOME = "Ana lives in Kassel"
 COMMUTE = "Ana bikes to the university in 12 minutes"
 SWIM = "Ana bikes to the swimming pool in 12 minutes"
 QUESTION = "How long does Ana bike?"
@@ -41,28 +49,10 @@ def service_settings() -> dict[str, Any]:
 
 
 def moving(request: ChatRequest) -> dict[str, Any]:
-    """Learn each message; the new home contradicts the old one, with its quote."""
-    said = request.messages[0]
-    learnt: dict[str, Any] = {
-        "new_memories": [
-            {
-                "type": "fact",
-                "content": each.content,
-                "importance": 0.9 if each.content in (OLD_HOME, COMMUTE) else 0.5,
-                "source_message_ids": [each.local_id],
-            }
-            for each in request.messages
-        ]
-    }
-    if said.content == NEW_HOME:
-        learnt["contradicted_memories"] = [
-            {
-                "id": named(request, OLD_HOME),
-                "by": 0,
-                "source_message_ids": [said.local_id],
-                "quote": NEW_HOME,
-            }
-        ]
+    """The move, and what matters more than the rest."""
+    learnt = reconciling.moving(request)
+    for each in learnt["new_memories"]:
+        each["importance"] = 0.9 if each["content"] in (OLD_HOME, COMMUTE) else 0.5
     return learnt
 
 
@@ -76,11 +66,7 @@ async def move(services: Services, model: ScriptedModel) -> None:
 
 async def search(services: Services, query: str, **more: Any) -> list[search_pb2.SearchResult]:
     """What a search finds."""
-    found = await services.retrieval.SearchMemories(
-        retrieval_service_pb2.SearchMemoriesRequest(
-            user_id="ana", query=query, min_relevance=0, **more
-        )
-    )
+    found = await ask(services, "SearchMemories", query=query, min_relevance=0, **more)
     return list(found.results)
 
 
@@ -99,11 +85,7 @@ async def test_b10_an_uncertain_memory_says_so_wherever_it_is_read(
 ) -> None:
     await move(modelled, model)
     cause = await with_words(modelled, NEW_HOME)
-    read = await modelled.retrieval.GetMemory(
-        retrieval_service_pb2.GetMemoryRequest(
-            user_id="ana", memory_id=(await with_words(modelled, COMMUTE)).id
-        )
-    )
+    read = await ask(modelled, "GetMemory", memory_id=(await with_words(modelled, COMMUTE)).id)
     found = {each.memory.content: each.memory for each in await search(modelled, QUESTION)}
     whole = await context(modelled)
     listed = {each.content: each for each in whole.memories}
@@ -158,11 +140,7 @@ async def test_b10_a_filter_leaves_it_out_of_what_the_last_answer_rested_on(
     used = [(await with_words(modelled, words)).id for words in (COMMUTE, SWIM)]
     for memory_id in used:
         answered.messages[1].context_items.add(id=memory_id, relevance=0.9)
-    await modelled.extraction.AppendMessages(
-        extraction_service_pb2.AppendMessagesRequest(
-            user_id="ana", conversation_id="c3", messages=answered.messages
-        )
-    )
+    await ask(modelled, "AppendMessages", conversation_id="c3", messages=answered.messages)
     for query in ("", QUESTION):
         asked = partial(context, modelled, conversation_id="c3", max_memories=0, query=query)
         assert [each.memory.id for each in (await asked()).previous_items] == used
@@ -176,9 +154,7 @@ async def test_b10_a_filter_leaves_it_out(modelled: Services, model: ScriptedMod
     await move(modelled, model)
     found = await search(modelled, QUESTION, include_doubtful=False)
     assert {each.memory.content for each in found} == {SWIM, NEW_HOME}
-    listed = await modelled.retrieval.ListMemories(
-        retrieval_service_pb2.ListMemoriesRequest(user_id="ana", include_doubtful=False)
-    )
+    listed = await ask(modelled, "ListMemories", include_doubtful=False)
     assert ({each.content for each in listed.memories}, listed.total_size) == (
         {SWIM, NEW_HOME},
         2,
@@ -234,9 +210,7 @@ async def test_b10_the_filter_goes_by_the_doubts_of_the_time_that_is_read(
     async def certain(**moment: Any) -> set[bool]:
         """Whether lists, searches and contexts of a moment tell the commute as certain."""
         wanted: dict[str, Any] = {**moment, "include_doubtful": False}
-        listed = await modelled.retrieval.ListMemories(
-            retrieval_service_pb2.ListMemoriesRequest(user_id="ana", **wanted)
-        )
+        listed = await ask(modelled, "ListMemories", **wanted)
         whole = await context(modelled, query=QUESTION, **wanted)
         found = [
             listed.memories,
@@ -254,11 +228,7 @@ async def test_b10_the_filter_goes_by_the_doubts_of_the_time_that_is_read(
     june = stamp(datetime(2026, 6, 1, tzinfo=UTC))
     assert await certain(known_at=stamp(doubted), as_of=june) == {True}
     assert await certain(as_of=stamp(SEPTEMBER)) == {True}
-    await modelled.maintenance.RollbackSource(
-        maintenance_service_pb2.RollbackSourceRequest(
-            user_id="ana", job_id=(await jobs(modelled))[0].id
-        )
-    )
+    await take_back(modelled, job_id=(await jobs(modelled))[0].id)
     # In doubt again, since September.
     assert await certain(as_of=june) == {True}
     assert await certain(as_of=stamp(SEPTEMBER)) == {False}

@@ -3,42 +3,46 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from hitherto.v1 import maintenance_service_pb2, memory_pb2
+from hitherto.v1 import memory_pb2
 from tests.e2e.conftest import Services
 from tests.e2e.curating import forget, restore, save
 from tests.e2e.learning import learn, memories, talk
 from tests.e2e.merging import consolidate
 from tests.e2e.reconciling import (
+    COMMUTE,
+    MAY,
+    NEW_HOME,
+    OLD_HOME,
+    SEPTEMBER,
+    SISTER,
+    TAG,
     doubting,
+    is_doubtful,
     jobs,
     joining,
+    move,
+    moving,
     named,
     nothing,
     reconciliations,
     replacing,
     script,
     settled,
+    take_back,
     with_words,
+    word_for_word,
 )
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
-from tests.scripted_model.answers import change, memory, merged
+from tests.scripted_model.answers import change, merged
 
-MAY = datetime(2026, 5, 4, 9, tzinfo=UTC)
-SEPTEMBER = datetime(2026, 9, 3, 9, tzinfo=UTC)
-OLD_HOME = "Ana lives in Göttingen"
-NEW_HOME = "Ana lives in Kassel"
-COMMUTE = "Ana's commute to the university takes 12 minutes by bike"
 VIM, ZED = "Ana's favourite editor is Vim", "Ana's favourite editor is Zed"
-TAG = "home"
 STATUS, SOURCE = memory_pb2.MemoryStatus, memory_pb2.MemorySource
-
-Learning = Callable[[ChatRequest], Mapping[str, Any]]
 
 
 @pytest.fixture(scope="module")
@@ -47,52 +51,10 @@ def service_settings() -> dict[str, Any]:
     return {"reconcile": True}
 
 
-def word_for_word(request: ChatRequest) -> dict[str, Any]:
-    """Learn each message as it stands, under one tag."""
-    return {
-        "new_memories": [
-            memory(each.content, [each.local_id], tags=[TAG], importance=0.9)
-            for each in request.messages
-        ]
-    }
-
-
-def moving(request: ChatRequest) -> dict[str, Any]:
-    """The new home ends the old one."""
-    learnt = word_for_word(request)
-    if request.messages[0].content == NEW_HOME:
-        ended = change(named(request, OLD_HOME), NEW_HOME, "m1", by=0)
-        learnt["contradicted_memories"] = [ended]
-    return learnt
-
-
 def linking(request: ChatRequest) -> dict[str, Any]:
     """The one editor may replace the other: nobody said the words of the quote."""
     unproven = change(named(request, VIM), "words that nobody said", "m1", by=0)
     return {**word_for_word(request), "contradicted_memories": [unproven]}
-
-
-async def move(
-    services: Services, model: ScriptedModel, learning: Learning = moving, why: str = NEW_HOME
-) -> memory_pb2.Memory:
-    """Somebody moves, which makes the commute uncertain; returns the cause."""
-    model.script = script(doubting(COMMUTE, why), learning)
-    await learn(services, talk(OLD_HOME, COMMUTE, conversation="c1", at=MAY))
-    await learn(services, talk(NEW_HOME, conversation="c2", at=SEPTEMBER))
-    await settled(services)
-    cause = await with_words(services, NEW_HOME)
-    assert (await with_words(services, COMMUTE)).doubt.because_memory_id == cause.id
-    return cause
-
-
-async def is_doubtful(services: Services, words: str = COMMUTE) -> bool:
-    return (await with_words(services, words)).HasField("doubt")
-
-
-async def take_back(services: Services, **source: Any) -> None:
-    await services.maintenance.RollbackSource(
-        maintenance_service_pb2.RollbackSourceRequest(user_id="ana", **source)
-    )
 
 
 async def test_it_goes_when_the_cause_is_forgotten_in_a_conversation(
@@ -162,7 +124,7 @@ async def test_it_stays_with_the_memory_that_says_the_same(
     await settled(modelled)
     cause = await with_words(modelled, NEW_HOME)
     model.script = script(joining(again, COMMUTE), moving)
-    await save(modelled, "Ana's sister is called Marta")
+    await save(modelled, SISTER)
     await settled(modelled)
     assert (await with_words(modelled, COMMUTE)).status == STATUS.MEMORY_STATUS_SUPERSEDED
     assert (await with_words(modelled, again)).doubt.because_memory_id == cause.id
@@ -292,7 +254,7 @@ async def test_a_joined_memory_hands_on_what_it_may_replace(
     await settled(modelled)
     model.script = script(joining(again, ZED), word_for_word)
     await learn(modelled, talk(again, conversation="c3", at=SEPTEMBER + timedelta(days=1)))
-    await save(modelled, "Ana's sister is called Marta")
+    await save(modelled, SISTER)
     await settled(modelled)
     assert (await with_words(modelled, ZED)).status == STATUS.MEMORY_STATUS_SUPERSEDED
     older = await with_words(modelled, VIM)

@@ -17,9 +17,9 @@ from tests.e2e.curating import APPROVE, forget, restore, review
 from tests.e2e.learning import ended, learn, rows, talk
 from tests.e2e.leaving import export
 from tests.e2e.privacy import choose
-from tests.e2e.reconciling import doubting, script, settled, with_words
+from tests.e2e.reconciling import NEW_HOME, OLD_HOME, doubting, script, settled, with_words
 from tests.e2e.sealing import ENCRYPTING
-from tests.e2e.test_doubtful_memories import COMMUTE, NEW_HOME, OLD_HOME, moving
+from tests.e2e.test_doubtful_memories import COMMUTE, moving
 from tests.scripted_model import ChatRequest, ScriptedModel
 from tests.waiting import eventually
 

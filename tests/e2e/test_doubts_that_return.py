@@ -8,35 +8,33 @@ from typing import Any
 
 import pytest
 
-from hitherto.v1 import maintenance_service_pb2, memory_pb2
+from hitherto.v1 import memory_pb2
 from hitherto.v1 import privacy_service_pb2 as privacy_pb
 from tests.e2e.conftest import Services
 from tests.e2e.curating import APPROVE, forget, restore, review, save
 from tests.e2e.learning import learn, talk
+from tests.e2e.methods import ask
 from tests.e2e.reconciling import (
-    doubting,
-    jobs,
-    joining,
-    named,
-    nothing,
-    script,
-    settled,
-    with_words,
-)
-from tests.e2e.test_doubts_and_their_causes import (
     COMMUTE,
     MAY,
     NEW_HOME,
     OLD_HOME,
     SEPTEMBER,
-    STATUS,
+    doubting,
     is_doubtful,
-    merge_rides,
+    jobs,
+    joining,
     move,
     moving,
+    named,
+    nothing,
+    script,
+    settled,
     take_back,
+    with_words,
     word_for_word,
 )
+from tests.e2e.test_doubts_and_their_causes import STATUS, merge_rides
 from tests.scripted_model import ChatRequest, ScriptedModel
 from tests.scripted_model.answers import change
 
@@ -57,11 +55,7 @@ async def id_of(services: Services, words: str) -> str:
 
 
 async def undo(services: Services, words: str) -> None:
-    await services.maintenance.UndoConsolidation(
-        maintenance_service_pb2.UndoConsolidationRequest(
-            user_id="ana", memory_id=await id_of(services, words)
-        )
-    )
+    await ask(services, "UndoConsolidation", memory_id=await id_of(services, words))
 
 
 async def status_of(services: Services, words: str) -> Any:

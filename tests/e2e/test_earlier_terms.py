@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import pytest
 
-from hitherto.v1 import privacy_service_pb2, search_pb2
-from hitherto.v1 import retrieval_service_pb2 as pb
+from hitherto.v1 import search_pb2
 from hitherto_shared.text.terms import count_terms
 from tests.e2e.conftest import Services
 from tests.e2e.curating import change, save
 from tests.e2e.learning import learn, rows, talk
+from tests.e2e.methods import ask
 
 TEXTS = [
     ("Ана читает книги по вечерам", "книги", "книг"),
@@ -35,9 +35,7 @@ async def test_d13_older_rows_are_found_by_their_words(
 ) -> None:
     saved = (await save(services, text)).memory
     aged(tenant_conninfo, "postings", word)
-    found = await services.retrieval.SearchMemories(
-        pb.SearchMemoriesRequest(user_id="ana", query=word, weights={"semantic": 0, "source": 0})
-    )
+    found = await ask(services, "SearchMemories", query=word, weights={"semantic": 0, "source": 0})
     assert [result.memory.id for result in found.results] == [saved.id]
     assert "keyword" in found.results[0].matched_legs
     # A new row stands under its stem, and the other forms of the word find it.
@@ -56,7 +54,5 @@ async def test_d13_of_older_messages_that_are_deleted_no_word_stays(
         "DELETE FROM passage_postings WHERE corpus <> 'messages'",
     )
     aged(tenant_conninfo, "passage_postings", word)
-    await services.privacy.DeleteConversation(
-        privacy_service_pb2.DeleteConversationRequest(user_id="ana", conversation_id="c1")
-    )
+    await ask(services, "DeleteConversation", conversation_id="c1")
     assert rows(tenant_conninfo, "SELECT term FROM passage_postings") == []

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from hitherto.v1 import job_pb2, memory_service_pb2
+from hitherto.v1 import job_pb2
 from tests.e2e.conftest import Services
 from tests.e2e.learning import ended, learn, memories, rows, submit, talk
+from tests.e2e.methods import ask
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel, StatusFault, text_vector
 from tests.scripted_model.answers import memory
 from tests.scripted_model.server import Vector
@@ -181,8 +182,6 @@ async def test_a_saved_memory_is_stored_whatever_the_embedder_says(
     services: Services, model: ScriptedModel
 ) -> None:
     model.embed = failing(500, poisoned)
-    reply = await services.memory.SaveMemory(
-        memory_service_pb2.SaveMemoryRequest(user_id="ana", content="Ana owns a poison ring.")
-    )
+    reply = await ask(services, "SaveMemory", content="Ana owns a poison ring.")
 
     assert reply.memory.content == "Ana owns a poison ring."

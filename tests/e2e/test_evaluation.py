@@ -20,15 +20,10 @@ from tests.scripted_model.answers import memory, quoting
 
 ROWS = {row.id: row for row in load()}
 CHOSEN = [
-    "en-fact-nurse",
-    "en-contradiction-lisbon-berlin",
-    "en-goal-achieved-licence",
-    "en-duplicate-vegan",
-    "vi-duplicate-con-trai",
-    "vi-sarcasm-ket-xe",
-    "ja-unrelated-piano",
+    "en-fact-nurse", "en-contradiction-lisbon-berlin", "en-goal-achieved-licence",
+    "en-duplicate-vegan", "vi-duplicate-con-trai", "vi-sarcasm-ket-xe", "ja-unrelated-piano",
     "ja-small-talk-tenki",
-]
+]  # fmt: skip
 AMOUNTS = {"input_tokens", "output_tokens", "usd", "usd_reference"}
 
 

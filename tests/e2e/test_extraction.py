@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from hitherto.v1 import job_pb2, memory_pb2, retrieval_service_pb2
+from hitherto.v1 import job_pb2, memory_pb2
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.curating import plain
 from tests.e2e.learning import (
@@ -26,6 +26,7 @@ from tests.e2e.learning import (
     submit,
     talk,
 )
+from tests.e2e.methods import ask
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel, StatusFault
 from tests.scripted_model.answers import memory, quoting
 
@@ -33,16 +34,12 @@ MARCH = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
 async def profile(services: Services, user: str = "ana") -> Any:
-    response = await services.retrieval.GetProfile(
-        retrieval_service_pb2.GetProfileRequest(user_id=user)
-    )
+    response = await ask(services, "GetProfile", user_id=user)
     return response.profile
 
 
 async def summaries(services: Services) -> dict[str, Any]:
-    listed = await services.retrieval.ListConversations(
-        retrieval_service_pb2.ListConversationsRequest(user_id="ana")
-    )
+    listed = await ask(services, "ListConversations")
     return {summary.conversation_id: summary for summary in listed.conversations}
 
 
@@ -140,9 +137,7 @@ async def test_e2_the_profile_merges_and_its_versions_have_no_gap(
     assert rows(tenant_conninfo, "SELECT version FROM profile_versions ORDER BY version") == [
         (1,), (2,), (3,),
     ]  # fmt: skip
-    told = await modelled.retrieval.GetProfileHistory(
-        retrieval_service_pb2.GetProfileHistoryRequest(user_id="ana")
-    )
+    told = await ask(modelled, "GetProfileHistory", user_id="ana")
     assert [
         (each.version, plain(each.before).get("summary"), plain(each.after).get("summary"))
         for each in reversed(told.events)

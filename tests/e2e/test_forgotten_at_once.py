@@ -10,6 +10,7 @@ import pytest
 from hitherto.v1 import memory_pb2, retrieval_service_pb2
 from tests.e2e.conftest import Services
 from tests.e2e.learning import ALL_STATUSES, learn, memories, replies, shown, talk
+from tests.e2e.methods import ask
 from tests.scripted_model import ChatRequest, ScriptedModel
 from tests.scripted_model.answers import change, memory
 
@@ -67,9 +68,7 @@ async def test_what_is_forgotten_at_once_ends_the_old_and_stands_nowhere(
     assert not result.refusals
     assert (old.status, old.superseded_by) == (STATUS.MEMORY_STATUS_CONTRADICTED, "")
     assert old.valid_to.ToDatetime(UTC) == MARCH + timedelta(days=1)
-    history = await modelled.retrieval.GetMemoryHistory(
-        retrieval_service_pb2.GetMemoryHistoryRequest(user_id="ana", memory_id=old.id)
-    )
+    history = await ask(modelled, "GetMemoryHistory", memory_id=old.id)
     assert "Porto" not in str(history)
 
 

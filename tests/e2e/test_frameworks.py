@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from hitherto_client import AsyncHitherto
+from tests.e2e.assistants import kept
 from tests.e2e.client_packages import unavailable
 from tests.e2e.conftest import Services
 from tests.e2e.test_docs_site import make
@@ -77,13 +78,6 @@ async def run(
             await process.wait()
     assert process.returncode == 0, printed.decode()
     return printed.decode()
-
-
-async def kept(memory: AsyncHitherto, user: str, conversation: str) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = [
-        (message.role, message.content) async for message in memory.messages(user, conversation)
-    ]
-    return found[::-1]
 
 
 # --- Strands Agents ------------------------------------------------------------------------------

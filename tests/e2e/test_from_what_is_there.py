@@ -13,13 +13,12 @@ from hitherto.v1 import (
     maintenance_service_pb2,
     memory_pb2,
     memory_service_pb2,
-    privacy_service_pb2,
-    retrieval_service_pb2,
 )
 from tests.e2e.conftest import Services
 from tests.e2e.learning import ended, learn, memories, replies, submit, talk
 from tests.e2e.merging import ONE_STYLE, STYLE, STYLES, all_into, consolidate, merged_memory, say
 from tests.e2e.merging import script as merging
+from tests.e2e.methods import ask
 from tests.scripted_model import Hang, ScriptedModel
 from tests.scripted_model.answers import memory as new_memory
 
@@ -28,17 +27,13 @@ LONG_AGO = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
 async def names(services: Services) -> set[str]:
     """The names of everybody and everything that the user speaks of."""
-    reply = await services.retrieval.FindEntities(
-        retrieval_service_pb2.FindEntitiesRequest(user_id="ana", limit=50)
-    )
+    reply = await ask(services, "FindEntities", limit=50)
     return {entity.name for entity in reply.entities}
 
 
 async def save(services: Services, content: str) -> memory_pb2.Memory:
-    reply = await services.memory.SaveMemory(
-        memory_service_pb2.SaveMemoryRequest(user_id="ana", content=content)
-    )
-    return reply.memory
+    saved: memory_pb2.Memory = (await ask(services, "SaveMemory", content=content)).memory
+    return saved
 
 
 async def correct(services: Services, memory: memory_pb2.Memory, content: str) -> memory_pb2.Memory:
@@ -101,9 +96,7 @@ async def test_point_24_a_review_decides_about_names_too(
         )
     )
     assert await names(modelled) == {"Otto"}
-    await modelled.maintenance.RollbackSource(
-        maintenance_service_pb2.RollbackSourceRequest(user_id="ana", conversation_id="c1")
-    )
+    await ask(modelled, "RollbackSource", conversation_id="c1")
     assert await names(modelled) == set()
 
 
@@ -113,9 +106,7 @@ async def test_jobs_of_a_deleted_conversation_say_so(
     """CONVERSATION_DELETED is the error of a job whose conversation was deleted."""
     model.queue(Hang(), endpoint="chat")
     (job_id,) = await submit(modelled, talk("wait", conversation="gone", at=LONG_AGO))
-    await modelled.privacy.DeleteConversation(
-        privacy_service_pb2.DeleteConversationRequest(user_id="ana", conversation_id="gone")
-    )
+    await ask(modelled, "DeleteConversation", conversation_id="gone")
     job = await ended(modelled, job_id)
     assert job.state == job_pb2.JOB_STATE_CANCELLED
     assert job.error.startswith("CONVERSATION_DELETED")
@@ -129,9 +120,7 @@ async def test_a_forgotten_merge_can_be_undone_and_is_not_made_again(
     await say(modelled, *STYLES)
     await consolidate(modelled, tag=STYLE)
     made = await merged_memory(modelled)
-    await modelled.memory.ForgetMemory(
-        memory_service_pb2.ForgetMemoryRequest(user_id="ana", memory_id=made.id)
-    )
+    await ask(modelled, "ForgetMemory", memory_id=made.id)
     undo = maintenance_service_pb2.UndoConsolidationRequest(user_id="ana", memory_id=made.id)
     reply = await modelled.maintenance.UndoConsolidation(undo)
     assert {each.content for each in reply.memories} == set(STYLES)

@@ -9,7 +9,7 @@ import asyncio
 import unicodedata
 from datetime import UTC, datetime, timedelta
 
-from hitherto.v1 import history_pb2, job_pb2, memory_pb2, retrieval_service_pb2
+from hitherto.v1 import history_pb2, job_pb2, memory_pb2
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.curating import events, plain
 from tests.e2e.learning import (
@@ -24,6 +24,7 @@ from tests.e2e.learning import (
     submit,
     talk,
 )
+from tests.e2e.methods import ask
 from tests.scripted_model import ScriptedModel
 from tests.scripted_model.answers import memory
 
@@ -128,9 +129,7 @@ async def test_row_46_composed_and_decomposed_vietnamese_are_one_memory(
     (only,) = await memories(modelled)
     assert (only.content, only.version) == (composed, 1)
     for query in (composed, decomposed):
-        found = await modelled.retrieval.SearchMemories(
-            retrieval_service_pb2.SearchMemoriesRequest(user_id="ana", query=query)
-        )
+        found = await ask(modelled, "SearchMemories", query=query)
         assert [result.memory.id for result in found.results] == [only.id]
 
 

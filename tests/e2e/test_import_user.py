@@ -21,7 +21,6 @@ from hitherto.v1 import (
     document_pb2,
     extraction_service_pb2,
     job_pb2,
-    maintenance_service_pb2,
     memory_pb2,
     memory_service_pb2,
     privacy_service_pb2_grpc,
@@ -42,7 +41,7 @@ from tests.e2e.conftest import Services, Shared
 from tests.e2e.curating import change, checks, events, forget, plain, save, update
 from tests.e2e.learning import ended, learn, memories, replies, rows, shown, submit, talk
 from tests.e2e.leaving import Export, erase, export, reinstate, unannounced
-from tests.e2e.methods import Refusal, documented, read_refusal
+from tests.e2e.methods import Refusal, ask, documented, read_refusal
 from tests.e2e.privacy import choose
 from tests.e2e.sealing import ENCRYPTING, change_profile
 from tests.e2e.sessions import add, items, refusal_of
@@ -148,9 +147,7 @@ async def live(services: Services, model: ScriptedModel) -> None:
             user_id="ana", conversation_id="trò chuyện 1", message_id="trò chuyện 1-2", rating=5
         )
     )
-    await services.retrieval.SearchMemories(
-        retrieval.SearchMemoriesRequest(user_id="ana", query="Where does the user live?")
-    )
+    await ask(services, "SearchMemories", query="Where does the user live?")
 
 
 async def bring(
@@ -337,15 +334,11 @@ async def test_everything_is_found_again(
         ("nhà ở Huế", search_pb2.SEARCH_SCOPE_SUMMARIES),
         ("trà sen", search_pb2.SEARCH_SCOPE_DOCUMENTS),
     ):
-        reply = await modelled.retrieval.SearchMemories(
-            retrieval.SearchMemoriesRequest(user_id="bo", query=query, scopes=[scope])
-        )
+        reply = await ask(modelled, "SearchMemories", user_id="bo", query=query, scopes=[scope])
         assert reply.results, query
         assert "keyword" in reply.results[0].matched_legs, (query, reply.results[0])
         assert "semantic" in reply.results[0].matched_legs, (query, reply.results[0])
-    found = await modelled.retrieval.FindEntities(
-        retrieval.FindEntitiesRequest(user_id="bo", name="Huế")
-    )
+    found = await ask(modelled, "FindEntities", user_id="bo", name="Huế")
     assert [entity.name for entity in found.entities] == ["Huế"]
 
 
@@ -419,9 +412,7 @@ async def test_what_is_learnt_before_an_import_is_continued_stands_in_nobody_s_w
     for _ in range(2):
         reply = await bring(modelled, b"".join(lines))
     assert reply.left_out_counts["documents"] == 1
-    found = await modelled.retrieval.FindEntities(
-        retrieval.FindEntitiesRequest(user_id="ana", name="Huế")
-    )
+    found = await ask(modelled, "FindEntities", name="Huế")
     (entity,) = found.entities
     mentioned = {
         each.content for each in await memories(modelled) if "huế" in str(each.entities).lower()
@@ -830,19 +821,13 @@ async def test_h4_rights_are_those_of_the_credential(
     now = Timestamp()
     now.GetCurrentTime()
     for user, held in (("ana", ("", "standard")), ("cleo", ("sales", "high"))):
-        told = await modelled.retrieval.GetProfileHistory(
-            retrieval.GetProfileHistoryRequest(user_id=user)
-        )
+        told = await ask(modelled, "GetProfileHistory", user_id=user)
         newest = plain(told.events[0].after)
         assert (newest.get("department", ""), newest.get("access_level", "standard")) == held
-        past = await modelled.retrieval.GetContext(
-            retrieval.GetContextRequest(user_id=user, known_at=now)
-        )
+        past = await ask(modelled, "GetContext", user_id=user, known_at=now)
         assert (past.profile.department, past.profile.access_level) == held
         await learn(modelled, talk("I sail", user=user, conversation="later"))
-        done = await modelled.maintenance.RollbackSource(
-            maintenance_service_pb2.RollbackSourceRequest(user_id=user, conversation_id="later")
-        )
+        done = await ask(modelled, "RollbackSource", user_id=user, conversation_id="later")
         assert done.counts["profile_fields"]
         reread = await modelled.retrieval.GetProfile(retrieval.GetProfileRequest(user_id=user))
         assert (reread.profile.department, reread.profile.access_level) == held
@@ -988,14 +973,10 @@ async def test_c6_the_history_of_what_was_sealed_tells_its_words_when_it_is_in_c
     user["encrypt_sensitive"] = False
     await bring(modelled, "\n".join(map(json.dumps, lines)).encode())
     (secret,) = (each for each in await memories(modelled) if each.content == SECRET)
-    reply = await modelled.retrieval.GetMemoryHistory(
-        retrieval.GetMemoryHistoryRequest(user_id="ana", memory_id=secret.id)
-    )
+    reply = await ask(modelled, "GetMemoryHistory", memory_id=secret.id)
     created = plain(reply.events[-1].after)
     assert (created["content"], created["tags"]) == (SECRET, ["health"])
-    profile = await modelled.retrieval.GetProfileHistory(
-        retrieval.GetProfileHistoryRequest(user_id="ana")
-    )
+    profile = await ask(modelled, "GetProfileHistory")
     assert profile.events[0].after["summary"] == "Sống ở Đà Nẵng."
 
 
@@ -1129,17 +1110,13 @@ async def test_b3_a_document_that_no_job_had_read_is_read(
     sent = document_pb2.Document(
         source_type="gmail", source_id="1", content="Linh signed for the zeppelin."
     )
-    handed = await modelled.extraction.IngestDocuments(
-        extraction_service_pb2.IngestDocumentsRequest(user_id="ana", documents=[sent])
-    )
+    handed = await ask(modelled, "IngestDocuments", documents=[sent])
     found = await export(modelled)
     assert not found.of("document_chunks")
     model.always(None, endpoint="embeddings")
     for _ in range(2):
         await bring(modelled, found.text.encode(), "bo")
-    listed = await modelled.extraction.ListJobs(
-        extraction_service_pb2.ListJobsRequest(user_id="bo", kinds=[handed.job.kind])
-    )
+    listed = await ask(modelled, "ListJobs", user_id="bo", kinds=[handed.job.kind])
     (job,) = listed.jobs
     assert (await ended(modelled, job.id)).result.counts["documents"] == 1
     reply = await modelled.retrieval.SearchMemories(
@@ -1149,7 +1126,5 @@ async def test_b3_a_document_that_no_job_had_read_is_read(
     )
     assert [result.document_chunk.source_id for result in reply.results] == ["1"]
     # Sent again, it names no job of the user who was exported.
-    again = await modelled.extraction.IngestDocuments(
-        extraction_service_pb2.IngestDocumentsRequest(user_id="bo", documents=[sent])
-    )
+    again = await ask(modelled, "IngestDocuments", user_id="bo", documents=[sent])
     assert (again.job.id, again.job.user_id) == (job.id, "bo")

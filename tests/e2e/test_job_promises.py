@@ -16,12 +16,11 @@ from hitherto.v1 import (
     document_pb2,
     extraction_service_pb2_grpc,
     job_pb2,
-    memory_service_pb2,
 )
 from hitherto.v1 import extraction_service_pb2 as pb
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.learning import ended, learn, replies, rows, submit, talk
-from tests.e2e.methods import METHODS, Refusal, read_refusal, refused
+from tests.e2e.methods import METHODS, Refusal, ask, read_refusal, refused
 from tests.scripted_model import Hang, ScriptedModel, StatusFault
 
 
@@ -96,11 +95,7 @@ async def test_reconciliations_keep_no_conversation_out(
     settings = model_settings(model) | {"queue_limit": 2, "model_timeout_seconds": 600.0}
     async with start_services(**settings, reconcile=True, drain_seconds=0.1) as services:
         for user, dose in itertools.product(("ana", "cleo", "dee"), (5, 10)):
-            await services.memory.SaveMemory(
-                memory_service_pb2.SaveMemoryRequest(
-                    user_id=user, content=f"Takes {dose} mg of Ramipril"
-                )
-            )
+            await ask(services, "SaveMemory", user_id=user, content=f"Takes {dose} mg of Ramipril")
         waiting = "SELECT count(*) FROM jobs WHERE state IN ('queued', 'running')"
         assert rows(superuser_conninfo, waiting)[0][0] >= 2
         await submit(services, talk("hello", user="bo"), talk("hello", user="eve"))

@@ -16,7 +16,7 @@ from hitherto_shared.identifiers import uuid7
 from tests.e2e import learning
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.learning import rows
-from tests.e2e.methods import insist
+from tests.e2e.methods import ask, insist
 from tests.e2e.sessions import refusal_of
 from tests.scripted_model import (
     CONTENT_FAULTS,
@@ -282,9 +282,7 @@ async def test_jobs_that_are_retried_together_have_all_of_their_attempts(
     assert (await watch(modelled, job.id))[-1].attempt == 4
     # One more bad attempt, then good ones.
     model.queue(*[ChatAnswer(fault)] * 2)
-    again = await modelled.extraction.RetryJob(
-        pb.RetryJobRequest(filter=pb.RetryFilter(states=[job_pb2.JOB_STATE_DEAD]))
-    )
+    again = await ask(modelled, "RetryJob", filter=pb.RetryFilter(states=[job_pb2.JOB_STATE_DEAD]))
     assert again.retried == 1
     last = (await watch(modelled, job.id))[-1]
     assert (last.state, last.attempt) == (job_pb2.JOB_STATE_SUCCEEDED, 2)
@@ -365,9 +363,7 @@ async def test_appended_messages_are_extracted_by_themselves(
         assert [each.HasField("job") for each in answers[:2]] == [False, False]
         assert (await watch(services, answers[2].job.id))[-1].state == job_pb2.JOB_STATE_SUCCEEDED
         await append(4, "c2")
-        ended = await services.extraction.EndConversation(
-            pb.EndConversationRequest(user_id="ana", conversation_id="c2")
-        )
+        ended = await ask(services, "EndConversation", conversation_id="c2")
         assert (await watch(services, ended.job.id))[-1].state == job_pb2.JOB_STATE_SUCCEEDED
         await append(5, "c3")
         async with asyncio.timeout(BOUND):

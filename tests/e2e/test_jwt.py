@@ -9,20 +9,16 @@ import asyncio
 import hashlib
 import hmac
 import logging
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
-from aiohttp import web
 from cryptography.hazmat.primitives import serialization
 from google.protobuf.message import Message
 
 from hitherto.v1 import extraction_service_pb2 as extraction
 from hitherto.v1 import job_pb2
-from hitherto.v1 import retrieval_service_pb2 as retrieval
 from hitherto_shared.auth.access import rules_of
 from tests.e2e.conftest import Services, Shared, StartServices
 from tests.e2e.methods import METHODS, OFFERED, SERVICES, Method, call, refused
@@ -232,74 +228,3 @@ def publish(place: Path, body: bytes) -> None:
     draft = place.with_suffix(".draft")
     draft.write_bytes(body)
     draft.rename(place)
-
-
-class Provider:
-    """The issuer's web server."""
-
-    def __init__(self) -> None:
-        self.body = key_set(OLD)
-        self.status = 200
-        self.asked = 0
-        self.url = ""
-
-    async def answer(self, request: web.Request) -> web.Response:
-        self.asked += 1
-        return web.Response(status=self.status, body=self.body)
-
-
-@asynccontextmanager
-async def provided() -> AsyncIterator[Provider]:
-    provider = Provider()
-    app = web.Application()
-    app.router.add_get("/jwks.json", provider.answer)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        provider.url = f"http://127.0.0.1:{runner.addresses[0][1]}/jwks.json"
-        yield provider
-    finally:
-        await runner.cleanup()
-
-
-async def test_keys_at_an_address_rotate_when_a_token_names_the_next(
-    start_services: StartServices,
-) -> None:
-    old, new = GOOD.token(), TokenIssuer(NEW).token()
-    async with provided() as provider, start_services(**settings(provider.url)) as services:
-        for method in ON_BOTH:
-            assert await code_of(services, old, method) is grpc.StatusCode.OK
-        assert provider.asked == 2
-        provider.body = key_set(OLD, NEW)
-        for method in ON_BOTH:
-            # The very call that brings the new key is let in.
-            assert await code_of(services, new, method) is grpc.StatusCode.OK
-            assert await code_of(services, old, method) is grpc.StatusCode.OK
-        assert provider.asked == 4
-        for number in range(20):
-            unknown = TokenIssuer(KeyPair(f"made up {number}")).token()
-            for method in ON_BOTH:
-                code = await code_of(services, unknown, method)
-                assert code is grpc.StatusCode.UNAUTHENTICATED
-        assert provider.asked == 4
-
-
-async def test_a_deadline_holds_while_keys_are_slow(
-    start_services: StartServices, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A caller with a known key is answered although nobody answers for the unknown one."""
-    monkeypatch.setattr("hitherto_shared.auth.key_ring.WAIT_SECONDS", 0.1)
-    async with provided() as provider, start_services(**settings(provider.url)) as services:
-        going = asyncio.Event()
-
-        async def held(self: Any) -> bytes:
-            await going.wait()
-            return provider.body
-
-        monkeypatch.setattr("hitherto_shared.auth.key_address.KeyAddress.read", held)
-        unknown = TokenIssuer(NEW).token()
-        assert await code_of(services, unknown, GET_CONTEXT) is grpc.StatusCode.UNAUTHENTICATED
-        request = retrieval.GetContextRequest(user_id="ana")
-        assert await call(services, GET_CONTEXT, request, metadata=bearer(GOOD.token()))
-        going.set()

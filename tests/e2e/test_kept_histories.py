@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from hitherto_client import AsyncHitherto, Hitherto, HithertoCallError
-from tests.e2e.conftest import Services
+from tests.e2e.assistants import in_thread
 from tests.lazily import Lazily
 from tests.scripted_model.assistant import Answer, ScriptedAssistant
 
@@ -69,13 +68,6 @@ LARGE: Items = [
     {"type": "function_call_output", "call_id": "call_2", "output": "大 🎉" * 40_000},
     {"role": "user", "content": "lặp lại 🎉 " * 10_000},
 ]
-
-
-@pytest.fixture
-def blocking(services: Services) -> Iterator[Hitherto]:
-    addresses = (services.retrieval_address, services.extraction_address)
-    with Hitherto(*addresses, token=services.token, timeout=120) as client:
-        yield client
 
 
 @pytest.fixture
@@ -279,20 +271,6 @@ async def test_what_is_not_kept_raises(memory: AsyncHitherto, blocking: Hitherto
 
 
 # --- LangChain -----------------------------------------------------------------------------------
-
-THREADS = ThreadPoolExecutor(4)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def end_threads() -> Iterator[None]:
-    yield
-    THREADS.shutdown()
-
-
-async def in_thread(blocking: Callable[[], Any]) -> Any:
-    """Run in a thread of our own: the services need those of their loop, which is ours."""
-    return await asyncio.get_running_loop().run_in_executor(THREADS, blocking)
-
 
 DEPRECATED = pytest.mark.filterwarnings(
     "ignore::langchain_core._api.deprecation.LangChainDeprecationWarning"

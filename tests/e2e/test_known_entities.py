@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from hitherto.v1 import retrieval_service_pb2 as pb
 from tests.e2e.conftest import Services
+from tests.e2e.methods import ask
 from tests.e2e.shelf import ago, fill
 from tests.integration.retrieval.seed import Fact
 from tests.integration.retrieval.seed_passages import Paper
@@ -45,7 +46,5 @@ async def test_what_only_ended_memories_mention_is_not_named(
         await asyncio.sleep(0.2)
     for _ in range(3):
         assert await named() == known
-    found = await services.retrieval.FindEntities(
-        pb.FindEntitiesRequest(user_id="ana", name="Lisbon")
-    )
+    found = await ask(services, "FindEntities", name="Lisbon")
     assert [entity.name for entity in found.entities] == ["Lisbon"]

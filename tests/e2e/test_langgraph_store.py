@@ -6,15 +6,14 @@ import asyncio
 import functools
 import json
 import random
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
 
 import pytest
 
 from hitherto_client import Hitherto, HithertoCallError
 from hitherto_client.integrations.store_items import item_filter
-from tests.e2e.conftest import Services
+from tests.e2e.assistants import in_thread
 from tests.lazily import Lazily
 
 if TYPE_CHECKING:
@@ -30,25 +29,9 @@ else:
     our_store = Lazily("hitherto_client.integrations.langgraph")
 
 
-THREADS = ThreadPoolExecutor(8)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def end_threads() -> Iterator[None]:
-    yield
-    THREADS.shutdown()
-
-
-async def in_thread(blocking: Callable[[], Any]) -> Any:
-    """Run in a thread of our own: the services need those of their loop, which is ours."""
-    return await asyncio.get_running_loop().run_in_executor(THREADS, blocking)
-
-
 @pytest.fixture
-def memory(services: Services) -> Iterator[Hitherto]:
-    addresses = (services.retrieval_address, services.extraction_address)
-    with Hitherto(*addresses, token=services.token, timeout=120) as client:
-        yield client
+def memory(blocking: Hitherto) -> Hitherto:
+    return blocking
 
 
 def store(memory: Hitherto, user: str | int = "ana", **options: Any) -> our_store.HithertoStore:

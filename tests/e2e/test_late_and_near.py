@@ -12,10 +12,7 @@ from google.protobuf import json_format
 from hitherto.v1 import (
     extraction_service_pb2,
     job_pb2,
-    maintenance_service_pb2,
     memory_pb2,
-    profile_pb2,
-    retrieval_service_pb2,
 )
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.curating import change, forget, save
@@ -29,6 +26,8 @@ from tests.e2e.learning import (
     submit,
     talk,
 )
+from tests.e2e.methods import ask
+from tests.e2e.test_belief import profile_of
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel, StatusFault
 from tests.scripted_model.answers import memory, quoting, value
 
@@ -126,9 +125,7 @@ async def test_row_38_an_older_range_that_is_run_again_replaces_nothing_in_the_s
         broken = False
         await services.extraction.RetryJob(extraction_service_pb2.RetryJobRequest(job_id=first))
         assert (await ended(services, first)).state == job_pb2.JOB_STATE_SUCCEEDED
-        listed = await services.retrieval.ListConversations(
-            retrieval_service_pb2.ListConversationsRequest(user_id="ana")
-        )
+        listed = await ask(services, "ListConversations")
     (summary,) = listed.conversations
     assert (summary.title, summary.summary) == ("Sails", "Of sails.")
     # What nobody had said yet it may say; the outcome had been ongoing.
@@ -148,9 +145,7 @@ async def test_row_72_what_a_source_ended_is_back_once_it_is_taken(
     ends = dict(zip(HOMES, [*HOMES][1:], strict=False))
     left = dict(HOMES)
     for town in taken:
-        await modelled.maintenance.RollbackSource(
-            maintenance_service_pb2.RollbackSourceRequest(user_id="ana", conversation_id=town)
-        )
+        await ask(modelled, "RollbackSource", conversation_id=town)
         del left[town]
         assert await homes(modelled) == {
             each: (number, left.get(ends.get(each, ""))) for each, number in left.items()
@@ -161,11 +156,7 @@ async def test_f1_a_summary_is_as_old_as_its_conversation(
     modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     model.script = replies({})
-    await modelled.extraction.AppendMessages(
-        extraction_service_pb2.AppendMessagesRequest(
-            user_id="ana", conversation_id="c1", messages=talk("hello").messages
-        )
-    )
+    await ask(modelled, "AppendMessages", conversation_id="c1", messages=talk("hello").messages)
     await learn(modelled, talk("hello", "again"))
     assert rows(
         tenant_conninfo,
@@ -220,14 +211,6 @@ SAID_OF_ZEPPELINS = {
 }
 
 
-async def profile_of(services: Services) -> profile_pb2.Profile:
-    """The user's profile."""
-    found = await services.retrieval.GetProfile(
-        retrieval_service_pb2.GetProfileRequest(user_id="ana")
-    )
-    return found.profile
-
-
 @pytest.mark.parametrize("order", ["abc", "bac", "bca", "cba", "adcb", "dabc"])
 async def test_e2_what_has_ended_does_not_come_back_with_earlier_words(
     modelled: Services, model: ScriptedModel, order: str
@@ -259,9 +242,7 @@ async def test_e2_what_has_ended_does_not_come_back_with_earlier_words(
     if held:
         assert profile.sources["current_projects#zeppelin"].message_id == "d-1"
     # A roll-back of the end takes its moment back, too.
-    await modelled.maintenance.RollbackSource(
-        maintenance_service_pb2.RollbackSourceRequest(user_id="ana", conversation_id="b")
-    )
+    await ask(modelled, "RollbackSource", conversation_id="b")
     await learn(modelled, talk("Still a zeppelin", conversation="e", at=SAID_OF_ZEPPELINS["c"][0]))
     assert set((await profile_of(modelled)).current_projects) == {"loom", "zeppelin"}
 
@@ -317,7 +298,5 @@ async def test_b6_what_is_said_again_after_it_has_expired_is_told(
         model.script = replies({"once more": lambda _: {"new_memories": [third]}})
         at = AUTUMN + timedelta(days=1)
         await learn(modelled, talk("an exam once more", conversation="c3", at=at))
-        await modelled.maintenance.RollbackSource(
-            maintenance_service_pb2.RollbackSourceRequest(user_id="ana", conversation_id="c3")
-        )
+        await ask(modelled, "RollbackSource", conversation_id="c3")
         assert [each.content for each in await memories(modelled)] == found

@@ -15,6 +15,7 @@ from hitherto.v1 import job_pb2, maintenance_service_pb2
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.curating import change, save, update
 from tests.e2e.learning import echo, ended, learn, memories, replies, rows, talk
+from tests.e2e.methods import ask
 from tests.e2e.privacy import choose
 from tests.e2e.sealing import ENCRYPTING
 from tests.scripted_model import ScriptedModel, StatusFault, text_vector
@@ -198,9 +199,7 @@ async def test_row_72_words_that_were_taken_back_have_no_vector(
     await learn(services, talk(f"an okapi says {OLD} at night", conversation="c3"))
     assert [each.content for each in await memories(services)] == [f"{OLD} at night"]
     for conversation, content in (("c3", f"{OLD} at night"), ("c2", OLD)):
-        await services.maintenance.RollbackSource(
-            pb.RollbackSourceRequest(user_id="ana", conversation_id=conversation)
-        )
+        await ask(services, "RollbackSource", conversation_id=conversation)
         assert [each.content for each in await memories(services)] == [content]
         await eventually(lambda: not rows(superuser_conninfo, _PENDING), seconds=180)
         ((own,),) = rows(superuser_conninfo, _VECTOR.format(SIZE))

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 from google.protobuf import json_format
 
-from hitherto.v1 import maintenance_service_pb2, memory_pb2, retrieval_service_pb2
+from hitherto.v1 import memory_pb2
 from tests.e2e.conftest import Services
 from tests.e2e.learning import ALL_STATUSES, learn, memories, talk
+from tests.e2e.methods import ask
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
 from tests.scripted_model.answers import change, memory, value
 
@@ -281,9 +282,7 @@ async def told(
 
 
 async def take_back(services: Services, conversation: str = "c2") -> None:
-    await services.maintenance.RollbackSource(
-        maintenance_service_pb2.RollbackSourceRequest(user_id="ana", conversation_id=conversation)
-    )
+    await ask(services, "RollbackSource", conversation_id=conversation)
 
 
 @pytest.mark.parametrize("name", ENDS)
@@ -364,9 +363,7 @@ async def test_a_value_of_the_profile_may_be_in_the_models_words(
     model.script = lambda _: ChatAnswer.of(profile_changes=[value(path, given, quote)])
     result = await learn(modelled, talk(said, at=SAID_AT))
     assert (result.profile_version, result.dropped_items) == (1, 0)
-    found = await modelled.retrieval.GetProfile(
-        retrieval_service_pb2.GetProfileRequest(user_id="ana")
-    )
+    found = await ask(modelled, "GetProfile")
     held: Any = json_format.MessageToDict(found.profile, preserving_proto_field_name=True)
     for key in path.split(".", 2):
         held = held[key]
@@ -375,8 +372,6 @@ async def test_a_value_of_the_profile_may_be_in_the_models_words(
     assert {each.quote for each in sources.values()} == {quote}
     assert {each.said_at.ToDatetime(UTC) for each in sources.values()} == {SAID_AT}
     await take_back(modelled, "c1")
-    after = await modelled.retrieval.GetProfile(
-        retrieval_service_pb2.GetProfileRequest(user_id="ana")
-    )
+    after = await ask(modelled, "GetProfile")
     assert not after.profile.sources
     assert given not in json_format.MessageToDict(after.profile).values()

@@ -11,6 +11,7 @@ import pytest
 
 from hitherto.v1 import conversation_pb2, memory_pb2, retrieval_service_pb2
 from tests.e2e.conftest import Services
+from tests.e2e.methods import ask
 from tests.e2e.test_search import refused
 from tests.integration.retrieval.seed import Fact, remember, summarise
 from tests.tenants import tenant_of
@@ -22,11 +23,7 @@ async def pages(services: Services, size: int, **fields: Any) -> list[list[memor
     found = []
     token = ""
     while True:
-        page = await services.retrieval.ListMemories(
-            retrieval_service_pb2.ListMemoriesRequest(
-                user_id="ana", page_size=size, page_token=token, **fields
-            )
-        )
+        page = await ask(services, "ListMemories", page_size=size, page_token=token, **fields)
         assert page.total_size == 23
         found.append(list(page.memories))
         token = page.next_page_token
@@ -81,9 +78,7 @@ async def test_pages_tell_everything_once_in_order(
 async def test_pages_stay_whole_while_memories_come(
     services: Services, ana: list[str], tenant_conninfo: str
 ) -> None:
-    first = await services.retrieval.ListMemories(
-        retrieval_service_pb2.ListMemoriesRequest(user_id="ana", page_size=10)
-    )
+    first = await ask(services, "ListMemories", page_size=10)
     async with await psycopg.AsyncConnection.connect(tenant_conninfo) as connection:
         await connection.execute(
             "INSERT INTO memories (tenant_id, user_id, memory_id, type, content, confidence,"
@@ -91,23 +86,15 @@ async def test_pages_stay_whole_while_memories_come(
             " gen_random_uuid(), 'fact', 'new', 'high', 'explicit', 'user', now(), now(), 99, 1)",
             (tenant_of(tenant_conninfo),),
         )
-    second = await services.retrieval.ListMemories(
-        retrieval_service_pb2.ListMemoriesRequest(
-            user_id="ana", page_size=100, page_token=first.next_page_token
-        )
-    )
+    second = await ask(services, "ListMemories", page_size=100, page_token=first.next_page_token)
     told = [memory.id for memory in (*first.memories, *second.memories)]
     assert sorted(told) == sorted(ana)
 
 
 async def test_defaults_and_limits(services: Services, ana: list[str]) -> None:
-    page = await services.retrieval.ListMemories(
-        retrieval_service_pb2.ListMemoriesRequest(user_id="ana")
-    )
+    page = await ask(services, "ListMemories")
     assert len(page.memories) == 10
-    everything = await services.retrieval.ListMemories(
-        retrieval_service_pb2.ListMemoriesRequest(user_id="ana", page_size=5_000)
-    )
+    everything = await ask(services, "ListMemories", page_size=5_000)
     assert (len(everything.memories), everything.next_page_token) == (23, "")
     for fields, field in (
         ({"page_size": -1}, "page_size"),
@@ -121,9 +108,7 @@ async def test_defaults_and_limits(services: Services, ana: list[str]) -> None:
             ),
             field,
         )
-    nobody = await services.retrieval.ListMemories(
-        retrieval_service_pb2.ListMemoriesRequest(user_id="nobody")
-    )
+    nobody = await ask(services, "ListMemories", user_id="nobody")
     assert (len(nobody.memories), nobody.total_size, nobody.next_page_token) == (0, 0, "")
 
 
@@ -132,14 +117,10 @@ async def test_a_memory_is_read_by_its_owner_whatever_its_status(
 ) -> None:
     (mine,) = await remember(tenant_conninfo, "ana", [Fact("gone", status="forgotten")])
     (theirs,) = await remember(tenant_conninfo, "minh", [Fact("secret")])
-    found = await services.retrieval.GetMemory(
-        retrieval_service_pb2.GetMemoryRequest(user_id="ana", memory_id=str(mine))
-    )
+    found = await ask(services, "GetMemory", memory_id=str(mine))
     assert found.memory.status == memory_pb2.MEMORY_STATUS_FORGOTTEN
     with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await services.retrieval.GetMemory(
-            retrieval_service_pb2.GetMemoryRequest(user_id="ana", memory_id=str(theirs))
-        )
+        await ask(services, "GetMemory", memory_id=str(theirs))
     assert caught.value.code() == grpc.StatusCode.NOT_FOUND
     await refused(
         services.retrieval.GetMemory(

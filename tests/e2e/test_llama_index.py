@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from hitherto_client import AsyncHitherto, Hitherto
-from tests.e2e.conftest import Services
+from tests.e2e.assistants import FENCE, kept
 from tests.lazily import Lazily
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ else:
     mock = Lazily("llama_index.core.llms.mock")
     our_llama_index = Lazily("hitherto_client.integrations.llama_index")
 
-FENCE = "<<<hitherto:memory "
 
 # Its agents ask pydantic for what pydantic has deprecated.
 pytestmark = pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecationWarning")
@@ -39,28 +38,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDepre
 def imported() -> None:
     """Import the package before the services run, whose event loop that would hold up."""
     importlib.import_module("llama_index.core.agent.workflow")
-
-
-@pytest.fixture
-def ours(services: Services) -> Iterator[Hitherto]:
-    addresses = (services.retrieval_address, services.extraction_address)
-    with Hitherto(*addresses, token=services.token, timeout=120) as client:
-        yield client
-
-
-@pytest.fixture
-async def looking(services: Services) -> AsyncIterator[AsyncHitherto]:
-    """Ours to look with."""
-    addresses = (services.retrieval_address, services.extraction_address)
-    async with AsyncHitherto(*addresses, token=services.token, timeout=120) as client:
-        yield client
-
-
-async def kept(looking: AsyncHitherto, user: str, conversation: str) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = [
-        (message.role, message.content) async for message in looking.messages(user, conversation)
-    ]
-    return found[::-1]
 
 
 def remembering(client: Hitherto, user: str, session: str, **options: Any) -> memories.Memory:
@@ -92,7 +69,7 @@ def log_in(account: str) -> str:
     return f"token 4711 of {account}"
 
 
-async def test_an_agent_is_told_and_learnt_from(ours: Hitherto, looking: AsyncHitherto) -> None:
+async def test_an_agent_is_told_and_learnt_from(blocking: Hitherto, memory: AsyncHitherto) -> None:
     """With a tool call; "Yes." twice is said twice."""
     script = Script()
     agent = workflow.FunctionAgent(
@@ -100,12 +77,12 @@ async def test_an_agent_is_told_and_learnt_from(ours: Hitherto, looking: AsyncHi
         tools=[log_in],
         system_prompt="Be brief.",
     )
-    monday = remembering(ours, "ana", "monday")
+    monday = remembering(blocking, "ana", "monday")
     await agent.run("Tôi sống ở Đà Nẵng 🏖️", memory=monday)
     for _ in range(2):
         await agent.run("Yes.", memory=monday)
     yes = [("user", "Yes."), ("assistant", "Noted.")]
-    assert await kept(looking, "ana", "monday") == [
+    assert await kept(memory, "ana", "monday") == [
         ("user", "Tôi sống ở Đà Nẵng 🏖️"),
         ("assistant", "Noted."),
         *yes,
@@ -114,54 +91,54 @@ async def test_an_agent_is_told_and_learnt_from(ours: Hitherto, looking: AsyncHi
     script.asked.clear()
     call = {"tool_name": "log_in", "tool_kwargs": {"account": "hunter2"}, "tool_call_id": "call_1"}
     script.steps = [types.ToolCallBlock(**call), "Đà Nẵng."]
-    result = await agent.run("Tôi sống ở đâu?", memory=remembering(ours, "ana", "tuesday"))
+    result = await agent.run("Tôi sống ở đâu?", memory=remembering(blocking, "ana", "tuesday"))
     assert str(result) == "Đà Nẵng."
     assert len(script.asked) == 2
     for place in range(2):
         assert script.told(place).count(FENCE) == 1
         assert "Đà Nẵng 🏖️" in script.told(place)
-    assert await kept(looking, "ana", "tuesday") == [
+    assert await kept(memory, "ana", "tuesday") == [
         ("user", "Tôi sống ở đâu?"),
         ("assistant", "Đà Nẵng."),
     ]
-    await agent.run("Hello!", memory=remembering(ours, "bea", "monday"))
+    await agent.run("Hello!", memory=remembering(blocking, "bea", "monday"))
     assert FENCE not in script.told(-1)
 
 
 async def test_what_leaves_the_short_term_memory_is_kept_once(
-    ours: Hitherto, looking: AsyncHitherto
+    blocking: Hitherto, memory: AsyncHitherto
 ) -> None:
     """Read in threads without an event loop, and by a second process."""
-    memory = remembering(ours, "ana", "monday", token_limit=100, token_flush_size=20)
+    leaving = remembering(blocking, "ana", "monday", token_limit=100, token_flush_size=20)
     said = []
     for number in range(12):
         pair = [("user", f"The {number}. question?"), ("assistant", f"The {number}. answer.")]
         said += pair
         for role, text in pair:
-            await asyncio.to_thread(memory.put, llms.ChatMessage(role=role, content=text))
-            await asyncio.to_thread(memory.get)
-    history = [message for message in await memory.aget() if message.role != "system"]
+            await asyncio.to_thread(leaving.put, llms.ChatMessage(role=role, content=text))
+            await asyncio.to_thread(leaving.get)
+    history = [message for message in await leaving.aget() if message.role != "system"]
     assert len(history) < len(said)
-    again = remembering(ours, "ana", "monday", chat_history=history)
+    again = remembering(blocking, "ana", "monday", chat_history=history)
     await again.aput(llms.ChatMessage("The last question?"))
     for _ in range(2):
         await again.aget(input="The last question?")
-    assert await kept(looking, "ana", "monday") == [*said, ("user", "The last question?")]
+    assert await kept(memory, "ana", "monday") == [*said, ("user", "The last question?")]
 
 
 async def test_a_reading_goes_on_without_memory(
-    ours: Hitherto, looking: AsyncHitherto, caplog: pytest.LogCaptureFixture
+    blocking: Hitherto, memory: AsyncHitherto, caplog: pytest.LogCaptureFixture
 ) -> None:
     """On a port of 127.0.0.1 on which nobody listens."""
     with Hitherto("127.0.0.1:1", "127.0.0.1:1", timeout=1) as nowhere:
         block = our_llama_index.HithertoMemoryBlock(nowhere, user="ana", timeout=1)
-        memory = memories.Memory.from_defaults(session_id="s1", memory_blocks=[block])
-        await memory.aput(llms.ChatMessage("Hello!"))
-        assert [message.content for message in await memory.aget()] == ["Hello!"]
+        leaving = memories.Memory.from_defaults(session_id="s1", memory_blocks=[block])
+        await leaving.aput(llms.ChatMessage("Hello!"))
+        assert [message.content for message in await leaving.aget()] == ["Hello!"]
     assert "the model answers without memory" in caplog.text
     assert "are added with the next call" in caplog.text
     # Messages that are put into the block itself are kept, each time.
-    block = our_llama_index.HithertoMemoryBlock(ours, user="ana", timeout=60)
+    block = our_llama_index.HithertoMemoryBlock(blocking, user="ana", timeout=60)
     for _ in range(2):
         await block.aput([llms.ChatMessage("I live in Porto.")], session_id="s2")
-    assert await kept(looking, "ana", "s2") == [("user", "I live in Porto.")] * 2
+    assert await kept(memory, "ana", "s2") == [("user", "I live in Porto.")] * 2

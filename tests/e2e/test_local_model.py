@@ -19,10 +19,11 @@ from pathlib import Path
 
 import pytest
 
-from hitherto.v1 import job_pb2, memory_pb2, retrieval_service_pb2
+from hitherto.v1 import job_pb2, memory_pb2
 from tests.e2e.conftest import Services, StartServices
 from tests.e2e.curating import save
 from tests.e2e.learning import ALL_STATUSES, ended, memories, rows, submit, talk
+from tests.e2e.methods import ask
 from tests.e2e.sealing import change_profile
 
 SERVER = Path(__file__).parents[2] / "examples" / "local_model" / "server.mjs"
@@ -78,10 +79,9 @@ async def local_model() -> AsyncIterator[str]:
 
 
 async def profile_name(services: Services) -> str:
-    found = await services.retrieval.GetProfile(
-        retrieval_service_pb2.GetProfileRequest(user_id="ana")
-    )
-    return found.profile.facts.fields["personal"].struct_value.fields["name"].string_value
+    found = await ask(services, "GetProfile")
+    personal = found.profile.facts.fields["personal"].struct_value
+    return str(personal.fields["name"].string_value)
 
 
 async def test_whatever_a_tiny_model_says_nothing_is_destroyed(

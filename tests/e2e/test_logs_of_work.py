@@ -21,6 +21,7 @@ from hitherto_shared.telemetry import JsonFormatter
 from tests.e2e.conftest import Services
 from tests.e2e.curating import save
 from tests.e2e.learning import learn, talk
+from tests.e2e.methods import ask
 from tests.scripted_model import ScriptedModel
 from tests.tenants import Tenant
 from tests.waiting import eventually
@@ -114,9 +115,7 @@ async def test_a_flood_of_refused_calls_is_a_few_lines_and_their_number(
 
     async def call() -> None:
         with pytest.raises(grpc.aio.AioRpcError):
-            await modelled.retrieval.GetMemory(
-                pb.GetMemoryRequest(user_id="ana", memory_id=str(UUID(int=7)))
-            )
+            await ask(modelled, "GetMemory", memory_id=str(UUID(int=7)))
 
     before, began = counted(), time.monotonic()
     for _ in range(flood // 10):

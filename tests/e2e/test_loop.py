@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from hitherto.v1 import extraction_service_pb2, job_pb2, retrieval_service_pb2, search_pb2
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.learning import ended, learn, memories, submit, talk
+from tests.e2e.methods import ask
 from tests.scripted_model import ScriptedModel
 
 
@@ -21,9 +22,7 @@ async def test_a_fact_said_in_a_transcript_is_found_and_told(services: Services)
         )
     )
     assert any("Porto" in result.memory.content for result in found.results)
-    context = await services.retrieval.GetContext(
-        retrieval_service_pb2.GetContextRequest(user_id="ana")
-    )
+    context = await ask(services, "GetContext")
     assert "Porto" in context.prompt_block
 
 
@@ -53,18 +52,12 @@ async def test_cancelled_messages_are_passed_over_and_can_be_run_again(
                 messages=talk("remember canary:wren please").messages,
             )
         )
-        cancelled = await services.extraction.CancelJob(
-            extraction_service_pb2.CancelJobRequest(job_id=first.job.id)
-        )
+        cancelled = await ask(services, "CancelJob", job_id=first.job.id)
         assert cancelled.job.state == job_pb2.JOB_STATE_CANCELLED
-        nothing = await services.extraction.EndConversation(
-            extraction_service_pb2.EndConversationRequest(user_id="ana", conversation_id="c1")
-        )
+        nothing = await ask(services, "EndConversation", conversation_id="c1")
         assert nothing.job.id == first.job.id
         assert model.calls["chat"] == 0
-        await services.extraction.RetryJob(
-            extraction_service_pb2.RetryJobRequest(job_id=first.job.id)
-        )
+        await ask(services, "RetryJob", job_id=first.job.id)
         job = await ended(services, first.job.id)
         assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
         assert job.result.memories_created == 1
@@ -76,12 +69,8 @@ async def test_ending_or_sending_again_does_not_move_a_conversation_in_time(
     old = talk("I live in Porto.", conversation="old", at=datetime(2020, 5, 1, 10, tzinfo=UTC))
     new = talk("I work as a baker.", conversation="new", at=datetime(2021, 5, 1, 10, tzinfo=UTC))
     await learn(services, old, new, old)
-    await services.extraction.EndConversation(
-        extraction_service_pb2.EndConversationRequest(user_id="ana", conversation_id="old")
-    )
-    listed = await services.retrieval.ListConversations(
-        retrieval_service_pb2.ListConversationsRequest(user_id="ana")
-    )
+    await ask(services, "EndConversation", conversation_id="old")
+    listed = await ask(services, "ListConversations")
     assert [summary.conversation_id for summary in listed.conversations] == ["new", "old"]
 
 

@@ -19,9 +19,8 @@ from hitherto_client import Hitherto
 from hitherto_client.tools import MCP_GUIDE
 from hitherto_client.web_server import web_server_config
 from tests.e2e.conftest import Services
-from tests.e2e.test_tools import credential
 from tests.lazily import Lazily
-from tests.tenants import Tenant
+from tests.tenants import Tenant, credential
 
 if TYPE_CHECKING:
     import mcp.client.client as mcp_client

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import httpx2
@@ -14,7 +11,7 @@ import pytest
 
 from hitherto_client import Hitherto
 from hitherto_client.memory_files import MemoryFileError, MemoryFiles
-from tests.e2e.conftest import Services
+from tests.e2e.assistants import in_thread
 from tests.lazily import Lazily
 
 if TYPE_CHECKING:
@@ -29,26 +26,12 @@ else:
 PREFERENCES = "/memories/preferences.md"
 FACTS = "/memories/facts.md"
 PROFILE = "/memories/profile.md"
-THREADS = ThreadPoolExecutor(4)
 INDEXED_SECONDS = 180.0
 
 
-@pytest.fixture(scope="module", autouse=True)
-def end_threads() -> Iterator[None]:
-    yield
-    THREADS.shutdown()
-
-
-async def in_thread(blocking: Callable[[], Any]) -> Any:
-    """Run in a thread of our own: the services need those of their loop, which is ours."""
-    return await asyncio.get_running_loop().run_in_executor(THREADS, blocking)
-
-
 @pytest.fixture
-def memory(services: Services) -> Iterator[Hitherto]:
-    addresses = (services.retrieval_address, services.extraction_address)
-    with Hitherto(*addresses, token=services.token, timeout=120) as client:
-        yield client
+def memory(blocking: Hitherto) -> Hitherto:
+    return blocking
 
 
 def shown(files: MemoryFiles, path: str) -> list[str]:

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from hitherto.v1 import maintenance_service_pb2, privacy_service_pb2, retrieval_service_pb2
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.curating import forget, restore, update
 from tests.e2e.learning import learn, memories, replies, rows, shown, talk
 from tests.e2e.leaving import erase, export
 from tests.e2e.merging import ONE_STYLE, STYLE, STYLES, consolidate, merged_memory
+from tests.e2e.methods import ask
 from tests.e2e.privacy import choose
 from tests.e2e.sealing import ENCRYPTING, dump, holding
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
@@ -39,11 +39,7 @@ STORED = "SELECT content, questions FROM memories ORDER BY created_at, content"
 
 async def found(services: Services, query: str) -> list[str]:
     """The current memories that the words of `query` find."""
-    reply = await services.retrieval.SearchMemories(
-        retrieval_service_pb2.SearchMemoriesRequest(
-            user_id="ana", query=query, weights=ONLY_KEYWORDS, explain=True
-        )
-    )
+    reply = await ask(services, "SearchMemories", query=query, weights=ONLY_KEYWORDS, explain=True)
     return sorted(
         result.memory.content for result in reply.results if result.breakdown["keyword"] > 0
     )
@@ -94,11 +90,7 @@ async def test_a_memory_is_found_by_its_questions_and_shows_none(
     for refused in ("stamps", "orchestra", "castle"):
         assert await found(modelled, refused) == []
     (known,) = await memories(modelled)
-    context = await modelled.retrieval.GetContext(
-        retrieval_service_pb2.GetContextRequest(
-            user_id="ana", query="residence of Maren", min_relevance=0
-        )
-    )
+    context = await ask(modelled, "GetContext", query="residence of Maren", min_relevance=0)
     assert MOVED in context.prompt_block
     for read in (str(known), str(context)):
         assert "residence" not in read
@@ -134,11 +126,7 @@ async def test_what_is_said_again_or_more_exactly_adds_questions_and_a_rollback_
     assert await found(modelled, "pet") == [exact]
     assert await found(modelled, "dogs") == []
     for conversation, content, words in (("c3", MOVED, "domicile"), ("c2", MOVED, "residence")):
-        await modelled.maintenance.RollbackSource(
-            maintenance_service_pb2.RollbackSourceRequest(
-                user_id="ana", conversation_id=conversation
-            )
-        )
+        await ask(modelled, "RollbackSource", conversation_id=conversation)
         assert await found(modelled, words) == [content]
         assert await found(modelled, "pet") == []
     assert await found(modelled, "domicile") == []
@@ -167,9 +155,7 @@ async def test_they_stay_when_the_messages_behind_the_memory_go(
 ) -> None:
     await learn(modelled, said("good words", conversation="c1"))
     assert await found(modelled, "yesterday") == [MOVED]
-    await modelled.privacy.DeleteConversation(
-        privacy_service_pb2.DeleteConversationRequest(user_id="ana", conversation_id="c1")
-    )
+    await ask(modelled, "DeleteConversation", conversation_id="c1")
     assert await found(modelled, "yesterday") == []
     assert await found(modelled, "residence") == [MOVED]
 

@@ -15,6 +15,7 @@ from hitherto_shared.database.pipeline_connection import PipelineConnection
 from hitherto_shared.database.pool import Database
 from tests.e2e.conftest import Services
 from tests.e2e.learning import learn, talk
+from tests.e2e.methods import ask
 from tests.e2e.spending import CHAT_COST, spend
 from tests.tenants import Tenant
 from tests.waiting import eventually
@@ -67,9 +68,7 @@ async def test_erasures_are_counted_by_what_was_erased(modelled: Services) -> No
 
     users, conversations = erasures()
     await learn(modelled, talk("remember canary:heron"))
-    await modelled.privacy.DeleteConversation(
-        pb.DeleteConversationRequest(user_id="ana", conversation_id="c1")
-    )
+    await ask(modelled, "DeleteConversation", conversation_id="c1")
     assert erasures() == [users, conversations + 1]
     for _ in range(2):  # the second call erases nothing
         await modelled.privacy.EraseUser(pb.EraseUserRequest(user_id="ana"))

@@ -14,7 +14,7 @@ from uuid import UUID
 
 import pytest
 
-from hitherto.v1 import extraction_service_pb2, job_pb2, memory_pb2, retrieval_service_pb2
+from hitherto.v1 import extraction_service_pb2, job_pb2, memory_pb2
 from hitherto_extraction.config import ExtractionSettings
 from hitherto_extraction.pipeline.backfill import Backfill
 from hitherto_extraction.pipeline.failed_attempts import MAX_REPLY_BYTES, UnusableReplies
@@ -27,6 +27,7 @@ from hitherto_shared.sealing import BrokenToken
 from hitherto_shared.startup import configure_vectors, load_deployment_secret
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.learning import ALL_STATUSES, ended, learn, memories, replies, rows, submit, talk
+from tests.e2e.methods import ask
 from tests.scripted_model import (
     CONTENT_FAULTS,
     HOSTILE_ANSWERS,
@@ -73,9 +74,7 @@ async def ended_job(services: Services, *lines: str) -> job_pb2.Job:
 
 
 async def found(services: Services, query: str) -> list[str]:
-    response = await services.retrieval.SearchMemories(
-        retrieval_service_pb2.SearchMemoriesRequest(user_id="ana", query=query)
-    )
+    response = await ask(services, "SearchMemories", query=query)
     return [result.memory.content for result in response.results]
 
 
@@ -340,9 +339,7 @@ async def test_rows_28_to_31_no_hostile_answer_reaches_what_is_not_its_own(
         assert len(one.content.encode()) <= 8192
         assert 1900 <= one.valid_from.ToDatetime().year <= 2200
     # Row 31: what was known stays, and the whole stays within its bound.
-    response = await patient.retrieval.GetProfile(
-        retrieval_service_pb2.GetProfileRequest(user_id="ana")
-    )
+    response = await ask(patient, "GetProfile")
     assert response.profile.summary == "Ana keeps birds."
     personal = response.profile.facts.fields["personal"].struct_value
     assert personal.fields["name"].string_value == "Ana"

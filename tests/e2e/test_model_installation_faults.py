@@ -15,9 +15,10 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from hitherto.v1 import extraction_service_pb2 as pb
-from hitherto.v1 import job_pb2, memory_service_pb2
+from hitherto.v1 import job_pb2
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.learning import ended, learn, memories, rows, submit, talk
+from tests.e2e.methods import ask
 from tests.e2e.reconciling import nothing, script
 from tests.scripted_model import (
     EmbeddingFault,
@@ -288,11 +289,7 @@ async def test_saved_memories_are_reconciled_later_when_the_installation_refuses
     await learn(services, talk("remember canary:heron"))
     model.always(StatusFault(401))
     for dose in (5, 10):
-        await services.memory.SaveMemory(
-            memory_service_pb2.SaveMemoryRequest(
-                user_id="ana", content=f"Ana takes {dose} mg of Ramipril"
-            )
-        )
+        await ask(services, "SaveMemory", content=f"Ana takes {dose} mg of Ramipril")
     async with asyncio.timeout(180):
         while True:
             job = (await jobs_of(services))[0]

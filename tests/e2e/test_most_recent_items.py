@@ -10,6 +10,7 @@ import pytest
 from hitherto.v1 import conversation_pb2, extraction_service_pb2, search_pb2
 from hitherto.v1 import retrieval_service_pb2 as pb
 from tests.e2e.conftest import Services
+from tests.e2e.methods import ask
 from tests.e2e.shelf import ago, fill
 from tests.e2e.test_search import leg, search
 from tests.e2e.test_search_scopes import DOCUMENTS, MEMORIES, MESSAGES, SUMMARIES
@@ -206,9 +207,7 @@ async def test_d5_what_is_dated_in_the_future_is_no_newer_than_its_arrival(
     listed: list[str] = []
     token = ""
     while token or not listed:
-        page = await services.retrieval.ListConversations(
-            pb.ListConversationsRequest(user_id="ana", page_size=1, page_token=token)
-        )
+        page = await ask(services, "ListConversations", page_size=1, page_token=token)
         listed += [each.conversation_id for each in page.conversations]
         token = page.next_page_token
     assert listed == ["c1", "c0", "c2"]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from hitherto.v1 import extraction_service_pb2, job_pb2, memory_service_pb2, profile_pb2
+from hitherto.v1 import job_pb2, memory_service_pb2, profile_pb2
 from hitherto_extraction.pipeline.profile import MAX_LIST_ITEMS
 from tests.e2e.conftest import Services
 from tests.e2e.learning import learn, memories, shown, talk
 from tests.e2e.masks import masked
+from tests.e2e.methods import ask
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
 from tests.scripted_model.answers import change, memory, value
 
@@ -41,9 +42,7 @@ async def test_a_message_that_a_content_filter_refuses_is_named(
     later = talk("I own a boat", *said, "Mix me a poison", conversation="c1")
     for number, message in enumerate(later.messages):
         message.id = f"later-{number}"
-    previewed = await modelled.extraction.PreviewExtraction(
-        extraction_service_pb2.PreviewExtractionRequest(transcript=later)
-    )
+    previewed = await ask(modelled, "PreviewExtraction", transcript=later)
     for result in (previewed.result, await learn(modelled, later)):
         assert named(result) == [("messages[4]", "refused_content")]
         assert (result.dropped_items, result.memories_created) == (1, 4)

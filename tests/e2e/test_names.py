@@ -11,6 +11,7 @@ from hitherto.v1 import document_pb2, search_pb2
 from hitherto.v1 import retrieval_service_pb2 as pb
 from tests.e2e.conftest import Services
 from tests.e2e.handing_over import taken_in
+from tests.e2e.methods import ask
 
 DOCUMENTS = search_pb2.SEARCH_SCOPE_DOCUMENTS
 
@@ -54,9 +55,7 @@ async def receive(services: Services) -> None:
 
 async def named_in(services: Services, query: str, **fields: Any) -> set[str]:
     """The entities that a search recognises in `query`."""
-    found = await services.retrieval.SearchMemories(
-        pb.SearchMemoriesRequest(user_id="ana", query=query, scopes=[DOCUMENTS], **fields)
-    )
+    found = await ask(services, "SearchMemories", query=query, scopes=[DOCUMENTS], **fields)
     return {entity.name for entity in found.entities}
 
 
@@ -89,13 +88,9 @@ async def test_d7_the_filter_takes_a_part_of_a_name_too(services: Services) -> N
         "Sarah Johnson": {"budget", "Move the servers"},
         "nobody": set(),
     }.items():
-        found = await services.retrieval.SearchMemories(
-            pb.SearchMemoriesRequest(user_id="ana", entity=name, scopes=[DOCUMENTS], limit=50)
-        )
+        found = await ask(services, "SearchMemories", entity=name, scopes=[DOCUMENTS], limit=50)
         assert {each.document_chunk.title for each in found.results} == titles, name
-        listed = await services.retrieval.ListDocuments(
-            pb.ListDocumentsRequest(user_id="ana", entity=name)
-        )
+        listed = await ask(services, "ListDocuments", entity=name)
         assert {document.title for document in listed.documents} == titles, name
 
 
@@ -118,7 +113,5 @@ async def test_i7_document_003_the_score_with_the_sender_of_the_mail(services: S
 
 async def test_d7_entities_are_found_by_a_part_of_an_address(services: Services) -> None:
     await receive(services)
-    found = await services.retrieval.FindEntities(
-        pb.FindEntitiesRequest(user_id="ana", name="elsewhere.org")
-    )
+    found = await ask(services, "FindEntities", name="elsewhere.org")
     assert [entity.name for entity in found.entities] == ["Sarah Miller"]

@@ -106,18 +106,9 @@ ANSWERS = {
 }
 
 THEIRS = {
-    "user_id",
-    "conversation_id",
-    "memory_id",
-    "document_id",
-    "job_id",
-    "session_id",
-    "message_id",
-    "before_message_id",
-    "pending_action_id",
-    "webhook_id",
-    "delivery_id",
-}
+    "user_id", "conversation_id", "memory_id", "document_id", "job_id", "session_id", "message_id",
+    "before_message_id", "pending_action_id", "webhook_id", "delivery_id",
+}  # fmt: skip
 """Fields that may name something of another tenant."""
 CALLERS_NAMES = {
     "hitherto.v1.Message.id",
@@ -141,19 +132,13 @@ IGNORED = {
 }
 """Ids of a reply that stand in messages which requests have as well."""
 LISTS = {
-    "RetrievalService/ListMemories",
-    "RetrievalService/GetMemoryHistory",
-    "RetrievalService/ListProfiles",
-    "RetrievalService/GetProfileHistory",
-    "RetrievalService/ListDocuments",
-    "RetrievalService/ListConversations",
-    "ExtractionService/ListJobs",
-    "MaintenanceService/ListSchedules",
-    "MaintenanceService/GetUsage",
-    "MaintenanceService/ListWebhooks",
-    "MaintenanceService/ListWebhookDeliveries",
+    "RetrievalService/ListMemories", "RetrievalService/GetMemoryHistory",
+    "RetrievalService/ListProfiles", "RetrievalService/GetProfileHistory",
+    "RetrievalService/ListDocuments", "RetrievalService/ListConversations",
+    "ExtractionService/ListJobs", "MaintenanceService/ListSchedules", "MaintenanceService/GetUsage",
+    "MaintenanceService/ListWebhooks", "MaintenanceService/ListWebhookDeliveries",
     "PrivacyService/ListAuditEvents",
-}
+}  # fmt: skip
 """What hands out page tokens."""
 LAST = ("PrivacyService/EraseUser", "PrivacyService/ReinstateUser")
 """After these the user can be written about no more."""

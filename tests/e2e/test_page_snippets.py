@@ -20,8 +20,7 @@ from hitherto_extraction.telling.sending import sign
 from tests.code_blocks import Block, blocks
 from tests.e2e.conftest import Services, Shared
 from tests.e2e.curating import save
-from tests.e2e.test_tools import credential
-from tests.tenants import Tenant
+from tests.tenants import Tenant, credential
 
 PYTHON = {
     page: [block.text for block in blocks("python") if block.page == page]

@@ -10,8 +10,6 @@ from hitherto.v1 import (
     conversation_pb2,
     extraction_service_pb2,
     job_pb2,
-    maintenance_service_pb2,
-    privacy_service_pb2,
 )
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.indexed import (
@@ -25,6 +23,7 @@ from tests.e2e.indexed import (
     summary_vectors,
 )
 from tests.e2e.learning import echo, ended, learn, rows, submit, talk
+from tests.e2e.methods import ask
 from tests.scripted_model import CONTENT_FAULTS, ChatAnswer, Hang, ScriptedModel, StatusFault
 
 pytestmark = pytest.mark.usefixtures("frequent_sweeps")
@@ -196,9 +195,7 @@ async def test_f7_nothing_is_left_of_a_deleted_conversation(
     )
     with_canary = f"SELECT DISTINCT corpus FROM passage_postings WHERE term ~ '{CANARY}'"
     assert sorted(rows(tenant_conninfo, with_canary)) == [("messages",), ("summaries",)]
-    response = await modelled.privacy.DeleteConversation(
-        privacy_service_pb2.DeleteConversationRequest(user_id="ana", conversation_id="gone")
-    )
+    response = await ask(modelled, "DeleteConversation", conversation_id="gone")
     assert (response.counts["messages"], response.counts["summaries"]) == (2, 1)
     assert rows(tenant_conninfo, with_canary) == []
     for table in ("message_embeddings", "summary_embeddings"):
@@ -216,9 +213,7 @@ async def test_a_source_that_is_taken_back_takes_its_summary_along(
     """RollbackSource: the summary goes with its words and vector, what was said stays findable."""
     model.script = lambda request: titled(f"About {CANARY}")
     await learn(modelled, talk("I like tea"))
-    response = await modelled.maintenance.RollbackSource(
-        maintenance_service_pb2.RollbackSourceRequest(user_id="ana", conversation_id="c1")
-    )
+    response = await ask(modelled, "RollbackSource", conversation_id="c1")
     assert response.counts["summaries_removed"] == 1
     assert rows(tenant_conninfo, "SELECT 1 FROM summary_embeddings") == []
     assert rows(tenant_conninfo, f"SELECT 1 FROM passage_postings WHERE term = '{CANARY}'") == []

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from hitherto_client import AsyncHitherto, Hitherto
-from tests.e2e.conftest import Services
+from tests.e2e.assistants import FENCE, kept
 from tests.lazily import Lazily
 
 if TYPE_CHECKING:
@@ -25,8 +25,6 @@ else:
     parts = Lazily("pydantic_ai.messages")
     function = Lazily("pydantic_ai.models.function")
     ours_of_pydantic_ai = Lazily("hitherto_client.integrations.pydantic_ai")
-
-FENCE = "<<<hitherto:memory "
 
 
 class Script:
@@ -62,26 +60,12 @@ def called(name: str, **arguments: Any) -> parts.ModelResponse:
     return parts.ModelResponse([parts.ToolCallPart(name, arguments)])
 
 
-@pytest.fixture
-def ours(services: Services) -> Iterator[Hitherto]:
-    addresses = (services.retrieval_address, services.extraction_address)
-    with Hitherto(*addresses, token=services.token, timeout=120) as client:
-        yield client
-
-
-async def kept(memory: AsyncHitherto, user: str, conversation: str) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = [
-        (message.role, message.content) async for message in memory.messages(user, conversation)
-    ]
-    return found[::-1]
-
-
 @dataclass
 class Deps:
     user: str
 
 
-async def test_each_run_is_told_and_learnt_from(ours: Hitherto, memory: AsyncHitherto) -> None:
+async def test_each_run_is_told_and_learnt_from(blocking: Hitherto, memory: AsyncHitherto) -> None:
     """One agent for two people, with tool calls, pictures, and a stream."""
     script = Script()
     agent = pydantic_ai.Agent(
@@ -90,7 +74,7 @@ async def test_each_run_is_told_and_learnt_from(ours: Hitherto, memory: AsyncHit
         instructions="Be brief.",
         capabilities=[
             ours_of_pydantic_ai.HithertoMemory[Deps](
-                ours, user=lambda run: run.deps.user, timeout=60
+                blocking, user=lambda run: run.deps.user, timeout=60
             )
         ],
     )
@@ -144,14 +128,16 @@ async def test_a_run_goes_on_without_memory(caplog: pytest.LogCaptureFixture) ->
     assert "UNAVAILABLE" in str(script.asked[-1][0][-1].parts)
 
 
-async def test_the_model_searches_saves_and_forgets(ours: Hitherto, memory: AsyncHitherto) -> None:
+async def test_the_model_searches_saves_and_forgets(
+    blocking: Hitherto, memory: AsyncHitherto
+) -> None:
     script = Script(
         called("save_memory", content="Ana is allergic to peanuts."),
         called("search_memory", query="peanuts"),
         called("search_memory", question="peanuts"),
         "Noted.",
     )
-    toolset = ours_of_pydantic_ai.HithertoToolset[Any](ours, user="ana", allow_unbound=True)
+    toolset = ours_of_pydantic_ai.HithertoToolset[Any](blocking, user="ana", allow_unbound=True)
     agent = pydantic_ai.Agent(script.model(), toolsets=[toolset])
     result = await agent.run("I am allergic to peanuts.")
     returned: list[Any] = [
@@ -168,17 +154,19 @@ async def test_the_model_searches_saves_and_forgets(ours: Hitherto, memory: Asyn
     assert (await agent.run("Forget it.")).output == "Gone."
     assert [one.status async for one in memory.memories("ana", statuses=["forgotten"])]
     with pytest.raises(ValueError, match="no such tools: sing"):
-        ours_of_pydantic_ai.HithertoToolset(ours, user="ana", offered=["sing"])
+        ours_of_pydantic_ai.HithertoToolset(blocking, user="ana", offered=["sing"])
 
 
-async def test_a_history_is_kept_exactly(ours: Hitherto, memory: AsyncHitherto) -> None:
+async def test_a_history_is_kept_exactly(blocking: Hitherto, memory: AsyncHitherto) -> None:
     """Except for what was known at the time; another process goes on."""
     await memory.add("ana", [{"role": "user", "content": "I live in Porto."}], conversation="c0")
     script = Script(called("log_in", account="hunter2"), "You are in.")
     agent = pydantic_ai.Agent(
         script.model(),
         instructions="Be brief.",
-        capabilities=[ours_of_pydantic_ai.HithertoMemory(ours, user="ana", keep=False, timeout=60)],
+        capabilities=[
+            ours_of_pydantic_ai.HithertoMemory(blocking, user="ana", keep=False, timeout=60)
+        ],
     )
 
     @agent.tool_plain
@@ -186,11 +174,11 @@ async def test_a_history_is_kept_exactly(ours: Hitherto, memory: AsyncHitherto) 
         return f"token 4711 of {account}"
 
     first = await agent.run("Log me in. I live in Porto 🏖️", conversation_id="c1")
-    await ours_of_pydantic_ai.HithertoHistory("c1", memory=ours, user="ana").add(
+    await ours_of_pydantic_ai.HithertoHistory("c1", memory=blocking, user="ana").add(
         first.new_messages()
     )
     assert FENCE in script.asked[0][1]
-    history = ours_of_pydantic_ai.HithertoHistory("c1", memory=ours, user="ana")
+    history = ours_of_pydantic_ai.HithertoHistory("c1", memory=blocking, user="ana")
     read = await history.messages()
     assert [message.parts for message in read] == [m.parts for m in first.all_messages()]
     assert {m.instructions for m in read if isinstance(m, parts.ModelRequest)} == {"Be brief.\n\n"}

@@ -6,44 +6,42 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from hitherto.v1 import (
-    job_pb2,
-    maintenance_service_pb2,
-    memory_pb2,
-    memory_service_pb2,
-    retrieval_service_pb2,
-)
+from hitherto.v1 import job_pb2, memory_pb2
 from tests.e2e.conftest import Services
-from tests.e2e.curating import events, plain, restore
+from tests.e2e.curating import APPROVE, events, forget, plain, restore, review, save, update
 from tests.e2e.learning import ended, learn, memories, rows, submit, talk
+from tests.e2e.methods import ask
 from tests.e2e.privacy import choose
 from tests.e2e.reconciling import (
+    COMMUTE,
+    MAY,
+    NEW_HOME,
     NOTHING,
+    OLD_HOME,
+    SEPTEMBER,
+    SISTER,
     doubting,
+    is_doubtful,
     jobs,
     joining,
+    move,
+    moving,
     named,
     nothing,
     reconciliations,
     replacing,
     script,
     settled,
+    take_back,
     with_words,
 )
+from tests.e2e.test_belief import facts_of, profile_of
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
-from tests.scripted_model.answers import memory
+from tests.scripted_model.answers import memory, value
 
 STATUS = memory_pb2.MemoryStatus
-MAY = datetime(2026, 5, 4, 9, tzinfo=UTC)
-SEPTEMBER = datetime(2026, 9, 3, 9, tzinfo=UTC)
-
-OLD_HOME = "Ana lives in Göttingen"
-NEW_HOME = "Ana lives in Kassel"
-COMMUTE = "Ana's commute to the university takes 12 minutes by bike"
-SISTER = "Ana's sister is called Marta"
 
 
 @pytest.fixture(scope="module")
@@ -52,46 +50,9 @@ def service_settings() -> dict[str, Any]:
     return {"reconcile": True}
 
 
-async def save(services: Services, content: str, **more: Any) -> memory_pb2.Memory:
-    """Save a statement of the user's own."""
-    saved = await services.memory.SaveMemory(
-        memory_service_pb2.SaveMemoryRequest(user_id="ana", content=content, **more)
-    )
-    return saved.memory
-
-
 async def say(services: Services, at: datetime, *lines: str, conversation: str = "c1") -> None:
     """Let the user say something that is remembered word for word."""
     await learn(services, talk(*lines, conversation=conversation, at=at))
-
-
-async def take_back(services: Services, job_id: str) -> None:
-    """Roll a reconciliation back."""
-    await services.maintenance.RollbackSource(
-        maintenance_service_pb2.RollbackSourceRequest(user_id="ana", job_id=job_id)
-    )
-
-
-def moving(request: ChatRequest) -> dict[str, Any]:
-    """Learn each message; the new home contradicts the old one, with its quote."""
-    said = request.messages[0]
-    learnt: dict[str, Any] = {
-        "new_memories": [
-            {"type": "fact", "content": each.content, "source_message_ids": [each.local_id]}
-            for each in request.messages
-        ]
-    }
-    if said.content == NEW_HOME:
-        learnt["contradicted_memories"] = [
-            {
-                "id": named(request, OLD_HOME),
-                "by": 0,
-                "reason": "moved",
-                "source_message_ids": [said.local_id],
-                "quote": NEW_HOME,
-            }
-        ]
-    return learnt
 
 
 async def test_b9_what_was_said_later_replaces_what_it_may_replace(
@@ -112,7 +73,7 @@ async def test_b9_what_was_said_later_replaces_what_it_may_replace(
     assert {OLD_HOME, SISTER} < {each.content for each in asked.memories}
     assert asked.body["response_format"]["json_schema"]["name"] == "reconciliation"
     # One call takes it back.
-    await take_back(modelled, (await jobs(modelled))[0].id)
+    await take_back(modelled, job_id=(await jobs(modelled))[0].id)
     assert {each.content for each in await memories(modelled)} == {OLD_HOME, NEW_HOME, SISTER}
     assert (await with_words(modelled, OLD_HOME)).superseded_by == ""
     assert not (await with_words(modelled, NEW_HOME)).supersedes
@@ -148,7 +109,7 @@ async def test_b9_the_same_in_other_words_becomes_one_and_both_wordings_stay(
     await say(modelled, SEPTEMBER, other, conversation="c3")
     assert {each.content for each in await memories(modelled)} == {one, SISTER}
     joined_by = [each.id for each in await jobs(modelled) if each.result.counts["joined"]]
-    await take_back(modelled, joined_by[0])
+    await take_back(modelled, job_id=joined_by[0])
     kept = await with_words(modelled, one)
     assert sorted(set(kept.source_message_ids) - {"c3-1"}) == ["c1-1"]
     assert (await with_words(modelled, other)).status == STATUS.MEMORY_STATUS_ACTIVE
@@ -205,7 +166,7 @@ async def test_b10_a_change_makes_uncertain_what_rested_on_it_until_it_is_taken_
     assert doubted.doubt.reason == "moved to Kassel"
     assert doubted.doubt.since.ToDatetime(UTC) == SEPTEMBER
     assert not (await with_words(modelled, SISTER)).HasField("doubt")
-    await take_back(modelled, (await jobs(modelled))[0].id)
+    await take_back(modelled, job_id=(await jobs(modelled))[0].id)
     assert not (await with_words(modelled, COMMUTE)).HasField("doubt")
 
 
@@ -228,29 +189,25 @@ async def test_the_lines_name_the_days_of_the_user(
 async def test_b10_a_doubt_goes_with_the_conversation_that_caused_it(
     modelled: Services, model: ScriptedModel
 ) -> None:
-    model.script = script(doubting(COMMUTE, NEW_HOME), moving)
-    await say(modelled, MAY, OLD_HOME, COMMUTE)
-    await say(modelled, SEPTEMBER, NEW_HOME, conversation="c2")
-    await settled(modelled)
-    assert (await with_words(modelled, COMMUTE)).HasField("doubt")
-    await modelled.maintenance.RollbackSource(
-        maintenance_service_pb2.RollbackSourceRequest(user_id="ana", conversation_id="c2")
-    )
-    assert not (await with_words(modelled, COMMUTE)).HasField("doubt")
+    await move(modelled, model)
+    await take_back(modelled, conversation_id="c2")
+    assert not await is_doubtful(modelled)
     assert (await with_words(modelled, OLD_HOME)).status == STATUS.MEMORY_STATUS_ACTIVE
 
 
-async def test_b10_what_is_said_again_later_is_certain(
-    modelled: Services, model: ScriptedModel
+@pytest.mark.parametrize("how", ["said again later", "approved"])
+async def test_b10_the_user_settles_a_doubt(
+    modelled: Services, model: ScriptedModel, how: str
 ) -> None:
-    model.script = script(doubting(COMMUTE, NEW_HOME), moving)
-    await say(modelled, MAY, OLD_HOME, COMMUTE)
-    await say(modelled, SEPTEMBER, NEW_HOME, conversation="c2")
-    await settled(modelled)
+    await move(modelled, model)
     doubted = await with_words(modelled, COMMUTE)
     then = Timestamp()
     then.GetCurrentTime()
-    await say(modelled, datetime(2026, 9, 20, 9, tzinfo=UTC), COMMUTE, conversation="c3")
+    if how == "approved":
+        reviewed = await review(modelled, doubted.id, APPROVE)
+        assert reviewed.status == STATUS.MEMORY_STATUS_ACTIVE
+    else:
+        await say(modelled, datetime(2026, 9, 20, 9, tzinfo=UTC), COMMUTE, conversation="c3")
     certain = await with_words(modelled, COMMUTE)
     assert not certain.HasField("doubt")
     # That it was uncertain is still known, and the history tells since when it no longer is.
@@ -258,23 +215,18 @@ async def test_b10_what_is_said_again_later_is_certain(
     assert (lifted.version, cast.version) == (certain.version, doubted.version)
     assert plain(cast.after)["doubt"]["reason"] == "moved to Kassel"
     assert (plain(lifted.before), plain(lifted.after)) == (plain(cast.after), {"doubt": None})
-    earlier = await modelled.retrieval.ListMemories(
-        retrieval_service_pb2.ListMemoriesRequest(user_id="ana", known_at=then)
-    )
+    earlier = await ask(modelled, "ListMemories", user_id="ana", known_at=then)
     assert doubted.doubt in [m.doubt for m in earlier.memories if m.content == COMMUTE]
 
 
 async def test_b10_the_model_can_call_it_certain(modelled: Services, model: ScriptedModel) -> None:
-    model.script = script(doubting(COMMUTE, NEW_HOME), moving)
-    await say(modelled, MAY, OLD_HOME, COMMUTE)
-    await say(modelled, SEPTEMBER, NEW_HOME, conversation="c2")
-    await settled(modelled)
+    await move(modelled, model)
     model.script = script(lambda request: {"certain": [named(request, COMMUTE)]})
     await save(modelled, "Ana's university has a campus in Kassel")
     assert (await settled(modelled)).counts["certain"] == 1
     assert not (await with_words(modelled, COMMUTE)).HasField("doubt")
     # That is taken back as well: it is as uncertain as before.
-    await take_back(modelled, (await jobs(modelled))[0].id)
+    await take_back(modelled, job_id=(await jobs(modelled))[0].id)
     assert (await with_words(modelled, COMMUTE)).doubt.reason == "moved to Kassel"
 
 
@@ -330,14 +282,14 @@ async def test_b9_what_replaces_another_and_is_in_doubt_itself_is_written_once(
     await settled(modelled)
     old, new = await with_words(modelled, OLD_HOME), await with_words(modelled, NEW_HOME)
     assert list(new.may_replace) == [old.id]
-    sister = await save(modelled, SISTER)
+    sister = (await save(modelled, SISTER)).memory
     await settled(modelled)
     after = await with_words(modelled, NEW_HOME)
     assert (await with_words(modelled, OLD_HOME)).superseded_by == after.id
     assert (list(after.supersedes), list(after.may_replace)) == ([old.id], [])
     assert after.doubt.because_memory_id == sister.id
     assert after.version == new.version + 1
-    await take_back(modelled, (await jobs(modelled))[0].id)
+    await take_back(modelled, job_id=(await jobs(modelled))[0].id)
     before = await with_words(modelled, NEW_HOME)
     assert (list(before.supersedes), list(before.may_replace)) == ([], [old.id])
     assert not before.HasField("doubt")
@@ -492,39 +444,6 @@ async def test_without_near_or_changed_memories_nothing_is_asked(
     assert await jobs(modelled) == []
 
 
-async def test_b10_a_review_by_hand_or_a_correction_settles_a_doubt(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    model.script = script(doubting(COMMUTE, NEW_HOME), moving)
-    await say(modelled, MAY, OLD_HOME, COMMUTE)
-    await say(modelled, SEPTEMBER, NEW_HOME, conversation="c2")
-    await settled(modelled)
-    doubted = await with_words(modelled, COMMUTE)
-    reviewed = await modelled.memory.ReviewMemory(
-        memory_service_pb2.ReviewMemoryRequest(
-            user_id="ana",
-            memory_id=doubted.id,
-            decision=memory_service_pb2.REVIEW_DECISION_APPROVE,
-        )
-    )
-    assert reviewed.memory.status == STATUS.MEMORY_STATUS_ACTIVE
-    assert not reviewed.memory.HasField("doubt")
-
-
-async def test_b10_a_doubt_goes_when_its_cause_is_forgotten(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    model.script = script(doubting(COMMUTE, NEW_HOME), moving)
-    await say(modelled, MAY, OLD_HOME, COMMUTE)
-    await say(modelled, SEPTEMBER, NEW_HOME, conversation="c2")
-    await settled(modelled)
-    cause = await with_words(modelled, NEW_HOME)
-    await modelled.memory.ForgetMemory(
-        memory_service_pb2.ForgetMemoryRequest(user_id="ana", memory_id=cause.id)
-    )
-    assert not (await with_words(modelled, COMMUTE)).HasField("doubt")
-
-
 @pytest.mark.parametrize("how", ["forgotten", "corrected", "replaced"])
 async def test_a6_a_value_of_the_profile_goes_with_its_memory(
     modelled: Services, model: ScriptedModel, how: str
@@ -532,47 +451,23 @@ async def test_a6_a_value_of_the_profile_goes_with_its_memory(
     def learning(request: ChatRequest) -> dict[str, Any]:
         learnt = moving(request)
         if request.messages[0].content == OLD_HOME:
-            learnt["profile_changes"] = [
-                {
-                    "path": "facts.personal.location",
-                    "value": "Göttingen",
-                    "source_message_ids": ["m1"],
-                    "quote": OLD_HOME,
-                }
-            ]
+            learnt["profile_changes"] = [value("facts.personal.location", "Göttingen", OLD_HOME)]
         return learnt
 
     model.script = script(replacing(OLD_HOME, NEW_HOME) if how == "replaced" else nothing, learning)
     await say(modelled, MAY, OLD_HOME)
-    assert (await profile(modelled)).facts["personal"]["location"] == "Göttingen"
+    assert facts_of(await profile_of(modelled))["personal"]["location"] == "Göttingen"
     home = await with_words(modelled, OLD_HOME)
     if how == "forgotten":
-        await modelled.memory.ForgetMemory(
-            memory_service_pb2.ForgetMemoryRequest(user_id="ana", memory_id=home.id)
-        )
+        await forget(modelled, home.id)
     elif how == "corrected":
-        await modelled.memory.UpdateMemory(
-            memory_service_pb2.UpdateMemoryRequest(
-                user_id="ana",
-                memory_id=home.id,
-                memory=memory_pb2.Memory(content="Ana lives in Hannover"),
-                update_mask=FieldMask(paths=["content"]),
-            )
-        )
+        await update(modelled, home.id, content="Ana lives in Hannover")
     else:
         await save(modelled, NEW_HOME)
         await settled(modelled)
-    now = await profile(modelled)
-    assert "personal" not in now.facts or "location" not in now.facts["personal"]
+    now = await profile_of(modelled)
+    assert "location" not in facts_of(now).get("personal", {})
     assert now.version == 2
     if how == "replaced":
-        await take_back(modelled, (await jobs(modelled))[0].id)
-        assert (await profile(modelled)).facts["personal"]["location"] == "Göttingen"
-
-
-async def profile(services: Services) -> Any:
-    """The user's profile."""
-    found = await services.retrieval.GetProfile(
-        retrieval_service_pb2.GetProfileRequest(user_id="ana")
-    )
-    return found.profile
+        await take_back(modelled, job_id=(await jobs(modelled))[0].id)
+        assert facts_of(await profile_of(modelled))["personal"]["location"] == "Göttingen"

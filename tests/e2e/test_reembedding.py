@@ -10,17 +10,15 @@ import psycopg
 import pytest
 
 from hitherto.v1 import (
-    extraction_service_pb2,
     job_pb2,
     maintenance_service_pb2,
     memory_pb2,
-    retrieval_service_pb2,
     search_pb2,
 )
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.curating import save
 from tests.e2e.learning import echo, ended, learn, rows, talk
-from tests.e2e.methods import read_refusal
+from tests.e2e.methods import ask, read_refusal
 from tests.e2e.privacy import choose
 from tests.e2e.sealing import ENCRYPTING
 from tests.scripted_model import ScriptedModel, StatusFault
@@ -51,9 +49,7 @@ async def moved_to(services: Services, model: str, dimensions: int) -> None:
 
 async def found_by(services: Services, word: str) -> tuple[list[str], int, str]:
     """What a search finds, how the semantic leg ended, and why."""
-    answer = await services.retrieval.SearchMemories(
-        retrieval_service_pb2.SearchMemoriesRequest(user_id="ana", query=word, limit=1)
-    )
+    answer = await ask(services, "SearchMemories", query=word, limit=1)
     (leg,) = [leg for leg in answer.legs if leg.name == "semantic"]
     return [hit.memory.content for hit in answer.results], leg.state, leg.reason
 
@@ -213,9 +209,7 @@ async def test_the_offline_vectors_give_way_on_purpose(
     async with start_services(**model_settings(model)) as modelled:
         status = await step(modelled, pb.REEMBED_PHASE_STATUS)
         assert status.active_model.startswith("offline")
-        answer = await modelled.retrieval.SearchMemories(
-            retrieval_service_pb2.SearchMemoriesRequest(user_id="ana", query="jasmine tea")
-        )
+        answer = await ask(modelled, "SearchMemories", query="jasmine tea")
         assert len(answer.results) == 1
         assert not answer.degraded
         await moved_to(modelled, "text-embedding-3-small", 64)
@@ -271,9 +265,7 @@ async def test_nobody_waits_while_a_switch_counts_texts(
 async def test_reembedding_jobs_are_listed(taught: Services) -> None:
     """B5: the back-fill is a job like any other."""
     await moved_to(taught, "text-embedding-3-large", 96)
-    listed = await taught.extraction.ListJobs(
-        extraction_service_pb2.ListJobsRequest(kinds=["reembedding"])
-    )
+    listed = await ask(taught, "ListJobs", user_id="", kinds=["reembedding"])
     assert [job.state for job in listed.jobs] == [job_pb2.JOB_STATE_SUCCEEDED]
 
 

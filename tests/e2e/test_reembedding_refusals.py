@@ -8,12 +8,12 @@ from typing import Any
 import grpc
 import pytest
 
-from hitherto.v1 import extraction_service_pb2, job_pb2, retrieval_service_pb2
+from hitherto.v1 import extraction_service_pb2, job_pb2
 from hitherto.v1 import maintenance_service_pb2 as pb
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.curating import change
 from tests.e2e.learning import echo, ended, learn, talk
-from tests.e2e.methods import Refusal, read_refusal
+from tests.e2e.methods import Refusal, ask, read_refusal
 from tests.e2e.test_reembedding import step
 from tests.scripted_model import EmbeddingFault, Fault, RawReply, ScriptedModel
 
@@ -77,9 +77,7 @@ async def test_c7_dimensions_that_no_vector_has_can_be_corrected(
     refused = await refusal_of(modelled, pb.REEMBED_PHASE_START, model=LARGE, dimensions=96)
     assert set(refused.fields) == {"dimensions"}
     assert mistaken.job.id in refused.fields["dimensions"]
-    await modelled.extraction.CancelJob(
-        extraction_service_pb2.CancelJobRequest(job_id=mistaken.job.id)
-    )
+    await ask(modelled, "CancelJob", job_id=mistaken.job.id)
     model.always(None, endpoint="embeddings")
     started = await step(modelled, pb.REEMBED_PHASE_START, model=LARGE, dimensions=96)
     assert (started.target_model, started.target_dimensions) == (LARGE, 96)
@@ -108,9 +106,7 @@ async def until_found(services: Services, word: str) -> None:
     """Wait until a search finds a memory by its vector."""
     async with asyncio.timeout(180):
         while True:
-            found = await services.retrieval.SearchMemories(
-                retrieval_service_pb2.SearchMemoriesRequest(user_id="ana", query=word)
-            )
+            found = await ask(services, "SearchMemories", query=word)
             if found.results and "semantic" in found.results[0].matched_legs:
                 return
             await asyncio.sleep(0.05)

@@ -6,15 +6,14 @@ import asyncio
 import gc
 import inspect
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator, Callable
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
-import grpc
 import pytest
 
-from hitherto_client import AsyncHitherto, Hitherto, HithertoCallError
+from hitherto_client import AsyncHitherto, Hitherto
+from tests.e2e.assistants import FENCE, in_thread, kept
 from tests.e2e.conftest import Services
 from tests.faults.relay import Relay
 from tests.lazily import Lazily
@@ -30,20 +29,12 @@ else:
     our_openai = Lazily("hitherto_client.integrations.openai")
 
 
-FENCE = "<<<hitherto:memory "
 SAID = {
     "English": ("I live in Porto.", "Where do I live?", "Porto"),
     "Vietnamese": ("Tôi sống ở Đà Nẵng.", "Tôi sống ở đâu?", "Đà Nẵng"),
     "Chinese": ("我住在上海。", "我住在哪里？", "上海"),
     "emoji": ("My cat 🐈‍⬛ is called Mimi 🎉", "What is my cat 🐈‍⬛ called?", "Mimi 🎉"),
 }
-THREADS = ThreadPoolExecutor(16)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def end_threads() -> Iterator[None]:
-    yield
-    THREADS.shutdown()
 
 
 @pytest.fixture
@@ -79,11 +70,6 @@ def wrapper(client: Any, ours: Any) -> Wrap:
         return our_openai.remembering(client, user=user, conversation=conversation, **given)
 
     return wrap
-
-
-async def in_thread(blocking: Callable[[], Any]) -> Any:
-    """Run in a thread of our own: the services need those of their loop, which is ours."""
-    return await asyncio.get_running_loop().run_in_executor(THREADS, blocking)
 
 
 async def call(method: Callable[..., Any], **arguments: Any) -> Any:
@@ -128,26 +114,12 @@ async def close(stream: Any) -> None:
         await in_thread(stream.close)
 
 
-async def kept(
-    memory: AsyncHitherto, conversation: str = "c1", user: str = "ana"
-) -> list[tuple[str, str]]:
-    """Everything that a conversation holds, in order."""
-    while True:
-        try:
-            listed = [each async for each in memory.messages(user, conversation)]
-            return [(each.role, each.content) for each in reversed(listed)]
-        except HithertoCallError as error:
-            # A busy machine may answer that time ran out.
-            if error.code is not grpc.StatusCode.DEADLINE_EXCEEDED:
-                raise
-
-
 async def kept_soon(
     memory: AsyncHitherto, expected: list[tuple[str, str]], conversation: str = "c1"
 ) -> None:
     """What is added without anybody waiting for it."""
     async with asyncio.timeout(180):
-        while await kept(memory, conversation) != expected:  # noqa: ASYNC110 - the services'
+        while await kept(memory, conversation=conversation) != expected:  # noqa: ASYNC110 - the services'
             await asyncio.sleep(0.02)
 
 
@@ -167,7 +139,10 @@ async def test_what_one_turn_said_is_known_in_the_next(
     answer = f"You said: {said}"
     assert (first.output_text if api is respond else first.choices[0].message.content) == answer
     assert await kept(memory) == [("user", said), ("assistant", answer)]
-    assert await kept(memory, "c2") == [("user", asked), ("assistant", f"You said: {asked}")]
+    assert await kept(memory, conversation="c2") == [
+        ("user", asked),
+        ("assistant", f"You said: {asked}"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -246,7 +221,7 @@ async def test_a_tools_arguments_are_kept_only_if_asked_for(
     answered = await respond(client, [asked])
     result = {"type": "function_call_output", "call_id": "call_2", "output": "token 4711"}
     await respond(client, [asked, *answered.output, result])
-    assert await kept(memory, "c2") == [*expected[:-1], ("assistant", "Again.")]
+    assert await kept(memory, conversation="c2") == [*expected[:-1], ("assistant", "Again.")]
 
 
 async def test_streams_pass_and_are_kept(
@@ -384,8 +359,8 @@ async def test_wrapping_twice_remembers_once(
         await chat(second, "Where do I live?")
         await chat(plain, "Where do I live?")
     assert [r.instructions.count(FENCE) for r in model.requests] == [1, 0]
-    assert await kept(memory, "c1") == []
-    assert len(await kept(memory, "c2")) == 2
+    assert await kept(memory, conversation="c1") == []
+    assert len(await kept(memory, conversation="c2")) == 2
 
 
 async def test_users_never_mix(wrap: Wrap, model: ScriptedAssistant, memory: AsyncHitherto) -> None:

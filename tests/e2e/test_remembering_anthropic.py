@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 from collections.abc import AsyncIterator, Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from hitherto_client import AsyncHitherto, Hitherto
+from tests.e2e.assistants import FENCE, in_thread
 from tests.e2e.conftest import Services
 from tests.lazily import Lazily
 from tests.scripted_model.assistant import Answer, ScriptedAssistant
@@ -23,7 +22,6 @@ else:
     anthropic = Lazily("anthropic")
     ours_of_anthropic = Lazily("hitherto_client.integrations.anthropic")
 
-FENCE = "<<<hitherto:memory "
 Wrap = Callable[..., Any]
 
 
@@ -68,17 +66,6 @@ async def wrap(
             yield wrapper(plain_too, ours_too)
 
 
-@pytest.fixture
-async def in_thread() -> AsyncIterator[Callable[[Callable[[], Any]], Any]]:
-    """Runs in threads of our own: the services need those of their loop, which is ours."""
-    with ThreadPoolExecutor(4) as threads:
-
-        async def run(blocking: Callable[[], Any]) -> Any:
-            return await asyncio.get_running_loop().run_in_executor(threads, blocking)
-
-        yield run
-
-
 def asked(*messages: Any, **arguments: Any) -> dict[str, Any]:
     listed = [{"role": "user", "content": m} if isinstance(m, str) else m for m in messages]
     return {"model": "scripted", "max_tokens": 100, "messages": listed, **arguments}
@@ -118,7 +105,7 @@ async def said(memory: AsyncHitherto, conversation: str = "c1") -> list[tuple[st
 
 
 async def test_each_call_is_told_and_kept(
-    wrap: Wrap, model: ScriptedAssistant, memory: AsyncHitherto, in_thread: Any
+    wrap: Wrap, model: ScriptedAssistant, memory: AsyncHitherto
 ) -> None:
     """With tools, parts of instructions, a reply that is begun, and a repeated request."""
 
@@ -166,7 +153,7 @@ async def test_each_call_is_told_and_kept(
 
 
 async def test_streams_are_kept_as_far_as_they_came(
-    wrap: Wrap, model: ScriptedAssistant, memory: AsyncHitherto, in_thread: Any
+    wrap: Wrap, model: ScriptedAssistant, memory: AsyncHitherto
 ) -> None:
     """Of `create` and of `stream`, read to their end and cut."""
 

@@ -12,8 +12,6 @@ from google.protobuf import json_format
 from hitherto.v1 import (
     history_pb2,
     memory_pb2,
-    memory_service_pb2,
-    retrieval_service_pb2,
     search_pb2,
 )
 from hitherto.v1 import maintenance_service_pb2 as pb
@@ -30,7 +28,7 @@ from tests.e2e.learning import (
     talk,
 )
 from tests.e2e.leaving import export
-from tests.e2e.methods import read_refusal
+from tests.e2e.methods import ask, read_refusal
 from tests.e2e.test_import_user import bring
 from tests.scripted_model import ScriptedModel
 from tests.scripted_model.answers import memory as new_memory
@@ -47,9 +45,7 @@ async def take_back(services: Services, **fields: Any) -> dict[str, int]:
 
 
 async def profile_of(services: Services, user: str = "ana") -> dict[str, Any]:
-    found = await services.retrieval.GetContext(
-        retrieval_service_pb2.GetContextRequest(user_id=user)
-    )
+    found = await ask(services, "GetContext", user_id=user)
     return dict(json_format.MessageToDict(found.profile.facts))
 
 
@@ -133,24 +129,16 @@ async def test_a_conversation_is_taken_back(poisoned: Services) -> None:
     every = {m.content: m for m in await memories(poisoned, statuses=ALL_STATUSES)}
     assert every["The user lives in Atlantis."].status == memory_pb2.MEMORY_STATUS_FORGOTTEN
     assert not every["The user lives in Atlantis."].supersedes
-    history = await poisoned.retrieval.GetMemoryHistory(
-        retrieval_service_pb2.GetMemoryHistoryRequest(user_id="ana", memory_id=lisbon.id)
-    )
+    history = await ask(poisoned, "GetMemoryHistory", memory_id=lisbon.id)
     assert [event.kind for event in history.events] == [
         history_pb2.HISTORY_EVENT_KIND_ROLLED_BACK,
         history_pb2.HISTORY_EVENT_KIND_CONTRADICTED,
         history_pb2.HISTORY_EVENT_KIND_CREATED,
     ]
-    found = await poisoned.retrieval.SearchMemories(
-        retrieval_service_pb2.SearchMemoriesRequest(user_id="ana", query="hate people", limit=3)
-    )
+    found = await ask(poisoned, "SearchMemories", query="hate people", limit=3)
     assert not [hit for hit in found.results if "hate" in hit.memory.content]
     # What was said stays listed; its summary is gone.
-    summaries = await poisoned.retrieval.SearchMemories(
-        retrieval_service_pb2.SearchMemoriesRequest(
-            user_id="ana", scopes=[search_pb2.SEARCH_SCOPE_SUMMARIES]
-        )
-    )
+    summaries = await ask(poisoned, "SearchMemories", scopes=[search_pb2.SEARCH_SCOPE_SUMMARIES])
     assert [each.summary.conversation_id for each in summaries.results] == ["good"]
 
 
@@ -177,13 +165,9 @@ async def test_a_name_that_others_mention_stays_known(
         modelled, talk("the roof", conversation="roof"), talk("the bell", conversation="bell")
     )
     (roof,) = [each for each in await memories(modelled) if "roof" in each.content]
-    await modelled.memory.ForgetMemory(
-        memory_service_pb2.ForgetMemoryRequest(user_id="ana", memory_id=roof.id)
-    )
+    await ask(modelled, "ForgetMemory", memory_id=roof.id)
     await take_back(modelled, conversation_id="roof")
-    found = await modelled.retrieval.FindEntities(
-        retrieval_service_pb2.FindEntitiesRequest(user_id="ana")
-    )
+    found = await ask(modelled, "FindEntities")
     assert [(each.name, each.mention_count) for each in found.entities] == [("Belfry", 1)]
 
 

@@ -18,7 +18,6 @@ from typing import Any
 import psycopg
 
 from hitherto.v1 import (
-    extraction_service_pb2,
     maintenance_service_pb2,
     memory_pb2,
     memory_service_pb2,
@@ -26,6 +25,7 @@ from hitherto.v1 import (
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.curating import update
 from tests.e2e.learning import ALL_STATUSES, ended, memories, talk
+from tests.e2e.methods import ask
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
 from tests.scripted_model.answers import memory as new_memory
 from tests.scripted_model.answers import merged, quoting
@@ -140,9 +140,7 @@ class Person:
         transcript = talk(*lines, user=self.name, conversation=source, at=at)
         transcript.messages[0].id = f"{source}-{number}"
         self.story.append(f"{source}: {lines}")
-        reply = await self.services.extraction.SubmitTranscripts(
-            extraction_service_pb2.SubmitTranscriptsRequest(transcripts=[transcript])
-        )
+        reply = await ask(self.services, "SubmitTranscripts", transcripts=[transcript])
         job = await ended(self.services, reply.jobs[0].id, within=240)
         assert not job.error, job.error
 
@@ -160,9 +158,7 @@ class Person:
         one = await self.one(*STANDING)
         if one is not None:
             self.story.append(f"forget: {one.content}")
-            await self.services.memory.ForgetMemory(
-                memory_service_pb2.ForgetMemoryRequest(user_id=self.name, memory_id=one.id)
-            )
+            await ask(self.services, "ForgetMemory", user_id=self.name, memory_id=one.id)
             self.forgotten.add(one.id)
 
     async def restore(self) -> None:
@@ -170,9 +166,7 @@ class Person:
         one = await self.one(memory_pb2.MEMORY_STATUS_FORGOTTEN)
         if one is not None:
             self.story.append(f"restore: {one.content}")
-            await self.services.memory.RestoreMemory(
-                memory_service_pb2.RestoreMemoryRequest(user_id=self.name, memory_id=one.id)
-            )
+            await ask(self.services, "RestoreMemory", user_id=self.name, memory_id=one.id)
             self.forgotten.discard(one.id)
 
     async def review(self) -> None:
@@ -195,9 +189,7 @@ class Person:
     async def merge(self) -> None:
         """Consolidation joins some memories."""
         self.story.append("merge")
-        reply = await self.services.maintenance.Consolidate(
-            maintenance_service_pb2.ConsolidateRequest(user_id=self.name, tag="garden")
-        )
+        reply = await ask(self.services, "Consolidate", user_id=self.name, tag="garden")
         await ended(self.services, reply.job.id, within=240)
 
     async def undo(self) -> None:
@@ -210,11 +202,7 @@ class Person:
         if found:
             one = self.random.choice(found)
             self.story.append(f"undo: {one.content}")
-            await self.services.maintenance.UndoConsolidation(
-                maintenance_service_pb2.UndoConsolidationRequest(
-                    user_id=self.name, memory_id=one.id
-                )
-            )
+            await ask(self.services, "UndoConsolidation", user_id=self.name, memory_id=one.id)
 
     async def one(self, *statuses: memory_pb2.MemoryStatus.ValueType) -> memory_pb2.Memory | None:
         """Any memory of these statuses."""

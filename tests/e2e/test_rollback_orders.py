@@ -29,6 +29,7 @@ from hitherto.v1 import (
 from hitherto.v1 import maintenance_service_pb2 as pb
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.learning import ALL_STATUSES, ended, memories, shown
+from tests.e2e.methods import ask
 from tests.e2e.privacy import choose
 from tests.e2e.sealing import ENCRYPTING
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
@@ -211,9 +212,7 @@ class Person:
                 )
             )
             await ended(self.services, reply.job.id, within=240)
-            listed = await self.services.retrieval.ListDocuments(
-                retrieval_service_pb2.ListDocumentsRequest(user_id=self.name)
-            )
+            listed = await ask(self.services, "ListDocuments", user_id=self.name)
             self.documents[source] = listed.documents[0].id
         held = await self.held()
         said = Said(source, "said", datetime.now(UTC))
@@ -296,11 +295,7 @@ class Person:
             assert told(held) == expected, story
             sources = {source.conversation_id for source in held.sources}
             assert sources <= {said.source for said in left}, story
-        profile = (
-            await self.services.retrieval.GetContext(
-                retrieval_service_pb2.GetContextRequest(user_id=self.name)
-            )
-        ).profile
+        profile = (await ask(self.services, "GetContext", user_id=self.name)).profile
         assert {
             "summary": profile.summary,
             "current_projects": list(profile.current_projects),

@@ -406,26 +406,6 @@ async def test_row_32_an_embedder_that_hangs_does_not_hold_the_call(
 # --- text ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("content", "query"),
-    [
-        ("Ana thích cà phê sữa đá ở Hà Nội", "ha noi"),
-        ("安娜喜欢喝绿茶", "绿茶"),
-        ("アナは緑茶が好きです", "緑茶"),
-        ("Ana loves 👩‍👩‍👧 and 🍵", "🍵"),
-        ("אנה אוהבת תה ירוק", "תה"),
-        ("آنا تحب الشاي الأخضر", "الشاي"),
-        ("Robert'); DROP TABLE memories; --", "DROP TABLE"),
-        ("100% a & | !! \\ ' _", "100%"),
-    ],
-)
-async def test_rows_46_and_47_any_text_is_kept_and_found(
-    services: Services, content: str, query: str
-) -> None:
-    assert (await save(services, content)).memory.content == content
-    assert await found(services, query) == [content]
-
-
 async def test_row_46_both_normal_forms_are_one_memory(services: Services) -> None:
     text = "Ana thích cà phê"
     first = await save(services, unicodedata.normalize("NFD", text), tags=["Cà phê"])

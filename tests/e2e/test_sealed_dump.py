@@ -16,13 +16,14 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from hitherto.v1 import extraction_service_pb2, job_pb2, memory_pb2, retrieval_service_pb2
+from hitherto.v1 import extraction_service_pb2, job_pb2, memory_pb2
 from hitherto_shared.database.embedded import EmbeddedPostgres
 from hitherto_shared.encryption.failures import DecryptionFailed, KeyGone
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.curating import checks, save, update
 from tests.e2e.learning import ended, learn, memories, rows, submit, talk
 from tests.e2e.leaving import erase, export
+from tests.e2e.methods import ask
 from tests.e2e.privacy import choose
 from tests.e2e.sealing import (
     ENCRYPTING,
@@ -166,17 +167,11 @@ async def answer_with_nothing(services: Services, model: ScriptedModel) -> None:
     model.queue()
 
 
-async def ask(services: Services) -> None:
+async def leave_traces(services: Services) -> None:
     """Search and ask for context, which also may leave traces."""
     for words in ("quaskedwords qulcontent", "quaskedwords qumsguser"):
-        await services.retrieval.SearchMemories(
-            retrieval_service_pb2.SearchMemoriesRequest(user_id="ana", query=words)
-        )
-        await services.retrieval.GetContext(
-            retrieval_service_pb2.GetContextRequest(
-                user_id="ana", query=words, conversation_id="c1"
-            )
-        )
+        await ask(services, "SearchMemories", query=words)
+        await ask(services, "GetContext", query=words, conversation_id="c1")
 
 
 def told_by_vectors(cells: Iterable[Cell], model: ScriptedModel) -> set[tuple[str, str]]:
@@ -240,7 +235,7 @@ async def test_h3_of_all_that_somebody_who_encrypts_says_saves_and_asks(
     nothing_told(superuser_conninfo, model)
     await answer_with_nothing(encrypting, model)
     assert rows(superuser_conninfo, "SELECT sealed_reply FROM unusable_replies") == [("",)]
-    await ask(encrypting)
+    await leave_traces(encrypting)
     request = extraction_service_pb2.SubmitTranscriptsRequest(
         transcripts=[talk(_SAID)], idempotency_key="k"
     )

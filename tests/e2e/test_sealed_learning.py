@@ -12,7 +12,6 @@ import grpc
 import pytest
 
 from hitherto.v1 import job_pb2, memory_pb2
-from hitherto.v1 import maintenance_service_pb2 as maintenance_pb
 from hitherto_shared.encryption.rows import MEMORY
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.curating import (
@@ -26,6 +25,7 @@ from tests.e2e.curating import (
     update,
 )
 from tests.e2e.learning import ended, learn, replies, rows, shown, submit, talk
+from tests.e2e.methods import ask
 from tests.e2e.privacy import choose
 from tests.e2e.sealed_memories import contents, held, in_clear
 from tests.e2e.sealing import ENCRYPTING, PERSONAL, key_of
@@ -192,9 +192,7 @@ async def test_h3_a_rollback_gives_back_the_earlier_sealed_words(
     (saved,) = await held(tenant_conninfo, services_folder)
     await learn(sealing, talk("It is 10 milligrams", conversation="poison"))
     assert len(await held(tenant_conninfo, services_folder)) == 2
-    reply = await sealing.maintenance.RollbackSource(
-        maintenance_pb.RollbackSourceRequest(user_id="ana", conversation_id="poison")
-    )
+    reply = await ask(sealing, "RollbackSource", conversation_id="poison")
     assert (reply.counts["memories_forgotten"], reply.counts["memories_restored"]) == (1, 1)
     first, second = await held(tenant_conninfo, services_folder)
     assert (first.memory_id, first.words["content"]) == (

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from hitherto.v1 import job_pb2, maintenance_service_pb2
+from hitherto.v1 import job_pb2
 from hitherto_shared.encryption.failures import KeyGone
 from hitherto_shared.encryption.user_key import UserKey
 from hitherto_shared.encryption.user_keys import UserKeys
@@ -20,6 +20,7 @@ from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.learning import ended, rows, submit, talk
 from tests.e2e.leaving import erase, export, reinstate
 from tests.e2e.merging import ONE_STYLE, STYLE, STYLES, contents
+from tests.e2e.methods import ask
 from tests.e2e.privacy import choose
 from tests.e2e.sealing import ENCRYPTING, dump, holding, key_files
 from tests.e2e.sessions import refusal_of
@@ -94,9 +95,7 @@ async def test_h3_a_merge_indexes_no_words_that_were_sealed_during_its_call(
     (job_id,) = await submit(services, talk(*(f"{said} | {HEARD}" for said in STYLES)))
     assert (await ended(services, job_id)).state == job_pb2.JOB_STATE_SUCCEEDED
     held.holding = True
-    begun = await services.maintenance.Consolidate(
-        maintenance_service_pb2.ConsolidateRequest(user_id="ana", tag=STYLE)
-    )
+    begun = await ask(services, "Consolidate", tag=STYLE)
     await asyncio.wait_for(held.asked.wait(), 180)
     await turn_on(services, superuser_conninfo, off_again=off_again)
     held.go_on.set()

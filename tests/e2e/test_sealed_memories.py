@@ -12,7 +12,7 @@ from typing import Any
 import grpc
 import pytest
 
-from hitherto.v1 import memory_pb2, retrieval_service_pb2
+from hitherto.v1 import memory_pb2
 from tests.e2e.conftest import Services
 from tests.e2e.curating import (
     APPROVE,
@@ -25,6 +25,7 @@ from tests.e2e.curating import (
     update,
 )
 from tests.e2e.learning import rows
+from tests.e2e.methods import ask
 from tests.e2e.privacy import choose
 from tests.e2e.sealed_memories import contents, held, in_clear
 from tests.e2e.sealing import ENCRYPTING, PERSONAL
@@ -208,14 +209,10 @@ async def test_h3_left_to_the_installation_again_what_is_sealed_stays_readable(
     await update(sealing, saved.id, content="Ana takes melatonin")
     assert not (await choose(sealing, mask=["encrypt_sensitive"])).encrypt_sensitive
     for query in ("", "melatonin"):
-        reply = await sealing.retrieval.SearchMemories(
-            retrieval_service_pb2.SearchMemoriesRequest(user_id="ana", query=query)
-        )
+        reply = await ask(sealing, "SearchMemories", query=query)
         assert [result.memory.content for result in reply.results] == ["Ana takes melatonin"]
         assert "sealed" in {leg.name for leg in reply.legs}
-    told = await sealing.retrieval.GetMemoryHistory(
-        retrieval_service_pb2.GetMemoryHistoryRequest(user_id="ana", memory_id=saved.id)
-    )
+    told = await ask(sealing, "GetMemoryHistory", memory_id=saved.id)
     assert told.events[0].after["content"] == "Ana takes melatonin"
     # Whoever has never decided has not by this.
     decided = "SELECT user_id, encrypt_sensitive FROM hitherto.users ORDER BY user_id"
@@ -229,9 +226,7 @@ async def test_c6_words_that_change_with_the_seal_are_in_the_history(sealing: Se
     await update(
         sealing, saved.id, "metadata", "sensitive", metadata={"n": 2}, tags=[], sensitive=False
     )
-    reply = await sealing.retrieval.GetMemoryHistory(
-        retrieval_service_pb2.GetMemoryHistoryRequest(user_id="ana", memory_id=saved.id)
-    )
+    reply = await ask(sealing, "GetMemoryHistory", memory_id=saved.id)
     cleared, sealed, _ = reply.events
     assert plain(sealed.before)["content"] == "Ana takes walks"
     assert plain(sealed.after)["content"] == "Ana takes zolpidem"

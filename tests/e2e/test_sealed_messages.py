@@ -15,6 +15,7 @@ from hitherto_shared.encryption.rows import MESSAGE, SUMMARY
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.indexed import check_words
 from tests.e2e.learning import ended, learn, memories, rows, submit, talk
+from tests.e2e.methods import ask
 from tests.e2e.privacy import choose
 from tests.e2e.sealing import ENCRYPTING, dump, holding, key_of, reply_in
 from tests.e2e.sessions import refusal_of
@@ -130,9 +131,7 @@ async def test_h3_a_message_that_comes_again_is_known(
 async def test_h3_appended_and_streamed_messages_are_sealed(
     encrypting: Services, tenant_conninfo: str
 ) -> None:
-    await encrypting.extraction.AppendMessages(
-        pb.AppendMessagesRequest(user_id="ana", conversation_id="c1", messages=talk(*SAID).messages)
-    )
+    await ask(encrypting, "AppendMessages", conversation_id="c1", messages=talk(*SAID).messages)
 
     async def stream() -> AsyncIterator[pb.StreamTranscriptsRequest]:
         yield pb.StreamTranscriptsRequest(transcript=talk(HEARD, conversation="c2"))

@@ -9,12 +9,12 @@ import grpc
 import pytest
 from google.protobuf import json_format
 
-from hitherto.v1 import maintenance_service_pb2, retrieval_service_pb2
 from hitherto.v1 import memory_service_pb2 as pb
 from hitherto_shared.encryption.rows import PROFILE
 from tests.e2e.conftest import Services, StartServices
 from tests.e2e.curating import plain
 from tests.e2e.learning import learn, replies, rows, talk
+from tests.e2e.methods import ask
 from tests.e2e.privacy import choose, clear
 from tests.e2e.sealing import ENCRYPTING, change_profile, key_files, key_of
 from tests.e2e.sessions import refusal_of
@@ -177,11 +177,7 @@ class TestLearnt:
     ) -> None:
         """History keeps no contents: the sealed versions tell what to undo."""
         counts = (
-            await taught.maintenance.RollbackSource(
-                maintenance_service_pb2.RollbackSourceRequest(
-                    user_id="ana", conversation_id="bad", dry_run=dry_run
-                )
-            )
+            await ask(taught, "RollbackSource", conversation_id="bad", dry_run=dry_run)
         ).counts
         assert counts["profile_fields"] == 3
         now = await change_profile(taught, summary="A gardener.")
@@ -193,7 +189,5 @@ class TestLearnt:
         assert emptied(tenant_conninfo)
 
     async def test_h3_a_reader_sees_no_difference(self, taught: Services) -> None:
-        found = await taught.retrieval.GetContext(
-            retrieval_service_pb2.GetContextRequest(user_id="ana")
-        )
+        found = await ask(taught, "GetContext")
         assert json_format.MessageToDict(found.profile.facts)["personal"]["role"] == "king"

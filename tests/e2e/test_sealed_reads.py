@@ -18,6 +18,7 @@ from hitherto_shared.encryption.rows import MEMORY
 from hitherto_shared.encryption.user_key import UserKey
 from hitherto_shared.identifiers import uuid7
 from tests.e2e.conftest import Services, StartServices
+from tests.e2e.methods import ask
 from tests.e2e.sealing import ENCRYPTING, key_files, keys_of
 from tests.e2e.sessions import refusal_of
 from tests.integration.retrieval.seed import Fact, remember, summarise
@@ -110,9 +111,8 @@ async def search(
 async def listed(
     services: Services, user: str = "ana", **fields: Any
 ) -> retrieval_service_pb2.ListMemoriesResponse:
-    found = await services.retrieval.ListMemories(
-        pb.ListMemoriesRequest(user_id=user, page_size=100, **fields)
-    )
+    found: retrieval_service_pb2.ListMemoriesResponse
+    found = await ask(services, "ListMemories", user_id=user, page_size=100, **fields)
     assert found.total_size == len(found.memories)
     return found
 
@@ -305,9 +305,7 @@ class TestContext:
 
 class TestReads:
     async def test_h3_one_memory_and_lists(self, services: Services, ids: dict[str, str]) -> None:
-        reply = await services.retrieval.GetMemory(
-            pb.GetMemoryRequest(user_id="ana", memory_id=ids[SEALED[0].content])
-        )
+        reply = await ask(services, "GetMemory", memory_id=ids[SEALED[0].content])
         assert reply.memory.content == SEALED[0].content
         assert list(reply.memory.tags) == ["health"]
         assert dict(reply.memory.metadata) == {"ward": 3.0, "open": True}
@@ -357,18 +355,14 @@ class TestReads:
         assert contents(await search(services, "valproate")) == ["Ana takes valproate"]
         assert contents(await listed(services, known_at=then)) == ["Ana takes lithium"]
         assert contents(await context(services, "lithium", known_at=then)) == ["Ana takes lithium"]
-        events = await services.retrieval.GetMemoryHistory(
-            pb.GetMemoryHistoryRequest(user_id="ana", memory_id=str(memory_id))
-        )
+        events = await ask(services, "GetMemoryHistory", memory_id=str(memory_id))
         newest = events.events[0]
         assert (newest.before["content"], newest.after["content"]) == (
             "Ana takes lithium",
             "Ana takes valproate",
         )
         assert set(newest.after) == {"content"}
-        profile = await services.retrieval.GetProfileHistory(
-            pb.GetProfileHistoryRequest(user_id="ana")
-        )
+        profile = await ask(services, "GetProfileHistory")
         assert [dict(event.after) for event in profile.events] == [
             {"summary": "ill"},
             {"summary": "well"},

@@ -19,6 +19,7 @@ from tests.e2e.conftest import Services
 from tests.e2e.curating import forget, restore, save, update
 from tests.e2e.learning import learn, rows, talk
 from tests.e2e.leaving import export
+from tests.e2e.methods import ask
 from tests.e2e.privacy import choose, clear
 from tests.e2e.sealing import ENCRYPTING, PERSONAL
 from tests.e2e.sessions import refusal_of
@@ -69,17 +70,13 @@ async def reason_of_reading(services: Services, memory_id: str) -> str:
 
 
 async def read(services: Services, memory_id: str) -> str:
-    reply = await services.retrieval.GetMemory(
-        pb.GetMemoryRequest(user_id="ana", memory_id=memory_id)
-    )
-    return reply.memory.content
+    reply = await ask(services, "GetMemory", memory_id=memory_id)
+    return str(reply.memory.content)
 
 
 async def told(services: Services, memory_id: str) -> list[str]:
     """The words that the history gives the memory, event by event; "" for an event without."""
-    reply = await services.retrieval.GetMemoryHistory(
-        pb.GetMemoryHistoryRequest(user_id="ana", memory_id=memory_id)
-    )
+    reply = await ask(services, "GetMemoryHistory", memory_id=memory_id)
     contents = {event.version: event.after.fields["content"].string_value for event in reply.events}
     return [contents[version] for version in sorted(contents)]
 
@@ -112,9 +109,7 @@ async def test_h3_earlier_words_do_not_stand_in_for_the_present_ones(
             assert refusal.reason == "SEAL_BROKEN"
             listed = await sealing.retrieval.ListMemories(pb.ListMemoriesRequest(user_id="ana"))
             assert list(listed.memories) == []
-            found = await sealing.retrieval.SearchMemories(
-                pb.SearchMemoriesRequest(user_id="ana", query="What does Ana take?")
-            )
+            found = await ask(sealing, "SearchMemories", query="What does Ana take?")
             assert list(found.results) == []
     # Also where the numbers in clear are turned back with them.
     with changed(
@@ -195,15 +190,9 @@ async def test_h3_an_earlier_vector_does_not_answer_for_the_present_words(
 
 async def cosine(services: Services, query: str, memory_id: str) -> float:
     """What the vector of a memory adds to its score."""
-    reply = await services.retrieval.SearchMemories(
-        pb.SearchMemoriesRequest(
-            user_id="ana",
-            query=query,
-            explain=True,
-        )
-    )
+    reply = await ask(services, "SearchMemories", query=query, explain=True)
     found = {each.memory.id: each.breakdown.get("semantic", 0.0) for each in reply.results}
-    return found.get(memory_id, 0.0)
+    return float(found.get(memory_id, 0.0))
 
 
 async def test_h3_an_earlier_summary_does_not_stand_in_for_the_present_one(
@@ -223,9 +212,7 @@ async def test_h3_an_earlier_summary_does_not_stand_in_for_the_present_one(
             grpc.StatusCode.FAILED_PRECONDITION,
             "SEAL_BROKEN",
         )
-        listed = await sealing.retrieval.ListConversations(
-            pb.ListConversationsRequest(user_id="ana")
-        )
+        listed = await ask(sealing, "ListConversations")
         assert [each.summary for each in listed.conversations] == []
 
 

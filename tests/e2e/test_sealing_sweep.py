@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import psycopg
 import pytest
 
-from hitherto.v1 import memory_pb2, retrieval_service_pb2
+from hitherto.v1 import memory_pb2
 from hitherto_extraction.budget import Budget
 from hitherto_extraction.prices import load_prices
 from hitherto_extraction.sealing.sweep import SealedVectors, SealingSweep
@@ -30,6 +30,7 @@ from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.curating import save, update
 from tests.e2e.indexed import check_words
 from tests.e2e.learning import ended, learn, memories, rows, submit, talk
+from tests.e2e.methods import ask
 from tests.e2e.sealing import (
     ENCRYPTING,
     KEK,
@@ -266,9 +267,7 @@ async def all_readable(services: Services) -> None:
     assert set(held) == {"The user gets trịliệu.", "The user has 借金の話 now.", CLEAR}
     assert held["The user gets trịliệu."].detail == "zzdetail"
     assert list(held["The user gets trịliệu."].tags) == ["zztag"]
-    found = await services.retrieval.GetConversation(
-        retrieval_service_pb2.GetConversationRequest(user_id="ana", conversation_id="c1")
-    )
+    found = await ask(services, "GetConversation", conversation_id="c1")
     assert [m.content for m in found.messages] == [m.content for m in first_talk().messages]
     # Messages that come again are known as the same, and as others.
     assert (await submit(services, first_talk()))[0]

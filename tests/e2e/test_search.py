@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import unicodedata
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -159,33 +158,6 @@ async def test_ones_own_vector_is_used_whatever_its_length(services: Services, a
         assert leg(found, "semantic").state == search_pb2.LEG_STATE_RAN
 
 
-@pytest.mark.parametrize(
-    ("query", "expected"),
-    [
-        ("Hà Nội", 2),
-        ("ha noi", 2),
-        (unicodedata.normalize("NFD", "Hà Nội"), 2),
-        ("HÀ NỘI", 2),
-        ("東京", 3),
-        ("القهوة", 4),
-        ("🦊", 5),
-        ("DROP TABLE", 6),
-        ("100% \\ off", 6),
-        ("What has been written?", 1),
-        ("favorite", 5),
-    ],
-)
-async def test_any_language_is_found_by_its_words(
-    query: str, expected: int, services: Services, ana: None
-) -> None:
-    """D13, faults.md row 46: the keyword leg alone, so that no vector helps."""
-    found = await search(
-        services, query, weights={"semantic": 0.0, "source": 0.0, "date": 0.0, "entity": 0.0}
-    )
-    assert found.results[0].memory.content == FACTS[expected].content
-    assert "keyword" in found.results[0].matched_legs
-
-
 async def test_what_looks_like_syntax_is_text(services: Services, ana: None) -> None:
     """faults.md row 47: literal, and an answer in any case."""
     signs = ["???", "a & | !!", "%", "\\", "(((", "<->", ":*", "  ", "\t", '{"a": [1}', "$1"]
@@ -247,20 +219,6 @@ async def test_a_time_in_the_question_lifts_what_is_of_that_time(
         elsewhere = await search(services, f"hiking {words}", reference_time=asked, explain=True)
         assert elsewhere.results[0].memory.id == str(ids[2])
         assert "temporal" in elsewhere.results[0].matched_legs
-
-
-async def test_entities_of_the_question_are_recognised(services: Services, ana: None) -> None:
-    for question, name in (
-        ("What about Node.js?", "Node.js"),
-        ("co gi o ha noi", "Hà Nội"),
-        ("東京はどうですか", "東京"),
-    ):
-        assert [entity.name for entity in (await search(services, question)).entities] == [name]
-
-
-async def test_a_filter_by_a_folded_name(services: Services, ana: None) -> None:
-    assert contents(await search(services, "x", entity="ha NOI")) == [FACTS[2].content]
-    assert contents(await search(services, "x", entity="nowhere")) == []
 
 
 async def test_an_unknown_user_is_answered_with_nothing(services: Services, ana: None) -> None:

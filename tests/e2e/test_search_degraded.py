@@ -16,7 +16,7 @@ from pgvector.psycopg import register_vector_async
 from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto.v1 import search_pb2
 from tests.e2e.conftest import Services, StartServices, model_settings
-from tests.e2e.methods import read_refusal
+from tests.e2e.methods import ask, read_refusal
 from tests.e2e.shelf import SCRIPTED, ago, fill, scripted_vector
 from tests.e2e.test_search import leg, search
 from tests.e2e.test_search_scopes import EVERYWHERE, KINDS, kinds
@@ -263,9 +263,7 @@ async def test_d10_nothing_is_embedded_where_nothing_could_be_found(
     await search(modelled, "bees", user="nobody", scopes=EVERYWHERE)
     await search(modelled, "   ", scopes=EVERYWHERE)
     await modelled.retrieval.GetContext(pb.GetContextRequest(user_id="ana"))
-    await modelled.retrieval.GetContext(
-        pb.GetContextRequest(user_id="ana", query="bees", max_relevant=0, max_conversations=0)
-    )
+    await ask(modelled, "GetContext", query="bees", max_relevant=0, max_conversations=0)
     assert model.calls["embeddings"] == 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -154,6 +155,22 @@ async def test_d3_all_scopes_stand_on_one_scale(services: Services, ana: None) -
     assert leg(found, "episodic").candidates == 6
     assert leg(found, "documents").candidates == 3
     assert found.candidates_total == 11
+
+
+async def test_d3_without_a_query_all_of_every_kind_is_listed(
+    services: Services, ana: None
+) -> None:
+    """Memories first, messages newest first; filters hold, and nothing has a score."""
+    found = await search(services, scopes=EVERYWHERE, limit=20)
+    assert kinds(found)[:2] == ["memory"] * 2
+    counts = {"memory": 2, "message": 4, "summary": 2, "document_chunk": 3}
+    assert Counter(kinds(found)) == counts
+    assert (found.candidates_total, {result.score for result in found.results}) == (11, {0.0})
+    limited = await search(services, scopes=[MESSAGES], conversation_id="c1", limit=2)
+    assert [result.message.id for result in limited.results] == ["m3", "m2"]
+    assert limited.candidates_total == 3
+    assert not (await search(services, scopes=[MESSAGES], conversation_id="other")).results
+    assert not (await search(services, scopes=[MESSAGES, SUMMARIES], min_score=0.1)).results
 
 
 async def test_d3_what_a_tool_said_is_never_found(services: Services, ana: None) -> None:

@@ -13,7 +13,6 @@ from hitherto.v1 import (
     extraction_service_pb2,
     privacy_pb2,
     privacy_service_pb2,
-    retrieval_service_pb2,
     session_service_pb2,
 )
 from tests.e2e.conftest import Services
@@ -21,6 +20,7 @@ from tests.e2e.curating import save, statement, stream, update
 from tests.e2e.handing_over import document, taken_in
 from tests.e2e.learning import echo, ended, learn, memories, submit, talk
 from tests.e2e.leaving import erase, export, reinstate
+from tests.e2e.methods import ask
 from tests.e2e.privacy import choose, settings
 from tests.e2e.sealed_memories import in_clear
 from tests.e2e.sealing import ENCRYPTING, change_profile
@@ -55,9 +55,7 @@ async def append(services: Services, content: str) -> list[str]:
 
 async def said(services: Services, conversation: str) -> list[str]:
     """The messages of a conversation, as they are read."""
-    found = await services.retrieval.GetConversation(
-        retrieval_service_pb2.GetConversationRequest(user_id="ana", conversation_id=conversation)
-    )
+    found = await ask(services, "GetConversation", conversation_id=conversation)
     return [message.content for message in found.messages]
 
 
@@ -86,9 +84,7 @@ async def test_h7_no_secret_reaches_the_database_or_a_model(
     session.context.update({"last": f"card {card}"})
     await stub(modelled).UpdateSession(session)
     transcript = talk(f"Look at {hub} and {card}", conversation="c2")
-    await modelled.extraction.PreviewExtraction(
-        extraction_service_pb2.PreviewExtractionRequest(transcript=transcript)
-    )
+    await ask(modelled, "PreviewExtraction", transcript=transcript)
 
     secrets = [aws, card, hub, key, password, npm, stripe, token, "hush"]
     assert in_clear(tenant_conninfo, *secrets) == {}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from hitherto.v1 import retrieval_service_pb2
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.curating import update
 from tests.e2e.learning import learn, memories, replies, rows, talk
+from tests.e2e.methods import ask
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
 from tests.scripted_model.answers import memory
 
@@ -110,9 +110,7 @@ async def test_d3_a_reworded_memory_is_found_by_the_words_of_all_its_sources(
     )
     (only,) = [m for m in await memories(modelled) if "river" in m.content]
     for words in ("skylights", "alpacas", "river"):
-        found = await modelled.retrieval.SearchMemories(
-            retrieval_service_pb2.SearchMemoriesRequest(user_id="ana", query=words)
-        )
+        found = await ask(modelled, "SearchMemories", query=words)
         assert found.results[0].memory.id == only.id, words
     # The statistics are those of the texts that are found, also after two versions in one reply.
     assert rows(tenant_conninfo, "SELECT lexical_documents, lexical_terms FROM users") == rows(
@@ -143,8 +141,6 @@ async def test_d3_a_corrected_memory_keeps_the_words_of_its_newest_source(
     (only,) = await memories(modelled)
     assert len(only.sources) == 2
     await update(modelled, only.id, keywords=["home"])
-    found = await modelled.retrieval.SearchMemories(
-        retrieval_service_pb2.SearchMemoriesRequest(user_id="ana", query="alpacas")
-    )
+    found = await ask(modelled, "SearchMemories", query="alpacas")
     assert found.results[0].memory.id == only.id
     assert "keyword" in found.results[0].matched_legs

@@ -13,6 +13,7 @@ from hitherto.v1 import memory_service_pb2
 from tests.e2e.conftest import Services
 from tests.e2e.credentials import bearer
 from tests.e2e.curating import save
+from tests.e2e.methods import ask
 from tests.e2e.receiver import Receiver
 from tests.tenants import Tenant
 from tests.waiting import eventually
@@ -50,9 +51,7 @@ async def test_a_slow_receiver_does_not_make_others_wait(services: Services) -> 
     async with Receiver() as receiver, Receiver() as other:
         receiver.behave = busy.behave
         for who, user in ((receiver, "ana"), (other, "ben")):
-            await services.maintenance.CreateWebhook(
-                pb.CreateWebhookRequest(url=who.url, user_id=user)
-            )
+            await ask(services, "CreateWebhook", url=who.url, user_id=user)
         for number in range(12):
             await save(services, f"Ana has {number} bees.")
         await eventually(lambda: busy.now == 4)

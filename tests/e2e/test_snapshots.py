@@ -40,6 +40,7 @@ from tests.conftest import as_superuser, new_database
 from tests.e2e.conftest import Services, Shared, both_services
 from tests.e2e.curating import forget, restore, save, update
 from tests.e2e.learning import learn, rows, talk
+from tests.e2e.methods import ask
 from tests.e2e.privacy import choose, clear
 from tests.integration.retrieval.seed import Fact, remember
 from tests.tenants import Tenant, token_settings
@@ -561,9 +562,7 @@ async def test_who_is_erased_or_changed_is_let_go(stage: Stage) -> None:
     told = retrieval_service_pb2.GetContextRequest(user_id="ana")
     assert not (await stage.services.retrieval.GetContext(told)).memories
     assert not stage.held("ana")
-    await stage.services.privacy.ReinstateUser(
-        privacy_service_pb2.ReinstateUserRequest(user_id="ana")
-    )
+    await ask(stage.services, "ReinstateUser")
     assert not (await stage.services.retrieval.SearchMemories(asked(user_id="ana"))).results
     await save(stage.services, "ana likes coffee")
     held, plain = await stage.both("SearchMemories", asked(user_id="ana"))

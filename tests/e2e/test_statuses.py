@@ -9,7 +9,7 @@ from typing import Any
 
 import grpc
 
-from hitherto.v1 import maintenance_service_pb2, memory_pb2, retrieval_service_pb2
+from hitherto.v1 import maintenance_service_pb2, memory_pb2
 from hitherto.v1 import memory_service_pb2 as pb
 from tests.e2e.conftest import Services
 from tests.e2e.curating import (
@@ -36,7 +36,7 @@ from tests.e2e.learning import (
     talk,
 )
 from tests.e2e.masks import masked
-from tests.e2e.methods import METHODS, refused
+from tests.e2e.methods import METHODS, ask, refused
 from tests.scripted_model import ScriptedModel
 from tests.scripted_model.answers import memory
 
@@ -59,9 +59,7 @@ async def test_c5_forgetting_hides_a_memory_and_keeps_it(
     assert (gone.id, gone.status, gone.version) == (saved.id, FORGOTTEN, 2)
     assert await memories(services) == []
     assert await found(services, "tea") == []
-    context = await services.retrieval.GetContext(
-        retrieval_service_pb2.GetContextRequest(user_id="ana", query="tea")
-    )
+    context = await ask(services, "GetContext", query="tea")
     assert "tea" not in context.prompt_block
     # Twice changes nothing.
     assert await forget(services, saved.id) == gone

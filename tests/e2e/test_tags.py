@@ -5,12 +5,11 @@ from __future__ import annotations
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from hitherto.v1 import (
-    maintenance_service_pb2,
     memory_service_pb2,
     profile_pb2,
-    retrieval_service_pb2,
 )
 from tests.e2e.conftest import Services
+from tests.e2e.methods import ask
 
 
 async def test_d4_tags_are_found_in_any_spelling(services: Services) -> None:
@@ -18,20 +17,14 @@ async def test_d4_tags_are_found_in_any_spelling(services: Services) -> None:
         ("Works from home on Fridays.", ["Home Office"]),
         ("Uống cà phê mỗi sáng.", ["Cà phê"]),
     ):
-        await services.memory.SaveMemory(
-            memory_service_pb2.SaveMemoryRequest(user_id="ana", content=content, tags=tags)
-        )
+        await ask(services, "SaveMemory", content=content, tags=tags)
 
     async def listed(tag: str) -> list[str]:
-        found = await services.retrieval.ListMemories(
-            retrieval_service_pb2.ListMemoriesRequest(user_id="ana", tags=[tag])
-        )
+        found = await ask(services, "ListMemories", tags=[tag])
         return [memory.content for memory in found.memories]
 
     async def searched(tag: str) -> list[str]:
-        found = await services.retrieval.SearchMemories(
-            retrieval_service_pb2.SearchMemoriesRequest(user_id="ana", tags=[tag])
-        )
+        found = await ask(services, "SearchMemories", tags=[tag])
         return [result.memory.content for result in found.results]
 
     for look in (listed, searched):
@@ -44,17 +37,9 @@ async def test_d4_tags_are_found_in_any_spelling(services: Services) -> None:
 
 async def test_e4_consolidation_takes_a_tag_in_any_spelling(services: Services) -> None:
     for content in (f"Likes {kind} tea." for kind in "green black white mint rooibos sage".split()):
-        await services.memory.SaveMemory(
-            memory_service_pb2.SaveMemoryRequest(user_id="ana", content=content, tags=["Hot Tea"])
-        )
+        await ask(services, "SaveMemory", content=content, tags=["Hot Tea"])
     counts = [
-        dict(
-            (
-                await services.maintenance.Consolidate(
-                    maintenance_service_pb2.ConsolidateRequest(user_id="ana", tag=tag, dry_run=True)
-                )
-            ).counts
-        )
+        dict((await ask(services, "Consolidate", tag=tag, dry_run=True)).counts)
         for tag in ("hot_tea", "Hot Tea", "hot-tea", "tea")
     ]
     assert counts[0] == counts[1] == counts[2]

@@ -8,6 +8,7 @@ import pytest
 
 from hitherto.v1 import retrieval_service_pb2 as pb
 from tests.e2e.conftest import Services
+from tests.e2e.methods import ask
 from tests.e2e.shelf import ago, fill, offline_vectors
 from tests.e2e.test_search import search
 from tests.e2e.test_search_scopes import MEMORIES, MESSAGES
@@ -101,9 +102,7 @@ async def test_a_follow_up_is_told_what_the_conversation_is_about(
     await sum_up(
         tenant_conninfo, "ana", [Outline("now", "Choosing a snack", "Snacks", said_at=ago(0.01))]
     )
-    told = await services.retrieval.GetContext(
-        pb.GetContextRequest(user_id="ana", query=query, conversation_id="now", max_tokens=300)
-    )
+    told = await ask(services, "GetContext", query=query, conversation_id="now", max_tokens=300)
     assert [item.memory.content for item in told.previous_items] == [ALLERGY]
     assert ALLERGY in told.prompt_block
     assert "Snacks" in told.prompt_block

@@ -13,7 +13,7 @@ import grpc
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from hitherto.v1 import job_pb2, maintenance_service_pb2, memory_pb2, profile_pb2, search_pb2
+from hitherto.v1 import job_pb2, memory_pb2, profile_pb2, search_pb2
 from hitherto.v1 import retrieval_service_pb2 as pb
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.curating import change, forget, restore, save, update
@@ -30,7 +30,7 @@ from tests.e2e.merging import (
     say,
     script,
 )
-from tests.e2e.methods import METHODS, refused
+from tests.e2e.methods import METHODS, ask, refused
 from tests.e2e.sealing import change_profile
 from tests.e2e.travelling import at, contents_at, now_of, stamp
 from tests.scripted_model import ScriptedModel
@@ -125,9 +125,7 @@ async def test_d9_the_status_of_that_time_can_be_asked_for(
         talk("I moved to Berlin", conversation="c2", at=MAY),
     )
     for as_of, ended_then in ((MAY - DAY, []), (MAY + DAY, [LISBON])):
-        listed = await modelled.retrieval.ListMemories(
-            pb.ListMemoriesRequest(user_id="ana", statuses=[CONTRADICTED], as_of=stamp(as_of))
-        )
+        listed = await ask(modelled, "ListMemories", statuses=[CONTRADICTED], as_of=stamp(as_of))
         assert [each.content for each in listed.memories] == ended_then
         assert {each.status for each in listed.memories} <= {CONTRADICTED}
 
@@ -192,9 +190,7 @@ async def test_c1_a_merged_group_answers_exactly_once_at_each_moment(
         for each in await at(modelled, as_of=MARCH)
     )
 
-    await modelled.maintenance.UndoConsolidation(
-        maintenance_service_pb2.UndoConsolidationRequest(user_id="ana", memory_id=merged.id)
-    )
+    await ask(modelled, "UndoConsolidation", memory_id=merged.id)
     assert len(await memories(modelled, statuses=ARCHIVED)) == 1
     assert await contents_at(modelled, as_of=MARCH + 9 * DAY) == sorted(STYLES)
     assert await contents_at(modelled, as_of=MARCH + 9 * DAY, known_at=together) == [ONE_STYLE]
@@ -268,9 +264,7 @@ async def test_c3_what_retention_removed_is_in_no_past(
             "UPDATE history SET recorded_at = recorded_at - interval '40 days'",
         ):
             change(superuser_conninfo, statement)
-        run = await services.maintenance.RunRetention(
-            maintenance_service_pb2.RunRetentionRequest(user_id="ana")
-        )
+        run = await ask(services, "RunRetention")
         job = await ended(services, run.job.id)
         assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
         assert job.result.counts["memories"] == 1
@@ -318,9 +312,7 @@ async def test_d8_d14_filters_and_pages_of_the_past(
     assert len(found.results) == 3
     assert {result.memory.id for result in found.results} <= set(ids)
     # A page belongs to the moment it was asked for.
-    first = await modelled.retrieval.ListMemories(
-        pb.ListMemoriesRequest(user_id="ana", known_at=stamp(known), page_size=2)
-    )
+    first = await ask(modelled, "ListMemories", known_at=stamp(known), page_size=2)
     other = pb.ListMemoriesRequest(
         user_id="ana",
         known_at=stamp(known - timedelta(hours=1)),

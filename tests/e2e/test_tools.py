@@ -17,18 +17,13 @@ from aiohttp import web
 from hitherto.v1 import document_pb2, job_pb2, profile_pb2
 from hitherto.v1 import extraction_service_pb2 as extraction
 from hitherto.v1 import memory_service_pb2 as memory
-from hitherto.v1 import retrieval_service_pb2 as retrieval
 from hitherto_client import Hitherto
 from hitherto_client.tools import Toolbox, ToolResult, UnboundCredentialError
 from tests.e2e.conftest import Services, StartServices
 from tests.e2e.masks import masked
+from tests.e2e.methods import ask
 from tests.e2e.requests import message, submit, transcript
-from tests.tenants import ISSUED, Tenant
-
-
-def credential(tenant: Tenant, user: str, scope: str = "read write") -> str:
-    """A token that is bound to one person."""
-    return ISSUED.token(sub=user, tenant=tenant.tenant_id, scope=scope)
+from tests.tenants import Tenant, credential
 
 
 class Calling:
@@ -167,9 +162,7 @@ async def test_reads(services: Services, ana: Calling) -> None:
 
 async def test_entities_are_found_by_part_of_their_name(services: Services, ana: Calling) -> None:
     updating = memory.UpdateMemoryRequest(user_id="ana")
-    saved = await services.memory.SaveMemory(
-        memory.SaveMemoryRequest(user_id="ana", content="Sarah Johnson leads the team.")
-    )
+    saved = await ask(services, "SaveMemory", content="Sarah Johnson leads the team.")
     updating.memory_id = saved.memory.id
     updating.memory.entities.append("Sarah Johnson")
     updating.update_mask.paths.append("entities")
@@ -183,9 +176,7 @@ async def test_actions_wait_for_the_user(services: Services, ana: Calling) -> No
     first = await ana("prepare_action", params={"to": "sarah@example.org"}, **action)
     await ana("prepare_action", params={"to": "bo@example.org"}, **action)
     assert "not executed" in first["next"]
-    state = await services.retrieval.GetSession(
-        retrieval.GetSessionRequest(user_id="ana", session_id=ana.toolbox.session_id)
-    )
+    state = await ask(services, "GetSession", session_id=ana.toolbox.session_id)
     pending = state.pending_actions
     assert [one.params["to"] for one in pending] == ["sarah@example.org", "bo@example.org"]
     assert first["pending_action"]["id"] == pending[0].id
@@ -278,9 +269,7 @@ async def test_the_example_of_the_docs_runs(services: Services, tenant: Tenant) 
     """docs/tools.md, as it stands, with a model that calls a tool."""
     text = (Path(__file__).parents[2] / "docs" / "tools.md").read_text("utf-8")
     (program,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    await services.memory.SaveMemory(
-        memory.SaveMemoryRequest(user_id="ana", content="Ana is allergic to peanuts.")
-    )
+    await ask(services, "SaveMemory", content="Ana is allergic to peanuts.")
     model = ToolCallingModel()
     application = web.Application()
     application.router.add_post("/v1/chat/completions", model.reply)

@@ -76,20 +76,9 @@ WHERE t.tenant_id = 'other-house' OR t.user_id = 'bo' ORDER BY 1
 _FENCE = re.compile(r"\b[0-9a-f]{16}\b")
 """What closes a block of the prompt, drawn anew for each."""
 VOLATILE = {
-    "access_count",
-    "breakdown",
-    "change_no",
-    "consistency_token",
-    "job_id",
-    "last_accessed_at",
-    "legs",
-    "position",
-    "prompt_tokens",
-    "score",
-    "sequence_no",
-    "tenant_id",
-    "user_id",
-}
+    "access_count", "breakdown", "change_no", "consistency_token", "job_id", "last_accessed_at",
+    "legs", "position", "prompt_tokens", "score", "sequence_no", "tenant_id", "user_id",
+}  # fmt: skip
 """What may differ between two people, or two moments, of whom the same is known."""
 
 
@@ -109,17 +98,12 @@ class Person:
 HOUSE, OTHER_HOUSE = Tenant("house"), Tenant("other-house")
 ANA = Person(HOUSE, "ana", WORD)
 NAMING = (
-    "RetrievalService/GetContext",
-    "RetrievalService/SearchMemories",
-    "RetrievalService/GetMemory",
-    "RetrievalService/ListMemories",
-    "RetrievalService/GetConversation",
-    "RetrievalService/GetDocument",
-    "RetrievalService/GetProfile",
-    "RetrievalService/GetRecentConversations",
-    "RetrievalService/GetSession",
+    "RetrievalService/GetContext", "RetrievalService/SearchMemories", "RetrievalService/GetMemory",
+    "RetrievalService/ListMemories", "RetrievalService/GetConversation",
+    "RetrievalService/GetDocument", "RetrievalService/GetProfile",
+    "RetrievalService/GetRecentConversations", "RetrievalService/GetSession",
     "PrivacyService/ExportUser",
-)
+)  # fmt: skip
 """Calls that must find the word, or the comparison compares nothing."""
 TWINS = [
     Person(HOUSE, "bo", "zamboru"),

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from hitherto.v1 import extraction_service_pb2, job_pb2, memory_service_pb2
+from hitherto.v1 import job_pb2
 from hitherto.v1 import maintenance_service_pb2 as pb
 from hitherto_extraction.pipeline.backfill import Backfill
 from hitherto_extraction.prices import Prices, load_prices
@@ -20,7 +20,7 @@ from hitherto_shared.startup import configure_vectors
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.learning import ended, learn, rows, submit, talk
 from tests.e2e.merging import STYLE, STYLES, say, script
-from tests.e2e.methods import METHODS, refused
+from tests.e2e.methods import METHODS, ask, refused
 from tests.e2e.spending import CHAT_COST, DAY, KIND, MODEL, USER, spend, usage
 from tests.scripted_model import CONTENT_FAULTS, ChatAnswer, ScriptedModel, StatusFault
 
@@ -198,9 +198,7 @@ async def test_b14_a_consolidation_that_comes_to_nothing_is_charged_under_its_ki
         model.script = lambda request: garbage if request.consolidation else learning(request)
         for number, style in enumerate(STYLES):
             await say(services, style, conversation=f"c{number}")
-        begun = await services.maintenance.Consolidate(
-            pb.ConsolidateRequest(user_id="ana", tag=STYLE)
-        )
+        begun = await ask(services, "Consolidate", tag=STYLE)
         job = await ended(services, begun.job.id)
         assert job.error.startswith("MODEL_UNUSABLE")
         assert job.result.usage.llm_calls == 2
@@ -219,14 +217,8 @@ async def test_b14_a_reconciliation_that_comes_to_nothing_is_charged(
         await learn(services, talk("remember canary:heron"))
         model.script = lambda request: ChatAnswer(CONTENT_FAULTS["not_json"])
         for dose in (5, 10):
-            await services.memory.SaveMemory(
-                memory_service_pb2.SaveMemoryRequest(
-                    user_id="ana", content=f"Ana takes {dose} mg of Ramipril"
-                )
-            )
-        listed = await services.extraction.ListJobs(
-            extraction_service_pb2.ListJobsRequest(kinds=["reconciliation"])
-        )
+            await ask(services, "SaveMemory", content=f"Ana takes {dose} mg of Ramipril")
+        listed = await ask(services, "ListJobs", user_id="", kinds=["reconciliation"])
         asked = [await ended(services, each.id) for each in listed.jobs]
         assert {each.error.partition(":")[0] for each in asked} == {"MODEL_UNUSABLE"}
         calls = [each.result.usage.llm_calls for each in asked]

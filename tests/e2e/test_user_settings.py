@@ -17,7 +17,7 @@ from tests.e2e.conftest import Services, StartServices
 from tests.e2e.curating import save
 from tests.e2e.handing_over import document, taken_in
 from tests.e2e.learning import ended, learn, memories, rows, submit, talk
-from tests.e2e.methods import METHODS, Method, call
+from tests.e2e.methods import METHODS, Method, ask, call
 from tests.e2e.privacy import SCOPES, choose, context, search, settings
 from tests.e2e.requests import valid
 from tests.e2e.sessions import items, refusal_of
@@ -235,9 +235,7 @@ class TestMemoryOff:
         )
         switches: dict[str, Any] = {off: False}
         await choose(modelled, **switches)
-        reply = await modelled.extraction.EndConversation(
-            extraction.EndConversationRequest(user_id="ana", conversation_id="c1")
-        )
+        reply = await ask(modelled, "EndConversation", conversation_id="c1")
         job = await ended(modelled, reply.job.id)
         assert job.state == job_pb2.JOB_STATE_CANCELLED
         assert job.error.startswith(why)

@@ -14,7 +14,7 @@ from tests.e2e.conftest import Services, StartServices
 from tests.e2e.credentials import bearer
 from tests.e2e.curating import forget, save, update
 from tests.e2e.learning import rows
-from tests.e2e.methods import METHODS, refused
+from tests.e2e.methods import METHODS, ask, refused
 from tests.e2e.receiver import (
     Receiver,
     accept,
@@ -130,15 +130,11 @@ async def test_misbehaviour_is_borne_repeated_and_given_up(
         assert len({each.headers["Hitherto-Delivery"] for each in receiver.received}) == 1
         # Taken as soon as the status is there, however long the body goes on; and again by hand.
         receiver.behave = answer_at_length
-        retried = await services.maintenance.RetryWebhookDelivery(
-            pb.RetryWebhookDeliveryRequest(delivery_id=dead.id)
-        )
+        retried = await ask(services, "RetryWebhookDelivery", delivery_id=dead.id)
         assert retried.retried == 1
         (delivered,) = await until_states(services, DELIVERED)
         assert (delivered.attempts, delivered.last_status, delivered.last_error) == (1, 200, "")
-        await services.maintenance.DeleteWebhook(
-            pb.DeleteWebhookRequest(webhook_id=created.webhook.id)
-        )
+        await ask(services, "DeleteWebhook", webhook_id=created.webhook.id)
         assert await deliveries(services) == []
         created = await create(services, receiver)
 
@@ -281,6 +277,4 @@ async def test_nothing_is_sent_into_this_network_unless_permitted(
         ):
             refusal = await refused(services, CREATE, pb.CreateWebhookRequest(url=url))
             assert set(refusal.fields) == {"url"}, url
-        await services.maintenance.CreateWebhook(
-            pb.CreateWebhookRequest(url="https://receiver.invalid/changes")
-        )
+        await ask(services, "CreateWebhook", user_id="", url="https://receiver.invalid/changes")

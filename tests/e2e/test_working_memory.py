@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from hitherto.v1 import memory_service_pb2 as memory
-from hitherto.v1 import privacy_service_pb2, retrieval_service_pb2
+from hitherto.v1 import retrieval_service_pb2
 from hitherto.v1 import session_service_pb2 as pb
 from hitherto_extraction.intake import Intake
 from hitherto_extraction.queue.enqueueing import JobQueue
@@ -22,6 +22,7 @@ from hitherto_extraction.sweeps import Sweeps
 from hitherto_shared.database.pool import Database
 from tests.e2e.conftest import Services, StartServices
 from tests.e2e.learning import learn, rows, talk
+from tests.e2e.methods import ask
 from tests.e2e.sessions import (
     CONFIRMED,
     TALK,
@@ -279,9 +280,7 @@ async def test_f7_a_deleted_conversation_takes_its_session_along(
     )
     added = await stub(services).AddPendingAction(request)
     kept = await add(services, session="kept")
-    await services.privacy.DeleteConversation(
-        privacy_service_pb2.DeleteConversationRequest(user_id="ana", conversation_id="gone")
-    )
+    await ask(services, "DeleteConversation", conversation_id="gone")
     found = await read(services, "gone")
     assert not found.HasField("context")
     assert not found.pending_actions

@@ -29,26 +29,8 @@ from tests.scripted_model.server import EmbeddingRequest, ScriptedModel
 from tests.scripted_model.vectors import text_vector
 
 __all__ = [
-    "CONTENT_FAULTS",
-    "HOSTILE_ANSWERS",
-    "ChatAnswer",
-    "ChatRequest",
-    "EmbeddingFault",
-    "EmbeddingRequest",
-    "ExistingMemory",
-    "Fault",
-    "Hang",
-    "PromptLine",
-    "RawReply",
-    "RefuseFormat",
-    "Reset",
-    "Script",
-    "ScriptedModel",
-    "SlowDrip",
-    "StatusFault",
-    "canary_script",
-    "empty_script",
-    "facts_script",
-    "text_vector",
-    "texts_everywhere",
-]
+    "CONTENT_FAULTS", "HOSTILE_ANSWERS", "ChatAnswer", "ChatRequest", "EmbeddingFault",
+    "EmbeddingRequest", "ExistingMemory", "Fault", "Hang", "PromptLine", "RawReply", "RefuseFormat",
+    "Reset", "Script", "ScriptedModel", "SlowDrip", "StatusFault", "canary_script", "empty_script",
+    "facts_script", "text_vector", "texts_everywhere",
+]  # fmt: skip

@@ -323,113 +323,33 @@ ELSEWHERE = [
 ]
 
 INNOCENT = [
-    # "Here", a planet, a price in pesos, months of waiting, and no such month or day.
-    "Ich bin hier",
-    "the mars rover",
-    "the Mars 2020 mission",
-    "cuesta 300 pesos al mes",
-    "3个月",
-    "二十天前",
-    "31 de febrero de 2021",
-    "2023年13月",
-    "13月",
-    "",
-    "   ",
+    # "Here", a planet, a price in pesos, months of waiting, no such month or day, and so on.
+    "Ich bin hier", "the mars rover", "the Mars 2020 mission", "cuesta 300 pesos al mes", "3个月",
+    "二十天前", "31 de febrero de 2021", "2023年13月", "13月", "", "   ",
     "May I ask you something?",
-    "may i go",
-    "I may go",
-    "You may be right in this",
-    "This may be wrong",
-    "this may take a while",
-    "the last may have been the best",
-    "I may 5 times a day",
-    "only 5 may join",
-    "march on",
-    "We march on Washington",
-    "march 5 miles",
-    "the protest march",
-    "the second one",
-    "wait a second",
-    "second language",
-    "the sun is up",
-    "in the sun",
-    "on Sun servers",
-    "she sat down",
-    "they wed in church",
-    "version 2023.1",
-    "release v2023.05.07",
-    "in 2023.1 it broke",
-    "Windows 2019",
-    "room 2022",
-    "in 2000 steps",
-    "after 2000 iterations",
-    "I have 2022 photos",
-    "24/7 support",
-    "on 1/2/3/4",
-    "call 555-2023",
-    "10.0.0.1",
-    "http://example.com/2023/05/07",
-    "What does April like?",
-    "What did June say?",
-    "a gift from April",
-    "an august institution",
-    "spring framework",
-    "did I fall down?",
-    "Where do I swim in the summer?",
-    "decide what to do",
-    "my marriage and my mayor",
-    "octopus and novel",
-    "every Friday",
-    "Black Friday deals",
-    "yesterdays",
-    "on 32/13/2023",
-    "2023-02-30",
-    "on the 5th floor",
-    "the last week of work",
-    "Q3 is the third question",
-    "at last we went",
-    "the past is past",
-    "a month-long stay",
-    "since we met",
-    "before dinner",
-    "half a year ago",
-    "twenty-two days ago",
-    "the 1990s",
-    "ngày thứ hai của chuyến đi",
-    "nhiều năm trước",
-    "mười lăm năm trước",
-    "Tuan qua nha toi",
-    "quý 9",
-    "người thứ hai",
-    "lần thứ hai tôi đến đây",
-    "Việt Nam",
-    "Viet Nam 2022",
-    "mỗi tháng 5 triệu",
-    "3 ngày trước khi đi",
-    "tuần trước khi cưới",
-    "tháng năm dài",
-    "hình chữ nhật",
-    "tôi thích mùa hè",
-    "trước khi ngủ",
-    "toi qua nha ban",
-    "năm người",
-    "日本語の質問",
-    "🎉🎉",
-]
+    "may i go", "I may go", "You may be right in this", "This may be wrong",
+    "this may take a while", "the last may have been the best", "I may 5 times a day",
+    "only 5 may join", "march on", "We march on Washington", "march 5 miles", "the protest march",
+    "the second one", "wait a second", "second language", "the sun is up", "in the sun",
+    "on Sun servers", "she sat down", "they wed in church", "version 2023.1", "release v2023.05.07",
+    "in 2023.1 it broke", "Windows 2019", "room 2022", "in 2000 steps", "after 2000 iterations",
+    "I have 2022 photos", "24/7 support", "on 1/2/3/4", "call 555-2023", "10.0.0.1",
+    "http://example.com/2023/05/07", "What does April like?", "What did June say?",
+    "a gift from April", "an august institution", "spring framework", "did I fall down?",
+    "Where do I swim in the summer?", "decide what to do", "my marriage and my mayor",
+    "octopus and novel", "every Friday", "Black Friday deals", "yesterdays", "on 32/13/2023",
+    "2023-02-30", "on the 5th floor", "the last week of work", "Q3 is the third question",
+    "at last we went", "the past is past", "a month-long stay", "since we met", "before dinner",
+    "half a year ago", "twenty-two days ago", "the 1990s", "ngày thứ hai của chuyến đi",
+    "nhiều năm trước", "mười lăm năm trước", "Tuan qua nha toi", "quý 9", "người thứ hai",
+    "lần thứ hai tôi đến đây", "Việt Nam", "Viet Nam 2022", "mỗi tháng 5 triệu",
+    "3 ngày trước khi đi", "tuần trước khi cưới", "tháng năm dài", "hình chữ nhật",
+    "tôi thích mùa hè", "trước khi ngủ", "toi qua nha ban", "năm người", "日本語の質問", "🎉🎉",
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("question", "days"), ENGLISH)
-def test_an_english_time_is_read(question: str, days: str) -> None:
-    assert _days(find_window(question, NOW)) == days
-
-
-@pytest.mark.parametrize(("question", "days"), VIETNAMESE)
-def test_a_vietnamese_time_is_read(question: str, days: str) -> None:
-    assert _days(find_window(question, NOW)) == days
-
-
-@pytest.mark.parametrize(("question", "days"), ELSEWHERE)
-def test_common_times_are_read_in_other_languages(question: str, days: str) -> None:
+@pytest.mark.parametrize(("question", "days"), ENGLISH + VIETNAMESE + ELSEWHERE)
+def test_a_time_is_read(question: str, days: str) -> None:
     assert _days(find_window(question, NOW)) == days
 
 
@@ -471,45 +391,33 @@ def test_composed_and_decomposed_letters_read_the_same(question: str) -> None:
     ("question", "now", "zone", "start", "end"),
     [
         # Half past midnight in Vietnam is still the day before in UTC.
-        (
-            "hôm qua",
-            "2023-07-11T17:30+00:00",
-            "Asia/Ho_Chi_Minh",
-            "2023-07-10T17:00+00:00",
-            "2023-07-11T17:00+00:00",
-        ),
-        ("hôm qua", "2023-07-11T17:30+00:00", "UTC", "2023-07-10", "2023-07-11"),
+        ("hôm qua", "2023-07-11T17:30", "Asia/Ho_Chi_Minh", "2023-07-10T17:00", "2023-07-11T17:00"),
+        ("hôm qua", "2023-07-11T17:30", "UTC", "2023-07-10", "2023-07-11"),
         # `now` may come in any zone.
         (
             "hôm qua",
             "2023-07-12T00:30+07:00",
             "Asia/Ho_Chi_Minh",
-            "2023-07-10T17:00+00:00",
-            "2023-07-11T17:00+00:00",
+            "2023-07-10T17:00",
+            "2023-07-11T17:00",
         ),
         ("yesterday", "2023-07-12T00:30", "UTC", "2023-07-11", "2023-07-12"),
         # Days of 23 and 25 hours.
-        (
-            "yesterday",
-            "2023-03-27T12:00+00:00",
-            "Europe/Berlin",
-            "2023-03-25T23:00+00:00",
-            "2023-03-26T22:00+00:00",
-        ),
+        ("yesterday", "2023-03-27T12:00", "Europe/Berlin", "2023-03-25T23:00", "2023-03-26T22:00"),
         (
             "on 29 October 2023",
-            "2023-11-01T12:00+00:00",
+            "2023-11-01T12:00",
             "Europe/Berlin",
-            "2023-10-28T22:00+00:00",
-            "2023-10-29T23:00+00:00",
+            "2023-10-28T22:00",
+            "2023-10-29T23:00",
         ),
         # The clocks of São Paulo skipped midnight: the day began at one.
         (
             "on 4 November 2018",
-            "2018-12-01T12:00+00:00",
+            "2018-12-01T12:00",
             "America/Sao_Paulo",
-            "2018-11-04T03:00+00:00",
-            "2018-11-05T02:00+00:00",
+            "2018-11-04T03:00",
+            "2018-11-05T02:00",
         ),
         # Leap days.
         ("on 29 February", "2023-07-12", "UTC", "2020-02-29", "2020-03-01"),

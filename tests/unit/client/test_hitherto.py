@@ -64,29 +64,6 @@ def test_a_write_is_retried_with_the_same_key(run: Run, fakes: Fakes) -> None:
 
 
 @both
-def test_errors_are_typed(run: Run, fakes: Fakes) -> None:
-    fakes.recorder.fail(
-        "GetContext",
-        Failure(
-            grpc.StatusCode.RESOURCE_EXHAUSTED,
-            reason="RATE_LIMITED",
-            message="too many calls",
-            metadata={"limit": "calls"},
-            violations=(("user_id", "is busy"),),
-            retry_after=60,
-        ),
-    )
-    with pytest.raises(HithertoCallError) as failed:
-        run(lambda m: m.get_context("ana", timeout=50))
-    error = failed.value
-    assert (error.code, error.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "RATE_LIMITED")
-    assert error.retry_after == 60
-    assert error.metadata == {"limit": "calls"}
-    assert [violation.field for violation in error.violations] == ["user_id"]
-    assert str(error).startswith("RESOURCE_EXHAUSTED RATE_LIMITED: too many calls")
-
-
-@both
 def test_an_error_says_nothing_twice(run: Run, fakes: Fakes) -> None:
     late = Failure(grpc.StatusCode.DEADLINE_EXCEEDED, reason="DEADLINE_EXCEEDED", message="slow")
     fakes.recorder.fail("GetContext", late)

@@ -6,11 +6,14 @@ import hashlib
 import inspect
 import io
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import grpc
 import pytest
-from google.protobuf import descriptor_pool
+from google.protobuf import descriptor_pool, json_format
+from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.json_format import MessageToDict
 
 from hitherto.v1 import (
@@ -20,275 +23,48 @@ from hitherto.v1 import (
     privacy_service_pb2,
     retrieval_service_pb2,
 )
-from hitherto_client import Hitherto, RetryPolicy
+from hitherto_client import Hitherto, Pages, RetryPolicy
 from hitherto_client.calls import changes_nothing
-from hitherto_client.results import ContextItem
 from tests.unit.client.fake_services import PATIENT_SECONDS, Failure, Fakes, connected
 
 Call = Callable[[Hitherto], Any]
 
 SAID: Any = [{"role": "user", "content": "hi"}]
 TRANSCRIPT: Any = {"user_id": "ana", "conversation_id": "c1", "messages": SAID}
-SENT = {
-    "user_id": "ana",
-    "conversation_id": "c1",
-    "messages": [{"role": "ROLE_USER", "content": "hi"}],
-}
 EMPTY_EXPORT = privacy_service_pb2.ExportUserResponse(
     manifest=privacy_pb2.ExportManifest(sha256=hashlib.sha256().hexdigest())
 )
 JOB = "0198c0de-7a11-7000-8000-000000000001"
 """The first job of the fake service."""
 
-CALLS: dict[str, tuple[Call, dict[str, Any]]] = {
-    "MemoryService/SaveMemory": (
-        lambda m: m.save_memory("ana", "Sống ở Huế.", tags=["home"], importance=0.0),
-        {"user_id": "ana", "content": "Sống ở Huế.", "tags": ["home"], "importance": 0.0},
-    ),
-    "MemoryService/UpdateMemory": (
-        lambda m: m.update_memory("ana", "m1", content="x", clear=["tags"], version=3),
-        {
-            "user_id": "ana",
-            "memory_id": "m1",
-            "memory": {"content": "x"},
-            "update_mask": "content,tags",
-            "version": 3,
-        },
-    ),
-    "MemoryService/ForgetMemory": (
-        lambda m: m.forget_memory("ana", "m1", reason="wrong"),
-        {"user_id": "ana", "memory_id": "m1", "reason": "wrong"},
-    ),
-    "MemoryService/RestoreMemory": (
-        lambda m: m.restore_memory("ana", "m1", reason="right"),
-        {"user_id": "ana", "memory_id": "m1", "reason": "right"},
-    ),
-    "MemoryService/ReviewMemory": (
+OWN: dict[str, tuple[Call, dict[str, Any]]] = {
+    "ReviewMemory": (
         lambda m: m.review_memory("ana", "m1", approve=False),
         {"user_id": "ana", "memory_id": "m1", "decision": "REVIEW_DECISION_REJECT"},
     ),
-    "MemoryService/UpdateProfile": (
-        lambda m: m.update_profile("ana", summary="A baker."),
-        {"user_id": "ana", "profile": {"summary": "A baker."}, "update_mask": "summary"},
-    ),
-    "MemoryService/RecordFeedback": (
-        lambda m: m.record_feedback("ana", "c1", "a1", rating=5),
-        {"user_id": "ana", "conversation_id": "c1", "message_id": "a1", "rating": 5},
-    ),
-    "ExtractionService/SubmitTranscripts": (
+    "SubmitTranscripts": (
         lambda m: m.submit_transcripts([TRANSCRIPT]),
-        {"transcripts": [SENT]},
-    ),
-    "ExtractionService/AppendMessages": (lambda m: m.add("ana", SAID, conversation="c1"), SENT),
-    "ExtractionService/EndConversation": (
-        lambda m: m.end_conversation("ana", "c1"),
-        {"user_id": "ana", "conversation_id": "c1"},
-    ),
-    "ExtractionService/PreviewExtraction": (
-        lambda m: m.preview_extraction(TRANSCRIPT),
-        {"transcript": SENT},
-    ),
-    "ExtractionService/IngestDocuments": (
-        lambda m: m.ingest_documents("ana", [{"source_type": "gmail", "source_id": "d1"}]),
-        {"user_id": "ana", "documents": [{"source_type": "gmail", "source_id": "d1"}]},
-    ),
-    "ExtractionService/DeleteDocument": (
-        lambda m: m.delete_document("ana", "d1"),
-        {"user_id": "ana", "document_id": "d1"},
-    ),
-    "ExtractionService/GetJob": (lambda m: m.get_job(JOB), {"job_id": JOB}),
-    "ExtractionService/ListJobs": (
-        lambda m: m.jobs("ana", states=["dead"], kinds=["decay"], page_size=7).page("t"),
         {
-            "user_id": "ana",
-            "states": ["JOB_STATE_DEAD"],
-            "kinds": ["decay"],
-            "page_size": 7,
-            "page_token": "t",
+            "transcripts": [
+                {
+                    "user_id": "ana",
+                    "conversation_id": "c1",
+                    "messages": [{"role": "ROLE_USER", "content": "hi"}],
+                }
+            ]
         },
     ),
-    "ExtractionService/RetryJob": (lambda m: m.retry_job(JOB), {"job_id": JOB}),
-    "ExtractionService/CancelJob": (lambda m: m.cancel_job(JOB), {"job_id": JOB}),
-    "PrivacyService/ReinstateUser": (lambda m: m.reinstate_user("ana"), {"user_id": "ana"}),
-    "PrivacyService/EraseUser": (lambda m: m.erase_user("ana"), {"user_id": "ana"}),
-    "PrivacyService/ClearMemories": (
-        lambda m: m.clear_memories("ana", include_profile=True),
-        {"user_id": "ana", "include_profile": True},
-    ),
-    "PrivacyService/DeleteConversation": (
-        lambda m: m.delete_conversation("ana", "c1"),
-        {"user_id": "ana", "conversation_id": "c1"},
-    ),
-    "PrivacyService/GetUserSettings": (lambda m: m.get_user_settings("ana"), {"user_id": "ana"}),
-    "PrivacyService/UpdateUserSettings": (
-        lambda m: m.update_user_settings("ana", retention_days=0, clear=("time_zone",)),
-        {
-            "user_id": "ana",
-            "user_settings": {"retention_days": 0},
-            "update_mask": "retentionDays,timeZone",
-        },
-    ),
-    "PrivacyService/ListAuditEvents": (
-        lambda m: m.audit_events("ana", actor="key", methods=["decay"], page_size=7).page("t"),
-        {"user_id": "ana", "actor": "key", "methods": ["decay"], "page_size": 7, "page_token": "t"},
-    ),
-    "RetrievalService/GetContext": (
-        lambda m: m.get_context("ana", "where", scopes=["documents"], max_relevant=0),
-        {
-            "user_id": "ana",
-            "query": "where",
-            "scopes": ["SEARCH_SCOPE_DOCUMENTS"],
-            "max_relevant": 0,
-        },
-    ),
-    "RetrievalService/SearchMemories": (
-        lambda m: m.search("ana", "tea", weights={"recency": 1.0}, metadata_filter={"a": 1}),
-        {
-            "user_id": "ana",
-            "query": "tea",
-            "weights": {"recency": 1.0},
-            "metadata_filter": {"a": 1},
-        },
-    ),
-    "RetrievalService/GetMemory": (
-        lambda m: m.get_memory("ana", "m1"),
-        {"user_id": "ana", "memory_id": "m1"},
-    ),
-    "RetrievalService/ListMemories": (
-        lambda m: m.memories("ana", statuses=["quarantined"], page_size=7).page(),
-        {"user_id": "ana", "statuses": ["MEMORY_STATUS_QUARANTINED"], "page_size": 7},
-    ),
-    "RetrievalService/GetMemoryHistory": (
-        lambda m: m.memory_history("ana", "m1", page_size=7).page(),
-        {"user_id": "ana", "memory_id": "m1", "page_size": 7},
-    ),
-    "RetrievalService/GetProfile": (lambda m: m.get_profile("ana"), {"user_id": "ana"}),
-    "RetrievalService/ListProfiles": (
-        lambda m: m.profiles(department="sales", page_size=3).page(),
-        {"department": "sales", "page_size": 3},
-    ),
-    "RetrievalService/GetProfileHistory": (
-        lambda m: m.profile_history("ana", page_size=7).page("t"),
-        {"user_id": "ana", "page_size": 7, "page_token": "t"},
-    ),
-    "RetrievalService/GetConversation": (
-        lambda m: m.get_conversation("ana", "c1", message_limit=3),
-        {"user_id": "ana", "conversation_id": "c1", "message_limit": 3},
-    ),
-    "RetrievalService/ListConversations": (
-        lambda m: m.conversations("ana", outcomes=["resolved"], page_size=3).page(),
-        {"user_id": "ana", "outcomes": ["OUTCOME_RESOLVED"], "page_size": 3},
-    ),
-    "RetrievalService/GetRecentConversations": (
-        lambda m: m.recent_conversations("ana", limit=2, include_messages=True),
-        {"user_id": "ana", "limit": 2, "include_messages": True},
-    ),
-    "RetrievalService/ListDocuments": (
-        lambda m: m.documents("ana", source_types=["gmail"], page_size=3).page(),
-        {"user_id": "ana", "source_types": ["gmail"], "page_size": 3},
-    ),
-    "RetrievalService/GetDocument": (
-        lambda m: m.get_document("ana", "d1"),
-        {"user_id": "ana", "document_id": "d1"},
-    ),
-    "RetrievalService/FindEntities": (
-        lambda m: m.find_entities("ana", "Li", type="person", limit=3),
-        {"user_id": "ana", "name": "Li", "type": "ENTITY_TYPE_PERSON", "limit": 3},
-    ),
-    "RetrievalService/GetSuggestions": (
-        lambda m: m.get_suggestions("ana", limit=2),
-        {"user_id": "ana", "limit": 2},
-    ),
-    "RetrievalService/GetSession": (
-        lambda m: m.get_session("ana", "s1"),
-        {"user_id": "ana", "session_id": "s1"},
-    ),
-    "SessionService/UpdateSession": (
-        lambda m: m.update_session(
-            "ana",
-            "s1",
-            context={"last_message": "Chào 🍵", "steps": [1, None]},
-            recent_items=[ContextItem(id="m1", relevance=0.5)],
-        ),
-        {
-            "user_id": "ana",
-            "session_id": "s1",
-            "context": {"last_message": "Chào 🍵", "steps": [1, None]},
-            "recent_items": [{"id": "m1", "relevance": 0.5}],
-        },
-    ),
-    "SessionService/AddPendingAction": (
-        lambda m: m.add_pending_action("ana", "call", session_id="s1", params={"to": "Linh"}),
-        {"user_id": "ana", "session_id": "s1", "type": "call", "params": {"to": "Linh"}},
-    ),
-    "SessionService/ResolvePendingAction": (
-        lambda m: m.resolve_pending_action("ana", "act_1f2e3d4c", "completed", result={}),
-        {
-            "user_id": "ana",
-            "pending_action_id": "act_1f2e3d4c",
-            "status": "PENDING_ACTION_STATE_COMPLETED",
-            "result": {},
-        },
-    ),
-    "MaintenanceService/Consolidate": (
-        lambda m: m.consolidate(tag="home", dry_run=True),
-        {"tag": "home", "dry_run": True},
-    ),
-    "MaintenanceService/UndoConsolidation": (
-        lambda m: m.undo_consolidation("ana", "m1"),
-        {"user_id": "ana", "memory_id": "m1"},
-    ),
-    "MaintenanceService/RunDecay": (lambda m: m.run_decay("ana"), {"user_id": "ana"}),
-    "MaintenanceService/RunRetention": (lambda m: m.run_retention(dry_run=True), {"dry_run": True}),
-    "MaintenanceService/Reembed": (
-        lambda m: m.reembed("start", model="large", dimensions=96),
-        {"phase": "REEMBED_PHASE_START", "model": "large", "dimensions": 96},
-    ),
-    "MaintenanceService/ListSchedules": (
-        lambda m: m.schedules(page_size=3).page(),
-        {"page_size": 3},
-    ),
-    "MaintenanceService/GetUsage": (
-        lambda m: m.get_usage(group_by=["day"], page_size=3, page_token="t"),
-        {"group_by": ["USAGE_DIMENSION_DAY"], "page_size": 3, "page_token": "t"},
-    ),
-    "MaintenanceService/CreateWebhook": (
-        lambda m: m.create_webhook("https://a.example/", user="ana", kinds=["forgotten"]),
-        {"url": "https://a.example/", "user_id": "ana", "kinds": ["HISTORY_EVENT_KIND_FORGOTTEN"]},
-    ),
-    "MaintenanceService/ListWebhooks": (
-        lambda m: m.webhooks(page_size=7).page("t"),
-        {"page_size": 7, "page_token": "t"},
-    ),
-    "MaintenanceService/DeleteWebhook": (lambda m: m.delete_webhook("w1"), {"webhook_id": "w1"}),
-    "MaintenanceService/ListWebhookDeliveries": (
-        lambda m: m.webhook_deliveries(webhook_id="w1", state="dead", page_size=7).page("t"),
-        {
-            "webhook_id": "w1",
-            "state": "WEBHOOK_DELIVERY_STATE_DEAD",
-            "page_size": 7,
-            "page_token": "t",
-        },
-    ),
-    "MaintenanceService/RetryWebhookDelivery": (
-        lambda m: m.retry_webhook_delivery(webhook_id="w1"),
-        {"webhook_id": "w1"},
-    ),
-    "MaintenanceService/RollbackSource": (
-        lambda m: m.rollback_source("ana", document_id="d1"),
-        {"user_id": "ana", "document_id": "d1"},
-    ),
+    "DeleteWebhook": (lambda m: m.delete_webhook("w1"), {"webhook_id": "w1"}),
 }
+"""Methods with a body: a call, and what is sent."""
 
 STREAMS: dict[str, Call] = {
-    "ExtractionService/StreamTranscripts": lambda m: m.import_transcripts([TRANSCRIPT]),
-    "ExtractionService/WatchJob": lambda m: list(m.watch_job(JOB)),
-    "MemoryService/StreamMemories": lambda m: m.import_memories(
-        [{"user_id": "ana", "content": "x"}]
-    ),
-    "RetrievalService/WatchMemories": lambda m: next(m.watch_memories("ana")),
-    "PrivacyService/ExportUser": lambda m: m.export_user("ana", io.BytesIO()),
-    "PrivacyService/ImportUser": lambda m: m.import_user("ana", io.BytesIO(b"{}")),
+    "StreamTranscripts": lambda m: m.import_transcripts([TRANSCRIPT]),
+    "WatchJob": lambda m: list(m.watch_job(JOB)),
+    "StreamMemories": lambda m: m.import_memories([{"user_id": "ana", "content": "x"}]),
+    "WatchMemories": lambda m: next(m.watch_memories("ana")),
+    "ExportUser": lambda m: m.export_user("ana", io.BytesIO()),
+    "ImportUser": lambda m: m.import_user("ana", io.BytesIO(b"{}")),
 }
 
 
@@ -303,20 +79,15 @@ def client(fakes: Fakes) -> Iterator[Hitherto]:
         yield connected(client)
 
 
-def rpcs_of_the_contract() -> set[str]:
+def rpcs_of_the_contract() -> dict[str, str]:
+    """The path of each by its name."""
     pool: Any = descriptor_pool.Default()
-    files = (
-        "extraction_service",
-        "maintenance_service",
-        "memory_service",
-        "privacy_service",
-        "retrieval_service",
-        "session_service",
-    )
     return {
-        f"{service.name}/{rpc.name}"
-        for file in files
-        for service in pool.FindFileByName(f"hitherto/v1/{file}.proto").services_by_name.values()
+        rpc.name: f"/{service.full_name}/{rpc.name}"
+        for file in ("extraction", "maintenance", "memory", "privacy", "retrieval", "session")
+        for service in pool.FindFileByName(
+            f"hitherto/v1/{file}_service.proto"
+        ).services_by_name.values()
         for rpc in service.methods
     }
 
@@ -327,52 +98,136 @@ DECLARED: dict[str, Any] = {
     if hasattr(method, "__wrapped__")
 }
 """What the methods that have no body were made of."""
-
-
-@pytest.mark.parametrize("name", DECLARED)
-def test_every_parameter_of_a_declaration_is_a_field_of_its_request(name: str) -> None:
-    """And what is left out by default means the same as an unset field."""
-    method = DECLARED[name]
-    fields = dict(method._request.DESCRIPTOR.fields_by_name)
-    if method._changed:
-        fields = dict(fields[method._changed].message_type.fields_by_name) | fields
-    alike = {"user": "user_id", "conversation": "conversation_id", "job": "job_id"}
-    for parameter in inspect.signature(getattr(Hitherto, name)).parameters.values():
-        if parameter.name in {"self", "timeout", "clear"}:
-            continue
-        field = fields[alike.get(parameter.name, parameter.name)]
-        unset = parameter.default is None or parameter.default is parameter.empty
-        # Of a choice, what is empty is not chosen.
-        chosen = any(field.name in choice for choice in method._choices)
-        assert unset or parameter.default or field.is_repeated or chosen or not field.has_presence
-    assert method.answered
+ALIKE = {"user": "user_id", "conversation": "conversation_id", "job": "job_id"}
+PLAIN = {
+    FieldDescriptor.CPPTYPE_BOOL: True,
+    FieldDescriptor.CPPTYPE_INT32: 3,
+    FieldDescriptor.CPPTYPE_DOUBLE: 0.5,
+    FieldDescriptor.CPPTYPE_FLOAT: 0.5,
+}
 
 
 def test_every_rpc_has_a_typed_method() -> None:
     """A new RPC of the contract fails here until it has one."""
-    assert {*CALLS, *STREAMS} == rpcs_of_the_contract()
+    declared = {method._rpc for method in DECLARED.values()}
+    assert declared | {*OWN, *STREAMS} == set(rpcs_of_the_contract())
 
 
-@pytest.mark.parametrize("name", CALLS)
-def test_g3_the_request_is_what_was_asked_for(client: Hitherto, fakes: Fakes, name: str) -> None:
-    """Also after a break: reads and writes with a key are repeated, with the same key."""
-    call, expected = CALLS[name]
-    method = name.rpartition("/")[2]
-    fakes.fail(method, Failure(grpc.StatusCode.UNAVAILABLE))
-    call(client)
-    first, second = fakes.calls(method)
+def sample(field: Any) -> tuple[Any, Any]:
+    """A value of a field as callers give it, and in the JSON of the contract."""
+    nested, enum = field.message_type, field.enum_type
+    value: Any
+    if enum is not None:
+        told = enum.values[1].name
+        value = told.removeprefix(enum.values[0].name.removesuffix("UNSPECIFIED")).lower()
+    elif nested is None:
+        text = JOB if field.name == "job_id" else f"the {field.name} ñ"
+        value = told = PLAIN.get(field.cpp_type, text)
+    elif nested.name == "Timestamp":
+        value, told = datetime(2026, 1, 2, tzinfo=UTC), "2026-01-02T00:00:00Z"
+    elif nested.GetOptions().map_entry:
+        return {"a": 0.5}, {"a": 0.5}
+    else:
+        texts = (each.name for each in nested.fields if each.type == each.TYPE_STRING)
+        value = told = {"n": 3} if nested.name == "Struct" else {next(texts): "x"}
+    return ([value], [told]) if field.is_repeated else (value, told)
+
+
+@pytest.mark.parametrize("name", DECLARED)
+def test_g3_a_declared_method_sends_what_it_is_given(
+    client: Hitherto, fakes: Fakes, name: str
+) -> None:
+    """Each parameter in the field of its name; of a choice, one after the other."""
+    method = DECLARED[name]
+    for turn in range(max(map(len, method._choices), default=1)):
+        given, expected = filled_in(name, turn)
+        call = partial(getattr(client, name), **given)
+        assert asking_twice(fakes, method._rpc, lambda call=call: paged(call())) == expected  # type: ignore[misc]
+    assert method.answered
+
+
+def filled_in(name: str, turn: int) -> tuple[dict[str, Any], Any]:
+    """Every argument of a declared method, with a turn's of a choice, and its request."""
+    method = DECLARED[name]
+    fields = method._request.DESCRIPTOR.fields_by_name
+    within = fields[method._changed].message_type.fields_by_name if method._changed else {}
+    left_out = {
+        each for choice in method._choices for each in choice if each != choice[turn % len(choice)]
+    }
+    given: dict[str, Any] = {}
+    told: dict[str, Any] = dict(method._fixed)
+    changes: dict[str, Any] = {}
+    paths: list[str] = []
+    for parameter in inspect.signature(getattr(Hitherto, name)).parameters:
+        named = ALIKE.get(parameter, parameter)
+        if named in {"self", "timeout", "idempotency_key", *left_out}:
+            continue
+        if named == "clear":
+            given["clear"] = ["tags"]
+        elif named in fields:
+            given[parameter], told[named] = sample(fields[named])
+        else:
+            given[named], changes[named] = sample(within[named])
+            by_key = method._by_key and isinstance(given[named], dict)
+            paths.append(f"{named}.n" if by_key else named)
+    if "page_token" in fields:
+        told.setdefault("page_token", "t")
+    if changes:
+        told[method._changed] = changes
+    request = json_format.ParseDict(told, method._request())
+    if changes:
+        request.update_mask.paths.extend([*paths, *given["clear"]])
+    return given, request
+
+
+def paged(reply: Any) -> None:
+    """Ask for a page of what is a list."""
+    if isinstance(reply, Pages):
+        reply.page("t")
+
+
+def asking_twice(fakes: Fakes, rpc: str, call: Callable[[], object]) -> Any:
+    """What is sent, without the key of a change, which an attempt after a break has as well."""
+    fakes.fail(rpc, Failure(grpc.StatusCode.UNAVAILABLE))
+    call()
+    first, second = fakes.calls(rpc)[-2:]
     assert first.request == second.request
-    assert first.metadata["authorization"] == "Bearer mk_0123456789ab_secret"
-    sent = MessageToDict(first.request, preserving_proto_field_name=True)
-    reads = changes_nothing(f"/hitherto.v1.{name}")
-    assert bool(sent.pop("idempotency_key", "")) is not reads
-    assert sent == expected
+    for each in (first, second):
+        assert each.metadata["authorization"] == "Bearer mk_0123456789ab_secret"
+    key = getattr(first.request, "idempotency_key", "")
+    assert bool(key) is not changes_nothing(rpcs_of_the_contract()[rpc])
+    if key:
+        first.request.ClearField("idempotency_key")
+    return first.request
+
+
+@pytest.mark.parametrize("name", DECLARED)
+def test_what_is_left_out_by_default_means_an_unset_field(name: str) -> None:
+    method = DECLARED[name]
+    fields = dict(method._request.DESCRIPTOR.fields_by_name)
+    if method._changed:
+        fields = dict(fields[method._changed].message_type.fields_by_name) | fields
+    for parameter in inspect.signature(getattr(Hitherto, name)).parameters.values():
+        if parameter.name in {"self", "timeout", "clear"}:
+            continue
+        field = fields[ALIKE.get(parameter.name, parameter.name)]
+        unset = parameter.default is None or parameter.default is parameter.empty
+        # Of a choice, what is empty is not chosen.
+        chosen = any(field.name in choice for choice in method._choices)
+        assert unset or parameter.default or field.is_repeated or chosen or not field.has_presence
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_g3_the_request_is_what_was_asked_for(client: Hitherto, fakes: Fakes, name: str) -> None:
+    call, expected = OWN[name]
+    sent = asking_twice(fakes, name, lambda: call(client))
+    assert MessageToDict(sent, preserving_proto_field_name=True) == expected
 
 
 @pytest.mark.parametrize("name", STREAMS)
 def test_streams_are_called(client: Hitherto, fakes: Fakes, name: str) -> None:
     STREAMS[name](client)
-    (asked,) = fakes.calls(name.rpartition("/")[2])
+    (asked,) = fakes.calls(name)
     assert asked.metadata["authorization"] == "Bearer mk_0123456789ab_secret"
 
 
