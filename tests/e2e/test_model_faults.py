@@ -22,9 +22,10 @@ from hitherto_shared.circuit_breaker import OUTAGES as IN_A_ROW
 from hitherto_shared.database.pipeline_connection import PipelineConnection
 from hitherto_shared.database.pool import Database
 from hitherto_shared.embeddings.openai_api import OpenAIEmbedder
+from hitherto_shared.key_files import load_deployment_secret
 from hitherto_shared.model_server import ModelServer
 from hitherto_shared.sealing import BrokenToken
-from hitherto_shared.startup import configure_vectors, load_deployment_secret
+from hitherto_shared.startup import configure_vectors
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.learning import ALL_STATUSES, ended, learn, memories, replies, rows, submit, talk
 from tests.e2e.methods import ask

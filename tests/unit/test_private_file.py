@@ -17,6 +17,12 @@ from hitherto_shared.database.embedded import EmbeddedPostgresError
 from hitherto_shared.database.embedded.credentials import credentials_of
 from hitherto_shared.database.embedded.layout import DataFolderLayout
 from hitherto_shared.encryption.wrapping import read_kek_file
+from hitherto_shared.key_files import (
+    load_deployment_secret,
+    load_hash_key,
+    load_installation_signer,
+    load_user_keys,
+)
 from hitherto_shared.private_file import (
     NotPrivate,
     NotRegular,
@@ -26,12 +32,6 @@ from hitherto_shared.private_file import (
 )
 from hitherto_shared.sealing import load_secret
 from hitherto_shared.signing import load_signer
-from hitherto_shared.startup import (
-    load_deployment_secret,
-    load_hash_key,
-    load_installation_signer,
-    load_user_keys,
-)
 
 
 def read(path: Path) -> bytes:

@@ -34,9 +34,10 @@ from hitherto_shared.embeddings.protocol import Embedder
 from hitherto_shared.encryption.examination import try_keys
 from hitherto_shared.encryption.failures import KeyServiceUnavailable
 from hitherto_shared.encryption.key_store import KeyStore
+from hitherto_shared.key_files import hash_key_path, load_hash_key, user_keys_dir
 from hitherto_shared.model_api import ModelError, ModelMisbehaved, PromptTooLong
 from hitherto_shared.service_command import unknown_variables
-from hitherto_shared.startup import hash_key_path, load_hash_key, refusals, user_keys_dir
+from hitherto_shared.startup import refusals
 from hitherto_shared.user_hash import hash_key_id
 
 Reply = TypeVar("Reply")

@@ -37,17 +37,12 @@ from hitherto_shared.database.room import RoomWatch
 from hitherto_shared.database.signals import Signals
 from hitherto_shared.database.watch import DatabaseWatch
 from hitherto_shared.embeddings.factory import embedders_for
+from hitherto_shared.key_files import load_deployment_secret, load_hash_key, open_user_keys
 from hitherto_shared.paging import PageTokens
 from hitherto_shared.processes import ProcessSpread, serve_in_processes
 from hitherto_shared.rpc.server import Server, Servicer
 from hitherto_shared.service_command import read_arguments, warn_of_unknown_variables
-from hitherto_shared.startup import (
-    authentication,
-    load_deployment_secret,
-    load_hash_key,
-    open_user_keys,
-    run_service,
-)
+from hitherto_shared.startup import authentication, run_service
 from hitherto_shared.telemetry import configure_logging
 
 NAME = "hitherto-retrieval"

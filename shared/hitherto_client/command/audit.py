@@ -82,8 +82,8 @@ def _keys(paths: Sequence[Path]) -> list[bytes]:
         OSError: A file cannot be read.
     """
     from hitherto_shared.config import SharedSettings  # noqa: PLC0415
+    from hitherto_shared.key_files import signing_key_path  # noqa: PLC0415
     from hitherto_shared.signing import read_public_key  # noqa: PLC0415
-    from hitherto_shared.startup import signing_key_path  # noqa: PLC0415
 
     return [read_public_key(path) for path in paths or [signing_key_path(SharedSettings())]]
 

@@ -25,7 +25,7 @@ from hitherto_shared.encryption.wrapping import (
     load_wrapper,
     read_kek_file,
 )
-from hitherto_shared.startup import user_keys_dir
+from hitherto_shared.key_files import user_keys_dir
 
 COMMAND = "hitherto-keys"
 _BAR = 30

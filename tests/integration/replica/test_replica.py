@@ -20,8 +20,8 @@ from hitherto_shared.consistency import ConsistencyTokens, Position, current_pos
 from hitherto_shared.database.connect import with_role
 from hitherto_shared.database.pipeline_connection import PipelineConnection
 from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.key_files import load_deployment_secret
 from hitherto_shared.metrics import REGISTRY
-from hitherto_shared.startup import load_deployment_secret
 from tests.e2e.conftest import Services, StartServices
 from tests.e2e.curating import save, statement
 from tests.e2e.test_deadlines import retrieval_alone

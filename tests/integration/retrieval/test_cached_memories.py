@@ -21,6 +21,7 @@ from hitherto_retrieval.search.corpora.memories import MemoryCorpus
 from hitherto_retrieval.search.ranking.ranking import QueryIntent
 from hitherto_retrieval.search.reads import UserReads
 from hitherto_retrieval.storage import filtered_candidates, memories, memory_candidates, people
+from hitherto_retrieval.storage.cached_filters import can_filter
 from hitherto_retrieval.storage.cached_lists import FRESH
 from hitherto_retrieval.storage.cached_memories import CachedMemories
 from hitherto_retrieval.storage.candidate import Candidate
@@ -247,7 +248,7 @@ async def test_the_same_is_found_of_random_people(
         for _ in range(60):
             sought = random_question(chance, rng, person, entities)
             filters = random_filters(chance)
-            assert cached.can_filter(filters)
+            assert can_filter(filters)
             found = told(cached.candidates(sought, filters, named.at))
             exact = await answer(reader, filtered_candidates.find(sought, filters))
             assert found == as_found(exact)
@@ -450,4 +451,4 @@ async def test_a_list_changes_when_time_changes_it(
     ],
 )
 def test_what_is_not_held_is_left_to_the_database(filters: Filters) -> None:
-    assert not CachedMemories.can_filter(filters)
+    assert not can_filter(filters)

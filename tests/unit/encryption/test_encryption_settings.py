@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from hitherto_shared.config import SharedSettings, describe
 from hitherto_shared.encryption.wrapping import LocalWrapper
-from hitherto_shared.startup import load_user_keys, user_keys_dir
+from hitherto_shared.key_files import load_user_keys, user_keys_dir
 from tests.unit.encryption.wrappers import CloudWrapper
 
 DIGITS = "0f" * 32

@@ -77,7 +77,7 @@ async def index_memories(user: UserRows, *, after: UUID) -> UUID | None:
 
 
 async def _write_memories(user: UserRows, rows: Rows, key: UserKey | None) -> int:
-    held = await imported.cached_memories(user, [row["memory_id"] for row in rows])
+    held = await imported.held_memories(user, [row["memory_id"] for row in rows])
     new = {row["memory_id"]: row for row in rows if row["memory_id"] not in held}
     if not new:
         return 0
@@ -121,7 +121,7 @@ async def _sealed(user: UserRows, table: str, rows: Rows, key: UserKey) -> Rows:
     if table not in {"memory_versions", "statements", "entity_mentions", "history"}:
         return rows
     ids = [row["memory_id"] for row in rows if row["memory_id"] is not None]
-    held = await imported.cached_memories(user, ids)
+    held = await imported.held_memories(user, ids)
     secret = {memory_id for memory_id, is_sealed in held.items() if is_sealed}
     if table == "entity_mentions":
         # What a sealed memory mentions is not stored.

@@ -165,7 +165,7 @@ async def adopt(user: UserRows, row: Mapping[str, Any]) -> None:
     await settings.write(user, adopted)
 
 
-async def cached_memories(user: UserRows, memory_ids: Sequence[str]) -> dict[str, bool]:
+async def held_memories(user: UserRows, memory_ids: Sequence[str]) -> dict[str, bool]:
     """Those of the memories that are stored, and whether they are sealed."""
     return dict(await user.fetch_rows(_HELD_MEMORIES, memory_ids=list(memory_ids)))
 

@@ -33,13 +33,13 @@ from hitherto_shared.embeddings.active_embedder import ActiveEmbedder
 from hitherto_shared.embeddings.factory import embedders_for
 from hitherto_shared.embeddings.registry import Embedders
 from hitherto_shared.encryption.user_keys import UserKeys
-from hitherto_shared.startup import (
-    configure_vectors,
+from hitherto_shared.key_files import (
     load_deployment_secret,
     load_hash_key,
     load_installation_signer,
     open_user_keys,
 )
+from hitherto_shared.startup import configure_vectors
 
 logger = logging.getLogger("hitherto.extraction")
 

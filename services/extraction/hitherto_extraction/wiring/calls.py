@@ -38,9 +38,9 @@ from hitherto_extraction.upkeep.schedules import DECAY, RETENTION
 from hitherto_extraction.wiring.base import Base
 from hitherto_extraction.wiring.work import BackgroundWork, crowding, reconciling
 from hitherto_shared.consistency import ConsistencyTokens
+from hitherto_shared.key_files import load_installation_signer
 from hitherto_shared.paging import PageTokens
 from hitherto_shared.rpc.server import Servicer
-from hitherto_shared.startup import load_installation_signer
 
 
 def build_servicers(base: Base, work: BackgroundWork) -> list[Servicer]:

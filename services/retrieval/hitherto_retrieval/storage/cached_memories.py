@@ -6,7 +6,7 @@ What is found is what `filtered_candidates.find` finds in the same state of the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from hitherto_retrieval.storage import memories as memories_of
 from hitherto_retrieval.storage import memory_candidates
+from hitherto_retrieval.storage.cached_filters import FilteredColumns, can_filter
 from hitherto_retrieval.storage.cached_lists import CachedLists
 from hitherto_retrieval.storage.cached_surroundings import CachedEntity
 from hitherto_retrieval.storage.cached_vectors import (
@@ -28,13 +29,13 @@ from hitherto_retrieval.storage.cached_vectors import (
     since_epoch,
 )
 from hitherto_retrieval.storage.candidate import Candidate
-from hitherto_retrieval.storage.filters import Filters, can_compare, forms, has_all
+from hitherto_retrieval.storage.filters import Filters
 from hitherto_retrieval.storage.item_query import ItemQuery
 from hitherto_retrieval.storage.memory_candidates import candidates_of
 from hitherto_retrieval.storage.standing import Standing, standing_of
 from hitherto_retrieval.storage.statement import Rows
 from hitherto_retrieval.storage.uses import PlacesOfUses, UseOf, Uses
-from hitherto_shared.models import CURRENT_STATUSES, Memory
+from hitherto_shared.models import Memory
 
 _BYTES_OF_A_MEMORY = 5_500
 """Approximate bytes of a memory besides its vectors: its objects and the look-up tables."""
@@ -99,7 +100,7 @@ class CachedMemories:
         self._facts: list[tuple[Any, ...]] = [
             (row[0], row[4], row[10], row[9], row[18], row[25]) for row in rows
         ]
-        self._made_from, self._mentions, self._entities = made_from, mentions, entities
+        self._made_from, self._mentions = made_from, mentions
         self._sources: list[list[tuple[str, str, str | None]]] = [[] for _ in rows]
         for memory_id, *source in made_from:
             place = self._places.get(memory_id)
@@ -119,10 +120,15 @@ class CachedMemories:
         self._last_list: tuple[Hashable, Sequence[Memory]] = (None, ())
         # Made when they are first shown, by their places.
         self._shown: dict[int, memories_of.UnusedMemory] = {}
-        self._types = np.asarray([row[2] for row in rows], dtype=np.str_)
-        self._origins = np.asarray([row[6] for row in rows], dtype=np.str_)
-        self._confidences = np.asarray([row[5] for row in rows], dtype=np.str_)
-        self._tags = [frozenset(row[13]) for row in rows]
+        self._columns = FilteredColumns(
+            rows,
+            doubtful=self._doubtful,
+            created=self._created,
+            expires=self._expires,
+            sources=self._sources,
+            entities=entities,
+            mentioning=self._mentioning,
+        )
 
     def __len__(self) -> int:
         return len(self._facts)
@@ -226,7 +232,7 @@ class CachedMemories:
 
         Each by its conversation and its id; also of memories that are not current any more.
         """
-        called = set(self._called(name))
+        called = set(self._columns.called(name))
         about = {memory_id for entity_id, memory_id in self._mentions if entity_id in called}
         return {(row[1], row[2]) for row in self._made_from if row[0] in about}
 
@@ -250,21 +256,11 @@ class CachedMemories:
 
     def can_answer(self, filters: Filters) -> bool:
         """Whether a search with these filters finds here what the database finds."""
-        return (self._complete or not filters.none) and self.can_filter(filters)
-
-    @staticmethod
-    def can_filter(filters: Filters) -> bool:
-        """Whether the snapshot holds the fields that `filters` use."""
-        return (
-            filters.only_current
-            and tuple(filters.statuses) == tuple(CURRENT_STATUSES)
-            and can_compare(filters.metadata)
-            and filters.sealed_ids is None
-        )
+        return (self._complete or not filters.none) and can_filter(filters)
 
     def candidates(self, sought: ItemQuery, filters: Filters, at: datetime) -> list[Candidate]:
         """Candidates as from `filtered_candidates.find`, by the database's clock `at`."""
-        allowed = self._allowed(filters, at)
+        allowed = self._columns.passing(filters, at)
         entities = self._mentioned(sought.entity_ids)
         vector = sought.vector
         quick = None
@@ -292,57 +288,6 @@ class CachedMemories:
             ],
             sought,
         )
-
-    def _allowed(self, filters: Filters, at: datetime) -> NDArray[np.bool_]:
-        allowed = self._expires > since_epoch(at)
-        for wanted, values in (
-            (filters.types, self._types),
-            (filters.sources, self._origins),
-            (filters.confidences, self._confidences),
-        ):
-            if wanted:
-                allowed &= np.isin(values, list(wanted))
-        if filters.tags:
-            tags = filters.tags
-            allowed &= np.asarray([not each.isdisjoint(tags) for each in self._tags], dtype=bool)
-        if not filters.doubtful:
-            allowed &= ~self._doubtful
-        if filters.created_after is not None:
-            allowed &= self._created >= since_epoch(filters.created_after)
-        if filters.created_before is not None:
-            allowed &= self._created < since_epoch(filters.created_before)
-        for wanted_only in self._rarer(filters):
-            allowed &= wanted_only
-        return allowed
-
-    def _rarer(self, filters: Filters) -> Iterator[NDArray[np.bool_]]:
-        """What passes each of the filters for which there is no array."""
-        count = len(self.rows)
-        if filters.conversation_id is not None:
-            named = filters.conversation_id
-            yield np.fromiter(
-                (
-                    row[18] == named or any(source[0] == named for source in sources)
-                    for row, sources in zip(self.rows, self._sources, strict=True)
-                ),
-                bool,
-                count,
-            )
-        if filters.metadata:
-            wanted = filters.metadata
-            yield np.fromiter((has_all(row[16], wanted) for row in self.rows), bool, count)
-        if filters.entity:
-            about = np.zeros(count, dtype=bool)
-            for entity_id in self._called(filters.entity):
-                about[self._mentioning.get(entity_id, [])] = True
-            yield about
-
-    def _called(self, name: str) -> list[UUID]:
-        """The entities with this name, word of a name, alias or address."""
-        wanted = forms(name)
-        return [
-            each.entity.entity_id for each in self._entities if not each.called.isdisjoint(wanted)
-        ]
 
     def _nearest(
         self, allowed: NDArray[np.bool_], vector: Vectors | None, wanted: int
