@@ -90,8 +90,9 @@ async def test_the_tour_shows_what_its_comments_say(services: Services) -> None:
     )
     assert re.search(r"message +Not for me, I'm allergic to hazelnuts", scopes)
     assert "What was said around #1" in scopes
-    assert re.search(r"^ *1 +\S+ +fact +User lives in Norwich", past, re.MULTILINE)
-    assert "Glasgow" not in past
+    best, *_ = past.partition("Related to the current message:\n")[2].splitlines()
+    assert re.match(r"- User lives in Norwich\. \(2026-08-21 until 2026-10-05, then: ", best)
+    assert "Location: Glasgow" not in past
     assert "candidates were scored" in explained
     assert re.search(r"^ *1 +\S+ +decision +User decided to use Iceberg", explained, re.MULTILINE)
     assert "Glasgow" in told[shlex.join(["context", "maren", "Where does she live now?"])]

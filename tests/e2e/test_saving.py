@@ -40,11 +40,11 @@ async def test_one_more_of_many_long_statements_that_are_almost_equal(services: 
     """The guards compare it with the nearest ones, however many there are."""
     words = "lorem ipsum " * 300
     seconds = []
-    for number in range(30):
+    for number in range(60):
         began = time.process_time()
         assert not (await save(services, f"Fact {number} {words}")).deduplicated
         seconds.append(time.process_time() - began)
-    assert min(seconds[-6:]) < 1.5 * min(seconds[8:14]), seconds
+    assert min(seconds[-6:]) < 2 * min(seconds[8:14]), seconds
     # What was said first is still known, with the same words or almost the same.
     assert (await save(services, f"Fact 3 {words}")).deduplicated
     assert (await save(services, f"FACT 3, {words}")).deduplicated

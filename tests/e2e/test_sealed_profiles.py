@@ -163,7 +163,7 @@ class TestLearnt:
         assert len(rows(tenant_conninfo, "SELECT 1 FROM profile_versions")) == 2
         assert {reason for *_, reason in rows(tenant_conninfo, _HISTORY)} == {
             "facts",
-            "facts, current_projects",
+            "current_projects, facts",
         }
         # The model was shown what was known.
         asked = str(model.chat_requests[-1].body)
