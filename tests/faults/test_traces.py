@@ -54,11 +54,12 @@ def only(spans: list[ReceivedSpan]) -> ReceivedSpan:
 
 def attempts(collector: Collector) -> list[ReceivedSpan]:
     """The successful attempts at the job of the submission; other jobs have other traces."""
-    traces = [each.span.trace_id for each in collector.named(SUBMIT, "hitherto-extraction")]
+    # A set, because the client may have repeated the call.
+    traces = {each.span.trace_id for each in collector.named(SUBMIT, "hitherto-extraction")}
     return [
         each
         for each in collector.named("job memory-extraction")
-        if [link.trace_id for link in each.span.links] == traces
+        if {link.trace_id for link in each.span.links} == traces
         and each.attributes["hitherto.job.outcome"] == "succeeded"
     ]
 
