@@ -26,7 +26,7 @@ def load_deployment_secret(settings: SharedSettings) -> bytes:
     Raises:
         ValueError: The file cannot be used; the message names the variable, here and below.
     """
-    with named_by("HITHERTO_SECRET_FILE"):
+    with named_by(_setting(settings.secret_file, "HITHERTO_SECRET_FILE")):
         return load_secret(secret_path(settings))
 
 
@@ -37,7 +37,7 @@ def secret_path(settings: SharedSettings) -> Path:
 
 def load_installation_signer(settings: SharedSettings) -> Signer:
     """The signer of receipts and digests; the key is created on first use."""
-    with named_by("HITHERTO_SIGNING_KEY_FILE"):
+    with named_by(_setting(settings.signing_key_file, "HITHERTO_SIGNING_KEY_FILE")):
         return load_signer(signing_key_path(settings))
 
 
@@ -48,7 +48,7 @@ def signing_key_path(settings: SharedSettings) -> Path:
 
 def load_hash_key(settings: SharedSettings) -> bytes:
     """The key of `user_hash`, created on first use."""
-    with named_by("HITHERTO_HASH_KEY_FILE"):
+    with named_by(_setting(settings.hash_key_file, "HITHERTO_HASH_KEY_FILE")):
         return load_secret(hash_key_path(settings))
 
 
@@ -82,3 +82,8 @@ async def open_user_keys(settings: SharedSettings, hash_key: bytes) -> UserKeys:
         if tried.fault:
             logger.warning("%s; %s", tried.fault, tried.remedy)
     return load_user_keys(settings, hash_key)
+
+
+def _setting(chosen: Path | None, variable: str) -> str:
+    """The variable that says where a file is: its own, or that of the folder of all."""
+    return "HITHERTO_DATA_DIR" if chosen is None else variable

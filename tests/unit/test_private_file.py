@@ -13,6 +13,7 @@ import pytest
 from hitherto_extraction.config import ExtractionSettings
 from hitherto_extraction.prices import load_prices
 from hitherto_shared.auth.token_settings import _read_secret
+from hitherto_shared.config import SharedSettings
 from hitherto_shared.database.embedded import EmbeddedPostgresError
 from hitherto_shared.database.embedded.credentials import credentials_of
 from hitherto_shared.database.embedded.layout import DataFolderLayout
@@ -121,6 +122,16 @@ def test_what_is_no_file_is_told_with_its_setting(
     with pytest.raises(ValueError, match=why) as caught:
         NAMED[variable](settings)
     assert str(caught.value).startswith(f"{variable}: {path.parent}")
+
+
+@pytest.mark.parametrize("load", [load_deployment_secret, load_hash_key, load_installation_signer])
+def test_a_data_folder_that_is_none_is_told_by_its_own_setting(
+    tmp_path: Path, load: Callable[[SharedSettings], object]
+) -> None:
+    (tmp_path / "file").touch()
+    settings = SharedSettings(data_dir=tmp_path / "file" / "data")
+    with pytest.raises(ValueError, match=f"^HITHERTO_DATA_DIR: {tmp_path / 'file'}"):
+        load(settings)
 
 
 @pytest.mark.parametrize("put", [pipe, loop, folder])

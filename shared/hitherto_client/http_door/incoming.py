@@ -119,7 +119,9 @@ def unpacked(data: bytes, encoding: str, share: Share) -> bytes:
     if len(plain) > MAX_BODY_BYTES:
         raise too_large()
     if not unpacker.eof:
-        raise invalid([Violation("request", "is not gzip")], "UNDECODABLE_REQUEST")
+        raise invalid(
+            [Violation("request", "is not gzip, as content-encoding says")], "UNDECODABLE_REQUEST"
+        )
     share.grow(len(plain))
     return plain
 
