@@ -234,7 +234,7 @@ def tell_block(story: Story) -> None:
     """Section 10: the text for an assistant's prompt."""
     page = story.page
     page.chapter("10. What the assistant is told")
-    query = "Where does she live, and how does she like answers?"
+    query = "Where does she live, and which answers does she prefer?"
     reply = story.context("maren", query, template="what_you_know", max_tokens=_BUDGET)
     page.say(
         f"Maren's context for “{query}”, in the template WHAT_YOU_KNOW, within {_BUDGET} tokens "
