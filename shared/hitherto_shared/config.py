@@ -6,10 +6,11 @@ those that other software uses for the same purpose.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import Field, SecretStr, ValidationError, model_validator
+from pydantic import AfterValidator, Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from hitherto_shared.auth.claims import DEFAULT_TENANT_CLAIM
@@ -34,6 +35,17 @@ PREFIX = "HITHERTO_"
 _KEK = "HITHERTO_ENCRYPTION_KEY"
 
 AuthMode = Literal["off", "api-key", "jwt"]
+_LISTEN = re.compile(r"unix(-abstract)?:\S+|\S*:[0-9]{1,5}")
+
+
+def _is_listen(address: str) -> str:
+    if _LISTEN.fullmatch(address) is None:
+        raise ValueError("must be HOST:PORT, such as 127.0.0.1:50051, or unix:PATH")
+    return address
+
+
+Listen = Annotated[str, AfterValidator(_is_listen)]
+"""Where a service listens."""
 """How callers authenticate."""
 
 

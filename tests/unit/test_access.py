@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from pydantic import ValidationError
 
 from hitherto.v1 import conversation_pb2, retrieval_service_pb2
 from hitherto.v1 import extraction_service_pb2 as pb
+from hitherto_retrieval.config import RetrievalSettings
 from hitherto_shared.auth.access import AccessRule
 from hitherto_shared.auth.api_keys import split_key
 from hitherto_shared.auth.principal import ANONYMOUS, PROFILES_MANAGE, Principal
@@ -364,3 +366,16 @@ def test_a_person_is_told_what_keeps_them_from_another_user(
     principal = Principal("t", "key", frozenset({"read"}), USER, held)
     with pytest.raises(NotPermitted, match=told):
         principal.check_reaches("somebody else", "support")
+
+
+@pytest.mark.parametrize("text", ["nonsense", "50051", "127.0.0.1:", "a:b", "a b:1", "a:1\n", ""])
+def test_what_is_no_address_to_listen_on(text: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        RetrievalSettings.model_validate({"retrieval_listen": text})
+    told = describe(caught.value)
+    assert re.match("HITHERTO_RETRIEVAL_LISTEN: .*HOST:PORT", told)
+
+
+@pytest.mark.parametrize("text", ["[::]:50051", "memory.example:1", "unix:/run/retrieval"])
+def test_addresses_to_listen_on(text: str) -> None:
+    assert RetrievalSettings(retrieval_listen=text).retrieval_listen == text

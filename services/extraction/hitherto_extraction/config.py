@@ -9,7 +9,7 @@ from pydantic import Field, field_validator
 
 from hitherto_extraction.telling.delivering import read_schedule
 from hitherto_extraction.upkeep.schedules import NAMES, read_line
-from hitherto_shared.config import SharedSettings
+from hitherto_shared.config import Listen, SharedSettings
 from hitherto_shared.database.connect import EXTRACTION_LOGINS
 
 
@@ -18,7 +18,7 @@ class ExtractionSettings(SharedSettings):
 
     logins = EXTRACTION_LOGINS
 
-    extraction_listen: str = "127.0.0.1:50052"
+    extraction_listen: Listen = "127.0.0.1:50052"
 
     extractor: Literal["openai", "offline"] | None = None
     extraction_model: str = Field("gpt-4o-mini", validation_alias="MEMORY_EXTRACTION_MODEL")

@@ -8,7 +8,7 @@ from pydantic import Field, SecretStr, field_validator
 
 from hitherto_retrieval.search.intent.content_types import ContentTypes
 from hitherto_retrieval.search.intent.recency import RecencyWords
-from hitherto_shared.config import SharedSettings
+from hitherto_shared.config import Listen, SharedSettings
 from hitherto_shared.database.connect import RETRIEVAL_LOGINS
 
 
@@ -17,7 +17,7 @@ class RetrievalSettings(SharedSettings):
 
     logins = RETRIEVAL_LOGINS
 
-    retrieval_listen: str = "127.0.0.1:50051"
+    retrieval_listen: Listen = "127.0.0.1:50051"
     read_database_url: SecretStr | None = None
 
     embedding_deadline_ms: int = Field(800, ge=1, le=60_000)
