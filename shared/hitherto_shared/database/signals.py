@@ -139,32 +139,30 @@ class Signals:
 
     async def _listen(self, conninfo: str) -> None:
         while True:
-            if (connection := await self._listening(conninfo)) is not None:
-                # Earlier signals are lost.
-                self._wake_everybody()
-                try:
-                    async with connection:
-                        async for notice in connection.notifies():
-                            self.wake(notice.payload)
-                except psycopg.Error as error:
-                    logger.info("LISTEN was interrupted: %s", type(error).__name__)
+            try:
+                connection = await _Listener.connect(conninfo, autocommit=True)
+            except psycopg.Error as error:
+                self._tell(str(DatabaseUnreachable(error)))
+            else:
+                async with connection:
+                    await self._pass_on(connection)
             await asyncio.sleep(LOOK_ANYWAY_SECONDS)
 
-    async def _listening(self, conninfo: str) -> _Listener | None:
-        """A session that listens; None if there can be none now, which is logged once."""
-        try:
-            connection = await _Listener.connect(conninfo, autocommit=True)
-        except psycopg.Error as error:
-            self._tell(str(DatabaseUnreachable(error)))
-            return None
+    async def _pass_on(self, connection: _Listener) -> None:
+        """Pass on what arrives until the session ends; why it cannot listen is logged once."""
         try:
             await connection.execute(SQL("LISTEN {}").format(Identifier(self._channel)))
         except psycopg.Error as error:
-            await connection.close()
             self._tell(described(error))
-            return None
+            return
         self._told = ""
-        return connection
+        # Earlier signals are lost.
+        self._wake_everybody()
+        try:
+            async for notice in connection.notifies():
+                self.wake(notice.payload)
+        except psycopg.Error as error:
+            logger.info("LISTEN was interrupted: %s", type(error).__name__)
 
     def _tell(self, why: str) -> None:
         if why != self._told:
