@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
 
 import psycopg
 
-from tools.citus.routes import obstacles, route, service_statements
+from hitherto_shared.database.connect import LOGINS, with_role
+from tools.citus.routes import Route, ServiceStatement, obstacles, route, service_statements
 from tools.citus.schema_rules import (
     SCRIPT,
     Distribution,
@@ -32,8 +35,8 @@ def main() -> int:
     with psycopg.connect(url, autocommit=True, prepare_threshold=None) as connection:
         connection.execute("SET search_path = hitherto, public")
         failed = _rules(connection, plan)
-        if connection.execute("SELECT FROM pg_extension WHERE extname = 'citus'").fetchone():
-            return _routed(connection, plan) or failed
+        if connection.execute("SELECT 1 FROM pg_extension WHERE extname = 'citus'").fetchone():
+            return _routed(connection, plan, url) or failed
         print("This database has no Citus: what follows is what can be seen without it.")
         return _foreseen(connection, plan) or failed
 
@@ -46,23 +49,45 @@ def _rules(connection: psycopg.Connection, plan: Distribution) -> int:
     return 1 if broken else 0
 
 
-def _routed(connection: psycopg.Connection, plan: Distribution) -> int:
-    """What Citus makes of every statement."""
+def _routed(connection: psycopg.Connection, plan: Distribution, url: str) -> int:
+    """What Citus makes of every statement, asked by the login that sends it."""
     if connection.execute(_DISTRIBUTED).fetchone() == (0,):
         print(f"The tables are not distributed yet: psql -f {SCRIPT.name}, on an empty database.")
         return 1
     wrong = 0
-    for statement in service_statements(connection, plan):
-        to = route(connection, statement)
-        if to.to_one_place:
-            continue
-        wrong += not statement.across
-        print(
-            f"{'across users' if statement.across else 'NOT ONE SHARD'}: {statement.name}: "
-            f"{to.refused or f'{to.tasks} tasks, {to.steps} steps before'}"
-        )
+    with ExitStack() as stack:
+        logins = [
+            stack.enter_context(
+                psycopg.connect(
+                    with_role(url, role, application="check-citus"),
+                    autocommit=True,
+                    prepare_threshold=None,
+                )
+            )
+            for role in LOGINS
+        ]
+        for statement in service_statements(connection, plan):
+            to = _route_of_login(logins, statement, plan)
+            if to.to_one_place:
+                continue
+            wrong += not statement.across
+            print(
+                f"{'across users' if statement.across else 'NOT ONE SHARD'}: {statement.name}: "
+                f"{to.refused or f'{to.tasks} tasks, {to.steps} steps before'}"
+            )
     print(f"{wrong} statements about one user do not go to a single shard")
     return 1 if wrong else 0
+
+
+def _route_of_login(
+    logins: Sequence[psycopg.Connection], statement: ServiceStatement, plan: Distribution
+) -> Route:
+    """Where a statement goes for the first login that may send it."""
+    for login in logins:
+        to = route(login, statement, plan)
+        if "permission denied" not in to.refused:
+            return to
+    return to
 
 
 def _foreseen(connection: psycopg.Connection, plan: Distribution) -> int:

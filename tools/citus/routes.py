@@ -7,7 +7,7 @@ texts are the same, so that all users in a statement are one user.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 import psycopg
@@ -22,6 +22,8 @@ from tools.tree.scope_of_statements import statements as constants
 _PLACEHOLDER = re.compile(r"%(?:(?:\((\w+)\))?[sbt]|%)")
 _TASKS = re.compile(r"(?<!Map )(?<!Merge )Task Count: (\d+)")
 _CHANGED = re.compile(r"\bUPDATE (\w+) (?:AS \w+ )?SET\b")
+_READ = re.compile(r"(?:Scan|Insert|Update|Delete)\b.* on (\w+)")
+_NOT_RUN = ("Could not get remote plan", "pull to coordinator")
 _SAMPLES = {
     "bigint": "1",
     "boolean": "true",
@@ -126,12 +128,15 @@ def service_statements(
             yield ServiceStatement(f"{name} of {table}", filled, across)
 
 
-def route(connection: psycopg.Connection, statement: ServiceStatement) -> Route:
+def route(
+    connection: psycopg.Connection, statement: ServiceStatement, plan: Distribution | None = None
+) -> Route:
     """Where a statement goes, by the plan for sample parameters; nothing is executed.
 
     Args:
         connection: In autocommit, and without prepared statements of its own.
         statement: The statement.
+        plan: Which tables are distributed, where there is Citus.
     """
     text, count = _numbered(statement.text)
     given = _TYPES.get(statement.name, ())
@@ -147,17 +152,30 @@ def route(connection: psycopg.Connection, statement: ServiceStatement) -> Route:
         call = sql.SQL("EXECUTE probe({})" if count else "EXECUTE probe").format(
             *([sql.SQL(", ").join(values)] if count else [])
         )
-        plan = connection.execute(sql.SQL("EXPLAIN (COSTS OFF) {}").format(call)).fetchall()
+        with connection.transaction():
+            if plan is not None:
+                connection.execute("SET LOCAL citus.propagate_set_commands = local")
+                connection.execute("SET LOCAL hitherto.tenant_id = '1'")
+            rows = connection.execute(sql.SQL("EXPLAIN (COSTS OFF) {}").format(call)).fetchall()
     except psycopg.Error as error:
         return Route(refused=" ".join(str(error).split())[:200])
-    return read_plan("\n".join(line for (line,) in plan))
+    return read_plan("\n".join(line for (line,) in rows), plan.distributed if plan else ())
 
 
-def read_plan(plan: str) -> Route:
-    """Where a statement goes, by what EXPLAIN says of it."""
+def read_plan(plan: str, distributed: Collection[str] = ()) -> Route:
+    """Where a statement goes, by what EXPLAIN says of it.
+
+    Citus refuses some statements only when they run: what a node cannot plan, and rows that would
+    come to the coordinator to be inserted, past row-level security. A node that reads a table by
+    its own name reads an empty one.
+    """
+    whole = set(_READ.findall(plan.partition("Task Count")[2])) & set(distributed)
+    refused = [words for words in _NOT_RUN if words in plan]
+    refused += [f"a node reads {table}, which is empty there" for table in sorted(whole)]
     return Route(
         max((int(tasks) for tasks in _TASKS.findall(plan)), default=0),
         plan.count("Distributed Subplan"),
+        "; ".join(refused),
     )
 
 

@@ -11,7 +11,8 @@ Connections used in this way must not prepare anything else (`prepare_threshold=
 roll-back, psycopg drops all prepared statements if it has some of its own.
 
 Through a pooler (`Exchange.settings`), nothing is prepared for longer than a round trip, and each
-transaction begins with the settings of the connection.
+transaction begins with the settings of the connection. On a cluster (`Exchange.shards`), a batch
+outside a transaction becomes one in so many words, because only that sets something on every node.
 """
 
 from __future__ import annotations
@@ -23,12 +24,18 @@ from functools import lru_cache, partial
 from itertools import takewhile
 from typing import Any
 
+import psycopg
 from psycopg import AsyncConnection, errors, pq
 from psycopg.abc import PQGen
 from psycopg.adapt import PyFormat, Transformer
 from psycopg.waiting import Ready, Wait
 
-from hitherto_shared.database.local_settings import LocalSettings, opens_transaction
+from hitherto_shared.database.fragments import expanded
+from hitherto_shared.database.local_settings import (
+    LocalSettings,
+    ShardSettings,
+    opens_transaction,
+)
 from hitherto_shared.work_record import Waiting
 
 Parameters = Mapping[str, Any] | Sequence[Any]
@@ -57,11 +64,20 @@ class BoundStatement:
     Attributes:
         parameters: The values of its placeholders; None: it has none, and `%` is a percent sign.
         binary: Whether rows come in Postgres' binary form, which is parsed faster.
+        prepared: Whether it is kept for its next use; its text has no values in it.
     """
 
     sql: str | bytes
     parameters: Parameters | None = ()
     binary: bool = True
+    prepared: bool = True
+
+
+_BEGIN, _COMMIT, _ROLLBACK = (
+    BoundStatement("BEGIN", None),
+    BoundStatement("COMMIT", None),
+    BoundStatement("ROLLBACK", None),
+)
 
 
 class StatementResult:
@@ -106,6 +122,7 @@ class Exchange:
     Attributes:
         settings: What each transaction sets, of a connection on which nothing stays prepared; None:
             the settings of the session apply.
+        shards: What each transaction sets on the nodes of a cluster; None: there is one server.
 
     Args:
         connection: In autocommit. Adapters of a type are registered before its first use.
@@ -113,6 +130,7 @@ class Exchange:
 
     def __init__(self, connection: AsyncConnection[Any]) -> None:
         self.settings: LocalSettings | None = None
+        self.shards: ShardSettings | None = None
         self._connection = connection
         self._transformer = Transformer(connection)
         self._names: dict[_Key, bytes] = {}
@@ -135,16 +153,44 @@ class Exchange:
                         raise
                 return await self._once(asked)
 
+    async def set_locally(self) -> None:
+        """Make the settings of a transaction in one that something else has begun."""
+        if self.settings is not None:
+            await self.ask([BoundStatement(self.settings.sql, self.settings.parameters)])
+        if self.shards is not None:
+            await self.ask(self._on_shards)
+
+    @property
+    def _on_shards(self) -> list[BoundStatement]:
+        texts = self.shards.statements if self.shards is not None else ()
+        return [BoundStatement(text, None, prepared=False) for text in texts]
+
     @property
     def _idle(self) -> bool:
         return self._connection.pgconn.transaction_status == pq.TransactionStatus.IDLE
 
     async def _once(self, asked: Sequence[BoundStatement]) -> list[StatementResult]:
-        place = None
-        if self.settings is not None and self._idle:
-            place = sum(1 for _ in takewhile(lambda each: opens_transaction(each.sql), asked))
-            first = BoundStatement(self.settings.sql, self.settings.parameters)
-            asked = [*asked[:place], first, *asked[place:]]
+        before, after = self._added(asked)
+        place = sum(1 for _ in takewhile(lambda each: opens_transaction(each.sql), asked))
+        answers = await self._sent([*asked[:place], *before, *asked[place:], *after], bool(after))
+        return answers[:place] + answers[place + len(before) : len(answers) - len(after)]
+
+    def _added(
+        self, asked: Sequence[BoundStatement]
+    ) -> tuple[Sequence[BoundStatement], Sequence[BoundStatement]]:
+        """What is sent before these statements, once they have opened a transaction, and after."""
+        if not self._idle:
+            return (), ()
+        if self.settings is not None:
+            return [BoundStatement(self.settings.sql, self.settings.parameters)], ()
+        if self.shards is None:
+            return (), ()
+        if opens_transaction(asked[0].sql):
+            return self._on_shards, ()
+        return [_BEGIN, *self._on_shards], [_COMMIT]
+
+    async def _sent(self, asked: Sequence[BoundStatement], whole: bool) -> list[StatementResult]:
+        """Send statements; those that are a whole transaction are rolled back if one fails."""
         # Values that cannot be converted fail before anything is sent.
         batch = _Batch(self._connection.pgconn)
         for each in asked:
@@ -152,18 +198,28 @@ class Exchange:
         if len(self._names) > MOST_PREPARED:
             # After the statements: before them, it would start the transaction that they start.
             batch.add(partial(batch.pgconn.send_query_params, b"DEALLOCATE ALL", None), self._drop)
+        results = await self._talked(batch)
         try:
-            results = await self._connection.wait(batch.talk())
+            return self._read(batch, results)
+        except psycopg.Error:
+            if whole and not self._idle:
+                undoing = _Batch(self._connection.pgconn)
+                self._add(undoing, _ROLLBACK)
+                await self._talked(undoing)
+            raise
+
+    async def _talked(self, batch: _Batch) -> list[pq.abc.PGresult]:
+        try:
+            return await self._connection.wait(batch.talk())
         finally:
             # Cancelled in between: the state of the protocol is unknown.
             if batch.pgconn.pipeline_status != pq.PipelineStatus.OFF:
                 await self._connection.close()
-        answers = self._read(batch, results)
-        if place is not None:
-            del answers[place]
-        return answers
 
     def _add(self, batch: _Batch, asked: BoundStatement) -> None:
+        if not asked.prepared:
+            batch.add(partial(batch.pgconn.send_query_params, _bytes(asked.sql), None))
+            return
         given: Any = asked.parameters
         found: _Numbered = (_bytes(asked.sql), (), ()) if given is None else _numbered(asked.sql)
         text, keys, forms = found
@@ -287,7 +343,8 @@ def _numbered(sql: str | bytes) -> _Numbered:
             forms.append(_FORMS[form])
         return b"$%d" % places[key]
 
-    return _PLACEHOLDER.sub(number, _bytes(sql)), tuple(places), forms
+    whole = expanded(sql if isinstance(sql, str) else sql.decode())
+    return _PLACEHOLDER.sub(number, whole.encode()), tuple(places), forms
 
 
 def _bytes(sql: str | bytes) -> bytes:

@@ -1,16 +1,20 @@
-"""Settings that hold for one transaction, for connections through a pooler.
+"""Settings that hold for one transaction, for poolers and for clusters.
 
 A pooler lends a connection to Postgres for one transaction, to another client for the next. Nothing
 may then depend on the session. What a connection otherwise sets once travels at the start of every
 transaction, in the round trip of its first statement, and Postgres resets it at the end.
+
+Citus passes on to the nodes that hold the rows only what is set by SET LOCAL within BEGIN and
+COMMIT. There the tenant, by which row-level security goes, and the limit of waits for locks are set
+so, and what would have been one statement is a transaction with these settings.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from psycopg import AsyncConnection, postgres
+from psycopg import AsyncConnection, postgres, sql
 from psycopg.abc import AdaptContext, Buffer
 from psycopg.adapt import Loader
 from psycopg.pq import Format
@@ -44,6 +48,33 @@ class LocalSettings:
 
     def _parameters(self) -> dict[str, list[str]]:
         return {"names": list(self._values), "values": list(self._values.values())}
+
+
+class ShardSettings:
+    """What every transaction sets on all nodes of a cluster.
+
+    Attributes:
+        statements: The statements that set it, of which each takes no parameters.
+    """
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        self._values = dict(values)
+        self.statements = self._statements()
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._values
+
+    def keep(self, name: str, value: str) -> None:
+        """Let a setting have this value from the next transaction on."""
+        self._values[name] = value
+        self.statements = self._statements()
+
+    def _statements(self) -> Sequence[bytes]:
+        setting = sql.SQL("SET LOCAL {} = {}")
+        return [
+            setting.format(sql.Identifier(*name.split(".")), sql.Literal(value)).as_bytes(None)
+            for name, value in self._values.items()
+        ]
 
 
 def opens_transaction(statement: str | bytes) -> bool:

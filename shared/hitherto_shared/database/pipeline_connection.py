@@ -30,7 +30,11 @@ from hitherto_shared.database.exchange import (
     Parameters,
     StatementResult,
 )
-from hitherto_shared.database.local_settings import LocalSettings, read_times_as_utc
+from hitherto_shared.database.local_settings import (
+    LocalSettings,
+    ShardSettings,
+    read_times_as_utc,
+)
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.models import Scope
 
@@ -44,6 +48,7 @@ _BEGIN, _COMMIT, _ROLLBACK = (
     BoundStatement("COMMIT"),
     BoundStatement("ROLLBACK"),
 )
+_ON_CITUS = "SELECT 1 FROM pg_extension WHERE extname = 'citus'"
 _SET = "SELECT set_config(%s, %s, false)"
 _MOST_WAITING = 200
 """Maximum number of deferred statements, which bounds their memory."""
@@ -102,6 +107,17 @@ class PipelineConnection(AsyncConnection[TupleRow]):
         self._exchange.settings = LocalSettings(settings)
         read_times_as_utc(self)
 
+    async def reach_all_nodes(self, settings: Mapping[str, str]) -> None:
+        """Set this on every node of a cluster in every transaction; on one server, do nothing."""
+        if await self.fetch_row(_ON_CITUS):
+            await self.keep_setting("citus.propagate_set_commands", "local")
+            self._exchange.shards = ShardSettings(settings)
+
+    @property
+    def is_distributed(self) -> bool:
+        """Whether the rows are on the nodes of a cluster."""
+        return self._exchange.shards is not None
+
     def of(self, scope: Scope) -> UserRows:
         """The rows of one user."""
         return UserRows(self, scope)
@@ -110,6 +126,8 @@ class PipelineConnection(AsyncConnection[TupleRow]):
         """Let a setting of Postgres have this value from now on."""
         if self._exchange.settings is not None:
             self._exchange.settings.keep(name, value)
+        elif self._exchange.shards is not None and name in self._exchange.shards:
+            self._exchange.shards.keep(name, value)
         else:
             await self.execute(_SET, [name, value])
 
@@ -207,9 +225,8 @@ class PipelineConnection(AsyncConnection[TupleRow]):
             await self.flush()
             effects = len(self._effects)
             async with super().transaction(savepoint_name, force_rollback) as inner:
-                settings = self._exchange.settings
-                if settings is not None and not self._in_transaction:
-                    await self.execute(settings.sql, settings.parameters)
+                if not self._in_transaction:
+                    await self._exchange.set_locally()
                 try:
                     yield inner
                     await self.flush()

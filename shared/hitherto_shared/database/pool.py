@@ -44,7 +44,7 @@ from hitherto_shared.database.connect import (
 from hitherto_shared.database.faults import is_lost_connection, no_answer_in_time
 from hitherto_shared.database.lending import Lender
 from hitherto_shared.database.pipeline_connection import PipelineConnection
-from hitherto_shared.database.tenancy import tenant_at_work
+from hitherto_shared.database.tenancy import NOBODY, tenant_at_work
 from hitherto_shared.errors import TooLate, Unavailable, WorkTooLong
 
 logger = logging.getLogger("hitherto.database")
@@ -322,6 +322,10 @@ class Database:
                         connection.depend_on_transactions_only(SESSION_SETTINGS)
                         await connection.execute(_TRY_OUT, _NOTICE_ABANDONED)
                     await connection.keep_setting(*_NOTICE_ABANDONED)
+                if self._pooler == "none":
+                    await connection.reach_all_nodes(
+                        {_TENANT: NOBODY, "lock_timeout": SESSION_SETTINGS["lock_timeout"]}
+                    )
                 for setting in settings_since(connection.info.server_version).items():
                     await connection.keep_setting(*setting)
                 if self._configure is not None:

@@ -69,11 +69,11 @@ WITH going AS MATERIALIZED (
     SET version = m.version + 1, status = 'forgotten', superseded_by = NULL, job_id = NULL,
         updated_at = greatest(m.updated_at, %(at)s)
     FROM going AS g
-    WHERE m.tenant_id = g.tenant_id AND m.user_id = g.user_id AND m.memory_id = g.memory_id
+    WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.memory_id = g.memory_id
 ), mirrored AS (
     UPDATE memory_embeddings AS e SET status = 'forgotten'
     FROM going AS g
-    WHERE e.tenant_id = g.tenant_id AND e.user_id = g.user_id AND e.memory_id = g.memory_id
+    WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND e.memory_id = g.memory_id
 ), recorded AS (
     INSERT INTO history (tenant_id, user_id, event_id, recorded_at, subject, memory_id, action,
                          version, actor, reason)

@@ -42,7 +42,7 @@ _MEMBERS = """
 SELECT m.memory_id, m.version, m.type, m.content, m.origin, m.tags, m.valid_from, m.said_at,
        e.embedding AS vector
 FROM memories AS m
-LEFT JOIN memory_embeddings AS e ON e.tenant_id = m.tenant_id AND e.user_id = m.user_id
+LEFT JOIN memory_embeddings AS e ON e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
      AND e.memory_id = m.memory_id AND e.text_version = m.text_version AND e.model = %(model)s
 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.status = 'active'
   AND NOT m.sensitive AND m.expires_at IS NULL AND m.valid_to IS NULL
@@ -138,7 +138,7 @@ VALUES (%(tenant_id)s, %(user_id)s, %(tag)s, %(fingerprint)s, %(members)s, %(job
         %(answered)s)
 ON CONFLICT (tenant_id, user_id, tag) DO UPDATE
 SET fingerprint = EXCLUDED.fingerprint, members = EXCLUDED.members, job_id = EXCLUDED.job_id,
-    answered = EXCLUDED.answered, examined_at = clock_timestamp()
+    answered = EXCLUDED.answered, examined_at = EXCLUDED.examined_at
 """
 
 _COPY_SOURCES = """

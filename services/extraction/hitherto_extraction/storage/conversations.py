@@ -21,18 +21,16 @@ from hitherto_shared.offloading import in_thread_if_long
 # Creates the conversation if it is new and locks its row either way: the next caller that accepts
 # messages waits here, so that numbers follow the order of commits.
 _OPEN = """
-INSERT INTO conversations (tenant_id, user_id, conversation_id, time_zone)
-VALUES (%(tenant_id)s, %(user_id)s, %(conversation_id)s,
-        coalesce(%(time_zone)s, (SELECT u.time_zone FROM users AS u
-                                 WHERE u.tenant_id = %(tenant_id)s AND u.user_id = %(user_id)s),
-                 'UTC'))
+INSERT INTO conversations AS held (tenant_id, user_id, conversation_id, time_zone)
+SELECT u.tenant_id, u.user_id, %(conversation_id)s,
+       coalesce(%(time_zone)s, u.time_zone, c.time_zone, 'UTC')
+FROM users AS u
+LEFT JOIN conversations AS c ON c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
+     AND c.conversation_id = %(conversation_id)s
+WHERE u.tenant_id = %(tenant_id)s AND u.user_id = %(user_id)s
 ON CONFLICT (tenant_id, user_id, conversation_id) DO UPDATE
-SET updated_at = now(),
-    time_zone = coalesce(%(time_zone)s, (SELECT u.time_zone FROM users AS u
-                                         WHERE u.tenant_id = %(tenant_id)s
-                                           AND u.user_id = %(user_id)s),
-                         conversations.time_zone)
-RETURNING last_message_no, watermark
+SET updated_at = EXCLUDED.updated_at, time_zone = EXCLUDED.time_zone
+RETURNING held.last_message_no, held.watermark
 """
 
 _LOCK = """
@@ -60,28 +58,31 @@ _WORK_OF_A_MESSAGE = 64
 _INSERT_MESSAGES = """
 INSERT INTO messages (tenant_id, user_id, conversation_id, message_no, message_id, role, name,
                       content, said_at, context_items, pending_action_ids, metadata, sealed)
-SELECT %(tenant_id)s, %(user_id)s, %(conversation_id)s, m.message_no, m.message_id, m.role, m.name,
-       m.content, coalesce(m.said_at, now()), m.context_items::jsonb,
+SELECT u.tenant_id, u.user_id, %(conversation_id)s, m.message_no, m.message_id, m.role, m.name,
+       m.content, coalesce(m.said_at, u.at), m.context_items::jsonb,
        ARRAY(SELECT jsonb_array_elements_text(m.pending_action_ids::jsonb)), m.metadata::jsonb,
        m.sealed
-FROM unnest(%(message_nos)s::int[], %(message_ids)s::text[], %(roles)s::text[], %(names)s::text[],
-            %(contents)s::text[], %(said_ats)s::timestamptz[], %(context_items)s::text[],
-            %(pending_action_ids)s::text[], %(metadatas)s::text[], %(sealed)s::bytea[])
+FROM @its_user AS u
+CROSS JOIN unnest(
+    %(message_nos)s::int[], %(message_ids)s::text[], %(roles)s::text[], %(names)s::text[],
+    %(contents)s::text[], %(said_ats)s::timestamptz[], %(context_items)s::text[],
+    %(pending_action_ids)s::text[], %(metadatas)s::text[], %(sealed)s::bytea[])
      AS m (message_no, message_id, role, name, content, said_at, context_items,
            pending_action_ids, metadata, sealed)
 """
 
 _ADVANCE = """
 UPDATE conversations
-SET ended_at = CASE WHEN %(ended)s THEN now()
+SET ended_at = CASE WHEN %(ended)s THEN clock.at
                     WHEN last_message_no < %(last_message_no)s THEN NULL
                     ELSE ended_at END,
     last_message_no = %(last_message_no)s,
     watermark = coalesce(%(watermark)s, watermark),
     last_said_at = greatest(last_said_at,
         CASE WHEN last_message_no < %(last_message_no)s
-             THEN coalesce(%(last_said_at)s, now()) END),
-    updated_at = now()
+             THEN coalesce(%(last_said_at)s, clock.at) END),
+    updated_at = clock.at
+FROM @clock AS clock
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
   AND conversation_id = %(conversation_id)s
 """

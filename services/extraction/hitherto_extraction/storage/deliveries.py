@@ -83,9 +83,10 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND delivery_id = %(de
 _FAILED = """
 UPDATE webhook_deliveries
 SET state = CASE WHEN %(wait_seconds)s::float8 IS NULL THEN 'dead' ELSE 'pending' END,
-    next_attempt_at = statement_timestamp() + make_interval(secs => %(wait_seconds)s::float8),
-    finished_at = CASE WHEN %(wait_seconds)s::float8 IS NULL THEN statement_timestamp() END,
+    next_attempt_at = clock.at + make_interval(secs => %(wait_seconds)s::float8),
+    finished_at = CASE WHEN %(wait_seconds)s::float8 IS NULL THEN clock.at END,
     last_status = %(status)s, last_error = %(error)s
+FROM @clock AS clock
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND delivery_id = %(delivery_id)s
   AND attempts = %(attempts)s AND state = 'pending'
 """

@@ -46,10 +46,12 @@ DELETE FROM entities AS e
 WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND e.entity_id = ANY(%(entity_ids)s)
   AND NOT EXISTS (
       SELECT FROM entity_mentions AS em
-      WHERE em.tenant_id = e.tenant_id AND em.user_id = e.user_id AND em.entity_id = e.entity_id)
+      WHERE em.tenant_id = %(tenant_id)s AND em.user_id = %(user_id)s
+        AND em.entity_id = e.entity_id)
   AND NOT EXISTS (
       SELECT FROM document_mentions AS dm
-      WHERE dm.tenant_id = e.tenant_id AND dm.user_id = e.user_id AND dm.entity_id = e.entity_id)
+      WHERE dm.tenant_id = %(tenant_id)s AND dm.user_id = %(user_id)s
+        AND dm.entity_id = e.entity_id)
 """
 
 _FIND = """

@@ -46,13 +46,13 @@ INSERT INTO documents (tenant_id, user_id, document_id, source_type, source_id, 
                        expires_at)
 VALUES (%(tenant_id)s, %(user_id)s, %(document_id)s, %(source_type)s, %(source_id)s,
         %(content_type)s, %(title)s, %(summary)s, %(content)s, %(author)s, %(metadata)s,
-        coalesce(%(created_at)s, clock_timestamp()), %(content_hash)s, %(expires_at)s)
+        coalesce(%(created_at)s, now()), %(content_hash)s, %(expires_at)s)
 ON CONFLICT (tenant_id, user_id, document_id) DO UPDATE
 SET content_type = EXCLUDED.content_type, title = EXCLUDED.title, summary = EXCLUDED.summary,
     content = EXCLUDED.content, author = EXCLUDED.author, metadata = EXCLUDED.metadata,
     source_created_at = coalesce(%(created_at)s, documents.source_created_at),
     content_hash = EXCLUDED.content_hash, expires_at = EXCLUDED.expires_at,
-    updated_at = statement_timestamp()
+    updated_at = EXCLUDED.updated_at
 """
 
 _SET_EXPIRY = """
@@ -119,8 +119,9 @@ ORDER BY position
 _INSERT_CHUNKS = """
 INSERT INTO document_chunks (tenant_id, user_id, document_id, chunk_id, position, content,
                              lexical_no, lexical_length)
-SELECT %(tenant_id)s, %(user_id)s, %(document_id)s, new.*
-FROM json_to_recordset(%(rows)s) AS new (chunk_id uuid, position integer, content text,
+SELECT u.tenant_id, u.user_id, %(document_id)s, new.*
+FROM @its_user AS u
+CROSS JOIN json_to_recordset(%(rows)s) AS new (chunk_id uuid, position integer, content text,
      lexical_no integer, lexical_length integer)
 """
 

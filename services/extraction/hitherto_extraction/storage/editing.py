@@ -29,23 +29,22 @@ SELECT m.memory_id, m.user_id, m.type, m.content, m.importance, m.confidence, m.
        coalesce(a.access_count, 0), a.last_accessed_at,
        ARRAY(SELECT ARRAY[s.conversation_id, s.message_id, s.quote]
              FROM memory_sources AS s
-             WHERE s.tenant_id = m.tenant_id AND s.user_id = m.user_id
+             WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
                AND s.memory_id = m.memory_id
              ORDER BY s.conversation_id, s.message_id),
        ARRAY(SELECT e.name
              FROM entity_mentions AS em
-             JOIN entities AS e ON e.tenant_id = em.tenant_id AND e.user_id = em.user_id
+             JOIN entities AS e ON e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
                   AND e.entity_id = em.entity_id
-             WHERE em.tenant_id = m.tenant_id AND em.user_id = m.user_id
+             WHERE em.tenant_id = %(tenant_id)s AND em.user_id = %(user_id)s
                AND em.memory_id = m.memory_id
              ORDER BY e.name),
        m.said_at, m.challenges, m.lexical_no, m.lexical_length, m.embedding_state,
        CASE WHEN m.sealed IS NOT NULL
-            THEN sealed_of_memory(m.tenant_id, m.user_id, m.memory_id, m.version, m.text_version,
-                                  m.sealed) END,
+            THEN @sealed_of_memory(m.memory_id, m.version, m.text_version, m.sealed) END,
        m.questions, m.doubt, m.may_replace, m.last_confirmed_at
 FROM memories AS m
-LEFT JOIN memory_access AS a ON a.tenant_id = m.tenant_id AND a.user_id = m.user_id
+LEFT JOIN memory_access AS a ON a.tenant_id = %(tenant_id)s AND a.user_id = %(user_id)s
      AND a.memory_id = m.memory_id
 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
   AND m.memory_id = ANY(%(memory_ids)s)
@@ -90,7 +89,7 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memo
 _BEFORE = """
 SELECT v.status, v.expires_at, s.memory_id, v.doubt, s.status
 FROM memory_versions AS v
-LEFT JOIN memories AS s ON s.tenant_id = v.tenant_id AND s.user_id = v.user_id
+LEFT JOIN memories AS s ON s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
      AND s.memory_id = v.superseded_by
 WHERE v.tenant_id = %(tenant_id)s AND v.user_id = %(user_id)s AND v.memory_id = %(memory_id)s
   AND v.status <> ALL(%(statuses)s)

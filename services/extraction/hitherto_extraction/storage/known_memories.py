@@ -28,8 +28,8 @@ SELECT m.memory_id, m.version, m.type, m.content, m.importance, m.confidence, m.
        WHERE o.tenant_id = %(tenant_id)s AND o.user_id = %(user_id)s AND o.status = 'superseded'
        AND o.superseded_by = m.memory_id AND o.origin = m.origin)), m.detail, m.sensitive,
        m.questions, m.doubt IS NOT NULL, m.expires_at,
-       CASE WHEN m.sealed IS NOT NULL THEN sealed_of_memory(
-            m.tenant_id, m.user_id, m.memory_id, m.version, m.text_version, m.sealed) END
+       CASE WHEN m.sealed IS NOT NULL
+            THEN @sealed_of_memory(m.memory_id, m.version, m.text_version, m.sealed) END
 FROM memories AS m
 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s)
 """
@@ -41,8 +41,8 @@ SELECT m.memory_id, m.version, m.type, m.content, m.importance, m.confidence, m.
        WHERE o.tenant_id = %(tenant_id)s AND o.user_id = %(user_id)s AND o.status = 'superseded'
        AND o.superseded_by = m.memory_id AND o.origin = m.origin)), m.detail, m.sensitive,
        m.questions, m.doubt IS NOT NULL, m.expires_at,
-       CASE WHEN m.sealed IS NOT NULL THEN sealed_of_memory(
-            m.tenant_id, m.user_id, m.memory_id, m.version, m.text_version, m.sealed) END
+       CASE WHEN m.sealed IS NOT NULL
+            THEN @sealed_of_memory(m.memory_id, m.version, m.text_version, m.sealed) END
 FROM memories AS m
 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND status IN ('active', 'achieved')
 ORDER BY importance DESC, created_at DESC
@@ -56,8 +56,8 @@ SELECT m.memory_id, m.version, m.type, m.content, m.importance, m.confidence, m.
        WHERE o.tenant_id = %(tenant_id)s AND o.user_id = %(user_id)s AND o.status = 'superseded'
        AND o.superseded_by = m.memory_id AND o.origin = m.origin)), m.detail, m.sensitive,
        m.questions, m.doubt IS NOT NULL, m.expires_at,
-       CASE WHEN m.sealed IS NOT NULL THEN sealed_of_memory(
-            m.tenant_id, m.user_id, m.memory_id, m.version, m.text_version, m.sealed) END
+       CASE WHEN m.sealed IS NOT NULL
+            THEN @sealed_of_memory(m.memory_id, m.version, m.text_version, m.sealed) END
 FROM memories AS m
 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
   AND lexical_no = ANY(%(lexical_nos)s) AND status IN ('active', 'achieved')
@@ -142,7 +142,7 @@ SELECT position, memory_id FROM same WHERE position IS NOT NULL AND memory_id IS
 _IMPORTANCE_BEFORE = """
 SELECT DISTINCT ON (v.memory_id) v.memory_id, v.importance
 FROM memories AS m
-JOIN memory_versions AS v ON v.tenant_id = m.tenant_id AND v.user_id = m.user_id
+JOIN memory_versions AS v ON v.tenant_id = %(tenant_id)s AND v.user_id = %(user_id)s
     AND v.memory_id = m.memory_id
 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
   AND m.memory_id = ANY(%(memory_ids)s) AND m.job_id = %(job_id)s
@@ -158,7 +158,7 @@ FROM (
            row_number() OVER (PARTITION BY s.memory_id ORDER BY m.said_at DESC, m.message_no DESC)
                AS place
     FROM memory_sources AS s
-    JOIN messages AS m ON m.tenant_id = s.tenant_id AND m.user_id = s.user_id
+    JOIN messages AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
          AND m.conversation_id = s.conversation_id AND md5(m.message_id) = md5(s.message_id)
          AND m.message_id = s.message_id AND m.sealed IS NULL
     WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s

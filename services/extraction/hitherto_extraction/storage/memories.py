@@ -23,13 +23,14 @@ INSERT INTO memories (tenant_id, user_id, memory_id, type, content, detail, impo
     superseded_by, supersedes, challenges, created_at, updated_at, job_id, lexical_no,
     lexical_length, embedding_state, metadata, expires_at, sensitive, questions, may_replace,
     sealed)
-SELECT %(tenant_id)s, %(user_id)s, new.memory_id, new.type, new.content, new.detail, new.importance,
+SELECT u.tenant_id, u.user_id, new.memory_id, new.type, new.content, new.detail, new.importance,
     new.confidence, new.source, new.origin, new.status, new.tags, new.keywords, new.context,
     new.conversation_id, new.valid_from, new.valid_to, new.said_at, new.superseded_by,
     new.supersedes, new.challenges, new.created_at, new.updated_at, new.job_id, new.lexical_no,
     new.lexical_length, new.embedding_state, new.metadata, new.expires_at, new.sensitive,
     new.questions, new.may_replace, new.sealed
-FROM json_to_recordset(%(rows)s) AS new (memory_id uuid, type text, content text, detail text,
+FROM @its_user AS u
+CROSS JOIN json_to_recordset(%(rows)s) AS new (memory_id uuid, type text, content text, detail text,
     importance float8, confidence text, source text, origin text, status text, tags text[],
     keywords text[], context jsonb, conversation_id text, valid_from timestamptz,
     valid_to timestamptz, said_at timestamptz, superseded_by uuid, supersedes uuid[],
@@ -72,10 +73,11 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memo
 # The words of a message are the user's: none where messages are sealed, or the memory is.
 _ADD_SOURCE = """
 INSERT INTO memory_sources (tenant_id, user_id, memory_id, conversation_id, message_id, quote)
-SELECT %(tenant_id)s, %(user_id)s, source.memory_id, source.conversation_id, source.message_id,
+SELECT u.tenant_id, u.user_id, source.memory_id, source.conversation_id, source.message_id,
        nullif(source.quote, '')
-FROM unnest(%(memory_ids)s::uuid[], %(conversation_ids)s::text[], %(message_ids)s::text[],
-            %(quotes)s::text[]) AS source (memory_id, conversation_id, message_id, quote)
+FROM @its_user AS u
+CROSS JOIN unnest(%(memory_ids)s::uuid[], %(conversation_ids)s::text[], %(message_ids)s::text[],
+                  %(quotes)s::text[]) AS source (memory_id, conversation_id, message_id, quote)
 ON CONFLICT (tenant_id, user_id, memory_id, source_key) DO UPDATE SET quote = EXCLUDED.quote
 WHERE EXCLUDED.quote IS NOT NULL
 """
@@ -105,7 +107,7 @@ JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
 WHERE m.sealed IS NULL
   AND NOT EXISTS (
       SELECT FROM users AS u
-      WHERE u.tenant_id = m.tenant_id AND u.user_id = m.user_id AND u.encrypt_sensitive)
+      WHERE u.tenant_id = %(tenant_id)s AND u.user_id = %(user_id)s AND u.encrypt_sensitive)
 FOR KEY SHARE OF m
 ON CONFLICT (tenant_id, user_id, memory_id, model) DO UPDATE SET embedding = EXCLUDED.embedding
 """

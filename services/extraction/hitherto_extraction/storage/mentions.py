@@ -12,23 +12,27 @@ from hitherto_shared.text.normalise import fold
 
 # Finds or creates the entities, each named once; a name in another spelling becomes an alias.
 _UPSERT_ENTITIES = """
-INSERT INTO entities (tenant_id, user_id, entity_id, name, name_key, type)
-SELECT %(tenant_id)s, %(user_id)s, named.entity_id, named.name, named.name_key, named.type
-FROM unnest(%(entity_ids)s::uuid[], %(names)s::text[], %(name_keys)s::text[], %(types)s::text[])
-     AS named (entity_id, name, name_key, type)
+INSERT INTO entities AS held (tenant_id, user_id, entity_id, name, name_key, type)
+SELECT u.tenant_id, u.user_id, named.entity_id, named.name, named.name_key, named.type
+FROM @its_user AS u
+CROSS JOIN unnest(
+    %(entity_ids)s::uuid[], %(names)s::text[], %(name_keys)s::text[], %(types)s::text[])
+    AS named (entity_id, name, name_key, type)
 ON CONFLICT (tenant_id, user_id, type, name_key) DO UPDATE
-SET updated_at = now(),
-    aliases = CASE WHEN EXCLUDED.name = entities.name OR EXCLUDED.name = ANY(entities.aliases)
-             OR cardinality(entities.aliases) >= 32
-        THEN entities.aliases ELSE entities.aliases || EXCLUDED.name END
-RETURNING type, name_key, entity_id
+SET updated_at = EXCLUDED.updated_at,
+    aliases = CASE WHEN EXCLUDED.name = held.name OR EXCLUDED.name = ANY(held.aliases)
+             OR cardinality(held.aliases) >= 32
+        THEN held.aliases ELSE held.aliases || EXCLUDED.name END
+RETURNING held.type, held.name_key, held.entity_id
 """
 
 _MENTION = """
 WITH mention AS (
     INSERT INTO entity_mentions (tenant_id, user_id, entity_id, memory_id)
-    SELECT %(tenant_id)s, %(user_id)s, named.entity_id, named.memory_id
-    FROM unnest(%(entity_ids)s::uuid[], %(memory_ids)s::uuid[]) AS named (entity_id, memory_id)
+    SELECT u.tenant_id, u.user_id, named.entity_id, named.memory_id
+    FROM @its_user AS u
+    CROSS JOIN unnest(%(entity_ids)s::uuid[], %(memory_ids)s::uuid[])
+        AS named (entity_id, memory_id)
     ON CONFLICT DO NOTHING
     RETURNING entity_id
 ), counted AS (
@@ -65,14 +69,14 @@ UPDATE entities AS e
 SET mention_count = (
     SELECT count(*)
     FROM entity_mentions AS em
-    JOIN memories AS m ON m.tenant_id = em.tenant_id AND m.user_id = em.user_id
+    JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
          AND m.memory_id = em.memory_id
-    WHERE em.tenant_id = e.tenant_id AND em.user_id = e.user_id AND em.entity_id = e.entity_id
+    WHERE em.tenant_id = %(tenant_id)s AND em.user_id = %(user_id)s AND em.entity_id = e.entity_id
       AND m.status <> 'forgotten'
 ) + (
     SELECT count(*)
     FROM document_mentions AS dm
-    WHERE dm.tenant_id = e.tenant_id AND dm.user_id = e.user_id AND dm.entity_id = e.entity_id
+    WHERE dm.tenant_id = %(tenant_id)s AND dm.user_id = %(user_id)s AND dm.entity_id = e.entity_id
 )
 WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
   AND (e.entity_id = ANY(%(entity_ids)s::uuid[]) OR e.entity_id IN (

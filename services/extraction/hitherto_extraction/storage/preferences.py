@@ -23,8 +23,9 @@ ORDER BY type, key
 _WRITE = """
 INSERT INTO preferences (tenant_id, user_id, type, key, value, confidence, observations,
                          updated_at)
-SELECT %(tenant_id)s, %(user_id)s, p.*
-FROM json_to_recordset(%(rows)s) AS p (type text, key text, value jsonb, confidence float8,
+SELECT u.tenant_id, u.user_id, p.*
+FROM @its_user AS u
+CROSS JOIN json_to_recordset(%(rows)s) AS p (type text, key text, value jsonb, confidence float8,
      observations integer, updated_at timestamptz)
 ON CONFLICT (tenant_id, user_id, type, key) DO UPDATE
 SET value = EXCLUDED.value, confidence = EXCLUDED.confidence,

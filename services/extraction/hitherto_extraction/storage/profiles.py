@@ -47,7 +47,7 @@ SET department = EXCLUDED.department, summary = EXCLUDED.summary,
     facts = EXCLUDED.facts, metadata = EXCLUDED.metadata, said_at = EXCLUDED.said_at,
     sources = EXCLUDED.sources, sealed = EXCLUDED.sealed, version = EXCLUDED.version,
     updated_at = CASE profiles.version
-        WHEN EXCLUDED.version THEN profiles.updated_at ELSE clock_timestamp()
+        WHEN EXCLUDED.version THEN profiles.updated_at ELSE EXCLUDED.updated_at
     END,
     last_extracted_at = coalesce(EXCLUDED.last_extracted_at, profiles.last_extracted_at)
 """

@@ -39,7 +39,7 @@ UPDATE embedding_models SET active = false, previous = %(previous)s WHERE active
 
 _ACTIVATE = """
 UPDATE embedding_models
-SET active = true, target = false, previous = false, activated_at = clock_timestamp()
+SET active = true, target = false, previous = false, activated_at = now()
 WHERE model = %(model)s
 """
 

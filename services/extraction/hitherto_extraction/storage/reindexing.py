@@ -25,7 +25,7 @@ WITH posting AS (
     FROM postings AS p
     CROSS JOIN LATERAL unnest(p.lexical_nos, p.frequencies, p.lengths) WITH ORDINALITY
         AS n (lexical_no, frequency, length, place)
-    LEFT JOIN memories AS m ON m.tenant_id = p.tenant_id AND m.user_id = p.user_id
+    LEFT JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
          AND m.lexical_no = n.lexical_no
     WHERE p.tenant_id = %(tenant_id)s AND p.user_id = %(user_id)s
 ), changed AS (
@@ -71,11 +71,11 @@ SELECT m.memory_id, m.content, m.lexical_length,
        coalesce((SELECT string_agg(said, E'\\n' ORDER BY said_at DESC, message_no DESC)
                  FROM (SELECT left(g.content, %(characters)s) AS said, g.said_at, g.message_no
                        FROM memory_sources AS s
-                       JOIN messages AS g ON g.tenant_id = s.tenant_id AND g.user_id = s.user_id
+                       JOIN messages AS g ON g.tenant_id = %(tenant_id)s AND g.user_id = %(user_id)s
                             AND g.conversation_id = s.conversation_id
                             AND md5(g.message_id) = md5(s.message_id)
                             AND g.message_id = s.message_id
-                       WHERE s.tenant_id = m.tenant_id AND s.user_id = m.user_id
+                       WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
                          AND s.memory_id = m.memory_id AND g.role <> 'system'
                          AND g.sealed IS NULL
                        ORDER BY g.said_at DESC, g.message_no DESC

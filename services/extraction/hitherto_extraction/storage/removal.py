@@ -30,7 +30,7 @@ WITH gone AS (
     USING memories AS m
     WHERE em.tenant_id = %(tenant_id)s AND em.user_id = %(user_id)s
       AND em.memory_id = ANY(%(memory_ids)s)
-      AND m.tenant_id = em.tenant_id AND m.user_id = em.user_id AND m.memory_id = em.memory_id
+      AND m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.memory_id = em.memory_id
     RETURNING em.entity_id, m.status <> 'forgotten' AS counted
 ), lost AS (
     SELECT entity_id, count(*) FILTER (WHERE counted) AS times FROM gone GROUP BY entity_id
@@ -134,7 +134,7 @@ DELETE FROM consolidation_groups AS g
 WHERE g.tenant_id = %(tenant_id)s AND g.user_id = %(user_id)s
   AND NOT EXISTS (
       SELECT FROM memories AS m
-      WHERE m.tenant_id = g.tenant_id AND m.user_id = g.user_id AND g.tag = ANY(m.tags))
+      WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND g.tag = ANY(m.tags))
 """
 
 _EMPTY_HISTORY = """

@@ -65,7 +65,7 @@ WITH l AS MATERIALIZED (
 )
 SELECT m.memory_id
 FROM l
-JOIN memory_ages AS m ON m.tenant_id = l.tenant_id AND m.user_id = l.user_id
+JOIN memory_ages AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
 WHERE l.memories_before IS NOT NULL
   AND m.used_at < l.memories_before AND coalesce(l.spoke_at < l.memories_before, true)
   AND coalesce(m.changed_at < l.memories_before, true)
@@ -84,7 +84,7 @@ WITH l AS MATERIALIZED (
 )
 SELECT g.conversation_id, g.message_no, g.message_id
 FROM l
-JOIN message_readings AS g ON g.tenant_id = l.tenant_id AND g.user_id = l.user_id
+JOIN message_readings AS g ON g.tenant_id = %(tenant_id)s AND g.user_id = %(user_id)s
 WHERE l.messages_before IS NOT NULL
   AND (g.accepted_at < l.messages_before OR (g.said_at < l.messages_before AND g.is_read))
   AND (%(among)s::text[] IS NULL OR g.conversation_id = ANY(%(among)s))

@@ -74,7 +74,7 @@ WITH source AS (
             AND s.conversation_id = %(conversation_id)s
             AND (%(range_from)s::int IS NULL OR EXISTS (
                 SELECT FROM messages AS g
-                WHERE g.tenant_id = s.tenant_id AND g.user_id = s.user_id
+                WHERE g.tenant_id = %(tenant_id)s AND g.user_id = %(user_id)s
                   AND g.conversation_id = s.conversation_id
                   AND md5(g.message_id) = md5(s.message_id) AND g.message_id = s.message_id
                   AND g.message_no BETWEEN %(range_from)s AND %(range_to)s))) AS named
@@ -108,21 +108,24 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND job_id = ANY(%(job
 
 # Every version, the present one last.
 _VERSIONS = """
-SELECT memory_id, version, job_id, known_from AS at, type, content, detail, importance, confidence,
-       origin, status, tags, keywords, context, metadata, valid_from, valid_to, expires_at,
-       superseded_by, sensitive, may_replace, doubt, coalesce(said_at, valid_from) AS said_at,
-       CASE WHEN sealed IS NOT NULL
-            THEN sealed_of_memory(tenant_id, user_id, memory_id, version, 0, sealed) END AS sealed
-FROM memory_versions
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s)
+SELECT v.memory_id, v.version, v.job_id, v.known_from AS at, v.type, v.content, v.detail,
+       v.importance, v.confidence, v.origin, v.status, v.tags, v.keywords, v.context, v.metadata,
+       v.valid_from, v.valid_to, v.expires_at, v.superseded_by, v.sensitive, v.may_replace, v.doubt,
+       coalesce(v.said_at, v.valid_from) AS said_at,
+       CASE WHEN v.sealed IS NOT NULL
+            THEN @sealed_of_memory(v.memory_id, v.version, 0, v.sealed) END AS sealed
+FROM memory_versions AS v
+WHERE v.tenant_id = %(tenant_id)s AND v.user_id = %(user_id)s
+  AND v.memory_id = ANY(%(memory_ids)s)
 UNION ALL
-SELECT memory_id, version, job_id, updated_at, type, content, detail, importance, confidence,
-       origin, status, tags, keywords, context, metadata, valid_from, valid_to, expires_at,
-       superseded_by, sensitive, may_replace, doubt, said_at,
-       CASE WHEN sealed IS NOT NULL
-            THEN sealed_of_memory(tenant_id, user_id, memory_id, version, text_version, sealed) END
-FROM memories
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s)
+SELECT m.memory_id, m.version, m.job_id, m.updated_at, m.type, m.content, m.detail, m.importance,
+       m.confidence, m.origin, m.status, m.tags, m.keywords, m.context, m.metadata, m.valid_from,
+       m.valid_to, m.expires_at, m.superseded_by, m.sensitive, m.may_replace, m.doubt, m.said_at,
+       CASE WHEN m.sealed IS NOT NULL
+            THEN @sealed_of_memory(m.memory_id, m.version, m.text_version, m.sealed) END
+FROM memories AS m
+WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+  AND m.memory_id = ANY(%(memory_ids)s)
 ORDER BY memory_id, version
 """
 
@@ -211,7 +214,7 @@ WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
   AND s.conversation_id = %(conversation_id)s
   AND (%(range_from)s::int IS NULL OR EXISTS (
       SELECT FROM messages AS g
-      WHERE g.tenant_id = s.tenant_id AND g.user_id = s.user_id
+      WHERE g.tenant_id = %(tenant_id)s AND g.user_id = %(user_id)s
         AND g.conversation_id = s.conversation_id
         AND md5(g.message_id) = md5(s.message_id) AND g.message_id = s.message_id
         AND g.message_no BETWEEN %(range_from)s AND %(range_to)s))
@@ -232,7 +235,7 @@ _UNMENTION = """
 DELETE FROM entity_mentions AS em
 USING entities AS e, unnest(%(types)s::text[], %(name_keys)s::text[]) AS named (type, name_key)
 WHERE em.tenant_id = %(tenant_id)s AND em.user_id = %(user_id)s AND em.memory_id = %(memory_id)s
-  AND e.tenant_id = em.tenant_id AND e.user_id = em.user_id AND e.entity_id = em.entity_id
+  AND e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND e.entity_id = em.entity_id
   AND e.type = named.type AND e.name_key = named.name_key
 RETURNING em.entity_id
 """

@@ -34,10 +34,10 @@ SELECT m.memory_id, m.version, m.type, m.content, m.importance, m.confidence, m.
        m.status, m.tags, m.keywords, m.valid_from, m.valid_to, m.updated_at, m.lexical_no,
        m.lexical_length, m.said_at, m.detail, m.sensitive, m.questions,
        m.doubt IS NOT NULL, m.expires_at,
-       sealed_of_memory(m.tenant_id, m.user_id, m.memory_id, m.version, m.text_version, m.sealed),
+       @sealed_of_memory(m.memory_id, m.version, m.text_version, m.sealed),
        sealed_at(e.sealed, e.text_version)
 FROM memories AS m
-LEFT JOIN sealed_embeddings AS e ON e.tenant_id = m.tenant_id AND e.user_id = m.user_id
+LEFT JOIN sealed_embeddings AS e ON e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
      AND e.memory_id = m.memory_id AND e.model = %(model)s AND e.text_version = m.text_version
 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.sealed IS NOT NULL
   AND m.status = ANY(%(statuses)s)
@@ -47,7 +47,7 @@ LIMIT %(limit)s
 
 _WORDS = """
 SELECT m.memory_id,
-       sealed_of_memory(m.tenant_id, m.user_id, m.memory_id, m.version, m.text_version, m.sealed)
+       @sealed_of_memory(m.memory_id, m.version, m.text_version, m.sealed)
 FROM memories AS m
 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.sealed IS NOT NULL
 """
@@ -67,7 +67,7 @@ SET sealed = EXCLUDED.sealed, text_version = EXCLUDED.text_version
 _CLEAR_VECTORS = """
 SELECT e.model, e.embedding, e.text_version
 FROM memory_embeddings AS e
-JOIN memories AS m ON m.tenant_id = e.tenant_id AND m.user_id = e.user_id
+JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
      AND m.memory_id = e.memory_id AND m.text_version = e.text_version
 WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND e.memory_id = %(memory_id)s
 """
@@ -75,20 +75,20 @@ WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND e.memory_id = 
 _SEALED_VECTORS = """
 SELECT e.model, sealed_at(e.sealed, e.text_version)
 FROM sealed_embeddings AS e
-JOIN memories AS m ON m.tenant_id = e.tenant_id AND m.user_id = e.user_id
+JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
      AND m.memory_id = e.memory_id AND m.text_version = e.text_version
 WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND e.memory_id = %(memory_id)s
 """
 
 _WITHOUT = """
 SELECT m.memory_id, m.text_version,
-       sealed_of_memory(m.tenant_id, m.user_id, m.memory_id, m.version, m.text_version, m.sealed)
+       @sealed_of_memory(m.memory_id, m.version, m.text_version, m.sealed)
 FROM memories AS m
 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.sealed IS NOT NULL
   AND m.memory_id > %(after)s
   AND NOT EXISTS (
       SELECT FROM sealed_embeddings AS e
-      WHERE e.tenant_id = m.tenant_id AND e.user_id = m.user_id AND e.memory_id = m.memory_id
+      WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND e.memory_id = m.memory_id
         AND e.model = %(model)s AND e.text_version = m.text_version)
 ORDER BY m.memory_id
 LIMIT %(limit)s

@@ -94,7 +94,7 @@ LIMIT %(limit)s
 _CLEAR_VERSIONS = """
 SELECT v.memory_id, v.version, v.content, v.detail, v.tags, v.keywords, v.context, v.metadata
 FROM memory_versions AS v
-JOIN memories AS m ON m.tenant_id = v.tenant_id AND m.user_id = v.user_id
+JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
      AND m.memory_id = v.memory_id
 WHERE v.tenant_id = %(tenant_id)s AND v.user_id = %(user_id)s AND v.sealed IS NULL
   AND m.sealed IS NOT NULL
@@ -145,7 +145,7 @@ LIMIT %(limit)s
 _CLEAR_STATEMENTS = """
 SELECT s.statement_id, s.said - 'entities' AS said
 FROM statements AS s
-LEFT JOIN memories AS m ON m.tenant_id = s.tenant_id AND m.user_id = s.user_id
+LEFT JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
      AND m.memory_id = s.memory_id
 WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s AND s.sealed IS NULL
   AND s.said <> '{}' AND (m.sealed IS NOT NULL OR (%(all)s AND s.subject <> 'memory'))
@@ -174,10 +174,10 @@ SELECT m.memory_id
 FROM memories AS m
 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.sealed IS NOT NULL
   AND (EXISTS (SELECT FROM memory_embeddings AS e
-               WHERE e.tenant_id = m.tenant_id AND e.user_id = m.user_id
+               WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
                  AND e.memory_id = m.memory_id)
        OR EXISTS (SELECT FROM memory_source_embeddings AS e
-                  WHERE e.tenant_id = m.tenant_id AND e.user_id = m.user_id
+                  WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
                     AND e.memory_id = m.memory_id))
 ORDER BY m.memory_id
 LIMIT %(limit)s
@@ -186,7 +186,7 @@ LIMIT %(limit)s
 _WITH_MENTIONS = """
 SELECT DISTINCT m.memory_id
 FROM memories AS m
-JOIN entity_mentions AS em ON em.tenant_id = m.tenant_id AND em.user_id = m.user_id
+JOIN entity_mentions AS em ON em.tenant_id = %(tenant_id)s AND em.user_id = %(user_id)s
      AND em.memory_id = m.memory_id
 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.sealed IS NOT NULL
 LIMIT %(limit)s
@@ -212,8 +212,8 @@ FOR UPDATE OF m
 _DELETE_SUMMARY_VECTORS = """
 DELETE FROM summary_embeddings AS e
 USING conversation_summaries AS s
-WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND s.tenant_id = e.tenant_id
-  AND s.user_id = e.user_id AND s.conversation_id = e.conversation_id AND s.sealed IS NOT NULL
+WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND s.tenant_id = %(tenant_id)s
+  AND s.user_id = %(user_id)s AND s.conversation_id = e.conversation_id AND s.sealed IS NOT NULL
 """
 
 

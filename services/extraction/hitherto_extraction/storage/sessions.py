@@ -68,12 +68,9 @@ _ADD_ACTION = """
 INSERT INTO pending_actions (tenant_id, user_id, action_id, session_id, type, params, description,
                              expires_at)
 VALUES (%(tenant_id)s, %(user_id)s, %(action_id)s, %(session_id)s, %(type)s, %(params)s,
-        %(description)s, clock_timestamp() + make_interval(secs => %(seconds)s))
+        %(description)s, now() + make_interval(secs => %(seconds)s))
 ON CONFLICT (tenant_id, user_id, action_id) DO NOTHING
-RETURNING action_id, session_id, type, params, description,
-    CASE WHEN state IN ('pending_confirmation', 'confirmed') AND expires_at <= clock_timestamp()
-         THEN 'expired' ELSE state END,
-    result, created_at, expires_at
+RETURNING action_id, session_id, type, params, description, state, result, created_at, expires_at
 """
 
 _READ_ACTION = """
@@ -94,12 +91,13 @@ FOR UPDATE
 
 _MOVE_ACTION = """
 UPDATE pending_actions
-SET state = %(state)s, result = coalesce(%(result)s, result), updated_at = statement_timestamp(),
-    expires_at = CASE %(state)s WHEN 'confirmed'
-        THEN statement_timestamp() + make_interval(secs => %(seconds)s) ELSE expires_at END
+SET state = %(state)s, result = coalesce(%(result)s, result), updated_at = clock.at,
+    expires_at = CASE WHEN %(state)s::text = 'confirmed'
+        THEN clock.at + make_interval(secs => %(seconds)s) ELSE expires_at END
+FROM @clock AS clock
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND action_id = %(action_id)s
 RETURNING action_id, session_id, type, params, description,
-    CASE WHEN state IN ('pending_confirmation', 'confirmed') AND expires_at <= statement_timestamp()
+    CASE WHEN state IN ('pending_confirmation', 'confirmed') AND expires_at <= clock.at
          THEN 'expired' ELSE state END,
     result, created_at, expires_at
 """

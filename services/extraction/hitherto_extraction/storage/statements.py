@@ -28,10 +28,11 @@ _INSERT = """
 INSERT INTO statements (tenant_id, user_id, statement_id, subject, memory_id, conversation_id,
     document_id, job_id, action, version, made_version, origin, said_at, said, sealed,
     taken_back_at)
-SELECT %(tenant_id)s, %(user_id)s, new.statement_id, new.subject, new.memory_id,
+SELECT u.tenant_id, u.user_id, new.statement_id, new.subject, new.memory_id,
     new.conversation_id, new.document_id, new.job_id, new.action, new.version, new.made_version,
-    new.origin, new.said_at, new.said, new.sealed, CASE WHEN new.taken THEN now() END
-FROM json_to_recordset(%(rows)s) AS new (statement_id uuid, subject text, memory_id uuid,
+    new.origin, new.said_at, new.said, new.sealed, CASE WHEN new.taken THEN u.at END
+FROM @its_user AS u
+CROSS JOIN json_to_recordset(%(rows)s) AS new (statement_id uuid, subject text, memory_id uuid,
     conversation_id text, document_id uuid, job_id uuid, action text, version integer,
     made_version boolean, origin text, said_at timestamptz, said jsonb, sealed bytea,
     taken boolean)

@@ -29,13 +29,13 @@ FROM conversations AS c
 LEFT JOIN LATERAL (
     SELECT g.content, g.message_id, g.sealed
     FROM messages AS g
-    WHERE g.tenant_id = c.tenant_id AND g.user_id = c.user_id
+    WHERE g.tenant_id = %(tenant_id)s AND g.user_id = %(user_id)s
       AND g.conversation_id = c.conversation_id AND g.role = 'user'
     ORDER BY g.message_no
     LIMIT 1
 ) AS f ON true
 LEFT JOIN conversation_summaries AS s
-    ON s.tenant_id = c.tenant_id AND s.user_id = c.user_id
+    ON s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
    AND s.conversation_id = c.conversation_id
 WHERE c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
   AND c.conversation_id = %(conversation_id)s
@@ -67,7 +67,7 @@ SET title = EXCLUDED.title, summary = EXCLUDED.summary, key_topics = EXCLUDED.ke
     embedding_state = CASE WHEN EXCLUDED.sealed IS NOT NULL THEN 'none'
                            WHEN EXCLUDED.lexical_no IS NULL THEN held.embedding_state
                            ELSE 'pending' END,
-    sealed = EXCLUDED.sealed, updated_at = now(),
+    sealed = EXCLUDED.sealed, updated_at = EXCLUDED.updated_at,
     sealed_version = coalesce(%(sealed_version)s::int, held.sealed_version)
 RETURNING text_version
 """

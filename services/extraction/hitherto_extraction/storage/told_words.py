@@ -41,9 +41,9 @@ WHERE v.tenant_id = %(tenant_id)s AND v.user_id = %(user_id)s AND v.doubt IS NOT
 _NARROW_HISTORY = """
 UPDATE history AS h
 SET before = CASE WHEN h.before ? 'entities'
-                  THEN jsonb_build_object('entities', h.before -> 'entities') END,
+                  THEN jsonb_set('{}', '{entities}', h.before -> 'entities') END,
     after = CASE WHEN h.after ? 'entities'
-                 THEN jsonb_build_object('entities', h.after -> 'entities') END
+                 THEN jsonb_set('{}', '{entities}', h.after -> 'entities') END
 WHERE h.tenant_id = %(tenant_id)s AND h.user_id = %(user_id)s AND h.event_id IN (
     SELECT event_id FROM history
     WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
@@ -58,7 +58,7 @@ UPDATE history AS h SET before = NULL, after = NULL, reason = ''
 WHERE h.tenant_id = %(tenant_id)s AND h.user_id = %(user_id)s AND h.event_id IN (
     SELECT event.event_id
     FROM history AS event
-    JOIN memories AS m ON m.tenant_id = event.tenant_id AND m.user_id = event.user_id
+    JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
          AND m.memory_id = event.memory_id
     WHERE event.tenant_id = %(tenant_id)s AND event.user_id = %(user_id)s AND m.sealed IS NOT NULL
       AND (event.before IS NOT NULL OR event.after IS NOT NULL OR event.reason <> '')

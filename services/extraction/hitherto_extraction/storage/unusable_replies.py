@@ -20,7 +20,7 @@ INSERT INTO unusable_replies (tenant_id, user_id, job_id, claim_no, sealed_reply
 VALUES (%(tenant_id)s, %(user_id)s, %(job_id)s, %(claim_no)s, %(sealed_reply)s, %(sealed)s)
 ON CONFLICT (tenant_id, user_id, job_id, claim_no) DO UPDATE
 SET sealed_reply = EXCLUDED.sealed_reply, sealed = EXCLUDED.sealed,
-    recorded_at = clock_timestamp()
+    recorded_at = EXCLUDED.recorded_at
 """
 
 _FIND = """

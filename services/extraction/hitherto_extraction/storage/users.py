@@ -37,9 +37,10 @@ FOR KEY SHARE
 # was read before must be read again.
 _LOCK = """
 UPDATE users SET revision = revision + %(leap)s
+FROM @clock AS clock
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 RETURNING erased_at, memory_enabled, learning_enabled, encrypt_sensitive, key_id, created_at,
-          redact_secrets, importing_until > statement_timestamp(), time_zone
+          redact_secrets, importing_until > clock.at, time_zone
 """
 
 # The same for several users, in one order; those who are gone are left out. Across users.

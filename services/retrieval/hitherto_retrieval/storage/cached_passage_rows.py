@@ -65,9 +65,9 @@ SELECT s.conversation_id, s.message_id, bool_or(f.status <> 'contradicted'),
        (array_agg(instead.expires_at ORDER BY f.valid_to, instead.memory_id)
             FILTER (WHERE f.status = 'contradicted' AND instead.content <> ''))[1]
 FROM memories AS f
-JOIN memory_sources AS s ON s.tenant_id = f.tenant_id AND s.user_id = f.user_id
+JOIN memory_sources AS s ON s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
      AND s.memory_id = f.memory_id
-LEFT JOIN memories AS instead ON instead.tenant_id = f.tenant_id AND instead.user_id = f.user_id
+LEFT JOIN memories AS instead ON instead.tenant_id = %(tenant_id)s AND instead.user_id = %(user_id)s
      AND instead.memory_id = f.superseded_by AND instead.status IN ('active', 'achieved')
      AND (instead.expires_at IS NULL OR instead.expires_at > now())
 WHERE f.tenant_id = %(tenant_id)s AND f.user_id = %(user_id)s
@@ -84,7 +84,7 @@ SELECT s.conversation_id, coalesce(s.lexical_no, 0),
           AND e.conversation_id = s.conversation_id AND e.model = %(model)s
           AND e.text_version = s.text_version)
 FROM conversation_summaries AS s
-JOIN conversations AS c ON c.tenant_id = s.tenant_id AND c.user_id = s.user_id
+JOIN conversations AS c ON c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
      AND c.conversation_id = s.conversation_id
 WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
 ORDER BY s.conversation_id
@@ -94,7 +94,7 @@ LIMIT %(limit)s
 _SUMMARY_VECTORS = """
 SELECT (SELECT halfvec_send(e.embedding)
         FROM conversation_summaries AS s
-        JOIN summary_embeddings AS e ON e.tenant_id = s.tenant_id AND e.user_id = s.user_id
+        JOIN summary_embeddings AS e ON e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
              AND e.conversation_id = s.conversation_id AND e.text_version = s.text_version
         WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
           AND s.conversation_id = wanted.conversation_id AND e.model = %(model)s)

@@ -30,15 +30,15 @@ SELECT entity_id, name, type, mention_count, aliases, metadata, called,
        extract(epoch FROM greatest(
            (SELECT max(coalesce(m.expires_at, 'infinity'))
             FROM entity_mentions AS em
-            JOIN memories AS m ON m.tenant_id = em.tenant_id AND m.user_id = em.user_id
+            JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
                  AND m.memory_id = em.memory_id
-            WHERE em.tenant_id = e.tenant_id AND em.user_id = e.user_id
+            WHERE em.tenant_id = %(tenant_id)s AND em.user_id = %(user_id)s
               AND em.entity_id = e.entity_id AND m.status IN ('active', 'achieved')),
            (SELECT max(coalesce(d.expires_at, 'infinity'))
             FROM document_mentions AS dm
-            JOIN documents AS d ON d.tenant_id = dm.tenant_id AND d.user_id = dm.user_id
+            JOIN documents AS d ON d.tenant_id = %(tenant_id)s AND d.user_id = %(user_id)s
                  AND d.document_id = dm.document_id
-            WHERE dm.tenant_id = e.tenant_id AND dm.user_id = e.user_id
+            WHERE dm.tenant_id = %(tenant_id)s AND dm.user_id = %(user_id)s
               AND dm.entity_id = e.entity_id)))::float8
 FROM entities AS e
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
@@ -62,9 +62,9 @@ SELECT s.conversation_id,
        min(f.valid_to) FILTER (WHERE f.status = 'contradicted'
                                AND f.valid_to > least(c.last_said_at, c.updated_at))
 FROM memories AS f
-JOIN memory_sources AS s ON s.tenant_id = f.tenant_id AND s.user_id = f.user_id
+JOIN memory_sources AS s ON s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
      AND s.memory_id = f.memory_id
-JOIN conversations AS c ON c.tenant_id = s.tenant_id AND c.user_id = s.user_id
+JOIN conversations AS c ON c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
      AND c.conversation_id = s.conversation_id
 WHERE f.tenant_id = %(tenant_id)s AND f.user_id = %(user_id)s
   AND f.status IN ('forgotten', 'quarantined', 'contradicted')

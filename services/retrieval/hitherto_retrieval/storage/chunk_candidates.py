@@ -23,7 +23,7 @@ WITH nearest AS (
     WHERE %(vector)s::halfvec IS NOT NULL
       AND tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND model = %(model)s
       AND chunk_id NOT IN (
-          SELECT chunk_id FROM expired_chunks(%(tenant_id)s, %(user_id)s))
+          SELECT chunk_id FROM @expired_chunks AS e)
     ORDER BY embedding <#> %(vector)s::halfvec, chunk_id DESC
     LIMIT %(wanted)s
 ), mentions AS (
@@ -39,7 +39,7 @@ WITH nearest AS (
     FROM (SELECT w.lexical_no
           FROM unnest(%(lexical_nos)s::int[]) WITH ORDINALITY AS w (lexical_no, place)
           WHERE w.lexical_no NOT IN (
-              SELECT lexical_no FROM expired_chunks(%(tenant_id)s, %(user_id)s))
+              SELECT lexical_no FROM @expired_chunks AS e)
           ORDER BY w.place
           LIMIT %(wanted)s) AS l
     JOIN document_chunks AS c ON c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
@@ -62,22 +62,18 @@ SELECT c.lexical_no, c.chunk_id, c.document_id, c.source_type, c.source_created_
           AND e.chunk_id = p.chunk_id AND e.model = %(model)s),
        c.entities, c.text_rank
 FROM pool AS p
-JOIN compared_chunks(
-    %(tenant_id)s, %(user_id)s, %(model)s, NULL::halfvec, %(entity_ids)s::uuid[],
-    %(text_query)s) AS c ON c.chunk_id = p.chunk_id
+JOIN @compared_chunks(NULL::halfvec) AS c ON c.chunk_id = p.chunk_id
 """
 
 _FILTERED = """
 WITH allowed AS MATERIALIZED (
     SELECT c.chunk_id, c.document_id, c.position, c.lexical_no, d.source_created_at,
            e.embedding <#> %(vector)s::halfvec AS distance
-    FROM filtered_documents(
-        %(tenant_id)s, %(user_id)s, %(conversation_id)s, %(created_after)s, %(created_before)s,
-        %(stored_by)s, %(entity_names)s, %(metadata)s, %(source_types)s, %(content_types)s) AS d
-    JOIN document_chunks AS c ON c.tenant_id = d.tenant_id AND c.user_id = d.user_id
+    FROM @filtered_documents AS d
+    JOIN document_chunks AS c ON c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
          AND c.document_id = d.document_id
-    LEFT JOIN document_chunk_embeddings AS e ON e.tenant_id = c.tenant_id
-         AND e.user_id = c.user_id AND e.chunk_id = c.chunk_id AND e.model = %(model)s
+    LEFT JOIN document_chunk_embeddings AS e ON e.tenant_id = %(tenant_id)s
+         AND e.user_id = %(user_id)s AND e.chunk_id = c.chunk_id AND e.model = %(model)s
 ), mentions AS (
     SELECT document_id, count(*) AS entities
     FROM document_mentions
@@ -104,9 +100,7 @@ WITH allowed AS MATERIALIZED (
 )
 SELECT c.*
 FROM pool AS p
-JOIN compared_chunks(
-    %(tenant_id)s, %(user_id)s, %(model)s, %(vector)s::halfvec, %(entity_ids)s::uuid[],
-    %(text_query)s) AS c ON c.chunk_id = p.chunk_id
+JOIN @compared_chunks(%(vector)s::halfvec) AS c ON c.chunk_id = p.chunk_id
 """
 
 # The first chunk of the newest documents of each source type (D5): of those that pass.
@@ -119,20 +113,15 @@ WITH pool AS MATERIALIZED (
     FROM (SELECT c.chunk_id, row_number() OVER (PARTITION BY d.source_type
                  ORDER BY least(d.source_created_at, d.updated_at) DESC, d.document_id DESC)
                      AS place
-          FROM filtered_documents(
-              %(tenant_id)s, %(user_id)s, %(conversation_id)s, %(created_after)s,
-              %(created_before)s, %(stored_by)s, %(entity_names)s, %(metadata)s,
-              %(source_types)s, %(content_types)s) AS d
-          JOIN document_chunks AS c ON c.tenant_id = d.tenant_id AND c.user_id = d.user_id
+          FROM @filtered_documents AS d
+          JOIN document_chunks AS c ON c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
                AND c.document_id = d.document_id AND c.position = 0) AS placed
     WHERE place <= %(limit)s
 )
 SELECT c.*
 FROM pool AS p
 CROSS JOIN LATERAL (
-    SELECT * FROM compared_chunks(
-        %(tenant_id)s, %(user_id)s, %(model)s, %(vector)s::halfvec, %(entity_ids)s::uuid[],
-        %(text_query)s) AS c
+    SELECT * FROM @compared_chunks(%(vector)s::halfvec) AS c
     WHERE c.chunk_id = p.chunk_id
     OFFSET 0) AS c
 ORDER BY c.source_created_at DESC, c.document_id DESC

@@ -25,12 +25,14 @@ async def prepare_session(connection: PipelineConnection) -> None:
     cheaper, at up to a millisecond each time. It also assumes that a user whom its statistics do
     not know has a single row, and then joins thousands of rows by nested loops; a generic plan
     assumes an average user. Statements whose best plan does depend on their parameters are marked
-    (`Statement.planned_anew`).
+    (`Statement.planned_anew`). Citus chooses a shard by the values of the parameters, and makes no
+    generic plan of most statements.
     """
     await configure_vectors(connection)
     register_arrays(connection)
     set_json_loads(_loads, connection)
-    await connection.keep_setting("plan_cache_mode", "force_generic_plan")
+    if not connection.is_distributed:
+        await connection.keep_setting("plan_cache_mode", "force_generic_plan")
 
 
 def _loads(data: str | bytes) -> Any:

@@ -24,8 +24,8 @@ SELECT c.conversation_id, c.user_id, c.title, c.summary, c.outcome, c.message_co
        c.updated_at, c.key_topics, c.technical_topics, c.followup_suggestions, c.last_said_at,
        c.sealed_words AS sealed, '{}'::text[] AS withheld,
        CASE WHEN %(to_show)s THEN c.partly_until END
-FROM short_conversations AS c
-WHERE c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s AND c.summarised_at IS NOT NULL
+FROM @short_conversations AS c
+WHERE c.summarised_at IS NOT NULL
   AND (%(with_sealed)s OR NOT c.is_sealed)
   AND (%(known_at)s::timestamptz IS NULL OR c.summarised_at <= %(known_at)s)
   AND (%(as_of)s::timestamptz IS NULL OR c.active_at <= %(as_of)s)
@@ -45,8 +45,7 @@ SELECT c.conversation_id, c.user_id, c.title, c.summary, c.outcome, c.message_co
        c.updated_at, c.key_topics, c.technical_topics, c.followup_suggestions, c.last_said_at,
        c.sealed_words AS sealed, c.withheld, c.partly_until
 FROM unnest(%(conversation_ids)s::text[]) WITH ORDINALITY AS k (conversation_id, place)
-JOIN short_conversations AS c ON c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
-     AND c.conversation_id = k.conversation_id
+JOIN @short_conversations AS c ON c.conversation_id = k.conversation_id
      AND (%(with_unread)s OR c.summarised_at IS NOT NULL)
      AND (%(known_at)s::timestamptz IS NULL OR c.summarised_at <= %(known_at)s)
      AND (%(as_of)s::timestamptz IS NULL OR c.active_at <= %(as_of)s)
@@ -104,9 +103,8 @@ LIMIT %(limit)s
 _PAGE = """
 WITH listed AS MATERIALIZED (
     SELECT c.conversation_id, c.active_at
-    FROM short_conversations AS c
-    WHERE c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
-      AND (c.summarised_at IS NOT NULL OR c.message_count > 0)
+    FROM @short_conversations AS c
+    WHERE (c.summarised_at IS NOT NULL OR c.message_count > 0)
       AND (%(with_sealed)s OR NOT c.is_sealed)
       AND (%(outcomes)s::text[] IS NULL OR c.outcome = ANY(%(outcomes)s))
       AND (%(created_after)s::timestamptz IS NULL OR c.created_at >= %(created_after)s)
@@ -124,8 +122,7 @@ SELECT (SELECT count(*) FROM listed),
        c.last_said_at, c.sealed_words AS sealed
 FROM (SELECT) AS always
 LEFT JOIN placed AS p ON true
-LEFT JOIN short_conversations AS c ON c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
-     AND c.conversation_id = p.conversation_id
+LEFT JOIN @short_conversations AS c ON c.conversation_id = p.conversation_id
 ORDER BY c.active_at DESC, c.conversation_id DESC
 """
 
@@ -134,7 +131,7 @@ ORDER BY c.active_at DESC, c.conversation_id DESC
 _PENDING = """
 SELECT c.conversation_id, count(*)::int, max(c.updated_at)
 FROM conversations AS c
-JOIN messages AS m ON m.tenant_id = c.tenant_id AND m.user_id = c.user_id
+JOIN messages AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
      AND m.conversation_id = c.conversation_id AND m.message_no > c.watermark
      AND m.role IN ('user', 'assistant')
 WHERE c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s

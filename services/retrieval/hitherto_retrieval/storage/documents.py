@@ -25,9 +25,7 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND document_id = %(do
 _PAGE = """
 WITH listed AS MATERIALIZED (
     SELECT d.document_id, d.source_created_at
-    FROM filtered_documents(
-        %(tenant_id)s, %(user_id)s, NULL, %(created_after)s, %(created_before)s, NULL,
-        %(entity_names)s, %(metadata)s, %(source_types)s, %(content_types)s) AS d
+    FROM @filtered_documents AS d
 ), placed AS (
     SELECT document_id FROM listed
     WHERE %(after_at)s::timestamptz IS NULL
@@ -86,6 +84,8 @@ def page(
 
     values = scope.bind(
         **filters.parameters(),
+        conversation_id=None,
+        stored_by=None,
         after_at=after[0] if after else None,
         after_id=after[1] if after else None,
         limit=limit + 1,

@@ -25,16 +25,10 @@ The nearest by their present vectors come first, then the most important."""
 # memories that had another wording then, `reworded` are returned with it, to be scored by it.
 _FIND = """
 WITH passing AS (
-    SELECT * FROM filtered_memories(
-        %(tenant_id)s, %(user_id)s, %(statuses)s, %(only_current)s, %(types)s, %(tags)s,
-        %(sources)s, %(confidences)s, %(conversation_id)s, %(created_after)s, %(created_before)s,
-        %(entity_names)s, %(metadata)s, %(sealed_ids)s)
+    SELECT * FROM @filtered_memories AS m
     WHERE NOT %(in_past)s
     UNION ALL
-    SELECT * FROM filtered_memories_at(
-        %(tenant_id)s, %(user_id)s, %(statuses)s, %(only_current)s, %(types)s, %(tags)s,
-        %(sources)s, %(confidences)s, %(conversation_id)s, %(created_after)s, %(created_before)s,
-        %(entity_names)s, %(metadata)s, %(sealed_ids)s, %(known_at)s, %(as_of)s)
+    SELECT * FROM @filtered_memories_at AS m
     WHERE %(in_past)s
 ), allowed AS MATERIALIZED (
     SELECT m.memory_id, m.version, m.importance, m.created_at, m.valid_from, m.conversation_id,
@@ -59,7 +53,7 @@ WITH passing AS (
     FROM passing AS m
     WHERE %(doubtful)s OR m.memory_id NOT IN (
         SELECT d.memory_id
-        FROM in_doubt_at(%(tenant_id)s, %(user_id)s, %(known_at)s, %(as_of)s) AS d)
+        FROM @in_doubt_at AS d)
 ), pool AS (
     (SELECT * FROM allowed
      ORDER BY cosine DESC NULLS LAST, CASE WHEN cosine IS NULL THEN importance END DESC,

@@ -45,20 +45,21 @@ LIMIT %(limit)s
 
 # The present version is with the memory, as is what no version holds; earlier ones are separate.
 _VERSIONS_OF_MEMORY = """
-SELECT version, sealed_of_memory(tenant_id, user_id, memory_id, version, text_version, sealed),
-       type, content, detail, importance, confidence, origin, status, tags, keywords, context,
-       metadata, valid_from, valid_to, expires_at, superseded_by, supersedes, sensitive, doubt,
-       may_replace, source, coalesce(conversation_id, '') AS conversation_id
-FROM memories
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
-  AND version = ANY(%(versions)s)
+SELECT m.version, @sealed_of_memory(m.memory_id, m.version, m.text_version, m.sealed),
+       m.type, m.content, m.detail, m.importance, m.confidence, m.origin, m.status, m.tags,
+       m.keywords, m.context, m.metadata, m.valid_from, m.valid_to, m.expires_at, m.superseded_by,
+       m.supersedes, m.sensitive, m.doubt, m.may_replace, m.source,
+       coalesce(m.conversation_id, '') AS conversation_id
+FROM memories AS m
+WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.memory_id = %(memory_id)s
+  AND m.version = ANY(%(versions)s)
 UNION ALL
-SELECT v.version, sealed_of_memory(v.tenant_id, v.user_id, v.memory_id, v.version, 0, v.sealed),
+SELECT v.version, @sealed_of_memory(v.memory_id, v.version, 0, v.sealed),
        v.type, v.content, v.detail, v.importance, v.confidence, v.origin, v.status, v.tags,
        v.keywords, v.context, v.metadata, v.valid_from, v.valid_to, v.expires_at, v.superseded_by,
        v.supersedes, v.sensitive, v.doubt, v.may_replace, m.source, coalesce(m.conversation_id, '')
 FROM memory_versions AS v
-JOIN memories AS m ON m.tenant_id = v.tenant_id AND m.user_id = v.user_id
+JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
      AND m.memory_id = v.memory_id
 WHERE v.tenant_id = %(tenant_id)s AND v.user_id = %(user_id)s AND v.memory_id = %(memory_id)s
   AND v.version = ANY(%(versions)s)

@@ -22,8 +22,7 @@ SELECT m.memory_id, m.user_id, m.type, m.content, m.importance, m.confidence, m.
        m.sealed_words, m.sources, m.entity_names, m.doubt, m.may_replace, m.last_confirmed_at,
        m.evidence
 FROM unnest(%(memory_ids)s::uuid[]) WITH ORDINALITY AS wanted (memory_id, place)
-JOIN whole_memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
-     AND m.memory_id = wanted.memory_id
+JOIN @whole_memories AS m ON m.memory_id = wanted.memory_id
 ORDER BY wanted.place
 """
 
@@ -77,8 +76,7 @@ SELECT m.memory_id, m.user_id, m.type, m.content, m.importance, m.confidence, m.
        m.sealed_words, m.sources, m.entity_names, m.doubt, m.may_replace, m.last_confirmed_at,
        m.evidence
 FROM placed
-JOIN whole_memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
-     AND m.memory_id = placed.memory_id
+JOIN @whole_memories AS m ON m.memory_id = placed.memory_id
 ORDER BY placed.importance DESC, placed.used_at DESC, placed.memory_id DESC
 """
 
@@ -96,8 +94,7 @@ FROM (SELECT memory_id, created_at
         AND (%(doubtful)s OR doubt IS NULL)
       ORDER BY created_at DESC, memory_id DESC
       LIMIT %(limit)s) AS newest
-JOIN whole_memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
-     AND m.memory_id = newest.memory_id
+JOIN @whole_memories AS m ON m.memory_id = newest.memory_id
 ORDER BY newest.created_at DESC, newest.memory_id DESC
 """
 
@@ -123,10 +120,7 @@ WITH listed AS MATERIALIZED (
                w.updated_at,
                CASE WHEN %(order_by)s = 'last_accessed_at' AND a.last_accessed_at <= now()
                     THEN a.last_accessed_at END) AS changed_at
-    FROM filtered_memories(
-        %(tenant_id)s, %(user_id)s, %(statuses)s, %(only_current)s, %(types)s, %(tags)s,
-        %(sources)s, %(confidences)s, %(conversation_id)s, %(created_after)s, %(created_before)s,
-        %(entity_names)s, %(metadata)s, %(sealed_ids)s) AS m
+    FROM @filtered_memories AS m
     LEFT JOIN memory_access AS a ON a.tenant_id = %(tenant_id)s AND a.user_id = %(user_id)s
          AND a.memory_id = m.memory_id
     LEFT JOIN memories AS w ON %(since)s::timestamptz IS NOT NULL

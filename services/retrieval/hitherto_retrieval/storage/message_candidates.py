@@ -32,8 +32,7 @@ WITH nearest AS (
 )
 SELECT m.*
 FROM pool AS p
-JOIN compared_messages(
-    %(tenant_id)s, %(user_id)s, %(model)s, %(vector)s::halfvec, %(with_words)s) AS m
+JOIN @compared_messages AS m
     ON m.conversation_id = p.conversation_id AND m.message_no = p.message_no
 """
 
@@ -41,10 +40,8 @@ _FILTERED = """
 WITH allowed AS MATERIALIZED (
     SELECT m.conversation_id, m.message_no, m.lexical_no,
            e.embedding <#> %(vector)s::halfvec AS distance
-    FROM filtered_messages(
-        %(tenant_id)s, %(user_id)s, %(conversation_id)s, %(created_after)s, %(created_before)s,
-        %(stored_by)s, %(entity_names)s, %(metadata)s) AS m
-    LEFT JOIN message_embeddings AS e ON e.tenant_id = m.tenant_id AND e.user_id = m.user_id
+    FROM @filtered_messages AS m
+    LEFT JOIN message_embeddings AS e ON e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
          AND e.conversation_id = m.conversation_id AND e.message_no = m.message_no
          AND e.model = %(model)s
 ), pool AS (
@@ -61,8 +58,7 @@ WITH allowed AS MATERIALIZED (
 )
 SELECT m.*
 FROM pool AS p
-JOIN compared_messages(
-    %(tenant_id)s, %(user_id)s, %(model)s, %(vector)s::halfvec, %(with_words)s) AS m
+JOIN @compared_messages AS m
     ON m.conversation_id = p.conversation_id AND m.message_no = p.message_no
 """
 
@@ -70,17 +66,14 @@ JOIN compared_messages(
 _NEWEST = """
 WITH pool AS (
     SELECT m.conversation_id, m.message_no
-    FROM filtered_messages(
-        %(tenant_id)s, %(user_id)s, %(conversation_id)s, %(created_after)s, %(created_before)s,
-        %(stored_by)s, %(entity_names)s, %(metadata)s) AS m
+    FROM @filtered_messages AS m
     WHERE m.role = 'user'
     ORDER BY least(m.said_at, m.accepted_at) DESC, m.conversation_id DESC, m.message_no DESC
     LIMIT %(limit)s
 )
 SELECT m.*
 FROM pool AS p
-JOIN compared_messages(
-    %(tenant_id)s, %(user_id)s, %(model)s, %(vector)s::halfvec, %(with_words)s) AS m
+JOIN @compared_messages AS m
     ON m.conversation_id = p.conversation_id AND m.message_no = p.message_no
 ORDER BY least(m.said_at, m.accepted_at) DESC, m.conversation_id DESC, m.message_no DESC
 """

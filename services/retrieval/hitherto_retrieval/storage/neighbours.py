@@ -64,8 +64,7 @@ WITH given AS (
 )
 SELECT m.*
 FROM pool AS p
-JOIN compared_messages(
-    %(tenant_id)s, %(user_id)s, %(model)s, %(vector)s::halfvec, %(with_words)s) AS m
+JOIN @compared_messages AS m
     ON m.conversation_id = p.conversation_id AND m.message_no = p.message_no
 """
 
@@ -175,8 +174,7 @@ SELECT t.conversation_id, t.message_no, bool_or(f.status <> 'contradicted'), min
        (array_agg(instead.expires_at ORDER BY ended.valid_to, instead.memory_id)
             FILTER (WHERE instead.content <> ''))[1]
 FROM told AS t
-CROSS JOIN LATERAL learnt_from_messages(
-    %(tenant_id)s, %(user_id)s, ARRAY[t.conversation_id], ARRAY[t.told_no]) AS f
+CROSS JOIN LATERAL @learnt_from_message(t.conversation_id, t.told_no) AS f
 LEFT JOIN memories AS ended ON ended.tenant_id = %(tenant_id)s AND ended.user_id = %(user_id)s
      AND ended.memory_id = f.memory_id AND ended.status = 'contradicted'
 LEFT JOIN memories AS instead ON instead.tenant_id = %(tenant_id)s AND instead.user_id = %(user_id)s

@@ -14,18 +14,14 @@ from hitherto_shared.models import Scope
 _MESSAGES = """
 SELECT least(m.said_at, m.accepted_at) AS said_by_then, count(*) OVER (), m.conversation_id,
        m.message_no
-FROM filtered_messages(
-    %(tenant_id)s, %(user_id)s, %(conversation_id)s, %(created_after)s, %(created_before)s,
-    %(stored_by)s, %(entity_names)s, %(metadata)s) AS m
+FROM @filtered_messages AS m
 ORDER BY said_by_then DESC, m.conversation_id DESC, m.message_no DESC
 LIMIT %(limit)s
 """
 
 _SUMMARIES = """
 SELECT s.happened_at, count(*) OVER (), s.conversation_id
-FROM filtered_summaries(
-    %(tenant_id)s, %(user_id)s, %(conversation_id)s, %(created_after)s, %(created_before)s,
-    %(stored_by)s, %(entity_names)s, %(metadata)s) AS s
+FROM @filtered_summaries AS s
 ORDER BY s.happened_at DESC, s.conversation_id DESC
 LIMIT %(limit)s
 """
@@ -33,10 +29,8 @@ LIMIT %(limit)s
 # A document is represented by its beginning.
 _DOCUMENTS = """
 SELECT d.source_created_at, count(*) OVER (), c.chunk_id
-FROM filtered_documents(
-    %(tenant_id)s, %(user_id)s, %(conversation_id)s, %(created_after)s, %(created_before)s,
-    %(stored_by)s, %(entity_names)s, %(metadata)s, %(source_types)s, %(content_types)s) AS d
-JOIN document_chunks AS c ON c.tenant_id = d.tenant_id AND c.user_id = d.user_id
+FROM @filtered_documents AS d
+JOIN document_chunks AS c ON c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
      AND c.document_id = d.document_id AND c.position = 0
 ORDER BY d.source_created_at DESC, d.document_id DESC
 LIMIT %(limit)s

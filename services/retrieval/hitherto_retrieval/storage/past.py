@@ -23,13 +23,12 @@ WITH wanted AS (
                ORDER BY array_position(%(memory_ids)s::uuid[], m.memory_id),
                         CASE WHEN %(newest)s THEN 0 ELSE m.importance END DESC,
                         m.created_at DESC, m.memory_id DESC) AS place
-    FROM memories_at(
-        %(tenant_id)s, %(user_id)s, %(known_at)s, %(as_of)s, %(memory_ids)s::uuid[]) AS m
+    FROM @memories_at(%(memory_ids)s::uuid[]) AS m
     WHERE %(memory_ids)s::uuid[] IS NOT NULL
        OR (m.status IN ('active', 'achieved') AND m.expires_at IS NULL
            AND (%(doubtful)s OR m.memory_id NOT IN (
                SELECT d.memory_id
-               FROM in_doubt_at(%(tenant_id)s, %(user_id)s, %(known_at)s, %(as_of)s) AS d)))
+               FROM @in_doubt_at AS d)))
     ORDER BY place
     LIMIT %(limit)s::bigint
 )
@@ -54,8 +53,7 @@ SELECT w.memory_id, %(user_id)s::text, t.type, t.content, w.importance, t.confid
        END,
        w.version, t.job_id, h.access_count, h.last_accessed_at,
        CASE WHEN t.sealed IS NOT NULL
-            THEN sealed_of_memory(m.tenant_id, m.user_id, m.memory_id, w.version, t.text_version,
-                                  t.sealed) END,
+            THEN @sealed_of_memory(m.memory_id, w.version, t.text_version, t.sealed) END,
        h.sources, h.entity_names,
        CASE WHEN %(as_of)s::timestamptz < (t.doubt ->> 'since')::timestamptz THEN NULL
             ELSE t.doubt END,
@@ -73,11 +71,10 @@ CROSS JOIN LATERAL (
            v.metadata, v.sensitive, v.valid_from, v.valid_to, v.superseded_by, v.supersedes,
            v.job_id, v.known_from, v.sealed, 0, v.doubt, v.may_replace
     FROM memory_versions AS v
-    WHERE v.tenant_id = m.tenant_id AND v.user_id = m.user_id AND v.memory_id = m.memory_id
-      AND v.version = w.version
+    WHERE v.tenant_id = %(tenant_id)s AND v.user_id = %(user_id)s
+      AND v.memory_id = m.memory_id AND v.version = w.version
 ) AS t
-JOIN whole_memories AS h ON h.tenant_id = %(tenant_id)s AND h.user_id = %(user_id)s
-     AND h.memory_id = m.memory_id
+JOIN @whole_memories AS h ON h.memory_id = m.memory_id
 ORDER BY w.place
 """
 
@@ -87,15 +84,12 @@ WITH listed AS MATERIALIZED (
     SELECT m.memory_id,
            sort_key_of_memory(
                %(order_by)s, m.importance, m.created_at, a.last_accessed_at) AS sort_key
-    FROM filtered_memories_at(
-        %(tenant_id)s, %(user_id)s, %(statuses)s, %(only_current)s, %(types)s, %(tags)s,
-        %(sources)s, %(confidences)s, %(conversation_id)s, %(created_after)s, %(created_before)s,
-        %(entity_names)s, %(metadata)s, %(sealed_ids)s, %(known_at)s, %(as_of)s) AS m
+    FROM @filtered_memories_at AS m
     LEFT JOIN memory_access AS a ON a.tenant_id = %(tenant_id)s AND a.user_id = %(user_id)s
          AND a.memory_id = m.memory_id
     WHERE %(doubtful)s OR m.memory_id NOT IN (
         SELECT d.memory_id
-        FROM in_doubt_at(%(tenant_id)s, %(user_id)s, %(known_at)s, %(as_of)s) AS d)
+        FROM @in_doubt_at AS d)
 )
 SELECT memory_id, sort_key, (SELECT count(*) FROM listed)
 FROM listed

@@ -20,7 +20,7 @@ SELECT u.user_id IS NOT NULL, u.memory_enabled, u.time_zone, u.erased_at IS NOT 
        coalesce(u.lexical_documents, 0), coalesce(u.lexical_terms, 0), e.model, e.dimensions,
        u.encrypt_sensitive IS NOT NULL, coalesce(u.revision, 0), now()
 FROM (SELECT %(tenant_id)s::text AS tenant_id, %(user_id)s::text AS user_id) AS asked
-LEFT JOIN users AS u ON u.tenant_id = asked.tenant_id AND u.user_id = asked.user_id
+LEFT JOIN users AS u ON u.tenant_id = %(tenant_id)s AND u.user_id = %(user_id)s
 LEFT JOIN embedding_models AS e ON e.active
 """
 
@@ -52,7 +52,7 @@ SELECT u.user_id IS NOT NULL, u.memory_enabled, u.time_zone, u.erased_at IS NOT 
        (SELECT pr.facts #>> '{personal,name}' FROM profiles AS pr
         WHERE pr.tenant_id = %(tenant_id)s AND pr.user_id = %(user_id)s)
 FROM (SELECT %(tenant_id)s::text AS tenant_id, %(user_id)s::text AS user_id) AS asked
-LEFT JOIN users AS u ON u.tenant_id = asked.tenant_id AND u.user_id = asked.user_id
+LEFT JOIN users AS u ON u.tenant_id = %(tenant_id)s AND u.user_id = %(user_id)s
 LEFT JOIN embedding_models AS e ON e.active
 LEFT JOIN postings AS p ON p.tenant_id = %(tenant_id)s AND p.user_id = %(user_id)s
      AND p.term = ANY(%(terms)s)
@@ -81,15 +81,15 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND mention_count > 0
   AND (%(known_at)s::timestamptz IS NULL OR created_at <= %(known_at)s)
   AND (%(known_at)s::timestamptz IS NOT NULL
        OR EXISTS (SELECT FROM entity_mentions AS em
-        JOIN memories AS m ON m.tenant_id = em.tenant_id AND m.user_id = em.user_id
+        JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
              AND m.memory_id = em.memory_id
-        WHERE em.tenant_id = e.tenant_id AND em.user_id = e.user_id
+        WHERE em.tenant_id = %(tenant_id)s AND em.user_id = %(user_id)s
           AND em.entity_id = e.entity_id AND m.status IN ('active', 'achieved')
           AND (m.expires_at IS NULL OR m.expires_at > now()))
        OR EXISTS (SELECT FROM document_mentions AS dm
-        JOIN documents AS d ON d.tenant_id = dm.tenant_id AND d.user_id = dm.user_id
+        JOIN documents AS d ON d.tenant_id = %(tenant_id)s AND d.user_id = %(user_id)s
              AND d.document_id = dm.document_id
-        WHERE dm.tenant_id = e.tenant_id AND dm.user_id = e.user_id
+        WHERE dm.tenant_id = %(tenant_id)s AND dm.user_id = %(user_id)s
           AND dm.entity_id = e.entity_id
           AND (d.expires_at IS NULL OR d.expires_at > now())))
 ORDER BY (called && %(named)s::text[]) DESC, mention_count DESC, name, entity_id

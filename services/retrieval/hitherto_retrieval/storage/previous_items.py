@@ -38,14 +38,14 @@ FROM document_chunks AS c
 WHERE c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
   AND c.chunk_id = ANY(%(uuids)s::uuid[])
   AND c.chunk_id NOT IN (
-      SELECT chunk_id FROM expired_chunks(%(tenant_id)s, %(user_id)s))
+      SELECT chunk_id FROM @expired_chunks AS e)
 UNION ALL
 SELECT 3, c.document_id::text, c.chunk_id, NULL, NULL
 FROM document_chunks AS c
 WHERE c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
   AND c.document_id = ANY(%(uuids)s::uuid[]) AND c.position = 0
   AND c.chunk_id NOT IN (
-      SELECT chunk_id FROM expired_chunks(%(tenant_id)s, %(user_id)s))
+      SELECT chunk_id FROM @expired_chunks AS e)
 UNION ALL
 SELECT 4, s.conversation_id, NULL, s.conversation_id, NULL
 FROM conversation_summaries AS s

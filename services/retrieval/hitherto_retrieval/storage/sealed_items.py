@@ -31,10 +31,7 @@ SELECT m.memory_id, m.importance, m.created_at, m.valid_from, m.conversation_id,
         WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
           AND e.memory_id = m.memory_id AND e.model = %(model)s AND %(with_vectors)s
           AND e.text_version = m.text_version AND m.version >= m.text_version)
-FROM filtered_memories(
-    %(tenant_id)s, %(user_id)s, %(statuses)s, %(only_current)s, %(types)s, %(tags)s,
-    %(sources)s, %(confidences)s, %(conversation_id)s, %(created_after)s, %(created_before)s,
-    %(entity_names)s, %(metadata)s, %(sealed_ids)s) AS m
+FROM @filtered_memories AS m
 WHERE m.sealed IS NOT NULL
   AND (%(doubtful)s OR m.memory_id NOT IN (
       SELECT memory_id FROM memories
@@ -49,23 +46,18 @@ SELECT m.memory_id, m.importance, m.created_at, m.valid_from, m.conversation_id,
         WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
           AND e.memory_id = m.memory_id AND e.model = %(model)s AND %(with_vectors)s
           AND e.text_version = m.text_version AND m.version >= m.text_version)
-FROM filtered_memories_at(
-    %(tenant_id)s, %(user_id)s, %(statuses)s, %(only_current)s, %(types)s, %(tags)s,
-    %(sources)s, %(confidences)s, %(conversation_id)s, %(created_after)s, %(created_before)s,
-    %(entity_names)s, %(metadata)s, %(sealed_ids)s, %(known_at)s, %(as_of)s) AS m
+FROM @filtered_memories_at AS m
 WHERE m.sealed IS NOT NULL
   AND (%(doubtful)s OR m.memory_id NOT IN (
       SELECT d.memory_id
-      FROM in_doubt_at(%(tenant_id)s, %(user_id)s, %(known_at)s, %(as_of)s) AS d))
+      FROM @in_doubt_at AS d))
 ORDER BY m.created_at DESC, m.memory_id DESC
 LIMIT %(limit)s
 """
 
 _MESSAGES = """
 SELECT m.conversation_id, m.message_no, m.message_id, m.said_at, m.accepted_at, m.role, m.sealed
-FROM filtered_messages(
-    %(tenant_id)s, %(user_id)s, %(conversation_id)s, %(created_after)s, %(created_before)s,
-    %(stored_by)s, %(entity_names)s, %(metadata)s) AS m
+FROM @filtered_messages AS m
 WHERE m.sealed IS NOT NULL
 ORDER BY least(m.said_at, m.accepted_at) DESC, m.conversation_id DESC, m.message_no DESC
 LIMIT %(limit)s
@@ -73,9 +65,7 @@ LIMIT %(limit)s
 
 _SUMMARIES = """
 SELECT s.conversation_id, s.happened_at, s.created_at, sealed_at(s.sealed, s.sealed_version)
-FROM filtered_summaries(
-    %(tenant_id)s, %(user_id)s, %(conversation_id)s, %(created_after)s, %(created_before)s,
-    %(stored_by)s, %(entity_names)s, %(metadata)s) AS s
+FROM @filtered_summaries AS s
 WHERE s.sealed IS NOT NULL
 ORDER BY s.happened_at DESC, s.conversation_id DESC
 LIMIT %(limit)s

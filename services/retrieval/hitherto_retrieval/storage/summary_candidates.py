@@ -17,7 +17,7 @@ _ALL = """
 WITH nearest AS (
     SELECT e.conversation_id
     FROM summary_embeddings AS e
-    JOIN conversation_summaries AS s ON s.tenant_id = e.tenant_id AND s.user_id = e.user_id
+    JOIN conversation_summaries AS s ON s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
          AND s.conversation_id = e.conversation_id AND s.text_version = e.text_version
     WHERE %(vector)s::halfvec IS NOT NULL
       AND e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND e.model = %(model)s
@@ -33,18 +33,15 @@ WITH nearest AS (
 )
 SELECT s.*
 FROM pool AS p
-JOIN compared_summaries(
-    %(tenant_id)s, %(user_id)s, %(model)s, %(vector)s::halfvec, %(with_words)s) AS s
+JOIN @compared_summaries AS s
     ON s.conversation_id = p.conversation_id
 """
 
 _FILTERED = """
 WITH allowed AS MATERIALIZED (
     SELECT s.conversation_id, s.lexical_no, e.embedding <#> %(vector)s::halfvec AS distance
-    FROM filtered_summaries(
-        %(tenant_id)s, %(user_id)s, %(conversation_id)s, %(created_after)s, %(created_before)s,
-        %(stored_by)s, %(entity_names)s, %(metadata)s) AS s
-    LEFT JOIN summary_embeddings AS e ON e.tenant_id = s.tenant_id AND e.user_id = s.user_id
+    FROM @filtered_summaries AS s
+    LEFT JOIN summary_embeddings AS e ON e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
          AND e.conversation_id = s.conversation_id AND e.model = %(model)s
          AND e.text_version = s.text_version
 ), pool AS (
@@ -61,8 +58,7 @@ WITH allowed AS MATERIALIZED (
 )
 SELECT s.*
 FROM pool AS p
-JOIN compared_summaries(
-    %(tenant_id)s, %(user_id)s, %(model)s, %(vector)s::halfvec, %(with_words)s) AS s
+JOIN @compared_summaries AS s
     ON s.conversation_id = p.conversation_id
 """
 
@@ -70,16 +66,13 @@ JOIN compared_summaries(
 _NEWEST = """
 WITH pool AS (
     SELECT s.conversation_id
-    FROM filtered_summaries(
-        %(tenant_id)s, %(user_id)s, %(conversation_id)s, %(created_after)s, %(created_before)s,
-        %(stored_by)s, %(entity_names)s, %(metadata)s) AS s
+    FROM @filtered_summaries AS s
     ORDER BY s.happened_at DESC, s.conversation_id DESC
     LIMIT %(limit)s
 )
 SELECT s.*
 FROM pool AS p
-JOIN compared_summaries(
-    %(tenant_id)s, %(user_id)s, %(model)s, %(vector)s::halfvec, %(with_words)s) AS s
+JOIN @compared_summaries AS s
     ON s.conversation_id = p.conversation_id
 ORDER BY s.happened_at DESC, s.conversation_id DESC
 """

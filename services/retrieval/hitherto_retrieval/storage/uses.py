@@ -28,7 +28,7 @@ SELECT u.user_id IS NOT NULL, u.memory_enabled, u.time_zone, u.erased_at IS NOT 
         FROM memory_access AS a
         WHERE a.tenant_id = %(tenant_id)s AND a.user_id = %(user_id)s)
 FROM (SELECT %(tenant_id)s::text AS tenant_id, %(user_id)s::text AS user_id) AS asked
-LEFT JOIN users AS u ON u.tenant_id = asked.tenant_id AND u.user_id = asked.user_id
+LEFT JOIN users AS u ON u.tenant_id = %(tenant_id)s AND u.user_id = %(user_id)s
 LEFT JOIN embedding_models AS e ON e.active
 """
 

@@ -68,7 +68,7 @@ WHERE (c.embedding_state = 'stored') IS DISTINCT FROM EXISTS (
 _INDEXED = """
 SELECT c.lexical_no, c.lexical_length, d.ingested_heading, c.content
 FROM document_chunks AS c
-JOIN documents AS d ON d.tenant_id = c.tenant_id AND d.user_id = c.user_id
+JOIN documents AS d ON d.tenant_id = %(tenant_id)s AND d.user_id = %(user_id)s
      AND d.document_id = c.document_id
 WHERE c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s AND c.chunk_id = ANY(%(ids)s::uuid[])
 ORDER BY c.chunk_id

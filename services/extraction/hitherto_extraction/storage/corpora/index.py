@@ -28,14 +28,15 @@ _TEXTS_AT_ONCE = 2_048
 _COUNT = """
 INSERT INTO passage_statistics AS held
     (tenant_id, user_id, corpus, last_lexical_no, texts, terms)
-SELECT %(tenant_id)s, %(user_id)s, corpus, texts, texts, terms
-FROM unnest(%(corpora)s::text[], %(texts)s::int[], %(terms)s::bigint[])
+SELECT u.tenant_id, u.user_id, new.corpus, new.texts, new.texts, new.terms
+FROM @its_user AS u
+CROSS JOIN unnest(%(corpora)s::text[], %(texts)s::int[], %(terms)s::bigint[])
     AS new (corpus, texts, terms)
-ORDER BY corpus
+ORDER BY new.corpus
 ON CONFLICT (tenant_id, user_id, corpus) DO UPDATE
 SET last_lexical_no = held.last_lexical_no + EXCLUDED.last_lexical_no,
     texts = held.texts + EXCLUDED.texts, terms = held.terms + EXCLUDED.terms
-RETURNING corpus, last_lexical_no
+RETURNING held.corpus, held.last_lexical_no
 """
 
 _DISCOUNT = """
