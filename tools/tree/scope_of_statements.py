@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
@@ -226,3 +227,19 @@ def broken() -> Iterator[str]:
         yield f"{place} {name}: name tenant and user of every table"
     for place, name in sorted(across - found):
         yield f"{place} {name}: take it off the list of statements across users"
+
+
+def main() -> int:
+    """Print the statements of a name as Postgres gets them, such as `memories.page`; or all names."""
+    asked = sys.argv[1:]
+    named = [
+        (f"{place.rpartition('/')[2]}.{name.strip('_').lower()}", text)
+        for place, name, text in statements()
+    ]
+    found = [text for name, text in named if name in asked]
+    print("\n".join(found or sorted({name for name, _ in named})))
+    return 0 if found or not asked else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
