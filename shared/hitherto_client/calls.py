@@ -183,10 +183,14 @@ def countable(seconds: float | None) -> float | None:
     """A time that a caller gave, as gRPC can count it: beyond ten years there is no difference.
 
     Raises:
-        ValueError: It is no number.
+        TypeError: It is no number.
+        ValueError: It is NaN.
     """
     if seconds is None:
         return None
+    if not isinstance(seconds, (int, float)):
+        told = f"and is {type(seconds).__name__}"
+        raise TypeError(f"timeout should be a number of seconds, {told}")
     if math.isnan(seconds):
         raise ValueError("timeout should be a number of seconds, and is NaN")
     return min(seconds, _LONGEST_SECONDS)

@@ -56,8 +56,7 @@ class Jobs(Calling):
         Raises:
             HithertoCallError: The job is unknown, the service stays unreachable, or time is up.
         """
-        job_id = job if isinstance(job, str) else job.id
-        for state in watch_job(self.connection, job_id, timeout=timeout):
+        for state in watch_job(self.connection, getattr(job, "id", job), timeout=timeout):
             self._hear_of(state)
             yield read(Job, state)
 
@@ -177,6 +176,7 @@ def watch_job(
         HithertoCallError: The job is unknown, the service stays unreachable, or time is up.
     """
     limit = countable(timeout)
+    request = build(pb.WatchJobRequest, job_id=job_id)
     deadline = math.inf if limit is None else time.monotonic() + limit
     endpoint, retry = connection.target.extraction, connection.target.retry
     last: job_pb2.Job | None = None
@@ -184,7 +184,7 @@ def watch_job(
     heard = time.monotonic()
     while True:
         seconds = min(_SLICE_SECONDS, max(deadline - time.monotonic(), 0.001))
-        stream = connection.extraction.WatchJob(pb.WatchJobRequest(job_id=job_id), timeout=seconds)
+        stream = connection.extraction.WatchJob(request, timeout=seconds)
         try:
             with endpoint.ended():
                 for reply in stream:
