@@ -58,7 +58,8 @@ class AsyncJobs(AsyncCalling):
         Raises:
             HithertoCallError: The job is unknown, the service stays unreachable, or time is up.
         """
-        async for state in watch_job(self.connection, getattr(job, "id", job), timeout=timeout):
+        job_id = job.id if isinstance(job, Job) else job
+        async for state in watch_job(self.connection, job_id, timeout=timeout):
             self._hear_of(state)
             yield read(Job, state)
 

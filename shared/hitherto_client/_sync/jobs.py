@@ -56,7 +56,8 @@ class Jobs(Calling):
         Raises:
             HithertoCallError: The job is unknown, the service stays unreachable, or time is up.
         """
-        for state in watch_job(self.connection, getattr(job, "id", job), timeout=timeout):
+        job_id = job.id if isinstance(job, Job) else job
+        for state in watch_job(self.connection, job_id, timeout=timeout):
             self._hear_of(state)
             yield read(Job, state)
 
