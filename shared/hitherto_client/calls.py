@@ -188,10 +188,12 @@ def countable(seconds: float | None) -> float | None:
     """
     if seconds is None:
         return None
-    if not isinstance(seconds, (int, float)):
-        told = f"and is {type(seconds).__name__}"
-        raise TypeError(f"timeout should be a number of seconds, {told}")
-    if math.isnan(seconds):
+    try:
+        is_none = math.isnan(seconds)
+    except TypeError:
+        told = type(seconds).__name__
+        raise TypeError(f"timeout should be a number of seconds, and is {told}") from None
+    if is_none:
         raise ValueError("timeout should be a number of seconds, and is NaN")
     return min(seconds, _LONGEST_SECONDS)
 
