@@ -185,9 +185,13 @@ class Shared:
 
 
 @pytest.fixture(scope="module")
-def service_settings() -> dict[str, Any]:
-    """Settings of `services` and `modelled`; a module with others of its own overrides this."""
-    return {}
+def service_settings(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """Settings of `services` and `modelled`: the `SERVICE_SETTINGS` of a module.
+
+    A module whose settings are known only once it runs overrides this.
+    """
+    settings: dict[str, Any] = getattr(request.module, "SERVICE_SETTINGS", {})
+    return settings
 
 
 @pytest.fixture(scope="module")
