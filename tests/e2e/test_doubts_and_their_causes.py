@@ -46,10 +46,8 @@ VIM, ZED = "Ana's favourite editor is Vim", "Ana's favourite editor is Zed"
 STATUS, SOURCE = memory_pb2.MemoryStatus, memory_pb2.MemorySource
 
 
-@pytest.fixture(scope="module")
-def service_settings() -> dict[str, Any]:
-    """With reconciliation."""
-    return {"reconcile": True}
+SERVICE_SETTINGS = {"reconcile": True}
+"""With reconciliation."""
 
 
 def linking(request: ChatRequest) -> dict[str, Any]:
