@@ -348,6 +348,17 @@ def new_database(postgres: EmbeddedPostgres) -> Iterator[str]:
 
 
 @pytest.fixture
+def place() -> Iterator[Path]:
+    """A folder for data folders. Not tmp_path: pytest closes it to the user Postgres runs as."""
+    folder = Path(tempfile.mkdtemp(prefix="hitherto-test-"))
+    folder.chmod(0o711)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
+@pytest.fixture
 def superuser_conninfo(postgres: EmbeddedPostgres, conninfo: str) -> str:
     """The same database as its administrator sees it, to look behind the services' backs."""
     return as_superuser(postgres, conninfo)

@@ -66,6 +66,13 @@ class Tenant:
             f" -c hitherto.tenant_id={self.tenant_id}",
         )
 
+    @property
+    def alone_in_transaction(self) -> sql.Composed:
+        """For the rest of an administrator's transaction, no other tenant's rows exist."""
+        return sql.SQL("SET LOCAL ROLE {}; SET LOCAL hitherto.tenant_id = {}").format(
+            sql.Identifier(ROLE), sql.Literal(self.tenant_id)
+        )
+
 
 def admit_test_role(conninfo: str) -> None:
     """Let `ROLE` into a migrated database, and into every copy of it; may be repeated.

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	pb "hitherto.com/go/hitherto/v1"
 )
@@ -214,6 +215,41 @@ func TestAWaitThatExceedsTheDeadlineIsNotBegun(t *testing.T) {
 	}
 	if failed.Metadata["limit"] != "9" || failed.Service != "retrieval" || failed.RequestID == "" {
 		t.Errorf("%+v", failed)
+	}
+}
+
+func TestTextThatIsNotUnicodeIsNamedAndNotSent(t *testing.T) {
+	half := "half \xed\xa0\xbd here"
+	server := &scripted{}
+	client, ctx := start(t, server), t.Context()
+	for field, call := range map[string]func() error{
+		"content": func() error {
+			_, err := client.SaveMemory(ctx, "ana", half)
+			return err
+		},
+		"tags[1]": func() error {
+			_, err := client.SaveMemory(ctx, "ana", "x", func(r *pb.SaveMemoryRequest) { r.Tags = []string{"a", half} })
+			return err
+		},
+		"metadata": func() error {
+			free := &structpb.Struct{Fields: map[string]*structpb.Value{half: structpb.NewBoolValue(true)}}
+			_, err := client.SaveMemory(ctx, "ana", "x", func(r *pb.SaveMemoryRequest) { r.Metadata = free })
+			return err
+		},
+		"query": func() error {
+			_, err := client.GetContext(ctx, "ana", half)
+			return err
+		},
+	} {
+		var failed *Error
+		if err := call(); !errors.As(err, &failed) || failed.Code != codes.InvalidArgument {
+			t.Errorf("%s: %v", field, err)
+		} else if len(failed.Violations) != 1 || failed.Violations[0].Field != field {
+			t.Errorf("%s: %v", field, failed.Violations)
+		}
+	}
+	if len(server.at) != 0 {
+		t.Errorf("%d calls were sent", len(server.at))
 	}
 }
 

@@ -5,8 +5,11 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
@@ -14,6 +17,9 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protopath"
+	"google.golang.org/protobuf/reflect/protorange"
 )
 
 // mostBytes is what a reply may have: a page of 1,000 long memories is larger than gRPC's default of 4 MiB.
@@ -60,6 +66,9 @@ func (e endpoint) unary(
 	if err != nil {
 		return err
 	}
+	if err := e.checkText(request, requestID); err != nil {
+		return err
+	}
 	ctx, cancel := e.limited(ctx, defaultTimeout(method, reads))
 	defer cancel()
 	for failures := 1; ; failures++ {
@@ -71,6 +80,54 @@ func (e endpoint) unary(
 			return err
 		}
 	}
+}
+
+// checkText returns an error that names the first text of a request that is not UTF-8. gRPC would call it Internal.
+func (e endpoint) checkText(request any, requestID string) error {
+	message, ok := request.(proto.Message)
+	if !ok {
+		return nil
+	}
+	var field string
+	err := protorange.Range(message.ProtoReflect(), func(at protopath.Values) error {
+		last := at.Index(-1)
+		value, isText := last.Value.Interface().(string)
+		if last.Step.Kind() == protopath.MapIndexStep && !utf8.ValidString(last.Step.MapIndex().String()) {
+			value, isText = last.Step.MapIndex().String(), true
+		}
+		if !isText || utf8.ValidString(value) {
+			return nil
+		}
+		field = pathOf(at.Path)
+		return protorange.Terminate
+	})
+	if err != nil || field == "" {
+		return err
+	}
+	const told = "should be text of valid UTF-8"
+	failed := e.readError(status.Error(codes.InvalidArgument, field+": "+told), requestID)
+	failed.Violations = []Violation{{Field: field, Description: told}}
+	return failed
+}
+
+// pathOf returns a place in a request as the services name it; what is inside free JSON has the name of its field.
+func pathOf(steps protopath.Path) string {
+	var path strings.Builder
+	for _, step := range steps {
+		switch step.Kind() {
+		case protopath.FieldAccessStep:
+			if step.FieldDescriptor().ContainingMessage().FullName() == "google.protobuf.Struct" {
+				return path.String()
+			}
+			if path.Len() > 0 {
+				path.WriteByte('.')
+			}
+			path.WriteString(string(step.FieldDescriptor().Name()))
+		case protopath.ListIndexStep:
+			fmt.Fprintf(&path, "[%d]", step.ListIndex())
+		}
+	}
+	return path.String()
 }
 
 // limited returns the context with a deadline: its own, else WithTimeout, else the default.

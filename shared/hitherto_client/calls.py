@@ -183,11 +183,17 @@ def countable(seconds: float | None) -> float | None:
     """A time that a caller gave, as gRPC can count it: beyond ten years there is no difference.
 
     Raises:
-        ValueError: It is no number.
+        TypeError: It is no number.
+        ValueError: It is NaN.
     """
     if seconds is None:
         return None
-    if math.isnan(seconds):
+    try:
+        is_none = math.isnan(seconds)
+    except TypeError:
+        told = type(seconds).__name__
+        raise TypeError(f"timeout should be a number of seconds, and is {told}") from None
+    if is_none:
         raise ValueError("timeout should be a number of seconds, and is NaN")
     return min(seconds, _LONGEST_SECONDS)
 

@@ -26,7 +26,7 @@ from hitherto.v1 import (
     session_service_pb2,
 )
 from hitherto_client.calls import changes_nothing
-from hitherto_client.wire import build, dataclass_in, paths_in, read, read_beside, reader
+from hitherto_client.wire import build, dataclass_in, listed, paths_in, read, read_beside, reader
 
 _SERVICES = {
     "retrieval": retrieval_service_pb2,
@@ -123,7 +123,7 @@ class DeclaredMethod:
         if "job" in given:
             fields["job_id"] = getattr(given["job"], "id", given["job"])
         if self._changed:
-            cleared = fields.pop("clear", ())
+            cleared = listed(fields.pop("clear", ()), "clear")
             known = self._request.DESCRIPTOR.fields_by_name
             changes = {name: fields.pop(name) for name in [*fields] if name not in known}
             changes = {name: value for name, value in changes.items() if value is not None}

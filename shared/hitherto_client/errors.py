@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import grpc
@@ -52,6 +52,10 @@ class HithertoCallError(Exception):
     request_id: str = ""
     """The `x-request-id` under which the service logged the call."""
 
+    def __post_init__(self) -> None:
+        # An exception that goes to another process, as from a pool of workers, is made of these.
+        super().__init__(*(getattr(self, each.name) for each in fields(self)))
+
     @property
     def name(self) -> str:
         """The code and the reason, once if both are the same word."""
@@ -66,6 +70,11 @@ class HithertoCallError(Exception):
             lines.append(
                 f"The {self.service} service cannot be reached at {self.address}: start it with"
                 f" `hitherto up`, or set HITHERTO_{self.service.upper()}_ADDRESS"
+            )
+        if self.code is grpc.StatusCode.UNIMPLEMENTED and self.service and not self.reason:
+            lines.append(
+                f"The server at {self.address} is no {self.service} service, or an older one: check"
+                f" HITHERTO_{self.service.upper()}_ADDRESS"
             )
         return "\n".join(lines)
 

@@ -25,6 +25,7 @@ UNREADABLE = (
     TypeError,
     AttributeError,
     KeyError,
+    OverflowError,
     RecursionError,
 )
 """What protobuf raises for JSON that is no message."""

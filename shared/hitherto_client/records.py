@@ -121,7 +121,7 @@ def fill(record: dict[str, Any], into: Any) -> None:
     if found is None:
         try:
             json_format.ParseDict(record, into, ignore_unknown_fields=True)
-        except (*UNREADABLE, OverflowError):
+        except UNREADABLE:
             found = next(faults(into.DESCRIPTOR, record, more=True), None)
             if found is None:
                 raise ValueError("holds a value that is out of range") from None

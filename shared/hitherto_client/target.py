@@ -10,7 +10,7 @@ from pathlib import Path
 
 import grpc
 
-from hitherto_client.calls import Credential, Endpoint, RetryPolicy
+from hitherto_client.calls import Credential, Endpoint, RetryPolicy, countable
 
 _File = str | os.PathLike[str] | None
 
@@ -50,6 +50,7 @@ def find_target(
     `tls_files` are those with the authority, the client certificate and its key.
 
     Raises:
+        TypeError: `timeout` is no number.
         ValueError: The key, the token or a file for TLS is unusable, or there are both key and
             token.
     """
@@ -60,7 +61,7 @@ def find_target(
         *find_endpoints(retrieval, extraction),
         _credential(api_key, token),
         find_tls(*tls_files),
-        timeout,
+        countable(timeout),
         retry or RetryPolicy(),
     )
 

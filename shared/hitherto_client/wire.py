@@ -14,6 +14,7 @@ from typing import Any, TypeVar, cast
 
 from google.protobuf import json_format
 from google.protobuf.descriptor import EnumDescriptor, FieldDescriptor
+from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.message import Message
 
 from hitherto_client.json_faults import kind_of
@@ -127,6 +128,17 @@ def paths_in(name: str, given: Mapping[str, Any]) -> list[str]:
         path = f"{name}.{key}"
         found += paths_in(path, value) if isinstance(value, Mapping) and value else [path]
     return found
+
+
+def listed(paths: Any, place: str) -> list[str]:
+    """Paths that a caller gave for an update mask, in a list that stands at this place.
+
+    Raises:
+        TypeError: It is no list, or one of another type.
+    """
+    mask = FieldMask()
+    _extend(mask.paths, mask.DESCRIPTOR.fields_by_name["paths"], paths, place)
+    return list(mask.paths)
 
 
 def _assign(place: str, field: Any, value: Any, do: Callable[[], Any]) -> None:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 import grpc
 import psycopg
 import pytest
+from psycopg import sql
 
 from hitherto.v1 import (
     extraction_service_pb2_grpc,
@@ -138,25 +139,59 @@ LASTING = frozenset({"encryption_key", "reconcile"})
 """Modules whose settings are among these share services with others of the same settings."""
 
 
+_LEFT_ALONE = "; ".join(
+    [
+        "UPDATE jobs SET state = 'cancelled', finished_at = now(), lease_until = NULL"
+        " WHERE finished_at IS NULL",
+        *(
+            f"UPDATE {table} SET embedding_state = 'refused' WHERE embedding_state = 'pending'"
+            for table in ("memories", "messages", "conversation_summaries", "document_chunks")
+        ),
+        "UPDATE users SET to_seal = 0 WHERE to_seal > 0",
+    ]
+)
+"""Nothing of a tenant waits any more. A sweep would ask the model of a later test for vectors, and
+take the answers that are queued there."""
+
+
+@dataclass(frozen=True)
+class Leftovers:
+    """Ends what tests leave waiting, in one session: a new one costs more than what it does."""
+
+    session: psycopg.AsyncConnection[Any]
+
+    async def end(self, tenant: Tenant) -> None:
+        """Cancel and settle what waits of a tenant."""
+        await self.session.execute(
+            sql.SQL("; ").join([tenant.alone_in_transaction, sql.SQL(_LEFT_ALONE)])
+        )
+
+
 @dataclass(frozen=True)
 class Shared:
     """Services that tests share, with the administrator's way into their database.
 
     Attributes:
         folder: Where their data folder lies, which is called `data`.
+        leftovers: What tests leave waiting.
         model: The model behind them, if it is a scripted one.
     """
 
     services: Services
     superuser_conninfo: str
     folder: Path
+    leftovers: Leftovers
     model: ScriptedModel | None = None
 
 
 @pytest.fixture(scope="module")
-def service_settings() -> dict[str, Any]:
-    """Settings of `services` and `modelled`; a module with others of its own overrides this."""
-    return {}
+def service_settings(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """Settings of `services` and `modelled`: the `SERVICE_SETTINGS` of a module.
+
+    A module whose settings are known only once it runs overrides this.
+    """
+    settings: dict[str, Any] = getattr(request.module, "SERVICE_SETTINGS", {})
+    return settings
 
 
 @pytest.fixture(scope="module")
@@ -188,8 +223,8 @@ def patient_services() -> Iterator[None]:
 
 @pytest.fixture(scope="package")
 async def lasting() -> AsyncIterator[Lasting[Shared]]:
-    """Services that outlast a module; four pairs of them leave connections for those of tests."""
-    services = Lasting[Shared](most=4)
+    """Services that outlast a module: two pairs, as one that waits costs more than a new start."""
+    services = Lasting[Shared](most=2)
     yield services
     await services.leave()
 
@@ -227,7 +262,11 @@ async def _sharing(
         given = {**token_settings(folder), **(model_settings(model) if model else {}), **settings}
         conninfo = stack.enter_context(new_database(postgres))
         running = await stack.enter_async_context(both_services(conninfo, folder / "data", **given))
-        yield Shared(running, as_superuser(postgres, conninfo), folder, model)
+        administrator = as_superuser(postgres, conninfo)
+        session = await stack.enter_async_context(
+            await psycopg.AsyncConnection.connect(administrator, autocommit=True)
+        )
+        yield Shared(running, administrator, folder, Leftovers(session), model)
 
 
 @pytest.fixture(scope="module")
@@ -248,6 +287,20 @@ def shared_model(shared_modelled: Shared) -> ScriptedModel:
     return cast(ScriptedModel, shared_modelled.model)
 
 
+@pytest.fixture(scope="module")
+async def by_key(
+    postgres: EmbeddedPostgres, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[tuple[Services, str]]:
+    """Both services of the module, which admit API keys only, and their database.
+
+    Tenant `a` operates the installation. A test that leaves something has a tenant of its own.
+    """
+    given = {"auth": "api-key", "operator_tenant": "a"}
+    with new_database(postgres) as conninfo:
+        async with both_services(conninfo, tmp_path_factory.mktemp("s") / "data", **given) as both:
+            yield both, conninfo
+
+
 @pytest.fixture
 def tenant() -> Tenant:
     """Whom this test calls the shared services for."""
@@ -264,21 +317,6 @@ def shared(request: pytest.FixtureRequest) -> Shared | None:
     return cast(Shared, request.getfixturevalue(name))
 
 
-_LEFT_ALONE = "; ".join(
-    [
-        "UPDATE jobs SET state = 'cancelled', finished_at = now(), lease_until = NULL"
-        " WHERE finished_at IS NULL",
-        *(
-            f"UPDATE {table} SET embedding_state = 'refused' WHERE embedding_state = 'pending'"
-            for table in ("memories", "messages", "conversation_summaries", "document_chunks")
-        ),
-        "UPDATE users SET to_seal = 0 WHERE to_seal > 0",
-    ]
-)
-"""Nothing of a tenant waits any more. A sweep would ask the model of a later test for vectors, and
-take the answers that are queued there."""
-
-
 @pytest.fixture
 async def admitted(shared: Shared | None, tenant: Tenant) -> AsyncIterator[Services | None]:
     """Shared services for a tenant of this test's own, whose work ends with the test."""
@@ -286,10 +324,7 @@ async def admitted(shared: Shared | None, tenant: Tenant) -> AsyncIterator[Servi
         yield None
         return
     yield shared.services.as_tenant(tenant)
-    async with await psycopg.AsyncConnection.connect(
-        tenant.rows_of(shared.superuser_conninfo), autocommit=True
-    ) as connection:
-        await connection.execute(_LEFT_ALONE)
+    await shared.leftovers.end(tenant)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

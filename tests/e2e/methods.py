@@ -56,6 +56,15 @@ class Method:
     def path(self) -> str:
         return f"/hitherto.v1.{self.name}"
 
+    def kind_of_call(self, channel: grpc.aio.Channel) -> Callable[..., Any]:
+        """What makes the stub of it on a channel."""
+        asks, answers = (
+            "stream" if streams else "unary"
+            for streams in (self.client_streaming, self.server_streaming)
+        )
+        make: Callable[..., Any] = getattr(channel, f"{asks}_{answers}")
+        return make
+
 
 METHODS = {
     f"{service.name}/{method.name}": Method(
@@ -106,12 +115,7 @@ async def call(
         else services.extraction_channel
     )
     data = request if isinstance(request, bytes) else request.SerializeToString()
-    kind = (
-        f"{'stream' if method.client_streaming else 'unary'}"
-        f"_{'stream' if method.server_streaming else 'unary'}"
-    )
-    make = getattr(channel, kind)
-    start = make(
+    start = method.kind_of_call(channel)(
         method.path,
         request_serializer=lambda given: given,
         response_deserializer=method.response.FromString,

@@ -203,6 +203,8 @@ async def test_what_is_told_and_to_be_forgotten_at_once_is_never_told(
     await ask(modelled, "RestoreMemory", memory_id=kept.id)
     assert {m.content for m in await memories(modelled)} == {TEA, secret}
     await roll_back(modelled, conversation_id="c1")
+    assert {m.content for m in await memories(modelled)} == {secret}
+    await roll_back(modelled, conversation_id="c2")
     assert not await memories(modelled)
 
 

@@ -48,9 +48,7 @@ WRITES = (
 )  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def service_settings() -> dict[str, Any]:
-    return dict(ENCRYPTING)
+SERVICE_SETTINGS = dict(ENCRYPTING)
 
 
 @pytest.fixture(scope="module")

@@ -29,10 +29,8 @@ from tests.scripted_model.answers import cited, memory, value
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
 
-@pytest.fixture(scope="module")
-def service_settings() -> dict[str, Any]:
-    """With keys to encrypt with."""
-    return ENCRYPTING
+SERVICE_SETTINGS = ENCRYPTING
+"""With keys to encrypt with."""
 
 
 async def delete(

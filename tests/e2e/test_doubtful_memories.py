@@ -42,10 +42,8 @@ SWIM = "Ana bikes to the swimming pool in 12 minutes"
 QUESTION = "How long does Ana bike?"
 
 
-@pytest.fixture(scope="module")
-def service_settings() -> dict[str, Any]:
-    """With reconciliation."""
-    return {"reconcile": True}
+SERVICE_SETTINGS = {"reconcile": True}
+"""With reconciliation."""
 
 
 def moving(request: ChatRequest) -> dict[str, Any]:

@@ -8,10 +8,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from google.protobuf import timestamp_pb2
 
 from hitherto.v1 import memory_pb2
 from tests.e2e.conftest import Services
-from tests.e2e.curating import forget, restore, save
+from tests.e2e.curating import forget, restore, save, update
 from tests.e2e.learning import learn, memories, talk
 from tests.e2e.merging import consolidate
 from tests.e2e.reconciling import (
@@ -45,10 +46,8 @@ VIM, ZED = "Ana's favourite editor is Vim", "Ana's favourite editor is Zed"
 STATUS, SOURCE = memory_pb2.MemoryStatus, memory_pb2.MemorySource
 
 
-@pytest.fixture(scope="module")
-def service_settings() -> dict[str, Any]:
-    """With reconciliation."""
-    return {"reconcile": True}
+SERVICE_SETTINGS = {"reconcile": True}
+"""With reconciliation."""
 
 
 def linking(request: ChatRequest) -> dict[str, Any]:
@@ -148,6 +147,17 @@ async def test_it_returns_with_its_cause(modelled: Services, model: ScriptedMode
     await learn(modelled, talk(NEW_HOME, conversation="c4", at=later))
     assert (await with_words(modelled, NEW_HOME)).status == STATUS.MEMORY_STATUS_ACTIVE
     assert await is_doubtful(modelled)
+
+
+async def test_it_stays_when_its_cause_expires(modelled: Services, model: ScriptedModel) -> None:
+    """That something has passed does not say that everything is as before."""
+    cause = await move(modelled, model)
+    expiry = timestamp_pb2.Timestamp()
+    expiry.FromDatetime(datetime.now(UTC) - timedelta(days=1))
+    await update(modelled, cause.id, expires_at=expiry)
+    assert NEW_HOME not in {each.content for each in await memories(modelled)}
+    doubt = (await with_words(modelled, COMMUTE)).doubt
+    assert (doubt.because_memory_id, doubt.reason) == (cause.id, "moved to Kassel")
 
 
 async def test_it_stays_when_a_later_end_of_its_cause_is_taken_back(

@@ -30,10 +30,8 @@ SEPTEMBER = datetime(2026, 9, 3, 9, tzinfo=UTC)
 REASON = "zzmoved to Kassel"
 
 
-@pytest.fixture(scope="module")
-def service_settings() -> dict[str, Any]:
-    """With reconciliation, and keys to encrypt with."""
-    return {"reconcile": True, **ENCRYPTING}
+SERVICE_SETTINGS = {"reconcile": True, **ENCRYPTING}
+"""With reconciliation, and keys to encrypt with."""
 
 
 async def move(

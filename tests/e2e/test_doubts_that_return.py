@@ -44,10 +44,8 @@ ROAD = "Ana needs 12 minutes for the road to the university"
 KEPT = "Ana bikes to the university, a commute of 12 minutes"
 
 
-@pytest.fixture(scope="module")
-def service_settings() -> dict[str, Any]:
-    """With reconciliation."""
-    return {"reconcile": True}
+SERVICE_SETTINGS = {"reconcile": True}
+"""With reconciliation."""
 
 
 async def id_of(services: Services, words: str) -> str:

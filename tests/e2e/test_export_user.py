@@ -20,6 +20,7 @@ from tests.e2e.learning import ended, learn, rows, submit, talk
 from tests.e2e.leaving import erase, export, reinstate
 from tests.e2e.sessions import refusal_of
 from tests.scripted_model import RawReply, ScriptedModel
+from tests.tenants import tenant_of
 from tests.waiting import eventually
 
 USER = "kanari-person"
@@ -29,14 +30,13 @@ def hold_much(conninfo: str, *users: str) -> None:
     """Give each of these users more than gRPC takes ahead of a caller, about 16 MB."""
     with psycopg.connect(conninfo, autocommit=True) as connection:
         for user in users:
-            connection.execute(
-                "INSERT INTO users (tenant_id, user_id) VALUES ('default', %s)", [user]
-            )
+            whose = [tenant_of(conninfo), user]
+            connection.execute("INSERT INTO users (tenant_id, user_id) VALUES (%s, %s)", whose)
             connection.execute(
                 "INSERT INTO preferences (tenant_id, user_id, type, key, value, confidence)"
-                " SELECT 'default', %s, 't', n::text, to_jsonb(repeat('x', 20000)), 0.5"
+                " SELECT %s, %s, 't', n::text, to_jsonb(repeat('x', 20000)), 0.5"
                 " FROM generate_series(1, 800) AS n",
-                [user],
+                whose,
             )
 
 
@@ -103,16 +103,17 @@ async def test_row_58_what_the_services_wrote_comes_out(
 
 
 async def test_row_58_large_in_pieces_and_one_snapshot(
-    services: Services, superuser_conninfo: str
+    services: Services, tenant_conninfo: str
 ) -> None:
     """No piece is above 256 KiB; what is written meanwhile is not half in it."""
     await learn(services, talk("I live in Lisbon."))
-    with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
+    with psycopg.connect(tenant_conninfo, autocommit=True) as connection:
         connection.execute(
             "INSERT INTO messages (tenant_id, user_id, conversation_id, message_no, message_id,"
             " role, content, said_at)"
-            " SELECT 'default', 'ana', 'c1', n, 'x' || n, 'user', repeat('Huế 🏯 ', 4000), now()"
-            " FROM generate_series(1000, 1199) AS n"
+            " SELECT %s, 'ana', 'c1', n, 'x' || n, 'user', repeat('Huế 🏯 ', 4000), now()"
+            " FROM generate_series(1000, 1199) AS n",
+            [tenant_of(tenant_conninfo)],
         )
     stream = services.privacy.ExportUser(pb.ExportUserRequest(user_id="ana"))
     parts = aiter(stream)
@@ -189,11 +190,11 @@ async def test_of_a_batch_for_several_only_the_own_jobs(services: Services) -> N
 
 
 async def test_one_export_of_a_person_at_a_time(
-    services: Services, superuser_conninfo: str, monkeypatch: pytest.MonkeyPatch
+    services: Services, tenant_conninfo: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever stalls leaves room for others, and for the same person once it is cancelled."""
     monkeypatch.setattr(exporting, "TURN_SECONDS", 0.2)
-    hold_much(superuser_conninfo, "ana")
+    hold_much(tenant_conninfo, "ana")
     await save(services, "The user plays the organ.", user="bo")
     held = await begin(services, "ana")
     again = services.privacy.ExportUser(pb.ExportUserRequest(user_id="ana"))
@@ -228,10 +229,10 @@ async def test_a_piece_that_nobody_takes_ends_the_export(
 
 @pytest.mark.parametrize("back", ["", "back", "back and written"])
 async def test_h2_an_erase_ends_an_export_that_goes_on(
-    services: Services, superuser_conninfo: str, back: str
+    services: Services, tenant_conninfo: str, back: str
 ) -> None:
     """After the receipt only what was under way comes, also if the user is reinstated at once."""
-    hold_much(superuser_conninfo, "ana")
+    hold_much(tenant_conninfo, "ana")
     stream = await begin(services, "ana")
     await erase(services)
     if back:

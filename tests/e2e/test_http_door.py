@@ -401,6 +401,18 @@ def _cancelled(rpc: str) -> float:
             {"transcripts[0].messages[0].created_at": "cannot be given together with createdAt"},
         ),
         (SAVE, '{"importance":NaN}', {"request": "NaN is no value"}),
+        *[
+            pytest.param(
+                SAVE,
+                f'{{"{field}":{before}1{"0" * 4000}{after}}}',
+                {field: words},
+                id=f"{field} beyond every double",
+            )
+            for field, before, after, words in (
+                ("importance", "", "", "should be a number"),
+                ("metadata", '{"a":', "}", "should be a JSON object"),
+            )
+        ],
         (SAVE, b'{"userId":"\xff"}', {"request": "the body is not UTF-8, at byte 11"}),
         (SAVE, "[]", {"request": "a request is a JSON object"}),
         (SAVE, '{"metadata":' * 30_000, {"request": "nested too deep"}),
@@ -463,7 +475,9 @@ async def test_limits_are_those_of_the_services(caller: Caller) -> None:
     long = {"userId": "ana", "content": "x" * (4 * 1024 * 1024)}
     bomb = gzip.compress(b" " * (5 * 1024 * 1024) + b"{}")
     many = {"userId": "ana", "content": "x", "metadata": {"a": [0] * 300_000}}
+    masks = [{"userId": "ana", "updateMask": f"a{between}" * 300_000} for between in ",."]
     for response in (
+        *[await caller.post("MemoryService/UpdateMemory", each) for each in masks],
         await caller.post(SAVE, long),
         await caller.post(SAVE, bomb, content_encoding="gzip"),
         await caller.post(SAVE, many),

@@ -198,9 +198,7 @@ async def settled(services: Services, conninfo: str) -> Export:
     return await export(services)
 
 
-@pytest.fixture(scope="module")
-def service_settings() -> dict[str, Any]:
-    return dict(ENCRYPTING)
+SERVICE_SETTINGS = dict(ENCRYPTING)
 
 
 @dataclass(frozen=True)

@@ -348,6 +348,29 @@ async def test_a_page_of_another_product_is_recognised(tmp_path: Path) -> None:
         records("chatgpt", file)
 
 
+@pytest.mark.parametrize(
+    ("name", "product", "held"),
+    [
+        ("hindsight", "mem0", {"memory": "x", "user_id": "ana", "created_at": DAY}),
+        ("letta", "hindsight", {"id": "f", "text": "x", "type": "world", "mentioned_at": DAY}),
+        ("mem0", "hindsight", {"id": "f", "text": "x", "type": "world", "mentioned_at": DAY}),
+        ("hindsight", "letta", {"id": "p", "text": "x", "tags": ["a"], "created_at": DAY}),
+    ],
+)
+async def test_memories_of_another_product_keep_their_times(
+    tmp_path: Path, name: str, product: str, held: dict[str, Any]
+) -> None:
+    file = tmp_path / "memories.json"
+    file.write_text(json.dumps([held, held]))
+    with pytest.raises(ExportUnreadable, match=f"it looks like --from .*{product}"):
+        records(name, file)
+    first, _ = records(product, file)
+    assert first["valid_from"]
+    # Without a time there is nothing to lose.
+    file.write_text(json.dumps([{key: value for key, value in held.items() if value != DAY}]))
+    records(product, file)
+
+
 async def test_langgraph(tmp_path: Path) -> None:
     items = [
         {"namespace": ["ana", "facts"], "key": "k1", "value": {"text": "Likes jazz"}},

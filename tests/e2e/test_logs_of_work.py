@@ -46,10 +46,8 @@ class Log:
         return [line for line in self.lines if line.get("request_id") == request_id]
 
 
-@pytest.fixture(scope="module")
-def service_settings() -> dict[str, Any]:
-    """Every call counts as slow that asks a model, and waits for it on a busy machine."""
-    return {"slow_call_ms": 1, "embedding_deadline_ms": 60_000}
+SERVICE_SETTINGS = {"slow_call_ms": 1, "embedding_deadline_ms": 60_000}
+"""Every call counts as slow that asks a model, and waits for it on a busy machine."""
 
 
 @pytest.fixture

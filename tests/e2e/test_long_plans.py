@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import pytest
-
 from hitherto.v1 import job_pb2
 from tests.e2e.conftest import Services
 from tests.e2e.learning import ALL_STATUSES, ended, memories, submit, talk
@@ -19,10 +15,8 @@ LABELS = {
 }
 
 
-@pytest.fixture(scope="module")
-def service_settings() -> dict[str, Any]:
-    """Two attempts, and less time for a plan than the longest replies take on any machine."""
-    return {"planning_seconds": 0.01, "job_max_retries": 1}
+SERVICE_SETTINGS = {"planning_seconds": 0.01, "job_max_retries": 1}
+"""Two attempts, and less time for a plan than the longest replies take on any machine."""
 
 
 def _long_replies(request: ChatRequest) -> ChatAnswer:

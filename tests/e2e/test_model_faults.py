@@ -52,9 +52,7 @@ PATIENCE: dict[str, Any] = {"model_timeout_seconds": 1.0, "job_max_retries": 1}
 """A second of patience for the model and two attempts for a job."""
 
 
-@pytest.fixture(scope="module")
-def service_settings() -> dict[str, Any]:
-    return PATIENCE
+SERVICE_SETTINGS = PATIENCE
 
 
 @pytest.fixture

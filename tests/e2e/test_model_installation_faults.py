@@ -58,9 +58,7 @@ INSTALLATION: dict[str, tuple[Fault, str]] = {
 WAITING = [job_pb2.JOB_STATE_QUEUED, job_pb2.JOB_STATE_RUNNING, job_pb2.JOB_STATE_FAILED]
 
 
-@pytest.fixture(scope="module")
-def service_settings() -> dict[str, Any]:
-    return {"job_max_retries": 1, "reconcile": True}
+SERVICE_SETTINGS = {"job_max_retries": 1, "reconcile": True}
 
 
 @pytest.fixture

@@ -13,11 +13,8 @@ from tests.scripted_model import ChatAnswer, ScriptedModel
 from tests.scripted_model.answers import memory
 from tests.waiting import eventually
 
-
-@pytest.fixture(scope="module")
-def service_settings() -> dict[str, Any]:
-    """A sample of two conversations."""
-    return {"quality_sample": 2}
+SERVICE_SETTINGS = {"quality_sample": 2}
+"""A sample of two conversations."""
 
 
 def checks(counts: Any) -> dict[str, int]:

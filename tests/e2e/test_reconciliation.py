@@ -44,10 +44,8 @@ from tests.scripted_model.answers import memory, value
 STATUS = memory_pb2.MemoryStatus
 
 
-@pytest.fixture(scope="module")
-def service_settings() -> dict[str, Any]:
-    """With reconciliation."""
-    return {"reconcile": True}
+SERVICE_SETTINGS = {"reconcile": True}
+"""With reconciliation."""
 
 
 async def say(services: Services, at: datetime, *lines: str, conversation: str = "c1") -> None:

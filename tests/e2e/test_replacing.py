@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import grpc
 import pytest
 
@@ -19,10 +17,8 @@ NEAR = "Ana's favourite editor for long texts in the evening is called {}"
 UNKNOWN = "01890000-0000-7000-8000-000000000000"
 
 
-@pytest.fixture(scope="module")
-def service_settings() -> dict[str, Any]:
-    """Spelling decides what is near: less of it is enough. With keys to encrypt with."""
-    return {"dedupe_threshold": 0.6, **ENCRYPTING}
+SERVICE_SETTINGS = {"dedupe_threshold": 0.6, **ENCRYPTING}
+"""Spelling decides what is near: less of it is enough. With keys to encrypt with."""
 
 
 async def save(

@@ -7,7 +7,6 @@ department, and nobody knows eve.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +24,7 @@ from tests.e2e.credentials import bearer, key
 from tests.e2e.masks import masked
 from tests.e2e.methods import METHODS, OFFERED, SERVICES, Method, Refusal, call, refused
 from tests.e2e.requests import NOBODY, message, places, submit, transcript, valid
+from tests.tenants import Tenant
 
 RULES = rules_of(SERVICES)
 GET_PROFILE = METHODS["RetrievalService/GetProfile"]
@@ -47,11 +47,12 @@ class Office:
 
     services: Services
     conninfo: str
+    tenant: str
     hr: str
     """Of a service that may act for everybody."""
 
     async def key(self, **given: Any) -> str:
-        return await key(self.conninfo, **given)
+        return await key(self.conninfo, self.tenant, **given)
 
     async def ask(self, text: str, method: Method, request: Message) -> Any:
         return (await call(self.services, method, request, metadata=bearer(text)))[-1]
@@ -81,25 +82,26 @@ def changing(user: str, mask: list[str] | None = None, **values: Any) -> Message
     return masked(request)
 
 
+async def peopled(services: Services, conninfo: str, tenant: str) -> Office:
+    """An office with its cast in a tenant; the same names in another one open nothing there."""
+    office = Office(services, conninfo, tenant, await key(conninfo, tenant, name="hr"))
+    for user, department in (("ana", "sales"), ("bo", "sales"), ("cleo", "research"), ("dan", "")):
+        given = changing(user, summary=f"This is {user}.", department=department)
+        await office.ask(office.hr, UPDATE_PROFILE, given)
+    elsewhere = await key(conninfo, f"{tenant}-b")
+    await office.ask(elsewhere, UPDATE_PROFILE, changing("eve", department="sales"))
+    return office
+
+
 @pytest.fixture
-async def office(start_services: StartServices, conninfo: str) -> AsyncIterator[Office]:
-    async with start_services(auth="api-key", operator_tenant="a") as services:
-        office = Office(services, conninfo, await key(conninfo, name="hr"))
-        for user, department in (
-            ("ana", "sales"),
-            ("bo", "sales"),
-            ("cleo", "research"),
-            ("dan", ""),
-        ):
-            await office.ask(
-                office.hr,
-                UPDATE_PROFILE,
-                changing(user, summary=f"This is {user}.", department=department),
-            )
-        # The same names in another tenant open nothing here.
-        elsewhere = await key(conninfo, "b")
-        await office.ask(elsewhere, UPDATE_PROFILE, changing("eve", department="sales"))
-        yield office
+async def office(by_key: tuple[Services, str], tenant: Tenant) -> Office:
+    return await peopled(*by_key, tenant.tenant_id)
+
+
+@pytest.fixture
+async def operating(by_key: tuple[Services, str]) -> Office:
+    """The office of whoever operates the installation."""
+    return await peopled(*by_key, "a")
 
 
 def naming(method: Method, user: str) -> Message:
@@ -163,7 +165,7 @@ async def test_a_service_of_a_list_reaches_its_users_only(office: Office) -> Non
     await office.ask(duo, SUBMIT, submit(transcript(user="ana"), transcript(user="cleo")))
 
 
-async def test_a_bound_service_cannot_mean_everybody(office: Office) -> None:
+async def test_a_bound_service_cannot_mean_everybody(operating: Office) -> None:
     """Calls about the tenant, and those that may leave the user out."""
     tried = set()
     for method in OFFERED:
@@ -175,18 +177,18 @@ async def test_a_bound_service_cannot_mean_everybody(office: Office) -> None:
             continue
         tried.add(method.name)
         for bound in (
-            await office.key(departments=["sales"]),
-            await office.key(departments=[]),
-            await office.key(user_ids=["ana"]),
-            await office.key(user_ids=["ana"], departments=["sales"]),
+            await operating.key(departments=["sales"]),
+            await operating.key(departments=[]),
+            await operating.key(user_ids=["ana"]),
+            await operating.key(user_ids=["ana"], departments=["sales"]),
         ):
-            refusal = await office.refuse(bound, method, request)
+            refusal = await operating.refuse(bound, method, request)
             assert refusal.reason == "USER_NOT_ALLOWED", method.name
         if not rule.user_path:
-            person = await office.key(user_id="ana")
-            refusal = await office.refuse(person, method, request)
+            person = await operating.key(user_id="ana")
+            refusal = await operating.refuse(person, method, request)
             assert refusal.reason == "USER_NOT_ALLOWED", method.name
-        code = await office.code(office.hr, method, request)
+        code = await operating.code(operating.hr, method, request)
         assert code is not grpc.StatusCode.PERMISSION_DENIED, method.name
     assert tried >= {
         "MaintenanceService/Reembed",
@@ -235,7 +237,7 @@ async def test_an_answer_under_a_key_is_for_those_who_may_see_the_job(
         ({"user_id": "bo"}, False),
     ]
     async with start_services(auth="api-key", memory_enabled=False) as services:
-        office = Office(services, conninfo, await key(conninfo))
+        office = Office(services, conninfo, "a", await key(conninfo))
         await office.ask(office.hr, UPDATE_PROFILE, changing("ana", department="sales"))
         accepted = await office.ask(office.hr, SUBMIT, submit(transcript()))
         request = extraction.CancelJobRequest(job_id=accepted.jobs[0].id, idempotency_key="guess")

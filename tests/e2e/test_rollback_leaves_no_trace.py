@@ -3,21 +3,24 @@
 Two people hear the same conversations. For one of them, the model learns from some of these at
 random: statements, updates, endings, goals, requests to forget and the profile. For the other it
 learns nothing from them. Once they are taken back, in a random order and by random means, both
-people know the same and are told the same. Meanwhile both correct the same memories by hand.
+people know the same and are told the same. Meanwhile both correct the same memories by hand. Some
+pairs encrypt what is sensitive.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
+import pytest
 from google.protobuf import json_format
 
 from hitherto.v1 import (
+    job_pb2,
     maintenance_service_pb2,
     memory_pb2,
     profile_pb2,
@@ -28,6 +31,8 @@ from tests.e2e.conftest import Services
 from tests.e2e.curating import update
 from tests.e2e.learning import ALL_STATUSES, ended, memories, submit, talk
 from tests.e2e.masks import masked
+from tests.e2e.privacy import choose
+from tests.e2e.sealing import ENCRYPTING
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
 from tests.scripted_model.answers import change
 from tests.scripted_model.answers import memory as new_memory
@@ -40,10 +45,16 @@ KINDS = (
     "updated_memories", "contradicted_memories", "achieved_goals", "same", "again", "link",
     "forgotten_memories",
 )  # fmt: skip
+MEANS = ("conversation", "job", "model", "time", "prompt")
 OWN = frozenset("id userId jobId createdAt updatedAt version supersededBy supersedes".split())
 """What differs between two people who know the same."""
 
 Answering = Callable[[ChatRequest], dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def service_settings() -> dict[str, Any]:
+    return ENCRYPTING
 
 
 def known(request: ChatRequest, thing: str) -> str | None:
@@ -61,7 +72,8 @@ class Script:
     def __call__(self, request: ChatRequest) -> ChatAnswer:
         said = request.messages[0].content if request.messages else ""
         answer = self.answers.get(said)
-        return ChatAnswer.of(**(answer(request) if answer else {"new_memories": []}))
+        found = ChatAnswer.of(**(answer(request) if answer else {"new_memories": []}))
+        return replace(found, model=said.partition(" ")[0])
 
 
 @dataclass
@@ -73,11 +85,14 @@ class Pair:
     services: Services
     script: Script
     names: tuple[str, str] = ("", "")
-    jobs: dict[str, str] = field(default_factory=dict)
+    jobs: dict[str, job_pb2.Job] = field(default_factory=dict)
 
     async def live(self) -> None:
         random = Random(self.seed)
         self.names = (f"taught{self.number}", f"spared{self.number}")
+        if random.random() < 0.5:
+            for person in self.names:
+                await choose(self.services, user=person, encrypt_sensitive=True)
         sources = ["good"] * 3 + ["bad"] * random.randint(1, 3)
         hours = random.sample(range(500), len(sources) + 1)
         random.shuffle(sources)
@@ -116,7 +131,7 @@ class Pair:
             done = await ended(self.services, job)
             assert not done.error, done.error
             if not who:
-                self.jobs[name] = job
+                self.jobs[name] = done
 
     async def correct(self, random: Random) -> None:
         """Correct the same by hand for both, if both know it."""
@@ -142,10 +157,21 @@ class Pair:
                     await update(self.services, held.id, user=person, tags=["mine"])
 
     async def take_back(self, name: str, random: Random) -> None:
-        """By the conversation or the job; a dry run counts the same before."""
-        source: dict[str, Any] = (
-            {"job_id": self.jobs[name]} if random.random() < 0.5 else {"conversation_id": name}
-        )
+        """By random means; a dry run counts the same before."""
+        job = self.jobs[name]
+        source: dict[str, Any] = {}
+        match random.choice(MEANS):
+            case "conversation":
+                source["conversation_id"] = name
+            case "job":
+                source["job_id"] = job.id
+            case "model":
+                source["model"] = job.result.model
+            case means:
+                after = job.finished_at.ToDatetime(UTC) + timedelta(microseconds=1)
+                source |= {"since": job.finished_at, "until": after}
+                if means == "prompt":
+                    source["prompt_version"] = job.result.prompt_version
         counts = []
         for dry in (True, False):
             reply = await self.services.maintenance.RollbackSource(
@@ -215,7 +241,10 @@ def good(place: int, name: str, dice: Random, words: str) -> Answering:
     goal = dice.choice(things)
 
     def answer(request: ChatRequest) -> dict[str, Any]:
-        made = [new_memory(f"The user likes {each}", ["m1"]) for each in things]
+        made = [
+            new_memory(f"The user likes {each}", ["m1"], type=dice.choice(("fact", "personal")))
+            for each in things
+        ]
         made.append(new_memory(f"The user wants {goal}", ["m1"], type="goal"))
         return {
             "new_memories": made,
@@ -233,8 +262,10 @@ def bad(name: str, dice: Random, words: str, kinds: Sequence[str]) -> Answering:
     """Changes of everything that is known, at random."""
 
     def answer(request: ChatRequest) -> dict[str, Any]:
-        made = [new_memory(f"The user hates {each} since {letters(name)}", ["m1"])
-                for each in dice.sample(THINGS, 2)]  # fmt: skip
+        made = [
+            new_memory(f"The user hates {each} since {letters(name)}", ["m1"], type=type_)
+            for each, type_ in zip(dice.sample(THINGS, 2), ("fact", "personal"), strict=True)
+        ]
         found: dict[str, Any] = {
             "new_memories": made, "updated_memories": [], "contradicted_memories": [],
             "achieved_goals": [], "forgotten_memories": [],

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 from uuid import UUID
 
 import grpc
@@ -34,10 +33,7 @@ from tests.scripted_model import ChatAnswer, ScriptedModel, StatusFault
 from tests.scripted_model.answers import memory, quoting
 from tests.waiting import eventually
 
-
-@pytest.fixture(scope="module")
-def service_settings() -> dict[str, Any]:
-    return ENCRYPTING
+SERVICE_SETTINGS = ENCRYPTING
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ Each test looks into the database as its administrator does, with every value of
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import grpc
 import pytest
@@ -36,9 +35,7 @@ from tests.waiting import eventually
 pytestmark = pytest.mark.usefixtures("frequent_sweeps")
 
 
-@pytest.fixture(scope="module")
-def service_settings() -> dict[str, Any]:
-    return ENCRYPTING
+SERVICE_SETTINGS = ENCRYPTING
 
 
 @pytest.fixture

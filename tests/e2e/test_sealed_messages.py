@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import grpc
 import pytest
@@ -55,9 +54,7 @@ def script(request: ChatRequest) -> ChatAnswer:
     )
 
 
-@pytest.fixture(scope="module")
-def service_settings() -> dict[str, Any]:
-    return {**ENCRYPTING, "job_max_retries": 0}
+SERVICE_SETTINGS = {**ENCRYPTING, "job_max_retries": 0}
 
 
 @pytest.fixture

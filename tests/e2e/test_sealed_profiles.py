@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import grpc
 import pytest
@@ -36,9 +35,7 @@ def emptied(conninfo: str) -> bool:
     )
 
 
-@pytest.fixture(scope="module")
-def service_settings() -> dict[str, Any]:
-    return ENCRYPTING
+SERVICE_SETTINGS = ENCRYPTING
 
 
 @pytest.fixture

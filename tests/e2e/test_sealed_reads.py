@@ -68,9 +68,7 @@ SEALED = [
 CURRENT = SEALED[:5]
 
 
-@pytest.fixture(scope="module")
-def service_settings() -> dict[str, Any]:
-    return ENCRYPTING
+SERVICE_SETTINGS = ENCRYPTING
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import grpc
 import psycopg
@@ -33,9 +32,7 @@ def summing_up(request: ChatRequest) -> ChatAnswer:
     return ChatAnswer.of(conversation_summary={"title": f"About {said}", "summary": said})
 
 
-@pytest.fixture(scope="module")
-def service_settings() -> dict[str, Any]:
-    return ENCRYPTING
+SERVICE_SETTINGS = ENCRYPTING
 
 
 @pytest.fixture

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import AsyncIterator
-from typing import Any
-
-import pytest
 
 from hitherto.v1 import (
     conversation_pb2,
@@ -32,9 +29,7 @@ _OFF = privacy_pb2.SECRET_HANDLING_OFF
 _SEAL = privacy_pb2.SECRET_HANDLING_SEAL
 
 
-@pytest.fixture(scope="module")
-def service_settings() -> dict[str, Any]:
-    return ENCRYPTING
+SERVICE_SETTINGS = ENCRYPTING
 
 
 def made(shape: str, seed: int = 1) -> str:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
-import pytest
 from aiohttp import web
 
 from hitherto.v1 import maintenance_service_pb2 as pb
@@ -18,11 +16,8 @@ from tests.e2e.receiver import Receiver
 from tests.tenants import Tenant
 from tests.waiting import eventually
 
-
-@pytest.fixture(scope="module")
-def service_settings() -> dict[str, Any]:
-    """Loopback is permitted, and whoever does not answer is waited for."""
-    return {"webhook_private": True, "webhook_timeout_seconds": 60.0}
+SERVICE_SETTINGS = {"webhook_private": True, "webhook_timeout_seconds": 60.0}
+"""Loopback is permitted, and whoever does not answer is waited for."""
 
 
 class Busy:

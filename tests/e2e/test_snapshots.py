@@ -37,7 +37,7 @@ from hitherto_shared.embeddings.offline import OfflineEmbedder
 from hitherto_shared.metrics import REGISTRY
 from hitherto_shared.models import Scope
 from tests.conftest import as_superuser, new_database
-from tests.e2e.conftest import Services, Shared, both_services
+from tests.e2e.conftest import Services, both_services
 from tests.e2e.curating import forget, restore, save, update
 from tests.e2e.learning import learn, rows, talk
 from tests.e2e.methods import ask
@@ -66,7 +66,7 @@ SCOPES = (
 class Pair:
     """Two retrieval services on one database, and what the first of them holds."""
 
-    shared: Shared
+    superuser_conninfo: str
     holding: Services
     reading: retrieval_service_pb2_grpc.RetrievalServiceAsyncStub
     address: str
@@ -111,7 +111,7 @@ async def pair(
         address = f"127.0.0.1:{plain.port}"
         channel = await stack.enter_async_context(grpc.aio.insecure_channel(address))
         yield Pair(
-            Shared(services, as_superuser(postgres, conninfo), folder, None),
+            as_superuser(postgres, conninfo),
             services,
             retrieval_service_pb2_grpc.RetrievalServiceStub(channel),
             address,
@@ -134,7 +134,7 @@ class Stage:
     @property
     def conninfo(self) -> str:
         """The tenant's rows."""
-        return self.tenant.rows_of(self.pair.shared.superuser_conninfo)
+        return self.tenant.rows_of(self.pair.superuser_conninfo)
 
     def scope(self, user: str = "ana") -> Scope:
         """Whose snapshot is meant."""
@@ -414,7 +414,7 @@ async def test_what_the_last_answer_rested_on_is_kept_in_no_context(stage: Stage
         assert held == plain
         assert [each.memory.id for each in held.previous_items] == [saved.memory.id]
     # As time does, which raises no revision, and so without triggers.
-    with psycopg.connect(stage.pair.shared.superuser_conninfo) as connection:
+    with psycopg.connect(stage.pair.superuser_conninfo) as connection:
         connection.execute("SET session_replication_role = replica")
         connection.execute(
             "UPDATE hitherto.memories SET expires_at = clock_timestamp()"

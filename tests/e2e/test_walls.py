@@ -49,10 +49,15 @@ RULES = rules_of(SERVICES)
 
 
 @pytest.fixture
-async def guarded(start_services: StartServices, policies: None) -> AsyncIterator[Services]:
+def guarded(by_key: tuple[Services, str]) -> Services:
     """Both services with authentication on, run by the tenant whose keys the tests make."""
-    async with start_services(auth="api-key", operator_tenant="a") as running:
-        yield running
+    return by_key[0]
+
+
+@pytest.fixture
+def keys(by_key: tuple[Services, str]) -> str:
+    """The database with the keys that `guarded` admits."""
+    return by_key[1]
 
 
 def any_request(method: Method) -> Message:
@@ -102,14 +107,12 @@ async def learnt(
 # Who is let in.
 
 
-async def test_what_is_wrong_with_a_credential_is_not_told(
-    guarded: Services, conninfo: str
-) -> None:
+async def test_what_is_wrong_with_a_credential_is_not_told(guarded: Services, keys: str) -> None:
     """Row 59, for every RPC: nothing, garbage, revoked, expired, another's secret: one answer."""
-    good, other = await key(conninfo), await key(conninfo)
-    expired = await key(conninfo, expires_at=datetime.now(UTC) - timedelta(seconds=1))
-    revoked = await key(conninfo)
-    async with as_role(conninfo, "hitherto_maintenance") as connection:
+    good, other = await key(keys), await key(keys)
+    expired = await key(keys, expires_at=datetime.now(UTC) - timedelta(seconds=1))
+    revoked = await key(keys)
+    async with as_role(keys, "hitherto_maintenance") as connection:
         key_id = revoked.split("_")[1]
         assert await revoke_key(connection, tenant_id="a", key_id=key_id)
         assert not await revoke_key(connection, tenant_id="a", key_id=key_id)
@@ -247,11 +250,9 @@ def test_every_rpc_declares_what_it_needs() -> None:
             assert path == ("user_id",), method.name
 
 
-async def test_every_rpc_is_offered_or_says_that_it_is_not(
-    guarded: Services, conninfo: str
-) -> None:
+async def test_every_rpc_is_offered_or_says_that_it_is_not(guarded: Services, keys: str) -> None:
     """After authentication and the rule: a planned call is UNIMPLEMENTED, an offered one is not."""
-    text = await key(conninfo)
+    text = await key(keys)
     for method in METHODS.values():
         code = await outcome(guarded, text, method)
         assert code not in (grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN), method.name
@@ -261,10 +262,10 @@ async def test_every_rpc_is_offered_or_says_that_it_is_not(
             assert refusal.reason == "CAPABILITY_NOT_AVAILABLE"
 
 
-async def test_every_rpc_needs_its_scope(guarded: Services, conninfo: str) -> None:
+async def test_every_rpc_needs_its_scope(guarded: Services, keys: str) -> None:
     """Row 61: with each scope alone, exactly the calls that declare it are let through."""
     for scope in EVERYTHING:
-        text = await key(conninfo, scopes=[scope])
+        text = await key(keys, scopes=[scope])
         for method in METHODS.values():
             needed = RULES[method.path].scope
             if needed != scope:
@@ -301,10 +302,10 @@ async def test_a_call_without_a_rule_is_denied_to_everybody(
 
 
 async def test_a_bound_key_may_spell_its_user_in_either_normal_form(
-    guarded: Services, conninfo: str
+    guarded: Services, keys: str
 ) -> None:
     for given in ("Ho\u0302\u0300ng", "H\u1ed3ng"):
-        text = await key(conninfo, user_id=given)
+        text = await key(keys, user_id=given)
         for user in ("Ho\u0302\u0300ng", "H\u1ed3ng"):
             await called_with(guarded, text, GET_CONTEXT, retrieval.GetContextRequest(user_id=user))
             await called_with(guarded, text, SUBMIT, submit(transcript(user=user)))

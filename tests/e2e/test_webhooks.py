@@ -33,15 +33,13 @@ DELIVERED = webhook_pb2.WEBHOOK_DELIVERY_STATE_DELIVERED
 PENDING = webhook_pb2.WEBHOOK_DELIVERY_STATE_PENDING
 
 
-@pytest.fixture(scope="module")
-def service_settings() -> dict[str, Any]:
-    """Loopback is permitted, and nothing waits long."""
-    return {
-        "webhook_private": True,
-        "webhook_retry_seconds": "0.05 0.05",
-        "webhook_timeout_seconds": 3.0,
-        "webhook_disable_after": 2,
-    }
+SERVICE_SETTINGS = {
+    "webhook_private": True,
+    "webhook_retry_seconds": "0.05 0.05",
+    "webhook_timeout_seconds": 3.0,
+    "webhook_disable_after": 2,
+}
+"""Loopback is permitted, and nothing waits long."""
 
 
 @pytest.fixture

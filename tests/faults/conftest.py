@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import uuid4
 
+import psycopg
 import pytest
+from psycopg import sql
 
+from hitherto_shared.database.embedded import EmbeddedPostgres
 from tests.faults.chaos.promises import TABLES
 from tests.faults.ledger import Ledger
 from tests.faults.processes import API_KEY, Processes
 from tests.faults.submitting import Caller
 from tests.scripted_model import ScriptedModel, canary_script
-
-
-@pytest.fixture
-def place() -> Iterator[Path]:
-    """A folder for data folders. Not tmp_path: pytest closes it to the user Postgres runs as."""
-    folder = Path(tempfile.mkdtemp(prefix="hitherto-faults-"))
-    folder.chmod(0o711)
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder)
 
 
 @pytest.fixture
@@ -55,6 +46,18 @@ def shared(place: Path, model: ScriptedModel, conninfo: str) -> Iterator[Process
     )
     yield processes
     processes.close()
+
+
+@pytest.fixture
+def empty_database(postgres: EmbeddedPostgres) -> Iterator[str]:
+    """Name of a database nobody has migrated."""
+    name = f"empty_{uuid4().hex}"
+    with psycopg.connect(postgres.superuser_conninfo(), autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        yield name
+        connection.execute(
+            sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name))
+        )
 
 
 @pytest.fixture

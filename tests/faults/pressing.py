@@ -15,7 +15,6 @@ import signal
 from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import grpc
 from google.protobuf.message import Message
@@ -115,11 +114,7 @@ async def answer(
 ) -> None:
     """Make one call and take all it answers."""
     data = request if isinstance(request, bytes) else request.SerializeToString()
-    kind = (
-        f"{'stream' if method.client_streaming else 'unary'}"
-        f"_{'stream' if method.server_streaming else 'unary'}"
-    )
-    start: Any = getattr(channel, kind)(method.path)
+    start = method.kind_of_call(channel)(method.path)
 
     async def requests() -> AsyncIterator[bytes]:
         yield data

@@ -430,7 +430,7 @@ SAID = "I keep bees."
 
 def to_the_talk(answer: ChatAnswer) -> Callable[[ChatRequest], ChatAnswer]:
     """To `one_message`; a harmless request is answered as it should be."""
-    return lambda request: answer if SAID in request.user else ChatAnswer.of(new_memories=[])
+    return lambda request: answer if SAID in request.user else empty_script(request)
 
 
 def one_message(name: str) -> Case:

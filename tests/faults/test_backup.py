@@ -7,14 +7,11 @@ import importlib.util
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from uuid import uuid4
 
 import grpc
-import psycopg
 import pytest
-from psycopg import sql
 
 from hitherto.v1 import (
     memory_service_pb2,
@@ -62,18 +59,6 @@ async def migrate(conninfo: str) -> str:
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-@pytest.fixture
-def empty_database(postgres: EmbeddedPostgres) -> Iterator[str]:
-    """The name of a database without anything in it."""
-    name = f"restored_{uuid4().hex}"
-    with psycopg.connect(postgres.superuser_conninfo(), autocommit=True) as connection:
-        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
-        yield name
-        connection.execute(
-            sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name))
-        )
 
 
 async def contents(client: AsyncHitherto, user: str) -> list[str]:

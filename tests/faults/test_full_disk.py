@@ -12,6 +12,7 @@ from uuid import uuid4
 
 import grpc
 import pytest
+from google.protobuf.struct_pb2 import Struct, Value
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from hitherto.v1 import memory_service_pb2 as memory
@@ -63,10 +64,11 @@ async def until(services: list[Service], status: int) -> None:
 
 
 async def without_end(memories: Any) -> None:
-    for _ in range(5_000):
+    for _ in range(1_000):
         # Postgres compresses what repeats; this takes as much room as it has characters.
+        metadata = Struct(fields={"k": Value(string_value=os.urandom(30_000).hex())})
         request = memory.SaveMemoryRequest(
-            user_id="u", content=f"Note: {uuid4().hex}", detail=os.urandom(4_000).hex()
+            user_id="u", content=f"Note: {uuid4().hex}", metadata=metadata
         )
         await memories.SaveMemory(request, timeout=120)
 

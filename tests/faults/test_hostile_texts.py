@@ -114,11 +114,7 @@ async def outcome(
     channel: grpc.aio.Channel, method: Method, request: bytes, metadata: list[tuple[str, str]]
 ) -> grpc.StatusCode:
     """The status of one call; the answers are thrown away."""
-    kind = (
-        f"{'stream' if method.client_streaming else 'unary'}"
-        f"_{'stream' if method.server_streaming else 'unary'}"
-    )
-    start = getattr(channel, kind)(method.path)
+    start = method.kind_of_call(channel)(method.path)
 
     async def one() -> AsyncIterator[bytes]:
         yield request

@@ -109,20 +109,21 @@ def refusal(database_url: str, tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize("reason", REASONS)
-def test_the_reason_is_told(conninfo: str, tmp_path: Path, reason: str) -> None:
+def test_the_reason_is_told(postgres: EmbeddedPostgres, tmp_path: Path, reason: str) -> None:
     spoilt, told = REASONS[reason]
-    assert told in refusal(spoilt(conninfo), tmp_path)
+    assert told in refusal(spoilt(postgres.conninfo()), tmp_path)
 
 
-def test_the_reason_is_told_where_no_file_can_be_made(conninfo: str) -> None:
+def test_the_reason_is_told_where_no_file_can_be_made(postgres: EmbeddedPostgres) -> None:
     """As in a container with a read-only file system and no folder for temporary files."""
     program = (
         "import tempfile; tempfile.tempdir = '/nowhere'\n"
         "from hitherto_shared.database.migrate import main; main()"
     )
+    url = make_conninfo(postgres.conninfo(), password="wrong")
     done = subprocess.run(
         [sys.executable, "-c", program],
-        env={"PATH": os.environ["PATH"], "DATABASE_URL": make_conninfo(conninfo, password="wrong")},
+        env={"PATH": os.environ["PATH"], "DATABASE_URL": url},
         capture_output=True,
         text=True,
         check=False,

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -33,17 +31,6 @@ from tests.waiting import eventually, wait_until
 
 COUNT = 3
 REQUEST = pb.GetContextRequest(user_id="ana")
-
-
-@pytest.fixture
-def place() -> Iterator[Path]:
-    """A folder for data folders. Not tmp_path: pytest closes it to the user Postgres runs as."""
-    folder = Path(tempfile.mkdtemp(prefix="hitherto-processes-"))
-    folder.chmod(0o711)
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder)
 
 
 @pytest.fixture

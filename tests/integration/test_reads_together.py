@@ -12,20 +12,8 @@ import psycopg
 import pytest
 from psycopg import pq
 
-from hitherto_shared.database.pipeline_connection import PipelineConnection
 from hitherto_shared.database.together import kept, together
-
-
-class Counted(PipelineConnection):
-    """Counts the trips to Postgres."""
-
-    def __init__(self, *given: Any) -> None:
-        super().__init__(*given)
-        self.trips = 0
-
-    async def wait(self, *given: Any, **options: Any) -> Any:
-        self.trips += 1
-        return await super().wait(*given, **options)
+from tests.integration.test_pipeline_connections import Counted
 
 
 @pytest.fixture

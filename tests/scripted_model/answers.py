@@ -19,12 +19,14 @@ class ChatAnswer:
         finish_reason: `length` is an answer that was cut off.
         usage: Prompt and completion tokens; None leaves `usage` out of the reply.
         refusal: The model's own refusal.
+        model: The name under which it answers; that it was asked by, if empty.
     """
 
     content: str | None
     finish_reason: str = "stop"
     usage: tuple[int, int] | None = (100, 20)
     refusal: str | None = None
+    model: str = ""
 
     @classmethod
     def of(cls, **keys: Any) -> ChatAnswer:
@@ -40,7 +42,7 @@ class ChatAnswer:
             "id": "chatcmpl-scripted",
             "object": "chat.completion",
             "created": 1_750_000_000,
-            "model": model,
+            "model": self.model or model,
             "choices": [{"index": 0, "message": message, "finish_reason": self.finish_reason}],
         }
         if self.usage is not None:

@@ -21,13 +21,15 @@ _CANARY = re.compile(r"canary:[\w-]+")
 
 
 def empty_script(request: ChatRequest) -> ChatAnswer:
-    """Nothing worth remembering, said properly; memories to consolidate stay as they are."""
+    """Nothing worth remembering, said properly; memories that it is shown stay as they are."""
+    if request.reconciliation:
+        return ChatAnswer.of(same=[], replaced=[], doubtful=[], certain=[])
     return ChatAnswer.of(memories=[]) if request.consolidation else ChatAnswer.of(new_memories=[])
 
 
 def canary_script(request: ChatRequest) -> ChatAnswer:
     """One memory for every different `canary:word` in the user's messages."""
-    if request.consolidation:
+    if request.consolidation or request.reconciliation:
         return empty_script(request)
     sources: dict[str, list[str]] = {}
     for message in request.messages:

@@ -192,6 +192,9 @@ function numberOf(type: DescEnum, word: unknown, place: string): number {
  * what an object holds is changed key by key.
  */
 export function changedPaths(schema: DescMessage, given: object, clear: readonly string[], byKey: boolean): string[] {
+  if (!Array.isArray(clear) || clear.some((path) => typeof path !== "string")) {
+    throw new TypeError(`clear should be an array of texts, and is ${JSON.stringify(clear)}`);
+  }
   const set = Object.entries(given).filter(([, value]) => value !== undefined);
   const paths = set.flatMap(([name, value]) => (byKey ? keyPaths(name, value) : [name]));
   return [...paths, ...clear].map((path) => {

@@ -20,6 +20,7 @@ import { Client, Metadata, status } from "@grpc/grpc-js";
 
 import { type Called, HithertoError, readError } from "./errors.js";
 import { deadlineAfter, defaultTimeoutMs, type RetryPolicy, waitBeforeRetry } from "./retry.js";
+import { checkSendable } from "./sendable.js";
 import type { Credential, Target } from "./settings.js";
 
 /** What any call can be given. */
@@ -107,6 +108,7 @@ export class Endpoint {
     request: MessageShape<I>,
     options: CallOptions,
   ): Promise<MessageShape<O>> {
+    checkSendable(method.input, request);
     const reads = method.idempotency === MethodOptions_IdempotencyLevel.NO_SIDE_EFFECTS;
     const sent = reads ? request : withIdempotencyKey(method.input, request);
     const repeatable = reads || Boolean((sent as { idempotencyKey?: string }).idempotencyKey);
@@ -153,6 +155,7 @@ export class Endpoint {
   }
 
   async *#replies(method: DescMethod, request: Message, options: CallOptions): AsyncGenerator<Message> {
+    checkSendable(method.input, request);
     const { metadata, called } = await this.#complete(options);
     const call = this.#client.makeServerStreamRequest(...wire(method), request, metadata, deadlineOf(options));
     const forget = cancelOn(options.signal, call);
@@ -197,7 +200,9 @@ export class Endpoint {
           if (isOver) {
             return;
           }
-          if (!call.write(create(method.input, request))) {
+          const message = create(method.input, request);
+          checkSendable(method.input, message);
+          if (!call.write(message)) {
             await Promise.race([over, new Promise((resolve) => call.once("drain", resolve))]);
           }
         }

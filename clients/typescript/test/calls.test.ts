@@ -91,6 +91,8 @@ test("what cannot be sent is named and not sent", async () => {
   const client = server.client();
   const never = new Date(NaN);
   const untyped = client as any;
+  const circle: Record<string, unknown> = {};
+  circle["inner"] = circle;
   for (const [adding, path] of [
     [() => untyped.add("ana", [{ role: "robot", content: "x" }], { conversation: "c" }), "messages[0].role"],
     [() => untyped.add("ana", "monday", { conversation: "c" }), "messages"],
@@ -98,10 +100,32 @@ test("what cannot be sent is named and not sent", async () => {
     [() => untyped.saveMemory("ana", "x", { valid_from: never }), "valid_from"],
     [() => untyped.updateMemory("ana", "m1", { contents: "x" }), "memory.contents"],
     [() => untyped.search("ana", "x", { types: ["fact", 3] }), "types[1]"],
+    [() => untyped.search("ana", "x", { limit: "a" }), "limit"],
+    [() => client.search("ana", "x", { limit: 2.5 }), "limit"],
+    [() => client.search("ana", "x", { limit: 2 ** 40 }), "limit"],
+    [() => untyped.search("ana", "x", { explain: 1 }), "explain"],
+    [() => untyped.search("ana", "x", { queryEmbedding: [0.5, "a"] }), "queryEmbedding[1]"],
+    [() => untyped.search("ana", "x", { weights: { semantic: "a" } }), "weights.semantic"],
+    [() => untyped.saveMemory(7, "x"), "userId"],
+    [() => client.saveMemory("ana", "half \ud83d here"), "content"],
+    [() => untyped.saveMemory("ana", "x", { tags: ["a", 1] }), "tags[1]"],
+    [() => client.saveMemory("ana", "x", { metadata: { a: ["\ud83d"] } }), "metadata.a[0]"],
+    [() => client.saveMemory("ana", "x", { metadata: { "\ud83d": 1 } }), "metadata"],
+    [() => untyped.saveMemory("ana", "x", { metadata: { day: new Date() } }), "metadata.day"],
+    [() => untyped.saveMemory("ana", "x", { metadata: ["a"] }), "metadata"],
+    [() => untyped.saveMemory("ana", "x", { metadata: circle }), "metadata.inner"],
+    [() => client.add("ana", [{ role: "user", content: "\udc00" }], { conversation: "c" }), "messages[0].content"],
+    [() => untyped.updateMemory("ana", "m1", { clear: "tags" }), "clear"],
+    [() => untyped.updateMemory("ana", "m1", { clear: [3] }), "clear"],
+    [() => untyped.stubs.retrieval.searchMemories({ userId: "ana", limit: "a" }), "limit"],
+    [() => client.stubs.retrieval.searchMemories({ userId: "ana", query: "\ud83d" }), "query"],
+    [() => client.stubs.extraction.watchJob({ jobId: "\ud83d" })[Symbol.asyncIterator]().next(), "jobId"],
   ] as const) {
-    await assert.rejects(adding, (error) => error instanceof TypeError && error.message.startsWith(`${path} `));
+    await assert.rejects(adding, (error) => error instanceof TypeError && error.message.startsWith(path));
   }
   assert.equal(server.at.length, 0);
+  // A whole pair is a character.
+  await client.saveMemory("ana", "🙂", { tags: ["🙂"], metadata: { "🙂": [null, true, 1.5, { a: "b", c: undefined }] } });
 });
 
 test("a reason without RetryInfo is final", async () => {

@@ -58,7 +58,7 @@ class AsyncJobs(AsyncCalling):
         Raises:
             HithertoCallError: The job is unknown, the service stays unreachable, or time is up.
         """
-        job_id = job if isinstance(job, str) else job.id
+        job_id = job.id if isinstance(job, Job) else job
         async for state in watch_job(self.connection, job_id, timeout=timeout):
             self._hear_of(state)
             yield read(Job, state)
@@ -179,6 +179,7 @@ async def watch_job(
         HithertoCallError: The job is unknown, the service stays unreachable, or time is up.
     """
     limit = countable(timeout)
+    request = build(pb.WatchJobRequest, job_id=job_id)
     deadline = math.inf if limit is None else time.monotonic() + limit
     endpoint, retry = connection.target.extraction, connection.target.retry
     last: job_pb2.Job | None = None
@@ -186,7 +187,7 @@ async def watch_job(
     heard = time.monotonic()
     while True:
         seconds = min(_SLICE_SECONDS, max(deadline - time.monotonic(), 0.001))
-        stream = connection.extraction.WatchJob(pb.WatchJobRequest(job_id=job_id), timeout=seconds)
+        stream = connection.extraction.WatchJob(request, timeout=seconds)
         try:
             with endpoint.ended():
                 async for reply in stream:

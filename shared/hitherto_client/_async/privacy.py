@@ -54,7 +54,7 @@ class AsyncPrivacy(AsyncCalling):
         encrypt_sensitive: bool | None = None,
         time_zone: str | None = None,
         redact_secrets: SecretHandling | None = None,
-        clear: tuple[str, ...] = (),
+        clear: Iterable[str] = (),
         idempotency_key: str = "",
         timeout: float | None = None,
     ) -> UserSettings:

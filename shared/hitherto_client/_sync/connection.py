@@ -113,7 +113,7 @@ class CallingChannel:
         reads = changes_nothing(method)
         request = request if reads else with_idempotency_key(request)
         request_id, completed = complete(metadata, self._target.credential)
-        seconds = countable(self._target.timeout if timeout is None else timeout)
+        seconds = self._target.timeout if timeout is None else countable(timeout)
         if seconds is None:
             seconds = default_seconds(method, reads=reads)
         with CallSpan(method) as span:

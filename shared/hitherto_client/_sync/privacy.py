@@ -55,7 +55,7 @@ class Privacy(Calling):
         encrypt_sensitive: bool | None = None,
         time_zone: str | None = None,
         redact_secrets: SecretHandling | None = None,
-        clear: tuple[str, ...] = (),
+        clear: Iterable[str] = (),
         idempotency_key: str = "",
         timeout: float | None = None,
     ) -> UserSettings:

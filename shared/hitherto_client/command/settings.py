@@ -17,6 +17,8 @@ from hitherto_client.command.rpc import USER, Command, Option, Rpc
 from hitherto_client.command.show import CountsLine, OneRecord, word_of, words
 
 _FIELDS = {field.name: field for field in privacy_pb2.UserSettings.DESCRIPTOR.fields}
+# The service alone says whether somebody was erased, which is never unset.
+_CHOSEN = [name for name, field in _FIELDS.items() if field.has_presence]
 _SWITCH = {"on": True, "true": True, "yes": True, "off": False, "false": False, "no": False}
 _STATUSES = memory_pb2.MemoryStatus.DESCRIPTOR
 
@@ -69,9 +71,9 @@ def _read(changes: Sequence[str], reset: Sequence[str]) -> dict[str, bool | int 
     settings: dict[str, bool | int | str | None] = {}
     for change in changes:
         name, sign, value = change.partition("=")
-        if not sign or name not in _FIELDS:
+        if not sign or name not in _CHOSEN:
             raise UsageError(
-                f"{change!r} should be NAME=VALUE with one of the names {', '.join(_FIELDS)}"
+                f"{change!r} should be NAME=VALUE with one of the names {', '.join(_CHOSEN)}"
             )
         if name in settings:
             raise UsageError(f"{name} is set twice")
@@ -117,11 +119,11 @@ COMMANDS = (
         _GET,
         Argument(
             "changes",
-            f"set one of {', '.join(_FIELDS)}; switches are on or off",
+            f"set one of {', '.join(_CHOSEN)}; switches are on or off",
             "NAME=VALUE",
             nargs="*",
         ),
-        Repeated("--reset", "reset to the installation's value", "NAME", choices=list(_FIELDS)),
+        Repeated("--reset", "reset to the installation's value", "NAME", choices=_CHOSEN),
         run=_settings,
     ),
     Command(

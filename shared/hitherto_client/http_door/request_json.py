@@ -49,6 +49,8 @@ def read_request(kind: Any, body: bytes) -> Any:
         for name, field in _masks(kind.DESCRIPTOR).items()
         if isinstance(given.get(name), str) and is_unicode(given[name])
     }
+    # Each becomes a value, though it stands in a string.
+    _check_count(sum(given[name].count(",") + given[name].count(".") for name in masks))
     rest = {name: value for name, value in given.items() if name not in masks}
     try:
         json_format.ParseDict(rest, request)
@@ -138,7 +140,12 @@ def _undecodable(told: str) -> ConnectError:
 
 def _check_elements(body: bytes) -> None:
     """Refuse what would grow many times over; strings are left out of the count."""
-    if _elements(body) <= MAX_ELEMENTS or _elements(_STRING.sub(b"", body)) <= MAX_ELEMENTS:
+    if _elements(body) > MAX_ELEMENTS:
+        _check_count(_elements(_STRING.sub(b"", body)))
+
+
+def _check_count(elements: int) -> None:
+    if elements <= MAX_ELEMENTS:
         return
     raise refusal(
         "resource_exhausted",

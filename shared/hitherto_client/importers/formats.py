@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from itertools import islice
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from hitherto_client.importers import chats, memories, whatsapp
 from hitherto_client.importers.reading import ExportReport, ExportUnreadable, json_values, texts
@@ -165,6 +165,7 @@ def _records(
 ) -> Iterator[JsonObject]:
     wanted = FORMATS[name]
     _check_people(name, path, me)
+    _check_form(name, path)
     found = 0
     samples: list[object] = []
     for text in texts(path, wanted.files or whatsapp.chats_among, report):
@@ -214,6 +215,63 @@ def _check_people(name: str, path: Path, me: str) -> None:
                 )
     if me and people:
         raise ExportUnreadable(f"names nobody {_quoted([me])}, but {_quoted(people)}")
+
+
+def _check_form(name: str, path: Path) -> None:
+    """Refuse, before any of it is imported, memories that another product exports.
+
+    They have a text that the format finds, and times that it does not. They are of the other one if
+    that finds the times, and more of what each of them holds.
+
+    Raises:
+        ExportUnreadable: They are of another product.
+    """
+    wanted = FORMATS[name]
+    if wanted.convert is None or "memories" not in wanted.kinds:
+        return
+    values = (
+        one for text in texts(path, wanted.files, ExportReport()) for one in _values(name, text)
+    )
+    likely: set[str] | None = None
+    for value in islice(values, _LOOKED_AT):
+        known = _known(wanted.convert, value)
+        if known is None:
+            continue
+        better = {
+            other
+            for other, each in FORMATS.items()
+            if each.convert is not None
+            and (more := _known(each.convert, value)) is not None
+            and more[0] > known[0]
+            and more[1] > known[1]
+        }
+        likely = better if likely is None else likely & better
+    if likely:
+        shown = " or ".join(sorted(likely))
+        raise ExportUnreadable(
+            f"holds memories with times of another form; it looks like --from {shown}"
+        )
+
+
+class _Looked(dict[str, Any]):
+    """An object that knows which of its contents were looked at."""
+
+    def __init__(self, value: JsonObject) -> None:
+        super().__init__(value)
+        self.seen: set[str] = set()
+
+    def get(self, key: str, default: Any = None) -> Any:
+        found = super().get(key, default)
+        if found:
+            self.seen.add(key)
+        return found
+
+
+def _known(convert: Convert, value: object) -> tuple[bool, int] | None:
+    """Whether a format finds a time in a value, and how much of it; None if it finds no memory."""
+    looked = _Looked(mapping_of(value))
+    memory = next((one for one in convert(looked) if "messages" not in one), None)
+    return None if memory is None else (bool(memory.get("valid_from")), len(looked.seen))
 
 
 def _quoted(names: Iterable[str]) -> str:

@@ -1,9 +1,7 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,17 +9,6 @@ import pytest
 
 from tests.integration.embedded.processes import Holder, postgres_processes
 from tests.waiting import wait_until
-
-
-@pytest.fixture
-def place() -> Iterator[Path]:
-    """A folder for data folders. Not tmp_path: pytest closes it to the user Postgres runs as."""
-    folder = Path(tempfile.mkdtemp(prefix="hitherto-test-"))
-    folder.chmod(0o711)
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder)
 
 
 @pytest.fixture

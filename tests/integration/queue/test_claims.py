@@ -13,6 +13,7 @@ import pytest
 
 from hitherto_extraction.queue import attempts, claims, jobs, leases
 from hitherto_extraction.queue.claims import Claim, ClaimLost
+from hitherto_extraction.queue.enqueueing import JobQueue
 from hitherto_shared.database.tenancy import acting_for
 from hitherto_shared.errors import WrongState
 from hitherto_shared.models import Job
@@ -220,6 +221,55 @@ async def test_a_retried_job_waits_for_the_one_that_runs(stage: Stage) -> None:
     (again,) = await stage.claim()
     assert (again.job_id, again.attempt) == (first.job_id, 1)
     assert again.claim_no > first.claim_no
+
+
+async def test_b5_a_job_whose_worker_is_lost_goes_on_before_an_older_one_of_the_user(
+    stage: Stage,
+) -> None:
+    """While it counts as running, no other job of the user may start: none but it can be first."""
+    await submit_some(stage, "ana", each=3)
+    (first,) = await stage.claim()
+    async with stage.maintenance.connection() as connection:
+        await jobs.cancel_job(connection, TENANT, first.job_id)
+    (second,) = await stage.claim()
+    async with stage.maintenance.connection() as connection:
+        await jobs.retry_job(connection, TENANT, first.job_id)
+    await stage.expire_leases()
+    async with stage.maintenance.connection() as connection:
+        found = await claims.claim(
+            connection,
+            worker="test",
+            limit=10,
+            lease_seconds=60.0,
+            resting=[(TENANT, "memory-extraction")],
+        )
+    assert [(held.job_id, held.attempt) for held in found] == [(second.job_id, 2)]
+    await stage.finish(found[0])
+    for conversation in ("c0", "c2"):
+        (held,) = await stage.claim()
+        assert held.conversation == conversation
+        await stage.finish(held)
+
+
+async def test_b5_upkeep_whose_worker_is_lost_goes_on_before_older_upkeep_that_is_due_by_now(
+    stage: Stage,
+) -> None:
+    queue = JobQueue(4)
+    async with stage.maintenance.connection() as connection:
+        for kind in ("reconciliation", "retention"):
+            await queue.enqueue(connection, TENANT, kind, user_id="ana")
+    wait = "UPDATE jobs SET run_after = now() + %s::interval WHERE kind = 'reconciliation'"
+    await stage.rows(wait, "1 hour")
+    (held,) = await stage.claim()
+    assert held.kind == "retention"
+    await stage.rows(wait, "-1 hour")
+    assert await stage.claim() == []
+    await stage.expire_leases()
+    (again,) = await stage.claim()
+    assert (again.job_id, again.attempt) == (held.job_id, 2)
+    await stage.finish(again)
+    (older,) = await stage.claim()
+    assert older.kind == "reconciliation"
 
 
 @pytest.mark.parametrize("state", ["queued", "running", "succeeded"])

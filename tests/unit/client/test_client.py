@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -210,6 +212,31 @@ class TestErrors:
             "INVALID_ARGUMENT INVALID_FIELD: limit: should not be negative (and 1 more)",
             "user_id: should be there",
         ]
+
+    def test_another_process_raises_it_as_it_was(self, client: Hitherto, fakes: Fakes) -> None:
+        fakes.fail(
+            "SearchMemories",
+            Failure(
+                grpc.StatusCode.INVALID_ARGUMENT,
+                "INVALID_FIELD",
+                "limit: should not be negative",
+                {"field": "limit"},
+                (("limit", "should not be negative"),),
+            ),
+        )
+        with pytest.raises(HithertoCallError) as caught:
+            client.search("sarah")
+        for again in (pickle.loads(pickle.dumps(caught.value)), copy.copy(caught.value)):
+            assert isinstance(again, HithertoCallError)
+            assert vars(again) == vars(caught.value)
+            assert str(again) == str(caught.value)
+
+    def test_a_service_that_lacks_the_call_is_named(self, client: Hitherto, fakes: Fakes) -> None:
+        fakes.fail(
+            "SearchMemories", Failure(grpc.StatusCode.UNIMPLEMENTED, "", "Method not found!")
+        )
+        with pytest.raises(HithertoCallError, match="HITHERTO_RETRIEVAL_ADDRESS"):
+            client.search("sarah")
 
     def test_calls_on_a_closed_client_fail(self, fakes: Fakes) -> None:
         client = Hitherto()

@@ -289,7 +289,7 @@ feedback ana c1 a1 | --rating 6 | --rating 0 | --original long | --original none
 feedback ana c1 a1 --rating 5 --original long --edited short
 settings ana memory_enabled | memory=off | memory_enabled=maybe | retention_days=-1
 settings ana retention_days=٣ | retention_days=99999999999 | time_zone=UTC time_zone=UTC
-settings ana time_zone=UTC --reset time_zone | --reset everything
+settings ana time_zone=UTC --reset time_zone | --reset everything | erased=on | --reset erased
 jobs --retry | --retry ID --all | --reason X | --since 2026-09-01
 usage --by week | --by user, | --by user,week
 preview two.jsonl | two.jsonl --line 3

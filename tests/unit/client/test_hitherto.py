@@ -207,6 +207,32 @@ async def test_closing_ends_running_calls_with_an_error(call: Scenario) -> None:
                 await cancelled
 
 
+@both
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda m: m.search("ana", timeout="5"), "timeout should be a number of seconds"),
+        (lambda m: m.wait_for_job("j1", timeout="5"), "timeout should be a number of seconds"),
+        (lambda m: m.wait_for_job(7), "job_id should be text"),
+        (lambda m: m.update_memory("ana", "m1", clear="tags"), "clear should be a list"),
+        (lambda m: m.update_profile("ana", clear=7), "clear should be a list"),
+        (lambda m: m.update_user_settings("ana", clear=["time_zone", 7]), r"clear\[1\] should be"),
+    ],
+    ids=["timeout", "watch", "job", "text", "number", "entry"],
+)
+def test_an_argument_of_a_wrong_type_is_named(
+    run: Run, fakes: Fakes, call: Scenario, said: str
+) -> None:
+    with pytest.raises(TypeError, match=said):
+        run(call)
+    assert not fakes.recorder.calls
+
+
+def test_a_timeout_that_is_no_number_is_refused_at_once() -> None:
+    with pytest.raises(TypeError, match="timeout should be a number of seconds, and is str"):
+        Hitherto(timeout="5")  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     "call",
     [

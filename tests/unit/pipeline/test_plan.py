@@ -32,7 +32,6 @@ from tests.unit.pipeline.situations import (
     new,
     planned,
     reasons,
-    untouched,
     update,
 )
 
@@ -167,9 +166,10 @@ def test_two_statements_that_both_repeat_one_memory_make_versions_in_a_row() -> 
 def test_forgotten_stays_forgotten(said_at: datetime, source: str) -> None:
     gone = known(content=BERLIN, status="forgotten")
     plan = planned(near=[gone], new=[new(source_ids=(source,))], said_at=said_at)
-    assert untouched(plan)
-    assert plan.creations == []
+    assert (plan.creations, plan.rewrites, plan.confirmed) == ([], [], {})
     assert plan.forgotten_again == 1
+    # It hides the message.
+    assert [memory_id for memory_id, _ in plan.sources] == [gone.memory_id]
 
 
 @pytest.mark.parametrize(

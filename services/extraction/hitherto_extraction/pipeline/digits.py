@@ -2,8 +2,8 @@
 
 Each run of digits of the wording must stand in what it came from. A model also computes: days from
 "next Friday", and hours of a clock with 24 from one with 12. These are recognised by arithmetic, so
-that no language needs a list of words. Han numerals (八十) are digits as well: Unicode has their
-values.
+that no language needs a list of words. Han numerals (八十, 1.5万) and fractions (½) are digits as
+well: Unicode has their values.
 """
 
 from __future__ import annotations
@@ -16,8 +16,11 @@ from datetime import date, timedelta
 from hitherto_shared.text.normalise import normalized
 
 _RUN = re.compile(r"\d+")
-_GROUPED = re.compile(r"\d{1,3}(?:[.,'’\u00a0\u202f ]\d{3})+(?!\d)")
+# In groups of three digits, or as in India, where those before the last have two.
+_GROUPED = re.compile(r"\d{1,3}(?:[.,'’٬\u00a0\u202f ]\d{2,3})*[.,'’٬\u00a0\u202f ]\d{3}(?!\d)")
 _HAN_NUMERAL = re.compile(r"[\d\u3007\u4e00-\u9fff]+")
+_SCALED = re.compile(r"(\d+)[.](\d+)([\u4e00-\u9fff])")
+_FRACTION = re.compile("[\u00bc-\u00be\u2150-\u215e]")
 _MYRIAD = 10_000
 _LONGEST = 20
 """Maximum signs of a number that is computed."""
@@ -40,6 +43,9 @@ def strange(wording: str, sources: Iterable[str], days: Sequence[date]) -> list[
         known.update(map(_plain, _RUN.findall(said)))
         known.update(_plain(re.sub(r"\D", "", each)) for each in _GROUPED.findall(said))
         known.update(_of_han(said))
+        known.update(str(unicodedata.numeric(each))[2:] for each in _FRACTION.findall(source))
+    text = _SCALED.sub(lambda found: "" if _scaled(found) in known else found[0], text)
+    text = _HAN_NUMERAL.sub(lambda found: "" if _is_written(found[0], known) else found[0], text)
     text = _GROUPED.sub(lambda found: "" if _is_known(found[0], known) else found[0], text)
     text = _DATE.sub(lambda found: "" if _is_near(found, days) else found[0], text)
     if days:
@@ -48,10 +54,10 @@ def strange(wording: str, sources: Iterable[str], days: Sequence[date]) -> list[
 
 
 def _of_han(text: str) -> set[str]:
-    """The numbers that Han numerals write, alone or after digits: 八十, 二〇二六, 2万5千."""
-    found: set[str] = set()
+    """The numbers that Han numerals write, alone or after digits: 八十, 二〇二六, 2万5千, 1.5万."""
     if text.isascii():
-        return found
+        return set()
+    found = {number for each in _SCALED.finditer(text) if (number := _scaled(each))}
     for signs in _HAN_NUMERAL.findall(text):
         run: list[int] = []
         for sign in (*signs, ""):
@@ -63,6 +69,13 @@ def _of_han(text: str) -> set[str]:
                     found.add(str(_number(run)))
                 run = []
     return found
+
+
+def _scaled(found: re.Match[str]) -> str:
+    """The number that a decimal fraction and a unit write; empty if that is no unit."""
+    unit = unicodedata.numeric(found[3], 0.0)
+    number, left = divmod(int(found[1] + found[2]) * int(unit), 10 ** len(found[2]))
+    return str(number) if unit >= 10 and not left and len(found[0]) <= _LONGEST else ""
 
 
 def _number(values: Sequence[int]) -> int:
@@ -83,6 +96,11 @@ def _stands(run: str, known: set[str]) -> bool:
         return True
     # 14:00 for "2 pm".
     return len(run) == 2 and 13 <= int(run) <= 23 and str(int(run) - 12) in known
+
+
+def _is_written(signs: str, known: set[str]) -> bool:
+    """Whether Han numerals and digits write only known numbers."""
+    return known.issuperset(_of_han(signs) or {signs})
 
 
 def _is_known(grouped: str, known: set[str]) -> bool:
@@ -109,5 +127,5 @@ def _ascii(text: str) -> str:
         return text
     return "".join(
         str(int(ch)) if ch.isdecimal() and not ch.isascii() else ch
-        for ch in normalized("NFKC", text)
+        for ch in normalized("NFKC", _FRACTION.sub(r" \g<0>", text))
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from uuid import UUID
 
 from hitherto_extraction.pipeline import sealed_memories
@@ -64,6 +65,9 @@ async def look_around(
     unread = {memory_id for _, memory_id in near} - known.keys()
     known |= await known_memories.read_known(user, list(unread))
     successors = await _successors(user, known)
+    forgotten = [each.memory_id for each in known.values() if each.status == "forgotten"]
+    for memory_id, stated_in in (await known_memories.taken_back(user, forgotten)).items():
+        known[memory_id] = replace(known[memory_id], taken_back_from=stated_in)
     neighbours: defaultdict[int, list[Neighbour]] = defaultdict(list)
     for (position, memory_id), found in near.items():
         said = row = known[memory_id]

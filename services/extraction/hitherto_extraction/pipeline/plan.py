@@ -129,12 +129,10 @@ class _Statements:
             self._merge(replace(item, content=known.content, detail=""), evidence, known, item)
             return
         hidden = find_forgotten(near, draft.situation.threshold)
-        if hidden is not None:
-            forgotten = draft.now[hidden.memory_id]
-            if suspect or not evidence.trusted or evidence.said_at <= forgotten.updated_at:
-                # The same in other words: what was said before the forgetting stays forgotten.
-                self._keep_forgotten(item)
-                return
+        if hidden and not _brings_back(draft.now[hidden.memory_id], evidence, suspect):
+            # The same in other words: what was said before the forgetting stays forgotten.
+            self._keep_forgotten(item)
+            return
         self._create(uuid7(), item, evidence, suspect)
 
     def _keep_forgotten(self, item: NewItem) -> None:
@@ -216,10 +214,18 @@ class _Statements:
     def _say_again(
         self, item: NewItem, evidence: Evidence, known: CurrentMemory, suspect: bool
     ) -> None:
-        if suspect or not evidence.trusted or evidence.said_at <= known.updated_at:
+        if not _brings_back(known, evidence, suspect):
+            if known.taken_back_from is None:
+                # It hides these messages too, and they state it once the request is taken back.
+                self._draft.note_sources(known.memory_id, evidence)
+                words = words_of(item, evidence, suspect=suspect)
+                self._draft.note_said(known, "said", evidence, words)
             self._keep_forgotten(item)
-            return
-        self._restate(item, evidence, known, "the user said it again")
+        elif known.taken_back_from is not None:
+            # Nothing is left of the source that was taken back.
+            self._create(uuid7(), item, evidence, suspect)
+        else:
+            self._restate(item, evidence, known, "the user said it again")
 
     def _restate(
         self, item: NewItem, evidence: Evidence, known: CurrentMemory, reason: str
@@ -292,6 +298,13 @@ class _Statements:
         self._draft.note_sources(memory_id, evidence)
         if mentions:
             self._draft.plan.mentions.append((memory_id, item))
+
+
+def _brings_back(forgotten: CurrentMemory, evidence: Evidence, suspect: bool) -> bool:
+    """Whether a statement brings a forgotten memory back."""
+    if suspect or not evidence.trusted:
+        return False
+    return forgotten.may_be_said_again(evidence.said_at, evidence.sources)
 
 
 def _has_passed(known: CurrentMemory, evidence: Evidence) -> bool:

@@ -28,8 +28,9 @@ ACTOR = "extraction"
 # the user's messages and documents in the order of arrival: such a job waits for every older
 # unfinished one. Upkeep of a user that waits for a time of its own, as during a pause, delays no
 # other job; once it is due it comes first, being older. Jobs of a whole tenant have slots of their
-# own, and delay no user. A running job with an expired lease may start. Alone in its transaction,
-# which most claims need for nothing, it also tells every process which jobs it took.
+# own, and delay no user. A running job with an expired lease may start, whatever older or resting
+# work there is by now: until it does, nothing else of its user can. Alone in its transaction, which
+# most claims need for nothing, it also tells every process which jobs it took.
 #
 # Of a user only the first job that is due can start, and of messages and documents only the first
 # of all. Thousands of one user may stand before those of others: most of them directly follow
@@ -45,28 +46,31 @@ WITH resting AS (
 ), of_users AS (
     SELECT job.job_id
     FROM (
-        SELECT job_id, tenant_id, user_id, kind, sequence_no,
+        SELECT job_id, tenant_id, user_id, kind, sequence_no, state,
                lag(tenant_id) OVER arrival = tenant_id AND lag(user_id) OVER arrival = user_id
                    AS follows_another
         FROM jobs
         WHERE state IN ('queued', 'failed', 'running') AND user_id IS NOT NULL
-          AND run_after <= statement_timestamp()
-          AND (tenant_id, kind) NOT IN (SELECT tenant_id, kind FROM resting)
+          AND (state = 'running'
+               OR run_after <= statement_timestamp()
+                  AND (tenant_id, kind) NOT IN (SELECT tenant_id, kind FROM resting))
         WINDOW arrival AS (ORDER BY sequence_no)
     ) AS due
     JOIN jobs AS job ON job.job_id = due.job_id
-    WHERE due.follows_another IS NOT TRUE
-      AND (SELECT true
-           FROM jobs AS older
-           WHERE older.tenant_id = due.tenant_id AND older.user_id = due.user_id
-             AND older.state IN ('queued', 'failed', 'running')
-             AND (older.tenant_id, older.user_id, older.sequence_no)
-                 < (due.tenant_id, due.user_id, due.sequence_no)
-             AND (older.kind IN ('memory-extraction', 'document-ingestion')
-                  AND due.kind IN ('memory-extraction', 'document-ingestion')
-                  OR older.run_after <= statement_timestamp()
-                  AND (older.tenant_id, older.kind) NOT IN (SELECT tenant_id, kind FROM resting))
-           LIMIT 1) IS NULL
+    WHERE (due.state = 'running'
+           OR due.follows_another IS NOT TRUE
+              AND (SELECT true
+                   FROM jobs AS older
+                   WHERE older.tenant_id = due.tenant_id AND older.user_id = due.user_id
+                     AND older.state IN ('queued', 'failed', 'running')
+                     AND (older.tenant_id, older.user_id, older.sequence_no)
+                         < (due.tenant_id, due.user_id, due.sequence_no)
+                     AND (older.kind IN ('memory-extraction', 'document-ingestion')
+                          AND due.kind IN ('memory-extraction', 'document-ingestion')
+                          OR older.run_after <= statement_timestamp()
+                          AND (older.tenant_id, older.kind)
+                              NOT IN (SELECT tenant_id, kind FROM resting))
+                   LIMIT 1) IS NULL)
       AND job.state IN ('queued', 'failed', 'running')
       AND CASE WHEN job.state = 'running' THEN job.lease_until < statement_timestamp()
                ELSE job.run_after <= statement_timestamp() END

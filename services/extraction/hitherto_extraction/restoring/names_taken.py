@@ -1,8 +1,8 @@
-"""What an import finds under the names of its records, if the user went on after it broke off.
+"""What an import finds in the place of its records, if the user went on after it broke off.
 
-An entity has one name of its type, and a document one source, per user. What was learnt or handed
-in since the interruption keeps them: the records of the file refer to that entity, and the present
-document stays in place of the exported one.
+An entity has one name of its type, a document one source, and there is one profile, per user. What
+was learnt or handed in since the interruption, or since the export, stays: the records of the file
+refer to that entity, and the present document or profile is there in place of the exported one.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from uuid import UUID
 from hitherto_extraction.storage import imported
 from hitherto_shared.database.user_rows import UserRows
 
-_KEYS = {"entities": "entity_id", "documents": "document_id"}
-"""Tables whose rows have names of their own for a user, and their keys."""
+_KEYS = {"entities": "entity_id", "documents": "document_id", "profiles": "created_at"}
+"""Tables whose rows have places of their own for a user, and what identifies a row."""
 _OF_ENTITIES = frozenset({"entity_mentions", "document_mentions"})
 
 
 @dataclass(slots=True)
 class NamesTaken:
-    """For each such table, the records whose names are taken, by id, with the id of the owner."""
+    """For each such table, the records whose places are taken, by id, with the id of the owner."""
 
     _owners: dict[str, dict[str, str]] = field(
         default_factory=lambda: {table: {} for table in _KEYS}
@@ -31,9 +31,13 @@ class NamesTaken:
     async def free(
         self, user: UserRows, table: str, rows: Sequence[Mapping[str, Any]]
     ) -> Sequence[int]:
-        """The places of the rows of a table whose names are free, or which need none."""
+        """The indexes of the rows of a table whose places are free, or which need none.
+
+        What tells of the exported profile goes with it.
+        """
         if table not in _KEYS:
-            return range(len(rows))
+            replaced = bool(self._owners["profiles"])
+            return [i for i, row in enumerate(rows) if not (replaced and _of_profile(table, row))]
         found = await imported.named_otherwise(user, table, rows)
         self._owners[table] |= found
         return [index for index, row in enumerate(rows) if row[_KEYS[table]] not in found]
@@ -56,3 +60,7 @@ class NamesTaken:
     def entities(self) -> Collection[UUID]:
         """The entities to which more refers than their own memories."""
         return [UUID(each) for each in self._owners["entities"].values()]
+
+
+def _of_profile(table: str, row: Mapping[str, Any]) -> bool:
+    return table == "profile_versions" or row.get("subject") == "profile"

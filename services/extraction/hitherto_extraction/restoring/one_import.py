@@ -261,8 +261,8 @@ class OneImport:
 
         Raises:
             InvalidRequest: One cannot be stored; none was.
-            WrongState: The user was erased since the import began, or went on with a conversation
-                before it was imported.
+            WrongState: The user was erased since the import began, went on with a conversation
+                before it was imported, or is held in an earlier state.
         """
         table = group[0].table
         rows = self._taken.referring(
@@ -276,6 +276,10 @@ class OneImport:
             nonlocal kept
             if table == "conversations" and await imported.begun_otherwise(user, rows):
                 raise self._not_empty("the user went on with a conversation of this export")
+            if await imported.holds_earlier(user, table, rows):
+                raise self._not_empty(
+                    "the user is held in an earlier state than that of this export"
+                )
             if table in _OF_DOCUMENTS:
                 kept = await self._without_expired(user, rows)
             else:

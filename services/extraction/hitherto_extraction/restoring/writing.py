@@ -96,7 +96,7 @@ async def _write_memories(user: UserRows, rows: Rows, key: UserKey | None) -> in
 
 
 async def _write_chunks(user: UserRows, rows: Rows) -> int:
-    held = await imported.held_chunks(user, [row["chunk_id"] for row in rows])
+    held = await imported.held_chunks(user, rows)
     new = {row["chunk_id"]: row for row in rows if row["chunk_id"] not in held}
     headings = await imported.headings(user, [row["document_id"] for row in new.values()])
     counted = [

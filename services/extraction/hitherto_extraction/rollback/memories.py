@@ -9,6 +9,7 @@ from uuid import UUID
 
 from hitherto_extraction.pipeline import doubts
 from hitherto_extraction.pipeline.message_removal import reindex
+from hitherto_extraction.pipeline.trust import outranks
 from hitherto_extraction.pipeline.versions import write_next
 from hitherto_extraction.rollback.replay import FIELDS, replacements, replay
 from hitherto_extraction.storage import doubts as doubts_storage
@@ -91,9 +92,10 @@ class Rebuilding:
                 if after.indexed_text != each.held.indexed_text:
                     reworded.append(memory_id)
             unmentioned += await self._unmention(each)
-            await self._unconfirm(each)
+            await self._confirm(each, after)
         for memory_id, each in histories.items():
             await self._link(memory_id, each.held, rebuilt[memory_id])
+        await self._name_newer(histories, rebuilt)
         await self._part(histories, rebuilt)
         stay = sorted(each for each in self.stated if each not in self.gone)
         for messages in self.messages:
@@ -239,6 +241,25 @@ class Rebuilding:
         if new is not None:
             await memories.add_superseded(self.user, memory_id, by=new)
 
+    async def _name_newer(
+        self, histories: Mapping[UUID, _MemoryHistory], rebuilt: Mapping[UUID, EditableMemory]
+    ) -> None:
+        """Let what replaced a memory that is gone name what that one had ended, and what is back.
+
+        Nobody has said that the first ended when the last began, but two of them may not hold.
+        """
+        back = {
+            memory_id: histories[by].held.memory.superseded_by
+            for memory_id, each in histories.items()
+            if (by := each.held.memory.superseded_by) in self.gone
+            and by in histories
+            and rebuilt[memory_id].memory.status in CURRENT_STATUSES
+        }
+        newer = await editing.read(self.user, sorted({each for each in back.values() if each}))
+        for memory_id, by in back.items():
+            if by in newer and newer[by].memory.status == "active":
+                await memories.add_may_replace(self.user, by, memory_id)
+
     async def _part(
         self, histories: Mapping[UUID, _MemoryHistory], rebuilt: Mapping[UUID, EditableMemory]
     ) -> None:
@@ -284,19 +305,24 @@ class Rebuilding:
                 certain.append(memory_id)
         await doubts.clear(self.user, certain, actor=self.actor)
 
-    async def _unconfirm(self, history: _MemoryHistory) -> None:
-        """Let a memory be confirmed by what still counts, if its last confirmation does not."""
+    async def _confirm(self, history: _MemoryHistory, after: EditableMemory) -> None:
+        """Let a memory be confirmed by what still counts, if its last confirmation does not.
+
+        While it was forgotten, nothing confirmed it.
+        """
         held = history.held.memory
-        said = [each for each in history.statements if each.action in ("said", "updated")]
+        said = [
+            each
+            for each in history.statements
+            if each.action in ("said", "updated") and not outranks(held.origin, each.origin)
+        ]
         left = [each.said_at for each in said if not each.taken]
+        at = max(left) if len(left) > 1 else None  # Said once, it is not confirmed.
         last = held.last_confirmed_at
-        if last is None or len(left) == len(said):
-            return
-        if len(left) < 2:
-            # It is said once: that has not confirmed it.
-            await storage.confirmed(self.user, held.memory_id, at=None)
-        elif last in {each.said_at for each in said if each.taken}:
-            await storage.confirmed(self.user, held.memory_id, at=max(left))
+        back = held.status == "forgotten" != after.memory.status
+        gone = {each.said_at for each in said if each.taken}
+        if back or (last is not None and gone and (at is None or last in gone)):
+            await storage.confirmed(self.user, held.memory_id, at=at)
 
     async def _unmention(self, history: _MemoryHistory) -> list[UUID]:
         """Remove mentions that come only from statements that no longer count.

@@ -51,13 +51,22 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
   AND memory_id = ANY(%(memory_ids)s::uuid[])
 """
 
+# Also where another chunk is by now: the document was handed in otherwise, and as before again.
 _HELD_CHUNKS = """
-SELECT chunk_id::text
-FROM document_chunks
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND chunk_id = ANY(%(chunk_ids)s::uuid[])
+SELECT given.chunk_id
+FROM jsonb_to_recordset(%(rows)s::jsonb)
+     AS given (chunk_id text, document_id text, "position" integer)
+WHERE EXISTS (
+    SELECT FROM document_chunks AS k
+    WHERE k.tenant_id = %(tenant_id)s AND k.user_id = %(user_id)s
+      AND k.chunk_id = given.chunk_id::uuid)
+  OR EXISTS (
+    SELECT FROM document_chunks AS k
+    WHERE k.tenant_id = %(tenant_id)s AND k.user_id = %(user_id)s
+      AND k.document_id = given.document_id::uuid AND k.position = given."position")
 """
 
-# Of what has a name of its own for a user: the rows under names that others have by now.
+# Of what has a name of its own for a user: the rows in whose place others are by now.
 _NAMED_ENTITIES = """
 SELECT given.entity_id, e.entity_id::text
 FROM jsonb_to_recordset(%(rows)s::jsonb) AS given (entity_id text, type text, name_key text)
@@ -69,10 +78,17 @@ JOIN entities AS e ON e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
 _NAMED_DOCUMENTS = """
 SELECT given.document_id, d.document_id::text
 FROM jsonb_to_recordset(%(rows)s::jsonb)
-     AS given (document_id text, source_type text, source_id text)
+     AS given (document_id text, source_type text, source_id text, content_hash text)
 JOIN documents AS d ON d.tenant_id = %(tenant_id)s AND d.user_id = %(user_id)s
      AND d.source_type = given.source_type AND md5(d.source_id) = md5(given.source_id)
-     AND d.document_id <> given.document_id::uuid
+     AND (d.document_id <> given.document_id::uuid OR d.content_hash <> given.content_hash::bytea)
+"""
+
+_OTHER_PROFILE = """
+SELECT given.created_at, p.created_at::text
+FROM jsonb_to_recordset(%(rows)s::jsonb) AS given (created_at text)
+JOIN profiles AS p ON p.tenant_id = %(tenant_id)s AND p.user_id = %(user_id)s
+     AND p.created_at <> given.created_at::timestamptz
 """
 
 _BEGUN_OTHERWISE = """
@@ -81,6 +97,31 @@ SELECT EXISTS (
          AS given (conversation_id text, created_at timestamptz)
     JOIN conversations AS c ON c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
          AND c.conversation_id = given.conversation_id AND c.created_at <> given.created_at)
+"""
+
+# Rows that are held as they were before. What the export tells of them since has the numbers that
+# the user's next messages and versions get.
+_EARLIER_CONVERSATIONS = """
+SELECT EXISTS (
+    SELECT FROM jsonb_to_recordset(%(rows)s::jsonb)
+         AS given (conversation_id text, last_message_no integer)
+    JOIN conversations AS c ON c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
+         AND c.conversation_id = given.conversation_id
+         AND c.last_message_no < given.last_message_no)
+"""
+
+_EARLIER_MEMORIES = """
+SELECT EXISTS (
+    SELECT FROM jsonb_to_recordset(%(rows)s::jsonb) AS given (memory_id text, version integer)
+    JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+         AND m.memory_id = given.memory_id::uuid AND m.version < given.version)
+"""
+
+_EARLIER_PROFILE = """
+SELECT EXISTS (
+    SELECT FROM jsonb_to_recordset(%(rows)s::jsonb) AS given (created_at text, version integer)
+    JOIN profiles AS p ON p.tenant_id = %(tenant_id)s AND p.user_id = %(user_id)s
+         AND p.created_at = given.created_at::timestamptz AND p.version < given.version)
 """
 
 _HEADINGS = """
@@ -170,9 +211,10 @@ async def held_memories(user: UserRows, memory_ids: Sequence[str]) -> dict[str, 
     return dict(await user.fetch_rows(_HELD_MEMORIES, memory_ids=list(memory_ids)))
 
 
-async def held_chunks(user: UserRows, chunk_ids: Sequence[str]) -> set[str]:
-    """Those of the chunks that are stored."""
-    return set(await user.fetch_values(_HELD_CHUNKS, chunk_ids=list(chunk_ids)))
+async def held_chunks(user: UserRows, rows: Sequence[Mapping[str, Any]]) -> set[str]:
+    """The ids of those chunks that are stored, or whose places in their documents are taken."""
+    given = _only(rows, "chunk_id", "document_id", "position")
+    return set(await user.fetch_values(_HELD_CHUNKS, rows=given))
 
 
 async def headings(user: UserRows, document_ids: Sequence[str]) -> dict[str, str]:
@@ -183,22 +225,41 @@ async def headings(user: UserRows, document_ids: Sequence[str]) -> dict[str, str
 async def named_otherwise(
     user: UserRows, table: str, rows: Sequence[Mapping[str, Any]]
 ) -> dict[str, str]:
-    """The ids of those rows whose names others have in the database, with the ids of these.
+    """The ids of those rows in whose place others are in the database, with the ids of these.
 
-    So it is with what was written after an import had been interrupted.
+    So it is with what was written after an import had been interrupted, or after the export. A
+    profile has no id; the time when it was made stands for one.
     """
-    statement = {"entities": _NAMED_ENTITIES, "documents": _NAMED_DOCUMENTS}[table]
-    names = ("entity_id", "type", "name_key", "document_id", "source_type", "source_id")
-    given = [{name: row[name] for name in names if name in row} for row in rows]
-    return dict(await user.fetch_rows(statement, rows=json.dumps(given, ensure_ascii=False)))
+    statement = {
+        "entities": _NAMED_ENTITIES,
+        "documents": _NAMED_DOCUMENTS,
+        "profiles": _OTHER_PROFILE,
+    }[table]
+    given = _only(
+        rows,
+        *("entity_id", "type", "name_key", "document_id", "source_type", "source_id"),
+        *("content_hash", "created_at"),
+    )
+    return dict(await user.fetch_rows(statement, rows=given))
 
 
 async def begun_otherwise(user: UserRows, rows: Sequence[Mapping[str, Any]]) -> bool:
     """Whether one of these conversations has begun anew, with other messages of equal numbers."""
-    given = [{name: row[name] for name in ("conversation_id", "created_at")} for row in rows]
-    return bool(
-        await user.fetch_value(_BEGUN_OTHERWISE, rows=json.dumps(given, ensure_ascii=False))
-    )
+    given = _only(rows, "conversation_id", "created_at")
+    return bool(await user.fetch_value(_BEGUN_OTHERWISE, rows=given))
+
+
+async def holds_earlier(user: UserRows, table: str, rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether one of these is held with fewer messages or versions than the export has of it."""
+    statement = {
+        "conversations": _EARLIER_CONVERSATIONS,
+        "memories": _EARLIER_MEMORIES,
+        "profiles": _EARLIER_PROFILE,
+    }.get(table)
+    if statement is None:
+        return False
+    given = _only(rows, "conversation_id", "last_message_no", "memory_id", "created_at", "version")
+    return bool(await user.fetch_value(statement, rows=given))
 
 
 async def not_indexed(user: UserRows, *, after: UUID, limit: int) -> list[UUID]:
@@ -248,6 +309,12 @@ async def insert(user: UserRows, table: str, rows: Sequence[Mapping[str, Any]]) 
                 rule = error.diag.constraint_name or error.sqlstate
                 raise RowRefused(index, f"contradicts itself (rule {rule})") from None
     return inserted
+
+
+def _only(rows: Sequence[Mapping[str, Any]], *names: str) -> str:
+    """These columns of the rows, those that they have, as JSON."""
+    given = [{name: row[name] for name in names if name in row} for row in rows]
+    return json.dumps(given, ensure_ascii=False)
 
 
 async def _insert(user: UserRows, table: str, rows: Sequence[Mapping[str, Any]]) -> int:

@@ -150,6 +150,20 @@ WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
 ORDER BY v.memory_id, v.version DESC
 """
 
+# Of these memories, those that a roll-back made forgotten, with the conversations that stated them.
+_TAKEN_BACK = """
+SELECT m.memory_id, array(
+           SELECT DISTINCT s.conversation_id FROM memory_sources AS s
+           WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
+             AND s.memory_id = m.memory_id)
+FROM memories AS m
+JOIN history AS h ON h.tenant_id = %(tenant_id)s AND h.user_id = %(user_id)s
+     AND h.memory_id = m.memory_id AND h.version = m.version AND h.subject = 'memory'
+     AND h.action = 'rolled_back'
+WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+  AND m.memory_id = ANY(%(memory_ids)s) AND m.status = 'forgotten'
+"""
+
 # For a user with encryption on, messages are sealed or about to be: no index gets their words.
 _SOURCE_WORDS = """
 SELECT memory_id, conversation_id, message_id, content
@@ -175,6 +189,8 @@ class CurrentMemory:
 
     A `doubtful` one may no longer hold because something else has changed. For a `sealed` one, the
     words are the opened ones. `questions` are those that its words answer; a sealed one has none.
+    `taken_back_from` are the conversations that stated one which a roll-back made forgotten; None
+    if somebody asked to forget it.
     """
 
     memory_id: UUID
@@ -199,6 +215,7 @@ class CurrentMemory:
     doubtful: bool = False
     expires_at: datetime | None = None
     sealed: bool = False
+    taken_back_from: Sequence[str] | None = None
 
     @property
     def changed_at(self) -> datetime:
@@ -218,6 +235,16 @@ class CurrentMemory:
         """Whether it is a goal that was reached before: who states it then sets it again."""
         return self.status == "achieved" and self.valid_to is not None and self.valid_to < at
 
+    def may_be_said_again(self, at: datetime, sources: Sequence[SourceRef]) -> bool:
+        """Whether the user brings a forgotten one back by saying it at this time.
+
+        Only later; if nobody asked to forget it, at any time in another conversation.
+        """
+        if at > self.updated_at or self.taken_back_from is None:
+            return at > self.updated_at
+        said_in = {each.conversation_id for each in sources}
+        return bool(said_in) and said_in.isdisjoint(self.taken_back_from)
+
 
 def known_of(scope: Scope, row: Sequence[Any]) -> CurrentMemory:
     """The memory in a row with the columns of `_READ`."""
@@ -235,6 +262,13 @@ async def read_known(user: UserRows, memory_ids: Sequence[UUID]) -> dict[UUID, C
         return {}
     cursor = await user.execute(_READ, memory_ids=Uuids(memory_ids))
     return {row[0]: known_of(user.scope, row) for row in await cursor.fetchall()}
+
+
+async def taken_back(user: UserRows, memory_ids: Sequence[UUID]) -> dict[UUID, Sequence[str]]:
+    """Those that a roll-back made forgotten, each with the conversations that stated it."""
+    if not memory_ids:
+        return {}
+    return dict(await user.fetch_rows(_TAKEN_BACK, memory_ids=Uuids(memory_ids)))
 
 
 async def read_top(user: UserRows, limit: int) -> list[CurrentMemory]:

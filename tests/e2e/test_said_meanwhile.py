@@ -1,0 +1,128 @@
+"""What was said meanwhile counts once a source is taken back, and what says a forgotten memory is
+told to nobody until then (faults.md, rows 10 and 72)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from hitherto.v1 import memory_pb2, search_pb2
+from tests.e2e.conftest import Services
+from tests.e2e.curating import restore
+from tests.e2e.learning import ALL_STATUSES, Answering, learn, memories, replies, shown, talk
+from tests.e2e.methods import ask
+from tests.e2e.test_rollback import take_back
+from tests.scripted_model import ChatRequest, ScriptedModel
+from tests.scripted_model.answers import memory as new_memory
+
+NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
+DAY = timedelta(days=1)
+BEES = "The user keeps bees."
+FORGOTTEN = memory_pb2.MEMORY_STATUS_FORGOTTEN
+
+
+def stating(_: ChatRequest) -> Mapping[str, Any]:
+    return {"new_memories": [new_memory(BEES, ["m1"])]}
+
+
+def forgetting(request: ChatRequest) -> Mapping[str, Any]:
+    return {
+        "forgotten_memories": [{"id": shown(request, "bees"), "source_message_ids": ["m1"]}],
+    }
+
+
+async def tell(services: Services, conversation: str, *words: str, day: int) -> Mapping[str, int]:
+    said = talk(*words, conversation=conversation, at=NOON + day * DAY)
+    return (await learn(services, said)).counts
+
+
+async def messages(services: Services) -> set[str]:
+    """The messages that a search tells of."""
+    found = await ask(
+        services, "SearchMemories", query="keep bees", scopes=[search_pb2.SEARCH_SCOPE_MESSAGES]
+    )
+    return {hit.message.content for hit in found.results}
+
+
+@pytest.fixture
+async def asked_to_forget(modelled: Services, model: ScriptedModel) -> Services:
+    """Ana, who keeps bees, a request to forget that, and what arrives later and says it again."""
+    model.script = replies({"forget": forgetting, "I keep bees": stating})
+    await tell(modelled, "first", "I keep bees", day=0)
+    await tell(modelled, "bad", "Please forget my insects", day=2)
+    assert (await tell(modelled, "other", "As you know I keep bees", day=1))["kept_forgotten"] == 1
+    return modelled
+
+
+async def test_row_10_messages_that_say_it_are_told_to_nobody(asked_to_forget: Services) -> None:
+    (held,) = await memories(asked_to_forget, statuses=ALL_STATUSES)
+    assert held.status == FORGOTTEN
+    assert await messages(asked_to_forget) == set()
+    await restore(asked_to_forget, held.id)
+    assert {"I keep bees", "As you know I keep bees"} <= await messages(asked_to_forget)
+
+
+async def test_row_72_they_state_it_once_the_request_is_taken_back(
+    asked_to_forget: Services,
+) -> None:
+    await take_back(asked_to_forget, conversation_id="bad")
+    (held,) = await memories(asked_to_forget)
+    assert {each.conversation_id for each in held.sources} == {"first", "other"}
+    assert held.last_confirmed_at.ToDatetime(UTC) == NOON + DAY
+    await take_back(asked_to_forget, conversation_id="first")
+    (held,) = await memories(asked_to_forget)
+    assert {each.conversation_id for each in held.sources} == {"other"}
+    assert held.valid_from.ToDatetime(UTC) == NOON + DAY
+    assert not held.HasField("last_confirmed_at")
+
+
+async def test_row_72_who_says_it_elsewhere_is_believed_though_a_source_was_taken_back(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    """Nobody asked to forget it. From where it was taken back, it is not learnt again."""
+    model.script = replies({"I keep bees": stating})
+    await tell(modelled, "bad", "I keep bees", day=0)
+    await take_back(modelled, conversation_id="bad")
+    again = await tell(modelled, "bad", "I keep bees", "I keep bees!", day=1)
+    assert again["kept_forgotten"] == 1
+    assert await memories(modelled) == []
+    assert (await tell(modelled, "other", "As you know I keep bees", day=2))["kept_forgotten"] == 0
+    (held,) = await memories(modelled)
+    assert {each.conversation_id for each in held.sources} == {"other"}
+    assert held.valid_from.ToDatetime(UTC) == NOON + 2 * DAY
+    # It is the statement of the other conversation only, whatever is taken back again.
+    await take_back(modelled, conversation_id="bad")
+    assert [each.id for each in await memories(modelled)] == [held.id]
+
+
+async def test_row_72_what_followed_the_source_may_replace_what_is_back(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    """Nobody said that Bern ended Oslo, but nobody lives in both."""
+
+    def moving(before: str, after: str) -> Answering:
+        return lambda request: {
+            "new_memories": [new_memory(f"The user lives in {after}.", ["m1"])],
+            "contradicted_memories": [
+                {"id": shown(request, before), "by": 0, "source_message_ids": ["m1"]}
+            ],
+        }
+
+    model.script = replies(
+        {
+            "now in Oslo": lambda _: {
+                "new_memories": [new_memory("The user lives in Oslo.", ["m1"])]
+            },
+            "now in Rome": moving("Oslo", "Rome"),
+            "now in Bern": moving("Rome", "Bern"),
+        }
+    )
+    for day, town in enumerate(("Oslo", "Rome", "Bern")):
+        await tell(modelled, town, f"now in {town}", day=day)
+    await take_back(modelled, conversation_id="Rome")
+    oslo, bern = await memories(modelled)
+    assert (oslo.content, bern.content) == ("The user lives in Oslo.", "The user lives in Bern.")
+    assert list(bern.may_replace) == [oslo.id]
