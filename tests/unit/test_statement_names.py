@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
 
 from hitherto_shared.database.statement_names import name_of, name_of_trip
-from tools.tree.whole_statements import SQL, product
+from tools.tree.whole_statements import SQL, constants, product
 
 
 def statements() -> dict[str, str]:
@@ -17,16 +16,9 @@ def statements() -> dict[str, str]:
         if not folder.endswith(("/storage", "/queue")):
             continue
         importlib.import_module(path.removesuffix(".py").split("/", 2)[2].replace("/", "."))
-        for node in tree.body:
-            if (
-                isinstance(node, ast.Assign)
-                and isinstance(node.targets[0], ast.Name)
-                and isinstance(node.value, ast.Constant)
-                and isinstance(node.value.value, str)
-                and SQL.search(node.value.value)
-            ):
-                name = node.targets[0].id.strip("_").lower()
-                found[f"{file.removesuffix('.py')}.{name}"] = node.value.value
+        for name, text in constants(path, tree):
+            if SQL.search(text):
+                found[f"{file.removesuffix('.py')}.{name.strip('_').lower()}"] = text
     return found
 
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import importlib
 import re
 from collections.abc import Iterator
-from types import ModuleType
 from typing import Any
 
-from tools.tree.whole_statements import product
+from tools.tree.whole_statements import module_at, product
 
 FETCHES = {"fetch", "fetch_one"}
 BEGINS = re.compile(r"\b(?:SELECT(?:\s+DISTINCT)?|RETURNING)\b")
@@ -36,12 +34,6 @@ def columns(statement: str) -> list[str | None]:
     assert end is not None
     listed = text[begin.end() : end.start()].split(",")
     return [named[1] if (named := NAME.fullmatch(each.strip())) else None for each in listed]
-
-
-def module_at(path: str) -> ModuleType:
-    """The module of a file of the product."""
-    name = re.sub(r"^(?:services/\w+|shared)/|\.py$", "", path).replace("/", ".")
-    return importlib.import_module(name)
 
 
 def calls_in(tree: ast.AST, name: str) -> list[ast.Call]:

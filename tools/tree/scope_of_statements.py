@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from tools.tree.whole_statements import ROOT, product
+from tools.tree.whole_statements import ROOT, constants, product
 
 DATABASE = ROOT / "shared/hitherto_shared/database"
 FUNCTIONS = {
@@ -209,20 +208,12 @@ def missing(statement: str, tables: dict[str, set[str]]) -> set[str]:
 
 
 def statements() -> Iterator[tuple[str, str, str]]:
-    """The statements of the product: folder and module, name, text."""
+    """The statements of the product: folder and module, name, text with its parts."""
     for path, tree in product().items():
         place = "/".join(Path(path).with_suffix("").parts[-2:])
-        for node in tree.body:
-            if (
-                isinstance(node, ast.Assign)
-                and isinstance(node.targets[0], ast.Name)
-                and isinstance(node.value, ast.Constant)
-                and isinstance(node.value.value, str)
-                and re.match(
-                    r"\s*(?:SELECT|INSERT INTO|UPDATE|DELETE FROM|WITH)\b", node.value.value
-                )
-            ):
-                yield place, node.targets[0].id, node.value.value
+        for name, text in constants(path, tree):
+            if re.match(r"\s*(?:SELECT|INSERT INTO|UPDATE|DELETE FROM|WITH)\b", text):
+                yield place, name, text
 
 
 def broken() -> Iterator[str]:

@@ -1,12 +1,18 @@
-"""Each statement of the product is one literal: no text of SQL is put together from pieces."""
+"""Each statement of the product is one constant: no text of SQL is put together from pieces.
+
+A part that several statements share is a constant too, and is added where it belongs once: in the
+constant that holds the statement.
+"""
 
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 
 ROOT = Path(__file__).parents[2]
 
@@ -38,6 +44,33 @@ def product() -> dict[str, ast.Module]:
         for top in ("services", "shared/hitherto_shared")
         for path in sorted((ROOT / top).rglob("*.py"))
     }
+
+
+def module_at(path: str) -> ModuleType:
+    """The module of a file of the product."""
+    name = re.sub(r"^(?:services/\w+|shared)/|\.py$", "", path).replace("/", ".")
+    return importlib.import_module(name)
+
+
+def is_constant(node: ast.expr) -> bool:
+    """Whether a text consists of literals and named constants."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return is_constant(node.left) and is_constant(node.right)
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, str)
+    return isinstance(node, ast.Name) and node.id.isupper()
+
+
+def constants(path: str, tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """The texts of SQL in the constants of a module, by name, with the parts that they name."""
+    named = sql_in(tree)
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            name, value = node.targets[0].id, node.value
+            if isinstance(value, ast.BinOp) and is_constant(value) and is_sql(value, named):
+                yield name, getattr(module_at(path), name)
+            elif isinstance(value, ast.Constant) and isinstance(value.value, str):
+                yield name, value.value
 
 
 def is_sql(node: ast.AST, named: set[str]) -> bool:
@@ -72,9 +105,9 @@ def composed_by(node: ast.AST) -> list[ast.AST]:
     return []
 
 
-def composed(tree: ast.Module) -> list[int]:
-    """The lines in which text of SQL is composed."""
-    named = {
+def sql_in(tree: ast.Module) -> set[str]:
+    """The names of the constants of a module that hold text of SQL."""
+    return {
         target.id
         for node in ast.walk(tree)
         if isinstance(node, ast.Assign)
@@ -84,10 +117,21 @@ def composed(tree: ast.Module) -> list[int]:
         for target in node.targets
         if isinstance(target, ast.Name)
     }
+
+
+def composed(tree: ast.Module) -> list[int]:
+    """The lines in which text of SQL is composed, but for constants of constants."""
+    named = sql_in(tree)
+    once = {
+        id(part)
+        for node in tree.body
+        if isinstance(node, ast.Assign) and is_constant(node.value)
+        for part in ast.walk(node.value)
+    }
     return [
         node.lineno  # type: ignore[attr-defined]
         for node in ast.walk(tree)
-        if any(is_sql(part, named) for part in composed_by(node))
+        if id(node) not in once and any(is_sql(part, named) for part in composed_by(node))
     ]
 
 

@@ -51,9 +51,8 @@ WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
   AND m.memory_id = ANY(%(memory_ids)s)
 """
 
-# The version that is replaced is stored with the period in which it was current.
-_WRITE = """
-WITH kept AS (
+# The versions `replaced` are stored with the period in which they were current.
+KEPT_VERSIONS = """, kept AS (
     INSERT INTO memory_versions (tenant_id, user_id, memory_id, version, type, content, detail,
         importance, confidence, origin, status, tags, keywords, context, metadata, valid_from,
         valid_to, expires_at, superseded_by, sensitive, said_at, supersedes, job_id, sealed,
@@ -62,9 +61,17 @@ WITH kept AS (
            origin, status, tags, keywords, context, metadata, valid_from, valid_to, expires_at,
            superseded_by, sensitive, said_at, supersedes, job_id, sealed, may_replace, doubt,
            updated_at, greatest(updated_at, %(at)s)
-    FROM memories
+    FROM replaced
+)"""
+
+_WRITE = (
+    """
+WITH replaced AS (
+    SELECT * FROM memories
     WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
-), mirrored AS (
+)"""
+    + KEPT_VERSIONS
+    + """, mirrored AS (
     UPDATE memory_embeddings SET status = %(status)s
     WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
 )
@@ -85,6 +92,7 @@ SET version = version + 1,
     updated_at = greatest(updated_at, %(at)s), job_id = %(job_id)s
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
 """
+)
 
 # Its replacement counts only while it exists.
 _BEFORE = """

@@ -21,35 +21,7 @@ from hitherto_shared.models import CURRENT_STATUSES, Scope, SourceRef
 _KNOWN_WORDS = ("content", "detail", "tags", "keywords")
 
 # A memory was last said when it, or one of its origin that it stands for, was.
-_READ = """
-SELECT m.memory_id, m.version, m.type, m.content, m.importance, m.confidence, m.origin,
-       m.status, m.tags, m.keywords, m.valid_from, m.valid_to, m.updated_at, m.lexical_no,
-       m.lexical_length, greatest(m.said_at, (SELECT max(o.said_at) FROM memories AS o
-       WHERE o.tenant_id = %(tenant_id)s AND o.user_id = %(user_id)s AND o.status = 'superseded'
-       AND o.superseded_by = m.memory_id AND o.origin = m.origin)), m.detail, m.sensitive,
-       m.questions, m.doubt IS NOT NULL, m.expires_at,
-       CASE WHEN m.sealed IS NOT NULL THEN sealed_of_memory(
-            m.tenant_id, m.user_id, m.memory_id, m.version, m.text_version, m.sealed) END
-FROM memories AS m
-WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s)
-"""
-
-_TOP = """
-SELECT m.memory_id, m.version, m.type, m.content, m.importance, m.confidence, m.origin,
-       m.status, m.tags, m.keywords, m.valid_from, m.valid_to, m.updated_at, m.lexical_no,
-       m.lexical_length, greatest(m.said_at, (SELECT max(o.said_at) FROM memories AS o
-       WHERE o.tenant_id = %(tenant_id)s AND o.user_id = %(user_id)s AND o.status = 'superseded'
-       AND o.superseded_by = m.memory_id AND o.origin = m.origin)), m.detail, m.sensitive,
-       m.questions, m.doubt IS NOT NULL, m.expires_at,
-       CASE WHEN m.sealed IS NOT NULL THEN sealed_of_memory(
-            m.tenant_id, m.user_id, m.memory_id, m.version, m.text_version, m.sealed) END
-FROM memories AS m
-WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND status IN ('active', 'achieved')
-ORDER BY importance DESC, created_at DESC
-LIMIT %(limit)s
-"""
-
-_BY_LEXICAL_NO = """
+_KNOWN = """
 SELECT m.memory_id, m.version, m.type, m.content, m.importance, m.confidence, m.origin,
        m.status, m.tags, m.keywords, m.valid_from, m.valid_to, m.updated_at, m.lexical_no,
        m.lexical_length, greatest(m.said_at, (SELECT max(o.said_at) FROM memories AS o
@@ -60,8 +32,25 @@ SELECT m.memory_id, m.version, m.type, m.content, m.importance, m.confidence, m.
             m.tenant_id, m.user_id, m.memory_id, m.version, m.text_version, m.sealed) END
 FROM memories AS m
 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+"""
+
+_READ = _KNOWN + "AND memory_id = ANY(%(memory_ids)s)"
+
+_TOP = (
+    _KNOWN
+    + """
+  AND status IN ('active', 'achieved')
+ORDER BY importance DESC, created_at DESC
+LIMIT %(limit)s
+"""
+)
+
+_BY_LEXICAL_NO = (
+    _KNOWN
+    + """
   AND lexical_no = ANY(%(lexical_nos)s) AND status IN ('active', 'achieved')
 """
+)
 
 _TAGS_IN_USE = """
 SELECT tag
@@ -220,7 +209,7 @@ class CurrentMemory:
 
 
 def known_of(scope: Scope, row: Sequence[Any]) -> CurrentMemory:
-    """The memory in a row with the columns of `_READ`."""
+    """The memory in a row with the columns of `_KNOWN`."""
     *columns, sealed = row
     known = CurrentMemory(*columns)
     if sealed is None:

@@ -24,14 +24,15 @@ VALUES (%(tenant_id)s, %(user_id)s, %(audit_key)s, %(leap)s)
 ON CONFLICT (tenant_id, user_id) DO NOTHING
 """
 
-# Shared with other writers, exclusive against an erasure.
-_ENTER = """
+_READ = """
 SELECT erased_at, memory_enabled, learning_enabled, encrypt_sensitive, key_id, created_at,
        redact_secrets, importing_until > statement_timestamp(), time_zone
 FROM users
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-FOR KEY SHARE
 """
+
+# Shared with other writers, exclusive against an erasure.
+_ENTER = _READ + "FOR KEY SHARE"
 
 # Exclusive among writers of this user's memories and profile; readers and FK checks pass. Data that
 # was read before must be read again.
@@ -58,20 +59,7 @@ WHERE u.tenant_id = held.tenant_id AND u.user_id = held.user_id
 
 # Exclusive: it waits for all transactions that have entered, including those that only accept
 # messages.
-_LOCK_ALONE = """
-SELECT erased_at, memory_enabled, learning_enabled, encrypt_sensitive, key_id, created_at,
-       redact_secrets, importing_until > statement_timestamp(), time_zone
-FROM users
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-FOR UPDATE
-"""
-
-_READ = """
-SELECT erased_at, memory_enabled, learning_enabled, encrypt_sensitive, key_id, created_at,
-       redact_secrets, importing_until > statement_timestamp(), time_zone
-FROM users
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-"""
+_LOCK_ALONE = _READ + "FOR UPDATE"
 
 _RAISE = """
 UPDATE users SET revision = revision + %(leap)s
