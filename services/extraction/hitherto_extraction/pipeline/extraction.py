@@ -163,8 +163,9 @@ class Extraction:
         )
         run = ExtractionAttempt(held, Result.of(held.result))
         # Without a lock: `commit` discards what a model replies in the meantime.
-        if not await may_continue(user, held, state, self.commit.memory_enabled):
-            return run
+        async with connection.transaction():
+            if not await may_continue(user, held, state, self.commit.memory_enabled):
+                return run
         # A key that is missing is missed before a model is paid.
         await sealing_key(user)
         run.messages = left()

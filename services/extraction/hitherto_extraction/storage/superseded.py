@@ -44,6 +44,29 @@ WITH RECURSIVE causes (memory_id) AS (
 SELECT memory_id FROM causes
 """
 
+# Every merged memory that one of these went into, directly or indirectly, the outermost first.
+_MERGED_ABOVE = """
+WITH RECURSIVE above (memory_id, steps) AS (
+    SELECT m.superseded_by, 1
+    FROM memories AS m
+    WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+      AND m.memory_id = ANY(%(memory_ids)s) AND m.status = 'superseded'
+    UNION
+    SELECT m.superseded_by, a.steps + 1
+    FROM above AS a
+    JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+         AND m.memory_id = a.memory_id
+    WHERE m.status = 'superseded' AND a.steps < 64
+)
+SELECT k.memory_id
+FROM above AS a
+JOIN memories AS k ON k.tenant_id = %(tenant_id)s AND k.user_id = %(user_id)s
+     AND k.memory_id = a.memory_id
+WHERE k.source = 'consolidation'
+GROUP BY k.memory_id
+ORDER BY max(a.steps) DESC, k.memory_id
+"""
+
 
 async def successors(user: UserRows, memory_ids: Collection[UUID]) -> dict[UUID, UUID]:
     """For each of these memories that is superseded, what stands for it, whatever its status."""
@@ -73,3 +96,8 @@ async def that_stand(user: UserRows, memory_ids: Collection[UUID]) -> dict[UUID,
 async def standing_for(user: UserRows, memory_ids: Collection[UUID]) -> list[UUID]:
     """These memories, and all that they stand for: merged into one of them, or joined to it."""
     return await user.fetch_values(_STANDING_FOR, memory_ids=list(memory_ids))
+
+
+async def merged_above(user: UserRows, memory_ids: Collection[UUID]) -> list[UUID]:
+    """Merged memories that these went into, directly or indirectly, the outermost first."""
+    return await user.fetch_values(_MERGED_ABOVE, memory_ids=list(memory_ids))
