@@ -73,10 +73,14 @@ async def test_what_fails_leaves_no_transaction(connection: Connection) -> None:
             [BoundStatement("INSERT INTO kept VALUES ('a')"), BoundStatement("SELECT 1 / 0")]
         )
     assert await connection.fetch_values("SELECT word FROM kept") == []
-    with pytest.raises(psycopg.errors.DivisionByZero):
+
+    async def fail() -> None:
         async with connection.transaction():
             await connection.later("INSERT INTO kept VALUES (%s)", ["b"])
             await connection.execute("SELECT 1 / 0")
+
+    with pytest.raises(psycopg.errors.DivisionByZero):
+        await fail()
     assert await connection.fetch_values("SELECT word FROM kept") == []
 
 

@@ -230,7 +230,7 @@ def broken() -> Iterator[str]:
 
 
 def main() -> int:
-    """Print the statements of a name as Postgres gets them, such as `memories.page`; or all names."""
+    """Print statements of a name, such as `memories.page`, as Postgres gets them; or all names."""
     asked = sys.argv[1:]
     named = [
         (f"{place.rpartition('/')[2]}.{name.strip('_').lower()}", text)

@@ -26,12 +26,13 @@ from hitherto_extraction.consolidation.tag_review import (
 )
 from hitherto_extraction.consolidation.writing import read_words, write_merge
 from hitherto_extraction.pipeline.failed_attempts import FailedAttempts
-from hitherto_extraction.pipeline.job_commit import CommittedBefore, commit, record
+from hitherto_extraction.pipeline.job_commit import CommittedBefore, commit, may_continue, record
 from hitherto_extraction.pipeline.model_call import TooMuch, halves
 from hitherto_extraction.pipeline.prompt import zone_of
 from hitherto_extraction.pipeline.result import Result
+from hitherto_extraction.pipeline.user_by_user import PageOfUsers, each_user
 from hitherto_extraction.provider.protocol import Completion
-from hitherto_extraction.queue import attempts, claims, jobs
+from hitherto_extraction.queue import claims, jobs
 from hitherto_extraction.queue.claims import Claim, ClaimLost
 from hitherto_extraction.storage import consolidation, settings, users
 from hitherto_extraction.storage.consolidation import Member
@@ -180,13 +181,12 @@ class Consolidation:
         )
         run = ConsolidationAttempt(held, self.wanted(held.params), result)
         if held.user_id is not None:
-            if not await self._admit(held):
+            if not await self._user(run, held.scope):
                 return
-            await self._user(run, held.scope)
         else:
-            async for scope in self._users(run):
+            async for user_id in self._users(run):
                 try:
-                    await self._user(run, scope)
+                    await self._user(run, Scope(held.tenant_id, user_id))
                 except _NotWanted:
                     logger.info("nothing is learnt about a user now; skipping consolidation")
         if run.why is not None:
@@ -196,23 +196,15 @@ class Consolidation:
             timeout=_SECONDS,
         )
 
-    async def _users(self, run: ConsolidationAttempt) -> AsyncIterator[Scope]:
-        tenant_id, after = run.held.tenant_id, ""
-        while True:
-            found, last = await self.maintenance.run(
-                lambda connection: self._page(connection, tenant_id, run.wanted, after),  # noqa: B023
-                timeout=_SECONDS,
-                repeatable=True,
-            )
-            for user_id in found:
-                yield Scope(tenant_id, user_id)
-            if last is None:
-                return
-            after = last
+    def _users(self, run: ConsolidationAttempt) -> AsyncIterator[str]:
+        async def find(connection: Connection, after: str) -> PageOfUsers:
+            return await self._page(connection, run.held.tenant_id, run.wanted, after)
+
+        return each_user(self.maintenance, find, seconds=_SECONDS)
 
     async def _page(
         self, connection: Connection, tenant_id: str, wanted: ConsolidationTarget, after: str
-    ) -> tuple[list[str], str | None]:
+    ) -> PageOfUsers:
         return await consolidation.find_crowded_users(
             connection,
             tenant_id,
@@ -222,33 +214,33 @@ class Consolidation:
             limit=_USERS,
         )
 
-    async def _admit(self, held: Claim) -> bool:
-        """Whether one user's job may continue.
+    async def _may_continue(
+        self, user: UserRows, held: Claim, state: UserWriteState | None
+    ) -> bool:
+        """Whether something may be learnt about a user now; if not, the user's own job ends here.
 
-        If its user has switched learning off, it ends here.
+        Raises:
+            Conflict: The user of the job is being imported.
+            _NotWanted: It may not, and the job is one of all users, which goes on without this one.
         """
+        if held.user_id is not None:
+            return await may_continue(user, held, state, self.memory_enabled)
+        if state is None or state.importing or users.why_not_learning(state, self.memory_enabled):
+            raise _NotWanted
+        return True
 
-        async def work(connection: Connection) -> bool:
-            state = await users.read_user(connection.of(held.scope))
-            users.refuse_while_imported(state)
-            why = self._why_not(state)
-            return not await attempts.discard(connection, held, why)
+    async def _user(self, run: ConsolidationAttempt, scope: Scope) -> bool:
+        """Merge what may be merged of one user; False if the job has ended, as nothing may be."""
 
-        return await self.write.run(work, timeout=_SECONDS)
-
-    def _why_not(self, state: UserWriteState | None) -> str | None:
-        return users.why_not_learning(state, self.memory_enabled)
-
-    async def _user(self, run: ConsolidationAttempt, scope: Scope) -> None:
-        async def look(connection: Connection) -> TagReview:
+        async def look(connection: Connection) -> TagReview | None:
             user = connection.of(scope)
-            state = await users.read_user(user)
-            if self._why_not(state) is not None:
-                raise _NotWanted
-            _leave_imported(state, run.held)
+            if not await self._may_continue(user, run.held, await users.read_user(user)):
+                return None
             return await read_board(user, run.wanted, threshold=self.threshold())
 
-        board = await self.write.run(look, timeout=_SECONDS, repeatable=True)
+        board = await self.write.run(look, timeout=_SECONDS)
+        if board is None:
+            return False
         for crowded in board.tags:
             ours = crowded.job_id == run.held.job_id
             if await board.unchanged(crowded) and (ours or not run.wanted.again):
@@ -269,6 +261,7 @@ class Consolidation:
             if run.failed == failed:
                 board.settle(crowded.tag)
                 await self._settle(run, scope, board)
+        return True
 
     async def _group(
         self,
@@ -330,7 +323,7 @@ class Consolidation:
                     written.append((merge, made))
             result = result_after(run, answered, written)
             touched = [scope.user_id] if written else ()
-            await record(user, held, result, answered.charges, done_to=0, users=touched)
+            await record(user, held, result, answered.charges, done_to=0, touched=touched)
             return result
 
         return written, await commit(self.write, held, write, scope=scope, seconds=_SECONDS)
@@ -358,11 +351,7 @@ class Consolidation:
         """
         state = await users.lock_user(user)
         await claims.hold(user.connection, held)
-        _leave_imported(state, held)
-        why = self._why_not(state)
-        if why is not None and held.user_id is None:
-            raise _NotWanted
-        return not await attempts.discard(user.connection, held, why)
+        return await self._may_continue(user, held, state)
 
 
 async def _read(
@@ -377,16 +366,3 @@ async def _read(
         apart = {m: {by for by in merges if by.int > newest} for m, merges in apart.items()}
     zone = zone_of(await settings.read_zone(user))
     return Background(apart, await read_words(user, ids), zone)
-
-
-def _leave_imported(state: UserWriteState | None, held: Claim) -> None:
-    """Let one user's job wait for an import; one of all users goes on without this user.
-
-    Raises:
-        Conflict: The user of the job is being imported.
-        _NotWanted: One of the others is.
-    """
-    if held.user_id is not None:
-        users.refuse_while_imported(state)
-    elif state is not None and state.importing:
-        raise _NotWanted

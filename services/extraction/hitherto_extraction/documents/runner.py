@@ -17,10 +17,10 @@ from hitherto_extraction.budget import Budget
 from hitherto_extraction.documents import chunking
 from hitherto_extraction.documents.entities import Mention, mentioned, settle
 from hitherto_extraction.pipeline.embedding_loop import embed
-from hitherto_extraction.pipeline.job_commit import CommittedBefore, commit, record
+from hitherto_extraction.pipeline.job_commit import CommittedBefore, commit, may_continue, record
 from hitherto_extraction.pipeline.result import SECRETS_REDACTED, Result
 from hitherto_extraction.prices import Charge, Prices
-from hitherto_extraction.queue import attempts, claims, jobs
+from hitherto_extraction.queue import claims, jobs
 from hitherto_extraction.queue.claims import Claim
 from hitherto_extraction.storage import document_mentions, documents, users
 from hitherto_extraction.storage.corpora import index
@@ -196,9 +196,7 @@ class Ingestion:
             job = await jobs.get_job(user.connection, held.tenant_id, held.job_id)
             if (job.done_to or 0) >= done_to:
                 raise CommittedBefore
-            users.refuse_while_imported(state)
-            why = users.why_not_storing(state, self.memory_enabled)
-            if await attempts.discard(user.connection, held, why):
+            if not await may_continue(user, held, state, self.memory_enabled, learns=False):
                 return None
             done = result.with_charges(charges).with_counts(await self._write(user, prepared))
             await record(user, held, done, charges, done_to=done_to, finished=finished)
@@ -221,10 +219,9 @@ class Ingestion:
 
     async def _admit(self, connection: Connection, held: Claim) -> bool:
         """Whether the job may begin; checked without a lock, `_commit` checks again."""
-        state = await users.read_user(connection.of(held.scope))
-        users.refuse_while_imported(state)
-        why = users.why_not_storing(state, self.memory_enabled)
-        return not await attempts.discard(connection, held, why)
+        user = connection.of(held.scope)
+        state = await users.read_user(user)
+        return await may_continue(user, held, state, self.memory_enabled, learns=False)
 
 
 def _made_of(document: StoredDocument, there: Sequence[IndexedChunk]) -> PreparedDocument:
@@ -328,8 +325,7 @@ async def _replace_chunks(
         for chunk in new
         if chunk.position in prepared.vectors
     }
-    await store.write(user.connection, DOCUMENTS, found, model=prepared.model)
-    await store.settle(user.connection, DOCUMENTS, found, model=prepared.model, state="stored")
+    await store.write_stored(user.connection, DOCUMENTS, found, model=prepared.model)
 
 
 async def _replace_mentions(user: UserRows, document_id: UUID, mentions: Sequence[Mention]) -> int:

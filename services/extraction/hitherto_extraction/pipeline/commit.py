@@ -18,14 +18,14 @@ from hitherto_extraction.pipeline.caps import DAILY_CHANGES, ChangeAllowance, Ch
 from hitherto_extraction.pipeline.crowded_tags import Crowding
 from hitherto_extraction.pipeline.draft import Situation
 from hitherto_extraction.pipeline.evidence import Witnesses
-from hitherto_extraction.pipeline.job_commit import CommittedBefore, commit, record
+from hitherto_extraction.pipeline.job_commit import CommittedBefore, commit, may_continue, record
 from hitherto_extraction.pipeline.nearby_memories import look_around
 from hitherto_extraction.pipeline.operations import Occasion, Plan, Refused
 from hitherto_extraction.pipeline.plan import make_plan
 from hitherto_extraction.pipeline.quality_sample import check
 from hitherto_extraction.pipeline.result import SECRETS_REDACTED, Result
 from hitherto_extraction.pipeline.write import write_plan
-from hitherto_extraction.queue import attempts, claims
+from hitherto_extraction.queue import claims
 from hitherto_extraction.queue.claims import Claim
 from hitherto_extraction.reconciliation.open_questions import open_questions
 from hitherto_extraction.reconciliation.trigger import Reconciling
@@ -112,9 +112,7 @@ class Commit:
             )
             if done_to >= outcome.done_to:
                 raise CommittedBefore
-            users.refuse_while_imported(state)
-            why = users.why_not_learning(state, self.memory_enabled)
-            if await attempts.discard(user.connection, held, why):
+            if not await may_continue(user, held, state, self.memory_enabled):
                 return None
             if sealed_since and await sealing_key(user) is None:
                 # Encryption was turned on and off again during the model call: start again.

@@ -19,7 +19,7 @@ from uuid import UUID
 
 from hitherto_extraction.pipeline.versions import write_next
 from hitherto_extraction.storage import doubts as storage
-from hitherto_extraction.storage import editing, ledger, users
+from hitherto_extraction.storage import editing, ledger, superseded, users
 from hitherto_extraction.storage.doubts import LeftDoubt
 from hitherto_shared.database.user_rows import UserRows
 
@@ -37,12 +37,12 @@ async def follow(
     """
     if not memory_ids:
         return
-    causes = await storage.standing_for(user, memory_ids)
-    standing = await storage.that_stand(user, causes)
+    causes = await superseded.standing_for(user, memory_ids)
+    standing = await superseded.that_stand(user, causes)
     back = [each for each, stands in standing.items() if stands]
     found = await storage.doubts_about(user, memory_ids, causes, back=back)
     if others := {each.because for each in found}.difference(causes):
-        standing |= await storage.that_stand(user, others)
+        standing |= await superseded.that_stand(user, others)
     holding = {
         each.memory_id: standing.get(each.because, each.stands) and not each.taken_back
         for each in found
@@ -82,7 +82,7 @@ async def _left_to(user: UserRows, memory_ids: Collection[UUID]) -> Iterable[Lef
     found = await storage.left_to(user, memory_ids) if memory_ids else []
     if not found:
         return ()
-    standing = await storage.that_stand(user, {each.because for each in found})
+    standing = await superseded.that_stand(user, {each.because for each in found})
     # The first joined one of each comes last, and so stays.
     holding = [each for each in reversed(found) if standing.get(each.because, True)]
     return {each.memory_id: each for each in holding}.values()

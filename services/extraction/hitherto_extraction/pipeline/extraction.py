@@ -26,6 +26,7 @@ from hitherto_extraction.pipeline.extraction_prompt import (
     read_prompt,
 )
 from hitherto_extraction.pipeline.failed_attempts import FailedAttempts
+from hitherto_extraction.pipeline.job_commit import may_continue
 from hitherto_extraction.pipeline.model_call import TooMuch, ask, halves, split
 from hitherto_extraction.pipeline.prompt import VERSION
 from hitherto_extraction.pipeline.quality_sample import QualitySample
@@ -34,7 +35,7 @@ from hitherto_extraction.pipeline.result import Result
 from hitherto_extraction.pipeline.summarise import SummaryFields
 from hitherto_extraction.prices import Charge, Prices
 from hitherto_extraction.provider.protocol import ChatModel
-from hitherto_extraction.queue import attempts, claims
+from hitherto_extraction.queue import claims
 from hitherto_extraction.queue.claims import Claim, ClaimLost
 from hitherto_extraction.storage import conversations, users
 from hitherto_extraction.storage.conversations import StoredMessage
@@ -162,12 +163,9 @@ class Extraction:
         )
         run = ExtractionAttempt(held, Result.of(held.result))
         # Without a lock: `commit` discards what a model replies in the meantime.
-        users.refuse_while_imported(state)
-        why = users.why_not_learning(state, self.commit.memory_enabled)
-        if why is not None:
-            async with connection.transaction():
-                await attempts.discard(connection, held, why)
-            return run
+        async with connection.transaction():
+            if not await may_continue(user, held, state, self.commit.memory_enabled):
+                return run
         # A key that is missing is missed before a model is paid.
         await sealing_key(user)
         run.messages = left()

@@ -14,9 +14,10 @@ from typing import TypeVar
 
 from hitherto_extraction.pipeline.result import Result
 from hitherto_extraction.prices import Charge
-from hitherto_extraction.queue import claims, jobs
+from hitherto_extraction.queue import attempts, claims, jobs
 from hitherto_extraction.queue.claims import Claim, ClaimLost
-from hitherto_extraction.storage import ledger
+from hitherto_extraction.storage import ledger, users
+from hitherto_extraction.storage.users import UserWriteState
 from hitherto_shared.database import faults
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.user_rows import UserRows
@@ -29,6 +30,26 @@ logger = logging.getLogger("hitherto.worker")
 _PAUSES = (0.1, 1.0, 5.0)
 
 Done = TypeVar("Done")
+
+
+async def may_continue(
+    user: UserRows,
+    held: Claim,
+    state: UserWriteState | None,
+    memory_enabled: bool,
+    *,
+    learns: bool = True,
+) -> bool:
+    """Whether a job may go on writing about its user, whose row says `state`; if not, it ends here.
+
+    Unless it `learns`, it stores what was handed in on purpose, also with learning switched off.
+
+    Raises:
+        Conflict: The user is being imported.
+    """
+    users.refuse_while_imported(state)
+    why_not = users.why_not_learning if learns else users.why_not_storing
+    return not await attempts.discard(user.connection, held, why_not(state, memory_enabled))
 
 
 class CommittedBefore(Exception):
@@ -95,7 +116,7 @@ async def record(
     *,
     done_to: int,
     finished: bool = False,
-    users: Collection[str] = (),
+    touched: Collection[str] = (),
 ) -> None:
     """Charge what a step cost, and record the job's progress (`claims.record_progress`)."""
     await ledger.charge(user, held.job_id, held.kind, charges)
@@ -105,5 +126,5 @@ async def record(
         done_to=done_to,
         result=result.stored(),
         finished=finished,
-        users=users,
+        users=touched,
     )

@@ -11,7 +11,7 @@ from hitherto_extraction.pipeline import sealed_memories
 from hitherto_extraction.pipeline.answer import NewItem
 from hitherto_extraction.pipeline.dedupe import Neighbour
 from hitherto_extraction.pipeline.reply_vectors import Vectors
-from hitherto_extraction.storage import consolidation, known_memories
+from hitherto_extraction.storage import known_memories, superseded
 from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_extraction.storage.sealed_rows import is_sensitive
 from hitherto_shared.database.together import together
@@ -95,7 +95,7 @@ async def _successors(user: UserRows, known: dict[UUID, CurrentMemory]) -> dict[
     merged = [row.memory_id for row in known.values() if row.status == _MERGED]
     if not merged:
         return {}
-    found = await consolidation.find_successors(user, merged)
+    found = await superseded.successors(user, merged)
     new = sorted(set(found.values()) - known.keys())
     known |= await known_memories.read_known(user, new)
     return found

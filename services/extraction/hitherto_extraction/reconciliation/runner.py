@@ -21,13 +21,13 @@ from hitherto_extraction.budget import Budget
 from hitherto_extraction.pipeline.caps import DAILY_CHANGES, Changes
 from hitherto_extraction.pipeline.commit import room_of
 from hitherto_extraction.pipeline.failed_attempts import FailedAttempts
-from hitherto_extraction.pipeline.job_commit import CommittedBefore, commit, record
+from hitherto_extraction.pipeline.job_commit import CommittedBefore, commit, may_continue, record
 from hitherto_extraction.pipeline.model_call import TooMuch, ask_for
 from hitherto_extraction.pipeline.operations import Refused
 from hitherto_extraction.pipeline.result import Result
 from hitherto_extraction.prices import Charge, Prices
 from hitherto_extraction.provider.protocol import ChatModel
-from hitherto_extraction.queue import attempts, claims, collecting
+from hitherto_extraction.queue import claims, collecting
 from hitherto_extraction.queue.claims import Claim, OthersFirst
 from hitherto_extraction.reconciliation.reply import Proposals, read_reply
 from hitherto_extraction.reconciliation.selecting import (
@@ -212,9 +212,7 @@ class Reconciliation:
         user = connection.of(run.held.scope)
         async with connection.transaction():
             state = await users.read_user(user)
-            users.refuse_while_imported(state)
-            why = users.why_not_storing(state, self.memory_enabled)
-            if await attempts.discard(connection, run.held, why):
+            if not await may_continue(user, run.held, state, self.memory_enabled, learns=False):
                 return None
             if await collecting.reading_waits(user):
                 raise OthersFirst(OTHERS_FIRST_SECONDS)
@@ -236,9 +234,7 @@ class Reconciliation:
             state = await users.lock_user(user)
             if await claims.hold(user.connection, held) >= done_to:
                 raise CommittedBefore
-            users.refuse_while_imported(state)
-            why = users.why_not_storing(state, self.memory_enabled)
-            if await attempts.discard(user.connection, held, why):
+            if not await may_continue(user, held, state, self.memory_enabled, learns=False):
                 return None
             made = await in_thread(settle, proposals, await self._rows(user, run, shown))
             at = await users.database_now(user.connection)

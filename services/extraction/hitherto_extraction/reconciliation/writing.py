@@ -17,7 +17,7 @@ from hitherto_extraction.pipeline.resting_values import drop_resting_on
 from hitherto_extraction.pipeline.trust import outranks
 from hitherto_extraction.pipeline.versions import write_next
 from hitherto_extraction.reconciliation.settling import Doubting, Settlement
-from hitherto_extraction.storage import editing, ledger, memories, reconciliation, users
+from hitherto_extraction.storage import editing, ledger, memories, reconciliation, superseded, users
 from hitherto_extraction.storage.doubts import doubt_of
 from hitherto_extraction.storage.editing import EditableMemory
 from hitherto_extraction.storage.ledger import ChangeEvent
@@ -68,7 +68,7 @@ async def _settle(
     doubts = {each.memory_id: each for each in made.doubts}
     older = {each for one in held.values() for each in one.memory.may_replace}
     # What was joined to a memory is settled as long as that stands for it, unless that has ended.
-    present = await reconciliation.stand_ins(writing.user, older)
+    present = await superseded.stand_ins(writing.user, older)
     for memory_id, before in held.items():
         if memory_id in made.endings or memory_id in made.joins:
             continue

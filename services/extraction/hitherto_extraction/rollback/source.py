@@ -17,7 +17,7 @@ from hitherto_extraction.pipeline.summarise import merge_summary
 from hitherto_extraction.queue import jobs
 from hitherto_extraction.rollback.memories import Rebuilding
 from hitherto_extraction.rollback.profile import rebuild_profile
-from hitherto_extraction.storage import documents, statements, summaries, users
+from hitherto_extraction.storage import documents, statements, summaries, superseded, users
 from hitherto_extraction.storage import rollback as storage
 from hitherto_extraction.storage.rollback import MessageRange
 from hitherto_extraction.storage.statements import StatementReference
@@ -190,7 +190,7 @@ async def _undo_merges(
     user: UserRows, taught: _SourceEffects, touched: Collection[UUID], actor: str
 ) -> int:
     """Take apart merged memories that the source made or that include something of it."""
-    above = await storage.merged_above(user, sorted(touched))
+    above = await superseded.merged_above(user, sorted(touched))
     made = await storage.merged_by(user, taught.job_ids)
     merged = list(dict.fromkeys([*above, *made]))
     for memory_id in merged:

@@ -49,42 +49,32 @@ WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
 """
 
 _FORGET = """
-WITH going AS MATERIALIZED (
+WITH replaced AS MATERIALIZED (
     SELECT m.*, named.event_id
     FROM unnest(%(memory_ids)s::uuid[], %(event_ids)s::uuid[]) AS named (memory_id, event_id)
     JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
          AND m.memory_id = named.memory_id
-), kept AS (
-    INSERT INTO memory_versions (tenant_id, user_id, memory_id, version, type, content, detail,
-        importance, confidence, origin, status, tags, keywords, context, metadata, valid_from,
-        valid_to, expires_at, superseded_by, sensitive, said_at, supersedes, job_id, sealed,
-        may_replace, doubt, known_from, known_to)
-    SELECT tenant_id, user_id, memory_id, version, type, content, detail, importance, confidence,
-           origin, status, tags, keywords, context, metadata, valid_from, valid_to, expires_at,
-           superseded_by, sensitive, said_at, supersedes, job_id, sealed, may_replace, doubt,
-           updated_at, greatest(updated_at, %(at)s)
-    FROM going
-), forgotten AS (
+), kept AS @kept_versions(replaced), forgotten AS (
     UPDATE memories AS m
     SET version = m.version + 1, status = 'forgotten', superseded_by = NULL, job_id = NULL,
         updated_at = greatest(m.updated_at, %(at)s)
-    FROM going AS g
+    FROM replaced AS g
     WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.memory_id = g.memory_id
 ), mirrored AS (
     UPDATE memory_embeddings AS e SET status = 'forgotten'
-    FROM going AS g
+    FROM replaced AS g
     WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND e.memory_id = g.memory_id
 ), recorded AS (
     INSERT INTO history (tenant_id, user_id, event_id, recorded_at, subject, memory_id, action,
                          version, actor, reason)
     SELECT tenant_id, user_id, event_id, %(at)s, 'memory', memory_id, 'forgotten', version + 1,
            %(actor)s, %(reason)s
-    FROM going
+    FROM replaced
 )
 INSERT INTO memory_changes (tenant_id, user_id, memory_id, action, version, old_status, new_status,
                             recorded_at)
 SELECT tenant_id, user_id, memory_id, 'forgotten', version + 1, status, 'forgotten', %(at)s
-FROM going
+FROM replaced
 """
 
 # The records of consolidation contain tags, which are words of the user.

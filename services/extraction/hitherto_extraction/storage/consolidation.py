@@ -19,23 +19,9 @@ from hitherto_shared.database.pool import Connection
 from hitherto_shared.database.user_rows import UserRows
 
 _CROWDED = """
-SELECT crowded.tag, g.fingerprint, g.job_id, coalesce(g.answered, '{}')
-FROM (
-    SELECT tag, count(DISTINCT m.memory_id) AS members
-    FROM memories AS m CROSS JOIN LATERAL unnest(m.tags) AS tag
-    WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.status = 'active'
-      AND NOT m.sensitive AND m.expires_at IS NULL AND m.valid_to IS NULL
-      AND m.doubt IS NULL AND m.may_replace = '{}' AND m.memory_id NOT IN (
-          SELECT unnest(n.may_replace) FROM memories AS n
-          WHERE n.tenant_id = %(tenant_id)s AND n.user_id = %(user_id)s AND n.status = 'active'
-            AND n.may_replace <> '{}')
-      AND (%(tag)s::text IS NULL OR tag = %(tag)s)
-    GROUP BY tag
-    HAVING count(DISTINCT m.memory_id) > %(above)s
-) AS crowded
-LEFT JOIN consolidation_groups AS g ON g.tenant_id = %(tenant_id)s AND g.user_id = %(user_id)s
-     AND g.tag = crowded.tag
-ORDER BY crowded.members DESC, crowded.tag
+SELECT c.tag, c.fingerprint, c.job_id, coalesce(c.answered, '{}')
+FROM @crowded_tags AS c
+ORDER BY c.members DESC, c.tag
 """
 
 _MEMBERS = """
@@ -44,12 +30,7 @@ SELECT m.memory_id, m.version, m.type, m.content, m.origin, m.tags, m.valid_from
 FROM memories AS m
 LEFT JOIN memory_embeddings AS e ON e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
      AND e.memory_id = m.memory_id AND e.text_version = m.text_version AND e.model = %(model)s
-WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.status = 'active'
-  AND NOT m.sensitive AND m.expires_at IS NULL AND m.valid_to IS NULL
-  AND m.doubt IS NULL AND m.may_replace = '{}' AND m.memory_id NOT IN (
-      SELECT unnest(n.may_replace) FROM memories AS n
-      WHERE n.tenant_id = %(tenant_id)s AND n.user_id = %(user_id)s AND n.status = 'active'
-        AND n.may_replace <> '{}')
+WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND @may_be_merged(m)
   AND m.tags && %(tags)s
 ORDER BY m.said_at, m.memory_id
 """
@@ -57,24 +38,10 @@ ORDER BY m.said_at, m.memory_id
 # Tags among these that have just become crowded. A group that stayed crowded is processed again
 # when it has grown by the size of a group.
 _NEWLY_CROWDED = """
-SELECT crowded.tag
-FROM (
-    SELECT tag, count(DISTINCT m.memory_id) AS members
-    FROM memories AS m CROSS JOIN LATERAL unnest(m.tags) AS tag
-    WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.status = 'active'
-      AND NOT m.sensitive AND m.expires_at IS NULL AND m.valid_to IS NULL
-      AND m.doubt IS NULL AND m.may_replace = '{}' AND m.memory_id NOT IN (
-          SELECT unnest(n.may_replace) FROM memories AS n
-          WHERE n.tenant_id = %(tenant_id)s AND n.user_id = %(user_id)s AND n.status = 'active'
-            AND n.may_replace <> '{}')
-      AND m.tags && %(tags)s AND tag = ANY(%(tags)s)
-    GROUP BY tag
-    HAVING count(DISTINCT m.memory_id) > %(above)s
-) AS crowded
-LEFT JOIN consolidation_groups AS g ON g.tenant_id = %(tenant_id)s AND g.user_id = %(user_id)s
-     AND g.tag = crowded.tag
-WHERE g.members IS NULL OR g.members <= %(above)s OR crowded.members >= g.members + %(above)s
-ORDER BY crowded.members DESC, crowded.tag
+SELECT c.tag
+FROM @crowded_tags AS c
+WHERE c.processed IS NULL OR c.processed <= %(above)s OR c.members >= c.processed + %(above)s
+ORDER BY c.members DESC, c.tag
 """
 
 # Those among these tags that no waiting job is going to process; a job without a tag takes all. A
@@ -163,26 +130,6 @@ FROM mention
 WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND e.entity_id = mention.entity_id
 """
 
-_SUCCESSORS = """
-WITH RECURSIVE followed (start, memory_id, steps) AS (
-    SELECT m.memory_id, m.superseded_by, 1
-    FROM memories AS m
-    WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
-      AND m.memory_id = ANY(%(memory_ids)s) AND m.status = 'superseded'
-    UNION ALL
-    SELECT f.start, m.superseded_by, f.steps + 1
-    FROM followed AS f
-    JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
-         AND m.memory_id = f.memory_id
-    WHERE m.status = 'superseded' AND f.steps < 64
-)
-SELECT f.start, f.memory_id
-FROM followed AS f
-JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
-     AND m.memory_id = f.memory_id
-WHERE m.status <> 'superseded'
-"""
-
 
 @dataclass(frozen=True, slots=True)
 class CrowdedTag:
@@ -227,7 +174,7 @@ class ConsolidationMark:
 
 async def read_crowded(user: UserRows, *, tag: str | None, above: int) -> list[CrowdedTag]:
     """The tags that more than `above` memories share, the largest first; only `tag` if given."""
-    return await user.fetch(CrowdedTag, _CROWDED, tag=tag, above=above)
+    return await user.fetch(CrowdedTag, _CROWDED, tags=None if tag is None else [tag], above=above)
 
 
 async def read_members(user: UserRows, tags: Sequence[str], *, model: str) -> list[Member]:
@@ -277,8 +224,3 @@ async def inherit(user: UserRows, memory_ids: Sequence[UUID], *, into: UUID) -> 
     values = {"memory_ids": list(memory_ids), "into": into}
     await user.execute(_COPY_SOURCES, **values)
     await user.execute(_COPY_MENTIONS, **values)
-
-
-async def find_successors(user: UserRows, memory_ids: Sequence[UUID]) -> dict[UUID, UUID]:
-    """For each of these memories that was merged, its present representative."""
-    return dict(await user.fetch_rows(_SUCCESSORS, memory_ids=list(memory_ids)))

@@ -25,44 +25,6 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND doubt IS NOT NULL
 ORDER BY memory_id
 """
 
-# These memories, and what is superseded by one of them, directly or indirectly.
-_STANDING_FOR = """
-WITH RECURSIVE causes (memory_id) AS (
-    SELECT unnest(%(memory_ids)s::uuid[])
-    UNION
-    SELECT m.memory_id
-    FROM causes AS c
-    JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
-         AND m.superseded_by = c.memory_id AND m.status = 'superseded'
-)
-SELECT memory_id FROM causes
-"""
-
-# Which of these still say something, by themselves or by what stands for them. Whoever takes a
-# merge apart takes the merged words back; it is archived, and stands for nothing any more. What was
-# deleted is not among them: nobody took it back.
-_THAT_STAND = """
-WITH RECURSIVE heads (cause, memory_id, status, source, superseded_by, steps) AS (
-    SELECT m.memory_id, m.memory_id, m.status, m.source, m.superseded_by, 1
-    FROM memories AS m
-    WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
-      AND m.memory_id = ANY(%(memory_ids)s)
-    UNION ALL
-    SELECT h.cause, m.memory_id, m.status, m.source, m.superseded_by, h.steps + 1
-    FROM heads AS h
-    JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
-         AND m.memory_id = h.superseded_by
-    WHERE h.status = 'superseded' AND h.steps < 64
-)
-SELECT cause, h.status <> 'forgotten'
-       AND NOT (h.status = 'archived' AND h.source = 'consolidation' AND NOT EXISTS (
-           SELECT FROM memories AS m
-           WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
-             AND m.superseded_by = h.memory_id))
-FROM heads AS h
-WHERE h.status <> 'superseded'
-"""
-
 # The doubts of these memories and those because of these causes, and such as have ended: the last
 # ones of active memories about which nothing was said since, not even by a joined one, ended by
 # what the history relates to the cause. One is `taken_back` with the job that had cast it. A doubt
@@ -225,22 +187,9 @@ async def in_doubt_because(user: UserRows, memory_ids: Collection[UUID]) -> list
     return await user.fetch_values(_IN_DOUBT_BECAUSE, memory_ids=[str(each) for each in memory_ids])
 
 
-async def standing_for(user: UserRows, memory_ids: Collection[UUID]) -> list[UUID]:
-    """These memories, and all that they stand for: merged into one of them, or joined to it."""
-    return await user.fetch_values(_STANDING_FOR, memory_ids=list(memory_ids))
-
-
 async def in_doubt(user: UserRows) -> list[UUID]:
     """All memories that are in doubt."""
     return await user.fetch_values(_IN_DOUBT)
-
-
-async def that_stand(user: UserRows, memory_ids: Collection[UUID]) -> dict[UUID, bool]:
-    """Whether these still say something, by themselves or by what stands for them.
-
-    What was deleted is left out.
-    """
-    return dict(await user.fetch_rows(_THAT_STAND, memory_ids=list(memory_ids)))
 
 
 async def doubts_about(

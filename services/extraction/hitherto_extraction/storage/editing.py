@@ -50,19 +50,10 @@ WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
   AND m.memory_id = ANY(%(memory_ids)s)
 """
 
-# The version that is replaced is stored with the period in which it was current.
 _WRITE = """
-WITH kept AS (
-    INSERT INTO memory_versions (tenant_id, user_id, memory_id, version, type, content, detail,
-        importance, confidence, origin, status, tags, keywords, context, metadata, valid_from,
-        valid_to, expires_at, superseded_by, sensitive, said_at, supersedes, job_id, sealed,
-        may_replace, doubt, known_from, known_to)
-    SELECT tenant_id, user_id, memory_id, version, type, content, detail, importance, confidence,
-           origin, status, tags, keywords, context, metadata, valid_from, valid_to, expires_at,
-           superseded_by, sensitive, said_at, supersedes, job_id, sealed, may_replace, doubt,
-           updated_at, greatest(updated_at, %(at)s)
-    FROM memories
-    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
+WITH kept AS @kept_versions((
+    SELECT * FROM memories
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s)
 ), mirrored AS (
     UPDATE memory_embeddings SET status = %(status)s
     WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s

@@ -20,47 +20,25 @@ from hitherto_shared.models import CURRENT_STATUSES, Scope, SourceRef
 
 _KNOWN_WORDS = ("content", "detail", "tags", "keywords")
 
-# A memory was last said when it, or one of its origin that it stands for, was.
 _READ = """
-SELECT m.memory_id, m.version, m.type, m.content, m.importance, m.confidence, m.origin,
-       m.status, m.tags, m.keywords, m.valid_from, m.valid_to, m.updated_at, m.lexical_no,
-       m.lexical_length, greatest(m.said_at, (SELECT max(o.said_at) FROM memories AS o
-       WHERE o.tenant_id = %(tenant_id)s AND o.user_id = %(user_id)s AND o.status = 'superseded'
-       AND o.superseded_by = m.memory_id AND o.origin = m.origin)), m.detail, m.sensitive,
-       m.questions, m.doubt IS NOT NULL, m.expires_at,
-       CASE WHEN m.sealed IS NOT NULL
-            THEN @sealed_of_memory(m.memory_id, m.version, m.text_version, m.sealed) END
-FROM memories AS m
-WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s)
+SELECT * FROM @known_memories AS m WHERE m.memory_id = ANY(%(memory_ids)s)
 """
 
 _TOP = """
-SELECT m.memory_id, m.version, m.type, m.content, m.importance, m.confidence, m.origin,
-       m.status, m.tags, m.keywords, m.valid_from, m.valid_to, m.updated_at, m.lexical_no,
-       m.lexical_length, greatest(m.said_at, (SELECT max(o.said_at) FROM memories AS o
-       WHERE o.tenant_id = %(tenant_id)s AND o.user_id = %(user_id)s AND o.status = 'superseded'
-       AND o.superseded_by = m.memory_id AND o.origin = m.origin)), m.detail, m.sensitive,
-       m.questions, m.doubt IS NOT NULL, m.expires_at,
-       CASE WHEN m.sealed IS NOT NULL
-            THEN @sealed_of_memory(m.memory_id, m.version, m.text_version, m.sealed) END
-FROM memories AS m
-WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND status IN ('active', 'achieved')
-ORDER BY importance DESC, created_at DESC
-LIMIT %(limit)s
+SELECT m.*
+FROM (
+    SELECT memory_id, importance, created_at FROM memories
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND status IN ('active', 'achieved')
+    ORDER BY importance DESC, created_at DESC
+    LIMIT %(limit)s) AS top
+JOIN @known_memories AS m ON m.memory_id = top.memory_id
+ORDER BY top.importance DESC, top.created_at DESC
 """
 
 _BY_LEXICAL_NO = """
-SELECT m.memory_id, m.version, m.type, m.content, m.importance, m.confidence, m.origin,
-       m.status, m.tags, m.keywords, m.valid_from, m.valid_to, m.updated_at, m.lexical_no,
-       m.lexical_length, greatest(m.said_at, (SELECT max(o.said_at) FROM memories AS o
-       WHERE o.tenant_id = %(tenant_id)s AND o.user_id = %(user_id)s AND o.status = 'superseded'
-       AND o.superseded_by = m.memory_id AND o.origin = m.origin)), m.detail, m.sensitive,
-       m.questions, m.doubt IS NOT NULL, m.expires_at,
-       CASE WHEN m.sealed IS NOT NULL
-            THEN @sealed_of_memory(m.memory_id, m.version, m.text_version, m.sealed) END
-FROM memories AS m
-WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
-  AND lexical_no = ANY(%(lexical_nos)s) AND status IN ('active', 'achieved')
+SELECT *
+FROM @known_memories AS m
+WHERE m.lexical_no = ANY(%(lexical_nos)s) AND m.status IN ('active', 'achieved')
 """
 
 _TAGS_IN_USE = """
@@ -247,7 +225,7 @@ class CurrentMemory:
 
 
 def known_of(scope: Scope, row: Sequence[Any]) -> CurrentMemory:
-    """The memory in a row with the columns of `_READ`."""
+    """The memory in a row with the columns of `@known_memories`."""
     *columns, sealed = row
     known = CurrentMemory(*columns)
     if sealed is None:

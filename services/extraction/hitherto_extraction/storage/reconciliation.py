@@ -10,7 +10,7 @@ from uuid import UUID
 import numpy as np
 from pgvector import HalfVector
 
-from hitherto_extraction.storage.doubts import standing_for
+from hitherto_extraction.storage.superseded import stand_ins, standing_for
 from hitherto_shared.database.arrays import Uuids
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.embeddings.protocol import Vector
@@ -88,23 +88,6 @@ _LINKS = """
 SELECT memory_id, may_replace, supersedes, doubt
 FROM memories
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s)
-"""
-
-# The current memories that stand for these, which were joined to another.
-_STAND_INS = """
-WITH RECURSIVE followed (joined, memory_id, status, superseded_by, steps) AS (
-    SELECT m.memory_id, m.memory_id, m.status, m.superseded_by, 0
-    FROM memories AS m
-    WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
-      AND m.memory_id = ANY(%(memory_ids)s) AND m.status = 'superseded'
-    UNION ALL
-    SELECT f.joined, m.memory_id, m.status, m.superseded_by, f.steps + 1
-    FROM followed AS f
-    JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
-         AND m.memory_id = f.superseded_by
-    WHERE f.status = 'superseded' AND f.steps < 64
-)
-SELECT joined, memory_id FROM followed WHERE status IN ('active', 'achieved')
 """
 
 # Memories that name one of these as those they may replace.
@@ -215,13 +198,6 @@ async def read_links(user: UserRows, memory_ids: Collection[UUID]) -> dict[UUID,
         )
         for each in found
     }
-
-
-async def stand_ins(user: UserRows, memory_ids: Collection[UUID]) -> dict[UUID, UUID]:
-    """For those of these that were joined, the current memories that stand for them."""
-    if not memory_ids:
-        return {}
-    return dict(await user.fetch_rows(_STAND_INS, memory_ids=list(memory_ids)))
 
 
 async def unsettled_with(user: UserRows, memory_ids: Collection[UUID]) -> list[UUID]:

@@ -10,18 +10,18 @@ from dataclasses import dataclass
 from hitherto_extraction.storage.corpora import vectors
 from hitherto_shared.database.pool import Connection
 
-_MODELS = """
+_LOOK = """
+SELECT model, dimensions, active, target, previous
+FROM embedding_models
+WHERE active OR target OR previous
+"""
+
+_LOCK = """
 SELECT model, dimensions, active, target, previous
 FROM embedding_models
 WHERE active OR target OR previous
 ORDER BY model
 FOR UPDATE
-"""
-
-_LOOK = """
-SELECT model, dimensions, active, target, previous
-FROM embedding_models
-WHERE active OR target OR previous
 """
 
 _CLEAR_TARGET = "UPDATE embedding_models SET target = false WHERE target"
@@ -104,7 +104,7 @@ class EmbeddingModel:
 
 async def models(connection: Connection, *, lock: bool = False) -> list[EmbeddingModel]:
     """The models with a role; locked until the transaction ends if requested."""
-    return await connection.fetch(EmbeddingModel, _MODELS if lock else _LOOK)
+    return await connection.fetch(EmbeddingModel, _LOCK if lock else _LOOK)
 
 
 async def set_target(connection: Connection, model: str) -> None:

@@ -98,34 +98,14 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 
 # What is in doubt because of these stays so, without the words that say why.
 _DROP_REASONS = """
-WITH doubtful AS (
-    SELECT DISTINCT memory_id
-    FROM memory_versions
-    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-      AND doubt ->> 'because' = ANY(%(causes)s)
-    UNION
-    SELECT memory_id
-    FROM memories
-    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-      AND doubt ->> 'because' = ANY(%(causes)s)
-), present AS (
+WITH present AS (
     UPDATE memories SET doubt = doubt || '{"reason": ""}'
     WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
       AND doubt ->> 'because' = ANY(%(causes)s)
-), earlier AS (
-    UPDATE memory_versions SET doubt = doubt || '{"reason": ""}'
-    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-      AND doubt ->> 'because' = ANY(%(causes)s)
 )
-UPDATE history
-SET before = CASE WHEN before -> 'doubt' ->> 'because' = ANY(%(causes)s)
-                  THEN jsonb_set(before, '{doubt,reason}', '""') ELSE before END,
-    after = CASE WHEN after -> 'doubt' ->> 'because' = ANY(%(causes)s)
-                 THEN jsonb_set(after, '{doubt,reason}', '""') ELSE after END
+UPDATE memory_versions SET doubt = doubt || '{"reason": ""}'
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-  AND memory_id IN (SELECT memory_id FROM doubtful)
-  AND (before -> 'doubt' ->> 'because' = ANY(%(causes)s)
-       OR after -> 'doubt' ->> 'because' = ANY(%(causes)s))
+  AND doubt ->> 'because' = ANY(%(causes)s)
 """
 
 # A tag is a word of the user too.

@@ -65,19 +65,10 @@ HAVING (%(since)s::timestamptz IS NULL OR max(recorded_at) >= %(since)s)
 ORDER BY job_id
 """
 
-# Every memory that the conversation supports, and whether nothing else does. A job owns a range of
-# its conversation's messages; without one (NULL) the whole conversation is meant.
+# Every memory that these messages support, and whether nothing else does.
 _STATED = """
 WITH source AS (
-    SELECT s.memory_id,
-           (md5(s.conversation_id) = md5(%(conversation_id)s)
-            AND s.conversation_id = %(conversation_id)s
-            AND (%(range_from)s::int IS NULL OR EXISTS (
-                SELECT FROM messages AS g
-                WHERE g.tenant_id = %(tenant_id)s AND g.user_id = %(user_id)s
-                  AND g.conversation_id = s.conversation_id
-                  AND md5(g.message_id) = md5(s.message_id) AND g.message_id = s.message_id
-                  AND g.message_no BETWEEN %(range_from)s AND %(range_to)s))) AS named
+    SELECT s.memory_id, @is_said_here(s) AS named
     FROM memory_sources AS s
     WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
       AND s.memory_id IN (
@@ -173,29 +164,6 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id <> ALL(%
        OR challenges && %(memory_ids)s)
 """
 
-# Every merged memory that one of these went into, directly or indirectly, the outermost first.
-_MERGED_ABOVE = """
-WITH RECURSIVE above (memory_id, steps) AS (
-    SELECT m.superseded_by, 1
-    FROM memories AS m
-    WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
-      AND m.memory_id = ANY(%(memory_ids)s) AND m.status = 'superseded'
-    UNION
-    SELECT m.superseded_by, a.steps + 1
-    FROM above AS a
-    JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
-         AND m.memory_id = a.memory_id
-    WHERE m.status = 'superseded' AND a.steps < 64
-)
-SELECT k.memory_id
-FROM above AS a
-JOIN memories AS k ON k.tenant_id = %(tenant_id)s AND k.user_id = %(user_id)s
-     AND k.memory_id = a.memory_id
-WHERE k.source = 'consolidation'
-GROUP BY k.memory_id
-ORDER BY max(a.steps) DESC, k.memory_id
-"""
-
 _MERGED_BY = """
 SELECT memory_id
 FROM memories
@@ -210,14 +178,7 @@ _DROP_SOURCES = """
 DELETE FROM memory_sources AS s
 WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
   AND s.memory_id = ANY(%(memory_ids)s)
-  AND md5(s.conversation_id) = md5(%(conversation_id)s)
-  AND s.conversation_id = %(conversation_id)s
-  AND (%(range_from)s::int IS NULL OR EXISTS (
-      SELECT FROM messages AS g
-      WHERE g.tenant_id = %(tenant_id)s AND g.user_id = %(user_id)s
-        AND g.conversation_id = s.conversation_id
-        AND md5(g.message_id) = md5(s.message_id) AND g.message_id = s.message_id
-        AND g.message_no BETWEEN %(range_from)s AND %(range_to)s))
+  AND @is_said_here(s)
 """
 
 # Evidence for the present words, if some of it no longer counts.
@@ -351,11 +312,6 @@ async def rolled_back(user: UserRows, memory_ids: Sequence[UUID]) -> dict[UUID, 
 async def depending_on(user: UserRows, memory_ids: Sequence[UUID]) -> list[UUID]:
     """Other memories that these closed, or that wait for review because of them."""
     return await user.fetch_values(_DEPENDING, memory_ids=list(memory_ids))
-
-
-async def merged_above(user: UserRows, memory_ids: Sequence[UUID]) -> list[UUID]:
-    """Merged memories that these went into, directly or indirectly, the outermost first."""
-    return await user.fetch_values(_MERGED_ABOVE, memory_ids=list(memory_ids))
 
 
 async def merged_by(user: UserRows, job_ids: Sequence[UUID]) -> list[UUID]:

@@ -63,7 +63,7 @@ _ANALYSE_GROWN = "SELECT analyse_grown()"
 
 # By the rules of decay, or, with `surplus`, because there are too many.
 _ARCHIVE = """
-WITH fading AS MATERIALIZED (
+WITH replaced AS MATERIALIZED (
     SELECT m.*, named.event_id,
            CASE WHEN %(surplus)s THEN 'over_limit'
                 WHEN age.context_ends_at < %(at)s THEN 'context'
@@ -76,30 +76,20 @@ WITH fading AS MATERIALIZED (
          AND age.memory_id = m.memory_id
     WHERE m.status IN ('active', 'achieved') AND m.type <> 'decision'
       AND (%(surplus)s OR least(age.context_ends_at, age.fades_at) < %(at)s)
-), kept AS (
-    INSERT INTO memory_versions (tenant_id, user_id, memory_id, version, type, content, detail,
-        importance, confidence, origin, status, tags, keywords, context, metadata, valid_from,
-        valid_to, expires_at, superseded_by, sensitive, said_at, supersedes, job_id, sealed,
-        may_replace, doubt, known_from, known_to)
-    SELECT tenant_id, user_id, memory_id, version, type, content, detail, importance, confidence,
-           origin, status, tags, keywords, context, metadata, valid_from, valid_to, expires_at,
-           superseded_by, sensitive, said_at, supersedes, job_id, sealed, may_replace, doubt,
-           updated_at, greatest(updated_at, %(at)s)
-    FROM fading
-), archived AS (
+), kept AS @kept_versions(replaced), archived AS (
     UPDATE memories AS m
     SET version = m.version + 1, status = 'archived', job_id = %(job_id)s,
         updated_at = greatest(m.updated_at, %(at)s),
         expires_at = least(m.expires_at, CASE f.rule WHEN 'context' THEN %(at)s
                            ELSE %(at)s + interval '90 days' END)
-    FROM fading AS f
+    FROM replaced AS f
     WHERE m.tenant_id = f.tenant_id AND m.user_id = f.user_id AND m.memory_id = f.memory_id
       AND m.version = f.version
     RETURNING m.tenant_id, m.user_id, m.memory_id, m.version, f.rule, f.event_id,
               f.status AS old_status
 ), mirrored AS (
     UPDATE memory_embeddings AS e SET status = 'archived'
-    FROM fading AS f
+    FROM replaced AS f
     WHERE e.tenant_id = f.tenant_id AND e.user_id = f.user_id AND e.memory_id = f.memory_id
 ), recorded AS (
     INSERT INTO history (tenant_id, user_id, event_id, recorded_at, subject, memory_id, action,

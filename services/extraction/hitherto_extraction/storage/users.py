@@ -24,6 +24,13 @@ VALUES (%(tenant_id)s, %(user_id)s, %(audit_key)s, %(leap)s)
 ON CONFLICT (tenant_id, user_id) DO NOTHING
 """
 
+_READ = """
+SELECT erased_at, memory_enabled, learning_enabled, encrypt_sensitive, key_id, created_at,
+       redact_secrets, importing_until > statement_timestamp(), time_zone
+FROM users
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+"""
+
 # Shared with other writers, exclusive against an erasure.
 _ENTER = """
 SELECT erased_at, memory_enabled, learning_enabled, encrypt_sensitive, key_id, created_at,
@@ -65,13 +72,6 @@ SELECT erased_at, memory_enabled, learning_enabled, encrypt_sensitive, key_id, c
 FROM users
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 FOR UPDATE
-"""
-
-_READ = """
-SELECT erased_at, memory_enabled, learning_enabled, encrypt_sensitive, key_id, created_at,
-       redact_secrets, importing_until > statement_timestamp(), time_zone
-FROM users
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
 
 _RAISE = """

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
-from collections.abc import Awaitable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
+from hitherto_extraction.pipeline.user_by_user import BUSY, PageOfUsers, each_user, unless_busy
 from hitherto_extraction.queue import claims
 from hitherto_extraction.queue.claims import Claim
 from hitherto_extraction.storage import upkeep, users
 from hitherto_extraction.storage.upkeep import DecayStep, Named
-from hitherto_shared.database import faults
 from hitherto_shared.database.pool import Connection, Database
-from hitherto_shared.errors import Conflict
-
-logger = logging.getLogger("hitherto.decay")
 
 BATCH = 1_000
 """Memories examined, and so archived at most, in one transaction."""
@@ -26,7 +22,6 @@ _NAMES = {
     upkeep.CONTEXT: "archived_context",
     upkeep.OVER_LIMIT: "archived_over_limit",
 }
-_BUSY = "users_busy"
 
 
 class Decay:
@@ -54,7 +49,7 @@ class Decay:
             ClaimLost: The claim was lost; nothing was written after that.
         """
         counts = Counter[str](held.result.get("counts", {}))
-        del counts[_BUSY]
+        del counts[BUSY]
         for user_id in sorted(await self._pass(held, counts)):
             await self._wait_for(held, user_id, counts)
         if self._most:
@@ -78,26 +73,11 @@ class Decay:
         """Scan one user's memories, waiting for other writers."""
         after: Named = (user_id, upkeep.FIRST)
         while (step := await self._look(held, user_id, after)).last is not None:
-            if step.fading and not await self._unless_busy(
+            if step.fading and not await unless_busy(
                 self._archive(held, step.fading, counts, wait=True), counts
             ):
                 return
             after = step.last
-
-    async def _unless_busy(self, work: Awaitable[object], counts: Counter[str]) -> bool:
-        """Whether `work` could lock its user.
-
-        One who stays busy is left for the next run, and counted.
-        """
-        try:
-            await work
-        except Exception as error:
-            if not isinstance(faults.translate(error), Conflict):
-                raise
-            logger.info("a user's memories stayed locked; skipped until the next run")
-            counts[_BUSY] += 1
-            return False
-        return True
 
     async def _look(self, held: Claim, user_id: str | None, after: Named) -> DecayStep:
         return await self._database.run(
@@ -135,23 +115,16 @@ class Decay:
     async def _cap(self, held: Claim, counts: Counter[str]) -> None:
         """Archive memories beyond the limit, user by user."""
         if held.user_id is not None:
-            await self._unless_busy(self._cap_user(held, held.user_id, counts), counts)
+            await unless_busy(self._cap_user(held, held.user_id, counts), counts)
             return
-        after: str | None = ""
-        while after is not None:
-            crowded, after = await self._database.run(
-                lambda connection: upkeep.find_crowded(
-                    connection,
-                    held.tenant_id,
-                    most=self._most,
-                    after=after or "",  # noqa: B023 - awaited before the next round
-                    limit=_USERS,
-                ),
-                timeout=_SECONDS,
-                repeatable=True,
+
+        async def find(connection: Connection, after: str) -> PageOfUsers:
+            return await upkeep.find_crowded(
+                connection, held.tenant_id, most=self._most, after=after, limit=_USERS
             )
-            for user_id in crowded:
-                await self._unless_busy(self._cap_user(held, user_id, counts), counts)
+
+        async for user_id in each_user(self._database, find, seconds=_SECONDS):
+            await unless_busy(self._cap_user(held, user_id, counts), counts)
 
     async def _cap_user(self, held: Claim, user_id: str, counts: Counter[str]) -> None:
         async def work(connection: Connection) -> int:
@@ -191,5 +164,5 @@ def _named(found: Mapping[str, int]) -> dict[str, int]:
 def _counts(found: Mapping[str, int]) -> dict[str, int]:
     """Counts by name with their sum; every name is present, so that 0 differs from unknown."""
     named = {name: found.get(rule, found.get(name, 0)) for rule, name in _NAMES.items()}
-    busy = {_BUSY: found[_BUSY]} if found.get(_BUSY) else {}
+    busy = {BUSY: found[BUSY]} if found.get(BUSY) else {}
     return {"archived": sum(named.values()), **named, **busy}

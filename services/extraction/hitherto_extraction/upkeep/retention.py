@@ -7,29 +7,24 @@ again.
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 
 from hitherto_extraction.pipeline.message_removal import remove_messages
+from hitherto_extraction.pipeline.user_by_user import BUSY, PageOfUsers, each_user, unless_busy
 from hitherto_extraction.queue import claims
 from hitherto_extraction.queue.claims import Claim
 from hitherto_extraction.storage import removal, retention, users
 from hitherto_extraction.storage.retention import RetentionDays
-from hitherto_shared.database import faults
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.user_rows import UserRows
-from hitherto_shared.errors import Conflict
 from hitherto_shared.models import Scope
-
-logger = logging.getLogger("hitherto.retention")
 
 _MEMORIES = 200
 _MESSAGES = 500
 _USERS = 200
 _SECONDS = 30.0
 _NAMES = ("memories", "versions", "vectors", "messages", "memories_reindexed")
-_BUSY = "users_busy"
 
 Removal = Callable[[UserRows, Claim], Awaitable[Mapping[str, int]]]
 
@@ -58,9 +53,9 @@ class Retention:
             ClaimLost: The claim was lost; nothing was deleted after that.
         """
         counts = Counter[str](held.result.get("counts", {}))
-        del counts[_BUSY]
+        del counts[BUSY]
         if held.user_id is not None:
-            await self._user(held, held.user_id, counts)
+            await unless_busy(self._user(held, held.user_id, counts), counts)
         else:
             await self._everybody(held, counts)
         await self._database.run(
@@ -68,34 +63,20 @@ class Retention:
         )
 
     async def _everybody(self, held: Claim, counts: Counter[str]) -> None:
-        after: str | None = ""
-        while after is not None:
-            due, after = await self._database.run(
-                lambda connection: retention.find_due(
-                    connection,
-                    held.tenant_id,
-                    self._keep,
-                    after=after or "",  # noqa: B023 - awaited before the next round
-                    limit=_USERS,
-                ),
-                timeout=_SECONDS,
-                repeatable=True,
+        async def find(connection: Connection, after: str) -> PageOfUsers:
+            return await retention.find_due(
+                connection, held.tenant_id, self._keep, after=after, limit=_USERS
             )
-            for user_id in due:
-                await self._user(held, user_id, counts)
+
+        async for user_id in each_user(self._database, find, seconds=_SECONDS):
+            await unless_busy(self._user(held, user_id, counts), counts)
 
     async def _user(self, held: Claim, user_id: str, counts: Counter[str]) -> None:
-        """Delete what is due for one user; one who stays busy waits for the next run."""
+        """Delete what is due for one user."""
         scope = Scope(held.tenant_id, user_id)
-        try:
-            for remove in (self._remove_messages, self._remove_memories):
-                while await self._batch(held, scope, remove, counts):
-                    pass
-        except Exception as error:
-            if not isinstance(faults.translate(error), Conflict):
-                raise
-            logger.info("a user's data stayed locked; skipped until the next run")
-            counts[_BUSY] += 1
+        for remove in (self._remove_messages, self._remove_memories):
+            while await self._batch(held, scope, remove, counts):
+                pass
 
     async def _batch(
         self, held: Claim, scope: Scope, remove: Removal, counts: Counter[str]
@@ -149,5 +130,5 @@ class Retention:
 
 
 def _stored(counts: Mapping[str, int]) -> dict[str, dict[str, int]]:
-    busy = {_BUSY: counts[_BUSY]} if counts.get(_BUSY) else {}
+    busy = {BUSY: counts[BUSY]} if counts.get(BUSY) else {}
     return {"counts": {name: counts.get(name, 0) for name in _NAMES} | busy}

@@ -100,3 +100,65 @@ JOIN memories AS f ON f.tenant_id = %(tenant_id)s AND f.user_id = %(user_id)s
      AND f.memory_id = s.memory_id
 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
   AND m.conversation_id = :conversation AND m.message_no = :number;
+
+-- @may_be_merged(m): whether a memory may be merged with others. Nothing about it is open: it is not
+-- in doubt, and neither may replace another nor be replaced.
+:m.status = 'active'
+AND NOT :m.sensitive AND :m.expires_at IS NULL AND :m.valid_to IS NULL
+AND :m.doubt IS NULL AND :m.may_replace = '{}' AND :m.memory_id NOT IN (
+    SELECT unnest(n.may_replace) FROM memories AS n
+    WHERE n.tenant_id = %(tenant_id)s AND n.user_id = %(user_id)s AND n.status = 'active'
+      AND n.may_replace <> '{}');
+
+-- @crowded_tags: tags that many memories share, with the record of their last consolidation; only
+-- some of them, if `tags` names these.
+SELECT shared.tag, shared.members, g.members AS processed, g.fingerprint, g.job_id, g.answered
+FROM (
+    SELECT tag, count(DISTINCT m.memory_id) AS members
+    FROM memories AS m CROSS JOIN LATERAL unnest(m.tags) AS tag
+    WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND @may_be_merged(m)
+      AND (%(tags)s::text[] IS NULL OR (m.tags && %(tags)s AND tag = ANY(%(tags)s)))
+    GROUP BY tag
+    HAVING count(DISTINCT m.memory_id) > %(above)s
+) AS shared
+LEFT JOIN consolidation_groups AS g ON g.tenant_id = %(tenant_id)s AND g.user_id = %(user_id)s
+     AND g.tag = shared.tag;
+
+-- @known_memories: memories as learning compares with them. One was last said when it, or a memory of
+-- its origin that it stands for, was.
+SELECT m.memory_id, m.version, m.type, m.content, m.importance, m.confidence, m.origin,
+       m.status, m.tags, m.keywords, m.valid_from, m.valid_to, m.updated_at, m.lexical_no,
+       m.lexical_length, greatest(m.said_at, (
+           SELECT max(o.said_at) FROM memories AS o
+           WHERE o.tenant_id = %(tenant_id)s AND o.user_id = %(user_id)s
+             AND o.status = 'superseded' AND o.superseded_by = m.memory_id
+             AND o.origin = m.origin)) AS said_at, m.detail, m.sensitive,
+       m.questions, m.doubt IS NOT NULL AS is_doubtful, m.expires_at,
+       CASE WHEN m.sealed IS NOT NULL
+            THEN @sealed_of_memory(m.memory_id, m.version, m.text_version, m.sealed)
+            END AS sealed_words
+FROM memories AS m
+WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s;
+
+-- @kept_versions(versions): keeps these versions, which the statement replaces, with the period in
+-- which they were current.
+INSERT INTO memory_versions (tenant_id, user_id, memory_id, version, type, content, detail,
+    importance, confidence, origin, status, tags, keywords, context, metadata, valid_from, valid_to,
+    expires_at, superseded_by, sensitive, said_at, supersedes, job_id, sealed, may_replace, doubt,
+    known_from, known_to)
+SELECT tenant_id, user_id, memory_id, version, type, content, detail, importance, confidence,
+       origin, status, tags, keywords, context, metadata, valid_from, valid_to, expires_at,
+       superseded_by, sensitive, said_at, supersedes, job_id, sealed, may_replace, doubt,
+       updated_at, greatest(updated_at, %(at)s)
+FROM :versions AS replaced;
+
+-- @is_said_here(s): whether a source of a memory is one of the messages that are taken back. A job
+-- owns a range of its conversation's; without one (NULL) the whole conversation is meant.
+md5(:s.conversation_id) = md5(%(conversation_id)s)
+AND :s.conversation_id = %(conversation_id)s
+AND (%(range_from)s::int IS NULL OR EXISTS (
+    SELECT FROM messages AS g
+    WHERE g.tenant_id = %(tenant_id)s AND g.user_id = %(user_id)s
+      AND g.conversation_id = :s.conversation_id
+      AND md5(g.message_id) = md5(:s.message_id) AND g.message_id = :s.message_id
+      AND g.message_no BETWEEN %(range_from)s AND %(range_to)s));

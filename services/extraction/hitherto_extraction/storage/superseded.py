@@ -1,0 +1,103 @@
+"""What stands for a memory that was joined to another, merged with it or replaced by it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from uuid import UUID
+
+from hitherto_shared.database.user_rows import UserRows
+from hitherto_shared.models import CURRENT_STATUSES
+
+# For each of these the last memory of its chain: itself, unless it is superseded. Whoever takes a
+# merge apart takes the merged words back: it is archived, and `parted`, and stands for nothing.
+_HEADS = """
+WITH RECURSIVE followed (start, memory_id, status, source, superseded_by, steps) AS (
+    SELECT m.memory_id, m.memory_id, m.status, m.source, m.superseded_by, 0
+    FROM memories AS m
+    WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+      AND m.memory_id = ANY(%(memory_ids)s)
+    UNION ALL
+    SELECT f.start, m.memory_id, m.status, m.source, m.superseded_by, f.steps + 1
+    FROM followed AS f
+    JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+         AND m.memory_id = f.superseded_by
+    WHERE f.status = 'superseded' AND f.steps < 64
+)
+SELECT start, memory_id, status, status = 'archived' AND source = 'consolidation' AND NOT EXISTS (
+           SELECT FROM memories AS m
+           WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+             AND m.superseded_by = followed.memory_id) AS parted
+FROM followed
+WHERE status <> 'superseded'
+"""
+
+# These memories, and what is superseded by one of them, directly or indirectly.
+_STANDING_FOR = """
+WITH RECURSIVE causes (memory_id) AS (
+    SELECT unnest(%(memory_ids)s::uuid[])
+    UNION
+    SELECT m.memory_id
+    FROM causes AS c
+    JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+         AND m.superseded_by = c.memory_id AND m.status = 'superseded'
+)
+SELECT memory_id FROM causes
+"""
+
+# Every merged memory that one of these went into, directly or indirectly, the outermost first.
+_MERGED_ABOVE = """
+WITH RECURSIVE above (memory_id, steps) AS (
+    SELECT m.superseded_by, 1
+    FROM memories AS m
+    WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+      AND m.memory_id = ANY(%(memory_ids)s) AND m.status = 'superseded'
+    UNION
+    SELECT m.superseded_by, a.steps + 1
+    FROM above AS a
+    JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+         AND m.memory_id = a.memory_id
+    WHERE m.status = 'superseded' AND a.steps < 64
+)
+SELECT k.memory_id
+FROM above AS a
+JOIN memories AS k ON k.tenant_id = %(tenant_id)s AND k.user_id = %(user_id)s
+     AND k.memory_id = a.memory_id
+WHERE k.source = 'consolidation'
+GROUP BY k.memory_id
+ORDER BY max(a.steps) DESC, k.memory_id
+"""
+
+
+async def successors(user: UserRows, memory_ids: Collection[UUID]) -> dict[UUID, UUID]:
+    """For each of these memories that is superseded, what stands for it, whatever its status."""
+    found = await user.fetch_rows(_HEADS, memory_ids=list(memory_ids)) if memory_ids else ()
+    return {start: head for start, head, _, _ in found if start != head}
+
+
+async def stand_ins(user: UserRows, memory_ids: Collection[UUID]) -> dict[UUID, UUID]:
+    """For each of these memories that is superseded, the current memory that stands for it."""
+    found = await user.fetch_rows(_HEADS, memory_ids=list(memory_ids)) if memory_ids else ()
+    return {
+        start: head
+        for start, head, status, _ in found
+        if status in CURRENT_STATUSES and start != head
+    }
+
+
+async def that_stand(user: UserRows, memory_ids: Collection[UUID]) -> dict[UUID, bool]:
+    """Whether these still say something, by themselves or by what stands for them.
+
+    What was deleted is left out: nobody took it back.
+    """
+    found = await user.fetch_rows(_HEADS, memory_ids=list(memory_ids))
+    return {start: status != "forgotten" and not parted for start, _, status, parted in found}
+
+
+async def standing_for(user: UserRows, memory_ids: Collection[UUID]) -> list[UUID]:
+    """These memories, and all that they stand for: merged into one of them, or joined to it."""
+    return await user.fetch_values(_STANDING_FOR, memory_ids=list(memory_ids))
+
+
+async def merged_above(user: UserRows, memory_ids: Collection[UUID]) -> list[UUID]:
+    """Merged memories that these went into, directly or indirectly, the outermost first."""
+    return await user.fetch_values(_MERGED_ABOVE, memory_ids=list(memory_ids))
