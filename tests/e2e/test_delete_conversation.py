@@ -23,8 +23,8 @@ from tests.e2e.methods import ask, read_refusal
 from tests.e2e.privacy import choose
 from tests.e2e.sealing import ENCRYPTING
 from tests.e2e.test_belief import facts_of, profile_of
-from tests.scripted_model import ChatRequest, Hang, ScriptedModel
-from tests.scripted_model.answers import cited, memory, value
+from tests.scripted_model import ChatAnswer, ChatRequest, Hang, ScriptedModel
+from tests.scripted_model.answers import change, cited, memory, value
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
@@ -129,6 +129,40 @@ async def test_c3_the_words_of_quotes_go_with_their_message(
     assert (facts_of(told), told.sources[home].quote) == ({"personal": {"location": "Porto"}}, "")
     exported = await export(modelled)
     assert "anzibarquux" not in exported.text
+
+
+@pytest.mark.parametrize("how", ["deleted", "outlived"])
+async def test_the_words_that_a_model_repeated_go_with_their_messages(
+    how: str, modelled: Services, model: ScriptedModel, tenant_conninfo: str
+) -> None:
+    """In its reason for a change, and in a reply that was of no use."""
+    left = "SELECT reason FROM history WHERE reason ~ 'anzibarquux'"
+    unusable = "SELECT 1 FROM unusable_replies"
+
+    def moved(request: ChatRequest) -> dict[str, Any]:
+        lived = change(shown(request, "Lisbon"), "I moved", reason="Ana said zanzibarquux.")
+        return {"contradicted_memories": [lived]}
+
+    model.script = replies(
+        {
+            "Lisbon": lambda _: {"new_memories": [memory("Ana lives in Lisbon.", ["m1"])]},
+            "zanzibarquux": moved,
+        }
+    )
+    await learn(modelled, talk("I live in Lisbon.", conversation="kept", at=NOON))
+    for _ in range(2):  # an attempt asks again once
+        model.queue(ChatAnswer("Sorry, no JSON about zanzibarquux."), endpoint="chat")
+    await learn(modelled, talk("zanzibarquux, I moved to Porto", conversation="gone", at=NOON))
+    assert (len(rows(tenant_conninfo, left)), len(rows(tenant_conninfo, unusable))) == (1, 1)
+
+    if how == "deleted":
+        await delete(modelled, "gone")
+    else:
+        await choose(modelled, mask=["message_retention_days"], message_retention_days=30)
+        started = await ask(modelled, "RunRetention")
+        await ended(modelled, started.job.id)
+
+    assert (rows(tenant_conninfo, left), rows(tenant_conninfo, unusable)) == ([], [])
 
 
 async def test_a_second_time_there_is_nothing(services: Services) -> None:

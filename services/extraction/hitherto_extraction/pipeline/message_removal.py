@@ -103,6 +103,7 @@ async def delete_conversation(
     cancelled = await cancelling.cancel_of_conversation(user, conversation_id)
     messages = await conversation_removal.find_messages(user, conversation_id)
     await remove_messages(user, messages, sweep=sweep)
+    await cancelling.disown(user, conversation_id)
     kept = await conversation_removal.clear_name(user, conversation_id)
     summaries = await drop_summary(user, conversation_id)
     await conversation_removal.remove(user, conversation_id)
