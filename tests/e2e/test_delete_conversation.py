@@ -15,6 +15,7 @@ from hitherto.v1 import (
     job_pb2,
     privacy_service_pb2,
 )
+from hitherto_extraction.pipeline.message_removal import MESSAGES_AT_ONCE
 from tests.e2e.conftest import Services
 from tests.e2e.curating import save
 from tests.e2e.learning import ended, learn, memories, replies, rows, shown, submit, talk
@@ -36,12 +37,13 @@ def service_settings() -> dict[str, Any]:
 
 
 async def delete(
-    services: Services, conversation: str, **fields: Any
+    services: Services, conversation: str, *, timeout: float | None = None, **fields: Any
 ) -> privacy_service_pb2.DeleteConversationResponse:
     return await services.privacy.DeleteConversation(
         privacy_service_pb2.DeleteConversationRequest(
             user_id="ana", conversation_id=conversation, **fields
-        )
+        ),
+        timeout=timeout,
     )
 
 
@@ -230,3 +232,40 @@ async def test_a_conversation_of_the_same_name_begins_anew(services: Services) -
     assert result.memories_created == 1
     listed = await ask(services, "ListConversations")
     assert [c.message_count for c in listed.conversations] == [1]
+
+
+@pytest.mark.parametrize("key", ["", "k"])
+@pytest.mark.parametrize("how", ["deleted", "cleared"])
+async def test_a_long_conversation_goes_in_several_transactions(
+    how: str, key: str, services: Services, tenant_conninfo: str
+) -> None:
+    """What a call cannot finish it keeps, and the next one does the rest."""
+    long = talk(*(f"I like fruit{n}." for n in range(2 * MESSAGES_AT_ONCE + 50)), at=NOON)
+    await learn(services, long, talk("I live in Lisbon.", conversation="kept", at=NOON))
+    words = "SELECT 1 FROM passage_postings WHERE corpus = 'messages' AND term ~ '^fruit'"
+    assert rows(tenant_conninfo, words)
+    messages = "SELECT message_no FROM messages WHERE conversation_id = 'c1' ORDER BY message_no"
+
+    async def remove(timeout: float) -> Any:
+        if how == "deleted":
+            return await delete(services, "c1", idempotency_key=key, timeout=timeout)
+        return await services.privacy.ClearMemories(
+            privacy_service_pb2.ClearMemoriesRequest(
+                user_id="ana", include_conversations=True, idempotency_key=key
+            ),
+            timeout=timeout,
+        )
+
+    async with await psycopg.AsyncConnection.connect(tenant_conninfo) as holder:
+        await holder.execute(
+            "SELECT FROM messages WHERE conversation_id = 'c1' AND message_no = 1 FOR UPDATE"
+        )
+        with pytest.raises(grpc.aio.AioRpcError):
+            await remove(20)
+        await holder.rollback()
+    left = [row[0] for row in rows(tenant_conninfo, messages)]
+    assert left == list(range(1, 51))
+
+    assert (await remove(120)).counts["messages"] == (50 if how == "deleted" else 51)
+
+    assert rows(tenant_conninfo, messages) == rows(tenant_conninfo, words) == []

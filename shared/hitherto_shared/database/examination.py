@@ -1,4 +1,4 @@
-"""Examines the database of an installation: schema, logins, clock, embedding model.
+"""Examines the database of an installation: schema, logins, clock, embedding model, user keys.
 
 It changes nothing. The embedded database is started if it exists, and not made if it does not.
 """
