@@ -11,7 +11,7 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 
-from hitherto_extraction.pipeline.message_removal import remove_messages
+from hitherto_extraction.pipeline.message_removal import MESSAGES_AT_ONCE, remove_messages
 from hitherto_extraction.queue import claims
 from hitherto_extraction.queue.claims import Claim
 from hitherto_extraction.storage import removal, retention, users
@@ -25,7 +25,6 @@ from hitherto_shared.models import Scope
 logger = logging.getLogger("hitherto.retention")
 
 _MEMORIES = 200
-_MESSAGES = 500
 _USERS = 200
 _SECONDS = 30.0
 _NAMES = ("memories", "versions", "vectors", "messages", "memories_reindexed")
@@ -138,12 +137,14 @@ class Retention:
         return await removal.remove_memories(user, expired, job_id=held.job_id)
 
     async def _remove_messages(self, user: UserRows, _held: Claim) -> Mapping[str, int]:
-        found = await retention.find_messages(user, self._keep, limit=_MESSAGES)
+        found = await retention.find_messages(user, self._keep, limit=MESSAGES_AT_ONCE)
         if not found:
             return {}
         among = sorted({message.conversation_id for message in found})
         await removal.lock_conversations(user, among)
-        outlived = await retention.find_messages(user, self._keep, limit=_MESSAGES, among=among)
+        outlived = await retention.find_messages(
+            user, self._keep, limit=MESSAGES_AT_ONCE, among=among
+        )
         reindexed = await remove_messages(user, outlived)
         return {"messages": len(outlived), "memories_reindexed": reindexed}
 
