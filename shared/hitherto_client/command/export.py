@@ -25,6 +25,7 @@ from hitherto_client.wire import build
 
 EXPORTED = "hitherto"
 """The value of --from for exports of this product."""
+EXPORTED_TITLE = "Hitherto: the file of `hitherto export`"
 _LEFT = "what was stored stays; importing the same file again stores what is missing"
 _MIB = 2**20
 _TABLES = ("table", "records", "there already", "left out")
