@@ -18,8 +18,13 @@ from hitherto_client.command.options import Argument, connect, open_file, size_o
 from hitherto_client.command.output import FAILED, OK, Output, UsageError
 from hitherto_client.command.progress import Bar, if_stopped
 from hitherto_client.command.rpc import Command
-from hitherto_client.export import EXPORT_SECONDS, ExportBroken, Received
-from hitherto_client.export_file import NoExport, count_records
+from hitherto_client.export import (
+    EXPORT_SECONDS,
+    ExportBroken,
+    NoExport,
+    Received,
+    count_records,
+)
 from hitherto_client.results import ExportManifest, ImportedUser
 from hitherto_client.wire import build
 
