@@ -45,12 +45,12 @@ from hitherto_retrieval.search.ranking.ranking import QueryIntent, RankedCandida
 from hitherto_retrieval.search.ranking.relevance import Relevance
 from hitherto_retrieval.search.ranking.standing import as_they_stand
 from hitherto_retrieval.search.ranking.weighted import Weighted
-from hitherto_retrieval.search.reads import UserReads
+from hitherto_retrieval.search.reads import UnconfirmedReads, UserReads
 from hitherto_retrieval.search.related_conversations import RelatedConversations
 from hitherto_retrieval.search.reporting import EPISODIC, NO_QUERY, report, report_words
 from hitherto_retrieval.search.sealed_leg import SealedLeg
 from hitherto_retrieval.search.whole_results import read_results
-from hitherto_retrieval.snapshots import Snapshots, UnconfirmedSnapshot
+from hitherto_retrieval.snapshots import Snapshots
 from hitherto_retrieval.storage.candidate import Kind
 from hitherto_retrieval.storage.item_query import ItemQuery
 from hitherto_retrieval.storage.people import UserReadState
@@ -119,20 +119,19 @@ class SearchRun:
     def __init__(
         self,
         search: Search,
-        scope: Scope,
         question: Question,
+        reads: UnconfirmedReads,
         deadline: float,
         opener: Opener,
-        believed: UnconfirmedSnapshot | None = None,
     ) -> None:
         self._search = search
-        self._scope = scope
+        self._scope = scope = reads.database.scope
         self._question = question
         self._deadline = deadline
         self._sealed = SealedLeg(opener, question)
-        self._lookup = QuestionLookup(
-            scope, question, believed if question.of_the_present else None
-        )
+        if not question.of_the_present:
+            reads = UnconfirmedReads(scope, question.moment, None)
+        self._lookup = QuestionLookup(question, reads)
         self._vector = QuestionVector(
             search.queries,
             question,

@@ -117,7 +117,7 @@ class CachedMemories:
         for each in entities:
             for place in self._mentioning.get(each.entity.entity_id, ()):
                 self._called_by[place].append(each.entity.name)
-        self._last_list: tuple[Hashable, Sequence[Memory]] = (None, ())
+        self._last_list: tuple[Hashable, list[Memory]] = (None, [])
         # Made when they are first shown, by their places.
         self._shown: dict[int, memories_of.UnusedMemory] = {}
         self._columns = FilteredColumns(
@@ -184,7 +184,7 @@ class CachedMemories:
 
     def top(
         self, uses: Uses, at: datetime, *, limit: int, fresh: int, doubtful: bool = True
-    ) -> Sequence[Memory]:
+    ) -> list[Memory]:
         """As `memories.top`, by the database's clock `at`."""
         lists = self._lists if doubtful else self._certain_lists
         return self._listed(
@@ -196,7 +196,7 @@ class CachedMemories:
 
     def newest(
         self, uses: Uses, at: datetime, *, limit: int, doubtful: bool = True
-    ) -> Sequence[Memory]:
+    ) -> list[Memory]:
         """As `memories.newest`, by the database's clock `at`."""
         lists = self._lists if doubtful else self._certain_lists
         return self._listed(uses, at, (limit, None, doubtful), lambda _: lists.newest(at, limit))
@@ -209,7 +209,7 @@ class CachedMemories:
 
     def _listed(
         self, uses: Uses, at: datetime, of: Hashable, places: Callable[[UseOf], list[int]]
-    ) -> Sequence[Memory]:
+    ) -> list[Memory]:
         """The memories of a list, which is the last one unless usage or time changes it."""
         given = (of, self._lists.interval(at), uses.packed)
         of_last, listed = self._last_list
