@@ -1,4 +1,4 @@
-"""Under which names a web server answers, and to the pages of whom.
+"""Under which names a web server answers, to the pages of whom, and what every reply carries.
 
 A web page may let its own name lead to a server on the visitor's machine or network. Such requests
 carry the page's name as their host, or as their origin.
@@ -6,11 +6,11 @@ carry the page's name as their host, or as their origin.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse, Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -21,6 +21,26 @@ Refuse = Callable[[int, str], Response]
 
 def _refused(status: int, told: str) -> Response:
     return JSONResponse({"error": told}, status)
+
+
+class CompleteReplies:
+    """Adds headers to every reply, and that none is stored unless the reply says so itself."""
+
+    def __init__(self, app: ASGIApp, headers: Mapping[str, str]) -> None:
+        self._app = app
+        self._headers = headers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+
+        async def complete(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers.update(self._headers)
+                headers.setdefault("cache-control", "no-store")
+            await send(message)
+
+        await self._app(scope, receive, complete if scope["type"] == "http" else send)
 
 
 class ExpectedAddress:
@@ -59,20 +79,20 @@ class ExpectedAddress:
     def _refusal(self, scope: Scope) -> Response | None:
         given = Headers(scope=scope)
         host, origin = given.get("host", "").lower(), given.get("origin", "").lower()
-        if _without_port(host) not in self._hosts and host not in self._hosts:
+        if without_port(host) not in self._hosts and host not in self._hosts:
             told = (
                 f"this server is not known as {host[:253]}: "
                 "`hitherto http` and `hitherto mcp` take such names as --public-host"
             )
             return self._refuse(421, told)
-        named = _without_port(origin.partition("://")[2])
+        named = without_port(origin.partition("://")[2])
         if origin and origin not in self._origins and named not in self._hosts:
             told = f"pages of {origin[:253]} may not call this server: {self._origins_by} lets them"
             return self._refuse(403, told)
         return None
 
 
-def _without_port(host: str) -> str:
+def without_port(host: str) -> str:
     """The name of `host:port`; an IPv6 address without its brackets."""
     if host.startswith("["):
         return host[1:].partition("]")[0]

@@ -1,9 +1,12 @@
-"""Which processes `hitherto up` runs, and in which environment."""
+"""Which processes `hitherto up` runs, in which environment, and who has their ports."""
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
+
+import psutil
 
 from hitherto_client.target import DEFAULT_EXTRACTION, DEFAULT_RETRIEVAL
 
@@ -91,3 +94,46 @@ def metrics_of(environment: Mapping[str, str]) -> dict[str, str]:
         return {}
     above = int(port) + 1 if int(port) else 0
     return {"retrieval": listen, "extraction": f"{host}:{above}"}
+
+
+def taken_by(address: str) -> str | None:
+    """Who listens on `host:port`, in words; None if it is free, or 0 asks for any port.
+
+    Addresses of other forms count as free: the service itself says what is wrong with them.
+    """
+    host, _, port = address.rpartition(":")
+    if not port.isdecimal() or int(port) == 0 or address.startswith("unix"):
+        return None
+    try:
+        found = socket.getaddrinfo(
+            host.strip("[]"), int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+    except (OSError, OverflowError):
+        return None
+    for family, kind, protocol, _, place in found:
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(place)
+                probe.listen(1)
+            except OSError:
+                return _listener(int(port))
+    return None
+
+
+def _listener(port: int) -> str:
+    try:
+        connections = psutil.net_connections(kind="tcp")
+        pid = next(
+            each.pid
+            for each in connections
+            if each.status == psutil.CONN_LISTEN and each.laddr and each.laddr[1] == port
+        )
+        words = psutil.Process(pid).cmdline() if pid else []
+    except (psutil.Error, StopIteration, OSError):
+        return "another program"
+    if not pid:
+        return "another program"
+    ours = next((word for word in words if word.startswith("hitherto")), "")
+    name = f"another Hitherto ({ours})" if ours else " ".join(words)[:60] or "another program"
+    return f"{name}, process {pid}"

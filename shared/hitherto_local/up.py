@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
+from types import FrameType
 
-from hitherto_local.endings import Endings
 from hitherto_local.local_process import LocalProcess, complaint, stop
 from hitherto_local.starting import (
     CONSOLE,
@@ -21,9 +22,9 @@ from hitherto_local.starting import (
     environment_for,
     metrics_of,
     parts,
+    taken_by,
 )
 from hitherto_local.state_file import AlreadyRunning, ClaimedFolder, UpState, claimed
-from hitherto_local.taken_ports import taken_by
 from hitherto_shared.config import SharedSettings
 from hitherto_shared.database.embedded import EmbeddedPostgres, EmbeddedPostgresError
 from hitherto_shared.database.embedded.layout import DataFolderLayout
@@ -42,6 +43,45 @@ Say = Callable[[str], None]
 
 class NotStarted(Exception):
     """It does not run; the message says why and what to do."""
+
+
+class Endings:
+    """Why the command should end: signals, its terminal, the process that started it."""
+
+    def __init__(self) -> None:
+        self.why = ""
+        """Empty while it goes on."""
+        self.urgent = False
+        """Somebody asked again: nothing is waited for."""
+        # `nohup` and the like: meant to outlive the terminal and the shell.
+        self._stays = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+        self._parent = os.getppid()
+
+    def look(self) -> bool:
+        """Whether to end."""
+        if not self.why and not self._stays and os.getppid() != self._parent:
+            self.why = "the process that started it is gone"
+        return bool(self.why)
+
+    def _received(self, number: int, frame: FrameType | None) -> None:
+        if self.why:
+            # The terminal that sends Ctrl-C may close next; only a person asks twice.
+            self.urgent = number != signal.SIGHUP
+        names = {signal.SIGINT: "Ctrl-C", signal.SIGHUP: "its terminal is gone"}
+        self.why = self.why or names.get(signal.Signals(number), "asked to end")
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Note signals instead of obeying them meanwhile."""
+        numbers = [signal.SIGINT, signal.SIGTERM]
+        if not self._stays:
+            numbers.append(signal.SIGHUP)
+        before = {number: signal.signal(number, self._received) for number in numbers}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
 
 class Up:

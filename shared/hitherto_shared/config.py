@@ -10,7 +10,14 @@ import re
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, Field, SecretStr, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import SettingsConfigDict
 
 from hitherto_shared.auth.claims import DEFAULT_TENANT_CLAIM
@@ -35,12 +42,12 @@ PREFIX = "HITHERTO_"
 _KEK = "HITHERTO_ENCRYPTION_KEY"
 
 AuthMode = Literal["off", "api-key", "jwt"]
-_LISTEN = re.compile(r"unix(-abstract)?:\S+|\S*:[0-9]{1,5}")
+_LISTEN = re.compile(r"unix(-abstract)?:\S+|(\[[^\s\[\]]+\]|[^\s:\[\]]*):[0-9]{1,5}")
 
 
 def _is_listen(address: str) -> str:
     if _LISTEN.fullmatch(address) is None:
-        raise ValueError("must be HOST:PORT, such as 127.0.0.1:50051, or unix:PATH")
+        raise ValueError("must be HOST:PORT, such as 127.0.0.1:50051 or [::1]:50051, or unix:PATH")
     return address
 
 
@@ -103,6 +110,21 @@ class SharedSettings(ModelSettings, EdgeSettings):
     log_format: Literal["auto", "json", "text"] = "auto"
     metrics_listen: str | None = Field(None, pattern=r"^\S+:[0-9]{1,5}$")
     metrics_tenants: bool = False
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _as_meant(cls, value: object) -> object:
+        """A value without what the file that holds it adds: a line end, or white space.
+
+        Quotes are told instead: whether they are removed differs from tool to tool, and a folder
+        whose name begins with one would be made.
+        """
+        if not isinstance(value, str):
+            return value
+        value = value.strip()
+        if len(value) > 1 and value[0] in "\"'" and value[-1] == value[0]:
+            raise ValueError("the quotes around it are part of the value: remove them")
+        return value
 
     @property
     def embedded(self) -> bool:

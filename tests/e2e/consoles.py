@@ -15,9 +15,10 @@ from typing import Any
 import httpx2
 import uvicorn
 
-from hitherto_client.console.app import server_config
+from hitherto_client.console.app import make_app
 from hitherto_client.console.target import ConsoleTarget
 from hitherto_client.listen_address import ListenAddress
+from hitherto_client.web_server import web_server_config
 from tests.certificates import Pair
 from tests.e2e.conftest import Services
 
@@ -36,12 +37,12 @@ async def served(
     """A console on a free port of this machine, with TLS if there is a pair; its address."""
 
     def config(port: int) -> uvicorn.Config:
-        return server_config(
-            target,
-            ListenAddress("127.0.0.1", port),
-            certificate_file=str(pair.certificate) if pair else None,
-            key_file=str(pair.key) if pair else None,
-            sessions=sessions,
+        return web_server_config(
+            make_app(target, ListenAddress("127.0.0.1", port).hosts(), sessions),
+            "127.0.0.1",
+            port,
+            str(pair.certificate) if pair else None,
+            str(pair.key) if pair else None,
         )
 
     async with web_server(config) as port:

@@ -12,8 +12,8 @@ from typing import Any
 
 import httpx2
 
-from hitherto_client.http_door.application import build, server_config
-from hitherto_client.listen_address import ListenAddress
+from hitherto_client.http_door.application import build
+from hitherto_client.web_server import web_server_config
 from tests.e2e.conftest import Services
 from tests.e2e.consoles import TIMEOUT, web_server
 
@@ -24,9 +24,7 @@ PACKAGE = "hitherto.v1"
 async def door_over(services: Services, **given: Any) -> AsyncIterator[str]:
     """A door on a free port over these services; its address. `given` is for `build`."""
     door = build(services.retrieval_address, services.extraction_address, **given)
-    async with web_server(
-        lambda port: server_config(door, ListenAddress("127.0.0.1", port))
-    ) as port:
+    async with web_server(lambda port: web_server_config(door, "127.0.0.1", port)) as port:
         yield f"http://127.0.0.1:{port}"
 
 

@@ -15,6 +15,7 @@ from hitherto.v1 import (
     job_pb2,
     privacy_service_pb2,
 )
+from hitherto_extraction.pipeline.message_removal import MESSAGES_AT_ONCE
 from tests.e2e.conftest import Services
 from tests.e2e.curating import save
 from tests.e2e.learning import ended, learn, memories, replies, rows, shown, submit, talk
@@ -23,8 +24,8 @@ from tests.e2e.methods import ask, read_refusal
 from tests.e2e.privacy import choose
 from tests.e2e.sealing import ENCRYPTING
 from tests.e2e.test_belief import facts_of, profile_of
-from tests.scripted_model import ChatRequest, Hang, ScriptedModel
-from tests.scripted_model.answers import cited, memory, value
+from tests.scripted_model import ChatAnswer, ChatRequest, Hang, ScriptedModel
+from tests.scripted_model.answers import change, cited, memory, value
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
@@ -34,12 +35,13 @@ SERVICE_SETTINGS = ENCRYPTING
 
 
 async def delete(
-    services: Services, conversation: str, **fields: Any
+    services: Services, conversation: str, *, timeout: float | None = None, **fields: Any
 ) -> privacy_service_pb2.DeleteConversationResponse:
     return await services.privacy.DeleteConversation(
         privacy_service_pb2.DeleteConversationRequest(
             user_id="ana", conversation_id=conversation, **fields
-        )
+        ),
+        timeout=timeout,
     )
 
 
@@ -129,6 +131,40 @@ async def test_c3_the_words_of_quotes_go_with_their_message(
     assert "anzibarquux" not in exported.text
 
 
+@pytest.mark.parametrize("how", ["deleted", "outlived"])
+async def test_the_words_that_a_model_repeated_go_with_their_messages(
+    how: str, modelled: Services, model: ScriptedModel, tenant_conninfo: str
+) -> None:
+    """In its reason for a change, and in a reply that was of no use."""
+    left = "SELECT reason FROM history WHERE reason ~ 'anzibarquux'"
+    unusable = "SELECT 1 FROM unusable_replies"
+
+    def moved(request: ChatRequest) -> dict[str, Any]:
+        lived = change(shown(request, "Lisbon"), "I moved", reason="Ana said zanzibarquux.")
+        return {"contradicted_memories": [lived]}
+
+    model.script = replies(
+        {
+            "Lisbon": lambda _: {"new_memories": [memory("Ana lives in Lisbon.", ["m1"])]},
+            "zanzibarquux": moved,
+        }
+    )
+    await learn(modelled, talk("I live in Lisbon.", conversation="kept", at=NOON))
+    for _ in range(2):  # an attempt asks again once
+        model.queue(ChatAnswer("Sorry, no JSON about zanzibarquux."), endpoint="chat")
+    await learn(modelled, talk("zanzibarquux, I moved to Porto", conversation="gone", at=NOON))
+    assert (len(rows(tenant_conninfo, left)), len(rows(tenant_conninfo, unusable))) == (1, 1)
+
+    if how == "deleted":
+        await delete(modelled, "gone")
+    else:
+        await choose(modelled, mask=["message_retention_days"], message_retention_days=30)
+        started = await ask(modelled, "RunRetention")
+        await ended(modelled, started.job.id)
+
+    assert (rows(tenant_conninfo, left), rows(tenant_conninfo, unusable)) == ([], [])
+
+
 async def test_a_second_time_there_is_nothing(services: Services) -> None:
     """NOT_FOUND without a key; with one the first counts again (B4)."""
     await learn(services, talk("I live in Lisbon.", at=NOON))
@@ -194,3 +230,40 @@ async def test_a_conversation_of_the_same_name_begins_anew(services: Services) -
     assert result.memories_created == 1
     listed = await ask(services, "ListConversations")
     assert [c.message_count for c in listed.conversations] == [1]
+
+
+@pytest.mark.parametrize("key", ["", "k"])
+@pytest.mark.parametrize("how", ["deleted", "cleared"])
+async def test_a_long_conversation_goes_in_several_transactions(
+    how: str, key: str, services: Services, tenant_conninfo: str
+) -> None:
+    """What a call cannot finish it keeps, and the next one does the rest."""
+    long = talk(*(f"I like fruit{n}." for n in range(2 * MESSAGES_AT_ONCE + 50)), at=NOON)
+    await learn(services, long, talk("I live in Lisbon.", conversation="kept", at=NOON))
+    words = "SELECT 1 FROM passage_postings WHERE corpus = 'messages' AND term ~ '^fruit'"
+    assert rows(tenant_conninfo, words)
+    messages = "SELECT message_no FROM messages WHERE conversation_id = 'c1' ORDER BY message_no"
+
+    async def remove(timeout: float) -> Any:
+        if how == "deleted":
+            return await delete(services, "c1", idempotency_key=key, timeout=timeout)
+        return await services.privacy.ClearMemories(
+            privacy_service_pb2.ClearMemoriesRequest(
+                user_id="ana", include_conversations=True, idempotency_key=key
+            ),
+            timeout=timeout,
+        )
+
+    async with await psycopg.AsyncConnection.connect(tenant_conninfo) as holder:
+        await holder.execute(
+            "SELECT FROM messages WHERE conversation_id = 'c1' AND message_no = 1 FOR UPDATE"
+        )
+        with pytest.raises(grpc.aio.AioRpcError):
+            await remove(20)
+        await holder.rollback()
+    left = [row[0] for row in rows(tenant_conninfo, messages)]
+    assert left == list(range(1, 51))
+
+    assert (await remove(120)).counts["messages"] == (50 if how == "deleted" else 51)
+
+    assert rows(tenant_conninfo, messages) == rows(tenant_conninfo, words) == []

@@ -204,6 +204,31 @@ def _namesake_kek(installation: Installation) -> None:
     installation.set(HITHERTO_ENCRYPTION_KEY="ab" * 32)
 
 
+def _encrypting(key_id: str) -> Break:
+    """Ana turned encryption on with a key of this id."""
+
+    def breaking(installation: Installation) -> None:
+        key = _data_folder(installation) / "hash_key"
+        key.write_text((b"h" * 32).hex())
+        key.chmod(0o600)
+        installation.set(HITHERTO_ENCRYPTION_KEY=(b"o" * 32).hex())
+        with psycopg.connect(
+            installation.postgres.superuser_conninfo(_database()), autocommit=True
+        ) as connection:
+            connection.execute(
+                "INSERT INTO hitherto.users (tenant_id, user_id, encrypt_sensitive, key_id)"
+                " VALUES ('acme', 'ana', true, %s)",
+                [key_id],
+            )
+
+    return breaking
+
+
+def _key_of_an_earlier_folder(installation: Installation) -> None:
+    _encrypting("another")(installation)
+    _made_key(installation, LocalWrapper(b"o" * 32))
+
+
 FAULTS: dict[str, tuple[Break, str, str]] = {
     "wrong key": (_refuse_chat(StatusFault(401)), "chat", "OPENAI_API_KEY"),
     "no such model": (_refuse_chat(StatusFault(404)), "chat", "MEMORY_EXTRACTION_MODEL"),
@@ -244,6 +269,8 @@ FAULTS: dict[str, tuple[Break, str, str]] = {
     "foreign hash key": (_foreign_hash_key, "settings", "HITHERTO_HASH_KEY_FILE"),
     "another key-encryption key": (_another_kek, "encryption", "hitherto-keys rewrap"),
     "no key-encryption key": (_forgotten_kek, "encryption", "HITHERTO_ENCRYPTION_KEY_FILE"),
+    "lost user keys": (_encrypting("k1"), "encryption", "HITHERTO_USER_KEYS_DIR"),
+    "other user keys": (_key_of_an_earlier_folder, "encryption", "HITHERTO_USER_KEYS_DIR"),
     "a namesake of it": (_namesake_kek, "encryption", "hitherto-keys check"),
     "no volume": (
         _set(DATABASE_URL="", HITHERTO_REQUIRE_DATABASE_URL="true", HITHERTO_DATA_DIR="/"),

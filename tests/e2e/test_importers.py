@@ -532,7 +532,7 @@ KNOWN = [
 ]
 
 
-@pytest.mark.parametrize("source", ["chatgpt", "claude", "mem0", "letta", "langgraph", "hitherto"])
+@pytest.mark.parametrize("source", ["chatgpt", "claude", "mem0", "letta", "langgraph"])
 async def test_values_of_other_types_harm_nothing(tmp_path: Path, source: str) -> None:
     file = tmp_path / "export.json"
     # One record that is known: without any, the file would be refused.

@@ -446,7 +446,7 @@ async def test_the_room_for_kept_contexts_counts(stage: Stage) -> None:
     await save(stage.services, "Ana likes tea")
     asked = retrieval_service_pb2.GetContextRequest(user_id="ana")
     await stage.come_back("GetContext", asked)
-    snapshot = stage.pair.snapshots.believed(stage.scope()).snapshot
+    snapshot = stage.pair.snapshots.cached(stage.scope())
     assert snapshot is not None
     assert snapshot.room == 16 * 1024
     assert snapshot.size >= snapshot.memories.size + snapshot.room
@@ -551,7 +551,7 @@ async def test_who_is_erased_or_changed_is_let_go(stage: Stage) -> None:
     await clear(stage.services, user="cam")
     await stage.pair.snapshots.sweep()
     assert [stage.held(user) for user in ("ana", "ben", "dee")] == [True, False, True]
-    cleared = stage.pair.snapshots.believed(stage.scope("cam")).snapshot
+    cleared = stage.pair.snapshots.cached(stage.scope("cam"))
     assert cleared is None or not cleared.memories.rows
     assert not (await stage.services.retrieval.SearchMemories(asked(user_id="ben"))).results
     await choose(stage.services, user="dee", memory_enabled=False)

@@ -12,7 +12,9 @@ from psycopg.sql import SQL, Identifier
 
 from hitherto_shared.database.exchange import BoundStatement
 from hitherto_shared.database.pipeline_connection import PipelineConnection
+from hitherto_shared.database.pool import Database
 from hitherto_shared.models import Scope
+from tests.waiting import eventually
 
 
 class Counted(PipelineConnection):
@@ -220,3 +222,27 @@ async def test_what_does_not_commit_answers_nothing(connection: Counted) -> None
     assert not told
     assert connection.info.transaction_status == pq.TransactionStatus.IDLE
     assert await things(connection) == []
+
+
+async def test_connections_in_the_same_state_are_logged_by_equal_lines(
+    conninfo: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As the driver's pool says for each connection that it gives up."""
+    database = Database(conninfo, "hitherto_maintenance", application="t", min_size=3)
+    await database.open()
+    try:
+        async with (
+            database.connection() as first,
+            database.connection() as second,
+            database.connection() as third,
+        ):
+            for each in (first, second, third):
+                await each.close()
+        await eventually(lambda: len(given_up(caplog)) == 3)
+    finally:
+        await database.close()
+    assert len(set(given_up(caplog))) == 1
+
+
+def given_up(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [line for line in caplog.messages if line.startswith("discarding closed connection")]

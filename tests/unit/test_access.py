@@ -368,7 +368,7 @@ def test_a_person_is_told_what_keeps_them_from_another_user(
         principal.check_reaches("somebody else", "support")
 
 
-@pytest.mark.parametrize("text", ["nonsense", "50051", "127.0.0.1:", "a:b", "a b:1", "a:1\n", ""])
+@pytest.mark.parametrize("text", ["nonsense", "50051", "127.0.0.1:", "a:b", "a b:1", "::1:1", ""])
 def test_what_is_no_address_to_listen_on(text: str) -> None:
     with pytest.raises(ValidationError) as caught:
         RetrievalSettings.model_validate({"retrieval_listen": text})

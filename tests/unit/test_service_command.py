@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from hitherto_extraction.config import ExtractionSettings
 from hitherto_retrieval.config import RetrievalSettings
-from hitherto_shared.config import SharedSettings
+from hitherto_shared.config import SharedSettings, describe
 from hitherto_shared.service_command import ELSEWHERE, read_arguments, unknown_variables, variables
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"
@@ -34,6 +34,60 @@ def test_a_misspelt_variable_is_named_with_the_nearest_one() -> None:
             "HITHERTO_WORKER_CONCURENCY": "HITHERTO_WORKER_CONCURRENCY",
             "HITHERTO_FLUX": None,
         }
+
+
+@pytest.mark.parametrize("settings", [ExtractionSettings, RetrievalSettings])
+def test_a_line_end_is_no_part_of_a_value(
+    settings: type[SharedSettings], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A secret that was made by `echo` ends with one, and some tools keep blanks."""
+    for name, value in {
+        "DATABASE_URL": "postgresql://u:p@h/d\n",
+        "OPENAI_API_KEY": "sk-1\r\n",
+        "HITHERTO_DATA_DIR": f"{tmp_path}\n",
+        "HITHERTO_LOG_LEVEL": " INFO",
+        "HITHERTO_METRICS_TENANTS": "true ",
+        "HITHERTO_DRAIN_SECONDS": " 5 ",
+        "HITHERTO_MODEL_EXTRA": '{"a": 1}\n',
+        f"HITHERTO_{settings.__name__.removesuffix('Settings').upper()}_LISTEN": "[::1]:1\n",
+    }.items():
+        monkeypatch.setenv(name, value)
+    read = settings()
+    assert read.database_url is not None
+    assert read.openai_api_key is not None
+    assert read.database_url.get_secret_value() == "postgresql://u:p@h/d"
+    assert read.openai_api_key.get_secret_value() == "sk-1"
+    assert (read.data_dir, read.log_level, read.metrics_tenants) == (tmp_path, "INFO", True)
+    assert (read.drain_seconds, read.model_extra_fields) == (5, {"a": 1})
+
+
+@pytest.mark.parametrize("listen", ["::1:50051", "::", "[::1]", "[::1:50051", "a b:1"])
+def test_an_ipv6_address_to_listen_on_stands_in_brackets(
+    listen: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HITHERTO_RETRIEVAL_LISTEN", listen)
+    with pytest.raises(ValidationError) as refused:
+        RetrievalSettings()
+    assert describe(refused.value).startswith("HITHERTO_RETRIEVAL_LISTEN: ")
+    assert "[::1]:50051" in describe(refused.value)
+    for good in ("[::1]:50051", ":50051", "localhost:0", "unix:/run/hitherto", "[fe80::1%eth0]:1"):
+        monkeypatch.setenv("HITHERTO_RETRIEVAL_LISTEN", good)
+        assert RetrievalSettings().retrieval_listen == good
+
+
+@pytest.mark.parametrize("quote", ["'", '"'])
+@pytest.mark.parametrize(
+    "name", ["DATABASE_URL", "HITHERTO_DATA_DIR", "OPENAI_API_KEY", "HITHERTO_DRAIN_SECONDS"]
+)
+def test_quotes_around_a_value_are_told(
+    name: str, quote: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `docker run --env-file` passes them on: a folder of that name would be made."""
+    monkeypatch.setenv(name, f"{quote}/canary{quote}")
+    with pytest.raises(ValidationError) as refused:
+        RetrievalSettings()
+    told = describe(refused.value)
+    assert told == f"{name}: Value error, the quotes around it are part of the value: remove them"
 
 
 def test_every_variable_of_the_table_is_known() -> None:

@@ -734,7 +734,8 @@ func (x *DeleteConversationRequest) GetIdempotencyKey() string {
 // DeleteConversationResponse reports what was removed.
 type DeleteConversationResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// counts, the numbers by name: `messages`, `summaries`, `jobs_cancelled`, `memories_kept`.
+	// counts, the numbers by name: `messages`, `summaries`, `jobs_cancelled`, `memories_kept`. They exclude the
+	// work of an earlier, interrupted call.
 	Counts map[string]int64 `protobuf:"bytes,1,rep,name=counts,proto3" json:"counts,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// consistency_token, for a later read that must see this write. Opaque.
 	ConsistencyToken string `protobuf:"bytes,2,opt,name=consistency_token,json=consistencyToken,proto3" json:"consistency_token,omitempty"`

@@ -33,12 +33,12 @@ from hitherto_shared.embeddings.factory import configured_embedder
 from hitherto_shared.embeddings.protocol import Embedder
 from hitherto_shared.encryption.examination import try_keys
 from hitherto_shared.encryption.failures import KeyServiceUnavailable
-from hitherto_shared.encryption.key_store import KeyStore
+from hitherto_shared.encryption.key_store import BrokenRecord, KeyStore
 from hitherto_shared.key_files import hash_key_path, load_hash_key, user_keys_dir
 from hitherto_shared.model_api import ModelError, ModelMisbehaved, PromptTooLong
 from hitherto_shared.service_command import unknown_variables
 from hitherto_shared.startup import refusals
-from hitherto_shared.user_hash import hash_key_id
+from hitherto_shared.user_hash import hash_key_id, user_hash
 
 Reply = TypeVar("Reply")
 
@@ -66,16 +66,31 @@ def _examined() -> list[Diagnosis]:
         found.append(Diagnosis("embedding", "fault", problem, _PAGE))
     name = embedder.name if embedder is not None else settings.embedding_model
     size = embedder.dimensions if embedder is not None else settings.embedding_dimensions or 0
-    found += examine_database(settings, Configured(name, size, _hash_key_id(settings)))
+    hash_key = _hash_key(settings)
+    store = KeyStore(user_keys_dir(settings))
+
+    def key_of(tenant_id: str, user_id: str) -> str | None:
+        if hash_key is None:
+            return None
+        try:
+            held = store.read(user_hash(hash_key, tenant_id, user_id))
+        except BrokenRecord:
+            return None
+        return None if held is None else held[1].key_id
+
+    found += examine_database(
+        settings,
+        Configured(name, size, None if hash_key is None else hash_key_id(hash_key), key_of),
+    )
     return found
 
 
-def _hash_key_id(settings: SharedSettings) -> str | None:
-    """That of the present hash key; None if there is none yet, or none that can be used."""
+def _hash_key(settings: SharedSettings) -> bytes | None:
+    """The present hash key; None if there is none yet, or none that can be used."""
     if not hash_key_path(settings).exists():
         return None
     try:
-        return hash_key_id(load_hash_key(settings))
+        return load_hash_key(settings)
     except ValueError:
         return None  # told as a refusal
 

@@ -25,15 +25,16 @@ from hitherto_retrieval.search.deduplication import for_a_prompt, to_be_read
 from hitherto_retrieval.search.legs import Leg, Legs, Stopwatch
 from hitherto_retrieval.search.own_name import is_called
 from hitherto_retrieval.search.question import Hit, SearchOutcome
+from hitherto_retrieval.search.reads import UnconfirmedReads, UserReads
 from hitherto_retrieval.search.sealed_leg import report_sealed
 from hitherto_retrieval.search.search import Search, SearchRun
-from hitherto_retrieval.sections import SectionsAsked
+from hitherto_retrieval.sections import Sections
 from hitherto_retrieval.storage import people, previous_items
 from hitherto_retrieval.storage.chunks import Chunk
 from hitherto_retrieval.storage.people import UserReadState
 from hitherto_retrieval.storage.previous_items import LastAnswer
-from hitherto_retrieval.storage.statement import Statement, asking_at
-from hitherto_retrieval.user_context import ContextRequest, UserContext
+from hitherto_retrieval.storage.statement import Statement, ask_at
+from hitherto_retrieval.user_context import ContextRequest, UserContext, contexts_kept_with
 from hitherto_shared.database.pool import Reads
 from hitherto_shared.models import (
     Entity,
@@ -87,16 +88,18 @@ class ContextBuilder:
         self._wanted = wanted
         self._moment = wanted.question.moment
         self._began = Stopwatch()
-        believed = search.snapshots.believed(scope) if self._moment is None else None
+        snapshots = search.snapshots if self._moment is None else None
+        self._reads = reads = UnconfirmedReads(scope, self._moment, snapshots)
         searching = None
         if wanted.question.text.strip() and wanted.question.kinds:
-            searching = SearchRun(search, scope, wanted.question, deadline, opener, believed)
+            searching = SearchRun(search, wanted.question, reads, deadline, opener)
         self._searching = searching
-        named = searching.names if searching else ()
-        self._sections = SectionsAsked(scope, wanted, named, believed)
+        self._named = searching.names if searching else ()
+        self._sections: Sections | None = None
+        if reads.confirming is None:
+            self._sections = Sections.of(reads.database, wanted, self._named)
         # A search asks for the user's switches along with its words, and so does the cache.
         self._user = people.user(scope)
-        self._cached = believed.statement if believed is not None and believed.snapshot else None
         self._previous: Statement[LastAnswer] | None = None
         if wanted.conversation_id and self._moment is None:
             self._previous = previous_items.context_items_of_last_answer(
@@ -106,12 +109,15 @@ class ContextBuilder:
     @property
     def statements(self) -> Sequence[Statement[Any]]:
         """What to ask before `finish`."""
-        asked: list[Statement[Any]] = [*self._sections.statements]
+        confirming = self._reads.confirming
+        asked: list[Statement[Any]] = [] if confirming is None else [confirming]
+        if self._sections is not None:
+            asked += self._sections.statements
         if self._previous is not None:
             asked.append(self._previous)
         if self._searching is not None:
             asked += self._searching.statements
-        elif self._cached is None:
+        elif confirming is None:
             asked.append(self._user)
         return list(dict.fromkeys(asked))
 
@@ -120,7 +126,8 @@ class ContextBuilder:
         """The user's switches, once the statements have run."""
         if self._searching is not None:
             return self._searching.user
-        return self._user.answer if self._cached is None else self._cached.answer.user
+        confirming = self._reads.confirming
+        return self._user.answer if confirming is None else confirming.answer.user
 
     def nothing_to_read(self) -> None:
         """Note that the user turned out to have no memories, or memory switched off."""
@@ -131,12 +138,11 @@ class ContextBuilder:
         """The context; `statements` must have run."""
         wanted = self._wanted
         seconds = self._began.seconds
-        sections = await self._sections.settle(
-            self.user, database, asking_at(database, self._deadline)
-        )
-        profile, conversations = sections.profile, sections.conversations
-        top = in_pairs(sections.top)
-        entities, preferences = sections.entities, sections.preferences
+        reads = self._reads.confirmed(self.user, database)
+        sections = self._sections or await self._read_sections(reads, database)
+        profile, preferences = sections.profile.answer, sections.preferences.answer
+        top, entities = in_pairs(sections.top.answer), sections.entities.answer
+        conversations = sections.conversations.answer
         # They travel together: the time of one is the time of all.
         legs.add(Leg("profile", "ran", seconds, int(profile is not None)))
         if wanted.max_memories:
@@ -152,7 +158,7 @@ class ContextBuilder:
         zone = ZoneInfo(self.user.time_zone or "UTC")
         today = wanted.question.reference_time.astimezone(zone).date() if dated else None
         fence_id = secrets.token_hex(8)
-        opener, contexts = self._opener, sections.contexts
+        opener, contexts = self._opener, contexts_kept_with(reads.snapshot)
         # Nothing that is cached is sealed.
         if contexts is None:
             profile = next(iter(await opener.whole([profile])), None)
@@ -224,6 +230,11 @@ class ContextBuilder:
         if contexts is not None and key is not None:
             contexts.keep(key, made)
         return made
+
+    async def _read_sections(self, reads: UserReads, database: Reads) -> Sections:
+        sections = Sections.of(reads, self._wanted, self._named)
+        await ask_at(database, self._deadline, *sections.statements)
+        return sections
 
     async def _read_previous(self, database: Reads) -> list[Hit]:
         if self._previous is None:

@@ -31,11 +31,10 @@ from time import monotonic
 from hitherto_retrieval.loading import MOST_MEMORIES, Loading, Snapshot, State
 from hitherto_retrieval.storage import people
 from hitherto_retrieval.storage.people import UserReadState
-from hitherto_retrieval.storage.statement import Statement, ask
-from hitherto_retrieval.storage.uses import StateAndUses, state_and_uses
+from hitherto_retrieval.storage.statement import ask
 from hitherto_shared.database.pool import Reads
 from hitherto_shared.database.tenancy import acting_for
-from hitherto_shared.metrics import SNAPSHOT_BYTES, SNAPSHOT_LOADS, SNAPSHOT_LOOKUPS, SNAPSHOTS
+from hitherto_shared.metrics import SNAPSHOT_BYTES, SNAPSHOT_LOADS, SNAPSHOTS
 from hitherto_shared.models import Scope
 from hitherto_shared.offloading import in_thread
 from hitherto_shared.work_record import begin_record
@@ -57,39 +56,6 @@ _REMEMBERED = 10_000
 """Number of users whose last read revision is remembered."""
 _NOT_AGAIN = -(1 << 30)
 """The count of a state that was too large, which is thus never loaded."""
-
-
-class UnconfirmedSnapshot:
-    """An unconfirmed snapshot: the database has not yet reported the user's revision.
-
-    Its statement goes with the first round trip of a read, in place of everything in the snapshot;
-    if the revision differs, the read fetches that afterwards.
-
-    Attributes:
-        snapshot: The snapshot; None if there is none.
-        statement: The user's state, and the usage of the memories.
-    """
-
-    def __init__(self, snapshots: Snapshots, scope: Scope, snapshot: Snapshot | None) -> None:
-        self.snapshot = snapshot
-        self.statement: Statement[StateAndUses] = state_and_uses(scope)
-        self._snapshots = snapshots
-        self._scope = scope
-        self._confirmed: bool | None = None
-
-    def confirmed(self, user: UserReadState, database: Reads) -> Snapshot | None:
-        """The snapshot, if it has the reported state; None if the database must be read.
-
-        Args:
-            user: The state.
-            database: Where it was read.
-        """
-        if self._confirmed is None:
-            found = self._snapshots.of(self._scope, user, database)
-            # A snapshot loaded meanwhile has no usage of the memories.
-            self._confirmed = found is not None and found is self.snapshot
-            SNAPSHOT_LOOKUPS.labels("hit" if self._confirmed else "miss").inc()
-        return self.snapshot if self._confirmed else None
 
 
 @dataclass(slots=True)
@@ -175,10 +141,10 @@ class Snapshots:
         self._bytes = 0
         self._show()
 
-    def believed(self, scope: Scope) -> UnconfirmedSnapshot:
-        """The user's snapshot, to be confirmed."""
+    def cached(self, scope: Scope) -> Snapshot | None:
+        """The user's snapshot, if there is one; `of` tells whether it is up to date."""
         cached = self._cached.get(scope)
-        return UnconfirmedSnapshot(self, scope, None if cached is None else cached.snapshot)
+        return None if cached is None else cached.snapshot
 
     def of(self, scope: Scope, user: UserReadState, database: Reads) -> Snapshot | None:
         """The snapshot of a user whose state was just read; None if the database must be read.

@@ -8,10 +8,12 @@ from hashlib import blake2b
 from sys import getsizeof
 from zoneinfo import ZoneInfo
 
+from hitherto_retrieval.loading import Snapshot
 from hitherto_retrieval.render.context import Block
 from hitherto_retrieval.search.question import Hit, Question, SearchOutcome
 from hitherto_shared.models import Entity, Memory, Preference, Profile, Summary
 
+_CONTEXTS = "contexts"
 MOST_KEPT = 4
 """How many contexts are kept with a user's snapshot."""
 _BYTES_OF_A_CONTEXT, _BYTES_OF_A_LINE = 2 * 1024, 32
@@ -114,3 +116,13 @@ class KeptContexts:
     @property
     def _size(self) -> int:
         return sum(size for _, size in self._kept.values())
+
+
+def contexts_kept_with(snapshot: Snapshot | None) -> KeptContexts | None:
+    """The contexts kept with a snapshot; None without one."""
+    if snapshot is None:
+        return None
+    kept: KeptContexts | None = snapshot.memo.get(_CONTEXTS)
+    if kept is None:
+        kept = snapshot.memo[_CONTEXTS] = KeptContexts(snapshot.room)
+    return kept

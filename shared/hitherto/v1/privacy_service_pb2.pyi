@@ -484,7 +484,9 @@ class DeleteConversationResponse(_message.Message):
     """consistency_token, for a later read that must see this write. Opaque."""
     @_builtins.property
     def counts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """counts, the numbers by name: `messages`, `summaries`, `jobs_cancelled`, `memories_kept`."""
+        """counts, the numbers by name: `messages`, `summaries`, `jobs_cancelled`, `memories_kept`. They exclude the
+        work of an earlier, interrupted call.
+        """
 
     def __init__(
         self,

@@ -170,7 +170,9 @@ class PrivacyServiceServicer(object):
 
     def DeleteConversation(self, request, context):
         """DeleteConversation removes the messages and the summary of a conversation, for good, and cancels its
-        pending jobs. What was learnt from it stays, with `conversation_id` cleared.
+        pending jobs. What was learnt from it stays, with `conversation_id` cleared. A long conversation takes
+        several transactions, the newest messages first: an interrupted call keeps what it has done, and the next
+        call does the rest. It takes at most five minutes.
 
         Fails with NOT_FOUND (`CONVERSATION_NOT_FOUND`) and FAILED_PRECONDITION (`USER_ERASED`). Safe to retry with
         an idempotency key; without one a second call answers NOT_FOUND.

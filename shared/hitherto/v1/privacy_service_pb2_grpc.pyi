@@ -93,7 +93,9 @@ class PrivacyServiceStub:
     """
     DeleteConversation: _grpc.UnaryUnaryMultiCallable[_privacy_service_pb2.DeleteConversationRequest, _privacy_service_pb2.DeleteConversationResponse]
     """DeleteConversation removes the messages and the summary of a conversation, for good, and cancels its
-    pending jobs. What was learnt from it stays, with `conversation_id` cleared.
+    pending jobs. What was learnt from it stays, with `conversation_id` cleared. A long conversation takes
+    several transactions, the newest messages first: an interrupted call keeps what it has done, and the next
+    call does the rest. It takes at most five minutes.
 
     Fails with NOT_FOUND (`CONVERSATION_NOT_FOUND`) and FAILED_PRECONDITION (`USER_ERASED`). Safe to retry with
     an idempotency key; without one a second call answers NOT_FOUND.
@@ -181,7 +183,9 @@ class PrivacyServiceAsyncStub(PrivacyServiceStub):
     """
     DeleteConversation: _aio.UnaryUnaryMultiCallable[_privacy_service_pb2.DeleteConversationRequest, _privacy_service_pb2.DeleteConversationResponse]  # type: ignore[assignment]
     """DeleteConversation removes the messages and the summary of a conversation, for good, and cancels its
-    pending jobs. What was learnt from it stays, with `conversation_id` cleared.
+    pending jobs. What was learnt from it stays, with `conversation_id` cleared. A long conversation takes
+    several transactions, the newest messages first: an interrupted call keeps what it has done, and the next
+    call does the rest. It takes at most five minutes.
 
     Fails with NOT_FOUND (`CONVERSATION_NOT_FOUND`) and FAILED_PRECONDITION (`USER_ERASED`). Safe to retry with
     an idempotency key; without one a second call answers NOT_FOUND.
@@ -302,7 +306,9 @@ class PrivacyServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_privacy_service_pb2.DeleteConversationResponse, _abc.Awaitable[_privacy_service_pb2.DeleteConversationResponse]]:
         """DeleteConversation removes the messages and the summary of a conversation, for good, and cancels its
-        pending jobs. What was learnt from it stays, with `conversation_id` cleared.
+        pending jobs. What was learnt from it stays, with `conversation_id` cleared. A long conversation takes
+        several transactions, the newest messages first: an interrupted call keeps what it has done, and the next
+        call does the rest. It takes at most five minutes.
 
         Fails with NOT_FOUND (`CONVERSATION_NOT_FOUND`) and FAILED_PRECONDITION (`USER_ERASED`). Safe to retry with
         an idempotency key; without one a second call answers NOT_FOUND.

@@ -11,6 +11,7 @@ from hitherto.v1 import extraction_service_pb2 as writing
 from hitherto.v1 import retrieval_service_pb2 as reading
 from hitherto_client._async.calling import AsyncCalling, AsyncPages, pages, rpc
 from hitherto_client._async.imports import stream
+from hitherto_client._async.privacy import CLEAR_SECONDS
 from hitherto_client.inputs import MessageInput, TranscriptInput
 from hitherto_client.results.conversations import (
     Added,
@@ -226,9 +227,11 @@ class AsyncConversations(AsyncCalling):
         conversation: str,
         *,
         idempotency_key: str = "",
-        timeout: float | None = None,
+        timeout: float | None = CLEAR_SECONDS,
     ) -> dict[str, int]:
         """Remove the messages and the summary of a conversation for good; memories stay.
+
+        An interrupted call keeps what it has done; the next call does the rest.
 
         Returns:
             The number of removed rows, by kind.

@@ -12,6 +12,7 @@ from hitherto.v1 import extraction_service_pb2 as writing
 from hitherto.v1 import retrieval_service_pb2 as reading
 from hitherto_client._sync.calling import Calling, Pages, pages, rpc
 from hitherto_client._sync.imports import stream
+from hitherto_client._sync.privacy import CLEAR_SECONDS
 from hitherto_client.inputs import MessageInput, TranscriptInput
 from hitherto_client.results.conversations import (
     Added,
@@ -225,9 +226,11 @@ class Conversations(Calling):
         conversation: str,
         *,
         idempotency_key: str = "",
-        timeout: float | None = None,
+        timeout: float | None = CLEAR_SECONDS,
     ) -> dict[str, int]:
         """Remove the messages and the summary of a conversation for good; memories stay.
+
+        An interrupted call keeps what it has done; the next call does the rest.
 
         Returns:
             The number of removed rows, by kind.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import asdict
 from typing import Any
 
 from hitherto.v1 import retrieval_service_pb2
 from hitherto_client.command.options import Argument, connect, seconds
-from hitherto_client.command.output import OK, Output
+from hitherto_client.command.output import OK, Output, time_as_json
 from hitherto_client.command.progress import if_stopped
 from hitherto_client.command.rpc import Command, CommandGroup, Option, Rpc, given, of
 from hitherto_client.command.show import Column, Rows, word_of
@@ -33,7 +34,7 @@ def _changes(options: argparse.Namespace, output: Output) -> int:
             for change in found.changes:
                 if output.as_json:
                     # One line for each, for programs that read along.
-                    output.text(json.dumps(_as_json(change)) + "\n")
+                    output.text(_as_json(change) + "\n")
                 else:
                     output.line(_line(change))
             output.flush()
@@ -48,21 +49,11 @@ def _line(change: MemoryChange) -> str:
     return f"{at}  {change.user_id}  {change.kind}  {what} version {change.version}{said}"
 
 
-def _as_json(change: MemoryChange) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "user_id": change.user_id,
-        "memory_id": change.memory_id,
-        "kind": change.kind,
-        "version": change.version,
-        "previous_status": change.previous_status,
-        "status": change.status,
-        "related_memory_id": change.related_memory_id,
-        "job_id": change.job_id,
-        "created_at": change.created_at.isoformat() if change.created_at else None,
-    }
-    if change.memory is not None:
-        found["content"] = change.memory.content
-    return found
+def _as_json(change: MemoryChange) -> str:
+    found = asdict(change)
+    if (memory := found.pop("memory")) is not None:
+        found["content"] = memory["content"]
+    return json.dumps(found, default=time_as_json)
 
 
 def _show_created(output: Output, options: argparse.Namespace, reply: Any) -> None:

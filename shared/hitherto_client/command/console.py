@@ -6,51 +6,36 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hitherto_client.command.options import Argument, Repeated, Switch
+from hitherto_client.command.options import Argument, Switch
 from hitherto_client.command.output import Output, UsageError
 from hitherto_client.command.rpc import Command
-from hitherto_client.command.serving import serve
+from hitherto_client.command.serving import (
+    ALLOW_HTTP,
+    OF_SERVERS,
+    address_to_serve,
+    packages_of,
+    refuse_credential,
+    serve,
+)
 
 if TYPE_CHECKING:
-    import uvicorn
+    from starlette.types import ASGIApp
 
 DEFAULT_LISTEN = "127.0.0.1:8090"
 
 
 def _console(options: argparse.Namespace, output: Output) -> int:
-    try:
-        from hitherto_client.console.app import server_config  # noqa: PLC0415
+    with packages_of("console"):
+        from hitherto_client.console.app import make_app  # noqa: PLC0415
         from hitherto_client.console.target import ConsoleTarget  # noqa: PLC0415
-        from hitherto_client.listen_address import (  # noqa: PLC0415
-            ListenRefused,
-            check_openness,
-            listen_address,
-        )
-    except ModuleNotFoundError as error:
-        raise UsageError(
-            f"this command needs {error.name}: pip install 'hitherto[console]'"
-        ) from None
-    if (options.tls_certificate is None) != (options.tls_key is None):
-        raise UsageError("--tls-certificate and --tls-key belong together")
-    if options.api_key:
-        raise UsageError(
-            "people sign in with credentials of their own: leave out --api-key, or set"
-            " HITHERTO_API_KEY and add --local"
-        )
+    refuse_credential(
+        options,
+        "people sign in with credentials of their own: leave out --api-key, or set"
+        " HITHERTO_API_KEY and add --local",
+    )
     if options.user and not options.local:
         raise UsageError("--user needs --local")
-    public = tuple(options.public_host)
-    try:
-        address = listen_address(options.listen)
-        check_openness(
-            address,
-            tls=options.tls_certificate is not None,
-            allow_http=options.allow_http,
-            local=options.local,
-            public=public,
-        )
-    except ListenRefused as error:
-        raise UsageError(str(error)) from None
+    address = address_to_serve(options, options.listen, local=options.local)
     target = ConsoleTarget(
         options.retrieval,
         options.extraction,
@@ -60,21 +45,13 @@ def _console(options: argparse.Namespace, output: Output) -> int:
         on_loopback=address.is_loopback,
     )
 
-    def config() -> uvicorn.Config:
+    def app() -> ASGIApp:
         try:
-            return server_config(
-                target,
-                address,
-                public_hosts=public,
-                certificate_file=options.tls_certificate,
-                key_file=options.tls_key,
-                sessions=options.sessions,
-            )
+            return make_app(target, address.hosts(tuple(options.public_host)), options.sessions)
         except (OSError, ValueError) as error:
             raise UsageError(f"--sessions cannot be used: {error}") from None
 
-    scheme = "https" if options.tls_certificate else "http"
-    return serve(address.host, address.port, config, output, f"the console: {scheme}://{{}}")
+    return serve(options, address, app, output, "the console: {}")
 
 
 COMMANDS = (
@@ -94,13 +71,8 @@ COMMANDS = (
             " loopback",
         ),
         Argument("--user", "with --local: show this user only", "USER", default=""),
-        Repeated("--public-host", "a host name by which browsers ask for it", "NAME"),
-        Argument("--tls-certificate", "PEM file", "FILE"),
-        Argument("--tls-key", "PEM file", "FILE"),
-        Switch(
-            "--allow-http",
-            "listen beyond loopback without TLS, such as behind a proxy that adds it",
-        ),
+        *OF_SERVERS,
+        ALLOW_HTTP,
         Argument(
             "--sessions",
             "keep sessions in this directory, sealed, so that they outlive a restart and several"

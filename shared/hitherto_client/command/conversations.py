@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from hitherto.v1 import conversation_pb2
+from hitherto_client._sync.privacy import CLEAR_SECONDS
 from hitherto_client.command.options import YES, Switch
 from hitherto_client.command.output import Output
 from hitherto_client.command.rpc import CONSISTENCY, USER, Command, Option, Rpc
@@ -87,6 +88,12 @@ _DELETE = Rpc(
 )
 
 
+def _one(options: argparse.Namespace, output: Output) -> int:
+    if options.delete:
+        return _DELETE.run(options, output, timeout=options.timeout or CLEAR_SECONDS)
+    return _ONE.run(options, output)
+
+
 COMMANDS = (
     Command("conversations", "List the summaries of a user's conversations.", _LIST),
     Command(
@@ -95,6 +102,6 @@ COMMANDS = (
         _ONE,
         Switch("--delete", "remove messages and summary for good; memories stay"),
         YES,
-        run=lambda options, output: (_DELETE if options.delete else _ONE).run(options, output),
+        run=_one,
     ),
 )

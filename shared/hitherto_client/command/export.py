@@ -18,13 +18,19 @@ from hitherto_client.command.options import Argument, connect, open_file, size_o
 from hitherto_client.command.output import FAILED, OK, Output, UsageError
 from hitherto_client.command.progress import Bar, if_stopped
 from hitherto_client.command.rpc import Command
-from hitherto_client.export import EXPORT_SECONDS, ExportBroken, Received
-from hitherto_client.export_file import NoExport, count_records
+from hitherto_client.export import (
+    EXPORT_SECONDS,
+    ExportBroken,
+    NoExport,
+    Received,
+    count_records,
+)
 from hitherto_client.results import ExportManifest, ImportedUser
 from hitherto_client.wire import build
 
 EXPORTED = "hitherto"
 """The value of --from for exports of this product."""
+EXPORTED_TITLE = "Hitherto: the file of `hitherto export`"
 _LEFT = "what was stored stays; importing the same file again stores what is missing"
 _MIB = 2**20
 _TABLES = ("table", "records", "there already", "left out")

@@ -1,11 +1,14 @@
-"""`hitherto health`: whether both services answer."""
+"""`hitherto health` and `hitherto doctor`: whether both services answer, and what is wrong here."""
 
 from __future__ import annotations
 
 import argparse
+from dataclasses import asdict
+from importlib import import_module
 
+from hitherto_client.command.local_database import server_packages
 from hitherto_client.command.options import connect
-from hitherto_client.command.output import OK, UNREACHABLE, Output
+from hitherto_client.command.output import FAILED, OK, UNREACHABLE, Output
 from hitherto_client.command.rpc import Command
 from hitherto_client.command.show import Column, show_rows
 from hitherto_client.results import Health
@@ -41,7 +44,7 @@ _SERVICES = (
 )
 
 
-def _run(options: argparse.Namespace, output: Output) -> int:
+def _health(options: argparse.Namespace, output: Output) -> int:
     with connect(options) as client:
         found = list(client.health().values())
     services = [
@@ -68,4 +71,28 @@ def _run(options: argparse.Namespace, output: Output) -> int:
     return UNREACHABLE if down else OK
 
 
-COMMANDS = (Command("health", "Check whether both services are serving.", run=_run),)
+def _doctor(_: argparse.Namespace, output: Output) -> int:
+    with server_packages():
+        # By its name: the client's packages may stand alone, without those of a service.
+        examine = import_module("hitherto_extraction.doctor").examine
+        found = examine()
+    output.result(
+        {"findings": [asdict(each) for each in found]},
+        lambda: show_rows(output, ("check", "state", "told"), found),
+    )
+    for each in found:
+        if each.state == "fault":
+            output.error(f"{each.check}: {each.remedy or each.told}")
+        elif each.remedy:
+            output.note(f"{each.check}: {each.remedy}")
+    return FAILED if any(each.state == "fault" for each in found) else OK
+
+
+COMMANDS = (
+    Command("health", "Check whether both services are serving.", run=_health),
+    Command(
+        "doctor",
+        "Check settings, models and database here, and say what to set.",
+        run=_doctor,
+    ),
+)

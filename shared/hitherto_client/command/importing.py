@@ -12,7 +12,7 @@ from hitherto.v1 import extraction_service_pb2, memory_service_pb2
 from hitherto_client import Hitherto
 from hitherto_client._sync.imports import stream
 from hitherto_client.command.cost import ImportPlan, left_out, prices
-from hitherto_client.command.export import EXPORTED, restore
+from hitherto_client.command.export import EXPORTED, EXPORTED_TITLE, restore
 from hitherto_client.command.import_files import ImportedFile
 from hitherto_client.command.options import Argument, Switch, connect, moment, size_of
 from hitherto_client.command.output import FAILED, OK, Output, UsageError
@@ -175,8 +175,9 @@ def _tell(output: Output, files: list[ImportedFile]) -> None:
                 f"{file.refused - _SHOWN_ERRORS} more were refused; --json names up to 1000"
             )
     if any(not (file.kind or file.options.source) and file.refused for file in files):
-        products = ", ".join(sorted({*FORMATS} - {EXPORTED}))
-        output.note(f"an export of another product is named with --from: {products}")
+        output.note(
+            f"an export of another product is named with --from: {', '.join(sorted(FORMATS))}"
+        )
     # Of a file with two kinds of records, both readings leave out the same.
     for told in dict.fromkeys(
         f"{file.title}: {line}" for file in files for line in left_out(file.report)
@@ -210,9 +211,9 @@ COMMANDS = (
         Argument(
             "--from",
             "the product that wrote the files: "
-            + "; ".join(each.title for each in FORMATS.values()),
+            + "; ".join([*(each.title for each in FORMATS.values()), EXPORTED_TITLE]),
             dest="source",
-            choices=sorted(FORMATS),
+            choices=sorted({*FORMATS, EXPORTED}),
         ),
         Argument(
             "--me",

@@ -63,9 +63,7 @@ def _create(options: argparse.Namespace, output: Output) -> int:
         return await create_key(connection, **fields)
 
     key = on_database(work)
-    output.result(
-        _plain({"key": key, "key_id": _id_of(key), **fields}), lambda: _show_key(output, key)
-    )
+    output.result({"key": key, "key_id": _id_of(key), **fields}, lambda: _show_key(output, key))
     return OK
 
 
@@ -82,7 +80,7 @@ def _list(options: argparse.Namespace, output: Output) -> int:
 
     keys = on_database(work)
     if output.as_json:
-        told = [_plain(asdict(key)) for key in keys]
+        told = [asdict(key) for key in keys]
         for key in told:
             key.pop("tenant_id")
         output.document({"tenant_id": options.tenant, "keys": told})
@@ -133,14 +131,6 @@ def _id_of(text: str) -> str:
     """The id in a whole key, so that a key at hand need not be taken apart."""
     parts = text.split("_", 2)
     return parts[1] if len(parts) == 3 and parts[0] == "mk" else text
-
-
-def _plain(fields: dict[str, Any]) -> dict[str, Any]:
-    """The same for JSON: times as text in UTC."""
-    return {
-        name: value.astimezone(UTC).isoformat() if isinstance(value, datetime) else value
-        for name, value in fields.items()
-    }
 
 
 def _users(key: ApiKey) -> str:

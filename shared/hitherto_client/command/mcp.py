@@ -10,7 +10,8 @@ from typing import Any
 from hitherto_client.command.options import Argument, Repeated, connect
 from hitherto_client.command.output import OK, Output, UsageError
 from hitherto_client.command.rpc import Command
-from hitherto_client.command.serving import serve
+from hitherto_client.command.serving import OF_SERVERS, packages_of, refuse_credential, serve
+from hitherto_client.listen_address import ListenRefused, listen_address
 from hitherto_client.tools import GUIDE, TOOLS, Toolbox, anthropic_tools, openai_tools
 
 
@@ -29,10 +30,8 @@ _FORMATS = {
 
 
 def _mcp(options: argparse.Namespace, output: Output) -> int:
-    try:
+    with packages_of("mcp"):
         from hitherto_client import mcp_server  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        raise UsageError(f"this command needs {error.name}: pip install 'hitherto[mcp]'") from None
     if options.listen is None:
         return _serve_stdio(options, mcp_server)
     return _serve_http(options, mcp_server, output)
@@ -48,37 +47,27 @@ def _serve_stdio(options: argparse.Namespace, mcp_server: Any) -> int:
 
 
 def _serve_http(options: argparse.Namespace, mcp_server: Any, output: Output) -> int:
-    host, _, port = options.listen.rpartition(":")
-    if not host or not port.isascii() or not port.isdigit() or int(port) > 65_535:
-        raise UsageError("--listen should be HOST:PORT, such as 127.0.0.1:8080")
-    if (options.tls_certificate is None) != (options.tls_key is None):
-        raise UsageError("--tls-certificate and --tls-key belong together")
-    if options.api_key:
-        raise UsageError("over HTTP every request carries its own credential: leave out --api-key")
-    from hitherto_client import web_server  # noqa: PLC0415 - an extra
-
+    try:
+        address = listen_address(options.listen)
+    except ListenRefused as error:
+        raise UsageError(str(error)) from None
+    refuse_credential(
+        options, "over HTTP every request carries its own credential: leave out --api-key"
+    )
     with connect(options, token=mcp_server.credential.get) as client:
-        scheme = "https" if options.tls_certificate else "http"
-        own = host.strip("[]")
         return serve(
-            own,
-            int(port),
-            lambda: web_server.web_server_config(
-                mcp_server.McpOverHttp(
-                    client,
-                    own,
-                    user_id=options.user,
-                    public_hosts=options.public_host,
-                    allowed_origins=options.allowed_origin,
-                    authorization_servers=options.authorization_server,
-                ),
-                own,
-                int(port),
-                options.tls_certificate,
-                options.tls_key,
+            options,
+            address,
+            lambda: mcp_server.McpOverHttp(
+                client,
+                address.host,
+                user_id=options.user,
+                public_hosts=options.public_host,
+                allowed_origins=options.allowed_origin,
+                authorization_servers=options.authorization_server,
             ),
             output,
-            f"MCP over HTTP: {scheme}://{{}}/mcp",
+            "MCP over HTTP: {}/mcp",
         )
 
 
@@ -93,8 +82,13 @@ COMMANDS = (
             "USER",
             default="",
         ),
-        Argument("--listen", "serve streamable HTTP at /mcp instead of stdio", "HOST:PORT"),
-        Repeated("--public-host", "with --listen, a name under which others reach it", "NAME"),
+        Argument(
+            "--listen",
+            "serve streamable HTTP at /mcp instead of stdio; the host names and the certificate"
+            " below go with it",
+            "HOST:PORT",
+        ),
+        *OF_SERVERS,
         Repeated(
             "--allowed-origin",
             "with --listen, web pages that may call it, such as https://claude.ai",
@@ -106,8 +100,6 @@ COMMANDS = (
             "URL",
         ),
         Argument("--session", "the session of prepared actions", "ID", default=""),
-        Argument("--tls-certificate", "PEM file; only with --listen", "FILE"),
-        Argument("--tls-key", "PEM file; only with --listen", "FILE"),
         run=_mcp,
     ),
     Command(

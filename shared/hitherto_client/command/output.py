@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
 from typing import Any, TextIO
 
 import grpc
@@ -86,7 +87,9 @@ class Output:
     def document(self, value: Message | dict[str, Any]) -> None:
         """Write the one JSON document; proto messages with the names of the contract."""
         found = as_dict(value) if isinstance(value, Message) else value
-        text = json.dumps(found, ensure_ascii=not _is_utf8(sys.stdout), indent=2)
+        text = json.dumps(
+            found, ensure_ascii=not _is_utf8(sys.stdout), indent=2, default=time_as_json
+        )
         # JSON escapes C0 by itself; these would reach the terminal raw.
         text = _UNSAFE_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
         sys.stdout.write(text + "\n")
@@ -176,6 +179,13 @@ class Output:
     def flush(self) -> None:
         """Bring what was written to its reader, so that a reader that has gone is noticed here."""
         sys.stdout.flush()
+
+
+def time_as_json(value: object) -> str:
+    """A time as JSON documents have it: in UTC."""
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat()
+    raise TypeError(f"{type(value).__name__} is no JSON")
 
 
 def as_dict(message: Message) -> dict[str, Any]:

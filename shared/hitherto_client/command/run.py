@@ -20,7 +20,6 @@ from hitherto_client.command import (
     console,
     conversations,
     curation,
-    doctor,
     documents,
     erase,
     export,
@@ -89,7 +88,7 @@ _GROUPS: dict[str, Sequence[Command | CommandGroup]] = {
     "Web pages": console.COMMANDS,
     "Over HTTP": http.COMMANDS,
     "Language models": mcp.COMMANDS,
-    "Installation": (*health.COMMANDS, *doctor.COMMANDS, *keys.COMMANDS),
+    "Installation": (*health.COMMANDS, *keys.COMMANDS),
 }
 
 

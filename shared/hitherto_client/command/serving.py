@@ -1,36 +1,112 @@
-"""Web servers of the command: the address is held before anything is said to be served there."""
+"""Web servers of the command: their options, and an address that is held before they say it."""
 
 from __future__ import annotations
 
+import argparse
 import errno
 import socket
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
-from hitherto_client.command.output import FAILED, OK, Output
+from hitherto_client.command.options import Argument, Repeated, Switch
+from hitherto_client.command.output import FAILED, OK, Output, UsageError
+from hitherto_client.listen_address import (
+    ListenAddress,
+    ListenRefused,
+    check_openness,
+    listen_address,
+)
 
 if TYPE_CHECKING:
-    import uvicorn
+    from starlette.types import ASGIApp
+
+OF_SERVERS = (
+    Repeated("--public-host", "a host name by which others ask for it", "NAME"),
+    Argument("--tls-certificate", "PEM file", "FILE"),
+    Argument("--tls-key", "PEM file", "FILE"),
+)
+"""Options of a command that serves others."""
+ALLOW_HTTP = Switch(
+    "--allow-http", "listen beyond loopback without TLS, such as behind a proxy that adds it"
+)
+
+
+@contextmanager
+def packages_of(extra: str) -> Iterator[None]:
+    """For what imports packages of an extra.
+
+    Raises:
+        UsageError: They are not installed.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"this command needs {error.name}: pip install 'hitherto[{extra}]'"
+        ) from None
+
+
+def refuse_credential(options: argparse.Namespace, remedy: str) -> None:
+    """Refuse half of a certificate, and a credential of the command's own.
+
+    Raises:
+        UsageError: There is one.
+    """
+    if (options.tls_certificate is None) != (options.tls_key is None):
+        raise UsageError("--tls-certificate and --tls-key belong together")
+    if options.api_key:
+        raise UsageError(remedy)
+
+
+def address_to_serve(
+    options: argparse.Namespace, listen: str, *, local: bool = False
+) -> ListenAddress:
+    """The address, if it may be served openly; see `check_openness`.
+
+    Raises:
+        UsageError: It may not, or is none.
+    """
+    try:
+        address = listen_address(listen)
+        check_openness(
+            address,
+            tls=options.tls_certificate is not None,
+            allow_http=options.allow_http,
+            local=local,
+            public=tuple(options.public_host),
+        )
+    except ListenRefused as error:
+        raise UsageError(str(error)) from None
+    return address
 
 
 def serve(
-    host: str, port: int, make: Callable[[], uvicorn.Config], output: Output, told: str
+    options: argparse.Namespace,
+    address: ListenAddress,
+    make: Callable[[], ASGIApp],
+    output: Output,
+    told: str,
 ) -> int:
     """Serve until Ctrl-C, or say why not; the exit code.
 
-    `make` makes what is served, once the address is held. In `told`, `{}` stands for the address.
+    `make` makes what is served, once the address is held. In `told`, `{}` stands for the URL.
     """
     import uvicorn  # noqa: PLC0415 - an extra
 
+    from hitherto_client.web_server import web_server_config  # noqa: PLC0415 - an extra
+
+    host, port = address.host, address.port
     with ExitStack() as held:
         try:
             listening = [held.enter_context(each) for each in _listening(host, port)]
         except OSError as error:
             output.error(_refusal(error, host, port))
             return FAILED
-        config = make()
-        output.note(told.format(f"{_bracketed(host)}:{listening[0].getsockname()[1]}"))
+        config = web_server_config(make(), host, port, options.tls_certificate, options.tls_key)
+        scheme = "https" if options.tls_certificate else "http"
+        at = f"{scheme}://{_bracketed(host)}:{listening[0].getsockname()[1]}"
+        output.note(told.format(at))
         uvicorn.Server(config).run(listening)
     return OK
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 import shlex
 from dataclasses import asdict
-from datetime import datetime
-from typing import Any
 
 from hitherto.v1 import retrieval_service_pb2
 from hitherto_client import Hitherto
@@ -34,7 +32,7 @@ def _run(options: argparse.Namespace, output: Output) -> int:
             f"{shlex.quote(options.user)}`"
         )
         return FAILED
-    output.result(_plain(asdict(proof)), lambda: _show(output, proof))
+    output.result(asdict(proof), lambda: _show(output, proof))
     return OK
 
 
@@ -87,15 +85,6 @@ def _show_quote(output: Output, quote: SourceQuote) -> None:
 
 def _speaker(message: Message) -> str:
     return f"{message.name} ({message.role})" if message.name else message.role
-
-
-def _plain(value: Any) -> Any:
-    """The value as JSON knows it."""
-    if isinstance(value, dict):
-        return {name: _plain(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    return value.isoformat() if isinstance(value, datetime) else value
 
 
 COMMANDS = (

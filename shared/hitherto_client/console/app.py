@@ -1,4 +1,4 @@
-"""The console as an ASGI application, and the server that runs it."""
+"""The console as an ASGI application."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
-from starlette.types import Scope
+from starlette.types import ASGIApp, Scope
 
 from hitherto_client.console.failures import Failure
 from hitherto_client.console.pages import (
@@ -28,13 +27,12 @@ from hitherto_client.console.pages import (
     review,
     signing_in,
 )
-from hitherto_client.console.protection import Protection
+from hitherto_client.console.protection import protected
 from hitherto_client.console.rendering import STATIC, render
 from hitherto_client.console.sessions import ConsoleSessions, SignInForms
 from hitherto_client.console.target import ConsoleTarget
 from hitherto_client.console.visits import base_of
-from hitherto_client.listen_address import ListenAddress
-from hitherto_client.web_server import MOST_REQUEST_BYTES, web_server_config
+from hitherto_client.web_server import MOST_REQUEST_BYTES
 
 _PAGES = (
     signing_in,
@@ -60,9 +58,7 @@ class _Assets(StaticFiles):
         return reply
 
 
-def make_app(
-    target: ConsoleTarget, hosts: Iterable[str], sessions: Path | None = None
-) -> Protection:
+def make_app(target: ConsoleTarget, hosts: Iterable[str], sessions: Path | None = None) -> ASGIApp:
     """The console.
 
     Browsers may ask for it by one of `hosts`. Without a directory, `sessions` end with the process.
@@ -90,7 +86,7 @@ def make_app(
     app.state.sessions = ConsoleSessions(target, sessions)
     app.state.sign_in_forms = SignInForms(app.state.sessions.directory)
     # Around everything, so that pages about faults of the console are protected too.
-    return Protection(app, hosts)
+    return protected(app, hosts)
 
 
 async def _health(request: Request) -> Response:
@@ -116,25 +112,3 @@ async def _broken(request: Request, error: Exception) -> Response:
 def _bare(request: Request, failure: Failure) -> Response:
     values = {"failure": failure, "base": base_of(request)}
     return HTMLResponse(render("bare_failure.html", values), failure.status)
-
-
-def server_config(
-    target: ConsoleTarget,
-    address: ListenAddress,
-    *,
-    public_hosts: tuple[str, ...] = (),
-    certificate_file: str | None = None,
-    key_file: str | None = None,
-    sessions: Path | None = None,
-) -> uvicorn.Config:
-    """What serves the console.
-
-    `public_hosts` are further names by which browsers may ask for it. TLS needs both files, in PEM
-    format. Without a directory, `sessions` end with the process.
-
-    Raises:
-        OSError: The directory cannot be used.
-        ValueError: Its key has other contents, or other users may read it.
-    """
-    app = make_app(target, address.hosts(public_hosts), sessions)
-    return web_server_config(app, address.host, address.port, certificate_file, key_file)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from hitherto_client.expected_address import CompleteReplies, without_port
 
 _POLICY = "; ".join(
     (
@@ -36,49 +38,30 @@ HEADERS = {
 """Sent with every reply, whatever it is."""
 
 
-class Protection:
+def protected(app: ASGIApp, hosts: Iterable[str]) -> ASGIApp:
     """Refuses requests for other hosts, and completes replies.
 
     A page of another site can have its name resolve to this machine, and its scripts would then
     reach the console as their own. The host that the browser asks for gives this away.
     """
+    known = frozenset(host.lower() for host in hosts)
 
-    def __init__(self, app: ASGIApp, hosts: Iterable[str]) -> None:
-        self._app = app
-        self._hosts = frozenset(host.lower() for host in hosts)
+    async def checked(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            named = Headers(scope=scope).getlist("host")
+            if len(named) != 1 or without_port(named[0].strip().lower()) not in known:
+                await _REFUSED(scope, receive, send)
+                return
+        await app(scope, receive, send)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-
-        async def complete(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
-                    headers[name] = value
-                headers.setdefault("cache-control", "no-store")
-            await send(message)
-
-        named = Headers(scope=scope).getlist("host")
-        if len(named) != 1 or host_name(named[0]) not in self._hosts:
-            refused = PlainTextResponse(
-                "This console does not answer to this host name: "
-                "`hitherto console` takes such names as --public-host.\n",
-                421,
-            )
-            await refused(scope, receive, complete)
-            return
-        await self._app(scope, receive, complete)
+    return CompleteReplies(checked, HEADERS)
 
 
-def host_name(host: str) -> str:
-    """The name in a Host header, without its port and brackets."""
-    name = host.strip().lower()
-    if name.startswith("["):
-        return name[1:].partition("]")[0]
-    return name.partition(":")[0]
+_REFUSED = PlainTextResponse(
+    "This console does not answer to this host name: "
+    "`hitherto console` takes such names as --public-host.\n",
+    421,
+)
 
 
 def comes_from_here(request: Request) -> bool:

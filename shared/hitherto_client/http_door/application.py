@@ -1,29 +1,26 @@
-"""The door as an ASGI application, and the server that runs it."""
+"""The door as an ASGI application."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from hitherto_client.expected_address import ExpectedAddress
+from hitherto_client.expected_address import CompleteReplies, ExpectedAddress
 from hitherto_client.http_door import pages
 from hitherto_client.http_door.channels import DoorChannels
 from hitherto_client.http_door.connect_error import ConnectError
 from hitherto_client.http_door.incoming import FORWARDED, REQUEST_ID
-from hitherto_client.http_door.methods import contract_services, methods_of, what_exists
+from hitherto_client.http_door.methods import contract_methods, what_exists
 from hitherto_client.http_door.rpc_endpoint import RpcEndpoint, error_response
-from hitherto_client.listen_address import ListenAddress
 from hitherto_client.target import find_endpoints, find_tls
-from hitherto_client.web_server import web_server_config
 
 _ASKED_HEADERS = (
     *FORWARDED,
@@ -37,36 +34,23 @@ _ASKED_HEADERS = (
 )
 _TOLD_HEADERS = (REQUEST_ID, "retry-after", "connect-content-encoding")
 _PREFLIGHT_SECONDS = 7200
-_HEADERS = (
-    (b"x-content-type-options", b"nosniff"),
-    (b"cross-origin-resource-policy", b"same-origin"),
-    (b"referrer-policy", b"no-referrer"),
-)
-_NO_STORE = (b"cache-control", b"no-store")
+_HEADERS = {
+    "x-content-type-options": "nosniff",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "no-referrer",
+}
 
 
 class HttpDoor:
     """The door: an ASGI application that holds connections to both services."""
 
     def __init__(self, app: ASGIApp, channels: DoorChannels) -> None:
-        self._app = app
+        self._app = CompleteReplies(app, _HEADERS)
         self._channels = channels
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-
-        async def complete(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                headers = list(message["headers"])
-                if not any(name == b"cache-control" for name, _ in headers):
-                    headers.append(_NO_STORE)
-                message["headers"] = [*headers, *_HEADERS]
-            await send(message)
-
-        await self._app(scope, receive, complete)
+        await self._app(scope, receive, send)
 
     async def close(self) -> None:
         """Close the connections. Needed only where the application's lifespan is not run."""
@@ -96,7 +80,7 @@ def build(
     Raises:
         ValueError: A file for TLS cannot be used.
     """
-    methods = methods_of(contract_services())
+    methods = contract_methods()
     channels = DoorChannels(find_endpoints(retrieval, extraction), find_tls(), methods)
 
     @asynccontextmanager
@@ -145,13 +129,3 @@ async def _broken(request: Request, error: Exception) -> Response:
     return error_response(
         ConnectError("internal", "this is a fault of the HTTP door; its log says more")
     )
-
-
-def server_config(
-    door: HttpDoor,
-    address: ListenAddress,
-    certificate_file: str | None = None,
-    key_file: str | None = None,
-) -> uvicorn.Config:
-    """What serves the door; arguments as for `web_server_config`."""
-    return web_server_config(door, address.host, address.port, certificate_file, key_file)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Protocol
 
 from google.protobuf import json_format
 
@@ -12,10 +11,10 @@ from hitherto_client.http_door.methods import DoorMethod
 from hitherto_client.http_door.request_json import LARGE_BYTES, read_request
 
 
-class Codec(Protocol):
-    """One form."""
+class Codec:
+    """One form; this one is the binary form itself, which the services check."""
 
-    name: str
+    name = "proto"
     """As in `application/NAME`."""
 
     async def request(self, method: DoorMethod, data: bytes) -> bytes:
@@ -24,12 +23,14 @@ class Codec(Protocol):
         Raises:
             ConnectError: It is no such request.
         """
+        return data
 
     async def reply(self, method: DoorMethod, data: bytes) -> bytes:
         """A reply in this form."""
+        return data
 
 
-class JsonCodec:
+class JsonCodec(Codec):
     """proto3 JSON."""
 
     name = "json"
@@ -50,20 +51,6 @@ class JsonCodec:
         if len(data) <= LARGE_BYTES:
             return _json(method, data)
         return await asyncio.to_thread(_json, method, data)
-
-
-class BinaryCodec:
-    """The binary form itself, which the services check."""
-
-    name = "proto"
-
-    async def request(self, method: DoorMethod, data: bytes) -> bytes:
-        """The request as it is."""
-        return data
-
-    async def reply(self, method: DoorMethod, data: bytes) -> bytes:
-        """The reply as it is."""
-        return data
 
 
 def _binary(method: DoorMethod, data: bytes) -> bytes:

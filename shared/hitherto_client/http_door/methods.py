@@ -5,17 +5,12 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import import_module
-from pkgutil import iter_modules
 from typing import Any
 
 from google.protobuf import message_factory
 
-import hitherto.v1
 from hitherto_client.calls import changes_nothing, default_seconds
-
-READING_SERVICE = "RetrievalService"
-"""The one that the retrieval service offers; the extraction service offers all others."""
+from hitherto_client.declared import RPCS
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,37 +38,24 @@ class DoorMethod:
         return self.takes_stream or self.gives_stream
 
 
-def contract_services() -> list[Any]:
-    """The descriptors of the contract's services."""
-    modules = (
-        import_module(f"hitherto.v1.{each.name}")
-        for each in iter_modules(hitherto.v1.__path__)
-        if each.name.endswith("_service_pb2")
-    )
-    return [
-        service for module in modules for service in module.DESCRIPTOR.services_by_name.values()
-    ]
-
-
-def methods_of(services: list[Any]) -> dict[str, DoorMethod]:
-    """The RPCs of some services, by path."""
+def contract_methods() -> dict[str, DoorMethod]:
+    """Every RPC of the contract, by path."""
     found = {}
-    for service in services:
-        process = "retrieval" if service.name == READING_SERVICE else "extraction"
-        for method in service.methods:
-            path = f"/{service.full_name}/{method.name}"
-            reads = changes_nothing(path)
-            streams = method.client_streaming or method.server_streaming
-            found[path] = DoorMethod(
-                path,
-                process,
-                message_factory.GetMessageClass(method.input_type),
-                message_factory.GetMessageClass(method.output_type),
-                reads,
-                method.client_streaming,
-                method.server_streaming,
-                None if streams else default_seconds(path, reads=reads),
-            )
+    for stub, method in RPCS.values():
+        path = f"/{method.containing_service.full_name}/{method.name}"
+        reads = changes_nothing(path)
+        streams = method.client_streaming or method.server_streaming
+        found[path] = DoorMethod(
+            path,
+            # The extraction service offers all others.
+            "retrieval" if stub == "retrieval" else "extraction",
+            message_factory.GetMessageClass(method.input_type),
+            message_factory.GetMessageClass(method.output_type),
+            reads,
+            method.client_streaming,
+            method.server_streaming,
+            None if streams else default_seconds(path, reads=reads),
+        )
     return found
 
 

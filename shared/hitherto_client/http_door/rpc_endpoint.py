@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from hitherto_client.http_door.channels import DoorChannels
-from hitherto_client.http_door.codecs import BinaryCodec, Codec, JsonCodec
+from hitherto_client.http_door.codecs import Codec, JsonCodec
 from hitherto_client.http_door.connect_error import ConnectError
 from hitherto_client.http_door.incoming import REQUEST_ID, BodyRoom, ClientGone, request_id
 from hitherto_client.http_door.methods import DoorMethod, what_exists
@@ -28,8 +28,7 @@ class RpcEndpoint:
     def __init__(self, channels: DoorChannels, methods: Mapping[str, DoorMethod]) -> None:
         self._channels = channels
         self._methods = methods
-        codecs: list[Codec] = [JsonCodec(), BinaryCodec()]
-        self._codecs = {codec.name: codec for codec in codecs}
+        self._codecs = {codec.name: codec for codec in (JsonCodec(), Codec())}
         self._room = BodyRoom()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -16,7 +16,6 @@ from hitherto_client.importers.reading import ExportReport, ExportUnreadable, js
 from hitherto_client.importers.values import JsonObject, mapping_of, moment, storable, text_of
 from hitherto_client.importers.whatsapp_lines import DateOrder
 
-_JOINED = 1_000
 _LOOKED_AT = 20
 _SAVED_AGAIN = re.compile(r" ?\([0-9]{1,3}\)$")
 
@@ -34,7 +33,6 @@ class ImportFormat:
         convert: Makes records of one JSON value; None for WhatsApp's text.
         kinds: What it holds: transcripts, memories or both.
         pages: The names of lists of records, by which a page of them is known.
-        other_records: Whether it also holds records that are not imported.
         names: Names by which a record says whose it is.
         one_person: Whether records with different names are those of different people.
     """
@@ -44,7 +42,6 @@ class ImportFormat:
     convert: Convert | None
     kinds: tuple[str, ...]
     pages: tuple[str, ...] = ()
-    other_records: bool = False
     names: Callable[[JsonObject], set[str]] | None = None
     one_person: bool = True
 
@@ -98,13 +95,6 @@ FORMATS: Mapping[str, ImportFormat] = {
         ("memories",),
         ("items", "results", "memories"),
     ),
-    "hitherto": ImportFormat(
-        "Hitherto: the file of `hitherto export`",
-        ("export",),
-        memories.hitherto,
-        ("memories", "transcripts"),
-        other_records=True,
-    ),
 }
 
 
@@ -133,8 +123,6 @@ def read_export(
         ExportUnreadable: It is not such an export.
     """
     records = _records(name, path, report, me, zone, dates)
-    if name == "hitherto":
-        records = _joined(records)
     time = "" if undated is None else moment(undated.isoformat())
     return (storable(record) for record in records if _dated(record, time, report))
 
@@ -167,7 +155,7 @@ def _records(
     _check_people(name, path, me)
     _check_form(name, path)
     found = 0
-    samples: list[object] = []
+    sample: object = None
     for text in texts(path, wanted.files or whatsapp.chats_among, report):
         if wanted.convert is None:
             chat = whatsapp.WhatsAppChat(me, _chat_name(path), zone, dates)
@@ -185,11 +173,10 @@ def _records(
                 yield record
             found += made
             report.empty += not made
-            if not samples or not isinstance(samples[0], dict):
-                samples = [one]
-    of_another = any(not isinstance(sample, dict) for sample in samples)
-    if report.empty and not found and (of_another or not wanted.other_records):
-        raise ExportUnreadable(_unknown(name, report.empty, samples[0]))
+            if not isinstance(sample, dict):
+                sample = one
+    if report.empty and not found:
+        raise ExportUnreadable(_unknown(name, report.empty, sample))
 
 
 def _check_people(name: str, path: Path, me: str) -> None:
@@ -310,23 +297,6 @@ def _unknown(name: str, count: int, sample: object) -> str:
     like = f"; it looks like --from {' or '.join(others)}" if others else ""
     first = "its only record" if count == 1 else f"{count} records, the first of which"
     return f"holds nothing that {name} exports: {first} has {keys}{like}"
-
-
-def _joined(records: Iterator[JsonObject]) -> Iterator[JsonObject]:
-    """Join the messages of one conversation, which our export has one by one, to transcripts."""
-    held: JsonObject | None = None
-    for record in records:
-        same = held is not None and record.get("conversation_id") == held["conversation_id"]
-        if held is not None and same and "messages" in record and len(held["messages"]) < _JOINED:
-            held["messages"] += record["messages"]
-            continue
-        if held is not None:
-            yield held
-        held = record if "messages" in record else None
-        if held is None:
-            yield record
-    if held is not None:
-        yield held
 
 
 def _chat_name(path: Path) -> str:

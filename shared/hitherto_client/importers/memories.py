@@ -1,4 +1,4 @@
-"""Memories of other products: mem0, LangGraph's store, Letta, Hindsight, and our own export."""
+"""Memories of other products: mem0, LangGraph's store, Letta, Hindsight."""
 
 from __future__ import annotations
 
@@ -142,37 +142,3 @@ def hindsight(value: JsonObject) -> Iterator[JsonObject]:
             "fact_type": text_of(value.get("type")) or text_of(value.get("fact_type")),
         },
     )
-
-
-def hitherto(value: JsonObject) -> Iterator[JsonObject]:
-    """A line of our own export: what was said, and what was saved by hand.
-
-    Everything else of an export follows from these, and is learnt again.
-    """
-    row = mapping_of(value.get("row"))
-    if value.get("table") == "messages":
-        messages = messages_of(
-            [
-                {
-                    "id": text_of(row.get("message_id")),
-                    "role": text_of(row.get("role")),
-                    "name": text_of(row.get("name")),
-                    "content": text_of(row.get("content")),
-                    "created_at": moment(row.get("said_at")),
-                    "metadata": mapping_of(row.get("metadata")),
-                }
-            ]
-        )
-        if messages:
-            yield {"conversation_id": text_of(row.get("conversation_id")), "messages": messages}
-    elif value.get("table") == "memories" and row.get("source") == "explicit":
-        if text_of(row.get("status")) not in {"active", "achieved"}:
-            return
-        yield {
-            "content": text_of(row.get("content")),
-            "source": "explicit",
-            "type": text_of(row.get("type")) or "fact",
-            "importance": row.get("importance", 0.5),
-            "tags": _tags(row.get("tags")),
-            "metadata": mapping_of(row.get("metadata")),
-        } | {name: at for name in ("valid_from", "expires_at") if (at := moment(row.get(name)))}

@@ -6,9 +6,19 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from hitherto_client import Hitherto
 from hitherto_client.inputs import MessageInput
-from hitherto_client.results import Context, ContextItem, ConversationSummary, SearchResult
+from hitherto_client.results import (
+    Context,
+    ContextItem,
+    ConversationSummary,
+    LegReport,
+    SearchResult,
+)
+from hitherto_local.demo.model_server import DemoModelServer
 from hitherto_local.demo.show import EARLIEST, day
+from hitherto_shared.config import SharedSettings
+from hitherto_shared.embeddings.factory import configured_embedder
 
 if TYPE_CHECKING:
     from hitherto_local.demo.story import Story
@@ -28,6 +38,9 @@ _WORDS = "Which bars can she not eat?"
 _QUESTION = "Which table format did we choose for the scan archive?"
 _FOLLOW_UP = "And why that one?"
 _CONVERSATION = "maren-9-follow-up"
+_FIRST = "Which table format did the team choose for the scan archive?"
+_SECOND = "What is the name of her cat?"
+_LEGS = ("semantic", "keyword")
 
 
 def tell_use_cases(story: Story, asked: Sequence[Mapping[str, Any]]) -> None:
@@ -145,6 +158,48 @@ def _explain(story: Story, item: Mapping[str, Any]) -> None:
         reason = f" ({leg.reason})" if leg.reason else ""
         milliseconds = leg.duration.total_seconds() * 1e3
         page.item(f"{leg.name}: {state}{reason}, {leg.candidates} found, {milliseconds:.1f} ms")
+
+
+def tell_degraded(story: Story) -> None:
+    """Ask with the embedding server there, stop it, and ask again."""
+    page = story.page
+    page.chapter("7. When the embedder is away")
+    page.say(
+        "A second retrieval service reads the same database. It has its vectors from a small "
+        "server of this demo, which embeds as the first service does. While that server runs:"
+    )
+    with (
+        DemoModelServer(configured_embedder(SharedSettings())) as server,
+        story.running.another_reader(server.settings) as client,
+    ):
+        _ask_again(story, client, _FIRST)
+        server.stop()
+        page.say("\nThe server is stopped. A new question is answered by its words:")
+        _ask_again(story, client, _SECOND)
+        page.say("\nAnd the question that it had embedded before is still known to the service:")
+        _ask_again(story, client, _FIRST)
+
+
+def _ask_again(story: Story, client: Hitherto, query: str) -> None:
+    page, user = story.page, story.run.user("maren")
+    reply = story.timed("search, second service", lambda: client.search(user, query, limit=2))
+    page.say(f"maren asks: {query}", "bold")
+    for result in reply:
+        page.item(f"{result.score:.2f}  {result.text}  (found by {', '.join(result.matched_legs)})")
+    legs = {leg.name: leg for leg in reply.legs}
+    for name in _LEGS:
+        if name in legs:
+            style = "" if legs[name].state == "ran" else "yellow"
+            page.item(f"{name}: {_state(legs[name])}", style)
+    if reply.degraded:
+        page.item("the reply says that it is degraded", "yellow")
+    else:
+        page.item("the reply is whole", "green")
+
+
+def _state(leg: LegReport) -> str:
+    state = leg.state.replace("_", " ")
+    return f"{state} ({leg.reason})" if leg.reason else f"{state}, {leg.candidates} found"
 
 
 def tell_past(story: Story) -> None:

@@ -19,11 +19,11 @@ from hitherto_extraction.provider.offline import LIMITS
 from hitherto_local.demo.answers import (
     tell_answers,
     tell_block,
+    tell_degraded,
     tell_past,
     tell_said,
     tell_use_cases,
 )
-from hitherto_local.demo.degraded import tell_degraded
 from hitherto_local.demo.services import Running
 from hitherto_local.demo.show import (
     LEARNT_COLUMNS,

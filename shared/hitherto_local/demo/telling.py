@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import FrameType
 
@@ -20,14 +21,24 @@ from hitherto_client import HithertoCallError
 from hitherto_client.transcripts import FileTranscript, TranscriptError
 from hitherto_local.demo.one_screen import tell_in_one_screen
 from hitherto_local.demo.own_file import own_transcripts, tell_own
-from hitherto_local.demo.place import choose_data_dir, demo_environment
 from hitherto_local.demo.services import ServiceFailed, running
 from hitherto_local.demo.show import StoryPage, make_console
 from hitherto_local.demo.story import Story, sample_transcripts, tell, tell_what_runs
 from hitherto_local.demo.work import DemoRun, learn
 from hitherto_local.up import typed_here
 from hitherto_shared.config import SharedSettings, describe
-from hitherto_shared.database.embedded import EmbeddedPostgresError
+from hitherto_shared.database.embedded import EmbeddedPostgresError, default_data_dir
+
+_OURS = ("HITHERTO_", "MAX_CONTEXT_", "DATABASE_URL")
+_HEARD = frozenset(
+    {
+        "HITHERTO_EXTRACTOR",
+        "HITHERTO_EMBEDDER",
+        "HITHERTO_ONNX_MODEL_DIR",
+        "HITHERTO_MODEL_TIMEOUT_SECONDS",
+        "HITHERTO_PRICES_FILE",
+    }
+)
 
 
 def _end(number: int, frame: FrameType | None) -> None:
@@ -95,3 +106,37 @@ def _run(
         page.chapter("Next steps")
     page.say(f"Next: {typed_here()} up, or demo with --tour or --transcripts YOUR_FILE")
     page.say(f"The data of this run is in {data_dir}.")
+
+
+def demo_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment for the services: which models to use is heard, everything else is ours.
+
+    One's own database, credentials and limits belong to another installation: the demo neither
+    writes there nor lets them change its story.
+    """
+    heard = {
+        name: value
+        for name, value in environment.items()
+        if name in _HEARD or not name.startswith(_OURS)
+    }
+    # What the demo remembers may be lost with a container.
+    return {**heard, "HITHERTO_REQUIRE_DATABASE_URL": "false"}
+
+
+def choose_data_dir(settings: SharedSettings) -> Path:
+    """The demo's own data folder.
+
+    Each embedding model has a folder: vectors of two models cannot be compared, so that a database
+    keeps to the one that it began with.
+    """
+    return default_data_dir() / "demo" / _slug(settings)
+
+
+def _slug(settings: SharedSettings) -> str:
+    chosen = settings.chosen_embedder
+    parts: list[str] = [chosen]
+    if chosen == "openai":
+        parts += [settings.embedding_model, str(settings.embedding_dimensions or "")]
+    elif chosen == "onnx":
+        parts.append(settings.onnx_model_dir.name if settings.onnx_model_dir else "")
+    return re.sub(r"[^\w.-]+", "_", "-".join(part for part in parts if part))

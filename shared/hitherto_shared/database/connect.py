@@ -49,7 +49,7 @@ EXTRACTION_LOGINS: tuple[Role, ...] = (
 LOGINS = RETRIEVAL_LOGINS + EXTRACTION_LOGINS
 """The roles that services log in as."""
 VECTOR_SCHEMAS = tuple(
-    dict.fromkeys(["public", "extensions", *filter(None, [os.environ.get(VECTOR_SCHEMA)])])
+    filter(None, dict.fromkeys(["public", "extensions", os.environ.get(VECTOR_SCHEMA, "").strip()]))
 )
 """Where pgvector is looked for; Supabase has it in `extensions`."""
 SEARCH_PATH = ",".join([SCHEMA, *map(_quoted, VECTOR_SCHEMAS)])

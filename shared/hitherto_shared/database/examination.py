@@ -1,4 +1,4 @@
-"""Examines the database of an installation: schema, logins, clock, embedding model.
+"""Examines the database of an installation: schema, logins, clock, embedding model, user keys.
 
 It changes nothing. The embedded database is started if it exists, and not made if it does not.
 """
@@ -6,7 +6,7 @@ It changes nothing. The embedded database is started if it exists, and not made 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
@@ -59,6 +59,14 @@ _EXTENSION = "SELECT extversion FROM pg_extension WHERE extname = 'vector'"
 _READ_ONLY = "SELECT current_setting('transaction_read_only')::bool"
 # With their schema: through a pooler the session has no search path.
 _ACTIVE = "SELECT model, dimensions FROM hitherto.embedding_models WHERE active"
+# By chance, so that a folder that lost a part is noticed too.
+_ENCRYPTING = """
+SELECT tenant_id, user_id, key_id
+FROM hitherto.users
+WHERE encrypt_sensitive AND key_id IS NOT NULL AND erased_at IS NULL
+ORDER BY random()
+LIMIT 16
+"""
 _HASH_KEY = "SELECT value FROM hitherto.installation WHERE fact = 'hash_key_id'"
 
 
@@ -70,11 +78,14 @@ class Configured:
         model: The embedding model.
         dimensions: The length of its vectors.
         hash_key_id: `hash_key_id` of the hash key; None if there is no such file yet.
+        key_of: The id of the data key that a user of a tenant has; None if there is none. It raises
+            OSError if the folder cannot be read.
     """
 
     model: str
     dimensions: int
     hash_key_id: str | None
+    key_of: Callable[[str, str], str | None]
 
 
 def examine_database(settings: SharedSettings, configured: Configured) -> Iterator[Diagnosis]:
@@ -155,7 +166,8 @@ def _examined(
         yield from _writes(connection)
         yield _clocks(connection)
         yield _embeddings(connection, configured.model, configured.dimensions)
-        yield from _hash_key(connection, configured.hash_key_id)
+        differs = list(_hash_key(connection, configured.hash_key_id))
+        yield from differs or _user_keys(connection, configured)
     yield from _signals(settings)
 
 
@@ -247,6 +259,26 @@ def _hash_key(
             "fault",
             f"the installation has a hash key, and {what}: a service would not start",
             "set HITHERTO_HASH_KEY_FILE, or HITHERTO_DATA_DIR, to that of the services",
+        )
+
+
+def _user_keys(
+    connection: psycopg.Connection[tuple[object, ...]], configured: Configured
+) -> Iterator[Diagnosis]:
+    """Whether those who encrypt have the keys that they had when they turned it on."""
+    rows = connection.execute(_ENCRYPTING).fetchall()
+    try:
+        lost = sum(configured.key_of(str(row[0]), str(row[1])) != row[2] for row in rows)
+    except OSError:
+        return  # told where the key-encryption key is tried
+    if lost:
+        yield Diagnosis(
+            "encryption",
+            "fault",
+            f"of {len(rows)} users tried who encrypt, {lost} have no key, or not theirs, in the "
+            "folder of user keys: reads leave out what they encrypted, and their jobs wait",
+            "let HITHERTO_USER_KEYS_DIR name the folder that the services use, or restore it from "
+            "its backup (docs/backup.md)",
         )
 
 

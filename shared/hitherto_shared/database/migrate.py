@@ -310,14 +310,18 @@ def main() -> None:
     )
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    conninfo = os.environ.get("HITHERTO_DIRECT_DATABASE_URL") or os.environ.get("DATABASE_URL")
+    conninfo, *given = (
+        # As the services read them (`SharedSettings`).
+        os.environ.get(name, "").strip()
+        for name in ("DATABASE_URL", *PASSWORD_VARIABLES)
+    )
+    conninfo = os.environ.get("HITHERTO_DIRECT_DATABASE_URL", "").strip() or conninfo
     if not conninfo:
         parser.exit(
             2,
             "DATABASE_URL is not set. The embedded database needs no command: its services "
             "migrate it when they start.\n",
         )
-    given = [os.environ.get(name) or None for name in PASSWORD_VARIABLES]
     try:
         if arguments.dry_run:
             write(script(conninfo) or "-- the database is up to date", COMMAND)
@@ -326,7 +330,7 @@ def main() -> None:
             state = owned_schema_state(conninfo)
             write("\n".join(state.pending) or _up_to_date(state.newer), COMMAND)
             sys.exit(1 if state.pending else 0)
-        passwords = passwords_for(conninfo, retrieval=given[0], extraction=given[1])
+        passwords = passwords_for(conninfo, retrieval=given[0] or None, extraction=given[1] or None)
         bootstrap(conninfo, passwords=passwords, set_passwords=arguments.set_passwords)
         names = migrate(conninfo)
         newer = owned_schema_state(conninfo).newer

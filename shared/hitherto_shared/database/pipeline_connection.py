@@ -20,6 +20,7 @@ from typing import Any, Self, TypeVar
 import psycopg
 from psycopg import AsyncConnection, AsyncCursor, AsyncTransaction
 from psycopg.pq import TransactionStatus
+from psycopg.pq.misc import connection_summary
 from psycopg.rows import TupleRow
 from psycopg.sql import Composed
 
@@ -101,6 +102,13 @@ class PipelineConnection(AsyncConnection[TupleRow]):
         self._in_transaction = False
         self._waiting: list[BoundStatement] = []
         self._effects: list[Callable[[], None]] = []
+
+    def __repr__(self) -> str:
+        """As psycopg's, without the address in memory.
+
+        The pool logs it for every connection that it gives up, and a log counts equal lines.
+        """
+        return f"<{type(self).__name__} {connection_summary(self.pgconn)}>"
 
     def depend_on_transactions_only(self, settings: Mapping[str, str]) -> None:
         """Begin every transaction with these settings, and leave nothing in the session."""

@@ -10,7 +10,6 @@ import asyncio
 import logging
 import shutil
 import time
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from psycopg.errors import DiskFull
 
 from hitherto_shared.database.faults import full_disk
 from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.database.watch import HealthWatch, Say
 
 logger = logging.getLogger("hitherto.database")
 
@@ -42,41 +42,22 @@ _LITTLE_BYTES = 4 * 1024 * 1024
 """Less than this on our own disk is no room, whether or not Postgres still answers."""
 
 
-class RoomWatch:
-    """Reports changes to the health service.
+class RoomWatch(HealthWatch):
+    """Whether there is room.
 
-    `say` sets the health of the name above. `folder` is where the data of an embedded database lie;
-    None: on another machine.
+    `folder` is where the data of an embedded database lie; None: on another machine.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        say: Callable[[str, bool], Awaitable[None]],
-        folder: Path | None = None,
-    ) -> None:
+    def __init__(self, database: Database, say: Say, folder: Path | None = None) -> None:
+        super().__init__([STORAGE], say)
         self._database = database
-        self._say = say
         self._folder = folder
-        self._task: asyncio.Task[None] | None = None
-
-    async def start(self) -> None:
-        """Start watching; until something else is known, there is room."""
-        await self._say(STORAGE, True)
-        self._task = asyncio.create_task(self._watch(), name="room")
-
-    async def stop(self) -> None:
-        """Stop watching."""
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
 
     async def _watch(self) -> None:
-        room, next_try, known_at = True, time.monotonic() + _TRY_SECONDS, full_disk.found_at
+        next_try, known_at = time.monotonic() + _TRY_SECONDS, full_disk.found_at
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
-            found = room
+            found = room = self._known[STORAGE]
             if full_disk.found_at > known_at:
                 found, known_at = False, full_disk.found_at
                 next_try = time.monotonic() + _TRY_AGAIN_SECONDS
@@ -84,9 +65,8 @@ class RoomWatch:
                 found = await self._has_room(room)
                 next_try = time.monotonic() + (_TRY_SECONDS if found else _TRY_AGAIN_SECONDS)
             if found != room:
-                room = found
-                logger.warning("the disk of the database %s", "has room" if room else "is full")
-                await self._say(STORAGE, room)
+                told = f"the disk of the database {'has room' if found else 'is full'}"
+                await self._tell(STORAGE, found, told)
 
     async def _has_room(self, before: bool) -> bool:
         """Whether there is; as `before` if the database does not answer."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 
@@ -37,32 +38,28 @@ _TOLD = {
 }
 
 
-class DatabaseWatch:
-    """Reports changes to the health service.
+Say = Callable[[str, bool], Awaitable[None]]
+"""Sets the health of a name."""
+
+
+class HealthWatch(ABC):
+    """Reports to the health service, in the background, what changes.
 
     Args:
-        databases: One of them must answer.
-        say: Sets the health of the names above.
-        writes: Whether the first must accept writes.
+        names: What it reports on.
+        say: Sets the health of these names.
     """
 
-    def __init__(
-        self,
-        databases: Sequence[Database],
-        say: Callable[[str, bool], Awaitable[None]],
-        *,
-        writes: bool,
-    ) -> None:
-        self._databases = databases
+    def __init__(self, names: Sequence[str], say: Say) -> None:
+        self._known = dict.fromkeys(names, True)
         self._say = say
-        self._known = {DATABASE: True, WRITES: True} if writes else {DATABASE: True}
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Start watching; until something else is known, all is well."""
-        for name, well in self._known.items():
-            await self._say(name, well)
-        self._task = asyncio.create_task(self._watch(), name="database")
+        for name in self._known:
+            await self._say(name, True)
+        self._task = asyncio.create_task(self._watch(), name=type(self).__name__)
 
     async def stop(self) -> None:
         """Stop watching."""
@@ -70,6 +67,23 @@ class DatabaseWatch:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
                 await self._task
+
+    async def _tell(self, name: str, well: bool, told: str) -> None:
+        """Report what has changed, and log it as `told`."""
+        self._known[name] = well
+        logger.warning(told)
+        await self._say(name, well)
+
+    @abstractmethod
+    async def _watch(self) -> None: ...
+
+
+class DatabaseWatch(HealthWatch):
+    """Whether one of the databases answers, and with `writes`, whether the first accepts writes."""
+
+    def __init__(self, databases: Sequence[Database], say: Say, *, writes: bool) -> None:
+        super().__init__([DATABASE, WRITES] if writes else [DATABASE], say)
+        self._databases = databases
 
     async def _watch(self) -> None:
         while True:
@@ -81,9 +95,7 @@ class DatabaseWatch:
     async def _learn(self, name: str, found: Sequence[Mapping[str, bool]]) -> None:
         known = [each[name] for each in found if name in each]
         if name in self._known and known and any(known) != self._known[name]:
-            self._known[name] = any(known)
-            logger.warning(_TOLD[name, self._known[name]])
-            await self._say(name, self._known[name])
+            await self._tell(name, any(known), _TOLD[name, any(known)])
 
     async def _ask(self, database: Database) -> dict[str, bool]:
         """What is known of a database by asking it, by the names above."""

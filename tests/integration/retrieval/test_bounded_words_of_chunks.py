@@ -8,9 +8,7 @@ from functools import partial
 import psycopg
 import pytest
 
-from hitherto_retrieval.search.corpora.corpus import CandidateQuery
 from hitherto_retrieval.search.corpora.passages import DocumentCorpus
-from hitherto_retrieval.search.ranking.ranking import QueryIntent
 from hitherto_retrieval.search.reads import UserReads
 from hitherto_retrieval.storage import chunk_candidates
 from hitherto_retrieval.storage.candidate import Candidate
@@ -39,17 +37,9 @@ async def searched(
 ) -> tuple[list[Candidate], list[int]]:
     """The candidates of the corpus, and how many numbers each of its statements was given."""
     corpus = DocumentCorpus(EVERYTHING, UserReads(ANA))
-    looking = CandidateQuery(
-        scope=ANA,
-        text="swan",
-        vector=vector,
-        model=MODEL[0],
-        entity_ids=[],
-        intent=QueryIntent(datetime.now(UTC)),
-        wanted=WANTED,
-    )
+    query = ItemQuery(ANA, scores, vector, MODEL[0], WANTED)
     given = []
-    for statements in (partial(corpus.first, looking, scores), corpus.second):
+    for statements in (partial(corpus.first, query), corpus.second):
         for statement in statements():
             given.append(len(statement.parameters["lexical_nos"]))
             await answer(reader, statement)

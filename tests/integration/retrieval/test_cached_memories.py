@@ -16,9 +16,7 @@ from pgvector import HalfVector
 from pgvector.psycopg import register_vector
 
 from hitherto_retrieval.loading import Loading
-from hitherto_retrieval.search.corpora.corpus import CandidateQuery
 from hitherto_retrieval.search.corpora.memories import MemoryCorpus
-from hitherto_retrieval.search.ranking.ranking import QueryIntent
 from hitherto_retrieval.search.reads import UserReads
 from hitherto_retrieval.storage import filtered_candidates, memories, memory_candidates, people
 from hitherto_retrieval.storage.cached_filters import can_filter
@@ -30,7 +28,6 @@ from hitherto_retrieval.storage.item_query import ItemQuery
 from hitherto_retrieval.storage.statement import ask
 from hitherto_retrieval.storage.uses import state_and_uses
 from hitherto_shared.database.pool import Connection, Database
-from hitherto_shared.dates.window import Window
 from hitherto_shared.embeddings.offline import OfflineEmbedder
 from hitherto_shared.models import CURRENT_STATUSES, Scope
 from hitherto_shared.text.bm25 import NO_SCORES, Scores
@@ -202,25 +199,10 @@ async def quick_or_exact(
     reader: Database, person: Person, sought: ItemQuery, filters: Filters
 ) -> list[Candidate]:
     """As `MemoryCorpus` looks: quickly, and at everything where that may have missed something."""
-    window = None
-    if sought.since is not None and sought.until is not None:
-        window = Window(sought.since, sought.until, "")
-    intent = QueryIntent(now=NOW, window=window)
-    looking = CandidateQuery(
-        scope=person.scope,
-        text="",
-        vector=sought.vector,
-        model=sought.model,
-        entity_ids=sought.entity_ids,
-        intent=intent,
-        wanted=sought.wanted,
-        newest=sought.newest,
-        with_source=sought.with_source,
-    )
     corpus = MemoryCorpus(filters, len(person.ids), UserReads(person.scope))
 
     async def read(connection: Connection) -> None:
-        await ask(connection, *corpus.first(looking, sought.bm25))
+        await ask(connection, *corpus.first(sought))
         await ask(connection, *corpus.second())
 
     await reader.run(read, timeout=120)

@@ -6,6 +6,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,17 +14,15 @@ import psycopg
 import pytest
 
 from hitherto_retrieval.loading import Loading
-from hitherto_retrieval.search.corpora.corpus import CandidateQuery
 from hitherto_retrieval.search.corpora.passages import MessageCorpus, TextCorpus
-from hitherto_retrieval.search.ranking.ranking import QueryIntent
 from hitherto_retrieval.search.reads import CachedReads, UserReads
 from hitherto_retrieval.storage import cached_passages
 from hitherto_retrieval.storage.candidate import Candidate, Key, Kind
+from hitherto_retrieval.storage.item_query import ItemQuery
 from hitherto_retrieval.storage.passage_filters import PassageFilters
 from hitherto_retrieval.storage.statement import Answered, Statement, ask
 from hitherto_retrieval.storage.uses import state_and_uses
 from hitherto_shared.database.pool import Connection, Database
-from hitherto_shared.dates.window import Window
 from hitherto_shared.models import Summary
 from hitherto_shared.text.bm25 import Scores
 from tests.integration.retrieval.questions import answer
@@ -110,24 +109,20 @@ def is_cached(*statements: Statement[Any]) -> bool:
     return all(isinstance(each, Answered) for each in statements)
 
 
-def random_looking(
-    chance: random.Random, rng: np.random.Generator, person: Person
-) -> CandidateQuery:
+def random_query(chance: random.Random, rng: np.random.Generator, person: Person) -> ItemQuery:
     """What may be looked for."""
-    since = NOW - timedelta(days=chance.randrange(9))
-    window = Window(since, since + timedelta(days=chance.randrange(1, 4)), "")
+    since = NOW - timedelta(days=chance.randrange(9)) if chance.random() < 0.3 else None
     own = [chance.choice(person.vectors)] if person.vectors else []
-    numbers = chance.sample(range(1, 60), 40)
-    return CandidateQuery(
-        scope=person.scope,
-        text="",
+    numbers = chance.sample(range(1, 120), chance.randrange(60))
+    return ItemQuery(
+        person.scope,
+        Scores.of({each: chance.choice((0.5, 1.0, 3.5)) for each in numbers}),
         vector=chance.choice((None, unit(rng, DIMENSIONS), unit(rng, DIMENSIONS), *own)),
         model=person.model[0],
-        entity_ids=[],
-        intent=QueryIntent(now=NOW, window=window if chance.random() < 0.3 else None),
         wanted=chance.choice((1, 3, 10, 30)),
+        since=since,
+        until=since and since + timedelta(days=chance.randrange(1, 4)),
         newest=chance.choice((0, 0, 4)),
-        learnt=Scores.of({number: chance.choice((0.5, 2.0)) for number in numbers[:20]}),
     )
 
 
@@ -170,15 +165,15 @@ async def test_the_same_is_found_of_random_people(
         person = await talker(superuser_conninfo, f"user{number}", number, count)
         cached = await at_hand(reader, person)
         for _ in range(50):
-            looking, filters = random_looking(chance, rng, person), random_filters(chance)
-            numbers = chance.sample(range(1, 120), chance.randrange(60))
-            bm25 = Scores.of({each: chance.choice((0.5, 1.0, 3.5)) for each in numbers})
-            for corpus in (MessageCorpus, summaries):
+            query, filters = random_query(chance, rng, person), random_filters(chance)
+            numbers = chance.sample(range(1, 60), 20)
+            learnt = Scores.of({each: chance.choice((0.5, 2.0)) for each in numbers})
+            for corpus in (partial(MessageCorpus, learnt=learnt), summaries):
                 ours = corpus(filters, cached)
-                assert is_cached(*ours.first(looking, bm25))
+                assert is_cached(*ours.first(query))
                 assert is_cached(*ours.second())
                 theirs = corpus(filters, UserReads(person.scope))
-                await _asked(reader, theirs, looking, bm25)
+                await _asked(reader, theirs, query)
                 found = features(theirs.candidates())
                 near = [(each, pytest.approx(sums, abs=1e-6)) for each, sums in found]
                 assert features(ours.candidates()) == near
@@ -186,11 +181,9 @@ async def test_the_same_is_found_of_random_people(
     assert compared > 2_000
 
 
-async def _asked(
-    reader: Database, corpus: TextCorpus, looking: CandidateQuery, bm25: Scores
-) -> None:
+async def _asked(reader: Database, corpus: TextCorpus, query: ItemQuery) -> None:
     async def read(connection: Connection) -> None:
-        await ask(connection, *corpus.first(looking, bm25))
+        await ask(connection, *corpus.first(query))
         await ask(connection, *corpus.second())
 
     await reader.run(read, timeout=120)
@@ -231,9 +224,9 @@ async def test_too_many_messages_are_left_to_the_database(
     assert not is_cached(cached.whole("message", [("c1", 1)]))
     assert not is_cached(cached.caveats([("c1", 1)]))
     assert not is_cached(cached.answered([("c1", 1)]))
-    looking = random_looking(random.Random(1), np.random.default_rng(1), person)
+    query = random_query(random.Random(1), np.random.default_rng(1), person)
     corpus = MessageCorpus(PassageFilters(), cached)
-    assert not is_cached(*corpus.first(looking, Scores.of({})))
+    assert not is_cached(*corpus.first(query))
     assert not cached.has_passages("message", PassageFilters())
 
 

@@ -71,7 +71,7 @@ async def test_both_legs_give_all_features(reader: Database, superuser_conninfo:
         found = {
             candidate.key: candidate
             for candidate in await find(
-                reader, filters=filters, vector=question, bm25=scores, with_words=True
+                reader, filters=filters, vector=question, bm25=scores, text_query=""
             )
         }
         assert len(found) == 11

@@ -121,7 +121,7 @@ async def test_the_users_last_messages(reader: Database, superuser_conninfo: str
     async def last(filters: PassageFilters, limit: int) -> list[str]:
         found = await answer(
             reader,
-            message_candidates.SEARCH.newest(ItemQuery(ANA, with_words=True), filters, limit=limit),
+            message_candidates.SEARCH.newest(ItemQuery(ANA, text_query=""), filters, limit=limit),
         )
         assert all(c.most_recent and c.role == "user" for c in found)
         return [c.words for c in found]

@@ -38,7 +38,7 @@ async def test_neighbours_stand_once_with_all_features(
         found = await answer(
             reader,
             neighbours.around(
-                ItemQuery(ANA, Scores.of({5: 7.0}), question, MODEL[0], with_words=True),
+                ItemQuery(ANA, Scores.of({5: 7.0}), question, MODEL[0], text_query=""),
                 given,
                 turns=turns,
                 farthest=2,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hitherto_retrieval.search.corpora.past import with_old_words
+from hitherto_retrieval.search.corpora.memories import with_old_words
 from hitherto_retrieval.search.term_index import TermIndex
 from hitherto_retrieval.storage import people
 from hitherto_retrieval.storage.filtered_candidates import PastCandidate

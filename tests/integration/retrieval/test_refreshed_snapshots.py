@@ -16,7 +16,7 @@ from pgvector.psycopg import register_vector
 
 from hitherto_retrieval.loading import Loading, Snapshot
 from hitherto_retrieval.snapshots import Snapshots
-from hitherto_retrieval.storage import filtered_candidates
+from hitherto_retrieval.storage import filtered_candidates, people
 from hitherto_retrieval.storage.connection_setup import prepare_session
 from hitherto_retrieval.storage.filters import Filters
 from hitherto_retrieval.storage.item_query import ItemQuery
@@ -287,10 +287,10 @@ async def test_reads_during_writes(
     async def read(connection: Connection) -> bool:
         async with connection.transaction():
             await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", {})
-            believed = snapshots.believed(person.scope)
-            await ask(connection, believed.statement)
-            user = believed.statement.answer.user
-            cached = believed.confirmed(user, database)
+            state = people.user(person.scope)
+            await ask(connection, state)
+            user = state.answer
+            cached = snapshots.of(person.scope, user, database)
             if cached is None:
                 return False
             assert not user.erased

@@ -11,9 +11,11 @@ import psycopg
 import pytest
 
 from hitherto_retrieval.loading import MOST_MEMORIES
+from hitherto_retrieval.search.reads import CachedReads, UnconfirmedReads
 from hitherto_retrieval.snapshots import EARNED, Snapshots
 from hitherto_retrieval.storage import people
 from hitherto_retrieval.storage.people import UserReadState
+from hitherto_retrieval.storage.uses import state_and_uses
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.tenancy import acting_for
 from hitherto_shared.embeddings.offline import OfflineEmbedder
@@ -357,11 +359,11 @@ async def test_metrics_tell_hits_and_size(reader: Database, superuser_conninfo: 
     assert misses is not None
     for _ in range(3):
         with acting_for(TENANT):
-            believed = snapshots.believed(ANA)
-            user = (await answer(reader, believed.statement)).user
+            reads = UnconfirmedReads(ANA, None, snapshots)
+            state = await answer(reader, reads.confirming or state_and_uses(ANA))
             for _ in range(2):
-                found = believed.confirmed(user, reader)
-                assert found is believed.snapshot
+                found = reads.confirmed(state.user, reader)
+                assert isinstance(found, CachedReads) == (reads.confirming is not None)
             await snapshots.loaded()
     assert shown() == [hits + 2, misses + 1, 1.0, snapshots.bytes]
     await snapshots.stop()

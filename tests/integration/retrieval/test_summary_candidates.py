@@ -80,13 +80,13 @@ async def test_features(reader: Database, superuser_conninfo: str, filters: Pass
     ]
     await sum_up(superuser_conninfo, "ana", outlines)
     scores = await words(reader, "ana", "summaries", "ha noi")
-    (found,) = await find(reader, filters=filters, bm25=scores, vector=question, with_words=True)
+    (found,) = await find(reader, filters=filters, bm25=scores, vector=question, text_query="")
     assert (found.kind, found.key, found.conversation_id) == ("summary", "c", "c")
     assert (found.happened_at, found.created_at > said_at) == (said_at, True)
     assert (found.bm25, found.words) == (scores[1], "Chuyến đi\nNói về Hà Nội")
     assert found.cosine == pytest.approx(float(question @ other), abs=1e-3)
     # Nothing is known of when it was said: then it counts from when it was summed up.
-    (bare,) = await find(reader, filters=filters, bm25={2: 1.0}, with_words=True)
+    (bare,) = await find(reader, filters=filters, bm25={2: 1.0}, text_query="")
     assert (bare.words, bare.happened_at) == ("Only a title", bare.created_at)
     (wordless,) = await find(reader, filters=filters, bm25={2: 1.0})
     assert wordless.words == ""

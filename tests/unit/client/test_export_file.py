@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from hitherto_client.command import main
-from hitherto_client.export_file import NoExport, count_records
+from hitherto_client.export import NoExport, count_records
 from tests.unit.client.fake_services import Fakes
 
 MEBIBYTE = 1024 * 1024

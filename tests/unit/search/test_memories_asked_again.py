@@ -8,24 +8,14 @@ from uuid import UUID
 
 import numpy as np
 
-from hitherto_retrieval.search.corpora.corpus import CandidateQuery
 from hitherto_retrieval.search.corpora.memories import MemoryCorpus
-from hitherto_retrieval.search.ranking.ranking import QueryIntent
 from hitherto_retrieval.search.reads import UserReads
 from hitherto_retrieval.storage.filters import Filters
+from hitherto_retrieval.storage.item_query import ItemQuery
 from hitherto_shared.models import Scope
-from hitherto_shared.text.bm25 import NO_SCORES
 
 NOW = datetime.now(UTC)
-LOOKING = CandidateQuery(
-    scope=Scope("t", "ana"),
-    text="tea",
-    vector=np.ones(2, dtype=np.float32),
-    model="m",
-    entity_ids=[],
-    intent=QueryIntent(NOW),
-    wanted=2,
-)
+QUERY = ItemQuery(Scope("t", "ana"), vector=np.ones(2, dtype=np.float32), model="m", wanted=2)
 
 
 def rows(*numbers: int) -> list[tuple[Any, ...]]:
@@ -34,15 +24,15 @@ def rows(*numbers: int) -> list[tuple[Any, ...]]:
 
 
 def test_an_exact_look_of_before_is_not_taken_for_that_of_now() -> None:
-    corpus = MemoryCorpus(Filters(), 100, UserReads(LOOKING.scope))
-    (quick,) = corpus.first(LOOKING, NO_SCORES)
+    corpus = MemoryCorpus(Filters(), 100, UserReads(QUERY.scope))
+    (quick,) = corpus.first(QUERY)
     # One of the nearest had expired: everything has to be compared.
     quick.answered(rows(1))
     (exact,) = corpus.second()
     exact.answered([row[:9] for row in rows(1, 7)])
     assert [candidate.key for candidate in corpus.candidates()] == [UUID(int=1), UUID(int=7)]
     # The connection is lost. Where the search is done again nothing has expired.
-    (again,) = corpus.first(LOOKING, NO_SCORES)
+    (again,) = corpus.first(QUERY)
     assert again is not quick
     again.answered(rows(1, 2))
     assert corpus.second() == ()

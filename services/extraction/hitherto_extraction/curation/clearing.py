@@ -2,10 +2,10 @@
 
 The first step stops learning: earlier messages can no longer become memories, whichever job is
 processing them. Then memories are forgotten batch by batch and conversations deleted one by one,
-each in its own transaction, so that other writers of the user wait for one step only. The last step
-sweeps the words of all conversations out of the keyword index, where no read finds them any more,
-and stores the idempotency key. An interrupted call leaves what it has done; a repeated call
-continues with the rest, and the service sweeps the words.
+each in a transaction of its own, a long one in several, so that other writers of the user wait for
+one step only. The last step sweeps the words of all conversations out of the keyword index, where
+no read finds them any more, and stores the idempotency key. An interrupted call leaves what it has
+done; a repeated call continues with the rest, and the service sweeps the words.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from hitherto_extraction.curation.profiles import update_profile
 from hitherto_extraction.once import IdempotentOperation, IdempotentResult, first_ids, once
 from hitherto_extraction.pipeline import doubts
-from hitherto_extraction.pipeline.message_removal import delete_conversation
+from hitherto_extraction.pipeline.message_removal import delete_conversation, remove_newest
 from hitherto_extraction.pipeline.profile import FIELDS
 from hitherto_extraction.queue import cancelling
 from hitherto_extraction.queue.jobs import announce
@@ -98,6 +98,8 @@ class Clearing:
             ):
                 counts["memories"] += done
             for name in extent.conversations:
+                shortened = await shorten(self.removal, identity, wanted.scope, name, left)
+                counts["messages"] += shortened["messages"]
                 removed = await self.removal.transact(
                     lambda connection: _remove(connection.of(wanted.scope), name),  # noqa: B023
                     timeout=left(),
@@ -143,6 +145,34 @@ class Clearing:
             await users.database_now(connection),
             await clearing.find_conversations(user) if wanted.conversations else (),
         )
+
+
+async def shorten(
+    removal: Database,
+    identity: Identity | None,
+    scope: Scope,
+    conversation_id: str,
+    left: Callable[[], float],
+) -> Counter[str]:
+    """Delete all but the oldest messages of a long conversation; returns the numbers by name.
+
+    Each step is a transaction of its own, until `delete_conversation` can do the rest in one. A
+    call whose key has been used deletes nothing, for the conversation may be another one.
+
+    Raises:
+        AlreadyExists: The key was used for another body.
+        WrongState: The user was erased.
+    """
+
+    async def step(connection: Connection) -> Counts:
+        if await first_ids(connection, identity) is not None:
+            return {}
+        return await remove_newest(connection.of(scope), conversation_id)
+
+    counts = Counter[str]()
+    while removed := await removal.transact(step, timeout=left()):
+        counts.update(removed)
+    return counts
 
 
 async def _forget(user: UserRows, before: datetime, actor: str) -> int:

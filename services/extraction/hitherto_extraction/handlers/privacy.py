@@ -12,7 +12,7 @@ from uuid import UUID
 
 from hitherto.v1 import privacy_pb2, privacy_service_pb2_grpc
 from hitherto.v1 import privacy_service_pb2 as pb
-from hitherto_extraction.curation.clearing import Clearing, ClearRequest
+from hitherto_extraction.curation.clearing import Clearing, ClearRequest, shorten
 from hitherto_extraction.curation.erasing import Erasing
 from hitherto_extraction.curation.exporting import Exporting, Manifest
 from hitherto_extraction.curation.user_settings import (
@@ -35,6 +35,7 @@ from hitherto_extraction.storage import audit
 from hitherto_extraction.storage.audit import AuditFilter
 from hitherto_extraction.storage.erasure import Receipt
 from hitherto_extraction.storage.idempotency import Identity
+from hitherto_extraction.storage.reindexing import sweep_postings
 from hitherto_extraction.storage.users import is_erased
 from hitherto_shared.convert import SECRET_HANDLING, timestamp
 from hitherto_shared.database.audit_log import AuditEvent
@@ -182,12 +183,26 @@ class PrivacyHandlers(privacy_service_pb2_grpc.PrivacyServiceServicer):
         checks, user_id = checks_of(request)
         conversation_id = checks.identifier("conversation_id", request.conversation_id)
         call = self.answering.admit(checks, user_id, request)
+        ends = asyncio.get_running_loop().time() + seconds_left(context, CLEAR_SECONDS)
+
+        def left() -> float:
+            return ends - asyncio.get_running_loop().time()
+
+        before = await shorten(self.removal, call.identity, call.scope, conversation_id, left)
+
+        async def delete(user: UserRows) -> dict[str, int]:
+            counts = await delete_conversation(user, conversation_id, sweep=not before)
+            if before:
+                await sweep_postings(user)
+            return {name: count + before[name] for name, count in counts.items()}
+
         outcome = await self.answering.remove(
             call,
-            lambda user: delete_conversation(user, conversation_id),
+            delete,
             context,
             touched=conversation_id,
             database=self.removal,
+            seconds=left(),
         )
         return pb.DeleteConversationResponse(
             counts=outcome.made, consistency_token=self.answering.token(outcome.position)

@@ -28,6 +28,9 @@ from hitherto_shared import metrics
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.errors import not_found
 
+MESSAGES_AT_ONCE = 200
+"""Number of messages of a conversation that are deleted in one transaction."""
+
 
 async def remove_messages(
     user: UserRows, messages: Sequence[HeldMessage], *, sweep: bool = True
@@ -85,6 +88,29 @@ async def require_named(user: UserRows, conversation_id: str) -> None:
         raise not_found("conversation", conversation_id)
 
 
+async def remove_newest(user: UserRows, conversation_id: str) -> dict[str, int]:
+    """Cancel the jobs of a long conversation and delete its newest messages; returns numbers.
+
+    Those that nothing was learnt from yet go first, so that nothing is learnt from the others if
+    the rest of the deletion has to wait. Nothing is done if `delete_conversation` can do it at
+    once. Words of memories are left to the next sweep.
+
+    Raises:
+        WrongState: The user was erased.
+    """
+    await users.enter_alone(user)
+    await conversations.lock_conversation(user, conversation_id)
+    newest = await conversation_removal.find_messages(
+        user, conversation_id, limit=MESSAGES_AT_ONCE + 1
+    )
+    if len(newest) <= MESSAGES_AT_ONCE:
+        return {}
+    cancelled = await cancelling.cancel_of_conversation(user, conversation_id)
+    await remove_messages(user, newest[:MESSAGES_AT_ONCE], sweep=False)
+    await reindexing.leave_to_sweep(user)
+    return {"messages": MESSAGES_AT_ONCE, "jobs_cancelled": cancelled}
+
+
 async def delete_conversation(
     user: UserRows, conversation_id: str, *, sweep: bool = True
 ) -> dict[str, int]:
@@ -103,6 +129,7 @@ async def delete_conversation(
     cancelled = await cancelling.cancel_of_conversation(user, conversation_id)
     messages = await conversation_removal.find_messages(user, conversation_id)
     await remove_messages(user, messages, sweep=sweep)
+    await cancelling.disown(user, conversation_id)
     kept = await conversation_removal.clear_name(user, conversation_id)
     summaries = await drop_summary(user, conversation_id)
     await conversation_removal.remove(user, conversation_id)

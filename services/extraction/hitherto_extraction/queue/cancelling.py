@@ -134,10 +134,17 @@ async def cancel_learning(user: UserRows) -> list[UUID]:
 
 
 async def cancel_of_conversation(user: UserRows, conversation_id: str) -> int:
-    """Cancel the open jobs of a conversation for good; returns how many were open."""
+    """Cancel the open jobs of a conversation; returns how many were open."""
     cancelled = await user.execute(_CANCEL_OF_CONVERSATION, conversation_id=conversation_id)
-    await user.execute(_DISOWN, conversation_id=conversation_id)
     return cancelled.rowcount
+
+
+async def disown(user: UserRows, conversation_id: str) -> None:
+    """Keep the jobs of a deleted conversation from being run again.
+
+    Before, their ranges tell which of them read its messages.
+    """
+    await user.execute(_DISOWN, conversation_id=conversation_id)
 
 
 async def take_back(user: UserRows, messages: Sequence[tuple[str, int]]) -> list[UUID]:

@@ -14,7 +14,8 @@ SELECT conversation_id, message_no, message_id
 FROM messages
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
   AND conversation_id = %(conversation_id)s
-ORDER BY message_no
+ORDER BY message_no DESC
+LIMIT %(limit)s
 """
 
 _DROP_SOURCES = """
@@ -63,9 +64,11 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
 
 
-async def find_messages(user: UserRows, conversation_id: str) -> list[HeldMessage]:
-    """Every message of the conversation."""
-    return await user.fetch(HeldMessage, _MESSAGES, conversation_id=conversation_id)
+async def find_messages(
+    user: UserRows, conversation_id: str, *, limit: int | None = None
+) -> list[HeldMessage]:
+    """The newest messages of the conversation, or all of them."""
+    return await user.fetch(HeldMessage, _MESSAGES, conversation_id=conversation_id, limit=limit)
 
 
 async def clear_name(user: UserRows, conversation_id: str) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 
-from hitherto_extraction.pipeline.message_removal import remove_messages
+from hitherto_extraction.pipeline.message_removal import MESSAGES_AT_ONCE, remove_messages
 from hitherto_extraction.pipeline.user_by_user import BUSY, PageOfUsers, each_user, unless_busy
 from hitherto_extraction.queue import claims
 from hitherto_extraction.queue.claims import Claim
@@ -21,7 +21,6 @@ from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.models import Scope
 
 _MEMORIES = 200
-_MESSAGES = 500
 _USERS = 200
 _SECONDS = 30.0
 _NAMES = ("memories", "versions", "vectors", "messages", "memories_reindexed")
@@ -119,12 +118,14 @@ class Retention:
         return await removal.remove_memories(user, expired, job_id=held.job_id)
 
     async def _remove_messages(self, user: UserRows, _held: Claim) -> Mapping[str, int]:
-        found = await retention.find_messages(user, self._keep, limit=_MESSAGES)
+        found = await retention.find_messages(user, self._keep, limit=MESSAGES_AT_ONCE)
         if not found:
             return {}
         among = sorted({message.conversation_id for message in found})
         await removal.lock_conversations(user, among)
-        outlived = await retention.find_messages(user, self._keep, limit=_MESSAGES, among=among)
+        outlived = await retention.find_messages(
+            user, self._keep, limit=MESSAGES_AT_ONCE, among=among
+        )
         reindexed = await remove_messages(user, outlived)
         return {"messages": len(outlived), "memories_reindexed": reindexed}
 

@@ -1,4 +1,4 @@
-"""What a search reads of one user: one interface, whether the database or a snapshot answers.
+"""What is read of one user: one interface, whether the database or a snapshot answers.
 
 What a snapshot has comes as statements that are answered already; the database is asked for the
 rest.
@@ -7,12 +7,14 @@ rest.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, cast
 from uuid import UUID
 
 from hitherto_retrieval.loading import Snapshot
 from hitherto_retrieval.search.corpora.corpus import Item
 from hitherto_retrieval.search.ranking.turns import FARTHEST, TURNS
+from hitherto_retrieval.snapshots import Snapshots
 from hitherto_retrieval.storage import (
     chunk_candidates,
     chunks,
@@ -23,6 +25,7 @@ from hitherto_retrieval.storage import (
     messages,
     neighbours,
     past,
+    people,
     summary_candidates,
 )
 from hitherto_retrieval.storage.cached_passages import (
@@ -37,10 +40,13 @@ from hitherto_retrieval.storage.moment import PRESENT, Moment
 from hitherto_retrieval.storage.neighbours import Facts, MessageFlags
 from hitherto_retrieval.storage.passage_filters import PassageFilters
 from hitherto_retrieval.storage.passage_search import PassageSearch
+from hitherto_retrieval.storage.people import UserReadState
 from hitherto_retrieval.storage.standing import Standing
 from hitherto_retrieval.storage.statement import Answered, Statement
-from hitherto_retrieval.storage.uses import StateAndUses
-from hitherto_shared.models import Scope
+from hitherto_retrieval.storage.uses import StateAndUses, state_and_uses
+from hitherto_shared.database.pool import Reads
+from hitherto_shared.metrics import SNAPSHOT_LOOKUPS
+from hitherto_shared.models import Entity, Memory, Preference, Profile, Scope, Summary
 
 FoundCandidates = Statement[list[Candidate]]
 Whole = Statement[Mapping[Key, Item]]
@@ -49,6 +55,8 @@ _PASSAGES: Mapping[Kind, PassageSearch] = {
     "summary": summary_candidates.SEARCH,
     "document": chunk_candidates.SEARCH,
 }
+_FRESH_PLACES = 5
+"""Places of the top list for the newest memories of the last week."""
 
 
 class UserReads:
@@ -56,12 +64,58 @@ class UserReads:
 
     Args:
         scope: The user.
-        moment: Another time, at which memories and summaries are read whole.
+        moment: Another time, at which the sections of a context are read, and items whole.
+
+    Attributes:
+        snapshot: The snapshot that answers; None if the database does.
     """
+
+    snapshot: Snapshot | None = None
 
     def __init__(self, scope: Scope, moment: Moment | None = None) -> None:
         self.scope = scope
         self.moment = moment
+
+    def profile(self) -> Statement[Profile | None]:
+        """The profile."""
+        at = self._stood_at
+        return people.profile(self.scope) if at is None else past.profile(self.scope, at)
+
+    def preferences(self) -> Statement[list[Preference]]:
+        """The preferences inferred from behaviour, the most certain first."""
+        found, at = people.preferences(self.scope), self._stood_at
+        if at is None:
+            return found
+        return found.meaning(lambda known: [each for each in known if each.updated_at <= at])
+
+    @property
+    def _stood_at(self) -> datetime | None:
+        """What has no validity of its own is read as it stood at the earlier time."""
+        if self.moment is None:
+            return None
+        given = (self.moment.known_at, self.moment.as_of)
+        return min((at for at in given if at is not None), default=None)
+
+    def top(self, *, limit: int, newest_first: bool, doubtful: bool) -> Statement[list[Memory]]:
+        """The most important memories, some places for the newest; or the newest alone."""
+        scope, moment = self.scope, self.moment
+        if moment is not None:
+            return past.top(
+                scope, moment, limit=limit, newest_first=newest_first, doubtful=doubtful
+            )
+        if newest_first:
+            return memories.newest(scope, limit=limit, doubtful=doubtful)
+        return memories.top(scope, limit=limit, fresh=_fresh(limit), doubtful=doubtful)
+
+    def conversations(self, *, first: str | None, limit: int) -> Statement[list[Summary]]:
+        """The summaries of the most recent conversations, after that of the one named."""
+        moment = self.moment or PRESENT
+        return conversations.recent(self.scope, first=first, limit=limit, moment=moment)
+
+    def entities(self, *, named: Sequence[str], limit: int) -> Statement[list[Entity]]:
+        """The most mentioned entities, after those with one of the names."""
+        known_at = self.moment.known_at if self.moment is not None else None
+        return people.known_entities(self.scope, named=named, limit=limit, known_at=known_at)
 
     def has_memories(self, filters: Filters) -> bool:
         """Whether memories that pass `filters` are found without asking."""
@@ -150,6 +204,31 @@ class CachedReads(UserReads):
         self._memories, self._messages = snapshot.memories, snapshot.messages
         self._summaries, self._surroundings = snapshot.summaries, snapshot.surroundings
         self._uses, self._at = state.uses, state.user.at
+        self.snapshot = snapshot
+
+    def profile(self) -> Statement[Profile | None]:
+        """See `UserReads.profile`."""
+        return Answered(self._surroundings.profile)
+
+    def preferences(self) -> Statement[list[Preference]]:
+        """See `UserReads.preferences`."""
+        return Answered(self._surroundings.preferences)
+
+    def top(self, *, limit: int, newest_first: bool, doubtful: bool) -> Statement[list[Memory]]:
+        """See `UserReads.top`."""
+        uses, at = self._uses, self._at
+        if newest_first:
+            return Answered(self._memories.newest(uses, at, limit=limit, doubtful=doubtful))
+        fresh = _fresh(limit)
+        return Answered(self._memories.top(uses, at, limit=limit, fresh=fresh, doubtful=doubtful))
+
+    def conversations(self, *, first: str | None, limit: int) -> Statement[list[Summary]]:
+        """See `UserReads.conversations`."""
+        return Answered(self._surroundings.recent(first=first, limit=limit))
+
+    def entities(self, *, named: Sequence[str], limit: int) -> Statement[list[Entity]]:
+        """See `UserReads.entities`."""
+        return Answered(self._surroundings.known(named=named, limit=limit, at=self._at))
 
     def has_memories(self, filters: Filters) -> bool:
         """See `UserReads.has_memories`."""
@@ -234,3 +313,53 @@ class CachedReads(UserReads):
         elif kind == "summary":
             found = self._surroundings.summaries(cast(Sequence[str], keys))
         return super().whole(kind, keys) if found is None else Answered(found)
+
+
+class UnconfirmedReads:
+    """What answers a read, before the database has told the user's revision.
+
+    What confirms a snapshot goes with the first round trip, in place of everything in the snapshot;
+    if the revision differs, that is read afterwards.
+
+    Args:
+        scope: The user.
+        moment: Another time to read.
+        snapshots: Where a snapshot may be; None to read without one.
+
+    Attributes:
+        database: What answers without a snapshot.
+        confirming: The user's state, and the usage of the memories, to be asked first if there is a
+            snapshot; None if there is none.
+    """
+
+    def __init__(self, scope: Scope, moment: Moment | None, snapshots: Snapshots | None) -> None:
+        self.database = UserReads(scope, moment)
+        self._snapshots = snapshots
+        self._snapshot = None if snapshots is None else snapshots.cached(scope)
+        self.confirming: Statement[StateAndUses] | None = None
+        if self._snapshot is not None:
+            self.confirming = state_and_uses(scope)
+        self._confirmed: UserReads | None = None
+
+    def confirmed(self, user: UserReadState, database: Reads) -> UserReads:
+        """What answers: the snapshot if it has the reported state, else the database.
+
+        Args:
+            user: The state.
+            database: Where it was read.
+        """
+        if self._confirmed is None:
+            self._confirmed = self.database
+            if self._snapshots is not None:
+                scope, snapshot = self.database.scope, self._snapshot
+                found = self._snapshots.of(scope, user, database)
+                # A snapshot loaded meanwhile has no usage of the memories.
+                hit = found is not None and found is snapshot
+                SNAPSHOT_LOOKUPS.labels("hit" if hit else "miss").inc()
+                if found is not None and hit and self.confirming is not None:
+                    self._confirmed = CachedReads(scope, found, self.confirming.answer)
+        return self._confirmed
+
+
+def _fresh(limit: int) -> int:
+    return min(_FRESH_PLACES, limit // 2)

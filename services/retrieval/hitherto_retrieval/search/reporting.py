@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from hitherto_retrieval.search.corpora.corpus import CandidateQuery
 from hitherto_retrieval.search.legs import Leg, Legs
 from hitherto_retrieval.search.question import Question
-from hitherto_retrieval.search.ranking.ranking import RankedCandidate
+from hitherto_retrieval.search.ranking.ranking import QueryIntent, RankedCandidate
 from hitherto_retrieval.storage.candidate import Candidate, Kind
+from hitherto_retrieval.storage.item_query import ItemQuery
 from hitherto_shared.text.bm25 import Scores
 
 EPISODIC: frozenset[Kind] = frozenset({"message", "summary"})
@@ -23,25 +23,26 @@ def report(
     question: Question,
     found: Mapping[Kind, Sequence[Candidate]],
     ranked: Sequence[RankedCandidate],
-    looking: CandidateQuery,
+    query: ItemQuery,
+    intent: QueryIntent,
     seconds: float,
     legs: Legs,
 ) -> None:
     """Report how each leg fared. They travel together, so all have the same time."""
     candidates = [candidate for kind in found.values() for candidate in kind]
-    if looking.vector is not None:
+    if query.vector is not None:
         near = sum(candidate.cosine is not None for candidate in candidates)
         legs.add(Leg("semantic", "ran", seconds, near))
-    if looking.entity_ids:
+    if query.entity_ids:
         named = sum(candidate.entities > 0 for candidate in candidates)
         legs.add(Leg("entity", "ran", seconds, named))
     else:
         reason = _NO_NAME if question.weighs("entity") else NO_WEIGHT
         legs.add(Leg("entity", "skipped", reason=reason))
-    if looking.intent.window is not None or looking.intent.most_recent:
+    if intent.window is not None or intent.most_recent:
         timely = sum(item.timely or item.candidate.most_recent for item in ranked)
         legs.add(Leg("temporal", "ran", seconds, timely))
-    if looking.with_text_rank:
+    if query.text_query is not None:
         matching = sum(candidate.text_rank > 0 for candidate in candidates)
         legs.add(Leg("fulltext", "ran", seconds, matching))
     episodes = [len(of_kind) for kind, of_kind in found.items() if kind in EPISODIC]

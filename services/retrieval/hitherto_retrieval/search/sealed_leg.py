@@ -52,18 +52,21 @@ class SealedLeg:
         self.opener = self._opener
         await self._opener.fetch()
 
-    def beside(self, corpora: Sequence[Corpus], index: Callable[[Kind], TermIndex]) -> list[Corpus]:
+    def beside(
+        self, corpora: Sequence[Corpus], index: Callable[[Kind], TermIndex], words: Sequence[str]
+    ) -> list[Corpus]:
         """The corpora, each with its sealed items.
 
         Args:
             corpora: What is searched.
             index: What the index of a kind holds of the question's words.
+            words: These words, as rankings count them.
         """
         if self.opener is None:
             return list(corpora)
-        return [self._beside(corpus, index(corpus.kind)) for corpus in corpora]
+        return [self._beside(corpus, index(corpus.kind), words) for corpus in corpora]
 
-    def _beside(self, corpus: Corpus, indexed: TermIndex) -> Corpus:
+    def _beside(self, corpus: Corpus, indexed: TermIndex, words: Sequence[str]) -> Corpus:
         """A corpus with its sealed items; documents have none."""
         question = self._question
         if corpus.kind == "memory":
@@ -74,7 +77,7 @@ class SealedLeg:
             sort = of_summaries(question.passages)
         else:
             return corpus
-        self._corpora.append(WithSealed(corpus, sort, self._opener, indexed))
+        self._corpora.append(WithSealed(corpus, sort, self._opener, indexed, words))
         return self._corpora[-1]
 
     async def compare(self) -> None:

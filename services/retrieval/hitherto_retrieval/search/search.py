@@ -15,14 +15,13 @@ from functools import partial
 from typing import Any
 
 from hitherto_retrieval.opening import Opener
-from hitherto_retrieval.search.corpora.corpus import CandidateQuery, Corpus
+from hitherto_retrieval.search.corpora.corpus import Corpus
 from hitherto_retrieval.search.corpora.memories import MemoryCorpus
 from hitherto_retrieval.search.corpora.passages import (
     DocumentCorpus,
     MessageCorpus,
     TextCorpus,
 )
-from hitherto_retrieval.search.corpora.past import PastMemoryCorpus
 from hitherto_retrieval.search.deduplication import (
     each_once,
     for_a_prompt,
@@ -46,13 +45,14 @@ from hitherto_retrieval.search.ranking.ranking import QueryIntent, RankedCandida
 from hitherto_retrieval.search.ranking.relevance import Relevance
 from hitherto_retrieval.search.ranking.standing import as_they_stand
 from hitherto_retrieval.search.ranking.weighted import Weighted
-from hitherto_retrieval.search.reads import UserReads
+from hitherto_retrieval.search.reads import UnconfirmedReads, UserReads
 from hitherto_retrieval.search.related_conversations import RelatedConversations
 from hitherto_retrieval.search.reporting import EPISODIC, NO_QUERY, report, report_words
 from hitherto_retrieval.search.sealed_leg import SealedLeg
 from hitherto_retrieval.search.whole_results import read_results
-from hitherto_retrieval.snapshots import Snapshots, UnconfirmedSnapshot
+from hitherto_retrieval.snapshots import Snapshots
 from hitherto_retrieval.storage.candidate import Kind
+from hitherto_retrieval.storage.item_query import ItemQuery
 from hitherto_retrieval.storage.people import UserReadState
 from hitherto_retrieval.storage.standing import Standing
 from hitherto_retrieval.storage.statement import Answered, Asking, Statement, ask, asking_at
@@ -119,20 +119,19 @@ class SearchRun:
     def __init__(
         self,
         search: Search,
-        scope: Scope,
         question: Question,
+        reads: UnconfirmedReads,
         deadline: float,
         opener: Opener,
-        believed: UnconfirmedSnapshot | None = None,
     ) -> None:
         self._search = search
-        self._scope = scope
+        self._scope = scope = reads.database.scope
         self._question = question
         self._deadline = deadline
         self._sealed = SealedLeg(opener, question)
-        self._lookup = QuestionLookup(
-            scope, question, believed if question.of_the_present else None
-        )
+        if not question.of_the_present:
+            reads = UnconfirmedReads(scope, question.moment, None)
+        self._lookup = QuestionLookup(question, reads)
         self._vector = QuestionVector(
             search.queries,
             question,
@@ -194,35 +193,36 @@ class SearchRun:
             names=lookup.names,
             by_spelling=model == offline.NAME,
         ).intent
-        query = await self._vector.result(user.active_model)
-        if query.vector is None:
-            legs.add(Leg("semantic", query.state, watch.seconds, reason=query.reason))
+        embedded = await self._vector.result(user.active_model)
+        if embedded.vector is None:
+            legs.add(Leg("semantic", embedded.state, watch.seconds, reason=embedded.reason))
         relevance = Relevance(
             intent,
-            model if query.vector is not None else "",
+            model if embedded.vector is not None else "",
             {kind: sum(lookup.weights(kind).values()) for kind in ("memory", *question.kinds)},
         )
         # The user's own name tells nothing apart.
         named = [
             each for each in lookup.entities if not (own_name and is_called(each.name, own_name))
         ]
-        looking = CandidateQuery(
-            scope=self._scope,
-            text=question.text,
-            vector=query.vector,
+        query = ItemQuery(
+            self._scope,
+            vector=embedded.vector,
             model=model,
-            entity_ids=[each.entity_id for each in named] if question.weighs("entity") else [],
-            intent=intent,
             wanted=max(BLOCK_CANDIDATES if question.further else CANDIDATES, question.limit),
+            entity_ids=[each.entity_id for each in named] if question.weighs("entity") else [],
+            since=intent.window.start if intent.window else None,
+            until=intent.window.end if intent.window else None,
             newest=question.limit if intent.most_recent else 0,
-            learnt=scores.get("memory", NO_SCORES),
             with_source=question.weighs("source"),
-            with_text_rank=question.ranking.needs_text_rank,
+            text_query=question.text if question.ranking.needs_text_rank else None,
         )
-        corpora = self._corpora(user, intent, legs, reads)
+        corpora = self._corpora(user, intent, legs, reads, scores.get("memory", NO_SCORES))
 
         async def answer(asking: Asking) -> SearchOutcome:
-            return await self._answer(asking, corpora, scores, looking, relevance, legs, reads)
+            return await self._answer(
+                asking, corpora, scores, query, intent, relevance, legs, reads
+            )
 
         if all(
             reads.has_memories(question.filters)
@@ -264,37 +264,41 @@ class SearchRun:
         return replace(found, hits=shown, further=further)
 
     def _corpora(
-        self, user: UserReadState, intent: QueryIntent, legs: Legs, reads: UserReads
+        self,
+        user: UserReadState,
+        intent: QueryIntent,
+        legs: Legs,
+        reads: UserReads,
+        learnt: Scores,
     ) -> list[Corpus]:
         """What to search: no messages and summaries if the question means existing documents."""
         question = self._question
         without_episodes = bool(intent.source_types) and self._lookup.holds("document")
-        filters = question.filters
         made: list[Corpus] = []
         for kind in question.kinds:
-            if kind == "memory" and question.moment is not None:
-                indexed = self._lookup.index(kind)
-                made.append(PastMemoryCorpus(filters, question.moment, indexed))
-            elif kind == "memory":
-                made.append(MemoryCorpus(filters, user.statistics.documents, reads))
+            if kind == "memory":
+                indexed = None if question.moment is None else self._lookup.index(kind)
+                count = user.statistics.documents
+                made.append(MemoryCorpus(question.filters, count, reads, indexed))
             elif kind in EPISODIC and without_episodes:
                 legs.add(Leg("episodic", "skipped", reason=_CONTENT))
             elif not self._lookup.holds(kind) and (not user.may_be_sealed or kind == "document"):
                 legs.add(Leg("episodic" if kind in EPISODIC else "documents", "ran"))
             elif kind == "document":
-                made.append(DocumentCorpus(question.passages, reads))
+                made.append(DocumentCorpus(question.passages, reads, intent.source_types))
             elif kind == "message":
-                made.append(MessageCorpus(question.passages, reads))
+                made.append(MessageCorpus(question.passages, reads, learnt))
             else:
                 made.append(TextCorpus(kind, question.passages, reads))
-        return self._sealed.beside(made, self._lookup.index)
+        return self._sealed.beside(made, self._lookup.index, intent.words)
 
     async def _answer(
         self,
         asking: Asking,
         corpora: Sequence[Corpus],
         scores: Mapping[Kind, Scores],
-        looking: CandidateQuery,
+        query: ItemQuery,
+        intent: QueryIntent,
         relevance: Relevance,
         legs: Legs,
         reads: UserReads,
@@ -302,7 +306,11 @@ class SearchRun:
         """Fetch candidates with their features, rank them, and read the best ones whole."""
         question = self._question
         watch = Stopwatch()
-        first = [s for c in corpora for s in c.first(looking, scores.get(c.kind, NO_SCORES))]
+        first = [
+            statement
+            for corpus in corpora
+            for statement in corpus.first(replace(query, bm25=scores.get(corpus.kind, NO_SCORES)))
+        ]
         standing: Statement[Standing] = Answered(Standing())
         if question.moment is None and "memory" in question.kinds:
             standing = reads.standing(question.filters)
@@ -311,11 +319,11 @@ class SearchRun:
         await asking(*(s for c in corpora for s in c.second()))
         found = {corpus.kind: corpus.candidates() for corpus in corpora}
         candidates = [candidate for kind in found.values() for candidate in kind]
-        ranked = question.ranking.rank(candidates, looking.intent, question.weights)
-        if looking.intent.most_recent and question.ranking.name == Weighted.name:
+        ranked = question.ranking.rank(candidates, intent, question.weights)
+        if intent.most_recent and question.ranking.name == Weighted.name:
             ranked = with_each_kind(ranked, question.kinds, question.limit)
         ranked = as_they_stand(ranked, standing.answer)
-        report(question, found, ranked, looking, watch.seconds, legs)
+        report(question, found, ranked, query, intent, watch.seconds, legs)
         enough = relevance.enough(ranked, question.min_relevance)
         if question.min_score is not None:
             enough = [item for item in enough if item.score >= question.min_score]
@@ -341,8 +349,8 @@ class SearchRun:
             terms=self._lookup.weights("message")
             if question.for_a_prompt and "message" in question.kinds
             else {},
-            broad=looking.intent.broad,
-            addressed=looking.intent.assistant,
+            broad=intent.broad,
+            addressed=intent.assistant,
         )
 
 

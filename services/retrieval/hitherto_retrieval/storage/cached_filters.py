@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 import numpy as np
@@ -14,6 +14,16 @@ from hitherto_retrieval.storage.cached_surroundings import CachedEntity
 from hitherto_retrieval.storage.cached_vectors import since_epoch
 from hitherto_retrieval.storage.filters import Filters, can_compare, forms, has_all
 from hitherto_shared.models import CURRENT_STATUSES
+
+MemoryRow = namedtuple(
+    "MemoryRow",
+    "memory_id user_id type content importance confidence source origin status valid_from"
+    " created_at updated_at detail tags keywords context metadata sensitive conversation_id"
+    " valid_to expires_at superseded_by supersedes version job_id lexical_no size doubt"
+    " may_replace last_confirmed_at",
+)
+"""A current memory: the fields of `Memory` up to the job, its number in the keyword index, the size
+of its texts in bytes, and how it stands."""
 
 
 def can_filter(filters: Filters) -> bool:
@@ -41,7 +51,7 @@ class FilteredColumns:
 
     def __init__(
         self,
-        rows: Sequence[tuple[Any, ...]],
+        rows: Sequence[MemoryRow],
         *,
         doubtful: NDArray[np.bool_],
         created: NDArray[np.int64],
@@ -53,17 +63,17 @@ class FilteredColumns:
         self._rows, self._sources = rows, sources
         self._entities, self._mentioning = entities, mentioning
         self._doubtful, self._created, self._expires = doubtful, created, expires
-        self._types = np.asarray([row[2] for row in rows], dtype=np.str_)
-        self._confidences = np.asarray([row[5] for row in rows], dtype=np.str_)
-        self._origins = np.asarray([row[6] for row in rows], dtype=np.str_)
-        self._tags = [frozenset(row[13]) for row in rows]
+        self._types = np.asarray([row.type for row in rows], dtype=np.str_)
+        self._confidences = np.asarray([row.confidence for row in rows], dtype=np.str_)
+        self._made_by = np.asarray([row.source for row in rows], dtype=np.str_)
+        self._tags = [frozenset(row.tags) for row in rows]
 
     def passing(self, filters: Filters, at: datetime) -> NDArray[np.bool_]:
         """Which memories pass all filters and have not expired by `at`."""
         passing = self._expires > since_epoch(at)
         for wanted, values in (
             (filters.types, self._types),
-            (filters.sources, self._origins),
+            (filters.sources, self._made_by),
             (filters.confidences, self._confidences),
         ):
             if wanted:
@@ -95,7 +105,7 @@ class FilteredColumns:
             named = filters.conversation_id
             yield np.fromiter(
                 (
-                    row[18] == named or any(source[0] == named for source in sources)
+                    row.conversation_id == named or any(source[0] == named for source in sources)
                     for row, sources in zip(self._rows, self._sources, strict=True)
                 ),
                 bool,
@@ -103,7 +113,7 @@ class FilteredColumns:
             )
         if filters.metadata:
             wanted = filters.metadata
-            yield np.fromiter((has_all(row[16], wanted) for row in self._rows), bool, count)
+            yield np.fromiter((has_all(row.metadata, wanted) for row in self._rows), bool, count)
         if filters.entity:
             about = np.zeros(count, dtype=bool)
             for entity_id in self.called(filters.entity):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from hitherto_retrieval.storage import memories as memories_of
 from hitherto_retrieval.storage import memory_candidates
-from hitherto_retrieval.storage.cached_filters import FilteredColumns, can_filter
+from hitherto_retrieval.storage.cached_filters import FilteredColumns, MemoryRow, can_filter
 from hitherto_retrieval.storage.cached_lists import CachedLists
 from hitherto_retrieval.storage.cached_surroundings import CachedEntity
 from hitherto_retrieval.storage.cached_vectors import (
@@ -43,8 +43,6 @@ _BYTES_OF_A_BYTE = 7
 """What a byte of text may take; free JSON becomes many small objects, and what is derived from a
 text repeats it."""
 _ALWAYS_EXPIRED = np.iinfo(np.int64).min
-_DOUBT = 27
-"""The column of the doubt; two more about how a memory stands follow."""
 
 
 class CachedMemories:
@@ -54,9 +52,7 @@ class CachedMemories:
 
     Args:
         stamps: What tells each of them from other versions of it, in the order of their keys.
-        rows: The memories: the fields of `Memory` up to the job, the number in the keyword index,
-            the size of the text, why it is in doubt, what it may replace, and when it was
-            confirmed.
+        rows: The memories.
         vectors: Their vectors.
         source_vectors: The vectors of the words that they came from.
         made_from: Which messages all memories of the user came from, current or not, in order.
@@ -69,7 +65,7 @@ class CachedMemories:
     def __init__(
         self,
         stamps: Sequence[bytes],
-        rows: Sequence[tuple[Any, ...]],
+        rows: Sequence[MemoryRow],
         vectors: CachedVectors,
         source_vectors: CachedVectors,
         *,
@@ -88,17 +84,21 @@ class CachedMemories:
         self._signs = vectors.signs() if coded else None
         # A vector of an earlier wording, which is not cached, would be one of those compared.
         self._complete = not coded or compared == int(vectors.has.sum())
-        self._places: Mapping[UUID, int] = {row[0]: n for n, row in enumerate(rows)}
-        self._places_of_uses = PlacesOfUses([row[0].bytes for row in rows])
-        self._by_number: Mapping[int, int] = {row[25]: n for n, row in enumerate(rows)}
-        self._importance = np.asarray([row[4] for row in rows], dtype=np.float64)
-        self._created = microseconds([row[10] for row in rows])
-        self._valid = microseconds([row[9] for row in rows])
-        self._expires = microseconds([row[20] for row in rows])
+        self._places: Mapping[UUID, int] = {row.memory_id: n for n, row in enumerate(rows)}
+        self._places_of_uses = PlacesOfUses([row.memory_id.bytes for row in rows])
+        self._by_number: Mapping[int, int] = {row.lexical_no: n for n, row in enumerate(rows)}
+        self._importance = np.asarray([row.importance for row in rows], dtype=np.float64)
+        self._created = microseconds([row.created_at for row in rows])
+        self._valid = microseconds([row.valid_from for row in rows])
+        self._expires = microseconds([row.expires_at for row in rows])
         self._first_expires: int = self._expires.min(initial=NEVER)
         self._lists = CachedLists(self._importance, self._created, self._expires)
         self._facts: list[tuple[Any, ...]] = [
-            (row[0], row[4], row[10], row[9], row[18], row[25]) for row in rows
+            (
+                *(row.memory_id, row.importance, row.created_at, row.valid_from),
+                *(row.conversation_id, row.lexical_no),
+            )
+            for row in rows
         ]
         self._made_from, self._mentions = made_from, mentions
         self._sources: list[list[tuple[str, str, str | None]]] = [[] for _ in rows]
@@ -106,7 +106,7 @@ class CachedMemories:
             place = self._places.get(memory_id)
             if place is not None:
                 self._sources[place].append(tuple(source))
-        self._doubtful = np.fromiter((row[_DOUBT] is not None for row in rows), bool, len(rows))
+        self._doubtful = np.fromiter((row.doubt is not None for row in rows), bool, len(rows))
         self._mentioning: dict[UUID, list[int]] = {}
         for entity_id, memory_id in mentions:
             place = self._places.get(memory_id)
@@ -117,7 +117,7 @@ class CachedMemories:
         for each in entities:
             for place in self._mentioning.get(each.entity.entity_id, ()):
                 self._called_by[place].append(each.entity.name)
-        self._last_list: tuple[Hashable, Sequence[Memory]] = (None, ())
+        self._last_list: tuple[Hashable, list[Memory]] = (None, [])
         # Made when they are first shown, by their places.
         self._shown: dict[int, memories_of.UnusedMemory] = {}
         self._columns = FilteredColumns(
@@ -136,7 +136,7 @@ class CachedMemories:
     @property
     def size(self) -> int:
         """Approximate size in bytes."""
-        text: int = sum(row[26] for row in self.rows)
+        text: int = sum(row.size for row in self.rows)
         return (
             self.vectors.size
             + self.source_vectors.size
@@ -170,21 +170,22 @@ class CachedMemories:
 
     def _standing(self, place: int) -> tuple[Any, ...]:
         """Why a memory is in doubt, which current ones it may replace, when it was confirmed."""
-        doubt, may_replace, confirmed_at = self.rows[place][_DOUBT : _DOUBT + 3]
-        return doubt, sorted(each for each in may_replace if each in self._places), confirmed_at
+        row = self.rows[place]
+        may_replace = sorted(each for each in row.may_replace if each in self._places)
+        return row.doubt, may_replace, row.last_confirmed_at
 
     @cached_property
     def standing(self) -> Standing:
         """As `standing.of_user` finds it."""
         return standing_of(
-            (row[0], row[_DOUBT] is not None, row[_DOUBT + 1])
+            (row.memory_id, row.doubt is not None, row.may_replace)
             for row in self.rows
-            if row[_DOUBT] is not None or row[_DOUBT + 1]
+            if row.doubt is not None or row.may_replace
         )
 
     def top(
         self, uses: Uses, at: datetime, *, limit: int, fresh: int, doubtful: bool = True
-    ) -> Sequence[Memory]:
+    ) -> list[Memory]:
         """As `memories.top`, by the database's clock `at`."""
         lists = self._lists if doubtful else self._certain_lists
         return self._listed(
@@ -196,7 +197,7 @@ class CachedMemories:
 
     def newest(
         self, uses: Uses, at: datetime, *, limit: int, doubtful: bool = True
-    ) -> Sequence[Memory]:
+    ) -> list[Memory]:
         """As `memories.newest`, by the database's clock `at`."""
         lists = self._lists if doubtful else self._certain_lists
         return self._listed(uses, at, (limit, None, doubtful), lambda _: lists.newest(at, limit))
@@ -209,7 +210,7 @@ class CachedMemories:
 
     def _listed(
         self, uses: Uses, at: datetime, of: Hashable, places: Callable[[UseOf], list[int]]
-    ) -> Sequence[Memory]:
+    ) -> list[Memory]:
         """The memories of a list, which is the last one unless usage or time changes it."""
         given = (of, self._lists.interval(at), uses.packed)
         of_last, listed = self._last_list
@@ -251,7 +252,7 @@ class CachedMemories:
 
     def lexical_no(self, place: int) -> int:
         """The number of the memory at `place` in the keyword index."""
-        number: int = self._facts[place][5]
+        number: int = self.rows[place].lexical_no
         return number
 
     def can_answer(self, filters: Filters) -> bool:

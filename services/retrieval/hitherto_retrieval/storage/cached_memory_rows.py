@@ -11,6 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from hitherto_retrieval.storage import memory_candidates
+from hitherto_retrieval.storage.cached_filters import MemoryRow
 from hitherto_retrieval.storage.cached_memories import CachedMemories
 from hitherto_retrieval.storage.cached_surroundings import CachedEntity
 from hitherto_retrieval.storage.row_versions import Refresh
@@ -40,7 +41,7 @@ WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
   AND m.status IN ('active', 'achieved')
 """
 
-# The fields of `Memory` up to the job, then what a search looks at besides, then whether it stands.
+# The columns of `MemoryRow`, then the vectors.
 _ROWS = """
 SELECT m.memory_id, m.user_id, m.type, m.content, m.importance, m.confidence, m.source, m.origin,
        m.status, m.valid_from, m.created_at, m.updated_at, m.detail, m.tags, m.keywords,
@@ -130,7 +131,7 @@ class MemoryRows:
         by_item = len(stamps) > memory_candidates.CODES_ABOVE
         return CachedMemories(
             stamps,
-            refresh.rows(() if before is None else before.rows, -2),
+            refresh.rows(() if before is None else before.rows, -2, MemoryRow._make),
             refresh.vectors(
                 None if before is None else before.vectors, -2, self._dimensions, by_item=by_item
             ),

@@ -10,7 +10,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from hitherto_retrieval.storage.cached_memories import CachedMemories
-from hitherto_retrieval.storage.cached_passages import CachedMessages, CachedSummaries
+from hitherto_retrieval.storage.cached_passages import (
+    CachedMessages,
+    CachedSummaries,
+    MessageRow,
+    SummaryRow,
+)
 from hitherto_retrieval.storage.cached_surroundings import MOST_SUMMARIES
 from hitherto_retrieval.storage.neighbours import MessageFlags
 from hitherto_retrieval.storage.row_versions import Refresh
@@ -150,18 +155,18 @@ class MessageRows:
         stamps, before = self._stamps.answer, self._before
         if len(stamps) > MOST_MESSAGES:
             return None
-        rows = self._refresh.rows(() if before is None else before.rows, -1)
+        rows = self._refresh.rows(() if before is None else before.rows, -1, MessageRow._make)
         vectors = self._refresh.vectors(
             None if before is None else before.vectors, -1, self._dimensions
         )
-        numbers = {(row[0], row[5]): row[1] for row in rows}
+        numbers = {(row.conversation_id, row.message_id): row.message_no for row in rows}
         caveats = MessageFlags.of(
             [
                 (conversation_id, numbers[conversation_id, message_id], *caveat)
                 for conversation_id, message_id, *caveat in self._caveats.answer
                 if (conversation_id, message_id) in numbers
             ]
-        ).with_replies(((row[0], row[1]), row[6]) for row in rows)
+        ).with_replies(((row.conversation_id, row.message_no), row.role) for row in rows)
         return CachedMessages(stamps, rows, vectors, caveats=caveats, memories=memories)
 
 
@@ -176,8 +181,10 @@ class SummaryRows:
     def __init__(self, scope: Scope, model: tuple[str, int]) -> None:
         name, self._dimensions = model
         self._of = {"tenant_id": scope.tenant_id, "user_id": scope.user_id, "model": name}
-        self._summaries: Statement[Rows] = Statement(
-            _SUMMARIES, {**self._of, "limit": MOST_SUMMARIES + 1}, lambda rows: rows
+        self._summaries: Statement[list[SummaryRow]] = Statement(
+            _SUMMARIES,
+            {**self._of, "limit": MOST_SUMMARIES + 1},
+            lambda rows: [SummaryRow(*row) for row in rows],
         )
         self._before: CachedSummaries | None = None
 
@@ -190,7 +197,7 @@ class SummaryRows:
         """See `MemoryRows.second`: of summaries, only vectors."""
         self._before = before
         earlier = () if before is None else before.stamps
-        stamps = [(row[0], row[4]) for row in self._summaries.answer]
+        stamps = [(row.conversation_id, row.vector_stamp) for row in self._summaries.answer]
         self._refresh = Refresh(stamps, earlier, self._read)
         return self._refresh.statements
 

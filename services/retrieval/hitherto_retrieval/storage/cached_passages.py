@@ -8,6 +8,7 @@ database's collation, so that a position here is a position in that order.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import namedtuple
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -42,12 +43,22 @@ def can_filter(filters: PassageFilters) -> bool:
     return filters.stored_by is None and can_compare(filters.metadata)
 
 
+MessageRow = namedtuple(
+    "MessageRow",
+    "conversation_id message_no lexical_no said_at accepted_at message_id role name content"
+    " context_items pending_action_ids metadata size",
+)
+SummaryRow = namedtuple(
+    "SummaryRow", "conversation_id lexical_no happened_at created_at vector_stamp"
+)
+"""`vector_stamp` tells the vector of a summary from earlier ones; a `lexical_no` of 0 is none."""
+
+
 class _CachedPassages(ABC):
     """The common part of messages and summaries, in one state of the database; immutable.
 
     Args:
         rows: One for each, in the order of their keys, which begin with the conversation.
-        numbers: The column of their numbers in the keyword index; 0 for none.
         happened: When each happened, in microseconds.
         vectors: Their vectors.
         memories: The current memories of the same state.
@@ -55,8 +66,7 @@ class _CachedPassages(ABC):
 
     def __init__(
         self,
-        rows: Sequence[tuple[Any, ...]],
-        numbers: int,
+        rows: Sequence[Any],
         happened: NDArray[np.int64],
         vectors: CachedVectors,
         memories: CachedMemories,
@@ -65,9 +75,9 @@ class _CachedPassages(ABC):
         self.vectors = vectors
         self._memories = memories
         self._happened = happened
-        self._conversations = np.asarray([row[0] for row in rows], dtype=np.object_)
+        self._conversations = np.asarray([row.conversation_id for row in rows], dtype=np.object_)
         self._by_number: Mapping[int, int] = {
-            row[numbers]: place for place, row in enumerate(rows) if row[numbers]
+            row.lexical_no: place for place, row in enumerate(rows) if row.lexical_no
         }
         # Which of them are found, which are found as the most recent, and when they count as said.
         self._found = self._told = np.ones(len(rows), dtype=bool)
@@ -139,8 +149,7 @@ class CachedMessages(_CachedPassages):
 
     Args:
         stamps: What tells each of them from other versions of it, in the order of their keys.
-        rows: The messages: key, number in the keyword index, times, and what is told of each; then
-            the size of the text.
+        rows: The messages.
         vectors: Their vectors.
         caveats: What a prompt must know of some of them.
         memories: The current memories of the same state, some of them learnt from messages.
@@ -149,30 +158,32 @@ class CachedMessages(_CachedPassages):
     def __init__(
         self,
         stamps: Sequence[tuple[str, bytes]],
-        rows: Sequence[tuple[Any, ...]],
+        rows: Sequence[MessageRow],
         vectors: CachedVectors,
         *,
         caveats: MessageFlags,
         memories: CachedMemories,
     ) -> None:
-        happened = microseconds([row[3] for row in rows])
-        super().__init__(rows, 2, happened, vectors, memories)
+        happened = microseconds([row.said_at for row in rows])
+        super().__init__(rows, happened, vectors, memories)
         self.stamps = stamps
         self.caveats = caveats
         self._places: Mapping[MessageKey, int] = {
-            (row[0], row[1]): place for place, row in enumerate(rows)
+            (row.conversation_id, row.message_no): place for place, row in enumerate(rows)
         }
-        self._newness = np.minimum(happened, microseconds([row[4] for row in rows]))
-        self._found = np.asarray([row[6] in ("user", "assistant") for row in rows], dtype=bool)
-        self._told = self._by_user = np.asarray([row[6] == "user" for row in rows], dtype=bool)
+        self._newness = np.minimum(happened, microseconds([row.accepted_at for row in rows]))
+        self._found = np.asarray([row.role in ("user", "assistant") for row in rows], dtype=bool)
+        self._told = self._by_user = np.asarray([row.role == "user" for row in rows], dtype=bool)
         # Made when they are first shown.
         self._shown: dict[MessageKey, Message] = {}
-        self._keys: Sequence[MessageKey] = [(row[0], row[1]) for row in rows]
+        self._keys: Sequence[MessageKey] = [(row.conversation_id, row.message_no) for row in rows]
         made_of = memories.made_of()
         self._learnt: Mapping[MessageKey, _Learnt] = {
-            (row[0], row[1]): self._learnt_at(made_of[row[0], row[5]])
+            (row.conversation_id, row.message_no): self._learnt_at(
+                made_of[row.conversation_id, row.message_id]
+            )
             for row in rows
-            if (row[0], row[5]) in made_of
+            if (row.conversation_id, row.message_id) in made_of
         }
         # By the message and how far its neighbours may be.
         self._neighbours: dict[tuple[int, int, int], Sequence[int]] = {}
@@ -182,8 +193,8 @@ class CachedMessages(_CachedPassages):
         found: dict[MessageKey, int] = {}
         for key in keys:
             before = self._places.get(key, 0) - 1
-            while before >= 0 and self.rows[before][0] == key[0]:
-                number = self.rows[before][1]
+            while before >= 0 and self.rows[before].conversation_id == key[0]:
+                number = self.rows[before].message_no
                 if number < key[1] - EXCHANGE:
                     break
                 if self._by_user[before]:
@@ -195,7 +206,7 @@ class CachedMessages(_CachedPassages):
     @property
     def size(self) -> int:
         """Approximate size in bytes."""
-        text: int = sum(row[12] for row in self.rows)
+        text: int = sum(row.size for row in self.rows)
         return self.vectors.size + _BYTES_OF_A_MESSAGE * len(self.rows) + _BYTES_OF_A_BYTE * text
 
     def whole(self, keys: Iterable[MessageKey]) -> dict[MessageKey, Message]:
@@ -209,17 +220,20 @@ class CachedMessages(_CachedPassages):
                     continue
                 row = self.rows[place]
                 shown = self._shown[key] = Message(
-                    *(row[0], row[5], row[6], row[7], row[8], row[3], row[9], row[10], row[11]),
+                    *(row.conversation_id, row.message_id, row.role, row.name, row.content),
+                    *(row.said_at, row.context_items, row.pending_action_ids, row.metadata),
                     memo={},
                 )
             found[key] = shown
         return found
 
     def _with_metadata(self, wanted: Mapping[str, Any]) -> Mask:
-        return np.fromiter((has_all(row[11], wanted) for row in self.rows), bool)
+        return np.fromiter((has_all(row.metadata, wanted) for row in self.rows), bool)
 
     def _about(self, said: set[tuple[str, str]]) -> Mask:
-        return np.fromiter(((row[0], row[5]) in said for row in self.rows), bool)
+        return np.fromiter(
+            ((row.conversation_id, row.message_id) in said for row in self.rows), bool
+        )
 
     def around(
         self, query: ItemQuery, keys: Sequence[MessageKey], *, turns: int, farthest: int
@@ -246,12 +260,17 @@ class CachedMessages(_CachedPassages):
         rows, away, place = self.rows, 0, at + direction
         before = rows[at]
         conversation, number = self._keys[at]
-        while 0 <= place < len(rows) and rows[place][0] == conversation:
+        while 0 <= place < len(rows) and rows[place].conversation_id == conversation:
             row = rows[place]
-            if abs(row[1] - number) > farthest:
+            if abs(row.message_no - number) > farthest:
                 return
-            apart = abs(row[1] - before[1])
-            if apart != 1 or row[6] != before[6] or row[7] != before[7] or not self._found[place]:
+            apart = abs(row.message_no - before.message_no)
+            if (
+                apart != 1
+                or row.role != before.role
+                or row.name != before.name
+                or not self._found[place]
+            ):
                 away += apart
                 if away > turns:
                     return
@@ -286,11 +305,12 @@ class CachedMessages(_CachedPassages):
         keys = self._keys
         rows = [self.rows[place] for place in places]
         cosines = self.vectors.cosines(places, query.vector)
-        scores = query.bm25.of_each([row[2] for row in rows])
+        scores = query.bm25.of_each([row.lexical_no for row in rows])
         return [
             Candidate(
-                *("message", keys[place], min(row[3], row[4]), row[4], row[0], score, cosine),
-                *(row[7], row[6]),
+                *("message", keys[place], min(row.said_at, row.accepted_at), row.accepted_at),
+                *(row.conversation_id, score, cosine),
+                *(row.name, row.role),
             )
             for place, row, cosine, score in zip(places, rows, cosines, scores, strict=True)
         ]
@@ -300,17 +320,16 @@ class CachedSummaries(_CachedPassages):
     """The summaries of a user in one state of the database, as a search compares them.
 
     Args:
-        rows: Their keys, numbers in the keyword index, and times, in the order of their keys; then
-            what tells the vector of each from earlier ones.
+        rows: The summaries, in the order of their keys.
         vectors: Their vectors.
         memories: The current memories of the same state.
     """
 
     def __init__(
-        self, rows: Sequence[tuple[Any, ...]], vectors: CachedVectors, memories: CachedMemories
+        self, rows: Sequence[SummaryRow], vectors: CachedVectors, memories: CachedMemories
     ) -> None:
-        super().__init__(rows, 1, microseconds([row[2] for row in rows]), vectors, memories)
-        self.stamps = [(row[0], row[4]) for row in rows]
+        super().__init__(rows, microseconds([row.happened_at for row in rows]), vectors, memories)
+        self.stamps = [(row.conversation_id, row.vector_stamp) for row in rows]
 
     @property
     def size(self) -> int:
@@ -319,13 +338,16 @@ class CachedSummaries(_CachedPassages):
 
     def _about(self, said: set[tuple[str, str]]) -> Mask:
         said_in = {source[0] for source in said}
-        return np.fromiter((row[0] in said_in for row in self.rows), bool)
+        return np.fromiter((row.conversation_id in said_in for row in self.rows), bool)
 
     def _candidates(self, query: ItemQuery, places: Sequence[int]) -> list[Candidate]:
         cosines = self.vectors.cosines(places, query.vector)
-        scores = query.bm25.of_each([self.rows[place][1] for place in places])
+        scores = query.bm25.of_each([self.rows[place].lexical_no for place in places])
         return [
-            Candidate("summary", row[0], row[2], row[3], row[0], score, cosine)
+            Candidate(
+                *("summary", row.conversation_id, row.happened_at, row.created_at),
+                *(row.conversation_id, score, cosine),
+            )
             for row, cosine, score in zip(
                 (self.rows[place] for place in places), cosines, scores, strict=True
             )

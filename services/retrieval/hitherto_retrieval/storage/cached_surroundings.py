@@ -107,8 +107,8 @@ class CachedSurroundings:
 
     profile: Profile | None
     own_name: str
-    preferences: Sequence[Preference]
-    statistics: Mapping[str, Statistics]
+    preferences: list[Preference]
+    statistics: Mapping[passages.Index, Statistics]
     entities: Sequence[CachedEntity]
     size: int
     _mentioned: Sequence[CachedEntity]

@@ -30,12 +30,12 @@ class ItemQuery:
         model: Name of the active model.
         wanted: Maximum number of candidates of each leg.
         entity_ids: Entities that the question names.
-        since: With `until`, the period that it names; of memories.
+        since: With `until`, the period that it names.
         until: See `since`; exclusive.
-        newest: How many of the newest memories it asks for.
+        newest: How many of the newest items of a kind, or of a source, it asks for.
         with_source: Whether to compare the words that memories came from.
-        with_words: Whether to fill `Candidate.words` with the text of a message or summary.
-        text_query: The text of the question, if `Candidate.text_rank` of chunks is needed.
+        text_query: The text of the question, for a ranking that needs `Candidate.text_rank` and
+            `Candidate.words`; else None.
     """
 
     scope: Scope
@@ -48,7 +48,6 @@ class ItemQuery:
     until: datetime | None = None
     newest: int = 0
     with_source: bool = True
-    with_words: bool = False
     text_query: str | None = None
 
     def parameters(self) -> dict[str, Any]:
@@ -63,6 +62,6 @@ class ItemQuery:
             "until": self.until,
             "newest": self.newest,
             "with_source": self.with_source,
-            "with_words": self.with_words,
+            "with_words": self.text_query is not None,
             "text_query": self.text_query,
         }

@@ -59,7 +59,7 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 
 def postings(
     scope: Scope, corpora: Sequence[Corpus], terms: Sequence[str]
-) -> Statement[dict[str, list[TermPostings]]]:
+) -> Statement[dict[Index, list[TermPostings]]]:
     """The postings of these terms; every requested corpus has an entry."""
     return Statement(
         _POSTINGS,
@@ -93,7 +93,7 @@ def pairs(
     )
 
 
-def statistics(scope: Scope) -> Statement[dict[str, Statistics]]:
+def statistics(scope: Scope) -> Statement[dict[Index, Statistics]]:
     """The number of texts and terms of each corpus; a corpus that never had a text is left out."""
     return Statement(
         _STATISTICS,

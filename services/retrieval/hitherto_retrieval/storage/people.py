@@ -182,7 +182,7 @@ class Lookup:
     """
 
     user: UserReadState
-    postings: Sequence[TermPostings]
+    postings: list[TermPostings]
     entities: Sequence[Entity]
     own_name: str = ""
 

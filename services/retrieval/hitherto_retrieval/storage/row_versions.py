@@ -26,6 +26,7 @@ _READ_AT_ONCE = 250
 
 Server = tuple[Any, ...]
 Stamp = TypeVar("Stamp", bound=Hashable)
+Row = TypeVar("Row")
 
 
 def server() -> Statement[Server]:
@@ -58,9 +59,11 @@ class Refresh(Generic[Stamp]):
         starts = range(0, len(changed), _READ_AT_ONCE)
         self.statements = [read(changed[start : start + _READ_AT_ONCE]) for start in starts]
 
-    def rows(self, earlier: Rows, width: int) -> list[tuple[Any, ...]]:
-        """The first `width` columns of all rows; `earlier` are the rows of the earlier state."""
-        read = (row[:width] for row in self._read())
+    def rows(
+        self, earlier: Sequence[Row], width: int, made: Callable[[Sequence[Any]], Row]
+    ) -> list[Row]:
+        """All rows, `made` of the first columns; `earlier` are the rows of the earlier state."""
+        read = (made(row[:width]) for row in self._read())
         return [earlier[place] if place >= 0 else next(read) for place in self._places]
 
     def vectors(

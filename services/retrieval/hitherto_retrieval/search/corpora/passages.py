@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any, cast
 
-from hitherto_retrieval.search.corpora.corpus import CandidateQuery
 from hitherto_retrieval.search.ranking.turns import FARTHEST
 from hitherto_retrieval.search.reads import FoundCandidates, UserReads
 from hitherto_retrieval.storage.candidate import Candidate, Key, Kind, MessageKey
+from hitherto_retrieval.storage.item_query import ItemQuery
 from hitherto_retrieval.storage.neighbours import Facts
 from hitherto_retrieval.storage.passage_filters import PassageFilters
 from hitherto_retrieval.storage.statement import Answered, Statement
-from hitherto_shared.text.bm25 import Scores
+from hitherto_shared.text.bm25 import NO_SCORES, Scores
 
 _LIFTED = 20
 """Number of messages whose neighbours become candidates too."""
@@ -35,21 +35,21 @@ class TextCorpus:
         self._reads = reads
         self._found: list[FoundCandidates] = []
 
-    def first(self, looking: CandidateQuery, bm25: Scores) -> Sequence[Statement[Any]]:
+    def first(self, query: ItemQuery) -> Sequence[Statement[Any]]:
         """See `Corpus.first`."""
-        self._looking = looking
-        self._query = query = looking.of_index(bm25)
-        self._found = [
-            self._reads.passages(self.kind, query, filters)
-            for filters in _also_of_the_time(self._filters, looking)
-        ]
-        if looking.newest:
+        self._query = query
+        self._found = [self._reads.passages(self.kind, query, self._filters)]
+        if query.since is not None and query.until is not None:
+            # "What did I say about work yesterday?" is close to all that was ever said about work.
+            of_the_time = self._filters.within(query.since, query.until)
+            self._found.append(self._reads.passages(self.kind, query, of_the_time))
+        if query.newest:
             self._found.append(self._newest())
         return list(self._found)
 
     def _newest(self) -> FoundCandidates:
-        limit = self._looking.newest
-        return self._reads.newest(self.kind, self._query, self._filters, limit=limit)
+        query = self._query
+        return self._reads.newest(self.kind, query, self._filters, limit=query.newest)
 
     def second(self) -> Sequence[Statement[Any]]:
         """See `Corpus.second`."""
@@ -67,10 +67,19 @@ class TextCorpus:
 
 
 class MessageCorpus(TextCorpus):
-    """What users and assistants said, with what was said around it and learnt from it."""
+    """What users and assistants said, with what was said around it and learnt from it.
 
-    def __init__(self, filters: PassageFilters, reads: UserReads) -> None:
+    Args:
+        filters: Which messages count.
+        reads: Finds them.
+        learnt: Scores of the user's memories, whose words count for the messages they came from.
+    """
+
+    def __init__(
+        self, filters: PassageFilters, reads: UserReads, learnt: Scores = NO_SCORES
+    ) -> None:
         super().__init__("message", filters, reads)
+        self._learnt = learnt
         self._facts: Statement[dict[MessageKey, Facts]] = Answered({})
 
     def second(self) -> Sequence[Statement[Any]]:
@@ -103,7 +112,7 @@ class MessageCorpus(TextCorpus):
         ]
         # Looked up all at once: one by one they take half as long as the ranking.
         numbers = [number for _, known in learnt for number in known.lexical_nos]
-        scores = iter(self._looking.learnt.of_each(numbers))
+        scores = iter(self._learnt.of_each(numbers))
         for candidate, known in learnt:
             candidate.fact_cosine = known.cosine
             candidate.fact_bm25 = max(islice(scores, len(known.lexical_nos)), default=0.0)
@@ -115,19 +124,26 @@ class DocumentCorpus(TextCorpus):
 
     If the question names a kind of content, the most recent documents come from its sources only;
     the others can still be found by their content.
+
+    Args:
+        filters: Which documents count.
+        reads: Finds their chunks.
+        sources: The sources of the kind of content that the question names, if it names one.
     """
 
-    def __init__(self, filters: PassageFilters, reads: UserReads) -> None:
+    def __init__(
+        self, filters: PassageFilters, reads: UserReads, sources: Collection[str] = ()
+    ) -> None:
         super().__init__("document", filters, reads)
+        self._sources = sources
 
     def _newest(self) -> FoundCandidates:
         """So many of each source."""
-        wanted, looking = self._filters, self._looking
-        sources = looking.intent.source_types
-        if sources and not wanted.source_types:
-            wanted = replace(wanted, source_types=sorted(sources))
-        of_each = max(2, looking.newest // max(1, len(wanted.source_types or ())))
-        return self._reads.newest(self.kind, self._query, wanted, limit=of_each)
+        wanted, query = self._filters, self._query
+        if self._sources and not wanted.source_types:
+            wanted = replace(wanted, source_types=sorted(self._sources))
+        of_each = max(2, query.newest // max(1, len(wanted.source_types or ())))
+        return self._reads.newest(self.kind, query, wanted, limit=of_each)
 
     def second(self) -> Sequence[Statement[Any]]:
         """See `Corpus.second`.
@@ -144,15 +160,6 @@ class DocumentCorpus(TextCorpus):
             return ()
         self._found[0] = self._reads.passages(self.kind, query, self._filters, among_all=True)
         return self._found[:1]
-
-
-def _also_of_the_time(filters: PassageFilters, looking: CandidateQuery) -> list[PassageFilters]:
-    """The periods to search: all time, and again the time that the question names.
-
-    "What did I say about work yesterday?" is close to everything ever said about work.
-    """
-    window = looking.intent.window
-    return [filters] if window is None else [filters, filters.within(window.start, window.end)]
 
 
 def _beside(given: Sequence[MessageKey]) -> list[MessageKey]:

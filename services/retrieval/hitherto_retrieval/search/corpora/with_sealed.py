@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 
 from hitherto_retrieval.opening import Opener
-from hitherto_retrieval.search.corpora.corpus import CandidateQuery, Corpus
+from hitherto_retrieval.search.corpora.corpus import Corpus
 from hitherto_retrieval.search.term_index import TermIndex
 from hitherto_retrieval.search.words import words_in
 from hitherto_retrieval.storage import sealed_items
 from hitherto_retrieval.storage.candidate import Candidate, Key, Kind
 from hitherto_retrieval.storage.filters import Filters, has_all
+from hitherto_retrieval.storage.item_query import ItemQuery
 from hitherto_retrieval.storage.moment import Moment
 from hitherto_retrieval.storage.passage_filters import PassageFilters
 from hitherto_retrieval.storage.sealed_items import SealedItem
@@ -45,7 +46,7 @@ class SealedKind:
         passes: Filters on values that only the opened item reveals.
     """
 
-    look: Callable[[CandidateQuery], Statement[list[SealedItem]]]
+    look: Callable[[ItemQuery], Statement[list[SealedItem]]]
     most: int
     text: Callable[[Values], str]
     shown: Callable[[Values], str]
@@ -55,12 +56,12 @@ class SealedKind:
 def of_memories(filters: Filters, moment: Moment | None) -> SealedKind:
     """Sealed memories, present or as of a moment."""
     return SealedKind(
-        look=lambda looking: sealed_items.memories(
-            looking.scope,
+        look=lambda query: sealed_items.memories(
+            query.scope,
             filters,
             moment,
-            model=looking.model,
-            with_vectors=looking.vector is not None,
+            model=query.model,
+            with_vectors=query.vector is not None,
         ),
         most=sealed_items.MEMORIES,
         text=lambda values: "\n".join((values["content"], *values.get("keywords", ()))),
@@ -72,7 +73,7 @@ def of_memories(filters: Filters, moment: Moment | None) -> SealedKind:
 def of_messages(filters: PassageFilters) -> SealedKind:
     """Sealed messages."""
     return SealedKind(
-        look=lambda looking: sealed_items.messages(looking.scope, filters),
+        look=lambda query: sealed_items.messages(query.scope, filters),
         most=sealed_items.MESSAGES,
         text=lambda values: message_text(values.get("name", ""), values["content"]),
         shown=lambda values: str(values["content"]),
@@ -83,7 +84,7 @@ def of_messages(filters: PassageFilters) -> SealedKind:
 def of_summaries(filters: PassageFilters) -> SealedKind:
     """Sealed summaries of conversations."""
     return SealedKind(
-        look=lambda looking: sealed_items.summaries(looking.scope, filters),
+        look=lambda query: sealed_items.summaries(query.scope, filters),
         most=sealed_items.SUMMARIES,
         text=lambda values: summary_text(
             values["title"],
@@ -109,15 +110,22 @@ class WithSealed:
         opener: Holds the key; without a key, sealed items are left out.
         indexed: Index statistics of the question's words, so that a word that is rare in the index
             also weighs much here.
+        words: The question's words, as rankings count them.
     """
 
     def __init__(
-        self, beside: Corpus, sort: SealedKind, opener: Opener, indexed: TermIndex
+        self,
+        beside: Corpus,
+        sort: SealedKind,
+        opener: Opener,
+        indexed: TermIndex,
+        words: Sequence[str],
     ) -> None:
         self._beside = beside
         self._sort = sort
         self._opener = opener
         self._indexed = indexed
+        self._words = words
         self._closed: set[Key] = set()
         self._mine: list[Candidate] = []
         self.capped = False
@@ -132,11 +140,11 @@ class WithSealed:
         """Number of sealed items that were opened and compared."""
         return len(self._mine)
 
-    def first(self, looking: CandidateQuery, bm25: Any) -> Sequence[Statement[Any]]:
+    def first(self, query: ItemQuery) -> Sequence[Statement[Any]]:
         """See `Corpus.first`."""
-        self._looking = looking
-        self._found = self._sort.look(looking)
-        return [*self._beside.first(looking, bm25), self._found]
+        self._query = query
+        self._found = self._sort.look(query)
+        return [*self._beside.first(query), self._found]
 
     def second(self) -> Sequence[Statement[Any]]:
         """See `Corpus.second`."""
@@ -163,7 +171,7 @@ class WithSealed:
                 bm25=bm25,
                 cosine=cosine,
                 text_rank=self._text_rank(values),
-                words=self._sort.shown(values) if self._looking.with_text_rank else "",
+                words=self._sort.shown(values) if self._query.text_query is not None else "",
             )
             for (item, values), bm25, cosine in zip(opened, words, cosines, strict=True)
         ]
@@ -186,30 +194,30 @@ class WithSealed:
                 )
             elif mine.key in admitted:
                 found[mine.key] = mine
-        if self.kind == "memory" and self._looking.newest:
+        if self.kind == "memory" and self._query.newest:
             newest = {c.key for c in self._newest(list(found.values()))}
             return [replace(c, most_recent=c.key in newest) for c in found.values()]
         return list(found.values())
 
     def _best(self) -> list[Candidate]:
         """The candidates of each leg."""
-        looking, mine = self._looking, self._mine
-        best = nlargest(looking.wanted, (c for c in mine if c.bm25 > 0), key=lambda c: c.bm25)
+        query, mine = self._query, self._mine
+        best = nlargest(query.wanted, (c for c in mine if c.bm25 > 0), key=lambda c: c.bm25)
         if self.kind != "memory":
             return best
-        best += nlargest(looking.wanted, mine, key=_nearness)
-        window = looking.intent.window
-        if window is not None:
-            timely = (c for c in mine if window.start <= c.happened_at < window.end)
-            best += nlargest(looking.wanted, timely, key=lambda c: (c.importance, c.happened_at))
+        best += nlargest(query.wanted, mine, key=_nearness)
+        since, until = query.since, query.until
+        if since is not None and until is not None:
+            timely = (c for c in mine if since <= c.happened_at < until)
+            best += nlargest(query.wanted, timely, key=lambda c: (c.importance, c.happened_at))
         return best + self._newest(mine)
 
     def _newest(self, found: Sequence[Candidate]) -> list[Candidate]:
-        return nlargest(self._looking.newest, found, key=lambda c: (c.newness, c.key))
+        return nlargest(self._query.newest, found, key=lambda c: (c.newness, c.key))
 
     def _cosines(self, items: Sequence[SealedItem]) -> list[float | None]:
         cosines: list[float | None] = [None] * len(items)
-        vector = self._looking.vector
+        vector = self._query.vector
         if vector is None:
             return cosines
         asked = np.asarray(vector, dtype=np.float32)
@@ -223,11 +231,10 @@ class WithSealed:
         return cosines
 
     def _text_rank(self, values: Values) -> float:
-        looking = self._looking
-        asked = looking.intent.words
-        if self.kind != "memory" or not looking.with_text_rank or not asked:
+        words = self._words
+        if self.kind != "memory" or self._query.text_query is None or not words:
             return 0.0
-        return _ONCE if words_in(asked, values["content"]) == len(asked) else 0.0
+        return _ONCE if words_in(words, values["content"]) == len(words) else 0.0
 
 
 def has_tags_and_metadata(values: Values, filters: Filters) -> bool:
