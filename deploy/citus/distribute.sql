@@ -8,6 +8,15 @@
 
 SET search_path = hitherto, public;
 
+-- Local tables with foreign keys to reference tables stay as they are.
+SET citus.enable_local_reference_table_foreign_keys TO off;
+
+-- Functions and views of earlier versions, which Citus cannot distribute and no statement needs.
+DROP VIEW IF EXISTS whole_memories, short_conversations, said_of_entities CASCADE;
+DROP FUNCTION IF EXISTS filtered_memories, filtered_memories_at, memories_at, in_doubt_at,
+    learnt_from_messages, filtered_messages, filtered_summaries, filtered_documents, expired_chunks,
+    compared_messages, compared_summaries, compared_chunks, sealed_of_memory CASCADE;
+
 SELECT create_reference_table('embedding_models');
 SELECT create_reference_table('change_positions');
 

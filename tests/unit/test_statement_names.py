@@ -50,6 +50,6 @@ def test_a_trip_names_its_statements_without_the_frame_of_the_transaction() -> N
     found = statements()
     claim, hold = found["claims.claim"], found["claims.hold"]
     assert name_of_trip(("BEGIN", claim, hold, hold, "COMMIT")) == "claims.claim + claims.hold"
-    assert name_of_trip(("COMMIT",)) == "pipeline_connection.commit"
+    assert name_of_trip(("COMMIT",)) == "exchange.commit"
     many = tuple(found.values())[:7]
     assert name_of_trip(many).endswith(" + 2 more")

@@ -73,10 +73,10 @@ class BoundStatement:
     prepared: bool = True
 
 
-_BEGIN, _COMMIT, _ROLLBACK = (
-    BoundStatement("BEGIN", None),
-    BoundStatement("COMMIT", None),
-    BoundStatement("ROLLBACK", None),
+BEGIN, COMMIT, ROLLBACK = (
+    BoundStatement("BEGIN"),
+    BoundStatement("COMMIT"),
+    BoundStatement("ROLLBACK"),
 )
 
 
@@ -187,7 +187,7 @@ class Exchange:
             return (), ()
         if opens_transaction(asked[0].sql):
             return self._on_shards, ()
-        return [_BEGIN, *self._on_shards], [_COMMIT]
+        return [BEGIN, *self._on_shards], [COMMIT]
 
     async def _sent(self, asked: Sequence[BoundStatement], whole: bool) -> list[StatementResult]:
         """Send statements; those that are a whole transaction are rolled back if one fails."""
@@ -204,7 +204,7 @@ class Exchange:
         except psycopg.Error:
             if whole and not self._idle:
                 undoing = _Batch(self._connection.pgconn)
-                self._add(undoing, _ROLLBACK)
+                self._add(undoing, ROLLBACK)
                 await self._talked(undoing)
             raise
 

@@ -26,6 +26,9 @@ from psycopg.sql import Composed
 
 from hitherto_shared.database.connect import DatabaseUnreachable
 from hitherto_shared.database.exchange import (
+    BEGIN,
+    COMMIT,
+    ROLLBACK,
     BoundStatement,
     Exchange,
     Parameters,
@@ -44,11 +47,6 @@ logger = logging.getLogger("hitherto.database")
 Made = TypeVar("Made")
 Query = str | bytes | Composed
 
-_BEGIN, _COMMIT, _ROLLBACK = (
-    BoundStatement("BEGIN"),
-    BoundStatement("COMMIT"),
-    BoundStatement("ROLLBACK"),
-)
 _ON_CITUS = "SELECT 1 FROM pg_extension WHERE extname = 'citus'"
 _SET = "SELECT set_config(%s, %s, false)"
 _MOST_WAITING = 200
@@ -245,12 +243,12 @@ class PipelineConnection(AsyncConnection[TupleRow]):
             if force_rollback:
                 del self._effects[effects:]
             return
-        self._waiting = [_BEGIN]
+        self._waiting = [BEGIN]
         self._in_transaction = True
         try:
             yield None
-            if self._in_transaction and self._waiting != [_BEGIN]:
-                self._waiting.append(_COMMIT)
+            if self._in_transaction and self._waiting != [BEGIN]:
+                self._waiting.append(COMMIT)
                 await self.flush()
             for effect in self._effects:
                 effect()
@@ -265,7 +263,7 @@ class PipelineConnection(AsyncConnection[TupleRow]):
     async def commit_and_ask(self, asked: BoundStatement) -> StatementResult:
         """Commit the transaction, as its last act; the answer is that of a statement after it."""
         waiting, self._waiting = self._waiting, []
-        *_, answer = await self._exchange.ask([*waiting, _COMMIT, asked])
+        *_, answer = await self._exchange.ask([*waiting, COMMIT, asked])
         self._in_transaction = False
         return answer
 
@@ -284,7 +282,7 @@ class PipelineConnection(AsyncConnection[TupleRow]):
         self._waiting = []
         if self.pgconn.transaction_status in (TransactionStatus.INTRANS, TransactionStatus.INERROR):
             try:
-                await self._exchange.ask([_ROLLBACK])
+                await self._exchange.ask([ROLLBACK])
             except psycopg.Error as error:
                 logger.warning("a roll-back failed: %s", type(error).__name__)
 

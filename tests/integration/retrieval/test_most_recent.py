@@ -13,6 +13,7 @@ import pytest
 from hitherto_retrieval.storage import chunk_candidates, chunks, message_candidates
 from hitherto_retrieval.storage.item_query import ItemQuery
 from hitherto_retrieval.storage.passage_filters import PassageFilters
+from hitherto_shared.database.fragments import expanded
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.models import Scope
 from hitherto_shared.text.bm25 import Scores
@@ -149,7 +150,7 @@ async def test_row_23_documents_are_ranked_once_on_a_database_without_statistics
     async def planned(connection: Connection) -> list[Any]:
         # The connection's own `execute` knows no parameters of psycopg's kinds.
         cursor = await psycopg.AsyncCursor(connection).execute(
-            f"EXPLAIN (ANALYZE, FORMAT JSON) {statement.sql}", dict(statement.parameters)
+            f"EXPLAIN (ANALYZE, FORMAT JSON) {expanded(statement.sql)}", dict(statement.parameters)
         )
         (row,) = await cursor.fetchall()
         return list(row[0])

@@ -23,6 +23,7 @@ from hitherto_retrieval.storage import (
 from hitherto_retrieval.storage.item_query import ItemQuery
 from hitherto_retrieval.storage.passage_filters import PassageFilters
 from hitherto_retrieval.storage.statement import Statement
+from hitherto_shared.database.fragments import expanded
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.models import Scope
 from hitherto_shared.text.bm25 import Scores
@@ -143,7 +144,7 @@ async def test_row_23_no_step_looks_at_more_than_pairs_before_the_first_analysis
 
         async def explain(connection: Connection, statement: Statement[Any] = statement) -> Any:
             cursor = await psycopg.AsyncCursor(connection).execute(
-                f"EXPLAIN (ANALYZE, FORMAT JSON) {statement.sql}".encode(),
+                f"EXPLAIN (ANALYZE, FORMAT JSON) {expanded(statement.sql)}".encode(),
                 dict(statement.parameters),
             )
             ((plans,),) = await cursor.fetchall()

@@ -17,9 +17,9 @@ from hitherto_shared.text.normalise import normalized
 
 _RUN = re.compile(r"\d+")
 # In groups of three digits, or as in India, where those before the last have two.
-_GROUPED = re.compile(r"\d{1,3}(?:[.,'’٬\u00a0\u202f ]\d{2,3})*[.,'’٬\u00a0\u202f ]\d{3}(?!\d)")
+_GROUPED = re.compile(r"\d{1,3}(?:[.,'’٬\u00a0\u202f ]\d{2,3}){0,6}[.,'’٬\u00a0\u202f ]\d{3}(?!\d)")
 _HAN_NUMERAL = re.compile(r"[\d\u3007\u4e00-\u9fff]+")
-_SCALED = re.compile(r"(\d+)[.](\d+)([\u4e00-\u9fff])")
+_SCALED = re.compile(r"(?<!\d)(\d{1,20})[.](\d{1,20})([\u4e00-\u9fff])")
 _FRACTION = re.compile("[\u00bc-\u00be\u2150-\u215e]")
 _MYRIAD = 10_000
 _LONGEST = 20

@@ -91,15 +91,15 @@ WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND @passes_filter
 -- @learnt_from_message(conversation, number): the memories that were learnt from a message. Ids are
 -- compared by their digests, which are indexed, and then by themselves.
 SELECT f.memory_id, f.status, f.expires_at, f.lexical_no, f.text_version
-FROM messages AS m
+FROM unnest(ARRAY[:conversation], ARRAY[:number]) AS g (conversation_id, message_no)
+JOIN messages AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+     AND m.conversation_id = g.conversation_id AND m.message_no = g.message_no
 JOIN memory_sources AS s ON s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
      AND md5(s.conversation_id) = md5(m.conversation_id)
      AND md5(s.message_id) = md5(m.message_id)
      AND s.conversation_id = m.conversation_id AND s.message_id = m.message_id
 JOIN memories AS f ON f.tenant_id = %(tenant_id)s AND f.user_id = %(user_id)s
-     AND f.memory_id = s.memory_id
-WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
-  AND m.conversation_id = :conversation AND m.message_no = :number;
+     AND f.memory_id = s.memory_id;
 
 -- @may_be_merged(m): whether a memory may be merged with others. Nothing about it is open: it is not
 -- in doubt, and neither may replace another nor be replaced.
