@@ -2,8 +2,9 @@
 --
 -- Run it once as an administrator, after `hitherto-migrate` and before the first service starts.
 -- Every table of a person's data has its rows beside those of the same person in `users`, because
--- all are distributed by `user_id`. All other tables stay on the coordinator: jobs, credentials,
--- idempotency keys, the audit log and what belongs to a tenant or to the installation.
+-- all are distributed by `user_id`. All other tables stay on the coordinator: jobs, changes that are
+-- told, usage, credentials, idempotency keys, the audit log and what belongs to a tenant or to the
+-- installation.
 -- `make check-citus` checks what follows from that; docs/scaling.md says what does not work yet.
 
 SET search_path = hitherto, public;
@@ -18,7 +19,6 @@ DROP FUNCTION IF EXISTS filtered_memories, filtered_memories_at, memories_at, in
     compared_messages, compared_summaries, compared_chunks, sealed_of_memory CASCADE;
 
 SELECT create_reference_table('embedding_models');
-SELECT create_reference_table('change_positions');
 
 SELECT create_distributed_table('users', 'user_id');
 
@@ -41,8 +41,6 @@ SELECT create_distributed_table('postings', 'user_id', colocate_with => 'users')
 SELECT create_distributed_table('statements', 'user_id', colocate_with => 'users');
 SELECT create_distributed_table('feedback', 'user_id', colocate_with => 'users');
 SELECT create_distributed_table('history', 'user_id', colocate_with => 'users');
-SELECT create_distributed_table('memory_changes', 'user_id', colocate_with => 'users');
-SELECT create_distributed_table('webhook_deliveries', 'user_id', colocate_with => 'users');
 
 SELECT create_distributed_table('entities', 'user_id', colocate_with => 'users');
 SELECT create_distributed_table('entity_mentions', 'user_id', colocate_with => 'users');
@@ -61,4 +59,3 @@ SELECT create_distributed_table('pending_actions', 'user_id', colocate_with => '
 SELECT create_distributed_table('recent_items', 'user_id', colocate_with => 'users');
 SELECT create_distributed_table('session_contexts', 'user_id', colocate_with => 'users');
 SELECT create_distributed_table('unusable_replies', 'user_id', colocate_with => 'users');
-SELECT create_distributed_table('usage_ledger', 'user_id', colocate_with => 'users');

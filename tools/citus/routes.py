@@ -113,14 +113,15 @@ def service_statements(
                 if table not in IMPORTED:
                     continue
                 row = connection.execute(_COLUMNS, {"table": table}).fetchone()
-                columns = ", ".join(name for name in row[0] if name not in COMPUTED) if row else ""
+                given = [name for name in row[0] if name not in COMPUTED] if row else []
+                columns = ", ".join(given)
             filled = text.format(
                 table=table,
                 sealed="NULL",
                 columns=columns,
                 by="user_id",
                 values=", ".join(f"new.{name}" for name in given),
-                key=", ".join(f"held.{name}" if given else name for name in key),
+                key=", ".join(f"held.{name}" if "UPDATE {table}" in text else name for name in key),
                 named=", ".join(f"new.{name}" for name in key),
                 which="true",
                 primary_key=f"{table}_pkey",

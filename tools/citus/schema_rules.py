@@ -22,14 +22,18 @@ LOCAL = frozenset(
         "audit_digests",
         "audit_events",
         "audit_read_counts",
+        "change_positions",
         "erased_users",
         "idempotency_keys",
         "installation",
         "jobs",
+        "memory_changes",
         "quality_samples",
         "query_usage",
         "schedule_runs",
         "schema_migrations",
+        "usage_ledger",
+        "webhook_deliveries",
         "webhooks",
     }
 )

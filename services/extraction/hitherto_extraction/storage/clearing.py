@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from hitherto_extraction.storage import mentions
+from hitherto_extraction.storage import ledger, mentions
+from hitherto_extraction.storage.ledger import ChangeEvent
 from hitherto_shared.database.user_rows import UserRows
-from hitherto_shared.identifiers import uuid7
 
 # Locked in the same order as by callers that accept a batch for several conversations.
 _BACKLOG = """
@@ -27,7 +27,7 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND watermark < last_m
 """
 
 _NEXT = """
-SELECT memory_id
+SELECT memory_id, version, status
 FROM memories
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND status <> 'forgotten'
   AND created_at <= %(before)s
@@ -49,32 +49,20 @@ WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
 """
 
 _FORGET = """
-WITH replaced AS MATERIALIZED (
-    SELECT m.*, named.event_id
-    FROM unnest(%(memory_ids)s::uuid[], %(event_ids)s::uuid[]) AS named (memory_id, event_id)
-    JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
-         AND m.memory_id = named.memory_id
-), kept AS @kept_versions(replaced), forgotten AS (
-    UPDATE memories AS m
-    SET version = m.version + 1, status = 'forgotten', superseded_by = NULL, job_id = NULL,
-        updated_at = greatest(m.updated_at, %(at)s)
-    FROM replaced AS g
-    WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.memory_id = g.memory_id
+WITH kept AS @kept_versions((
+    SELECT * FROM memories
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+      AND memory_id = ANY(%(memory_ids)s::uuid[]))
 ), mirrored AS (
-    UPDATE memory_embeddings AS e SET status = 'forgotten'
-    FROM replaced AS g
-    WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND e.memory_id = g.memory_id
-), recorded AS (
-    INSERT INTO history (tenant_id, user_id, event_id, recorded_at, subject, memory_id, action,
-                         version, actor, reason)
-    SELECT tenant_id, user_id, event_id, %(at)s, 'memory', memory_id, 'forgotten', version + 1,
-           %(actor)s, %(reason)s
-    FROM replaced
+    UPDATE memory_embeddings SET status = 'forgotten'
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+      AND memory_id = ANY(%(memory_ids)s::uuid[])
 )
-INSERT INTO memory_changes (tenant_id, user_id, memory_id, action, version, old_status, new_status,
-                            recorded_at)
-SELECT tenant_id, user_id, memory_id, 'forgotten', version + 1, status, 'forgotten', %(at)s
-FROM replaced
+UPDATE memories
+SET version = version + 1, status = 'forgotten', superseded_by = NULL, job_id = NULL,
+    updated_at = greatest(updated_at, %(at)s)
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND memory_id = ANY(%(memory_ids)s::uuid[])
 """
 
 # The records of consolidation contain tags, which are words of the user.
@@ -126,19 +114,18 @@ async def forget_some(
 
     Each gets a next version and a history entry, as if it had been forgotten individually.
     """
-    memory_ids = await user.fetch_values(_NEXT, before=before, limit=limit)
-    if memory_ids:
-        values = {
-            "memory_ids": memory_ids,
-            "event_ids": [uuid7() for _ in memory_ids],
-            "at": at,
-            "actor": actor,
-            "reason": reason,
-        }
-        await user.execute(_UNNAME, **values)
-        await user.execute(_FORGET, **values)
+    found = await user.fetch_rows(_NEXT, before=before, limit=limit)
+    if found:
+        memory_ids = [memory_id for memory_id, _, _ in found]
+        await user.execute(_UNNAME, memory_ids=memory_ids)
+        await user.execute(_FORGET, memory_ids=memory_ids, at=at)
+        events = [
+            ChangeEvent("forgotten", version + 1, reason, memory_id, status, "forgotten")
+            for memory_id, version, status in found
+        ]
+        await ledger.record(user, None, events, actor=actor)
         await mentions.recount(user, memory_ids)
-    return len(memory_ids)
+    return len(found)
 
 
 async def find_conversations(user: UserRows) -> list[str]:

@@ -151,8 +151,9 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(
 # Any imported table. Its columns are those that the import has checked: a file names none itself.
 _INSERT = """
 INSERT INTO {table} (tenant_id, user_id, {columns})
-SELECT %(tenant_id)s, %(user_id)s, {columns}
-FROM jsonb_populate_recordset(NULL::{table}, %(rows)s::jsonb)
+SELECT u.tenant_id, u.user_id, {values}
+FROM @its_user AS u
+CROSS JOIN jsonb_populate_recordset(NULL::{table}, %(rows)s::jsonb) AS new
 ON CONFLICT ON CONSTRAINT {primary_key} DO NOTHING
 """
 
@@ -322,6 +323,7 @@ async def _insert(user: UserRows, table: str, rows: Sequence[Mapping[str, Any]])
     statement = sql.SQL(_INSERT).format(
         table=sql.Identifier(table),
         columns=sql.SQL(", ").join(map(sql.Identifier, columns)),
+        values=sql.SQL(", ").join(sql.Identifier("new", column) for column in columns),
         primary_key=sql.Identifier(f"{table}_pkey"),
     )
     values = json.dumps(list(rows), ensure_ascii=False)

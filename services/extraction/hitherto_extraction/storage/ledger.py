@@ -19,26 +19,29 @@ ACTOR = "extraction"
 NOBODY = ""
 """The user for what is charged to a whole tenant."""
 
-# Whatever the history records is told to those who wait for changes, in the same statement.
+# Rows of one statement are read in their order too.
 _RECORD = """
-WITH event AS MATERIALIZED (
-    SELECT event_id, subject, memory_id, action, version, reason, before, after, related,
-           old_status, new_status, new_status IS DISTINCT FROM old_status AS moved
-    FROM json_to_recordset(%(rows)s) AS event (event_id uuid, subject text, memory_id uuid,
-         action text, version integer, reason text, before jsonb, after jsonb, related uuid,
-         old_status text, new_status text)
-), recorded AS (
-    INSERT INTO history (tenant_id, user_id, event_id, subject, memory_id, action, version, actor,
-                         reason, job_id, before, after, related_memory_id)
-    SELECT %(tenant_id)s, %(user_id)s, event_id, subject, memory_id, action, version, %(actor)s,
-           reason, %(job_id)s, before, after, related
-    FROM event
-)
+INSERT INTO history (tenant_id, user_id, event_id, recorded_at, subject, memory_id, action, version,
+                     actor, reason, job_id, before, after, related_memory_id)
+SELECT u.tenant_id, u.user_id, event.event_id,
+       statement_timestamp() + make_interval(secs => 1e-6 * event.place), event.subject,
+       event.memory_id, event.action, event.version, %(actor)s, event.reason, %(job_id)s,
+       event.before, event.after, event.related
+FROM @its_user AS u
+CROSS JOIN json_to_recordset(%(rows)s) AS event (place integer, event_id uuid, subject text,
+     memory_id uuid, action text, version integer, reason text, before jsonb, after jsonb,
+     related uuid)
+"""
+
+# Whatever the history records is told to those who wait for changes, in the same transaction.
+_TELL = """
 INSERT INTO memory_changes (tenant_id, user_id, memory_id, action, version, old_status, new_status,
                             related_memory_id, job_id)
 SELECT %(tenant_id)s, %(user_id)s, memory_id, action, version,
-       CASE WHEN moved THEN old_status END, CASE WHEN moved THEN new_status END, related, %(job_id)s
-FROM event
+       CASE WHEN new_status IS DISTINCT FROM old_status THEN old_status END,
+       CASE WHEN new_status IS DISTINCT FROM old_status THEN new_status END, related, %(job_id)s
+FROM json_to_recordset(%(rows)s) AS event (memory_id uuid, action text, version integer,
+     related uuid, old_status text, new_status text)
 """
 
 # Events after or before which their memory is sealed, by memory and version.
@@ -124,14 +127,17 @@ async def record(
     rows = [
         {
             **fields_of(event),
+            "place": place,
             "event_id": uuid7(),
             "reason": "" if hidden else event.reason,
             **({} if hidden or event.entities is None else _named(event.entities)),
         }
-        for event in events
+        for place, event in enumerate(events)
         for hidden in [(event.memory_id, event.version) in secret]
     ]
-    await user.later(_RECORD, actor=actor, job_id=job_id, rows=records(rows))
+    told = records(rows)
+    await user.later(_RECORD, actor=actor, job_id=job_id, rows=told)
+    await user.later(_TELL, job_id=job_id, rows=told)
 
 
 def _named(entities: tuple[Sequence[str], Sequence[str]]) -> dict[str, dict[str, list[str]]]:

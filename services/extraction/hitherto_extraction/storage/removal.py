@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from uuid import UUID
 
-from hitherto_extraction.storage import document_mentions, reindexing
+from hitherto_extraction.storage import document_mentions, ledger, reindexing
+from hitherto_extraction.storage.ledger import ChangeEvent
 from hitherto_extraction.storage.retention import HeldMessage
 from hitherto_shared.database.user_rows import UserRows
-from hitherto_shared.identifiers import uuid7
 
 # A memory whose access count is being updated at this moment is locked, and so is skipped.
 _LOCK_MEMORIES = """
@@ -122,22 +122,11 @@ UPDATE history SET before = NULL, after = NULL, reason = ''
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s)
 """
 
-_RECORD_EXPIRY = """
-WITH expired AS MATERIALIZED (
-    SELECT m.tenant_id, m.user_id, m.memory_id, m.version, m.status, named.event_id
-    FROM unnest(%(memory_ids)s::uuid[], %(event_ids)s::uuid[]) AS named (memory_id, event_id)
-    JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
-         AND m.memory_id = named.memory_id
-), recorded AS (
-    INSERT INTO history (tenant_id, user_id, event_id, subject, memory_id, action, version, actor,
-                         reason, job_id)
-    SELECT tenant_id, user_id, event_id, 'memory', memory_id, 'expired', version, 'retention',
-           'not used for longer than it is kept', %(job_id)s
-    FROM expired
-)
-INSERT INTO memory_changes (tenant_id, user_id, memory_id, action, version, old_status, job_id)
-SELECT tenant_id, user_id, memory_id, 'expired', version, status, %(job_id)s
-FROM expired
+_STATES = """
+SELECT memory_id, version, status
+FROM memories
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s)
+ORDER BY memory_id
 """
 
 # Transactions that accept or hand out messages of these conversations wait until they are gone.
@@ -233,9 +222,11 @@ async def remove_memories(
     Returns rows by table.
     """
     values = {"memory_ids": list(memory_ids)}
-    await user.execute(
-        _RECORD_EXPIRY, **values, event_ids=[uuid7() for _ in memory_ids], job_id=job_id
-    )
+    events = [
+        ChangeEvent("expired", version, "not used for longer than it is kept", memory_id, status)
+        for memory_id, version, status in await user.fetch_rows(_STATES, **values)
+    ]
+    await ledger.record(user, job_id, events, actor="retention")
     await forget_mentions(user, memory_ids)
     await user.execute(_DELETE_ACCESS, **values)
     await user.execute(_DELETE_SOURCES, **values)

@@ -27,14 +27,16 @@ from hitherto_shared.models import Scope
 _INSERT = """
 INSERT INTO statements (tenant_id, user_id, statement_id, subject, memory_id, conversation_id,
     document_id, job_id, action, version, made_version, origin, said_at, said, sealed,
-    taken_back_at)
+    recorded_at, taken_back_at)
 SELECT u.tenant_id, u.user_id, new.statement_id, new.subject, new.memory_id,
     new.conversation_id, new.document_id, new.job_id, new.action, new.version, new.made_version,
-    new.origin, new.said_at, new.said, new.sealed, CASE WHEN new.taken THEN u.at END
+    new.origin, new.said_at, new.said, new.sealed,
+    statement_timestamp() + make_interval(secs => 1e-6 * new.place),
+    CASE WHEN new.taken THEN u.at END
 FROM @its_user AS u
-CROSS JOIN json_to_recordset(%(rows)s) AS new (statement_id uuid, subject text, memory_id uuid,
-    conversation_id text, document_id uuid, job_id uuid, action text, version integer,
-    made_version boolean, origin text, said_at timestamptz, said jsonb, sealed bytea,
+CROSS JOIN json_to_recordset(%(rows)s) AS new (place integer, statement_id uuid,
+    subject text, memory_id uuid, conversation_id text, document_id uuid, job_id uuid,
+    action text, version integer, made_version boolean, origin text, said_at timestamptz, said jsonb, sealed bytea,
     taken boolean)
 """
 
@@ -183,7 +185,8 @@ async def record(user: UserRows, statements: Sequence[NewStatement]) -> None:
             # Sealed statements mention no entities.
             said.pop("entities", None)
         row = {"statement_id": statement_id, "said": said}
-        rows.append(fields_of(each) | row | stored(key, STATEMENT, row))
+        place = {"place": len(rows)}
+        rows.append(fields_of(each) | row | stored(key, STATEMENT, row) | place)
     if rows:
         await user.later(_INSERT, rows=records(rows))
 
