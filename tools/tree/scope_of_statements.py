@@ -46,13 +46,12 @@ ACROSS_USERS = {
     "storage/reembedding": "_AWAIT_RECENT _COUNT",
     "storage/reindexing": "_FIND_TO_SWEEP",
     "storage/retention": "_DUE _COUNT _ANY_LIMIT",
-    "storage/schedules": "_TENANTS _LAST",
+    "storage/schedules": "_NEXT_TENANT _LAST",
     "storage/sealing": "_LEAVE_WITHOUT_VECTORS",
     "storage/sessions": "_DROP_CONTEXTS _DROP_RECENT _DROP_ACTIONS",
     "storage/unusable_replies": "_FIND _EXPIRE",
-    "storage/upkeep": "_LOOK _LOCK_USERS _ARCHIVE _CROWDED",
+    "storage/upkeep": "_LOOK _LOCK_USERS _ARCHIVE _COUNT_FADING _COUNT_SURPLUS _CROWDED",
     "storage/usage": "_TODAY _TODAY_OF_ALL _TAKE_QUESTIONS",
-    "storage/users": "_LOCK_ALL",
     "storage/webhooks": "_COUNT _FIND _PAGE _DELETE_DELIVERIES _DELETE _ENABLE _WANTED _OPEN "
     "_SUCCEEDED _FAILED",
 }

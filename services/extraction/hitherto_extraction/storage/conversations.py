@@ -131,16 +131,19 @@ SELECT EXISTS (SELECT FROM messages
 
 # Across users: silent conversations with messages that no job owns and none waits for.
 _IDLE = """
-SELECT tenant_id, user_id, conversation_id
-FROM conversations
-WHERE watermark < last_message_no
-  AND updated_at < now() - make_interval(secs => %(idle_seconds)s)
+WITH waiting AS MATERIALIZED (
+    SELECT tenant_id, user_id, conversation_id FROM jobs
+    WHERE range_to IS NULL AND state IN ('queued', 'failed', 'running')
+)
+SELECT c.tenant_id, c.user_id, c.conversation_id
+FROM conversations AS c
+WHERE c.watermark < c.last_message_no
+  AND c.updated_at < now() - make_interval(secs => %(idle_seconds)s)
   AND NOT EXISTS (
-      SELECT FROM jobs
-      WHERE jobs.tenant_id = conversations.tenant_id AND jobs.user_id = conversations.user_id
-        AND jobs.conversation_id = conversations.conversation_id
-        AND jobs.range_to IS NULL AND jobs.state IN ('queued', 'failed', 'running'))
-ORDER BY updated_at
+      SELECT FROM waiting AS j
+      WHERE j.tenant_id = c.tenant_id AND j.user_id = c.user_id
+        AND j.conversation_id = c.conversation_id)
+ORDER BY c.updated_at
 LIMIT %(limit)s
 """
 

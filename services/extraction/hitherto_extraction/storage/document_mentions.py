@@ -9,36 +9,39 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from hitherto_shared.database.arrays import fields_of
+from hitherto_shared.database.arrays import fields_of, records
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.text.normalise import fold
 
 # What only this document's mention contributed leaves the entity with it. Memories do not matter
 # here: their spellings differ from the entity's name in case and diacritics only.
+_ONLY_HERE = """
+SELECT here.entity_id, ARRAY(
+    SELECT name FROM unnest(here.names) AS name
+    WHERE NOT EXISTS (
+        SELECT FROM document_mentions AS other
+        WHERE other.tenant_id = %(tenant_id)s AND other.user_id = %(user_id)s
+          AND other.entity_id = here.entity_id AND other.document_id <> %(document_id)s
+          AND name = ANY(other.names))) AS names
+FROM document_mentions AS here
+WHERE here.tenant_id = %(tenant_id)s AND here.user_id = %(user_id)s
+  AND here.document_id = %(document_id)s
+"""
+
+_DELETE = """
+DELETE FROM document_mentions
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND document_id = %(document_id)s
+"""
+
 _WITHDRAW = """
-WITH gone AS (
-    DELETE FROM document_mentions
-    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND document_id = %(document_id)s
-    RETURNING entity_id, names
-), lost AS (
-    SELECT gone.entity_id, ARRAY(
-        SELECT name FROM unnest(gone.names) AS name
-        WHERE NOT EXISTS (
-            SELECT FROM document_mentions AS other
-            WHERE other.tenant_id = %(tenant_id)s AND other.user_id = %(user_id)s
-              AND other.entity_id = gone.entity_id AND other.document_id <> %(document_id)s
-              AND name = ANY(other.names))) AS names
-    FROM gone
-)
 UPDATE entities AS e
 SET mention_count = greatest(e.mention_count - 1, 0),
     aliases = ARRAY(SELECT alias FROM unnest(e.aliases) WITH ORDINALITY AS a (alias, place)
                     WHERE alias <> ALL(lost.names) ORDER BY place),
     metadata = CASE WHEN e.metadata ->> 'email' = ANY(lost.names)
                     THEN e.metadata - 'email' ELSE e.metadata END
-FROM lost
+FROM json_to_recordset(%(rows)s) AS lost (entity_id uuid, names text[])
 WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND e.entity_id = lost.entity_id
-RETURNING e.entity_id
 """
 
 _DROP_UNMENTIONED = """
@@ -110,7 +113,12 @@ class EntityChange:
 
 async def withdraw(user: UserRows, document_id: UUID) -> list[UUID]:
     """Remove all mentions of a document; returns the entities it mentioned."""
-    return await user.fetch_values(_WITHDRAW, document_id=document_id)
+    lost = await user.fetch_rows(_ONLY_HERE, document_id=document_id)
+    if lost:
+        await user.later(_DELETE, document_id=document_id)
+        rows = [{"entity_id": entity_id, "names": names} for entity_id, names in lost]
+        await user.later(_WITHDRAW, rows=records(rows))
+    return [entity_id for entity_id, _ in lost]
 
 
 async def drop_unmentioned(user: UserRows, entity_ids: Sequence[UUID]) -> int:

@@ -11,17 +11,20 @@ from hitherto_shared.errors import AlreadyExists
 
 # Waits for a concurrent call with the same key to commit or roll back. It names only users whose
 # row exists, and locks it: an erasure either waits for this record or finds it gone.
+_HOLD = """
+SELECT FROM users
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+FOR KEY SHARE
+"""
+
 _TAKE = """
-WITH held AS MATERIALIZED (
-    SELECT user_id FROM users
-    WHERE tenant_id = %(tenant_id)s AND user_id = ANY(%(user_ids)s::text[])
-    FOR KEY SHARE
-)
 INSERT INTO idempotency_keys
     (tenant_id, subject, rpc, key, user_ids, body_hash, resource_ids)
 SELECT %(tenant_id)s::text, %(subject)s::text, %(rpc)s::text, %(key)s::text,
-       ARRAY(SELECT user_id FROM held ORDER BY user_id), %(body_hash)s::bytea,
-       %(resource_ids)s::text[]
+       ARRAY(SELECT user_id FROM users
+             WHERE tenant_id = %(tenant_id)s AND user_id = ANY(%(user_ids)s::text[])
+             ORDER BY user_id),
+       %(body_hash)s::bytea, %(resource_ids)s::text[]
 ON CONFLICT (tenant_id, subject, rpc, key) DO NOTHING
 """
 
@@ -77,6 +80,10 @@ async def take(
     resource_ids: Sequence[str],
 ) -> bool:
     """Record the outcome of this call; False if another call with the key was first."""
+    tenant = {"tenant_id": identity.tenant_id}
+    await connection.later_for_each(
+        _HOLD, [tenant | {"user_id": user_id} for user_id in sorted(set(user_ids))]
+    )
     cursor = await connection.execute(
         _TAKE,
         fields_of(identity) | {"user_ids": list(user_ids), "resource_ids": list(resource_ids)},

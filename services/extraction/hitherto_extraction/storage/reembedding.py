@@ -6,6 +6,7 @@ The role is hitherto_maintenance.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from hitherto_extraction.storage.corpora import vectors
 from hitherto_shared.database.pool import Connection
@@ -43,16 +44,20 @@ SET active = true, target = false, previous = false, activated_at = now()
 WHERE model = %(model)s
 """
 
+_ACTIVATED = """
+SELECT model, activated_at - interval '2 minutes'
+FROM embedding_models
+WHERE active AND activated_at > now() - %(within)s::interval
+"""
+
 # Across users: what was written with the old model during the change.
 _AWAIT_RECENT = """
 UPDATE memories AS m SET embedding_state = 'pending'
-FROM embedding_models AS a
-WHERE a.active AND a.activated_at > now() - interval '10 minutes'
-  AND m.embedding_state = 'stored' AND m.updated_at > a.activated_at - interval '2 minutes'
+WHERE m.embedding_state = 'stored' AND m.updated_at > %(since)s
   AND NOT EXISTS (
       SELECT FROM memory_embeddings AS e
       WHERE e.tenant_id = m.tenant_id AND e.user_id = m.user_id AND e.memory_id = m.memory_id
-        AND e.model = a.model AND e.text_version = m.text_version)
+        AND e.model = %(model)s AND e.text_version = m.text_version)
 """
 
 # Across users: of texts that are to have a vector.
@@ -126,7 +131,17 @@ async def activate(connection: Connection, model: str, *, keep_previous: bool) -
 
 async def await_recent(connection: Connection) -> int:
     """Let items embedded with the old model during a change wait for a new vector."""
-    return (await connection.execute(_AWAIT_RECENT)).rowcount
+    changed = await activated(connection, within=timedelta(minutes=10))
+    if changed is None:
+        return 0
+    model, since = changed
+    return (await connection.execute(_AWAIT_RECENT, {"model": model, "since": since})).rowcount
+
+
+async def activated(connection: Connection, *, within: timedelta) -> tuple[str, datetime] | None:
+    """The active model and two minutes before it became that, if it did so recently."""
+    row = await connection.fetch_row(_ACTIVATED, {"within": within})
+    return None if row is None else (row[0], row[1])
 
 
 async def count(connection: Connection, model: str) -> tuple[int, int]:

@@ -26,29 +26,30 @@ MAX_DAYS = 36_500
 
 # Across users: a bounded scan over the users of a tenant, with those marked who have expired items.
 _DUE = """
-WITH l AS MATERIALIZED (
+WITH waiting AS MATERIALIZED @waiting_jobs(j.user_id), l AS MATERIALIZED (
     SELECT u.tenant_id, u.user_id,
            retained_since(u.retention_days, %(memory_days)s, %(most_days)s) AS memories_before,
            retained_since(u.message_retention_days, %(message_days)s, %(most_days)s)
                AS messages_before,
            u.spoke_at
-    FROM retained_users AS u
-    WHERE u.tenant_id = %(tenant_id)s AND u.user_id > %(after)s
+    FROM @retained_users(u.user_id) AS u
+    WHERE u.user_id > %(after)s
     ORDER BY u.user_id
     LIMIT %(limit)s
 ), due AS (
     SELECT l.user_id
     FROM l
-    JOIN memory_ages AS m ON m.tenant_id = l.tenant_id AND m.user_id = l.user_id
+    JOIN @memory_ages(m.user_id) AS m ON m.user_id = l.user_id
     WHERE l.memories_before IS NOT NULL
       AND m.used_at < l.memories_before AND coalesce(l.spoke_at < l.memories_before, true)
       AND coalesce(m.changed_at < l.memories_before, true)
     UNION
     SELECT l.user_id
     FROM l
-    JOIN message_readings AS g ON g.tenant_id = l.tenant_id AND g.user_id = l.user_id
+    JOIN messages AS g ON g.tenant_id = l.tenant_id AND g.user_id = l.user_id
     WHERE l.messages_before IS NOT NULL
-      AND (g.accepted_at < l.messages_before OR (g.said_at < l.messages_before AND g.is_read))
+      AND (g.accepted_at < l.messages_before
+           OR (g.said_at < l.messages_before AND @is_read(g, g.user_id)))
 )
 SELECT l.user_id, due.user_id IS NOT NULL
 FROM l LEFT JOIN due USING (user_id)
@@ -60,12 +61,11 @@ WITH l AS MATERIALIZED (
     SELECT u.tenant_id, u.user_id,
            retained_since(u.retention_days, %(memory_days)s, %(most_days)s) AS memories_before,
            u.spoke_at
-    FROM retained_users AS u
-    WHERE u.tenant_id = %(tenant_id)s AND u.user_id = %(user_id)s
+    FROM @retained_users(%(user_id)s) AS u
 )
 SELECT m.memory_id
 FROM l
-JOIN memory_ages AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+CROSS JOIN @memory_ages(%(user_id)s) AS m
 WHERE l.memories_before IS NOT NULL
   AND m.used_at < l.memories_before AND coalesce(l.spoke_at < l.memories_before, true)
   AND coalesce(m.changed_at < l.memories_before, true)
@@ -75,18 +75,18 @@ LIMIT %(limit)s
 """
 
 _OUTLIVED_MESSAGES = """
-WITH l AS MATERIALIZED (
+WITH waiting AS MATERIALIZED @waiting_jobs(%(user_id)s), l AS MATERIALIZED (
     SELECT u.tenant_id, u.user_id,
            retained_since(u.message_retention_days, %(message_days)s, %(most_days)s)
                AS messages_before
-    FROM retained_users AS u
-    WHERE u.tenant_id = %(tenant_id)s AND u.user_id = %(user_id)s
+    FROM @retained_users(%(user_id)s) AS u
 )
 SELECT g.conversation_id, g.message_no, g.message_id
 FROM l
-JOIN message_readings AS g ON g.tenant_id = %(tenant_id)s AND g.user_id = %(user_id)s
+JOIN messages AS g ON g.tenant_id = %(tenant_id)s AND g.user_id = %(user_id)s
 WHERE l.messages_before IS NOT NULL
-  AND (g.accepted_at < l.messages_before OR (g.said_at < l.messages_before AND g.is_read))
+  AND (g.accepted_at < l.messages_before
+       OR (g.said_at < l.messages_before AND @is_read(g, %(user_id)s)))
   AND (%(among)s::text[] IS NULL OR g.conversation_id = ANY(%(among)s))
 ORDER BY g.conversation_id, g.message_no
 LIMIT %(limit)s
@@ -94,19 +94,18 @@ LIMIT %(limit)s
 
 # Across users, or for one.
 _COUNT = """
-WITH l AS MATERIALIZED (
+WITH waiting AS MATERIALIZED @waiting_jobs(j.user_id), l AS MATERIALIZED (
     SELECT u.tenant_id, u.user_id,
            retained_since(u.retention_days, %(memory_days)s, %(most_days)s) AS memories_before,
            retained_since(u.message_retention_days, %(message_days)s, %(most_days)s)
                AS messages_before,
            u.spoke_at
-    FROM retained_users AS u
-    WHERE u.tenant_id = %(tenant_id)s
-      AND (%(user_id)s::text IS NULL OR u.user_id = %(user_id)s)
+    FROM @retained_users(u.user_id) AS u
+    WHERE %(user_id)s::text IS NULL OR u.user_id = %(user_id)s
 ), expired AS MATERIALIZED (
     SELECT m.tenant_id, m.user_id, m.memory_id
     FROM l
-    JOIN memory_ages AS m ON m.tenant_id = l.tenant_id AND m.user_id = l.user_id
+    JOIN @memory_ages(m.user_id) AS m ON m.user_id = l.user_id
     WHERE l.memories_before IS NOT NULL
       AND m.used_at < l.memories_before AND coalesce(l.spoke_at < l.memories_before, true)
       AND coalesce(m.changed_at < l.memories_before, true)
@@ -119,9 +118,10 @@ SELECT (SELECT count(*) FROM expired),
        + (SELECT count(*) FROM expired
           JOIN sealed_embeddings USING (tenant_id, user_id, memory_id)),
        (SELECT count(*) FROM l
-        JOIN message_readings AS g ON g.tenant_id = l.tenant_id AND g.user_id = l.user_id
+        JOIN messages AS g ON g.tenant_id = l.tenant_id AND g.user_id = l.user_id
         WHERE l.messages_before IS NOT NULL
-          AND (g.accepted_at < l.messages_before OR (g.said_at < l.messages_before AND g.is_read)))
+          AND (g.accepted_at < l.messages_before
+               OR (g.said_at < l.messages_before AND @is_read(g, g.user_id))))
 """
 
 _ANY_LIMIT = """

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 from psycopg import sql
 
-from hitherto_extraction.storage import users
+from hitherto_extraction.storage import reembedding, users
 from hitherto_extraction.storage.sealed_rows import SEALED, SENSITIVE_TYPES
 from hitherto_shared.database.arrays import records
 from hitherto_shared.database.pool import Connection
@@ -45,17 +46,15 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND to_seal = %(left)s
 # Across users: users with sealed memories that lack a vector of a recently activated model.
 # Computing those requires the key to their words.
 _LEAVE_WITHOUT_VECTORS = """
-UPDATE users
+UPDATE users AS u
 SET to_seal = 1
-WHERE to_seal = 0 AND erased_at IS NULL AND (tenant_id, user_id) IN (
-    SELECT m.tenant_id, m.user_id
-    FROM embedding_models AS a
-    JOIN memories AS m ON m.sealed IS NOT NULL
-    WHERE a.active AND a.activated_at > now() - interval '1 hour'
+WHERE u.to_seal = 0 AND u.erased_at IS NULL AND EXISTS (
+    SELECT FROM memories AS m
+    WHERE m.tenant_id = u.tenant_id AND m.user_id = u.user_id AND m.sealed IS NOT NULL
       AND NOT EXISTS (
           SELECT FROM sealed_embeddings AS e
           WHERE e.tenant_id = m.tenant_id AND e.user_id = m.user_id
-            AND e.memory_id = m.memory_id AND e.model = a.model
+            AND e.memory_id = m.memory_id AND e.model = %(model)s
             AND e.text_version = m.text_version))
 """
 
@@ -265,7 +264,9 @@ async def leave_without_vectors(connection: Connection) -> None:
 
     The role is hitherto_maintenance.
     """
-    await connection.execute(_LEAVE_WITHOUT_VECTORS)
+    changed = await reembedding.activated(connection, within=timedelta(hours=1))
+    if changed is not None:
+        await connection.execute(_LEAVE_WITHOUT_VECTORS, {"model": changed[0]})
 
 
 async def has_sealed(user: UserRows) -> bool:

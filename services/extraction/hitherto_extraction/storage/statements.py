@@ -36,8 +36,8 @@ SELECT u.tenant_id, u.user_id, new.statement_id, new.subject, new.memory_id,
 FROM @its_user AS u
 CROSS JOIN json_to_recordset(%(rows)s) AS new (place integer, statement_id uuid,
     subject text, memory_id uuid, conversation_id text, document_id uuid, job_id uuid,
-    action text, version integer, made_version boolean, origin text, said_at timestamptz, said jsonb, sealed bytea,
-    taken boolean)
+    action text, version integer, made_version boolean, origin text, said_at timestamptz,
+    said jsonb, sealed bytea, taken boolean)
 """
 
 _OF_MEMORIES = """
@@ -174,7 +174,7 @@ async def record(user: UserRows, statements: Sequence[NewStatement]) -> None:
         KeyNeeded: One is to be sealed, and the key is not at hand.
     """
     secret = await sealed_among(user, {each.memory_id for each in statements if each.memory_id})
-    rows = []
+    rows: list[dict[str, Any]] = []
     for each in statements:
         statement_id, said, key = uuid7(), dict(each.said), None
         if said and each.memory_id in secret:

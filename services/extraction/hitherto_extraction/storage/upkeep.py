@@ -37,7 +37,7 @@ WITH looked AS MATERIALIZED (
 )
 SELECT m.user_id, m.memory_id, coalesce(least(m.context_ends_at, m.fades_at) < %(at)s, false)
 FROM looked
-JOIN memory_ages AS m ON m.tenant_id = looked.tenant_id AND m.user_id = looked.user_id
+JOIN @memory_ages(m.user_id) AS m ON m.user_id = looked.user_id
      AND m.memory_id = looked.memory_id
 ORDER BY m.user_id, m.memory_id
 """
@@ -72,7 +72,7 @@ WITH replaced AS MATERIALIZED (
          AS named (user_id, memory_id, event_id)
     JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = named.user_id
          AND m.memory_id = named.memory_id
-    JOIN memory_ages AS age ON age.tenant_id = m.tenant_id AND age.user_id = m.user_id
+    JOIN @memory_ages(m.user_id) AS age ON age.user_id = m.user_id
          AND age.memory_id = m.memory_id
     WHERE m.status IN ('active', 'achieved') AND m.type <> 'decision'
       AND (%(surplus)s OR least(age.context_ends_at, age.fades_at) < %(at)s)
@@ -114,8 +114,8 @@ SELECT rule, count(*) FROM archived GROUP BY rule
 # Across users, or for one.
 _COUNT_FADING = """
 SELECT CASE WHEN m.context_ends_at < %(at)s THEN 'context' ELSE 'low_importance' END, count(*)
-FROM memory_ages AS m
-WHERE m.tenant_id = %(tenant_id)s AND (%(user_id)s::text IS NULL OR m.user_id = %(user_id)s)
+FROM @memory_ages(m.user_id) AS m
+WHERE (%(user_id)s::text IS NULL OR m.user_id = %(user_id)s)
   AND m.status IN ('active', 'achieved') AND m.type <> 'decision'
   AND (m.importance < 0.3 OR m.type = 'context')
   AND least(m.context_ends_at, m.fades_at) < %(at)s
@@ -131,8 +131,8 @@ FROM (
            count(*) FILTER (WHERE m.type <> 'decision') AS removable,
            count(*) FILTER (WHERE m.type <> 'decision'
                               AND least(m.context_ends_at, m.fades_at) < %(at)s) AS fading
-    FROM memory_ages AS m
-    WHERE m.tenant_id = %(tenant_id)s AND (%(user_id)s::text IS NULL OR m.user_id = %(user_id)s)
+    FROM @memory_ages(m.user_id) AS m
+    WHERE (%(user_id)s::text IS NULL OR m.user_id = %(user_id)s)
       AND m.status = 'active' AND (m.expires_at IS NULL OR m.expires_at > %(at)s)
     GROUP BY m.user_id
     HAVING count(*) > %(most)s) AS user_counts
@@ -151,8 +151,8 @@ ORDER BY u.user_id
 
 _SURPLUS = """
 SELECT m.memory_id
-FROM memory_ages AS m
-WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.status = 'active'
+FROM @memory_ages(%(user_id)s) AS m
+WHERE m.status = 'active'
   AND m.type <> 'decision' AND (m.expires_at IS NULL OR m.expires_at > %(at)s)
 ORDER BY m.importance, m.used_at, m.memory_id
 LIMIT least(%(limit)s, greatest(0, (

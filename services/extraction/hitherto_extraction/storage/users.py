@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from hitherto_extraction.storage import erased
-from hitherto_shared.database.arrays import Texts
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.database.user_rows import Encryption, UserRows
 from hitherto_shared.errors import Conflict, WrongState
@@ -48,20 +47,6 @@ FROM @clock AS clock
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 RETURNING erased_at, memory_enabled, learning_enabled, encrypt_sensitive, key_id, created_at,
           redact_secrets, importing_until > clock.at, time_zone
-"""
-
-# The same for several users, in one order; those who are gone are left out. Across users.
-_LOCK_ALL = """
-WITH held AS (
-    SELECT u.tenant_id, u.user_id
-    FROM unnest(%(tenant_ids)s::text[], %(user_ids)s::text[]) AS named (tenant_id, user_id)
-    JOIN users AS u ON u.tenant_id = named.tenant_id AND u.user_id = named.user_id
-    ORDER BY u.tenant_id, u.user_id
-    FOR NO KEY UPDATE OF u
-)
-UPDATE users AS u SET revision = u.revision + %(leap)s
-FROM held
-WHERE u.tenant_id = held.tenant_id AND u.user_id = held.user_id
 """
 
 # Exclusive: it waits for all transactions that have entered, including those that only accept
@@ -228,13 +213,8 @@ async def lock_all(connection: Connection, scopes: Iterable[Scope]) -> None:
     one while holding another, unless in the same order.
     """
     ordered = sorted({(scope.tenant_id, scope.user_id) for scope in scopes})
-    if ordered:
-        values = {
-            "tenant_ids": Texts([tenant_id for tenant_id, _ in ordered]),
-            "user_ids": Texts([user_id for _, user_id in ordered]),
-            "leap": leap(),
-        }
-        await connection.later(_LOCK_ALL, values)
+    raised = {"leap": leap()}
+    await connection.later_for_each(_RAISE, [Scope(*each).bind(**raised) for each in ordered])
 
 
 async def lock_alone(user: UserRows) -> UserWriteState:

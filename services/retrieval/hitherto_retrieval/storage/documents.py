@@ -84,8 +84,6 @@ def page(
 
     values = scope.bind(
         **filters.parameters(),
-        conversation_id=None,
-        stored_by=None,
         after_at=after[0] if after else None,
         after_id=after[1] if after else None,
         limit=limit + 1,

@@ -15,12 +15,7 @@ from hitherto_shared.database.arrays import Uuids
 from hitherto_shared.models import Memo, Memory, Scope, SourceRef
 
 _BY_IDS = """
-SELECT m.memory_id, m.user_id, m.type, m.content, m.importance, m.confidence, m.source, m.origin,
-       m.status, m.valid_from, m.created_at, m.updated_at, m.detail, m.tags, m.keywords,
-       m.context, m.metadata, m.sensitive, m.conversation_id, m.valid_to, m.expires_at,
-       m.superseded_by, m.supersedes, m.version, m.job_id, m.access_count, m.last_accessed_at,
-       m.sealed_words, m.sources, m.entity_names, m.doubt, m.may_replace, m.last_confirmed_at,
-       m.evidence
+SELECT m.*
 FROM unnest(%(memory_ids)s::uuid[]) WITH ORDINALITY AS wanted (memory_id, place)
 JOIN @whole_memories AS m ON m.memory_id = wanted.memory_id
 ORDER BY wanted.place
@@ -69,24 +64,14 @@ WITH fresh AS (
     ORDER BY m.is_fresh DESC, m.importance DESC, used_at DESC, m.memory_id DESC
     LIMIT %(limit)s
 )
-SELECT m.memory_id, m.user_id, m.type, m.content, m.importance, m.confidence, m.source, m.origin,
-       m.status, m.valid_from, m.created_at, m.updated_at, m.detail, m.tags, m.keywords,
-       m.context, m.metadata, m.sensitive, m.conversation_id, m.valid_to, m.expires_at,
-       m.superseded_by, m.supersedes, m.version, m.job_id, m.access_count, m.last_accessed_at,
-       m.sealed_words, m.sources, m.entity_names, m.doubt, m.may_replace, m.last_confirmed_at,
-       m.evidence
+SELECT m.*
 FROM placed
 JOIN @whole_memories AS m ON m.memory_id = placed.memory_id
 ORDER BY placed.importance DESC, placed.used_at DESC, placed.memory_id DESC
 """
 
 _NEWEST = """
-SELECT m.memory_id, m.user_id, m.type, m.content, m.importance, m.confidence, m.source, m.origin,
-       m.status, m.valid_from, m.created_at, m.updated_at, m.detail, m.tags, m.keywords,
-       m.context, m.metadata, m.sensitive, m.conversation_id, m.valid_to, m.expires_at,
-       m.superseded_by, m.supersedes, m.version, m.job_id, m.access_count, m.last_accessed_at,
-       m.sealed_words, m.sources, m.entity_names, m.doubt, m.may_replace, m.last_confirmed_at,
-       m.evidence
+SELECT m.*
 FROM (SELECT memory_id, created_at
       FROM memories
       WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
@@ -117,14 +102,12 @@ WITH listed AS MATERIALIZED (
            sort_key_of_memory(
                %(order_by)s, m.importance, m.created_at, a.last_accessed_at) AS sort_key,
            greatest(
-               w.updated_at,
+               m.updated_at,
                CASE WHEN %(order_by)s = 'last_accessed_at' AND a.last_accessed_at <= now()
                     THEN a.last_accessed_at END) AS changed_at
     FROM @filtered_memories AS m
     LEFT JOIN memory_access AS a ON a.tenant_id = %(tenant_id)s AND a.user_id = %(user_id)s
          AND a.memory_id = m.memory_id
-    LEFT JOIN memories AS w ON %(since)s::timestamptz IS NOT NULL
-         AND w.tenant_id = %(tenant_id)s AND w.user_id = %(user_id)s AND w.memory_id = m.memory_id
     WHERE %(doubtful)s OR m.memory_id NOT IN (
         SELECT memory_id FROM memories
         WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND doubt IS NOT NULL)

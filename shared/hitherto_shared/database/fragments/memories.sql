@@ -18,8 +18,8 @@ FROM (SELECT coalesce(max(before.sealed_version), 0) AS newest
 -- how they were used, what is sealed of them, where they were said, what they mention, what makes
 -- them uncertain, the words that they rest on, and those that they may replace as long as these
 -- stand.
-SELECT m.tenant_id, m.memory_id, m.user_id, m.type, m.content, m.importance, m.confidence, m.source,
-       m.origin, m.status, m.valid_from, m.created_at, m.updated_at, m.detail, m.tags, m.keywords,
+SELECT m.memory_id, m.user_id, m.type, m.content, m.importance, m.confidence, m.source, m.origin,
+       m.status, m.valid_from, m.created_at, m.updated_at, m.detail, m.tags, m.keywords,
        m.context, m.metadata, m.sensitive, m.conversation_id, m.valid_to, m.expires_at,
        m.superseded_by, m.supersedes, m.version, m.job_id,
        coalesce(a.access_count, 0) AS access_count, a.last_accessed_at,
@@ -84,7 +84,7 @@ AND (%(entity_names)s::text[] IS NULL OR :m.memory_id IN (
 
 -- @filtered_memories: the memories that pass.
 SELECT m.tenant_id, m.user_id, m.memory_id, m.version, m.text_version, m.lexical_no,
-       m.importance, m.created_at, m.valid_from, m.conversation_id, m.sealed
+       m.importance, m.created_at, m.updated_at, m.valid_from, m.conversation_id, m.sealed
 FROM memories AS m
 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND @passes_filters(m);
 

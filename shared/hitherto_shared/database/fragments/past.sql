@@ -99,7 +99,8 @@ WHERE %(as_of)s::timestamptz IS NULL OR valid_to IS NULL OR valid_to > %(as_of)s
 
 -- @filtered_memories_at: those of them that pass the filters of a search or a list.
 SELECT m.tenant_id, m.user_id, m.memory_id, m.version, m.text_version, m.lexical_no,
-       m.importance, m.created_at, m.valid_from, m.conversation_id, m.sealed
+       m.importance, m.created_at, NULL::timestamptz AS updated_at, m.valid_from,
+       m.conversation_id, m.sealed
 FROM @memories_at(NULL::uuid[]) AS m
 WHERE @passes_filters(m);
 

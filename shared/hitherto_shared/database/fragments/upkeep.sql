@@ -1,0 +1,50 @@
+-- Parts of statements of upkeep, about one user (`%(user_id)s`) or across the users of a tenant: then
+-- the argument `user` is the column of the fragment's own table.
+
+-- @memory_ages(user): when each memory was last used, and what follows from that. Decay archives
+-- context 90 days after its last change, and what is of little importance 30 days after its last
+-- use. Restoring a memory is a use: else the next run would undo what a person wanted. `changed_at`
+-- is the last change by anyone but upkeep and reconciliation. Across users: `m.user_id`.
+SELECT m.tenant_id, m.user_id, m.memory_id, m.type, m.status, m.importance, m.created_at,
+       m.expires_at, coalesce(a.last_accessed_at, m.created_at) AS used_at,
+       (SELECT max(h.recorded_at) FROM history AS h
+        WHERE h.tenant_id = %(tenant_id)s AND h.user_id = :user AND h.memory_id = m.memory_id
+          AND h.actor NOT IN ('consolidation', 'reconciliation', 'decay', 'retention'))
+           AS changed_at,
+       CASE WHEN m.type = 'context' THEN m.updated_at + interval '90 days' END AS context_ends_at,
+       CASE WHEN m.importance < 0.3 THEN interval '30 days' + greatest(
+            a.last_accessed_at, m.created_at,
+            (SELECT max(h.recorded_at) FROM history AS h
+             WHERE h.tenant_id = %(tenant_id)s AND h.user_id = :user
+               AND h.memory_id = m.memory_id AND h.action = 'restored')) END AS fades_at
+FROM memories AS m
+LEFT JOIN memory_access AS a ON a.tenant_id = %(tenant_id)s AND a.user_id = :user
+     AND a.memory_id = m.memory_id
+WHERE m.tenant_id = %(tenant_id)s AND m.user_id = :user;
+
+-- @retained_users(user): users with what their retention depends on beside its days. Across users:
+-- `u.user_id`.
+SELECT u.tenant_id, u.user_id, u.retention_days, u.message_retention_days,
+       (SELECT max(c.updated_at) FROM conversations AS c
+        WHERE c.tenant_id = %(tenant_id)s AND c.user_id = :user) AS spoke_at
+FROM users AS u
+WHERE u.tenant_id = %(tenant_id)s AND u.user_id = :user AND u.erased_at IS NULL;
+
+-- @waiting_jobs(user): the ranges of messages that jobs have yet to read, for `waiting` in `@is_read`.
+-- The queue is a local table, which an engine that distributes rows does not join to distributed
+-- ones. Across users: `j.user_id`.
+SELECT j.user_id, j.conversation_id, j.range_from, j.range_to
+FROM jobs AS j
+WHERE j.tenant_id = %(tenant_id)s AND j.user_id = :user AND j.conversation_id IS NOT NULL
+  AND j.state NOT IN ('succeeded', 'cancelled');
+
+-- @is_read(g, user): whether a message was read by every job that is to read it; `waiting` are the
+-- ranges of those that have yet to.
+:g.message_no <= (
+    SELECT c.watermark FROM conversations AS c
+    WHERE c.tenant_id = %(tenant_id)s AND c.user_id = :user
+      AND c.conversation_id = :g.conversation_id)
+AND NOT EXISTS (
+    SELECT FROM waiting AS j
+    WHERE j.user_id = :user AND j.conversation_id = :g.conversation_id
+      AND :g.message_no BETWEEN j.range_from AND j.range_to);
