@@ -20,6 +20,7 @@ from hitherto_extraction.storage import known_memories, mentioned
 from hitherto_retrieval.storage import conversations, memories, message_candidates, neighbours
 from hitherto_retrieval.storage.item_query import ItemQuery
 from hitherto_retrieval.storage.passage_filters import PassageFilters
+from hitherto_shared.database.fragments import expanded
 from hitherto_shared.identifiers import uuid7
 from hitherto_shared.models import Scope
 from tests.e2e.conftest import StartServices, model_settings
@@ -242,7 +243,7 @@ async def test_row_23_the_first_questions_after_an_import_are_planned_with_stati
             conversations.recent(ANA, first=None, limit=50),
         ):
             ((plans,),) = connection.execute(
-                f"EXPLAIN (ANALYZE, FORMAT JSON) {statement.sql}".encode(),
+                f"EXPLAIN (ANALYZE, FORMAT JSON) {expanded(statement.sql)}".encode(),
                 dict(statement.parameters),
             ).fetchall()
             for node in nodes(plans[0]["Plan"]):

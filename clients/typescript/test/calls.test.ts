@@ -125,7 +125,7 @@ test("what cannot be sent is named and not sent", async () => {
   }
   assert.equal(server.at.length, 0);
   // A whole pair is a character.
-  await client.saveMemory("ana", "🙂", { tags: ["🙂"], metadata: { "🙂": [null, true, 1.5, { a: "b", c: undefined }] } });
+  await untyped.saveMemory("ana", "🙂", { tags: ["🙂"], metadata: { "🙂": [null, true, 1.5, { a: "b", c: undefined }] } });
 });
 
 test("a reason without RetryInfo is final", async () => {
