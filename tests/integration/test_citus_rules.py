@@ -22,6 +22,15 @@ from tools.citus.schema_rules import (
 )
 
 
+IN_STEPS = {
+    "storage/changes._OF_USER",
+    "storage/imported._TELL",
+    "storage/imported._TELL_PROFILE",
+    "storage/retention._OUTLIVED_MESSAGES",
+}
+"""What is read of the coordinator's tables first, or written to them last."""
+
+
 @pytest.fixture(scope="module")
 def migrated(postgres: EmbeddedPostgres) -> Iterator[psycopg.Connection]:
     """The schema as the migrations leave it, without the triggers of the tests."""
@@ -99,7 +108,7 @@ def test_a_script_distributes_by_user_beside_users() -> None:
 
 def test_no_statement_about_a_user_leaves_its_shard(migrated: psycopg.Connection) -> None:
     plan = distribution()
-    assert obstacles(migrated, service_statements(migrated, plan), plan) == {}
+    assert set(obstacles(migrated, service_statements(migrated, plan), plan)) == IN_STEPS
     assert policies_by_setting(migrated, plan) == set(plan.distributed)
 
 

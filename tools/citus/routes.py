@@ -32,6 +32,7 @@ _SAMPLES = {
     "double precision": "1",
     "halfvec": "[1,0,0,0,0,0,0,0]",
     "integer": "1",
+    "interval": "1 day",
     "json": "[]",
     "jsonb": "{}",
     "name": "u",

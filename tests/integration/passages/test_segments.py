@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 import pytest
 
@@ -111,10 +111,10 @@ async def test_terms_of_passages_continue_wherever_others_were_removed(stage: St
 
 @pytest.mark.parametrize("plan", ["force_generic_plan", "force_custom_plan"])
 @pytest.mark.parametrize("append", ["_APPEND", "_APPEND_PASSAGES"])
-async def test_a_table_that_was_never_analysed_is_read_once_for_all_terms(
+async def test_a_table_that_was_never_analysed_is_extended_by_position(
     stage: Stage, append: str, plan: str
 ) -> None:
-    """Otherwise each row of the user would be compared with each term: 160 ms in place of 5."""
+    """By key, each row of the user would be compared with each term: 160 ms in place of 5."""
     await stage.user()
     texts = dict(enumerate(some(random.Random(3), 300), 1))
     async with stage.write.connection() as connection, connection.transaction():
@@ -123,30 +123,12 @@ async def test_a_table_that_was_never_analysed_is_read_once_for_all_terms(
         await keyword_index.append_passages(connection.of(ANA), {"messages": texts})
         await connection.execute(f"SET LOCAL plan_cache_mode = {plan}".encode())
         statement = getattr(keyword_index, append).encode()
-        columns = keyword_index._columns([("messages", {901: Counter(texts[1])})])
+        columns = keyword_index._columns([("messages", texts)])
         values = ANA.bind(segment=keyword_index.SEGMENT, each_corpus="messages", **columns)
-        explain = b"EXPLAIN (ANALYZE, FORMAT JSON) "
-        ((plans,),) = (await connection.execute(explain + statement, values)).rows
+        cursor = await connection.execute(b"EXPLAIN (COSTS OFF) " + statement, values)
+        lines = "\n".join(str(line) for (line,) in await cursor.fetchall())
 
-    def nodes(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        yield node
-        for each in node.get("Plans", ()):
-            yield from nodes(each)
-
-    reads = [
-        node for node in nodes(plans[0]["Plan"]) if "postings" in node.get("Relation Name", "")
-    ]
-    looked_at = sum(
-        node["Actual Loops"] * (node["Actual Rows"] + node.get("Rows Removed by Filter", 0))
-        for node in reads
-        if node["Node Type"] != "ModifyTable"
-    )
-    joined = sum(
-        node["Actual Loops"] * node.get("Rows Removed by Join Filter", 0)
-        for node in nodes(plans[0]["Plan"])
-    )
-    assert 0 < looked_at <= 2 * len(texts[1]) * 3, reads
-    assert joined <= len(texts[1]) ** 2, joined
+    assert re.search("Tid Scan on (passage_)?postings held", lines), lines
 
 
 async def test_numbers_to_remove_are_hashed(stage: Stage) -> None:

@@ -23,31 +23,66 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 RETURNING last_lexical_no - %(texts)s
 """
 
-# A term's postings continue where its last segment ends if they find room there, else in segments
-# of their own: the caller splits them by the room of one, and holds the user's row, so that no
-# other transaction writes the same segments. Numbers ascend in each segment. Postings come by term,
-# as one string per column: writing arrays of hundreds costs the service more than all else here.
+# Most terms of a user fill less than one segment. They are looked up by one scan, extended by their
+# physical position, or begun, without a look for conflicts: the caller holds the user's row, so
+# that no other transaction writes the same segments. Other terms continue where their last segment
+# ends, segment by segment. Numbers ascend in each segment. Postings come by term, as one string per
+# column: writing arrays of hundreds costs the service more than everything else here. The range of
+# `used` says nothing new, but makes the planner expect a single row: while nothing is known about
+# the table, it would compare every row of the user with every term instead of going by position.
 _APPEND = """
+WITH incoming AS MATERIALIZED (
+    SELECT term, lexical_nos::int[], frequencies::smallint[], lengths::smallint[]
+    FROM unnest(string_to_array(%(terms)s, E'\\n'), string_to_array(%(lexical_nos)s, ';'),
+                string_to_array(%(frequencies)s, ';'), string_to_array(%(lengths)s, ';'))
+         AS posting (term, lexical_nos, frequencies, lengths)
+), first AS MATERIALIZED (
+    SELECT ctid AS place, term, cardinality(lexical_nos) AS used
+    FROM postings
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+      AND term = ANY(string_to_array(%(terms)s, E'\\n')) AND segment = 0
+), met AS MATERIALIZED (
+    SELECT incoming.*, first.place, first.used,
+           coalesce(first.used, 0) + cardinality(incoming.lexical_nos) <= %(segment)s AS fits
+    FROM incoming LEFT JOIN first USING (term)
+), extended AS (
+    UPDATE postings AS held
+    SET lexical_nos = held.lexical_nos || met.lexical_nos,
+        frequencies = held.frequencies || met.frequencies,
+        lengths = held.lengths || met.lengths
+    FROM met
+    WHERE held.tenant_id = %(tenant_id)s AND held.user_id = %(user_id)s
+      AND held.ctid = met.place AND met.fits AND met.used BETWEEN 1 AND %(segment)s
+), begun AS (
+    INSERT INTO postings (tenant_id, user_id, term, segment, lexical_nos, frequencies, lengths)
+    SELECT %(tenant_id)s, %(user_id)s, term, 0, lexical_nos, frequencies, lengths
+    FROM met
+    WHERE place IS NULL AND fits
+), latest AS (
+    SELECT met.*, coalesce(held.segment * %(segment)s + held.used, 0) AS before
+    FROM met
+    LEFT JOIN LATERAL (
+        SELECT segment, cardinality(lexical_nos) AS used
+        FROM postings AS p
+        WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND p.term = met.term
+        ORDER BY segment DESC
+        LIMIT 1
+    ) AS held ON true
+    WHERE NOT met.fits
+), placed AS (
+    SELECT term, lexical_no, frequency, length,
+           (before + place_in_term - 1) / %(segment)s AS segment
+    FROM latest
+    CROSS JOIN LATERAL unnest(lexical_nos, frequencies, lengths) WITH ORDINALITY
+         AS posting (lexical_no, frequency, length, place_in_term)
+)
 INSERT INTO postings AS held
     (tenant_id, user_id, term, segment, lexical_nos, frequencies, lengths)
-SELECT u.tenant_id, u.user_id, new.term,
-       new.part::int + CASE WHEN last.segment IS NULL THEN 0
-                            WHEN last.used + new.begin::int <= %(segment)s THEN last.segment
-                            ELSE last.segment + 1 END,
-       new.lexical_nos::int[], new.frequencies::smallint[], new.lengths::smallint[]
-FROM @its_user AS u
-CROSS JOIN unnest(
-    string_to_array(%(terms)s, E'\\n'), string_to_array(%(parts)s, ','),
-    string_to_array(%(begins)s, ','), string_to_array(%(lexical_nos)s, ';'),
-    string_to_array(%(frequencies)s, ';'), string_to_array(%(lengths)s, ';'))
-    AS new (term, part, begin, lexical_nos, frequencies, lengths)
-LEFT JOIN (
-    SELECT p.tenant_id, p.user_id, p.term, max(p.segment) AS segment,
-           (array_agg(cardinality(p.lexical_nos) ORDER BY p.segment DESC))[1] AS used
-    FROM postings AS p
-    WHERE p.tenant_id = %(tenant_id)s AND p.user_id = %(user_id)s
-      AND p.term = ANY(string_to_array(%(terms)s, E'\\n'))
-    GROUP BY p.tenant_id, p.user_id, p.term) AS last ON last.term = new.term
+SELECT %(tenant_id)s, %(user_id)s, term, segment,
+       array_agg(lexical_no ORDER BY lexical_no), array_agg(frequency ORDER BY lexical_no),
+       array_agg(length ORDER BY lexical_no)
+FROM placed
+GROUP BY term, segment
 ON CONFLICT (tenant_id, user_id, term, segment) DO UPDATE
 SET lexical_nos = held.lexical_nos || EXCLUDED.lexical_nos,
     frequencies = held.frequencies || EXCLUDED.frequencies,
@@ -56,29 +91,62 @@ SET lexical_nos = held.lexical_nos || EXCLUDED.lexical_nos,
 
 # The same for the passages of several corpora at once.
 _APPEND_PASSAGES = """
+WITH incoming AS MATERIALIZED (
+    SELECT corpus, term, lexical_nos::int[], frequencies::smallint[], lengths::smallint[]
+    FROM unnest(string_to_array(%(corpora)s, ','), string_to_array(%(terms)s, E'\n'),
+                string_to_array(%(lexical_nos)s, ';'), string_to_array(%(frequencies)s, ';'),
+                string_to_array(%(lengths)s, ';'))
+         AS posting (corpus, term, lexical_nos, frequencies, lengths)
+), first AS MATERIALIZED (
+    SELECT ctid AS place, corpus, term, cardinality(lexical_nos) AS used
+    FROM passage_postings
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+      AND corpus = ANY(string_to_array(%(each_corpus)s, ','))
+      AND term = ANY(string_to_array(%(terms)s, E'\n')) AND segment = 0
+), met AS MATERIALIZED (
+    SELECT incoming.*, first.place, first.used,
+           coalesce(first.used, 0) + cardinality(incoming.lexical_nos) <= %(segment)s AS fits
+    FROM incoming LEFT JOIN first USING (corpus, term)
+), extended AS (
+    UPDATE passage_postings AS held
+    SET lexical_nos = held.lexical_nos || met.lexical_nos,
+        frequencies = held.frequencies || met.frequencies,
+        lengths = held.lengths || met.lengths
+    FROM met
+    WHERE held.tenant_id = %(tenant_id)s AND held.user_id = %(user_id)s
+      AND held.ctid = met.place AND met.fits AND met.used BETWEEN 1 AND %(segment)s
+), begun AS (
+    INSERT INTO passage_postings
+        (tenant_id, user_id, corpus, term, segment, lexical_nos, frequencies, lengths)
+    SELECT %(tenant_id)s, %(user_id)s, corpus, term, 0, lexical_nos, frequencies, lengths
+    FROM met
+    WHERE place IS NULL AND fits
+), latest AS (
+    SELECT met.*, coalesce(held.segment * %(segment)s + held.used, 0) AS before
+    FROM met
+    LEFT JOIN LATERAL (
+        SELECT segment, cardinality(lexical_nos) AS used
+        FROM passage_postings AS p
+        WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND p.corpus = met.corpus
+          AND p.term = met.term
+        ORDER BY segment DESC
+        LIMIT 1
+    ) AS held ON true
+    WHERE NOT met.fits
+), placed AS (
+    SELECT corpus, term, lexical_no, frequency, length,
+           (before + place_in_term - 1) / %(segment)s AS segment
+    FROM latest
+    CROSS JOIN LATERAL unnest(lexical_nos, frequencies, lengths) WITH ORDINALITY
+         AS posting (lexical_no, frequency, length, place_in_term)
+)
 INSERT INTO passage_postings AS held
     (tenant_id, user_id, corpus, term, segment, lexical_nos, frequencies, lengths)
-SELECT u.tenant_id, u.user_id, new.corpus, new.term,
-       new.part::int + CASE WHEN last.segment IS NULL THEN 0
-                            WHEN last.used + new.begin::int <= %(segment)s THEN last.segment
-                            ELSE last.segment + 1 END,
-       new.lexical_nos::int[], new.frequencies::smallint[], new.lengths::smallint[]
-FROM @its_user AS u
-CROSS JOIN unnest(
-    string_to_array(%(corpora)s, ','), string_to_array(%(terms)s, E'\\n'),
-    string_to_array(%(parts)s, ','), string_to_array(%(begins)s, ','),
-    string_to_array(%(lexical_nos)s, ';'), string_to_array(%(frequencies)s, ';'),
-    string_to_array(%(lengths)s, ';'))
-    AS new (corpus, term, part, begin, lexical_nos, frequencies, lengths)
-LEFT JOIN (
-    SELECT p.tenant_id, p.user_id, p.corpus, p.term, max(p.segment) AS segment,
-           (array_agg(cardinality(p.lexical_nos) ORDER BY p.segment DESC))[1] AS used
-    FROM passage_postings AS p
-    WHERE p.tenant_id = %(tenant_id)s AND p.user_id = %(user_id)s
-      AND p.corpus = ANY(string_to_array(%(each_corpus)s, ','))
-      AND p.term = ANY(string_to_array(%(terms)s, E'\\n'))
-    GROUP BY p.tenant_id, p.user_id, p.corpus, p.term) AS last
-    ON last.corpus = new.corpus AND last.term = new.term
+SELECT %(tenant_id)s, %(user_id)s, corpus, term, segment,
+       array_agg(lexical_no ORDER BY lexical_no), array_agg(frequency ORDER BY lexical_no),
+       array_agg(length ORDER BY lexical_no)
+FROM placed
+GROUP BY corpus, term, segment
 ON CONFLICT (tenant_id, user_id, corpus, term, segment) DO UPDATE
 SET lexical_nos = held.lexical_nos || EXCLUDED.lexical_nos,
     frequencies = held.frequencies || EXCLUDED.frequencies,
@@ -155,35 +223,26 @@ async def append_passages(
 def _columns(corpora: Iterable[tuple[str, Mapping[int, Counter[str]]]]) -> dict[str, str]:
     """All postings by term, column by column, a term's as Postgres writes arrays; {} if none.
 
-    Those of a term that fill more than one segment come in several parts, numbered from 0; `begins`
-    is the size of its first part. No term contains a line break, no corpus a comma.
+    No term contains a line break, no corpus a comma.
     """
     of_corpora: list[str] = []
     terms: list[str] = []
-    parts: list[str] = []
-    begins: list[str] = []
-    columns: list[tuple[str, str, str]] = []
+    columns: list[list[str]] = []
     for corpus, texts in corpora:
-        found: dict[str, tuple[list[str], list[str], list[str]]] = {}
+        found: dict[str, list[str]] = {}
         for lexical_no, counts in sorted(texts.items()):
             number, length = str(lexical_no), str(min(counts.total(), _MAX_COUNT))
             for term, count in counts.items():
                 frequency = "1" if count == 1 else str(min(count, _MAX_COUNT))
                 if (known := found.get(term)) is None:
-                    found[term] = [number], [frequency], [length]
+                    found[term] = [number, frequency, length]
                 else:
-                    known[0].append(number)
-                    known[1].append(frequency)
-                    known[2].append(length)
-        for term, of_term in found.items():
-            many = len(of_term[0])
-            for part, start in enumerate(range(0, many, SEGMENT)):
-                of_corpora.append(corpus)
-                terms.append(term)
-                parts.append(str(part))
-                begins.append(str(min(many, SEGMENT)))
-                of_part = slice(start, start + SEGMENT)
-                columns.append(tuple(",".join(each[of_part]) for each in of_term))  # type: ignore[arg-type]
+                    known[0] += "," + number
+                    known[1] += "," + frequency
+                    known[2] += "," + length
+        of_corpora += [corpus] * len(found)
+        terms += found
+        columns += found.values()
     if not terms:
         return {}
     lexical_nos, frequencies, lengths = (
@@ -192,8 +251,6 @@ def _columns(corpora: Iterable[tuple[str, Mapping[int, Counter[str]]]]) -> dict[
     return {
         "corpora": ",".join(of_corpora),
         "terms": "\n".join(terms),
-        "parts": ",".join(parts),
-        "begins": ",".join(begins),
         "lexical_nos": lexical_nos,
         "frequencies": frequencies,
         "lengths": lengths,
