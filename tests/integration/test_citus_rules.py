@@ -21,7 +21,6 @@ from tools.citus.schema_rules import (
     policies_by_setting,
 )
 
-
 IN_STEPS = {
     "storage/changes._OF_USER",
     "storage/imported._TELL",
