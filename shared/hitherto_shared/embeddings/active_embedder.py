@@ -52,7 +52,7 @@ _DIMENSIONS = "SELECT dimensions FROM embedding_models WHERE model = %(model)s"
 
 # The first model becomes the active one; a later one requires an explicit switch.
 _ACTIVATE_FIRST = """
-UPDATE embedding_models SET active = true, activated_at = now()
+UPDATE embedding_models SET active = true, activated_at = statement_timestamp()
 WHERE model = %(model)s AND NOT EXISTS (SELECT FROM embedding_models WHERE active)
 """
 

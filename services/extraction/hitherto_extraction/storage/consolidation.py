@@ -100,9 +100,9 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(
 
 _MARK = """
 INSERT INTO consolidation_groups (
-    tenant_id, user_id, tag, fingerprint, members, job_id, answered)
+    tenant_id, user_id, tag, fingerprint, members, job_id, answered, examined_at)
 VALUES (%(tenant_id)s, %(user_id)s, %(tag)s, %(fingerprint)s, %(members)s, %(job_id)s,
-        %(answered)s)
+        %(answered)s, clock_timestamp())
 ON CONFLICT (tenant_id, user_id, tag) DO UPDATE
 SET fingerprint = EXCLUDED.fingerprint, members = EXCLUDED.members, job_id = EXCLUDED.job_id,
     answered = EXCLUDED.answered, examined_at = EXCLUDED.examined_at

@@ -43,10 +43,11 @@ ORDER BY document_id
 _STORE = """
 INSERT INTO documents (tenant_id, user_id, document_id, source_type, source_id, content_type, title,
                        summary, content, author, metadata, source_created_at, content_hash,
-                       expires_at)
+                       expires_at, updated_at)
 VALUES (%(tenant_id)s, %(user_id)s, %(document_id)s, %(source_type)s, %(source_id)s,
         %(content_type)s, %(title)s, %(summary)s, %(content)s, %(author)s, %(metadata)s,
-        coalesce(%(created_at)s, now()), %(content_hash)s, %(expires_at)s)
+        coalesce(%(created_at)s, statement_timestamp()), %(content_hash)s, %(expires_at)s,
+        statement_timestamp())
 ON CONFLICT (tenant_id, user_id, document_id) DO UPDATE
 SET content_type = EXCLUDED.content_type, title = EXCLUDED.title, summary = EXCLUDED.summary,
     content = EXCLUDED.content, author = EXCLUDED.author, metadata = EXCLUDED.metadata,

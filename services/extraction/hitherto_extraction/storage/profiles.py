@@ -35,11 +35,12 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 
 _WRITE = """
 INSERT INTO profiles (tenant_id, user_id, department, summary, current_projects, preferences,
-    frequent_intents, access_level, facts, metadata, said_at, sources, sealed, version,
+    frequent_intents, access_level, facts, metadata, said_at, sources, sealed, version, updated_at,
     last_extracted_at)
 VALUES (%(tenant_id)s, %(user_id)s, %(department)s, %(summary)s, %(current_projects)s,
     %(preferences)s, %(frequent_intents)s, %(access_level)s, %(facts)s, %(metadata)s, %(said_at)s,
-    %(sources)s, %(sealed)s, %(version)s, CASE WHEN %(extracted)s THEN now() END)
+    %(sources)s, %(sealed)s, %(version)s, clock_timestamp(),
+    CASE WHEN %(extracted)s THEN now() END)
 ON CONFLICT (tenant_id, user_id) DO UPDATE
 SET department = EXCLUDED.department, summary = EXCLUDED.summary,
     current_projects = EXCLUDED.current_projects, preferences = EXCLUDED.preferences,

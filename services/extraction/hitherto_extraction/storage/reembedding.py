@@ -40,7 +40,7 @@ UPDATE embedding_models SET active = false, previous = %(previous)s WHERE active
 
 _ACTIVATE = """
 UPDATE embedding_models
-SET active = true, target = false, previous = false, activated_at = now()
+SET active = true, target = false, previous = false, activated_at = statement_timestamp()
 WHERE model = %(model)s
 """
 

@@ -68,7 +68,7 @@ _ADD_ACTION = """
 INSERT INTO pending_actions (tenant_id, user_id, action_id, session_id, type, params, description,
                              expires_at)
 VALUES (%(tenant_id)s, %(user_id)s, %(action_id)s, %(session_id)s, %(type)s, %(params)s,
-        %(description)s, now() + make_interval(secs => %(seconds)s))
+        %(description)s, statement_timestamp() + make_interval(secs => %(seconds)s))
 ON CONFLICT (tenant_id, user_id, action_id) DO NOTHING
 RETURNING action_id, session_id, type, params, description, state, result, created_at, expires_at
 """

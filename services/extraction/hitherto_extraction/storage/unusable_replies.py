@@ -16,8 +16,10 @@ KEPT_DAYS = 7
 """Days for which a reply is stored: it contains user text, and is of use only for diagnosis."""
 
 _KEEP = """
-INSERT INTO unusable_replies (tenant_id, user_id, job_id, claim_no, sealed_reply, sealed)
-VALUES (%(tenant_id)s, %(user_id)s, %(job_id)s, %(claim_no)s, %(sealed_reply)s, %(sealed)s)
+INSERT INTO unusable_replies (tenant_id, user_id, job_id, claim_no, sealed_reply, sealed,
+                              recorded_at)
+VALUES (%(tenant_id)s, %(user_id)s, %(job_id)s, %(claim_no)s, %(sealed_reply)s, %(sealed)s,
+        clock_timestamp())
 ON CONFLICT (tenant_id, user_id, job_id, claim_no) DO UPDATE
 SET sealed_reply = EXCLUDED.sealed_reply, sealed = EXCLUDED.sealed,
     recorded_at = EXCLUDED.recorded_at
