@@ -81,5 +81,14 @@ def test_without_a_day_no_date_is_computed() -> None:
     assert found("moved on 2026-03-01", "on 1.3.2026", days=()) == []
 
 
+@pytest.mark.parametrize(
+    "said", ["परीक्षा 14 को है", "the test is on the 14th", "14日だよ", "Am 14."]
+)
+def test_a_day_of_which_only_a_part_was_said_is_computed(said: str) -> None:
+    """The parts of a date are not taken for numbers that stand alone."""
+    assert strange("the test is on 2026-06-14", [said], [date(2026, 5, 1)]) == []
+    assert strange("the test is on 2031-06-14", [said], [date(2026, 5, 1)]) != []
+
+
 def test_the_old_wording_is_a_source_too() -> None:
     assert found("takes 20 mg since 3 weeks", "takes 20 mg", "3 weeks now") == []

@@ -18,7 +18,7 @@ from hitherto_shared.text.normalise import normalized
 _RUN = re.compile(r"\d+")
 # In groups of three digits, or as in India, where those before the last have two.
 _GROUPED = re.compile(r"\d{1,3}(?:[.,'’٬\u00a0\u202f ]\d{2,3}){0,6}[.,'’٬\u00a0\u202f ]\d{3}(?!\d)")
-_HAN_NUMERAL = re.compile(r"[\d\u3007\u4e00-\u9fff]+")
+_HAN_NUMERAL = re.compile(r"(?<!\d)\d{0,20}[\u3007\u4e00-\u9fff][\d\u3007\u4e00-\u9fff]*")
 _SCALED = re.compile(r"(?<!\d)(\d{1,20})[.](\d{1,20})([\u4e00-\u9fff])")
 _FRACTION = re.compile("[\u00bc-\u00be\u2150-\u215e]")
 _MYRIAD = 10_000
@@ -44,10 +44,11 @@ def strange(wording: str, sources: Iterable[str], days: Sequence[date]) -> list[
         known.update(_plain(re.sub(r"\D", "", each)) for each in _GROUPED.findall(said))
         known.update(_of_han(said))
         known.update(str(unicodedata.numeric(each))[2:] for each in _FRACTION.findall(source))
+    # Before anything takes the digits of a day apart.
+    text = _DATE.sub(lambda found: "" if _is_near(found, days) else found[0], text)
     text = _SCALED.sub(lambda found: "" if _scaled(found) in known else found[0], text)
     text = _HAN_NUMERAL.sub(lambda found: "" if _is_written(found[0], known) else found[0], text)
     text = _GROUPED.sub(lambda found: "" if _is_known(found[0], known) else found[0], text)
-    text = _DATE.sub(lambda found: "" if _is_near(found, days) else found[0], text)
     if days:
         text = _YEAR.sub("", text)
     return [run for run in _RUN.findall(text) if not _stands(_plain(run), known)]
