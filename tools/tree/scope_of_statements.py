@@ -46,7 +46,7 @@ ACROSS_USERS = {
     "storage/reembedding": "_AWAIT_RECENT _COUNT",
     "storage/reindexing": "_FIND_TO_SWEEP",
     "storage/retention": "_DUE _COUNT _ANY_LIMIT",
-    "storage/schedules": "_NEXT_TENANT _LAST",
+    "storage/schedules": "_TENANTS _LAST",
     "storage/sealing": "_LEAVE_WITHOUT_VECTORS",
     "storage/sessions": "_DROP_CONTEXTS _DROP_RECENT _DROP_ACTIONS",
     "storage/unusable_replies": "_FIND _EXPIRE",

@@ -31,9 +31,16 @@ DELETE FROM schedule_runs
 WHERE schedule = %(schedule)s AND slot < %(slot)s - make_interval(days => %(days)s)
 """
 
-# Across users: the tenant after another one in the index of users.
-_NEXT_TENANT = """
-SELECT tenant_id FROM users WHERE tenant_id > %(after)s ORDER BY tenant_id LIMIT 1
+# Across users: the tenants with users, found by jumping from one to the next in the index.
+_TENANTS = """
+WITH RECURSIVE found (tenant_id) AS (
+    (SELECT tenant_id FROM users ORDER BY tenant_id LIMIT 1)
+    UNION ALL
+    SELECT (SELECT u.tenant_id FROM users AS u
+            WHERE u.tenant_id > found.tenant_id ORDER BY u.tenant_id LIMIT 1)
+    FROM found WHERE found.tenant_id IS NOT NULL
+)
+SELECT tenant_id FROM found WHERE tenant_id IS NOT NULL
 """
 
 _LAST = """
@@ -64,12 +71,7 @@ async def take(connection: Connection, schedule: str, slot: datetime) -> bool:
 
 async def tenants(connection: Connection) -> list[str]:
     """Every tenant that has users."""
-    found: list[str] = []
-    while tenant_id := await connection.fetch_value(
-        _NEXT_TENANT, {"after": found[-1] if found else ""}
-    ):
-        found.append(tenant_id)
-    return found
+    return await connection.fetch_values(_TENANTS)
 
 
 async def last_runs(
