@@ -44,7 +44,7 @@ TYPED := shared/hitherto shared/hitherto_shared shared/hitherto_client shared/hi
 	$(patsubst %/,%,$(sort $(dir $(wildcard examples/*/*.py benchmarks/*.py))))
 
 .PHONY: help install lock lock-images demo tour run test faults chaos mutants lint lines unasync format eval bench \
-	bench-extraction bench-retrieval bench-encryption bench-peers migrate check-citus metrics-docs compose-env version release clean
+	bench-extraction bench-retrieval bench-peers migrate check-citus metrics-docs compose-env version release clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z][a-z-]*:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -164,9 +164,6 @@ bench-extraction: install ## Measure the cost of an extraction (BENCH_ARGS=--hel
 
 bench-retrieval: install ## Measure the cost of a search (BENCH_ARGS=--help: quick, full)
 	$(BIN)/python -m benchmarks.retrieval $(BENCH_ARGS)
-
-bench-encryption: install ## Measure the cost of encrypting sensitive text
-	$(BIN)/python -m benchmarks.encryption $(BENCH_ARGS)
 
 bench-peers: install ## Measure the same searches in other memory stores
 	$(BIN)/python -m benchmarks.peers $(BENCH_ARGS)

@@ -42,6 +42,7 @@ PREFIX = "HITHERTO_"
 _KEK = "HITHERTO_ENCRYPTION_KEY"
 
 AuthMode = Literal["off", "api-key", "jwt"]
+"""How callers authenticate."""
 _LISTEN = re.compile(r"unix(-abstract)?:\S+|(\[[^\s\[\]]+\]|[^\s:\[\]]*):[0-9]{1,5}")
 
 
@@ -53,7 +54,6 @@ def _is_listen(address: str) -> str:
 
 Listen = Annotated[str, AfterValidator(_is_listen)]
 """Where a service listens."""
-"""How callers authenticate."""
 
 
 class SharedSettings(ModelSettings, EdgeSettings):

@@ -128,14 +128,16 @@ class FairQueue(Generic[Item]):
 class Turns:
     """Places at which work waits for its turn, without an end to the number that wait."""
 
-    def __init__(self, shares: Shares) -> None:
+    def __init__(self, shares: Shares, units: int = 1) -> None:
+        """Places of so many units each."""
         self._shares = shares
+        self._units = units
         self._waiting: FairQueue[asyncio.Future[None]] = FairQueue()
 
     async def take(self, owner: Owner) -> None:
         """Wait for a place, which the caller gives back."""
-        if not self._waiting and not self._shares.lacking(owner):
-            self._shares.take(owner)
+        if not self._waiting and self._fits(owner):
+            self._shares.take(owner, self._units)
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.put(owner, turn)
@@ -149,9 +151,9 @@ class Turns:
         finally:
             self._waiting.drop(owner, turn)
 
-    def give_back(self, owner: Owner) -> None:
-        """Let the next ones have the place."""
-        self._shares.give_back(owner)
+    def give_back(self, owner: Owner, units: int | None = None) -> None:
+        """Let the next ones have the place, or so many units of it."""
+        self._shares.give_back(owner, self._units if units is None else units)
         self._call_up()
 
     @asynccontextmanager
@@ -163,11 +165,12 @@ class Turns:
         finally:
             self.give_back(owner)
 
+    def _fits(self, owner: Owner) -> bool:
+        return not self._shares.lacking(owner, self._units)
+
     def _call_up(self) -> None:
-        while (
-            called := self._waiting.pop(lambda owner: not self._shares.lacking(owner))
-        ) is not None:
+        while (called := self._waiting.pop(self._fits)) is not None:
             owner, turn = called
             if not turn.done():
-                self._shares.take(owner)
+                self._shares.take(owner, self._units)
                 turn.set_result(None)

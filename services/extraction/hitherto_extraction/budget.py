@@ -49,12 +49,7 @@ _MEASURE_SECONDS = 10.0
 
 
 class BudgetSpent(Exception):
-    """There is no budget left for this kind of work today. The text is for the tenant's operator.
-
-    Attributes:
-        daily_usd: The budget.
-        seconds_left: Seconds until the next day.
-    """
+    """No budget is left for this kind of work today. The text is for the tenant's operator."""
 
     def __init__(self, message: str, *, daily_usd: Decimal, seconds_left: float) -> None:
         super().__init__(message)

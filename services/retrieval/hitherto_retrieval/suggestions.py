@@ -17,12 +17,7 @@ _URGENCY = {"needs_followup": 0, "ongoing": 1, "resolved": 2}
 
 
 def suggest(summaries: Sequence[Summary], limit: int) -> list[str]:
-    """At most `limit` suggestions: what needs a follow-up first, then ongoing work, then the rest.
-
-    Args:
-        summaries: The last conversations, newest first.
-        limit: Maximum number.
-    """
+    """At most `limit` suggestions: what needs a follow-up first, then ongoing work, then others."""
     ordered = sorted(summaries[:CONVERSATIONS], key=lambda summary: _URGENCY[summary.outcome])
     found: dict[str, str] = {}
     for summary in ordered:

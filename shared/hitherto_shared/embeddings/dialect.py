@@ -13,12 +13,7 @@ _UNPROVEN_FAILURES = 2
 
 
 class WrongSize(ModelMisbehaved):
-    """A vector has another length than it should have.
-
-    Attributes:
-        size: Its length.
-        longer: Whether it is longer.
-    """
+    """A vector has another length than it should have."""
 
     def __init__(self, size: int, wanted: int) -> None:
         super().__init__(

@@ -11,7 +11,7 @@ import asyncio
 from typing import Self
 
 from hitherto_shared.rpc.slots import overloaded
-from hitherto_shared.shares import FairQueue, Owner, Shares
+from hitherto_shared.shares import Owner, Shares, Turns
 
 MAX_REQUEST_BYTES = 4 * 1024 * 1024
 """Maximum size of one request."""
@@ -60,13 +60,10 @@ class Bodies:
     """The room of all bodies together, of which each tenant and each person has a share at most."""
 
     def __init__(self, shares: Shares) -> None:
-        """All of it is free.
-
-        Args:
-            shares: Bytes, of which everybody may have those of one body.
-        """
+        """All of it is free; everybody may have the bytes of one body."""
         self._shares = shares
-        self._waiting: FairQueue[asyncio.Future[None]] = FairQueue()
+        self._turns = Turns(shares, MAX_BODY_BYTES)
+        self.give_back = self._turns.give_back
 
     def body(self, owner: Owner) -> Body:
         """The body of a call of this owner."""
@@ -74,34 +71,11 @@ class Bodies:
 
     async def wait(self, owner: Owner, seconds: float) -> None:
         """Reserve the room of the longest body, or raise Exhausted."""
-        if self._fits(owner):
-            self._shares.take(owner, MAX_BODY_BYTES)
-            return
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.put(owner, turn)
         try:
             async with asyncio.timeout(seconds):
-                await turn
-        except BaseException as error:
-            if turn.done() and not turn.cancelled():
-                self.give_back(owner, MAX_BODY_BYTES)
-            if isinstance(error, TimeoutError):
-                raise self._full(owner) from None
-            raise
-        finally:
-            self._waiting.drop(owner, turn)
-
-    def give_back(self, owner: Owner, size: int) -> None:
-        """Release some of this owner's bytes to the calls that wait, in rounds."""
-        self._shares.give_back(owner, size)
-        while (called := self._waiting.pop(self._fits)) is not None:
-            waits, turn = called
-            if not turn.done():
-                self._shares.take(waits, MAX_BODY_BYTES)
-                turn.set_result(None)
-
-    def _fits(self, owner: Owner) -> bool:
-        return not self._shares.lacking(owner, MAX_BODY_BYTES)
+                await self._turns.take(owner)
+        except TimeoutError:
+            raise self._full(owner) from None
 
     def _full(self, owner: Owner) -> Exception:
         match self._shares.lacking(owner, MAX_BODY_BYTES):

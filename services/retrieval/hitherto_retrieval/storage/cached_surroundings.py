@@ -146,11 +146,7 @@ class CachedSurroundings:
 
 
 class Surroundings:
-    """The statements from which `CachedSurroundings` is built.
-
-    Args:
-        scope: The user.
-    """
+    """The statements from which `CachedSurroundings` is built."""
 
     def __init__(self, scope: Scope) -> None:
         of = {"tenant_id": scope.tenant_id, "user_id": scope.user_id}

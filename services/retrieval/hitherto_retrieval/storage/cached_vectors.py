@@ -128,13 +128,7 @@ class CachedVectors:
         return _signs(self._columns.T)
 
     def nearest_by_signs(self, signs: Signs, vector: Vectors, wanted: int) -> NDArray[np.int64]:
-        """The places of those that share the most signs with a vector; of equals the last first.
-
-        Args:
-            signs: What `signs` returned.
-            vector: The vector.
-            wanted: How many at most.
-        """
+        """The places of those that share the most signs with a vector; of equals the last first."""
         differing = np.einsum(
             "nw->n", np.bitwise_count(signs ^ _signs(as_kept(vector))), dtype=np.uint16
         )

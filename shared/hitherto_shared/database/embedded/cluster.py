@@ -124,9 +124,6 @@ class Cluster:
     def ensure_running(self, stop: threading.Event) -> bool:
         """Start the server unless it runs, and wait until it accepts connections.
 
-        Args:
-            stop: Ends the wait when set.
-
         Returns:
             True when it was started, False when a running one was adopted.
 
