@@ -5,13 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hitherto_shared.text.normalise import fold
-from hitherto_shared.text.terms import (
-    count_terms,
-    every_term,
-    former_terms,
-    looked_up_terms,
-    query_terms,
-)
+from hitherto_shared.text.terms import count_terms, query_terms
 
 ALIKE = [
     # Compatible forms.
@@ -92,26 +86,6 @@ def test_d13_each_finds_the_other(written: str, asked: str) -> None:
 )
 def test_d13_what_is_another_word_stays_apart(written: str, asked: str) -> None:
     assert not set(query_terms(asked)) <= set(count_terms(written))
-
-
-@pytest.mark.parametrize(
-    ("text", "former"),
-    [
-        ("l'université", {"l'université", "l'universit"}),
-        ("Łódź", {"łodz"}),
-        ("ＡＢＣ", {"ａｂｃ"}),
-        ("O'Brien", {"o'brien"}),
-        ("२०३", {"२०३"}),
-        ("Hà Nội café 日本 don't", set()),
-    ],
-)
-def test_d13_what_was_indexed_by_earlier_rules_is_looked_up_and_removed(
-    text: str, former: set[str]
-) -> None:
-    assert former <= former_terms(text)
-    assert bool(former) == bool(former_terms(text))
-    assert former_terms(text) <= set(looked_up_terms(text))
-    assert set(count_terms(text)) | former <= every_term(text)
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,9 @@ Letters and digits are compared in one form (`normalise.compatible`), words are 
 stemmed by their script: plain Latin letters as English, Cyrillic as Russian, Arabic letters as
 Arabic, article included (Snowball). The same rule applies on both sides, so for other languages in
 those letters it only costs precision. Of words at an apostrophe, short ones that only lead or end a
-longer one are left out: "l'université", "İstanbul'da". The rules were others at first:
-`former_terms` finds what was indexed then. A word with diacritics is kept as it is and again
-without them, so that "Ha Noi" finds "Hà Nội" while "Hà Nội" prefers itself. Scripts
-written without spaces become overlapping pairs of characters (Han, Kana, Hangul, Thai, Lao, Khmer,
+longer one are left out: "l'université", "İstanbul'da". A word with diacritics is kept as it is and
+again without them, so that "Ha Noi" finds "Hà Nội" while "Hà Nội" prefers itself. Scripts written
+without spaces become overlapping pairs of characters (Han, Kana, Hangul, Thai, Lao, Khmer,
 Burmese); a question of one such character is looked up in the pairs, see `lone_characters`. Nothing
 depends on a database extension.
 """
@@ -20,7 +19,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain, islice
 
-from hitherto_shared.text.first_terms import first_terms
 from hitherto_shared.text.normalise import compatible, nfc, plain_letters
 from hitherto_shared.text.tokens import TOKEN, UNSPACED
 from hitherto_shared.text.word_forms import forms, stem
@@ -162,21 +160,6 @@ def content_terms(text: str) -> list[str]:
     return list(dict.fromkeys(_sequence(text, _content_terms)))
 
 
-def former_terms(text: str) -> set[str]:
-    """The terms that a text had by earlier rules and has no longer."""
-    return _first_terms(text).difference(_sequence(text))
-
-
-def every_term(text: str) -> set[str]:
-    """Every term under which a text may be indexed, for removing it."""
-    return _first_terms(text).union(_sequence(text))
-
-
-def _first_terms(text: str) -> set[str]:
-    """The terms of a text by earlier rules, of a text that these may read differently."""
-    return set() if text.isascii() and not _APOSTROPHE.search(text) else first_terms(text)
-
-
 def query_terms(query: str) -> list[str]:
     """The distinct terms of a question, without stop words unless it has nothing else."""
     found = _sequence(query, _asked_terms) or _sequence(query)
@@ -184,10 +167,10 @@ def query_terms(query: str) -> list[str]:
 
 
 def looked_up_terms(query: str) -> list[str]:
-    """`query_terms`, then their other forms ("went" for "go") and their terms by earlier rules."""
+    """`query_terms`, then their other forms ("went" for "go")."""
     asked = query_terms(query)
     others = [form for term in asked for form in forms(term)]
-    return list(dict.fromkeys([*asked, *others, *sorted(former_terms(query))]))
+    return list(dict.fromkeys([*asked, *others]))
 
 
 def lone_characters(terms: Iterable[str]) -> list[str]:

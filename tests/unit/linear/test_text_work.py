@@ -71,7 +71,6 @@ WORK: dict[str, Callable[[str], object]] = {
     "folding": normalise.fold,
     "terms": terms.count_terms,
     "query terms": terms.query_terms,
-    "terms to remove": terms.every_term,
     "model reply": _reply,
     "profile": lambda text: without_overrides({"facts": {"k": text, text: [text]}}),
     "same words": partial(_with_a_word_more, same_words),

@@ -19,7 +19,7 @@ from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.models import Scope
 from hitherto_shared.offloading import in_thread
 from hitherto_shared.text.passages import SHORTEST_EMBEDDED
-from hitherto_shared.text.terms import count_terms, every_term
+from hitherto_shared.text.terms import count_terms
 
 _TEXTS_AT_ONCE = 2_048
 """Some 300,000 postings. A term costs one row for all of them."""
@@ -201,7 +201,7 @@ async def remove(user: UserRows, corpus: PassageCorpus, keys: Collection[ItemKey
         return
     # Recomputed to find the postings; long texts take a while.
     terms = await in_thread(
-        lambda: {term for _, _, *words in rows for term in every_term(corpus.text(*words))}
+        lambda: {term for _, _, *words in rows for term in count_terms(corpus.text(*words))}
     )
     await _remove(user, corpus, {row[0]: row[1] for row in rows}, terms)
 
