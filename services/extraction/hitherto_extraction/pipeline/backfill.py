@@ -3,7 +3,7 @@
 Messages and summaries without index entries come first (`Backlog`). A job indexes the messages it
 reads. A message whose job is dead or cancelled, waits for long, or is not due yet was accepted all
 the same: a quarter of an hour after its arrival it is indexed without its job, which skips it
-later. The same applies to messages stored before the index existed.
+later.
 """
 
 from __future__ import annotations
