@@ -20,50 +20,6 @@ _FREE_SECONDS = 0.002
 _SHORT_SECONDS = 0.25
 """No linear work takes this long for the short text; the long one is then not tried."""
 
-SHAPES = (
-    *("\n", " ", "\t", "\u3000", ":", "[", "]", "(", "<", ">", '"', "'", "`", "-", "_", "*", "#"),
-    *(
-        ".",
-        ",",
-        "/",
-        "\\",
-        "@",
-        "=",
-        "{",
-        "{{",
-        "a",
-        "A",
-        "1",
-        "é",
-        "忽",
-        "か",
-        "ア",
-        "한",
-        "ا",
-        "й",
-    ),
-    *("\u200b", "\u200d", "\u0301", "\u0301\u0327", "\u0f73", "\ufe0f", "🙂", "ﷺ", "ạ", "ก"),
-    *(
-        "a ",
-        "a b ",
-        "a\n",
-        "\n ",
-        " \n",
-        "- \n",
-        "\t\n",
-        "# ",
-        "- -\n",
-        "_-",
-        "a_",
-        "a.",
-        "a-",
-        "1.",
-    ),
-    *("1,000,", "12:", "1 ", "a@", "a@b.", "<a ", "</a>", "<a>", "[a]", "![", "![a](", "`a", "'a"),
-    *('"a', "“a", "«a", "a: ", "user: ", "[system ", "I ", "the ", "you ", "and ", "not ", "A. "),
-)
-"""Pieces that a text is made of: each repeated to the length wanted."""
-
 
 def filled(piece: str, length: int) -> str:
     """`piece` again and again, `length` characters in all."""

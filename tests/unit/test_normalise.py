@@ -10,7 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hitherto_shared.text.normalise import fold, nfc, normalized, unusable_characters
+from hitherto_shared.text.normalise import (
+    fold,
+    nfc,
+    normalized,
+    tag_key,
+    unusable_characters,
+)
 from tests.growth import filled, more_than_linear
 
 
@@ -139,3 +145,26 @@ def test_row_69_marks_in_any_number_are_put_into_order_in_linear_time(
         lambda text: normalized(form, f"a{text}"), partial(filled, piece), 16_384
     )
     assert slow is None
+
+
+@pytest.mark.parametrize(
+    ("written", "key"),
+    [
+        ("  My Tag ", "my_tag"),
+        ("Health__x", "health__x"),
+        ("Café au lait", "café_au_lait"),
+        ("-x-", "x"),
+        ("日本語、タグ", "日本語_タグ"),
+        # Vowel signs are no gaps.
+        ("हिन्दी भाषा", "हिन्दी_भाषा"),
+        ("เพื่อน สนิท", "เพื่อน_สนิท"),
+        ("שָׁלוֹם", "שָׁלוֹם"),
+        ("#food", "food"),
+        ("🎉", ""),
+        ("___", ""),
+        ("\u0301", ""),
+    ],
+)
+def test_b9_tags_are_lower_snake_case_in_every_script(written: str, key: str) -> None:
+    assert tag_key(written) == key
+    assert tag_key(key) == key

@@ -1,8 +1,10 @@
-"""What the embedder's own way to its server sends."""
+"""What the embedder's own way to its server sends, and what it leaves behind."""
 
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from hitherto_shared.embeddings.openai_api import OpenAIEmbedder
 from hitherto_shared.model_server import ModelServer
 from tests.integration.embeddings.raw_server import DIMENSIONS, KEY, RawServer, answer, embedding
-from tests.scripted_model import text_vector
+from tests.scripted_model import ScriptedModel, text_vector
 
 
 async def test_the_request_says_what_it_wants_and_who_asks() -> None:
@@ -56,3 +58,26 @@ async def test_the_address_may_end_in_a_slash(tail: str) -> None:
 def test_an_address_that_is_none_names_the_variable(url: str) -> None:
     with pytest.raises(ValueError, match="OPENAI_BASE_URL"):
         OpenAIEmbedder("m", DIMENSIONS, server=ModelServer(url))
+
+
+async def test_an_embedder_that_was_never_asked_closes_quietly(server: ScriptedModel) -> None:
+    async with embedding(server.base_url):
+        pass
+
+    assert not server.calls
+
+
+def test_the_openai_client_is_not_loaded_for_embeddings() -> None:
+    program = (
+        "import sys\n"
+        "from hitherto_shared.embeddings.openai_api import OpenAIEmbedder\n"
+        "from hitherto_shared.model_server import ModelServer\n"
+        "OpenAIEmbedder('m', 8, server=ModelServer('http://127.0.0.1:1/v1'))\n"
+        "print('openai' in sys.modules)\n"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+
+    assert done.stdout.strip() == "False", done.stderr

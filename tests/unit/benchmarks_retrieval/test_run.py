@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.command import heard_by
-from benchmarks.retrieval import plan
-from benchmarks.retrieval.measure import measure_stores
+from benchmarks.retrieval import measure, plan
 from benchmarks.retrieval.plan import RetrievalOptions
 from benchmarks.retrieval.report import OPEN, WALLED
 from benchmarks.retrieval.stage import staged
@@ -19,11 +18,16 @@ OPTIONS = RetrievalOptions(
 async def test_a_tiny_run_has_every_figure_and_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     # Four people with forty memories each ask: loading them takes most of the time.
     monkeypatch.setitem(plan.COUNTS, 40, 4)
+    # Nobody reads the figures: all processes are kept busy for a moment only.
+    monkeypatch.setattr(measure, "_WARM_UP_SECONDS", 0.1)
+    monkeypatch.setattr(measure, "_WALLS_WARM_UP_SECONDS", 0.1)
+    monkeypatch.setattr(measure, "_SLICES", 2)
+    monkeypatch.setattr(measure, "_TURNS", 2)
     told: list[tuple[str, int, int]] = []
 
     with heard_by(lambda *seen: told.append(seen)):
         async with staged(OPTIONS) as stage:
-            found = await measure_stores(stage, {})
+            found = await measure.measure_stores(stage, {})
 
     subjects = {"floor_echo", "floor_select", "floor_search", "search", "search_vector"}
     assert {row.subject for row in found.rows} == subjects | {"context", "context_query"}

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.command import run
+from benchmarks.extraction.__main__ import BENCHMARK
 from benchmarks.extraction.rows import BadData, choose, load
 
 GOOD = """\
@@ -102,3 +104,13 @@ def test_a_limit_takes_the_languages_in_turns() -> None:
     }
     with pytest.raises(BadData, match="no row has these"):
         choose(load(), languages=["xx"])
+
+
+def test_a_command_that_names_no_results_or_languages_ends_with_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(BENCHMARK, ["compare", str(tmp_path / "a"), str(tmp_path / "b")]) == 2
+    assert "a cannot be read" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as raised:
+        run(BENCHMARK, ["--language", "fr"])
+    assert raised.value.code == 2

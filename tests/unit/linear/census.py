@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import fcntl
 import gc
-import importlib
+import importlib.util
 import inspect
 import json
 import pkgutil
@@ -30,15 +30,10 @@ PACKAGES = (
     "hitherto_retrieval",
     "hitherto_extraction",
 )
-FOREIGN = (
-    "integrations.crewai",
-    "integrations.crewai_memories",
-    "integrations.crewai_records",
-    "integrations.google_adk",
-    "integrations.litellm",
-    "integrations.strands",
-)
-"""Modules whose frameworks have environments of their own (frameworks.mk)."""
+_INTEGRATIONS = "hitherto_client.integrations."
+"""Modules that import frameworks. It takes seconds, and some frameworks have environments of their
+own: only those are imported whose source has regular expressions."""
+_IMPORTS_RE = re.compile(rb"^(?:import re$|from re import)", re.MULTILINE)
 _FLAGS_AT = {"compile": 1, "search": 2, "match": 2, "fullmatch": 2, "findall": 2, "finditer": 2}
 _FLAGS_AT |= {"split": 3, "sub": 4, "subn": 4}
 
@@ -105,10 +100,15 @@ def _watched_import() -> tuple[list[ModuleType], dict[tuple[str, int], set[tuple
         package = importlib.import_module(name)
         modules.append(package)
         for found in pkgutil.walk_packages(package.__path__, f"{name}."):
-            if not found.name.endswith(("__main__", *FOREIGN)):
+            if not found.name.endswith("__main__") and _may_have_some(found.name):
                 modules.append(importlib.import_module(found.name))
     re.compile = compile_
     return modules, seen
+
+
+def _may_have_some(module: str) -> bool:
+    spec = importlib.util.find_spec(module) if module.startswith(_INTEGRATIONS) else None
+    return spec is None or bool(_IMPORTS_RE.search(Path(str(spec.origin)).read_bytes()))
 
 
 def _calls(nodes: list[ast.AST]) -> Iterator[ast.Call]:

@@ -11,7 +11,7 @@ import importlib
 import itertools
 import re
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from tests.growth import filled
@@ -98,7 +98,7 @@ def _examples(items: list[Any]) -> list[str]:
         elif name == "ANY":
             tails = ["a", " "]
         elif name == "IN":
-            tails = _of_set(given)
+            tails = _of_set(tuple(given))
         elif name in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"):
             low, _, inner = given
             tails = [one * max(int(low), 1) for one in _examples(list(inner))]
@@ -112,19 +112,21 @@ def _examples(items: list[Any]) -> list[str]:
     return found
 
 
-def _of_set(items: Any) -> list[str]:
-    chars = [chr(value) for op, value in items if str(op) == "LITERAL"]
-    chars += [chr(value[0]) for op, value in items if str(op) == "RANGE"]
-    negated = any(str(op) == "NEGATE" for op, _ in items)
-    kinds = {str(value) for op, value in items if str(op) == "CATEGORY"}
+@cache
+def _of_set(items: tuple[tuple[Any, Any], ...]) -> list[str]:
+    named = [(str(op), value) for op, value in items]
+    chars = [chr(value) for name, value in named if name == "LITERAL"]
+    ranges = [value for name, value in named if name == "RANGE"]
+    kinds = [value for name, value in named if name == "CATEGORY"]
+    negated = ("NEGATE", None) in named
+    chars += [chr(low) for low, _ in ranges]
 
     def inside(ch: str) -> bool:
-        hit = any(
-            (str(op) == "LITERAL" and ord(ch) == value)
-            or (str(op) == "RANGE" and value[0] <= ord(ch) <= value[1])
-            for op, value in items
-            if str(op) in ("LITERAL", "RANGE")
-        ) or any(_of_kind(ch, kind) for kind in kinds)
+        hit = (
+            ch in chars
+            or any(low <= ord(ch) <= high for low, high in ranges)
+            or any(_of_kind(ch, str(kind)) for kind in kinds)
+        )
         return hit != negated
 
     wanted = [ch for ch in _CANDIDATES if inside(ch)]

@@ -33,6 +33,7 @@ from hitherto_retrieval.search.own_name import about_the_user
 from hitherto_retrieval.search.words import distinct_words
 from hitherto_shared.dates.find import find_window
 from hitherto_shared.text import normalise, terms
+from hitherto_shared.text.instructions import overrides_instructions, reads_as_instruction
 from tests.growth import LONG, filled, more_than_linear
 
 NOW = datetime(2026, 5, 4, tzinfo=UTC)
@@ -91,10 +92,22 @@ WORK: dict[str, Callable[[str], object]] = {
     "dates": lambda text: find_window(text, NOW),
     "terminal": lambda text: (output.clean(text), output.clean_lines(text)),
     "transcript file": _file,
+    "instructions": reads_as_instruction,
+    "overrides": overrides_instructions,
 }
 LENGTHS = {"document": 16_384, "label": 16_384}
 """Characters of the long text where the usual ones are too few: a short one must be cut as well."""
 
+_OF_INSTRUCTIONS = (
+    "\t", "\u3000", ":", "[", "]", "(", "<", ">", '"', "'", "`", "-", "*", "#", ".", ",", "/",
+    "\\", "@", "=", "{", "A", "1", "é", "か", "ア", "한", "ا", "й", "\u200b", "\u200d", "\u0f73",
+    "\ufe0f", "ﷺ", "ạ", "ก", "a ", "a\n", "\n ", " \n", "\t\n", "# ", "- -\n", "_-", "a_", "a.",
+    "a-", "1.", "12:", "1 ", "a@", "a@b.", "</a>", "<a>", "[a]", "![a](", "`a", '"a', "“a", "«a",
+    "a: ", "[system ", "I ", "the ", "you ", "and ", "A. ", "ai ", "ignore ", "ignore all ",
+    "the system ", "you must ", "system: ", "supersedes all ", "from now on ", "important ",
+    "begin -- ", "забудь", "игнориру ", "ты ", "忽略", "您必", "의", "từ giờ ", "bỏ qua mọi ",
+    "de ahora ", "tu ", "prompt", "a.b.c ", "ignore\n\n", "reveal ",
+)  # fmt: skip
 SHAPES_OF = {
     "model reply": (
         '{"', '{"a":', '{"\\"', '"\\"', "[", "<think>", "</a>{", "```json\n", '{"a": 1} ',
@@ -103,6 +116,8 @@ SHAPES_OF = {
     "mentions": ('"', "<", "@", "a,"),
     "document": ("🇻", '."', "e\u0301"),
     "quotes": ("a b ",),
+    "instructions": _OF_INSTRUCTIONS,
+    "overrides": _OF_INSTRUCTIONS,
 }  # fmt: skip
 """What a reader of one kind of text might stumble over, besides the shapes of all."""
 
