@@ -7,14 +7,16 @@ came from therefore says what to compare, and the words decide.
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 
+from hitherto_shared.models import Memory, Message
 from hitherto_shared.text.terms import content_terms
 
 Words = frozenset[str]
 Source = tuple[str, str]
 """A message by conversation id and message id."""
 
+_SOURCES = "sources"
 _READ = 4_000
 """Characters of a text whose words are compared."""
 _SAID = 0.65
@@ -45,6 +47,22 @@ class ComparedText:
         if self._words is None:
             self._words = words_of(self._text)
         return self._words
+
+
+def sources_of(item: object) -> Sequence[Source]:
+    """The messages that an item shows; none for a summary or a document."""
+    if isinstance(item, Message):
+        return ((item.conversation_id, item.message_id),)
+    if not isinstance(item, Memory):
+        return ()
+    memo = item.memo
+    if memo is not None and _SOURCES in memo:
+        known: Sequence[Source] = memo[_SOURCES]
+        return known
+    found = [(source.conversation_id, source.message_id) for source in item.sources]
+    if memo is not None:
+        memo[_SOURCES] = found
+    return found
 
 
 def is_said(memory: Words, message: Set[str]) -> bool:

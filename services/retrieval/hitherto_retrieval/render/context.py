@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, tzinfo
 from typing import Any
 from uuid import UUID
 
-from hitherto_retrieval.repetition import Source
+from hitherto_retrieval.repetition import Source, sources_of
 from hitherto_shared.models import Entity, Memo, Memory, Message, Profile, Summary
 
 
@@ -70,10 +70,20 @@ class RelevantItem:
     @classmethod
     def of_memory(cls, memory: Memory, score: float = 0.0, instead: str = "") -> RelevantItem:
         """The item for a memory that matches the current message."""
-        kind, text = memory.type, memory.content
-        sources = [(each.conversation_id, each.message_id) for each in memory.sources]
         return cls(
-            *("memory", kind, text, "", memory, None, "", None, None, score, None, None, sources),
+            "memory",
+            memory.type,
+            memory.content,
+            "",
+            memory,
+            None,
+            "",
+            None,
+            None,
+            score,
+            None,
+            None,
+            sources_of(memory),
             instead,
         )
 
@@ -119,7 +129,7 @@ class RelevantItem:
             score,
             message.memo,
             partly_until,
-            [(message.conversation_id, message.message_id)],
+            sources_of(message),
             instead,
         )
 

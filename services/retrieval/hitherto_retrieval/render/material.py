@@ -114,7 +114,8 @@ def _is_in(profile: Sequence[ProfileLine], memory: Memory) -> bool:
     """
     if memory.type == "preference":
         return False
-    said = [each for each in profile if str(memory.memory_id) in each.memory_ids]
+    memory_id = str(memory.memory_id)
+    said = [each for each in profile if memory_id in each.memory_ids]
     if not said:
         return False
     return adds_nothing(

@@ -23,6 +23,8 @@ def in_order_of_change(
     """
     memories = [item.memory for _, item in worths if item.memory is not None]
     newer = newer_of(memories) | _pursued(memories, terms)
+    if not newer:
+        return _newest_message_first([each for each in worths if each[0] >= least])
     enough = {
         item.memory.memory_id
         for worth, item in worths
@@ -34,10 +36,9 @@ def in_order_of_change(
         for worth, item in worths
         if worth >= least or (item.memory is not None and item.memory.memory_id in also)
     ]
-    if newer:
-        found = newer_first(
-            found, newer, lambda each: each[1].memory.memory_id if each[1].memory else None
-        )
+    found = newer_first(
+        found, newer, lambda each: each[1].memory.memory_id if each[1].memory else None
+    )
     return _newest_message_first(found)
 
 

@@ -13,10 +13,10 @@ from hitherto_retrieval.repetition import (
     is_enough,
     is_kept,
     is_said,
+    sources_of,
     weight_of,
     words_of,
 )
-from hitherto_retrieval.search.corpora.corpus import Item
 from hitherto_retrieval.search.intent.addressee import asks_the_assistant
 from hitherto_retrieval.search.intent.whole_words import readable
 from hitherto_retrieval.search.question import Hit
@@ -129,12 +129,13 @@ def for_a_prompt(hits: Iterable[Hit], question: str | None = None) -> list[Hit]:
     }
     alike = {
         hit.ranked.candidate.key
-        for hit in kept
+        for hit in (kept if short else ())
         if hit.ranked is not None
-        and hit.ranked.candidate.key in short
         and isinstance(hit.item, Message)
+        and hit.ranked.candidate.key in short
         and _asks_the_same(hit.item, known)
     }
+    weight = weight_of(known)
 
     def answers(hit: Hit) -> bool:
         if not isinstance(hit.item, Message) or not _is_assistant(hit.item):
@@ -142,7 +143,7 @@ def for_a_prompt(hits: Iterable[Hit], question: str | None = None) -> list[Hit]:
         of = hit.item.conversation_id, hit.answers
         if of in echoes or (of in alike and _is_short_reply(hit)):
             return False
-        return not _adds_nothing(hit.item, known)
+        return not _adds_nothing(hit.item, known, weight)
 
     return [hit for hit in kept if answers(hit)]
 
@@ -167,14 +168,17 @@ def _asks_the_same(message: Message, question: Words) -> bool:
     return 2 * len(words & question) >= len(question) > 0 and adds_nothing(words, question)
 
 
-def _adds_nothing(message: Message, question: Words) -> bool:
-    """Whether a short text has hardly a word that the question lacks: "I do not know where"."""
+def _adds_nothing(message: Message, question: Words, asked: int) -> bool:
+    """Whether a short text has hardly a word that the question lacks: "I do not know where".
+
+    `asked` is the weight of the question's words.
+    """
     if len(message.content) > _SHORT:
         return False
     memo = message.memo
     weight: int | None = None if memo is None else memo.get(_WEIGHT)
     # The question's words take away no more than their own weight.
-    if weight is not None and is_enough(weight - weight_of(question)):
+    if weight is not None and is_enough(weight - asked):
         return False
     words = words_of(message.content)
     if memo is not None:
@@ -219,22 +223,3 @@ def _commands(text: str) -> bool:
             _verdicts.clear()
         verdict = _verdicts[key] = overrides_instructions(text)
     return verdict
-
-
-_SOURCES = "sources"
-
-
-def sources_of(item: Item) -> Sequence[Source]:
-    """The messages that an item shows; none for a summary or a document."""
-    if isinstance(item, Message):
-        return ((item.conversation_id, item.message_id),)
-    if not isinstance(item, Memory):
-        return ()
-    memo = item.memo
-    if memo is not None and _SOURCES in memo:
-        known: Sequence[Source] = memo[_SOURCES]
-        return known
-    found = [(source.conversation_id, source.message_id) for source in item.sources]
-    if memo is not None:
-        memo[_SOURCES] = found
-    return found

@@ -39,10 +39,11 @@ async def read_results(
         also: Further statements for the same round trip.
     """
     excerpt = question.excerpt
-    memory_ids = [
-        cast(UUID, item.candidate.key) for item in best if item.candidate.kind == "memory"
-    ]
-    sources = neighbours.sources_of(reads.scope, memory_ids) if excerpt and memory_ids else None
+    sources = None
+    if excerpt:
+        of_kind = [item.candidate.key for item in best if item.candidate.kind == "memory"]
+        memory_ids = cast(Sequence[UUID], of_kind)
+        sources = neighbours.sources_of(reads.scope, memory_ids) if memory_ids else None
     found = await read_whole(
         asking,
         reads,
@@ -82,7 +83,8 @@ class WholeItems:
     def item(self, kind: Kind, key: Key) -> Item | None:
         """The item; None if it was deleted in the meantime, or is hidden."""
         item = self._items[kind].get(key)
-        if isinstance(item, Message) and key in self._caveats.withheld:
+        withheld = self._caveats.withheld
+        if withheld and isinstance(item, Message) and key in withheld:
             return None
         # No program can tell whether a summary repeats what was forgotten.
         if self._hides_forgotten and isinstance(item, Summary) and item.withheld:
@@ -98,16 +100,18 @@ class WholeItems:
         if item is None:
             return None
         hit = Hit(item, score)
-        if isinstance(item, Memory):
-            hit.instead = self._instead.get(item.memory_id, "")
-        elif isinstance(item, Message):
-            said = cast(MessageKey, key)
+        if isinstance(item, Message):
+            said, caveats = cast(MessageKey, key), self._caveats
             hit.answers = self._answered.get(said)
+            # Of most users there are none.
+            if self._of_the_present and (caveats.until or caveats.instead):
+                hit.instead = caveats.instead.get(said, "")
+                hit.partly_until = caveats.until.get(said)
+        elif isinstance(item, Summary):
             if self._of_the_present:
-                hit.instead = self._caveats.instead.get(said, "")
-                hit.partly_until = self._caveats.until.get(said)
-        elif isinstance(item, Summary) and self._of_the_present:
-            hit.partly_until = item.partly_until
+                hit.partly_until = item.partly_until
+        elif isinstance(item, Memory) and self._instead:
+            hit.instead = self._instead.get(item.memory_id, "")
         return hit
 
 

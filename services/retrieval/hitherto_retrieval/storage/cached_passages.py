@@ -308,9 +308,15 @@ class CachedMessages(_CachedPassages):
         scores = query.bm25.of_each([row.lexical_no for row in rows])
         return [
             Candidate(
-                *("message", keys[place], min(row.said_at, row.accepted_at), row.accepted_at),
-                *(row.conversation_id, score, cosine),
-                *(row.name, row.role),
+                "message",
+                keys[place],
+                min(row.said_at, row.accepted_at),
+                row.accepted_at,
+                row.conversation_id,
+                score,
+                cosine,
+                row.name,
+                row.role,
             )
             for place, row, cosine, score in zip(places, rows, cosines, scores, strict=True)
         ]
@@ -345,8 +351,13 @@ class CachedSummaries(_CachedPassages):
         scores = query.bm25.of_each([self.rows[place].lexical_no for place in places])
         return [
             Candidate(
-                *("summary", row.conversation_id, row.happened_at, row.created_at),
-                *(row.conversation_id, score, cosine),
+                "summary",
+                row.conversation_id,
+                row.happened_at,
+                row.created_at,
+                row.conversation_id,
+                score,
+                cosine,
             )
             for row, cosine, score in zip(
                 (self.rows[place] for place in places), cosines, scores, strict=True

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from hitherto_retrieval.search.ranking.turns import FARTHEST
 from hitherto_retrieval.search.reads import FoundCandidates, UserReads
-from hitherto_retrieval.storage.candidate import Candidate, Key, Kind, MessageKey
+from hitherto_retrieval.storage.candidate import Candidate, Kind, MessageKey
 from hitherto_retrieval.storage.item_query import ItemQuery
 from hitherto_retrieval.storage.neighbours import Facts
 from hitherto_retrieval.storage.passage_filters import PassageFilters
@@ -57,11 +57,14 @@ class TextCorpus:
 
     def candidates(self) -> list[Candidate]:
         """See `Corpus.candidates`: each once; one of the most recent stays marked so."""
-        distinct: dict[Key, Candidate] = {}
-        for statement in self._found:
-            for candidate in statement.answer:
-                known = distinct.get(candidate.key)
-                if known is None or candidate.most_recent:
+        first, *others = [statement.answer for statement in self._found]
+        if not others:
+            return first
+        # Those of one statement are distinct.
+        distinct = {candidate.key: candidate for candidate in first}
+        for found in others:
+            for candidate in found:
+                if candidate.most_recent or candidate.key not in distinct:
                     distinct[candidate.key] = candidate
         return list(distinct.values())
 

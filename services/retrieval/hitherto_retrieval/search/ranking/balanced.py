@@ -30,6 +30,7 @@ Adding scores preserves their size, which fusing ranks discards; docs/retrieval.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -110,32 +111,28 @@ class Balanced:
         session, beside = weight["session"], weight["neighbour"]
         recent = _recent(candidates, intent)
         parts = _all_parts(candidates, intent, recent, weight)
+        alone = list(map(sum, parts))
         best: dict[str, float] = {}
-        said: dict[str, dict[int, float]] = {}
-        for candidate, part in zip(candidates, parts, strict=True):
-            conversation, score = candidate.conversation_id, sum(part)
+        for candidate, score in zip(candidates, alone, strict=True):
+            conversation = candidate.conversation_id
             if conversation is not None and score > best.get(conversation, 0.0):
                 best[conversation] = score
-            if isinstance(candidate.key, tuple):
-                place, number = candidate.key
-                said.setdefault(place, {})[number] = score
-        near = _beside(candidates, said) if said else {}
+        near = _beside(candidates, alone)
         # The recency of a memory says nothing about the messages around it.
         if intent.present:
             parts = _as_things_stand(candidates, parts, intent, weight["date"])
+            alone = list(map(sum, parts))
         ranked = []
         timely = _TIMELY * weight["date"] if intent.window is not None else 0.0
-        for candidate, part in zip(candidates, parts, strict=True):
+        for candidate, part, score in zip(candidates, parts, alone, strict=True):
             lift = session * best.get(candidate.conversation_id or "", 0.0)
             lifted, of = 0.0, scale
             if isinstance(candidate.key, tuple):
                 place, number = candidate.key
                 lifted, of = beside * near[place][number], longer
-            parts_of = (*part, lift, lifted)
+            parts_of, total = (*part, lift, lifted), (score + lift + lifted) / of
             in_time = part[_DATE] >= timely > 0
-            ranked.append(
-                RankedCandidate(candidate, sum(parts_of) / of, _NAMES, parts_of, in_time, of)
-            )
+            ranked.append(RankedCandidate(candidate, total, _NAMES, parts_of, in_time, of))
         ranked.sort(key=_order, reverse=True)
         return ranked
 
@@ -267,10 +264,13 @@ def _meant(candidate: Candidate, intent: QueryIntent) -> bool:
     return candidate.source_type in intent.source_types
 
 
-def _beside(
-    candidates: Sequence[Candidate], said: Mapping[str, Mapping[int, float]]
-) -> dict[str, dict[int, float]]:
+def _beside(candidates: Sequence[Candidate], alone: Sequence[float]) -> dict[str, dict[int, float]]:
     """For each message, the best of the messages in the turns around it."""
+    said: defaultdict[str, dict[int, float]] = defaultdict(dict)
+    for candidate, score in zip(candidates, alone, strict=True):
+        if isinstance(candidate.key, tuple):
+            conversation, number = candidate.key
+            said[conversation][number] = score
     found: dict[str, dict[int, float]] = {}
     for conversation, speakers in speakers_of(candidates).items():
         scores = said[conversation]

@@ -90,7 +90,7 @@ class Relevance:
 
     def _bulk(self, candidates: Sequence[Candidate]) -> float:
         """The cosine that most candidates exceed."""
-        cosines = sorted(each.cosine for each in candidates if each.cosine is not None)
+        cosines = sorted([each.cosine for each in candidates if each.cosine is not None])
         if len(cosines) < _MANY:
             usual = (bulk for name, bulk in _USUAL.items() if self.model.startswith(name))
             return next(usual, _OF_OTHERS)
@@ -102,38 +102,43 @@ class Relevance:
         bulk = self._bulk([item.candidate for item in ranked])
         above = (1.0 - bulk) * _ENOUGH
         by_meaning = bool(self.model) and not intent.by_spelling
+        sources = intent.source_types
         found = []
         for item in ranked:
             # Written out, because this runs for every candidate of every search.
             candidate = item.candidate
             own, of_source = candidate.cosine, candidate.source_cosine
-            of_fact, bm25, fact_bm25 = candidate.fact_cosine, candidate.bm25, candidate.fact_bm25
-            whole = self.whole.get(candidate.kind, 0.0)
+            of_fact, words, fact_bm25 = candidate.fact_cosine, candidate.bm25, candidate.fact_bm25
+            whole = self.whole.get(candidate.kind)
             # The share of the question's words that it has, by their weight.
-            share = bm25 / whole if whole else 0.0
-            if of_facts and fact_bm25 / of_facts > share:
-                share = fact_bm25 / of_facts
+            share = words / whole if whole else 0.0
+            if fact_bm25:
+                if of_facts and fact_bm25 / of_facts > share:
+                    share = fact_bm25 / of_facts
+                words = max(words, fact_bm25)
             share = min(share, 1.0)
-            least = 0.0
-            if (
-                candidate.entities
-                or item.timely
-                or candidate.most_recent
-                or candidate.source_type in intent.source_types
-            ):
-                least = FLOOR
             if by_meaning and not (own is None and of_source is None and of_fact is None):
-                cosine = max(own or 0.0, of_fact or 0.0, 0.0)
-                source = max(of_source or 0.0, 0.0)
-                words = max(bm25, fact_bm25)
+                cosine = own if own is not None and own > 0.0 else 0.0
+                if of_fact is not None and of_fact > cosine:
+                    cosine = of_fact
+                source = of_source if of_source is not None and of_source > 0.0 else 0.0
                 match = (cosine + _SOURCE * source + words / (words + _BM25_HALF)) / _SCALE
-                trust = intent.trust_in(candidate)
-                risen = max((match * trust - bulk) / above, share * trust / _ENOUGH_WORDS)
-                value = min(1.0, risen * FLOOR)
+                if candidate.role == "assistant":
+                    trust = intent.trust_in(candidate)
+                    match, share = match * trust, share * trust
+                risen, by_words = (match - bulk) / above, share / _ENOUGH_WORDS
+                value = min(1.0, (risen if risen > by_words else by_words) * FLOOR)
             else:
                 # Without meaning, words cannot tell how much is enough: any that tells is.
                 alike = max(own or 0.0, of_source or 0.0, of_fact or 0.0) >= _ALIKE
-                tells = max(share, bm25, fact_bm25) >= _TELLS
+                tells = share >= _TELLS or words >= _TELLS
                 value = FLOOR + (1 - FLOOR) * share if tells or alike else 0.0
-            found.append(max(least, value))
+            if value < FLOOR and (
+                candidate.entities
+                or item.timely
+                or candidate.most_recent
+                or candidate.source_type in sources
+            ):
+                value = FLOOR
+            found.append(value)
         return found

@@ -6,7 +6,7 @@ several messages away, although it is the next turn.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
 
 from hitherto_retrieval.storage.candidate import Candidate
@@ -21,11 +21,11 @@ Speaker = tuple[str, str]
 
 def speakers_of(candidates: Iterable[Candidate]) -> dict[str, dict[int, Speaker]]:
     """The speakers of those candidates that are messages, by conversation and number."""
-    found: dict[str, dict[int, Speaker]] = {}
+    found: defaultdict[str, dict[int, Speaker]] = defaultdict(dict)
     for candidate in candidates:
         if isinstance(candidate.key, tuple):
             conversation, number = candidate.key
-            found.setdefault(conversation, {})[number] = (candidate.role, candidate.speaker)
+            found[conversation][number] = (candidate.role, candidate.speaker)
     return found
 
 
