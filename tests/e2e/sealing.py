@@ -60,9 +60,10 @@ def reply_in(row: tuple[Any, ...], key: UserKey, folder: Path) -> str:
     return replies.open(Scope(key.tenant_id, key.user_id), UUID(str(job_id)), inner)
 
 
-def key_files(folder: Path) -> list[Path]:
-    """The files of the keys of users."""
-    return list((folder / "data" / "user-keys").rglob("*.json"))
+def key_files(folder: Path, tenant_id: str = "") -> list[Path]:
+    """The files of the keys of users: of one tenant, or of all."""
+    files = (folder / "data" / "user-keys").rglob("*.json")
+    return [file for file in files if f'"tenant_id": "{tenant_id}' in file.read_text()]
 
 
 # What is computed of other columns, COPY of a table leaves out; COPY of a query does not.

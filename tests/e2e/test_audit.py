@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import functools
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -23,7 +24,9 @@ from hitherto.v1 import (
     session_service_pb2,
 )
 from hitherto.v1 import privacy_service_pb2 as pb
+from hitherto_shared.database.embedded import EmbeddedPostgres
 from hitherto_shared.identifiers import uuid7
+from tests.conftest import as_superuser
 from tests.e2e.conftest import Services, StartServices
 from tests.e2e.credentials import as_role, bearer, key
 from tests.e2e.learning import ended, rows
@@ -52,10 +55,24 @@ _AT_THE_END = ("PrivacyService/EraseUser", "PrivacyService/ReinstateUser")
 
 
 @pytest.fixture
-async def guarded(start_services: StartServices) -> AsyncIterator[Services]:
+def guarded(by_key: tuple[Services, str]) -> Services:
     """Both services with API keys required."""
-    async with start_services(auth="api-key") as running:
-        yield running
+    return by_key[0]
+
+
+Keys = Callable[..., Awaitable[str]]
+
+
+@pytest.fixture
+def keys(by_key: tuple[Services, str], tenant: Tenant) -> Keys:
+    """Makes keys of this test's tenant, which `guarded` admits."""
+    return functools.partial(key, by_key[1], tenant.tenant_id)
+
+
+@pytest.fixture
+def keys_conninfo(by_key: tuple[Services, str], tenant: Tenant, postgres: EmbeddedPostgres) -> str:
+    """The database of `guarded` without any other tenant."""
+    return tenant.rows_of(as_superuser(postgres, by_key[1]))
 
 
 async def log(services: Services, credential: str = "", **filters: Any) -> list[Any]:
@@ -169,12 +186,12 @@ async def test_h6_a_replayed_call_is_in_the_log_once(services: Services) -> None
 
 
 async def test_h6_a_replay_that_tells_of_others_is_a_read_of_them(
-    guarded: Services, conninfo: str
+    guarded: Services, keys: Keys
 ) -> None:
     """What a repeated call is told may have been written by others since the first one."""
-    manager = await key(conninfo, "a", capabilities=["profiles.manage"])
-    seller = await key(conninfo, "a", departments=["sales"], capabilities=["profiles.manage"])
-    office = await key(conninfo, "a")
+    manager = await keys(capabilities=["profiles.manage"])
+    seller = await keys(departments=["sales"], capabilities=["profiles.manage"])
+    office = await keys()
 
     async def change(credential: str, idempotency_key: str = "", **fields: str) -> None:
         await guarded.memory.UpdateProfile(
@@ -312,10 +329,10 @@ async def test_h6_entries_of_one_moment_are_on_pages_of_their_own(
 
 
 async def test_h6_a_log_is_of_one_tenant_and_for_administrators(
-    guarded: Services, conninfo: str
+    guarded: Services, keys: Keys, by_key: tuple[Services, str], tenant: Tenant
 ) -> None:
     """Row 60: another tenant's page token is refused too."""
-    a, b = await key(conninfo), await key(conninfo, "b", name="other")
+    a, b = await keys(), await key(by_key[1], f"{tenant.tenant_id}-b", name="other")
     for _ in range(3):
         await call(guarded, SAVE, valid(SAVE), metadata=bearer(a))
     assert {
@@ -331,7 +348,7 @@ async def test_h6_a_log_is_of_one_tenant_and_for_administrators(
         metadata=bearer(b),
     )
     assert set(refusal.fields) == {"page_token"}
-    reader = await key(conninfo, scopes=["read", "write", "maintenance"])
+    reader = await keys(scopes=["read", "write", "maintenance"])
     assert (
         await refused(guarded, LIST, pb.ListAuditEventsRequest(), metadata=bearer(reader))
     ).reason == "SCOPE_MISSING"
@@ -377,9 +394,9 @@ async def test_h6_upkeep_of_a_tenant_names_the_users_it_changed(
 
 
 async def test_h6_reads_of_services_are_counted_by_key_call_user_and_hour(
-    guarded: Services, conninfo: str, superuser_conninfo: str
+    guarded: Services, keys: Keys, keys_conninfo: str
 ) -> None:
-    service = await key(conninfo)
+    service = await keys()
     for user, times in (("ana", 3), ("bo", 1)):
         for _ in range(times):
             await call(
@@ -399,18 +416,23 @@ async def test_h6_reads_of_services_are_counted_by_key_call_user_and_hour(
                 break
             await asyncio.sleep(0.05)
     assert (await counted(user_id="ana"), await counted(user_id="bo")) == (3, 1)
-    hours = rows(superuser_conninfo, "SELECT count(DISTINCT hour) FROM audit_read_counts")[0][0]
+    hours = rows(keys_conninfo, "SELECT count(DISTINCT hour) FROM audit_read_counts")[0][0]
     kept = rows(
-        superuser_conninfo,
+        keys_conninfo,
         "SELECT count(*) FROM audit_read_counts WHERE method LIKE '%/SearchMemories'",
     )[0][0]
     assert kept <= 2 * hours
-    assert CANARY not in dump(superuser_conninfo)
+    assert CANARY not in dump(keys_conninfo)
 
 
 async def test_h6_what_a_person_reads_of_others_is_written_before_the_reply(
-    guarded: Services, conninfo: str, superuser_conninfo: str
+    start_services: StartServices, conninfo: str, superuser_conninfo: str
 ) -> None:
+    async with start_services(auth="api-key") as guarded:
+        await read_and_written(guarded, conninfo, superuser_conninfo)
+
+
+async def read_and_written(guarded: Services, conninfo: str, superuser_conninfo: str) -> None:
     service = await key(conninfo)
     for user in ("ana", "bo"):
         await call(
@@ -451,9 +473,9 @@ async def test_h6_what_a_person_reads_of_others_is_written_before_the_reply(
 
 
 async def test_h6_a_list_of_profiles_names_everybody_it_showed(
-    guarded: Services, conninfo: str
+    guarded: Services, keys: Keys
 ) -> None:
-    service = await key(conninfo)
+    service = await keys()
     for user in ("ana", "bo", "cy"):
         await call(
             guarded,
@@ -468,7 +490,7 @@ async def test_h6_a_list_of_profiles_names_everybody_it_showed(
             ),
             metadata=bearer(service),
         )
-    person = await key(conninfo, scopes=["read"], user_id="ana", departments=["sales"])
+    person = await keys(scopes=["read"], user_id="ana", departments=["sales"])
     profiles = METHODS["RetrievalService/ListProfiles"]
     (shown,) = await call(
         guarded, profiles, retrieval_service_pb2.ListProfilesRequest(), metadata=bearer(person)

@@ -249,38 +249,43 @@ class TestWindows:
             assert reasons[-1] == "USER_ERASED", name
         assert naming(superuser_conninfo, USER) == {}
 
-    @pytest.mark.parametrize("kind", ["Consolidate", "RunDecay", "RunRetention"])
     async def test_a_job_about_somebody_unknown_is_there_before_the_erase(
-        self, services: Services, superuser_conninfo: str, kind: str
+        self, services: Services, superuser_conninfo: str
     ) -> None:
         """The erase waits for whoever has found that a job may be made, and removes the job."""
         await put_up_barrier(superuser_conninfo, "jobs")
-        async with locked(superuser_conninfo, "55"):
-            asking = asyncio.ensure_future(run_for(services, kind))
-            await waiting(superuser_conninfo, 1)
-            erasing_ = asyncio.ensure_future(erase(services, USER))
-            await waiting(superuser_conninfo, 2)
-        await asking
-        await erasing_
-        assert naming(superuser_conninfo, USER) == {}
+        for kind in JOBS:
+            user = f"{USER}-{kind}"
+            async with locked(superuser_conninfo, "55"):
+                asking = asyncio.ensure_future(run_for(services, kind, user))
+                await waiting(superuser_conninfo, 1)
+                erasing_ = asyncio.ensure_future(erase(services, user))
+                await waiting(superuser_conninfo, 2)
+            await asking
+            await erasing_
+            assert naming(superuser_conninfo, user) == {}, kind
 
-    @pytest.mark.parametrize("kind", ["Consolidate", "RunDecay", "RunRetention"])
     async def test_a_job_about_somebody_unknown_comes_after_the_erase(
-        self, services: Services, superuser_conninfo: str, kind: str
+        self, services: Services, superuser_conninfo: str
     ) -> None:
         """The erase stands first in line, and whoever stands behind it looks again."""
-        key = f"hashtextextended('default' || chr(31) || '{USER}', 0)"
-        async with locked(superuser_conninfo, key):
-            erasing_ = asyncio.ensure_future(erase(services, USER))
-            await waiting(superuser_conninfo, 1)
-            asking = asyncio.ensure_future(reason_of(run_for(services, kind)))
-            await waiting(superuser_conninfo, 2)
-        assert await asking == "USER_ERASED"
-        await erasing_
-        assert naming(superuser_conninfo, USER) == {}
+        for kind in JOBS:
+            user = f"{USER}-{kind}"
+            key = f"hashtextextended('default' || chr(31) || '{user}', 0)"
+            async with locked(superuser_conninfo, key):
+                erasing_ = asyncio.ensure_future(erase(services, user))
+                await waiting(superuser_conninfo, 1)
+                asking = asyncio.ensure_future(reason_of(run_for(services, kind, user)))
+                await waiting(superuser_conninfo, 2)
+            assert await asking == "USER_ERASED", kind
+            await erasing_
+            assert naming(superuser_conninfo, user) == {}, kind
 
 
-async def run_for(services: Services, kind: str) -> Any:
-    """Ask for a job of maintenance for `USER`."""
-    request = getattr(maintenance, f"{kind}Request")(user_id=USER)
+JOBS = ("Consolidate", "RunDecay", "RunRetention")
+
+
+async def run_for(services: Services, kind: str, user: str) -> Any:
+    """Ask for a job of maintenance for a user."""
+    request = getattr(maintenance, f"{kind}Request")(user_id=user)
     return await getattr(services.maintenance, kind)(request)

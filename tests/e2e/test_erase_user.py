@@ -41,6 +41,7 @@ from tests.e2e.privacy import choose, context, search
 from tests.e2e.requests import valid
 from tests.e2e.sessions import items, refusal_of
 from tests.e2e.sessions import update as update_session
+from tests.tenants import tenant_of
 from tests.waiting import eventually
 
 USER = "kanari-person"
@@ -79,7 +80,7 @@ class TestNothingIsLeft:
         assert dict.fromkeys(planted.tables, 1) == dict(receipt.counts)
 
     async def test_h2_of_what_the_services_wrote(
-        self, modelled: Services, superuser_conninfo: str
+        self, modelled: Services, tenant_conninfo: str
     ) -> None:
         """Of all that the RPCs leave behind, with idempotency keys that name the user."""
         await learn(modelled, talk("canary:tea I live in Lisbon.", user=USER))
@@ -100,46 +101,46 @@ class TestNothingIsLeft:
         )
         await context(modelled, "tea", user=USER)
         receipt = await erase(modelled, USER, key=f"{USER}-3")
-        assert naming(superuser_conninfo, USER, "canary:tea", "cello") == {}
+        assert naming(tenant_conninfo, USER, "canary:tea", "cello") == {}
         assert receipt.counts["memories"] >= 2
         assert receipt.counts["idempotency_keys"] == 3
         (left,) = rows(
-            superuser_conninfo,
+            tenant_conninfo,
             "SELECT user_ids, cardinality(resource_ids) FROM hitherto.idempotency_keys"
             " WHERE key = 'both'",
         )
         assert left == (["bo"], 1)
-        assert rows(superuser_conninfo, "SELECT sum(calls) FROM hitherto.usage_ledger"
+        assert rows(tenant_conninfo, "SELECT sum(calls) FROM hitherto.usage_ledger"
                     " WHERE user_id = ''")[0][0] > 0  # fmt: skip
         # The offline batch of the other is theirs.
         assert await memories(modelled, user="bo")
 
     async def test_b14_what_two_erased_users_cost_in_one_job_stays_on_the_bill(
-        self, services: Services, superuser_conninfo: str
+        self, services: Services, tenant_conninfo: str
     ) -> None:
         """A job of the whole tenant charges each user under its own id, with equal stages."""
         job_id = uuid7()
-        with psycopg.connect(superuser_conninfo) as connection:
+        with psycopg.connect(tenant_conninfo) as connection:
             for user, cost in ((USER, 0.25), ("bo", 0.5), ("cleo", 2)):
                 connection.execute(
                     "INSERT INTO hitherto.usage_ledger (tenant_id, user_id, day, job_id, stage,"
                     " model, kind, calls, input_tokens, output_tokens, cost_usd) VALUES"
-                    " ('default', %s, current_date, %s, 'consolidation', 'm', 'consolidation',"
+                    " (%s, %s, current_date, %s, 'consolidation', 'm', 'consolidation',"
                     " 1, 10, 20, %s)",
-                    [user, job_id, cost],
+                    [tenant_of(tenant_conninfo), user, job_id, cost],
                 )
         for user in (USER, "bo"):
             await save(services, "The user plays the cello.", user=user)
             await erase(services, user)
         assert rows(
-            superuser_conninfo,
+            tenant_conninfo,
             "SELECT user_id, sum(calls), sum(input_tokens), sum(output_tokens), sum(cost_usd)"
             f" FROM hitherto.usage_ledger WHERE job_id = '{job_id}' GROUP BY user_id"
             " ORDER BY user_id",
         ) == [("", 2, 20, 40, Decimal("0.75")), ("cleo", 1, 10, 20, Decimal(2))]
 
     async def test_h2_reads_are_empty_and_writes_refused(
-        self, services: Services, superuser_conninfo: str
+        self, services: Services, tenant_conninfo: str
     ) -> None:
         """Every RPC that names one user, by the descriptors; none of them leaves a trace."""
         await learn(services, talk("I live in Lisbon."))
@@ -176,10 +177,10 @@ class TestNothingIsLeft:
             ),
         ):
             assert (await refusal_of(reading)).code == grpc.StatusCode.NOT_FOUND
-        assert naming(superuser_conninfo, "\tana\t", "{ana}") == {}
+        assert naming(tenant_conninfo, "\tana\t", "{ana}") == {}
 
     async def test_streams_refuse_item_by_item_and_leave_no_trace(
-        self, services: Services, superuser_conninfo: str
+        self, services: Services, tenant_conninfo: str
     ) -> None:
         """The rest of an import goes on."""
         await erase(services, USER)
@@ -200,7 +201,7 @@ class TestNothingIsLeft:
 
         taken = await services.extraction.StreamTranscripts(talks())
         assert (taken.accepted_count, taken.rejected_count) == (1, 1)
-        assert naming(superuser_conninfo, USER) == {}
+        assert naming(tenant_conninfo, USER) == {}
 
 
 def _names(request: Any) -> bool:
@@ -209,14 +210,13 @@ def _names(request: Any) -> bool:
 
 
 class TestReceipt:
-    @pytest.mark.usefixtures("conninfo")
     async def test_h2_signed_and_about_nobody_by_name(
-        self, services: Services, tmp_path: Path
+        self, services: Services, services_folder: Path
     ) -> None:
         """The signature covers the fields; the key is the installation's; the id is not in it."""
         await save(services, "The user likes tea.", user="Thảo 🍵")
         receipt = await erase(services, "Thảo 🍵")
-        signer = load_signer(tmp_path / "data" / "signing_key.pem")
+        signer = load_signer(services_folder / "data" / "signing_key.pem")
         verify(signer.public_key, receipt.signed_payload.encode(), receipt.signature)
         with pytest.raises(BrokenSignature):
             verify(
@@ -243,7 +243,7 @@ class TestReceipt:
         assert sum((await erase(services, "nobody")).counts.values()) == 0
         assert await refused(save(services, "The user likes tea.", user="nobody"))
 
-    async def test_b4_a_key_erases_once(self, services: Services, superuser_conninfo: str) -> None:
+    async def test_b4_a_key_erases_once(self, services: Services, tenant_conninfo: str) -> None:
         """After the user was reinstated its repetition erases nobody; its body is told apart."""
         await save(services, "The user likes tea.")
         first = await erase(services, key="ana-leaves")
@@ -259,7 +259,7 @@ class TestReceipt:
         assert second.user_hash == first.user_hash
         assert await reinstate(services, key="ana-returns")
         assert await refused(save(services, "The user plays the cello."))
-        assert naming(superuser_conninfo, "ana-", "\tana\t", "{ana}") == {}
+        assert naming(tenant_conninfo, "ana-", "\tana\t", "{ana}") == {}
 
 
 class TestReinstate:
@@ -276,10 +276,10 @@ class TestReinstate:
         assert result.memories_created == 1
         assert result.profile_version == 1
 
-    async def test_of_nobody(self, services: Services, superuser_conninfo: str) -> None:
+    async def test_of_nobody(self, services: Services, tenant_conninfo: str) -> None:
         """It changes nothing and makes no row."""
         assert not await reinstate(services, USER)
-        assert naming(superuser_conninfo, USER) == {}
+        assert naming(tenant_conninfo, USER) == {}
         await save(services, "The user likes tea.")
         assert not await reinstate(services)
         assert len(await memories(services)) == 1
@@ -329,14 +329,14 @@ class TestCutOff:
     async def test_row_56_goes_on(
         self,
         services: Services,
-        superuser_conninfo: str,
+        tenant_conninfo: str,
         monkeypatch: pytest.MonkeyPatch,
         after: int,
     ) -> None:
         """The fence stands from the first step on; the receipt of the next call covers all."""
         await learn(services, talk("I live in Lisbon.", "I work as a pilot."))
         held = {
-            table: rows(superuser_conninfo, f"SELECT count(*) FROM hitherto.{table}")[0][0]
+            table: rows(tenant_conninfo, f"SELECT count(*) FROM hitherto.{table}")[0][0]
             for table in ("memories", "messages", "postings", "jobs")
         }
         real, calls = erasure.remove_some, 0
@@ -358,17 +358,18 @@ class TestCutOff:
         receipt = await erase(services, key="k")
         assert {table: receipt.counts[table] for table in held} == held
         assert await erase(services) == receipt
-        assert naming(superuser_conninfo, "\tana\t", "{ana}") == {}
+        assert naming(tenant_conninfo, "\tana\t", "{ana}") == {}
 
     async def test_more_rows_than_a_step_removes(
-        self, services: Services, superuser_conninfo: str
+        self, services: Services, tenant_conninfo: str
     ) -> None:
         """Steps of a thousand, all of them counted."""
         await save(services, "The user likes tea.")
-        with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
+        with psycopg.connect(tenant_conninfo, autocommit=True) as connection:
             connection.execute(
                 "INSERT INTO preferences (tenant_id, user_id, type, key, value, confidence)"
-                " SELECT 'default', 'ana', 't', n::text, '1', 0.5 FROM generate_series(1, 2500) n"
+                " SELECT %s, 'ana', 't', n::text, '1', 0.5 FROM generate_series(1, 2500) n",
+                [tenant_of(tenant_conninfo)],
             )
         assert (await erase(services)).counts["preferences"] == 2500
 

@@ -87,39 +87,35 @@ async def _not_even_text(handlers: Any, *_: Any) -> Any:
         await connection.execute("SELECT %s::text", [f"{SECRET}\x00"])
 
 
-@pytest.mark.parametrize(
-    ("handlers", "method", "fault"),
-    [
-        (RetrievalHandlers, GET_PROFILE, _raise),
-        (ExtractionHandlers, GET_JOB, _raise),
-        (ExtractionHandlers, WATCH_JOB, _raise_in_stream),
-        (ExtractionHandlers, GET_JOB, _violate_a_check),
-        (ExtractionHandlers, GET_JOB, _not_even_text),
-    ],
-    ids=["retrieval", "extraction", "stream", "check", "data"],
-)
+FAULTS: list[tuple[type, Method, Any]] = [
+    (RetrievalHandlers, GET_PROFILE, _raise),
+    (ExtractionHandlers, GET_JOB, _raise),
+    (ExtractionHandlers, WATCH_JOB, _raise_in_stream),
+    (ExtractionHandlers, METHODS["ExtractionService/CancelJob"], _violate_a_check),
+    (ExtractionHandlers, METHODS["ExtractionService/RetryJob"], _not_even_text),
+]
+
+
 async def test_a_fault_of_ours_tells_nothing_but_its_id(
-    start_services: StartServices,
-    monkeypatch: pytest.MonkeyPatch,
-    log: io.StringIO,
-    handlers: type,
-    method: Method,
-    fault: Any,
+    start_services: StartServices, monkeypatch: pytest.MonkeyPatch, log: io.StringIO
 ) -> None:
     """Row 63: neither the caller nor the log is told what an exception says."""
-    monkeypatch.setattr(handlers, method.name.partition("/")[2], fault)
+    for handlers, method, fault in FAULTS:
+        monkeypatch.setattr(handlers, method.name.partition("/")[2], fault)
     async with start_services() as services:
-        refusal = await refused(
-            services, method, valid(method), metadata=[("x-request-id", "request-17")]
-        )
-    assert refusal.reason == "INTERNAL"
-    assert refusal.metadata == {"error_id": "request-17"}
-    assert SECRET not in refusal.everything
+        for _, method, _ in FAULTS:
+            refusal = await refused(
+                services, method, valid(method), metadata=[("x-request-id", method.name)]
+            )
+            assert refusal.reason == "INTERNAL", method.name
+            assert refusal.metadata == {"error_id": method.name}
+            assert SECRET not in refusal.everything, method.name
     assert SECRET not in log.getvalue()
     entries = [json.loads(line) for line in log.getvalue().splitlines()]
-    (entry,) = [entry for entry in entries if "exception" in entry]
-    assert entry["request_id"] == "request-17"
-    assert "test_errors.py" in entry["exception"]  # where it happened is told
+    told = [entry for entry in entries if "exception" in entry]
+    assert [entry["request_id"] for entry in told] == [method.name for _, method, _ in FAULTS]
+    # Where it happened is told.
+    assert all("test_errors.py" in entry["exception"] for entry in told)
 
 
 async def test_logs_and_postgres_hold_no_words_of_users(
@@ -171,9 +167,8 @@ async def _statements(watcher: psycopg.AsyncConnection[Any]) -> int:
     return int(row[0])
 
 
-@pytest.mark.parametrize("end", ["cancel", "deadline"])
 async def test_a_write_that_is_given_up_leaves_no_statement(
-    services: Services, superuser_conninfo: str, end: str
+    services: Services, superuser_conninfo: str
 ) -> None:
     """Row 51: the statement is ended, and the slot is free for the next call."""
     _stall_writes(superuser_conninfo)
@@ -187,7 +182,8 @@ async def test_a_write_that_is_given_up_leaves_no_statement(
                         return
                     await asyncio.sleep(0.02)
 
-        for _ in range(12):  # more than the pool has connections
+        # Of each kind more than the pool has connections.
+        for end in ["cancel"] * 12 + ["deadline"] * 12:
             going = asyncio.ensure_future(
                 call(services, APPEND, valid(APPEND), timeout=0.05 if end == "deadline" else 60)
             )

@@ -203,13 +203,10 @@ async def test_profile_version_tells_of_a_change_only(
     assert [each.profile_version for each in (changed, same, nothing)] == [1, 0, 0]
 
 
-async def test_started_at_moves_with_the_attempts(
-    start_services: StartServices, model: ScriptedModel, superuser_conninfo: str
-) -> None:
-    async with start_services(**model_settings(model)) as services:
-        (job_id,) = await submit(services, talk("hello"))
-        first = await ended(services, job_id)
-        rows(superuser_conninfo, "UPDATE jobs SET state = 'dead' RETURNING 1")
-        await services.extraction.RetryJob(pb.RetryJobRequest(job_id=job_id))
-        second = await ended(services, job_id)
-        assert second.started_at.ToNanoseconds() > first.finished_at.ToNanoseconds()
+async def test_started_at_moves_with_the_attempts(modelled: Services, tenant_conninfo: str) -> None:
+    (job_id,) = await submit(modelled, talk("hello"))
+    first = await ended(modelled, job_id)
+    rows(tenant_conninfo, "UPDATE jobs SET state = 'dead' RETURNING 1")
+    await modelled.extraction.RetryJob(pb.RetryJobRequest(job_id=job_id))
+    second = await ended(modelled, job_id)
+    assert second.started_at.ToNanoseconds() > first.finished_at.ToNanoseconds()

@@ -353,9 +353,16 @@ def without_echo(request: Message, reply: Message) -> str:
 
 
 @with_and_without_policies
-async def test_row_60_ids_of_another_tenant_open_nothing(
+async def test_row_60_nothing_of_another_tenant_is_there(
     houses: Houses, superuser_conninfo: str
 ) -> None:
+    """Three questions of one pair of houses, the one that lets tenant A hear of somebody late."""
+    await their_user_is_somebody_nobody_has_heard_of(houses)
+    await ids_open_nothing(houses, superuser_conninfo)
+    await tokens_are_refused(houses)
+
+
+async def ids_open_nothing(houses: Houses, superuser_conninfo: str) -> None:
     """Every RPC with every id of tenant B, and tenant B row for row as it was."""
     before = their_rows(superuser_conninfo)
     assert sum(map(len, before.values())) > 40
@@ -379,8 +386,7 @@ async def test_row_60_ids_of_another_tenant_open_nothing(
     assert their_rows(superuser_conninfo) == before
 
 
-@with_and_without_policies
-async def test_row_60_their_user_is_somebody_nobody_has_heard_of(houses: Houses) -> None:
+async def their_user_is_somebody_nobody_has_heard_of(houses: Houses) -> None:
     """Reads about a user of tenant B: the reply is that for a name that no tenant has."""
     tried = 0
     for method in OFFERED:
@@ -421,8 +427,7 @@ def shape(message: Message) -> str:
     )
 
 
-@with_and_without_policies
-async def test_row_60_tokens_of_another_tenant_are_refused(houses: Houses) -> None:
+async def tokens_are_refused(houses: Houses) -> None:
     """Of pages, and of the state that a read must have seen."""
     saved = await houses.ask(houses.theirs, SAVE, valid(SAVE))
     for method in OFFERED:

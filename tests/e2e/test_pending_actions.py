@@ -112,14 +112,19 @@ class TestActions:
         assert empty.HasField("result")
         assert plain(empty.result) == {}
 
-    @pytest.mark.parametrize("pair", [(COMPLETED, REJECTED), (CONFIRMED, CONFIRMED)])
     async def test_f3_of_two_who_decide_at_once_one_wins(
+        self, services: Services, superuser_conninfo: str
+    ) -> None:
+        """Both are held at the action's row, so that they do meet."""
+        for pair in ((COMPLETED, REJECTED), (CONFIRMED, CONFIRMED)):
+            await self._one_wins(services, superuser_conninfo, pair)
+
+    async def _one_wins(
         self,
         services: Services,
         superuser_conninfo: str,
         pair: tuple[session_pb2.PendingActionState.ValueType, ...],
     ) -> None:
-        """Both are held at the action's row, so that they do meet."""
         action = await add(services)
         async with await psycopg.AsyncConnection.connect(superuser_conninfo) as holder:
             await holder.execute("SELECT FROM pending_actions FOR UPDATE")

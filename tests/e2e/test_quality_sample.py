@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from hitherto_shared.metrics import REGISTRY
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.learning import learn, talk
@@ -33,7 +31,7 @@ def metric(check: str, outcome: str) -> float:
 
 
 async def test_i6_the_first_conversations_are_checked(
-    modelled: Services, model: ScriptedModel, conninfo: str
+    modelled: Services, model: ScriptedModel
 ) -> None:
     """An invented memory and a repeated one are counted; the sample ends after two conversations.
 
@@ -83,29 +81,33 @@ async def test_i6_the_first_conversations_are_checked(
     assert (result.memories_created, checks(result.counts)) == (1, {})
 
 
-@pytest.mark.parametrize(
-    ("said", "true", "invented"),
-    [
-        (
-            "Tôi tên Thanh, tôi trồng cam ở Huế.",
-            "Người dùng trồng cam ở Huế.",
-            "Người dùng làm bác sĩ từ năm 2024, đã 40 năm.",
-        ),
-        ("我在杭州种茶。", "用户在杭州种茶。", "用户有12棵树。"),
-        ("أعيش في بيروت وأحب القهوة.", "المستخدم يعيش في بيروت.", "المستخدم عمره ٣٤ سنة."),
-        (
-            "Ich züchte Bienen 🐝 in Graz.",
-            "Der Benutzer züchtet Bienen in Graz.",
-            "Er hat 4 Autos.",
-        ),
-    ],
-)
+LANGUAGES = [
+    (
+        "Tôi tên Thanh, tôi trồng cam ở Huế.",
+        "Người dùng trồng cam ở Huế.",
+        "Người dùng làm bác sĩ từ năm 2024, đã 40 năm.",
+    ),
+    ("我在杭州种茶。", "用户在杭州种茶。", "用户有12棵树。"),
+    ("أعيش في بيروت وأحب القهوة.", "المستخدم يعيش في بيروت.", "المستخدم عمره ٣٤ سنة."),
+    (
+        "Ich züchte Bienen 🐝 in Graz.",
+        "Der Benutzer züchtet Bienen in Graz.",
+        "Er hat 4 Autos.",
+    ),
+]
+"""What is said, a memory of it, and an invented one."""
+
+
 async def test_i6_grounding_is_checked_in_any_language(
-    modelled: Services, model: ScriptedModel, conninfo: str, said: str, true: str, invented: str
+    start_services: StartServices, model: ScriptedModel
 ) -> None:
-    model.queue(ChatAnswer.of(new_memories=[memory(true, ["m1"]), memory(invented, ["m1"])]))
-    result = await learn(modelled, talk(said))
-    assert checks(result.counts) == {"checked": 2, "ungrounded": 1, "duplicate": 0}
+    async with start_services(**model_settings(model), quality_sample=4) as services:
+        for number, (said, true, invented) in enumerate(LANGUAGES):
+            model.queue(
+                ChatAnswer.of(new_memories=[memory(each, ["m1"]) for each in (true, invented)])
+            )
+            result = await learn(services, talk(said, user=f"u{number}"))
+            assert checks(result.counts) == {"checked": 2, "ungrounded": 1, "duplicate": 0}, said
 
 
 async def test_i6_a_sample_of_none(start_services: StartServices, model: ScriptedModel) -> None:

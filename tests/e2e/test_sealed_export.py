@@ -90,9 +90,9 @@ async def test_h3_as_in_an_export_of_somebody_who_does_not_encrypt(
 ) -> None:
     """The same fields in the same tables; memories, messages and profiles filled alike."""
     exported = {}
-    for encrypt in (False, True):
-        async with start_services(**settings, **ENCRYPTING) as services:
-            model.script = everything
+    model.script = everything
+    async with start_services(**settings, **ENCRYPTING) as services:
+        for encrypt in (False, True):
             user = "bo" if encrypt else "ana"
             if encrypt:
                 await choose(services, user=user, encrypt_sensitive=True)

@@ -217,7 +217,7 @@ async def test_d8_what_has_no_weight_is_not_looked_for(
     assert leg(found, "semantic").state == search_pb2.LEG_STATE_SKIPPED
 
 
-async def test_d10_a_vector_of_the_callers_own_spares_the_call(
+async def test_d10_a_question_that_needs_no_vector_is_not_embedded(
     ana: None, modelled: Services, model: ScriptedModel
 ) -> None:
     model.calls.clear()
@@ -238,12 +238,7 @@ async def test_d10_a_vector_of_the_callers_own_spares_the_call(
     by_words = [r for r in with_words.results if "keyword" in r.matched_legs]
     assert {r.WhichOneof("item") for r in by_words} == {"memory", "message", "summary"}
     assert model.calls["embeddings"] == 0
-
-
-async def test_d10_a_vector_of_another_size_says_which_one_is_meant(
-    ana: None, modelled: Services
-) -> None:
-    """Contract, active embedding model; also for somebody nobody has heard of."""
+    # A vector of another size says which one is meant, also for somebody nobody has heard of.
     for user, size in (("ana", 63), ("ana", 1_536), ("nobody", 65)):
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await search(
@@ -254,12 +249,7 @@ async def test_d10_a_vector_of_another_size_says_which_one_is_meant(
         assert refusal.reason == "EMBEDDING_SIZE_MISMATCH"
         assert (refusal.metadata["expected"], refusal.metadata["actual"]) == ("64", str(size))
         assert list(refusal.fields) == ["query_embedding"]
-
-
-async def test_d10_nothing_is_embedded_where_nothing_could_be_found(
-    ana: None, modelled: Services, model: ScriptedModel
-) -> None:
-    model.calls.clear()
+    # Nothing is embedded where nothing could be found.
     await search(modelled, "bees", user="nobody", scopes=EVERYWHERE)
     await search(modelled, "   ", scopes=EVERYWHERE)
     await modelled.retrieval.GetContext(pb.GetContextRequest(user_id="ana"))

@@ -33,16 +33,16 @@ async def test_b1_every_transcript_of_a_stream_is_learnt(
     modelled: Services, model: ScriptedModel
 ) -> None:
     requests = [
-        item(talk(f"canary:w{n}", user=f"user{n % 7}", conversation=f"c{n}")) for n in range(120)
+        item(talk(f"canary:w{n}", user=f"user{n % 7}", conversation=f"c{n}")) for n in range(40)
     ]
     reply = await stream(modelled, requests)
-    assert (reply.accepted_count, reply.rejected_count, len(reply.errors)) == (120, 0, 0)
+    assert (reply.accepted_count, reply.rejected_count, len(reply.errors)) == (40, 0, 0)
     assert reply.consistency_token
-    assert len(set(reply.job_ids)) == 120
+    assert len(set(reply.job_ids)) == 40
     for job_id in reply.job_ids:
         assert (await ended(modelled, job_id)).state == job_pb2.JOB_STATE_SUCCEEDED
     found = [m.content for n in range(7) for m in await memories(modelled, user=f"user{n}")]
-    assert sorted(found) == sorted(f"The user mentioned canary:w{n}." for n in range(120))
+    assert sorted(found) == sorted(f"The user mentioned canary:w{n}." for n in range(40))
 
 
 async def test_b1_a_bad_transcript_is_refused_by_itself(

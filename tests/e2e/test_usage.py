@@ -17,12 +17,13 @@ from hitherto_shared.database.pool import Database
 from hitherto_shared.embeddings.openai_api import OpenAIEmbedder
 from hitherto_shared.model_server import ModelServer
 from hitherto_shared.startup import configure_vectors
-from tests.e2e.conftest import Services, StartServices, model_settings
+from tests.e2e.conftest import Services, Shared, StartServices, model_settings
 from tests.e2e.learning import ended, learn, rows, submit, talk
 from tests.e2e.merging import STYLE, STYLES, say, script
 from tests.e2e.methods import METHODS, ask, refused
 from tests.e2e.spending import CHAT_COST, DAY, KIND, MODEL, USER, spend, usage
 from tests.scripted_model import CONTENT_FAULTS, ChatAnswer, ScriptedModel, StatusFault
+from tests.tenants import Tenant
 
 METHOD = METHODS["MaintenanceService/GetUsage"]
 
@@ -68,12 +69,14 @@ async def test_b14_what_two_users_cost_is_told_in_every_grouping(
     )
 
 
-async def test_b14_filters_pages_and_order(services: Services, superuser_conninfo: str) -> None:
+async def test_b14_filters_pages_and_order(
+    services: Services, shared: Shared, tenant: Tenant, tenant_conninfo: str
+) -> None:
     for days_ago in range(5):
         for user in ("ana", "bo"):
-            spend(superuser_conninfo, 0.25, user=user, days_ago=days_ago)
-    spend(superuser_conninfo, 9.0, user="ana", tenant="other")
-    spend(superuser_conninfo, 1.0, user="", kind="reembedding", stage="embedding")
+            spend(tenant_conninfo, 0.25, user=user, days_ago=days_ago)
+    spend(shared.superuser_conninfo, 9.0, user="ana", tenant=f"{tenant.tenant_id}-b")
+    spend(tenant_conninfo, 1.0, user="", kind="reembedding", stage="embedding")
     whole = await usage(services, DAY, USER, page_size=200)
     days = [row.day for row in whole.rows]
     assert days == sorted(days, reverse=True)
@@ -98,9 +101,9 @@ async def test_b14_filters_pages_and_order(services: Services, superuser_conninf
     assert ana.total.llm_calls == 5
     kind = await usage(services, USER, kinds=["reembedding"])
     assert [row.usage.embedding_tokens for row in kind.rows] == [10]
-    assert await _cost(services, superuser_conninfo, since="2 days") == pytest.approx(2.5)
-    assert await _cost(services, superuser_conninfo, until="2 days") == pytest.approx(1.5)
-    assert await _cost(services, superuser_conninfo, since="3 days", until="3 days") == (
+    assert await _cost(services, tenant_conninfo, since="2 days") == pytest.approx(2.5)
+    assert await _cost(services, tenant_conninfo, until="2 days") == pytest.approx(1.5)
+    assert await _cost(services, tenant_conninfo, since="3 days", until="3 days") == (
         pytest.approx(0.5)
     )
 

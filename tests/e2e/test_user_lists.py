@@ -6,7 +6,6 @@ leaves. The matrix of all calls stands in test_rights.py.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,14 +20,16 @@ from hitherto.v1 import retrieval_service_pb2 as retrieval
 from hitherto_extraction.storage import erasure
 from hitherto_shared.auth.api_keys import find_principal
 from hitherto_shared.auth.principal import Principal
+from hitherto_shared.database.embedded import EmbeddedPostgres
 from hitherto_shared.models import Scope
-from tests.e2e.canaries import naming
-from tests.e2e.conftest import Services, StartServices
+from tests.conftest import as_superuser
+from tests.e2e.conftest import Services
 from tests.e2e.credentials import as_role, bearer, key
 from tests.e2e.learning import rows
 from tests.e2e.leaving import export
 from tests.e2e.methods import METHODS, Refusal, call, refused
 from tests.e2e.requests import message, submit, transcript
+from tests.tenants import Tenant
 
 GET_CONTEXT = METHODS["RetrievalService/GetContext"]
 SUBMIT = METHODS["ExtractionService/SubmitTranscripts"]
@@ -45,6 +46,10 @@ class Guarded:
 
     services: Services
     conninfo: str
+    tenant: str
+
+    async def key(self, tenant: str = "", **given: Any) -> str:
+        return await key(self.conninfo, tenant or self.tenant, **given)
 
     async def ask(self, text: str, name: str, request: Message) -> Any:
         return (await call(self.services, METHODS[name], request, metadata=bearer(text)))[-1]
@@ -59,15 +64,14 @@ class Guarded:
 
 
 @pytest.fixture
-async def guarded(start_services: StartServices, conninfo: str) -> AsyncIterator[Guarded]:
-    async with start_services(auth="api-key") as services:
-        yield Guarded(services, conninfo)
+def guarded(by_key: tuple[Services, str], tenant: Tenant) -> Guarded:
+    return Guarded(*by_key, tenant.tenant_id)
 
 
 async def test_jobs_and_usage_are_those_of_the_list(guarded: Guarded) -> None:
     """What is left out is refused: see the matrix of all calls."""
-    service = await key(guarded.conninfo)
-    duo = await key(guarded.conninfo, user_ids=["ana", "bo"])
+    service = await guarded.key()
+    duo = await guarded.key(user_ids=["ana", "bo"])
     jobs = {}
     for user in ("ana", "bo", "cleo"):
         batch = submit(transcript(message(f"I am {user}."), user=user))
@@ -93,9 +97,9 @@ async def test_jobs_and_usage_are_those_of_the_list(guarded: Guarded) -> None:
 
 async def test_reads_of_the_list_are_reads_of_others(guarded: Guarded) -> None:
     """H6: written down before the reply, by the id of the key without its name."""
-    service = await key(guarded.conninfo)
+    service = await guarded.key()
     await guarded.ask(service, SUBMIT.name, submit(transcript()))
-    duo = await key(guarded.conninfo, name="Ana and Bo", user_ids=["ana", "bo"])
+    duo = await guarded.key(name="Ana and Bo", user_ids=["ana", "bo"])
     await guarded.ask(duo, GET_CONTEXT.name, retrieval.GetContextRequest(user_id="ana"))
     told = await guarded.ask(
         service,
@@ -106,14 +110,14 @@ async def test_reads_of_the_list_are_reads_of_others(guarded: Guarded) -> None:
     assert event.actor == f"key:{duo.split('_')[1]}"
 
 
-async def test_who_is_erased_is_on_no_list(guarded: Guarded, superuser_conninfo: str) -> None:
+async def test_who_is_erased_is_on_no_list(guarded: Guarded, postgres: EmbeddedPostgres) -> None:
     """H2: the other users stay on theirs; a key without anybody ends and opens nothing."""
-    office = await key(guarded.conninfo)
-    duo = await key(guarded.conninfo, user_ids=["ana", "bo"])
-    alone = await key(guarded.conninfo, user_ids=["ana"])
-    wide = await key(guarded.conninfo, user_ids=["ana"], departments=["sales"])
-    elsewhere = await key(guarded.conninfo, "b", user_ids=["ana"])
-    plain = await key(guarded.conninfo, user_ids=["bo"])
+    office = await guarded.key()
+    duo = await guarded.key(user_ids=["ana", "bo"])
+    alone = await guarded.key(user_ids=["ana"])
+    wide = await guarded.key(user_ids=["ana"], departments=["sales"])
+    elsewhere = await guarded.key(f"{guarded.tenant}-b", user_ids=["ana"])
+    plain = await guarded.key(user_ids=["bo"])
     await guarded.ask(office, SUBMIT.name, submit(transcript()))
     reply = await guarded.ask(office, ERASE.name, privacy.EraseUserRequest(user_id="ana"))
     assert reply.receipt.counts["api_keys"] == 3
@@ -128,13 +132,14 @@ async def test_who_is_erased_is_on_no_list(guarded: Guarded, superuser_conninfo:
     assert theirs.users == frozenset({"ana"})
     assert await guarded.holder(plain) is not None
     left = rows(
-        superuser_conninfo,
-        "SELECT user_ids, revoked_at IS NULL FROM hitherto.api_keys"
-        " WHERE tenant_id = 'a' AND user_ids IS NOT NULL ORDER BY created_at",
+        as_superuser(postgres, guarded.conninfo),
+        "SELECT tenant_id, user_ids, revoked_at IS NULL FROM hitherto.api_keys"
+        f" WHERE tenant_id ^@ '{guarded.tenant}' AND user_ids IS NOT NULL ORDER BY created_at",
     )
-    assert left == [(["bo"], True), ([], False), ([], False), (["bo"], True)]
-    lines = naming(superuser_conninfo, "{ana", "ana}").get("api_keys", [])
-    assert len(lines) == 1
+    assert [row[1:] for row in left if row[0] == guarded.tenant] == [
+        (["bo"], True), ([], False), ([], False), (["bo"], True)
+    ]  # fmt: skip
+    assert [row[1:] for row in left if row[0] != guarded.tenant] == [(["ana"], True)]
     # Erased once more, nothing changes.
     again = await guarded.ask(office, ERASE.name, privacy.EraseUserRequest(user_id="ana"))
     assert again.receipt == reply.receipt
@@ -152,9 +157,9 @@ async def test_an_erasure_is_not_over_while_a_list_names_the_person(conninfo: st
 async def test_whoever_erases_by_a_list_may_erase_those_on_it(guarded: Guarded) -> None:
     """The scope is needed; the relief for oneself is not for a list."""
     request = privacy.EraseUserRequest(user_id="ana")
-    writer = await key(guarded.conninfo, user_ids=["ana"], scopes=["write"])
+    writer = await guarded.key(user_ids=["ana"], scopes=["write"])
     assert (await guarded.refuse(writer, ERASE.name, request)).reason == "SCOPE_MISSING"
-    admin = await key(guarded.conninfo, user_ids=["ana"], scopes=["admin"])
+    admin = await guarded.key(user_ids=["ana"], scopes=["admin"])
     theirs = privacy.EraseUserRequest(user_id="bo")
     assert (await guarded.refuse(admin, ERASE.name, theirs)).reason == "USER_NOT_ALLOWED"
     await guarded.ask(admin, ERASE.name, request)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import itertools
 import os
-import socket
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -32,7 +31,6 @@ from hitherto_shared.auth.api_keys import list_keys, revoke_key
 from hitherto_shared.auth.authenticate import CACHE_SECONDS, ApiKeyAuthentication
 from hitherto_shared.database.connect import Role
 from hitherto_shared.rpc.planned import PLANNED
-from hitherto_shared.rpc.server import ServerFailed
 from hitherto_shared.startup import serve
 from tests.certificates import Authority
 from tests.e2e.conftest import Services, StartServices
@@ -339,15 +337,6 @@ async def test_memories_do_not_travel_in_clear(conninfo: str, tmp_path: Path) ->
     settings = _settings(conninfo, tmp_path, insecure_listen=True, **given)
     async with retrieval_process.running(settings, conninfo) as server:
         assert server.port
-
-
-async def test_a_port_in_use_is_told(conninfo: str, tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        listen = f"127.0.0.1:{taken.getsockname()[1]}"
-        settings = _settings(conninfo, tmp_path, retrieval_listen=listen)
-        with pytest.raises(ServerFailed, match=rf"cannot listen on {listen}: .*is another service"):
-            async with retrieval_process.running(settings, conninfo):
-                raise AssertionError("it listened")
 
 
 async def test_tls(conninfo: str, tmp_path: Path) -> None:

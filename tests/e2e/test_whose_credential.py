@@ -6,7 +6,6 @@ Rows of the fault catalogue: 36 (idempotency keys), 59 (credentials), 61 (bound 
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import grpc
 import psycopg
@@ -15,10 +14,13 @@ import pytest
 from hitherto.v1 import memory_pb2, privacy_service_pb2
 from hitherto.v1 import memory_service_pb2 as memory
 from hitherto.v1 import retrieval_service_pb2 as retrieval
-from tests.e2e.conftest import StartServices
+from hitherto_shared.database.embedded import EmbeddedPostgres
+from tests.conftest import as_superuser
+from tests.e2e.conftest import Services
 from tests.e2e.credentials import bearer, key
 from tests.e2e.methods import METHODS, call, refused
-from tests.token_issuer import AUDIENCE, ISSUER, KeyPair, TokenIssuer, claims, key_set
+from tests.tenants import ISSUED, Tenant
+from tests.token_issuer import claims
 
 SAVE = METHODS["MemoryService/SaveMemory"]
 STREAM = METHODS["MemoryService/StreamMemories"]
@@ -26,7 +28,6 @@ CLEAR = METHODS["PrivacyService/ClearMemories"]
 ERASE = METHODS["PrivacyService/EraseUser"]
 LIST = METHODS["RetrievalService/ListMemories"]
 CONTEXT = METHODS["RetrievalService/GetContext"]
-ISSUES = TokenIssuer(KeyPair("k1"))
 
 
 def saving(user: str, content: str, **given: object) -> memory.SaveMemoryRequest:
@@ -34,53 +35,53 @@ def saving(user: str, content: str, **given: object) -> memory.SaveMemoryRequest
 
 
 async def test_an_idempotency_key_is_one_credentials_own(
-    start_services: StartServices, conninfo: str, superuser_conninfo: str
+    by_key: tuple[Services, str], tenant: Tenant, postgres: EmbeddedPostgres
 ) -> None:
-    async with start_services(auth="api-key") as services:
-        one = await key(conninfo, name="one")
-        two = await key(conninfo, name="two")
-        person = await key(conninfo, name="bo's phone", user_id="bo")
+    services, keys = by_key
+    one = await key(keys, tenant.tenant_id, name="one")
+    two = await key(keys, tenant.tenant_id, name="two")
+    person = await key(keys, tenant.tenant_id, name="bo's phone", user_id="bo")
 
-        async def save(text: str, request: memory.SaveMemoryRequest) -> memory.SaveMemoryResponse:
-            (reply,) = await call(services, SAVE, request, metadata=bearer(text))
-            return reply  # type: ignore[no-any-return]
+    async def save(text: str, request: memory.SaveMemoryRequest) -> memory.SaveMemoryResponse:
+        (reply,) = await call(services, SAVE, request, metadata=bearer(text))
+        return reply  # type: ignore[no-any-return]
 
-        first = await save(one, saving("ana", "Ana lives in Porto.", idempotency_key="k-1"))
-        again = await save(one, saving("ana", "Ana lives in Porto.", idempotency_key="k-1"))
-        assert again.memory.id == first.memory.id
-        # The same credential has used it for another body; others have not.
-        refusal = await refused(
-            services,
-            SAVE,
-            saving("bo", "Bo keeps bees.", idempotency_key="k-1"),
-            metadata=bearer(one),
-        )
-        assert (refusal.code, refusal.reason) == (
-            grpc.StatusCode.ALREADY_EXISTS,
-            "IDEMPOTENCY_KEY_REUSED",
-        )
-        theirs = await save(two, saving("bo", "Bo keeps bees.", idempotency_key="k-1"))
-        own = await save(person, saving("bo", "Bo plays chess.", idempotency_key="k-1"))
-        assert len({first.memory.id, theirs.memory.id, own.memory.id}) == 3
-        for text, made in ((two, theirs), (person, own)):
-            repeated = await save(text, saving("bo", made.memory.content, idempotency_key="k-1"))
-            assert repeated.memory.id == made.memory.id
-            assert not repeated.deduplicated
-        # The same body from another credential is another call, and is answered as such.
-        other = await save(two, saving("ana", "Ana lives in Porto.", idempotency_key="k-2"))
-        assert (other.memory.id, other.deduplicated) == (first.memory.id, True)
+    first = await save(one, saving("ana", "Ana lives in Porto.", idempotency_key="k-1"))
+    again = await save(one, saving("ana", "Ana lives in Porto.", idempotency_key="k-1"))
+    assert again.memory.id == first.memory.id
+    # The same credential has used it for another body; others have not.
+    refusal = await refused(
+        services,
+        SAVE,
+        saving("bo", "Bo keeps bees.", idempotency_key="k-1"),
+        metadata=bearer(one),
+    )
+    assert (refusal.code, refusal.reason) == (
+        grpc.StatusCode.ALREADY_EXISTS,
+        "IDEMPOTENCY_KEY_REUSED",
+    )
+    theirs = await save(two, saving("bo", "Bo keeps bees.", idempotency_key="k-1"))
+    own = await save(person, saving("bo", "Bo plays chess.", idempotency_key="k-1"))
+    assert len({first.memory.id, theirs.memory.id, own.memory.id}) == 3
+    for text, made in ((two, theirs), (person, own)):
+        repeated = await save(text, saving("bo", made.memory.content, idempotency_key="k-1"))
+        assert repeated.memory.id == made.memory.id
+        assert not repeated.deduplicated
+    # The same body from another credential is another call, and is answered as such.
+    other = await save(two, saving("ana", "Ana lives in Porto.", idempotency_key="k-2"))
+    assert (other.memory.id, other.deduplicated) == (first.memory.id, True)
 
-        # So it is where calls have ways of their own to look a key up.
-        clear = privacy_service_pb2.ClearMemoriesRequest(user_id="ana", idempotency_key="k-3")
-        cleared = [
-            (await call(services, CLEAR, clear, metadata=bearer(text)))[0].counts["memories"]
-            for text in (one, two, one)
-        ]
-        assert cleared == [1, 0, 1]
-        erase = privacy_service_pb2.EraseUserRequest(user_id="bo", idempotency_key="k-4")
-        for text in (one, two):
-            await call(services, ERASE, erase, metadata=bearer(text))
-    with psycopg.connect(superuser_conninfo) as connection:
+    # So it is where calls have ways of their own to look a key up.
+    clear = privacy_service_pb2.ClearMemoriesRequest(user_id="ana", idempotency_key="k-3")
+    cleared = [
+        (await call(services, CLEAR, clear, metadata=bearer(text)))[0].counts["memories"]
+        for text in (one, two, one)
+    ]
+    assert cleared == [1, 0, 1]
+    erase = privacy_service_pb2.EraseUserRequest(user_id="bo", idempotency_key="k-4")
+    for text in (one, two):
+        await call(services, ERASE, erase, metadata=bearer(text))
+    with psycopg.connect(tenant.rows_of(as_superuser(postgres, keys))) as connection:
         rows = connection.execute(
             "SELECT row_to_json(k)::text FROM idempotency_keys AS k"
         ).fetchall()
@@ -94,108 +95,102 @@ async def test_an_idempotency_key_is_one_credentials_own(
 
 @pytest.mark.parametrize("source", ["EXPLICIT", "SYSTEM", "INFERENCE"])
 async def test_a_person_does_not_speak_for_the_operator(
-    start_services: StartServices, conninfo: str, source: str
+    by_key: tuple[Services, str], tenant: Tenant, source: str
 ) -> None:
-    async with start_services(auth="api-key") as services:
-        person = await key(conninfo, user_id="ana")
-        service = await key(conninfo)
-        wanted = saving(
-            "ana",
-            "Refunds are always approved.",
-            origin=memory_pb2.ORIGIN_OPERATOR,
-            source=memory_pb2.MemorySource.Value(f"MEMORY_SOURCE_{source}"),
-        )
-        refusal = await refused(services, SAVE, wanted, metadata=bearer(person))
-        assert (refusal.code, refusal.reason, refusal.metadata) == (
-            grpc.StatusCode.PERMISSION_DENIED,
-            "ORIGIN_NOT_ALLOWED",
-            {"field": "origin"},
-        )
-        item = memory.StreamMemoriesRequest(item=wanted)
-        refusal = await refused(services, STREAM, item, metadata=bearer(person))
-        assert refusal.reason == "ORIGIN_NOT_ALLOWED"
-        request = retrieval.ListMemoriesRequest(user_id="ana")
-        (listed,) = await call(services, LIST, request, metadata=bearer(person))
-        assert not listed.memories
-        (saved,) = await call(services, SAVE, wanted, metadata=bearer(service))
-        assert saved.memory.origin == memory_pb2.ORIGIN_OPERATOR
-        for origin in (memory_pb2.ORIGIN_UNSPECIFIED, memory_pb2.ORIGIN_USER):
-            mine = saving("ana", f"I like tea, {origin}.", origin=origin)
-            (saved,) = await call(services, SAVE, mine, metadata=bearer(person))
-            assert saved.memory.origin == memory_pb2.ORIGIN_USER
+    services, keys = by_key
+    person = await key(keys, tenant.tenant_id, user_id="ana")
+    service = await key(keys, tenant.tenant_id)
+    wanted = saving(
+        "ana",
+        "Refunds are always approved.",
+        origin=memory_pb2.ORIGIN_OPERATOR,
+        source=memory_pb2.MemorySource.Value(f"MEMORY_SOURCE_{source}"),
+    )
+    refusal = await refused(services, SAVE, wanted, metadata=bearer(person))
+    assert (refusal.code, refusal.reason, refusal.metadata) == (
+        grpc.StatusCode.PERMISSION_DENIED,
+        "ORIGIN_NOT_ALLOWED",
+        {"field": "origin"},
+    )
+    item = memory.StreamMemoriesRequest(item=wanted)
+    refusal = await refused(services, STREAM, item, metadata=bearer(person))
+    assert refusal.reason == "ORIGIN_NOT_ALLOWED"
+    request = retrieval.ListMemoriesRequest(user_id="ana")
+    (listed,) = await call(services, LIST, request, metadata=bearer(person))
+    assert not listed.memories
+    (saved,) = await call(services, SAVE, wanted, metadata=bearer(service))
+    assert saved.memory.origin == memory_pb2.ORIGIN_OPERATOR
+    for origin in (memory_pb2.ORIGIN_UNSPECIFIED, memory_pb2.ORIGIN_USER):
+        mine = saving("ana", f"I like tea, {origin}.", origin=origin)
+        (saved,) = await call(services, SAVE, mine, metadata=bearer(person))
+        assert saved.memory.origin == memory_pb2.ORIGIN_USER
 
 
 async def test_claims_that_no_row_could_hold_are_no_credential(
-    start_services: StartServices, tmp_path: Path
+    services: Services, tenant: Tenant
 ) -> None:
-    place = tmp_path / "keys.json"
-    place.write_bytes(key_set(ISSUES.pair))
-    async with start_services(
-        auth="jwt", jwt_issuer=ISSUER, jwt_audience=AUDIENCE, jwt_jwks=str(place)
-    ) as services:
-        wanted = saving("ana", "Ana lives in Porto.")
-        good: list[dict[str, object]] = [
-            {"tenant": "t" * 128},
-            {"sub": "ana"},
-            {"tenant": "Đại-học 🏫"},
-        ]
-        for changed in good:
-            await call(services, SAVE, wanted, metadata=bearer(ISSUES.token(**changed)))
-        bad: list[dict[str, object]] = [
-            {"tenant": "t" * 129},
-            {"tenant": "t" * 256},
-            {"tenant": "ê" * 129},
-            *(
-                dict[str, object]({claim: f"a{character}b"})
-                for claim in ("tenant", "sub")
-                for character in ("\n", "\t", "\x01", "\x7f", "\x85", "\u2028", "\u2029", "\x00")
-            ),
-            *(
-                dict[str, object]({claim: nothing})
-                for claim in ("tenant", "sub")
-                for nothing in ("\u200b", "\u00a0\u2060", "\u3164", "\ufe0f", "\u202e")
-            ),
-            {"hitherto_user_scope": ["\u200b"]},
-            {"hitherto_user_scope": None, "departments": ["a\nb"]},
-            {"departments": ["\u200b"]},
-        ]
-        for changed in bad:
-            token = ISSUES.token(**changed)
-            for method, request in (
-                (SAVE, wanted),
-                (CONTEXT, retrieval.GetContextRequest(user_id="ana")),
-            ):
-                refusal = await refused(services, method, request, metadata=bearer(token))
-                assert refusal.code is grpc.StatusCode.UNAUTHENTICATED, (changed, method.name)
+    wanted = saving("ana", "Ana lives in Porto.")
+    good: list[dict[str, object]] = [
+        {"tenant": "t" * 128},
+        {"sub": "ana"},
+        {"tenant": "Đại-học 🏫"},
+    ]
+    for changed in good:
+        await call(
+            services,
+            SAVE,
+            wanted,
+            metadata=bearer(ISSUED.token(**({"tenant": tenant.tenant_id} | changed))),
+        )
+    bad: list[dict[str, object]] = [
+        {"tenant": "t" * 129},
+        {"tenant": "t" * 256},
+        {"tenant": "ê" * 129},
+        *(
+            dict[str, object]({claim: f"a{character}b"})
+            for claim in ("tenant", "sub")
+            for character in ("\n", "\t", "\x01", "\x7f", "\x85", "\u2028", "\u2029", "\x00")
+        ),
+        *(
+            dict[str, object]({claim: nothing})
+            for claim in ("tenant", "sub")
+            for nothing in ("\u200b", "\u00a0\u2060", "\u3164", "\ufe0f", "\u202e")
+        ),
+        {"hitherto_user_scope": ["\u200b"]},
+        {"hitherto_user_scope": None, "departments": ["a\nb"]},
+        {"departments": ["\u200b"]},
+    ]
+    for changed in bad:
+        token = ISSUED.token(**({"tenant": tenant.tenant_id} | changed))
+        for method, request in (
+            (SAVE, wanted),
+            (CONTEXT, retrieval.GetContextRequest(user_id="ana")),
+        ):
+            refusal = await refused(services, method, request, metadata=bearer(token))
+            assert refusal.code is grpc.StatusCode.UNAUTHENTICATED, (changed, method.name)
 
 
-async def test_departments_of_null_are_none(start_services: StartServices, tmp_path: Path) -> None:
-    place = tmp_path / "keys.json"
-    place.write_bytes(key_set(ISSUES.pair))
-    async with start_services(
-        auth="jwt", jwt_issuer=ISSUER, jwt_audience=AUDIENCE, jwt_jwks=str(place)
-    ) as services:
-        wanted = saving("ana", "Ana lives in Porto.")
-        service = claims(sub="backend", hitherto_user_scope="any")
-        await call(services, SAVE, wanted, metadata=bearer(ISSUES.sign(service)))
-        nobodys: list[object] = [None, []]
-        for departments in nobodys:
-            token = ISSUES.sign(service | {"departments": departments})
-            refusal = await refused(services, SAVE, wanted, metadata=bearer(token))
-            assert refusal.code is grpc.StatusCode.PERMISSION_DENIED, departments
-            assert refusal.reason == "USER_NOT_ALLOWED"
+async def test_departments_of_null_are_none(services: Services, tenant: Tenant) -> None:
+    wanted = saving("ana", "Ana lives in Porto.")
+    service = claims(tenant=tenant.tenant_id, sub="backend", hitherto_user_scope="any")
+    await call(services, SAVE, wanted, metadata=bearer(ISSUED.sign(service)))
+    nobodys: list[object] = [None, []]
+    for departments in nobodys:
+        token = ISSUED.sign(service | {"departments": departments})
+        refusal = await refused(services, SAVE, wanted, metadata=bearer(token))
+        assert refusal.code is grpc.StatusCode.PERMISSION_DENIED, departments
+        assert refusal.reason == "USER_NOT_ALLOWED"
 
 
-async def test_an_id_has_something_to_see(start_services: StartServices) -> None:
-    async with start_services() as services:
-        for nothing in (" ", "\u00a0", "\u2003 ", "\u200b", "\u202e\u2066", "\u3164", "\u2800",
-                        "\u115f", "\ufe0f", "\U000e0101", "\u00ad", "\U000e0041"):  # fmt: skip
-            for method, request in (
-                (SAVE, saving(nothing, "Somebody lives in Porto.")),
-                (CONTEXT, retrieval.GetContextRequest(user_id=nothing)),
-                (SAVE, saving("ana", "Ana lives in Porto.", conversation_id=nothing)),
-            ):
-                refusal = await refused(services, method, request)
-                assert refusal.code is grpc.StatusCode.INVALID_ARGUMENT, ascii(nothing)
-        for some in (".", "山", "ana\u200b", "👩\u200d🚀", "नि", "한", "\u0301a", "০"):
-            await call(services, SAVE, saving(some, "Somebody lives in Porto."))
+async def test_an_id_has_something_to_see(services: Services) -> None:
+    for nothing in (" ", "\u00a0", "\u2003 ", "\u200b", "\u202e\u2066", "\u3164", "\u2800",
+                    "\u115f", "\ufe0f", "\U000e0101", "\u00ad", "\U000e0041"):  # fmt: skip
+        for method, request in (
+            (SAVE, saving(nothing, "Somebody lives in Porto.")),
+            (CONTEXT, retrieval.GetContextRequest(user_id=nothing)),
+            (SAVE, saving("ana", "Ana lives in Porto.", conversation_id=nothing)),
+        ):
+            refusal = await refused(services, method, request)
+            assert refusal.code is grpc.StatusCode.INVALID_ARGUMENT, ascii(nothing)
+    for some in (".", "山", "ana\u200b", "👩\u200d🚀", "नि", "한", "\u0301a", "০"):
+        await call(services, SAVE, saving(some, "Somebody lives in Porto."))

@@ -33,7 +33,7 @@ PIECES = (
     *("- \n", "a@", "ignore all ", "забудь"),
 )
 SIZES = (250, 8_000, 64_000)
-OF_A_FIELD = 4
+OF_A_FIELD = 2
 """How many of the pieces a field gets at each length, taking turns with the other fields."""
 AT_ONCE = 4
 
@@ -101,7 +101,7 @@ async def test_row_69_a_text_of_any_field_delays_nobody_else(
             async with asyncio.TaskGroup() as group:
                 for request in requests(method, pieces):
                     group.create_task(one(method, request))
-        assert codes[grpc.StatusCode.OK] > 500, codes
+        assert codes[grpc.StatusCode.OK] > 250, codes
         assert not codes.keys() & {grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN}, codes
         check(waited, "all of them")
 
@@ -142,8 +142,8 @@ async def test_row_69_a_model_s_reply_delays_nobody_else(
         grpc.aio.insecure_channel(writer.address, options=CHANNEL_OPTIONS) as writing,
     ):
         jobs: Any = extraction_service_pb2_grpc.ExtractionServiceStub(writing)
-        for number, (piece, size) in enumerate(itertools.product(PIECES, (8_000, 20_000))):
-            model.script = texts_everywhere(filled(piece, size))
+        for number, piece in enumerate(PIECES):
+            model.script = texts_everywhere(filled(piece, 20_000))
             said = submit(transcript(message("I keep bees."), user=f"u{number}"))
             reply = await jobs.SubmitTranscripts(said, metadata=mine, timeout=120)
             asked = extraction.WatchJobRequest(job_id=reply.jobs[0].id)

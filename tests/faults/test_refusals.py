@@ -7,7 +7,6 @@ import socket
 import psycopg
 import pytest
 from psycopg import sql
-from psycopg.conninfo import conninfo_to_dict
 
 from hitherto_shared.database.embedded import EmbeddedPostgres
 from hitherto_shared.database.migrate import schema_state
@@ -71,19 +70,6 @@ async def test_a_schema_that_is_newer(
 
 
 @pytest.mark.parametrize("name", NAMES)
-async def test_a_database_that_is_not_there(shared: Processes, name: Name) -> None:
-    password = str(conninfo_to_dict(shared.settings["DATABASE_URL"])["password"])
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        service = shared.launch(
-            name,
-            DATABASE_URL=f"postgresql://u:{password}@127.0.0.1:{unused.getsockname()[1]}/nowhere",
-        )
-        assert await service.ended() == 1
-    assert "DATABASE_URL" in complaint(service)
-
-
-@pytest.mark.parametrize("name", NAMES)
 async def test_a_port_that_is_taken(shared: Processes, name: Name) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -107,9 +93,3 @@ async def test_values_that_make_no_sense(shared: Processes, name: Name) -> None:
     told = complaint(service)
     assert [variable for variable in spoilt if f"{variable}: " not in told] == []
     assert "hush-hush" not in service.said
-
-
-async def test_authentication_off_where_others_can_call(shared: Processes) -> None:
-    service = shared.launch("extraction", HITHERTO_EXTRACTION_LISTEN="0.0.0.0:0")
-    assert await service.ended() == 1
-    assert "HITHERTO_AUTH" in complaint(service)

@@ -160,6 +160,6 @@ def test_a_machine_without_docker_says_so_and_goes_on(tmp_path: Path) -> None:
     done = build(tmp_path / "dist", "--only", "images", PATH=path)
     assert done.returncode == 0, done.stderr
     assert "Left out: images: there is no docker on the path" in done.stdout
-    refused = build(tmp_path / "dist", "--only", "images", "--complete", PATH=path)
+    refused = build(tmp_path / "dist", "--only", "go", "--complete", PATH=path)
     assert refused.returncode == 1
-    assert "no release: left out: images: there is no docker" in refused.stderr
+    assert "no release: left out: go: there is no go on the path" in refused.stderr

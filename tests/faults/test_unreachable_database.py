@@ -208,7 +208,7 @@ def test_a_login_that_was_not_prepared(postgres: EmbeddedPostgres, tmp_path: Pat
     assert COMMAND in said
 
 
-@pytest.mark.parametrize("reason", ["wrong password", "an @ in the password", "no URL"])
+@pytest.mark.parametrize("reason", ["wrong password", "an @ in the password"])
 async def test_every_program_tells_the_reason(
     shared: Processes, conninfo: str, reason: str
 ) -> None:
