@@ -40,20 +40,21 @@ async def name_newer(
     Nobody has said that the first ended when the last began, but two of them may not hold.
     """
     back = {
-        memory_id: histories[by].held.memory.superseded_by
+        memory_id: histories[by]
         for memory_id, each in histories.items()
-        if (by := each.held.memory.superseded_by) in gone
+        if (by := each.held.memory.superseded_by) is not None
+        and by in gone
         and by in histories
         and rebuilt[memory_id].memory.status in CURRENT_STATUSES
     }
-    newer = await editing.read(user, sorted({each for each in back.values() if each}))
+    ends = {each.held.memory.superseded_by for each in back.values()}
+    newer = await editing.read(user, sorted(each for each in ends if each is not None))
     named = []
-    for memory_id, by in back.items():
-        if by not in newer or newer[by].memory.status != "active":
+    for memory_id, between in back.items():
+        by = between.held.memory.superseded_by
+        if by is None or by not in newer or newer[by].memory.status != "active":
             continue
-        between = histories[memory_id].held.memory.superseded_by
-        assert between is not None
-        link = _link_of(newer[by].memory, memory_id, histories[between])
+        link = _link_of(newer[by].memory, memory_id, between)
         if link is not None:
             await memories.add_may_replace(user, by, memory_id)
             named.append(link)
