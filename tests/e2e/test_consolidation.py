@@ -205,6 +205,28 @@ async def test_c1_undo_brings_the_originals_back(
     assert await contents(modelled) == [ONE_STYLE]
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "merge"),
+    [
+        ("takes 10 mg of ramipril", "takes 20 mg of ramipril", "takes 20 mg of ramipril"),
+        ("flies to Rome on 2027-03-04", "flies to Rome on 2027-05-06", "flies to Rome"),
+        ("nimmt 10 mg Ramipril", "nimmt Ramipril", "nimmt Ramipril"),
+        ("ngủ lúc 22 giờ", "ngủ lúc 23 giờ", "ngủ lúc 22 giờ"),
+        ("毎朝8時に走る", "毎朝8時に走る、雨の日は9時", "毎朝8時に走る"),
+    ],
+)
+async def test_c1_no_number_of_an_original_is_left_out(
+    modelled: Services, model: ScriptedModel, first: str, second: str, merge: str
+) -> None:
+    """A dose or a day that no current memory tells would be lost."""
+    model.script = script(all_into(merge))
+    told = [first, second, *(f"{second}, {place}" for place in ("a", "b", "c"))]
+    await say(modelled, *told)
+    job = await consolidate(modelled, tag=STYLE)
+    assert job.result.counts["refused_unfaithful"] == 1
+    assert await contents(modelled) == sorted(told)
+
+
 async def test_undo_is_told_once_and_refused_where_there_is_nothing_to_undo(
     modelled: Services, model: ScriptedModel
 ) -> None:

@@ -126,3 +126,98 @@ async def test_row_72_what_followed_the_source_may_replace_what_is_back(
     oslo, bern = await memories(modelled)
     assert (oslo.content, bern.content) == ("The user lives in Oslo.", "The user lives in Bern.")
     assert list(bern.may_replace) == [oslo.id]
+
+
+def ending(request: ChatRequest) -> Mapping[str, Any]:
+    ended = {"id": shown(request, "bees"), "by": 0, "source_message_ids": ["m1"]}
+    return {
+        "new_memories": [new_memory("The user dislikes insects.", ["m1"])],
+        "contradicted_memories": [ended],
+    }
+
+
+@pytest.mark.parametrize("left", ["first", "other"])
+async def test_row_72_what_was_ended_and_said_again_is_one_memory(
+    modelled: Services, model: ScriptedModel, left: str
+) -> None:
+    """It is known as if nobody had ended it, and goes with its sources only."""
+    model.script = replies({"insects": ending, "keep bees": stating})
+    await tell(modelled, "first", "I keep bees", day=0)
+    await tell(modelled, "bad", "I dislike insects", day=1)
+    await tell(modelled, "other", "As you know I keep bees", day=2)
+    (held,) = [each for each in await memories(modelled) if each.content == BEES]
+    await take_back(modelled, conversation_id="bad")
+    (bees,) = await memories(modelled)
+    assert {each.conversation_id for each in bees.sources} == {"first", "other"}
+    assert bees.valid_from.ToDatetime(UTC) == NOON
+    assert bees.last_confirmed_at.ToDatetime(UTC) == NOON + 2 * DAY
+    assert list(bees.supersedes) == [held.id]
+    await tell(modelled, "late", "No insects, I said", day=1)
+    assert [each.id for each in await memories(modelled)] == [bees.id]
+    await take_back(modelled, conversation_id="other" if left == "first" else "first")
+    (bees,) = [each for each in await memories(modelled) if each.content == BEES]
+    assert {each.conversation_id for each in bees.sources} == {left}
+    assert bees.valid_from.ToDatetime(UTC) == NOON + 2 * DAY * (left == "other")
+    assert not bees.HasField("last_confirmed_at")
+    await take_back(modelled, conversation_id=left)
+    assert BEES not in {each.content for each in await memories(modelled)}
+
+
+SOME_BEES = "The user keeps some bees."
+
+
+async def test_row_72_what_was_near_to_what_was_forgotten_states_it_too(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    """Its message is told to nobody either, and it stands alone once nothing else states it."""
+    model.script = replies(
+        {
+            "forget": forgetting,
+            "some bees": lambda _: {"new_memories": [new_memory(SOME_BEES, ["m1"])]},
+            "I keep bees": stating,
+        }
+    )
+    await tell(modelled, "first", "I keep bees", day=0)
+    await tell(modelled, "bad", "Please forget my insects", day=2)
+    assert (await tell(modelled, "near", "There are some bees", day=1))["kept_forgotten"] == 1
+    assert "There are some bees" not in await messages(modelled)
+    await take_back(modelled, conversation_id="bad")
+    (held,) = await memories(modelled)
+    assert held.content == BEES
+    assert {each.conversation_id for each in held.sources} == {"first", "near"}
+    await take_back(modelled, conversation_id="first")
+    (held,) = await memories(modelled)
+    assert held.content == SOME_BEES
+    assert {each.conversation_id for each in held.sources} == {"near"}
+    assert held.valid_from.ToDatetime(UTC) == NOON + DAY
+
+
+async def test_row_72_it_may_replace_it_only_while_something_says_so(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    """That Bern ended Rome is taken back too: nothing links Bern and Oslo any more."""
+
+    def living(town: str, *before: str) -> Answering:
+        return lambda request: {
+            "new_memories": [new_memory(f"The user lives in {town}.", ["m1"])],
+            "contradicted_memories": [
+                {"id": shown(request, each), "by": 0, "source_message_ids": ["m1"]}
+                for each in before
+            ],
+        }
+
+    model.script = replies(
+        {
+            "in Oslo": living("Oslo"),
+            "in Rome": living("Rome", "Oslo"),
+            "in Bern": living("Bern"),
+            "not Rome": living("Bern", "Rome"),
+        }
+    )
+    for day, words in enumerate(("in Oslo", "in Rome", "in Bern", "not Rome")):
+        await tell(modelled, words, f"I live {words}", day=day)
+    await take_back(modelled, conversation_id="in Rome")
+    oslo, bern = await memories(modelled)
+    assert list(bern.may_replace) == [oslo.id]
+    await take_back(modelled, conversation_id="not Rome")
+    assert [list(each.may_replace) for each in await memories(modelled)] == [[], []]

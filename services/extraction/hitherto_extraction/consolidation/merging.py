@@ -51,7 +51,7 @@ def accept(
     """The permitted merges of a reply, and how many of its items were dropped.
 
     The last number counts the dropped items whose statement holds a number that its originals lack,
-    is longer than all of them together, or reads as an instruction.
+    or lacks one of theirs, is longer than all of them together, or reads as an instruction.
 
     `apart` names, for each memory, the merges that a person has taken it out of; two memories with
     one of them in common are not merged again.
@@ -85,6 +85,8 @@ def _faithful(merge: Merge) -> bool:
     return (
         len(merge.content) <= sum(map(len, contents))
         and not strange(merge.content, contents, ())
+        # "Takes 20 mg" does not stand for "takes 10 mg".
+        and not any(strange(each, [merge.content], ()) for each in contents)
         and not trust.is_suspect((merge.content,), trusted=trusted)
     )
 

@@ -131,12 +131,26 @@ class _Statements:
         hidden = find_forgotten(near, draft.situation.threshold)
         if hidden and not _brings_back(draft.now[hidden.memory_id], evidence, suspect):
             # The same in other words: what was said before the forgetting stays forgotten.
-            self._keep_forgotten(item)
+            self._stay_forgotten(item, evidence, draft.now[hidden.memory_id], suspect, repeats=True)
             return
         self._create(uuid7(), item, evidence, suspect)
 
-    def _keep_forgotten(self, item: NewItem) -> None:
+    def _stay_forgotten(
+        self,
+        item: NewItem,
+        evidence: Evidence,
+        known: CurrentMemory,
+        suspect: bool,
+        *,
+        repeats: bool = False,
+    ) -> None:
+        """Keep a memory forgotten; `repeats`: the statement says it in words of its own."""
         plan = self._draft.plan
+        if known.taken_back_from is None:
+            # It hides these messages too, and they state it once the request is taken back.
+            self._draft.note_sources(known.memory_id, evidence)
+            words = words_of(item, evidence, suspect=suspect) | {"repeats": repeats}
+            self._draft.note_said(known, "said", evidence, words)
         plan.forgotten_again += 1
         plan.refusals.append(Refused.of(f"new_memories[{item.index}]", "kept_forgotten"))
 
@@ -215,12 +229,7 @@ class _Statements:
         self, item: NewItem, evidence: Evidence, known: CurrentMemory, suspect: bool
     ) -> None:
         if not _brings_back(known, evidence, suspect):
-            if known.taken_back_from is None:
-                # It hides these messages too, and they state it once the request is taken back.
-                self._draft.note_sources(known.memory_id, evidence)
-                words = words_of(item, evidence, suspect=suspect)
-                self._draft.note_said(known, "said", evidence, words)
-            self._keep_forgotten(item)
+            self._stay_forgotten(item, evidence, known, suspect)
         elif known.taken_back_from is not None:
             # Nothing is left of the source that was taken back.
             self._create(uuid7(), item, evidence, suspect)

@@ -11,6 +11,8 @@ from hitherto_extraction.pipeline import doubts
 from hitherto_extraction.pipeline.message_removal import reindex
 from hitherto_extraction.pipeline.trust import outranks
 from hitherto_extraction.pipeline.versions import write_next
+from hitherto_extraction.rollback import said_meanwhile
+from hitherto_extraction.rollback.following import MemoryHistory, name_newer
 from hitherto_extraction.rollback.replay import FIELDS, replacements, replay
 from hitherto_extraction.storage import doubts as doubts_storage
 from hitherto_extraction.storage import (
@@ -29,16 +31,6 @@ from hitherto_extraction.storage.statements import NewStatement, StoredStatement
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.models import CURRENT_STATUSES
 from hitherto_shared.text.normalise import fold
-
-
-@dataclass(frozen=True, slots=True)
-class _MemoryHistory:
-    """Everything known about how a memory came to be."""
-
-    held: EditableMemory
-    versions: Sequence[StoredVersion]
-    statements: Sequence[StoredStatement]
-    skipped: frozenset[int]
 
 
 @dataclass(slots=True)
@@ -95,7 +87,8 @@ class Rebuilding:
             await self._confirm(each, after)
         for memory_id, each in histories.items():
             await self._link(memory_id, each.held, rebuilt[memory_id])
-        await self._name_newer(histories, rebuilt)
+        reworded += await self._take_over(histories, rebuilt)
+        await name_newer(self.user, histories, rebuilt, self.gone)
         await self._part(histories, rebuilt)
         stay = sorted(each for each in self.stated if each not in self.gone)
         for messages in self.messages:
@@ -106,18 +99,18 @@ class Rebuilding:
         await mentions.recount(self.user, sorted(histories), also=unmentioned)
         return counts
 
-    async def _find_gone(self, histories: Mapping[UUID, _MemoryHistory]) -> None:
+    async def _find_gone(self, histories: Mapping[UUID, MemoryHistory]) -> None:
         """Find what closes or holds back these memories and was removed by an earlier roll-back."""
         named = _named_by(histories.values()) - histories.keys()
         for memory_id, each in (await self._read(named)).items():
             if each.held.memory.status == "forgotten" and self._rebuilt(each) is None:
                 self.gone.add(memory_id)
 
-    def _rebuilt(self, history: _MemoryHistory) -> dict[str, Any] | None:
+    def _rebuilt(self, history: MemoryHistory) -> dict[str, Any] | None:
         """The fields of a memory."""
         return replay(history.versions, history.statements, skipped=history.skipped, gone=self.gone)
 
-    def _after(self, history: _MemoryHistory) -> EditableMemory:
+    def _after(self, history: MemoryHistory) -> EditableMemory:
         """A memory as it is without the source."""
         fields = self._rebuilt(history)
         if fields is None:
@@ -127,7 +120,7 @@ class Rebuilding:
         lost = self.gone | _unlinked(history.statements)
         return _as_rebuilt(history.held, fields, challenged, lost)
 
-    def _challenged(self, history: _MemoryHistory) -> list[UUID]:
+    def _challenged(self, history: MemoryHistory) -> list[UUID]:
         """What a memory in quarantine still challenges."""
         named = [
             UUID(each)
@@ -138,7 +131,7 @@ class Rebuilding:
         every = dict.fromkeys([*named, *history.held.challenges])
         return [each for each in every if each not in self.gone]
 
-    async def _read(self, memory_ids: Collection[UUID]) -> dict[UUID, _MemoryHistory]:
+    async def _read(self, memory_ids: Collection[UUID]) -> dict[UUID, MemoryHistory]:
         wanted = sorted(memory_ids)
         held = await editing.read(self.user, wanted)
         # A merged memory is taken apart, never rebuilt without one of its originals.
@@ -156,7 +149,7 @@ class Rebuilding:
             ]
             skipped = self._skipped(memory_id, versions_of, taken)
             await self._take_back(memory_id, versions_of, taken, said[memory_id], skipped)
-            found[memory_id] = _MemoryHistory(
+            found[memory_id] = MemoryHistory(
                 edited, versions_of, taken, frozenset(skipped | earlier[memory_id])
             )
         return found
@@ -213,7 +206,7 @@ class Rebuilding:
             ],
         )
 
-    async def _write(self, history: _MemoryHistory, after: EditableMemory) -> bool:
+    async def _write(self, history: MemoryHistory, after: EditableMemory) -> bool:
         """Write the rebuilt memory, if it differs from the present one."""
         held = history.held
         if after == held:
@@ -241,27 +234,28 @@ class Rebuilding:
         if new is not None:
             await memories.add_superseded(self.user, memory_id, by=new)
 
-    async def _name_newer(
-        self, histories: Mapping[UUID, _MemoryHistory], rebuilt: Mapping[UUID, EditableMemory]
-    ) -> None:
-        """Let what replaced a memory that is gone name what that one had ended, and what is back.
-
-        Nobody has said that the first ended when the last began, but two of them may not hold.
-        """
-        back = {
-            memory_id: histories[by].held.memory.superseded_by
+    async def _take_over(
+        self, histories: Mapping[UUID, MemoryHistory], rebuilt: Mapping[UUID, EditableMemory]
+    ) -> list[UUID]:
+        """Let what is back stand for what said the same while it had ended; returns these."""
+        back = [
+            memory_id
             for memory_id, each in histories.items()
-            if (by := each.held.memory.superseded_by) in self.gone
-            and by in histories
+            if each.held.memory.status not in CURRENT_STATUSES
             and rebuilt[memory_id].memory.status in CURRENT_STATUSES
-        }
-        newer = await editing.read(self.user, sorted({each for each in back.values() if each}))
-        for memory_id, by in back.items():
-            if by in newer and newer[by].memory.status == "active":
-                await memories.add_may_replace(self.user, by, memory_id)
+        ]
+        pairs = await said_meanwhile.find(self.user, back)
+        for memory_id, other in pairs.items():
+            await said_meanwhile.take_over(self.user, other, into=memory_id)
+            again = (await self._read([memory_id]))[memory_id]
+            after = self._after(again)
+            await self._write(again, after)
+            await self._confirm(again, after, anew=True)
+            self.changed |= {memory_id, other}
+        return list(pairs)
 
     async def _part(
-        self, histories: Mapping[UUID, _MemoryHistory], rebuilt: Mapping[UUID, EditableMemory]
+        self, histories: Mapping[UUID, MemoryHistory], rebuilt: Mapping[UUID, EditableMemory]
     ) -> None:
         """Take back what others took over from memories that stand for themselves again.
 
@@ -272,7 +266,7 @@ class Rebuilding:
         parted = [m for m, was in before.items() if was == "superseded" != after[m]]
         if parted:
             await reconciliation.part_sources(self.user, parted)
-        self.changed = {m for m, each in histories.items() if rebuilt[m] != each.held}
+        self.changed |= {m for m, each in histories.items() if rebuilt[m] != each.held}
         # What stood for a memory had its doubt, also one that was cast by what is taken back.
         kept = {each.held.memory.superseded_by for each in histories.values()}
         followed = self.gone | self.changed | {each for each in kept if each is not None}
@@ -280,7 +274,7 @@ class Rebuilding:
         await self._clear_doubts(histories, rebuilt)
 
     async def _clear_doubts(
-        self, histories: Mapping[UUID, _MemoryHistory], rebuilt: Mapping[UUID, EditableMemory]
+        self, histories: Mapping[UUID, MemoryHistory], rebuilt: Mapping[UUID, EditableMemory]
     ) -> None:
         """Let nothing be in doubt because of what another memory said, or that it had ended."""
         now = {m: _cause(each.memory.status, each.memory.content) for m, each in rebuilt.items()}
@@ -305,10 +299,12 @@ class Rebuilding:
                 certain.append(memory_id)
         await doubts.clear(self.user, certain, actor=self.actor)
 
-    async def _confirm(self, history: _MemoryHistory, after: EditableMemory) -> None:
+    async def _confirm(
+        self, history: MemoryHistory, after: EditableMemory, *, anew: bool = False
+    ) -> None:
         """Let a memory be confirmed by what still counts, if its last confirmation does not.
 
-        While it was forgotten, nothing confirmed it.
+        While it was forgotten, nothing confirmed it; `anew`: neither did what counts for it now.
         """
         held = history.held.memory
         said = [
@@ -319,12 +315,12 @@ class Rebuilding:
         left = [each.said_at for each in said if not each.taken]
         at = max(left) if len(left) > 1 else None  # Said once, it is not confirmed.
         last = held.last_confirmed_at
-        back = held.status == "forgotten" != after.memory.status
+        back = anew or held.status == "forgotten" != after.memory.status
         gone = {each.said_at for each in said if each.taken}
         if back or (last is not None and gone and (at is None or last in gone)):
             await storage.confirmed(self.user, held.memory_id, at=at)
 
-    async def _unmention(self, history: _MemoryHistory) -> list[UUID]:
+    async def _unmention(self, history: MemoryHistory) -> list[UUID]:
         """Remove mentions that come only from statements that no longer count.
 
         Returns the entities concerned.
@@ -339,7 +335,7 @@ class Rebuilding:
         return await storage.unmention(self.user, history.held.memory.memory_id, lost)
 
 
-def _named_by(histories: Iterable[_MemoryHistory]) -> set[UUID]:
+def _named_by(histories: Iterable[MemoryHistory]) -> set[UUID]:
     """The memories that close or hold back these, or did before something was rolled back."""
     named = set[UUID]()
     for each in histories:

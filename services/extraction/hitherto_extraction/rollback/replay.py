@@ -107,8 +107,9 @@ class _RebuiltMemory:
             return
         old = before.fields
         unsaid = not held["content"]
-        # What a job ended because of a memory that is gone has not ended.
-        lost = after.job_id is not None and new["superseded_by"] in self._gone
+        # What a job ended, or a roll-back joined, because of a memory that is gone has not ended.
+        program = after.job_id is not None or new["status"] == "superseded"
+        lost = program and new["superseded_by"] in self._gone
         for name in FIELDS:
             if old[name] == new[name] or (lost and name in _ENDING):
                 continue

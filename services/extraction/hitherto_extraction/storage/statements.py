@@ -42,7 +42,7 @@ CROSS JOIN json_to_recordset(%(rows)s) AS new (place integer, statement_id uuid,
 
 _OF_MEMORIES = """
 SELECT statement_id, memory_id, conversation_id, job_id, action, version, made_version,
-       origin, said_at, said, sealed, taken_back_at IS NOT NULL
+       origin, said_at, said, sealed, taken_back_at IS NOT NULL, document_id
 FROM statements
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s)
 ORDER BY memory_id, version, recorded_at, statement_id
@@ -50,7 +50,7 @@ ORDER BY memory_id, version, recorded_at, statement_id
 
 _OF_PROFILE = """
 SELECT statement_id, memory_id, conversation_id, job_id, action, version, made_version,
-       origin, said_at, said, sealed, taken_back_at IS NOT NULL
+       origin, said_at, said, sealed, taken_back_at IS NOT NULL, document_id
 FROM statements
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND subject = 'profile'
 ORDER BY recorded_at, statement_id
@@ -59,7 +59,7 @@ ORDER BY recorded_at, statement_id
 # A statement of its own: for both, the plan that Postgres keeps would read all of a user.
 _OF_SUMMARY = """
 SELECT statement_id, memory_id, conversation_id, job_id, action, version, made_version,
-       origin, said_at, said, sealed, taken_back_at IS NOT NULL
+       origin, said_at, said, sealed, taken_back_at IS NOT NULL, document_id
 FROM statements
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND subject = 'summary'
   AND md5(conversation_id) = md5(%(conversation_id)s) AND conversation_id = %(conversation_id)s
@@ -152,6 +152,7 @@ class StoredStatement:
     said_at: datetime
     said: Mapping[str, Any]
     taken: bool
+    document_id: UUID | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,5 +255,5 @@ def _statement(scope: Scope, row: tuple[Any, ...]) -> StoredStatement:
     said, sealed = row[9], row[10]
     if sealed is not None:
         said = opened(scope, STATEMENT, sealed, row[0])["said"]
-    values = (*row[:9], said, row[11])
+    values = (*row[:9], said, *row[11:])
     return StoredStatement(*values)
