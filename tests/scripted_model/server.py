@@ -235,6 +235,8 @@ class ScriptedModel:
                 item["index"] = 0
         elif fault == "text":
             data[0]["embedding"] = ["0.1"] * size
+        elif fault == "nested":
+            data[0]["embedding"] = [[0.1] * size]
         elif fault == "beyond_singles":
             data[0]["embedding"] = [1e300] * size
         elif fault == "bad_base64":
