@@ -234,8 +234,9 @@ class ScriptedModel:
             for item in data:
                 item["index"] = 0
         elif fault in ("text", "nested", "beyond_singles"):
-            odd = {"text": ["0.1"], "nested": [[0.1] * size], "beyond_singles": [1e300]}[fault]
-            data[0]["embedding"] = odd if fault == "nested" else odd * size
+            number = {"text": "0.1", "nested": 0.1, "beyond_singles": 1e300}[fault]
+            odd = [number] * size
+            data[0]["embedding"] = [odd] if fault == "nested" else odd
         elif fault == "bad_base64":
             data[0]["embedding"] = "*not base64*"
         elif fault == "shuffled":
