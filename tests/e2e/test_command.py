@@ -114,6 +114,9 @@ async def test_a_memory_from_save_to_restore(at: Typed) -> None:
     assert await contents(at) == set()
     assert "active" in await at("restore", "ana", memory_id)
     assert await contents(at) == {"Ana sống ở Đà Nẵng."}
+    for listed in (await at("search", "ana"), await at("search", "ana", "--explain")):
+        assert "score " not in listed, "without a query nothing has one"
+        assert "Đà Nẵng" in listed
     # What has expired is stored, and no read shows it.
     await at("correct", "ana", memory_id, "--expires", "2020-01-01")
     assert "expired on 2020-01-01 already" in at.err

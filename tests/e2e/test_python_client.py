@@ -17,8 +17,11 @@ import grpc
 import pytest
 
 from hitherto_client import AsyncHitherto, Hitherto, HithertoCallError, Pages
+from hitherto_client._async import changes as async_changes
+from hitherto_client._sync import changes as sync_changes
 from hitherto_client.inputs import DocumentInput, MessageInput, TranscriptInput
 from hitherto_client.results import Page
+from hitherto_retrieval.handlers import watching
 from tests.e2e.conftest import Services
 
 SAID: list[MessageInput] = [
@@ -451,6 +454,17 @@ async def test_changes_are_watched_and_sent(client: AsyncHitherto) -> None:
     assert await client.retry_webhook_delivery(webhook_id=made.webhook.id) == 0
     await client.delete_webhook(made.webhook.id)
     assert not [known async for known in client.webhooks()]
+
+
+async def test_a_watched_stream_that_reaches_its_deadline_goes_on_at_once(
+    client: AsyncHitherto, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The service ends it shortly before, and a slow network can lose what it says then."""
+    for version in (async_changes, sync_changes):
+        monkeypatch.setattr(version, "_SILENCE_SECONDS", 1.0)
+    monkeypatch.setattr(watching, "_MARGIN_SECONDS", -60.0)
+    heard = [each async for each in client.watch_memories("ana", timeout=4)]
+    assert len(heard) > 1
 
 
 async def test_errors_say_what_to_do(client: AsyncHitherto) -> None:

@@ -1,4 +1,4 @@
-"""How often a job exchanges something with Postgres: every trip costs both of them."""
+"""How often a job, or a roll-back, exchanges something with Postgres: a trip costs both of them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from hitherto.v1 import maintenance_service_pb2
 from hitherto_shared.database.pipeline_connection import PipelineConnection
 from hitherto_shared.telemetry import job_id_of_task
 from tests.e2e.conftest import Services
@@ -42,3 +43,36 @@ async def test_p5_a_job_makes_few_trips_however_much_is_said(
         assert len(set(trips)) == 1
         counts.append(len(trips))
     assert min(counts[1:]) <= 7, counts
+
+
+async def test_a_roll_back_makes_one_trip_for_each_memory(
+    modelled: Services, model: ScriptedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model can have taught thousands, and the call is limited to half a minute."""
+    trips: list[None] = []
+    wait = PipelineConnection.wait
+
+    async def counted(*given: Any) -> Any:
+        trips.append(None)
+        return await wait(*given)
+
+    model.script = echo
+    crops = ("quince", "sorrel", "medlar", "fennel", "chard", "endive", "leek", "celery", "okra")
+    for conversation, named in (("few", crops[:1]), ("many", crops[1:])):
+        said = [f"I grow {crop} in the garden of {crop[::-1]}." for crop in named]
+        await learn(modelled, talk(*said, conversation=conversation))
+    monkeypatch.setattr(PipelineConnection, "wait", counted)
+    fewest = {}
+    for conversation, memories in (("few", 1), ("many", 8)):
+        request = maintenance_service_pb2.RollbackSourceRequest(
+            user_id="ana", conversation_id=conversation, dry_run=True
+        )
+        counts = []
+        # What the services do besides is counted too, but not every time.
+        for _ in range(4):
+            trips.clear()
+            found = await modelled.maintenance.RollbackSource(request)
+            assert found.counts["memories_forgotten"] == memories
+            counts.append(len(trips))
+        fewest[conversation] = min(counts)
+    assert fewest["many"] - fewest["few"] <= 8, fewest

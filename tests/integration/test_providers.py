@@ -649,7 +649,7 @@ async def test_calls_are_split_only_at_the_limits_of_the_api(
     "kind",
     [
         "wrong_dimensions", "one_missing", "one_more", "same_index", "nan", "infinity",
-        "beyond_singles", "zero", "text", "bad_base64",
+        "beyond_singles", "zero", "text", "nested", "bad_base64",
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("float_only", [False, True], ids=["base64", "float"])
@@ -663,6 +663,15 @@ async def test_a_reply_with_one_bad_embedding_is_refused_whole(
         await embedder.embed(["one", "two", "three"])
 
     assert len((await embedder.embed(["one", "two", "three"])).vectors) == 3
+
+
+async def test_a_vector_inside_a_list_is_not_called_one_of_another_size(
+    server: ScriptedModel, embedder: OpenAIEmbedder
+) -> None:
+    server.queue(EmbeddingFault("nested"), endpoint="embeddings")
+
+    with pytest.raises(ModelMisbehaved, match="neither numbers nor base64"):
+        await embedder.embed(["one two three"])
 
 
 @pytest.mark.parametrize("kind", ["not_normalised", "no_usage", "no_index", "zero_index"])

@@ -97,6 +97,7 @@ class EmbeddingFault:
         "beyond_singles",
         "zero",
         "text",
+        "nested",
         "bad_base64",
         "shuffled",
         "no_usage",

@@ -233,10 +233,10 @@ class ScriptedModel:
         elif fault == "zero_index":
             for item in data:
                 item["index"] = 0
-        elif fault == "text":
-            data[0]["embedding"] = ["0.1"] * size
-        elif fault == "beyond_singles":
-            data[0]["embedding"] = [1e300] * size
+        elif fault in ("text", "nested", "beyond_singles"):
+            number = {"text": "0.1", "nested": 0.1, "beyond_singles": 1e300}[fault]
+            odd = [number] * size
+            data[0]["embedding"] = [odd] if fault == "nested" else odd
         elif fault == "bad_base64":
             data[0]["embedding"] = "*not base64*"
         elif fault == "shuffled":

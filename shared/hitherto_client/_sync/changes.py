@@ -86,8 +86,10 @@ class Watching(Calling):
             finally:
                 stream.cancel()
             now = time.monotonic()
-            if now >= ends or (error is None and heard >= begun):
-                # The service ends streams after a while, so that credentials are checked anew.
+            in_time = error is None or error.code is grpc.StatusCode.DEADLINE_EXCEEDED
+            if now >= ends or (in_time and heard >= begun):
+                # Streams end after a while, so that credentials are checked anew: the service ends
+                # them, or their deadline does if its word arrives too late.
                 continue
             if error is None:
                 error = HithertoCallError(

@@ -35,24 +35,35 @@ _SCORE_COLUMNS = 8
 
 
 def show_results(output: Output, results: Sequence[search_pb2.SearchResult]) -> None:
-    """One row each, whatever kind of thing it is."""
+    """One row each, whatever kind of thing it is.
+
+    Without a query nothing has a score, and nothing is found by anything.
+    """
     places = {each.memory.id: place for place, each in enumerate(results, 1) if each.memory.id}
+    scored = _scored(results)
+    rows = []
+    for place, result in enumerate(results, start=1):
+        item = _item(result, places)
+        found = (place, _score(result), *item, ", ".join(result.matched_legs))
+        rows.append(found if scored else (place, *item))
+    numbers = ("#", "score") if scored else ("#",)
+    columns = ("kind", "what", "from", "when")
     output.table(
-        ("#", "score", "kind", "what", "from", "when", "found by"),
-        [
-            (place, _score(result), *_item(result, places), ", ".join(result.matched_legs))
-            for place, result in enumerate(results, start=1)
-        ],
-        numbers=("#", "score"),
-        whole=("#", "score"),
+        (*numbers, *columns, "found by") if scored else (*numbers, *columns),
+        rows,
+        numbers=numbers,
+        whole=numbers,
     )
 
 
 def show_explanations(output: Output, results: Sequence[search_pb2.SearchResult]) -> None:
     """What each component adds to each score: a column per result, which adds up to its last row.
 
-    As many results stand beside each other as fit the width.
+    As many results stand beside each other as fit the width. Of results without a score there is
+    nothing to tell.
     """
+    if not _scored(results):
+        return
     fit = max(1, (output.columns - _NAME_COLUMNS) // _SCORE_COLUMNS)
     places = list(enumerate(results, start=1))
     for first in range(0, len(places), fit):
@@ -115,6 +126,10 @@ def _explain(output: Output, placed: Sequence[tuple[int, search_pb2.SearchResult
         # Parts that do not make the score would be a fault of the service: show it, do not hide it.
         if abs(result.score - sum(result.breakdown.values())) > 1e-6:
             output.line(f"#{place}: these do not add up to its score, {result.score:.4f}")
+
+
+def _scored(results: Sequence[search_pb2.SearchResult]) -> bool:
+    return any(result.matched_legs or result.score for result in results)
 
 
 def _score(result: search_pb2.SearchResult) -> str:

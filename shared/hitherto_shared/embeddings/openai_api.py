@@ -312,7 +312,7 @@ def _numbers(value: object) -> np.ndarray[Any, np.dtype[np.float64]]:
             return np.frombuffer(raw, dtype="<f4").astype(np.float64)
         if isinstance(value, list):
             numbers = np.array(value)
-            if numbers.dtype.kind in "fi":
+            if numbers.ndim == 1 and numbers.dtype.kind in "fi":
                 return numbers.astype(np.float64)
     except (ValueError, OverflowError):
         pass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -26,6 +27,7 @@ from hitherto_extraction.storage import (
 )
 from hitherto_extraction.storage import rollback as storage
 from hitherto_extraction.storage.editing import EditableMemory
+from hitherto_extraction.storage.ledger import ChangeEvent
 from hitherto_extraction.storage.rollback import MessageRange, StoredVersion
 from hitherto_extraction.storage.statements import NewStatement, StoredStatement
 from hitherto_shared.database.user_rows import UserRows
@@ -71,11 +73,15 @@ class Rebuilding:
         await self._find_gone(histories)
         counts = {"memories_forgotten": 0, "memories_restored": 0, "sources_removed": 0}
         reworded = []
+        events: list[ChangeEvent] = []
         unmentioned: list[UUID] = []
         rebuilt: dict[UUID, EditableMemory] = {}
+        at = await users.database_now(self.user.connection)
         for memory_id, each in histories.items():
             after = rebuilt[memory_id] = self._after(each)
-            if await self._write(each, after):
+            event = await self._write(each, after, at)
+            if event is not None:
+                events.append(event)
                 if memory_id in self.gone:
                     counts["memories_forgotten"] += 1
                 elif after.memory.status in CURRENT_STATUSES:
@@ -85,6 +91,7 @@ class Rebuilding:
                     reworded.append(memory_id)
             unmentioned += await self._unmention(each)
             await self._confirm(each, after)
+        await ledger.record(self.user, None, events, actor=self.actor)
         for memory_id, each in histories.items():
             await self._link(memory_id, each.held, rebuilt[memory_id])
         reworded += await self._take_over(histories, rebuilt)
@@ -139,6 +146,8 @@ class Rebuilding:
         said = await statements.of_memories(self.user, wanted)
         earlier = await storage.rolled_back(self.user, wanted)
         found = {}
+        lost: list[UUID] = []
+        unstated: list[NewStatement] = []
         for memory_id, edited in held.items():
             versions_of = versions[memory_id]
             taken = [
@@ -148,10 +157,18 @@ class Rebuilding:
                 for each in said[memory_id]
             ]
             skipped = self._skipped(memory_id, versions_of, taken)
-            await self._take_back(memory_id, versions_of, taken, said[memory_id], skipped)
+            lost += [
+                each.statement_id
+                for each, before in zip(taken, said[memory_id], strict=True)
+                if each.taken and not before.taken
+            ]
+            unstated += [_taken(memory_id, each) for each in versions_of if each.version in skipped]
             found[memory_id] = MemoryHistory(
                 edited, versions_of, taken, frozenset(skipped | earlier[memory_id])
             )
+        # What is rolled back besides the statements of the source.
+        await statements.take_back(self.user, lost)
+        await statements.record(self.user, unstated)
         return found
 
     def _skipped(
@@ -171,46 +188,16 @@ class Rebuilding:
                 skipped.add(1)
         return skipped
 
-    async def _take_back(
-        self,
-        memory_id: UUID,
-        versions: Sequence[StoredVersion],
-        taken: Sequence[StoredStatement],
-        said: Sequence[StoredStatement],
-        skipped: Collection[int],
-    ) -> None:
-        """Record what is rolled back besides the statements of the source."""
-        await statements.take_back(
-            self.user,
-            [
-                each.statement_id
-                for each, before in zip(taken, said, strict=True)
-                if each.taken and not before.taken
-            ],
-        )
-        await statements.record(
-            self.user,
-            [
-                NewStatement(
-                    "taken",
-                    each.version,
-                    True,
-                    each.fields["origin"],
-                    each.at,
-                    memory_id=memory_id,
-                    job_id=each.job_id,
-                    taken=True,
-                )
-                for each in versions
-                if each.version in skipped
-            ],
-        )
+    async def _write(
+        self, history: MemoryHistory, after: EditableMemory, at: datetime
+    ) -> ChangeEvent | None:
+        """Write the rebuilt memory, if it differs from the present one; its event, to be recorded.
 
-    async def _write(self, history: MemoryHistory, after: EditableMemory) -> bool:
-        """Write the rebuilt memory, if it differs from the present one."""
+        None if it has no new version.
+        """
         held = history.held
         if after == held:
-            return False
+            return None
         if held.memory == after.memory:
             await storage.keep(
                 self.user,
@@ -218,11 +205,8 @@ class Rebuilding:
                 said_at=after.said_at,
                 challenges=after.challenges,
             )
-            return False
-        at = await users.database_now(self.user.connection)
-        event = await write_next(self.user, held, after, "rolled_back", self.reason, at=at)
-        await ledger.record(self.user, None, [event], actor=self.actor)
-        return True
+            return None
+        return await write_next(self.user, held, after, "rolled_back", self.reason, at=at)
 
     async def _link(self, memory_id: UUID, before: EditableMemory, after: EditableMemory) -> None:
         """Let the successors of a memory name it, or no longer."""
@@ -249,7 +233,8 @@ class Rebuilding:
             await said_meanwhile.take_over(self.user, other, into=memory_id)
             again = (await self._read([memory_id]))[memory_id]
             after = self._after(again)
-            await self._write(again, after)
+            event = await self._write(again, after, await users.database_now(self.user.connection))
+            await ledger.record(self.user, None, [event] if event else [], actor=self.actor)
             await self._confirm(again, after, anew=True)
             self.changed |= {memory_id, other}
         return list(pairs)
@@ -356,6 +341,20 @@ def _unlinked(said: Iterable[StoredStatement]) -> set[UUID]:
 def _cause(status: str, content: str) -> tuple[bool, str]:
     """What a memory may make others doubt by: that it has ended, and its words."""
     return status == "contradicted", fold(content)
+
+
+def _taken(memory_id: UUID, version: StoredVersion) -> NewStatement:
+    """What stands for a version without a statement that is rolled back."""
+    return NewStatement(
+        "taken",
+        version.version,
+        True,
+        version.fields["origin"],
+        version.at,
+        memory_id=memory_id,
+        job_id=version.job_id,
+        taken=True,
+    )
 
 
 def _forgotten(held: EditableMemory) -> EditableMemory:

@@ -239,7 +239,8 @@ async def name_conversation(user: UserRows, conversation_id: str) -> bool:
 
 async def take_back(user: UserRows, statement_ids: Sequence[UUID]) -> None:
     """Mark statements as rolled back. The role is hitherto_removal."""
-    await user.execute(_TAKE_BACK, statement_ids=list(statement_ids))
+    if statement_ids:
+        await user.execute(_TAKE_BACK, statement_ids=list(statement_ids))
 
 
 async def forget_conversation(user: UserRows, conversation_id: str) -> None:
