@@ -112,6 +112,25 @@ GROUP = Group(
 )
 
 
+@pytest.mark.parametrize(
+    ("contents", "merge", "kept"),
+    [
+        (["takes 10 mg", "takes 20 mg"], "takes 20 mg", False),
+        (["takes 10 mg", "takes 20 mg"], "takes 10 or 20 mg", True),
+        (["runs on Mondays (2026-03-01)", "runs (2026-02)"], "runs on Mondays", True),
+        (["läuft montags seit 2025", "läuft"], "läuft montags", True),
+        (["runs on Mondays (1987-03-01)", "runs"], "runs on Mondays", False),
+    ],
+)
+def test_no_number_of_an_original_is_left_out_but_the_day_on_which_it_was_said(
+    contents: list[str], merge: str, kept: bool
+) -> None:
+    group = Group(tuple(member(number, text) for number, text in enumerate(contents, 1)))
+    item = MergedItem("preference", merge, 0.5, ("e1", "e2"))
+    found, _, refused = accept(Merges([item], 0), group, apart={})
+    assert (len(found), refused) == (int(kept), int(not kept))
+
+
 def taken(item: MergedItem, apart: dict[UUID, set[UUID]] | None = None) -> tuple[list[Merge], int]:
     found, dropped, refused = accept(Merges([item], 0), GROUP, apart=apart or {})
     assert refused == (dropped if apart is None else 0)
