@@ -77,7 +77,7 @@ def prepare(
         logger.info("the passwords of the services' logins have changed; setting them")
         bootstrap(conninfo, passwords=passwords, set_passwords=True)
     for node in nodes:
-        _run(node, node_passwords({OWNER: owner_password(conninfo), **passwords}))
+        _run(node, node_passwords([(OWNER, owner_password(conninfo)), *passwords.items()]))
     migrate(conninfo)
     load_secret(secret_file)
     if not api_key_file.exists():
@@ -97,7 +97,7 @@ def _cluster(conninfo: str, workers: Sequence[str]) -> list[str]:
     nodes = [conninfo, *(make_conninfo(conninfo, host=name, port=port) for name, port in added)]
     for node in nodes:
         # As whom the nodes add each other, and create roles.
-        _run(node, node_passwords({str(given["user"]): str(given["password"])}))
+        _run(node, node_passwords([(str(given["user"]), str(given["password"]))]))
     with connected(conninfo) as connection:
         own = [given["host"], int(given.get("port") or 5432)]
         connection.execute("SELECT citus_set_coordinator_host(%s, %s)", own)

@@ -11,7 +11,7 @@ Citus connects to its nodes as the role that sends a statement, with the passwor
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import LiteralString
 
 import psycopg
@@ -173,13 +173,13 @@ def statements(tables: Sequence[str]) -> list[sql.Composed]:
     return found
 
 
-def node_passwords(passwords: Mapping[str, str | None]) -> str:
+def node_passwords(passwords: Iterable[tuple[str, str | None]]) -> str:
     """The SQL that lets each node log in to the others as these roles; in clear, as Citus needs it.
 
     A role without a password is left out, with a comment.
     """
     lines = []
-    for role, password in passwords.items():
+    for role, password in passwords:
         if password is None:
             lines.append(f"-- {role}: DATABASE_URL and the environment name no password")
             continue

@@ -371,7 +371,7 @@ def main() -> None:
                     parser.exit(1, f"{COMMAND}: --node-passwords: the database has no Citus\n")
         bootstrap(conninfo, passwords=passwords, set_passwords=arguments.set_passwords)
         if arguments.node_passwords:
-            done = node_passwords(passwords)
+            done = node_passwords(passwords.items())
         else:
             names = migrate(conninfo)
             newer = owned_schema_state(conninfo).newer
