@@ -63,7 +63,7 @@ def _other_numbers() -> Iterator[str]:
     for told, written in (
         ("below 0.3", "importance < 0.3"),
         ("not used for 30 days", "not used for 30 days"),
-        ("older than 90 days", "interval '90 days'"),
+        ("older than 90 days", "older than 90 days"),
     ):
         if told not in words or written not in statements:
             yield f"docs/how-it-decides.md and {upkeep.__name__} differ on {told!r}"

@@ -15,6 +15,8 @@ from hitherto_extraction.storage.corpora.corpus import PassageCorpus
 from hitherto_extraction.storage.corpora.messages import MESSAGES
 from hitherto_extraction.storage.corpora.summaries import SUMMARIES
 from hitherto_extraction.storage.keyword_index import SEGMENT
+from hitherto_shared.database.local_settings import ShardSettings
+from hitherto_shared.database.pool import Connection
 from tests.integration.upkeep.past import ANA
 from tests.integration.upkeep.stage import Stage
 
@@ -58,14 +60,22 @@ def some(rng: random.Random, count: int) -> list[Counter[str]]:
     ]
 
 
+def place(connection: Connection, where: str) -> None:
+    """Let a connection write as on one server, or as on a cluster."""
+    connection._exchange.shards = ShardSettings({}) if where == "cluster" else None
+    assert connection.is_distributed == (where == "cluster")
+
+
+@pytest.mark.parametrize("where", ["server", "cluster"])
 @pytest.mark.parametrize("sizes", [(1, 250, 10, 20, 300, 1), (600, 3, 170)], ids=["grows", "bulk"])
 async def test_terms_of_memories_fill_segment_after_segment(
-    stage: Stage, sizes: tuple[int, ...]
+    stage: Stage, sizes: tuple[int, ...], where: str
 ) -> None:
     await stage.user()
     rng = random.Random(1)
     held: dict[int, Counter[str]] = {}
     async with stage.write.connection() as connection:
+        place(connection, where)
         for size in sizes:
             texts = some(rng, size)
             async with connection.transaction():
@@ -80,11 +90,15 @@ async def test_terms_of_memories_fill_segment_after_segment(
     assert await stored(stage, _MEMORIES) == expected(held)
 
 
-async def test_terms_of_passages_continue_wherever_others_were_removed(stage: Stage) -> None:
+@pytest.mark.parametrize("where", ["server", "cluster"])
+async def test_terms_of_passages_continue_wherever_others_were_removed(
+    stage: Stage, where: str
+) -> None:
     await stage.user()
     rng = random.Random(2)
     held: dict[str, dict[int, Counter[str]]] = {"messages": {}, "summaries": {}}
     async with stage.write.connection() as connection:
+        place(connection, where)
         for size, removed in ((200, 0), (90, 150), (30, 100), (300, 20), (5, 0), (1, 300)):
             texts: dict[PassageCorpus, list[Counter[str]]] = {
                 MESSAGES: some(rng, size),

@@ -25,7 +25,7 @@ FROM json_to_recordset(%(rows)s) AS new (tenant_id text, user_id text, delivery_
 
 # Across users. In turns: the tenants with the fewest requests on their way come first, of each the
 # webhooks with the fewest, and of each of these what waited longest, so that no tenant or receiver
-# takes the place of others. Of somebody erased nothing is told.
+# takes the place of others.
 _CLAIM = """
 WITH waiting AS MATERIALIZED (
     SELECT next.tenant_id, next.user_id, next.delivery_id, next.next_attempt_at, w.of_tenant,
@@ -38,10 +38,6 @@ WITH waiting AS MATERIALIZED (
         FROM webhook_deliveries AS d
         WHERE d.tenant_id = w.tenant_id AND d.webhook_id = w.webhook_id AND d.state = 'pending'
           AND d.next_attempt_at <= statement_timestamp()
-          AND NOT EXISTS (
-              SELECT FROM users AS u
-              WHERE u.tenant_id = d.tenant_id AND u.user_id = d.user_id
-                AND u.erased_at IS NOT NULL)
         ORDER BY d.next_attempt_at
         LIMIT greatest(%(of_each)s - w.sending, 0)
         FOR UPDATE SKIP LOCKED
@@ -69,6 +65,13 @@ WHERE d.tenant_id = due.tenant_id AND d.user_id = due.user_id AND d.delivery_id 
 RETURNING d.tenant_id, d.delivery_id, d.webhook_id, d.attempts, d.user_id, c.position,
           c.memory_id, c.action, c.version, c.old_status, c.new_status, c.related_memory_id,
           c.job_id, c.recorded_at
+"""
+
+# Across users. Of somebody erased nothing is told: their deliveries go with everything else.
+_ERASED = """
+SELECT tenant_id, user_id FROM users
+WHERE tenant_id = ANY(%(tenant_ids)s::text[]) AND user_id = ANY(%(user_ids)s::text[])
+  AND erased_at IS NOT NULL
 """
 
 # Across users, by the attempt that held the lease: a later one decides by itself.
@@ -207,7 +210,21 @@ async def claim(
         "lease_seconds": lease_seconds,
     }
     rows = await connection.fetch_rows(_CLAIM, values)
-    return [ClaimedDelivery(*_with_change(row)) for row in rows]
+    claimed = [ClaimedDelivery(*_with_change(row)) for row in rows]
+    erased = await _erased(connection, claimed)
+    return [each for each in claimed if (each.tenant_id, each.change.user_id) not in erased]
+
+
+async def _erased(
+    connection: Connection, claimed: Sequence[ClaimedDelivery]
+) -> set[tuple[str, str]]:
+    if not claimed:
+        return set()
+    values = {
+        "tenant_ids": Texts({each.tenant_id for each in claimed}),
+        "user_ids": Texts({each.change.user_id for each in claimed}),
+    }
+    return {(row[0], row[1]) for row in await connection.fetch_rows(_ERASED, values)}
 
 
 async def settle_delivered(

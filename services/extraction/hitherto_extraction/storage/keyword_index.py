@@ -89,6 +89,42 @@ SET lexical_nos = held.lexical_nos || EXCLUDED.lexical_nos,
     lengths = held.lengths || EXCLUDED.lengths
 """
 
+# The same on a cluster, where rows cannot be extended by position: every term continues where its
+# last segment ends. On one server that takes Postgres a quarter more time for this statement.
+_APPEND_BY_KEY = """
+INSERT INTO postings AS held
+    (tenant_id, user_id, term, segment, lexical_nos, frequencies, lengths)
+SELECT placed.tenant_id, placed.user_id, placed.term, placed.segment,
+       array_agg(placed.lexical_no ORDER BY placed.lexical_no),
+       array_agg(placed.frequency ORDER BY placed.lexical_no),
+       array_agg(placed.length ORDER BY placed.lexical_no)
+FROM (
+    SELECT u.tenant_id, u.user_id, new.term, posting.lexical_no,
+           posting.frequency, posting.length,
+           (coalesce(last.segment * %(segment)s + last.used, 0) + posting.place - 1)
+               / %(segment)s AS segment
+    FROM @its_user AS u
+    CROSS JOIN unnest(string_to_array(%(terms)s, E'\\n'), string_to_array(%(lexical_nos)s, ';'),
+                      string_to_array(%(frequencies)s, ';'), string_to_array(%(lengths)s, ';'))
+         AS new (term, lexical_nos, frequencies, lengths)
+    LEFT JOIN LATERAL (
+        SELECT p.segment, cardinality(p.lexical_nos) AS used
+        FROM postings AS p
+        WHERE p.tenant_id = %(tenant_id)s AND p.user_id = %(user_id)s AND p.term = new.term
+        ORDER BY p.segment DESC
+        LIMIT 1
+    ) AS last ON true
+    CROSS JOIN LATERAL unnest(
+        new.lexical_nos::int[], new.frequencies::smallint[], new.lengths::smallint[])
+        WITH ORDINALITY AS posting (lexical_no, frequency, length, place)
+) AS placed
+GROUP BY placed.tenant_id, placed.user_id, placed.term, placed.segment
+ON CONFLICT (tenant_id, user_id, term, segment) DO UPDATE
+SET lexical_nos = held.lexical_nos || EXCLUDED.lexical_nos,
+    frequencies = held.frequencies || EXCLUDED.frequencies,
+    lengths = held.lengths || EXCLUDED.lengths
+"""
+
 # The same for the passages of several corpora at once.
 _APPEND_PASSAGES = """
 WITH incoming AS MATERIALIZED (
@@ -153,6 +189,42 @@ SET lexical_nos = held.lexical_nos || EXCLUDED.lexical_nos,
     lengths = held.lengths || EXCLUDED.lengths
 """
 
+_APPEND_PASSAGES_BY_KEY = """
+INSERT INTO passage_postings AS held
+    (tenant_id, user_id, corpus, term, segment, lexical_nos, frequencies, lengths)
+SELECT placed.tenant_id, placed.user_id, placed.corpus, placed.term, placed.segment,
+       array_agg(placed.lexical_no ORDER BY placed.lexical_no),
+       array_agg(placed.frequency ORDER BY placed.lexical_no),
+       array_agg(placed.length ORDER BY placed.lexical_no)
+FROM (
+    SELECT u.tenant_id, u.user_id, new.corpus, new.term, posting.lexical_no,
+           posting.frequency, posting.length,
+           (coalesce(last.segment * %(segment)s + last.used, 0) + posting.place - 1)
+               / %(segment)s AS segment
+    FROM @its_user AS u
+    CROSS JOIN unnest(string_to_array(%(corpora)s, ','), string_to_array(%(terms)s, E'\n'),
+                      string_to_array(%(lexical_nos)s, ';'),
+                      string_to_array(%(frequencies)s, ';'), string_to_array(%(lengths)s, ';'))
+         AS new (corpus, term, lexical_nos, frequencies, lengths)
+    LEFT JOIN LATERAL (
+        SELECT p.segment, cardinality(p.lexical_nos) AS used
+        FROM passage_postings AS p
+        WHERE p.tenant_id = %(tenant_id)s AND p.user_id = %(user_id)s
+          AND p.corpus = new.corpus AND p.term = new.term
+        ORDER BY p.segment DESC
+        LIMIT 1
+    ) AS last ON true
+    CROSS JOIN LATERAL unnest(
+        new.lexical_nos::int[], new.frequencies::smallint[], new.lengths::smallint[])
+        WITH ORDINALITY AS posting (lexical_no, frequency, length, place)
+) AS placed
+GROUP BY placed.tenant_id, placed.user_id, placed.corpus, placed.term, placed.segment
+ON CONFLICT (tenant_id, user_id, corpus, term, segment) DO UPDATE
+SET lexical_nos = held.lexical_nos || EXCLUDED.lexical_nos,
+    frequencies = held.frequencies || EXCLUDED.frequencies,
+    lengths = held.lengths || EXCLUDED.lengths
+"""
+
 _READ_POSTINGS = """
 SELECT term, lexical_nos, frequencies, lengths
 FROM postings
@@ -202,7 +274,8 @@ async def append(user: UserRows, texts: Mapping[int, Counter[str]]) -> None:
         sum(map(len, texts.values())) * _WORK_OF_A_POSTING, _columns, [("", texts)]
     )
     if columns:
-        await user.later(_APPEND, segment=SEGMENT, **columns)
+        statement = _APPEND_BY_KEY if user.connection.is_distributed else _APPEND
+        await user.later(statement, segment=SEGMENT, **columns)
 
 
 async def append_passages(
@@ -215,9 +288,9 @@ async def append_passages(
     terms = sum(len(counts) for texts in corpora.values() for counts in texts.values())
     columns = await in_thread_if_long(terms * _WORK_OF_A_POSTING, _columns, corpora.items())
     if columns:
-        await user.later(
-            _APPEND_PASSAGES, segment=SEGMENT, each_corpus=",".join(corpora), **columns
-        )
+        distributed = user.connection.is_distributed
+        statement = _APPEND_PASSAGES_BY_KEY if distributed else _APPEND_PASSAGES
+        await user.later(statement, segment=SEGMENT, each_corpus=",".join(corpora), **columns)
 
 
 def _columns(corpora: Iterable[tuple[str, Mapping[int, Counter[str]]]]) -> dict[str, str]:

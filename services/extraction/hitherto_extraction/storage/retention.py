@@ -124,9 +124,10 @@ SELECT (SELECT count(*) FROM expired),
                OR (g.said_at < l.messages_before AND @is_read(g, g.user_id))))
 """
 
+# The nodes of a cluster are asked for a column.
 _ANY_LIMIT = """
 SELECT EXISTS (
-    SELECT FROM users
+    SELECT 1 FROM users
     WHERE tenant_id = %(tenant_id)s AND erased_at IS NULL
       AND (coalesce(retention_days, %(memory_days)s) > 0
            OR coalesce(message_retention_days, %(message_days)s) > 0))

@@ -43,6 +43,9 @@ WITH RECURSIVE found (tenant_id) AS (
 SELECT tenant_id FROM found WHERE tenant_id IS NOT NULL
 """
 
+# Across users. The nodes of a cluster cannot jump, and each looks at all of its users at once.
+_TENANTS_OF_NODES = "SELECT DISTINCT tenant_id FROM users ORDER BY tenant_id"
+
 _LAST = """
 SELECT wanted.schedule,
        (SELECT r.taken_at FROM schedule_runs AS r
@@ -71,7 +74,8 @@ async def take(connection: Connection, schedule: str, slot: datetime) -> bool:
 
 async def tenants(connection: Connection) -> list[str]:
     """Every tenant that has users."""
-    return await connection.fetch_values(_TENANTS)
+    found = _TENANTS_OF_NODES if connection.is_distributed else _TENANTS
+    return await connection.fetch_values(found)
 
 
 async def last_runs(

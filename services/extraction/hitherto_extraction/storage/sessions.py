@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from psycopg.types.json import Jsonb
 
+from hitherto_extraction.storage import users
 from hitherto_shared.database.arrays import fields_of
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.database.user_rows import UserRows
@@ -91,39 +93,40 @@ FOR UPDATE
 
 _MOVE_ACTION = """
 UPDATE pending_actions
-SET state = %(state)s, result = coalesce(%(result)s, result), updated_at = clock.at,
-    expires_at = CASE WHEN %(state)s::text = 'confirmed'
-        THEN clock.at + make_interval(secs => %(seconds)s) ELSE expires_at END
-FROM @clock AS clock
+SET state = %(state)s, result = coalesce(%(result)s, result), updated_at = %(at)s::timestamptz,
+    expires_at = CASE WHEN %(state)s::text = 'confirmed' THEN %(until)s::timestamptz
+                      ELSE expires_at END
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND action_id = %(action_id)s
 RETURNING action_id, session_id, type, params, description,
-    CASE WHEN state IN ('pending_confirmation', 'confirmed') AND expires_at <= clock.at
+    CASE WHEN state IN ('pending_confirmation', 'confirmed')
+              AND expires_at <= %(at)s::timestamptz
          THEN 'expired' ELSE state END,
     result, created_at, expires_at
 """
 
 # Across users. Expiry is checked again on the row itself: it may have been renewed meanwhile.
 _DROP_CONTEXTS = """
-DELETE FROM session_contexts
-WHERE expires_at <= now() AND (tenant_id, user_id, session_id) IN (
-    SELECT tenant_id, user_id, session_id FROM session_contexts
-    WHERE expires_at <= now() ORDER BY expires_at LIMIT %(limit)s)
+DELETE FROM session_contexts AS s
+USING (SELECT tenant_id, user_id, session_id FROM session_contexts
+       WHERE expires_at <= now() ORDER BY expires_at LIMIT %(limit)s) AS old
+WHERE s.tenant_id = old.tenant_id AND s.user_id = old.user_id AND s.session_id = old.session_id
+  AND s.expires_at <= now()
 """
 
 _DROP_RECENT = """
-DELETE FROM recent_items
-WHERE expires_at <= now() AND (tenant_id, user_id) IN (
-    SELECT tenant_id, user_id FROM recent_items
-    WHERE expires_at <= now() ORDER BY expires_at LIMIT %(limit)s)
+DELETE FROM recent_items AS r
+USING (SELECT tenant_id, user_id FROM recent_items
+       WHERE expires_at <= now() ORDER BY expires_at LIMIT %(limit)s) AS old
+WHERE r.tenant_id = old.tenant_id AND r.user_id = old.user_id AND r.expires_at <= now()
 """
 
 _DROP_ACTIONS = """
-DELETE FROM pending_actions
-WHERE expires_at <= now() - make_interval(days => %(kept_days)s)
-  AND (tenant_id, user_id, action_id) IN (
-    SELECT tenant_id, user_id, action_id FROM pending_actions
-    WHERE expires_at <= now() - make_interval(days => %(kept_days)s)
-    ORDER BY expires_at LIMIT %(limit)s)
+DELETE FROM pending_actions AS p
+USING (SELECT tenant_id, user_id, action_id FROM pending_actions
+       WHERE expires_at <= now() - make_interval(days => %(kept_days)s)
+       ORDER BY expires_at LIMIT %(limit)s) AS old
+WHERE p.tenant_id = old.tenant_id AND p.user_id = old.user_id AND p.action_id = old.action_id
+  AND p.expires_at <= now() - make_interval(days => %(kept_days)s)
 """
 
 _DROPS = (_DROP_CONTEXTS, _DROP_RECENT, _DROP_ACTIONS)
@@ -196,13 +199,15 @@ async def move_action(
 
     A confirmed action waits the full time again for its result.
     """
+    at = await users.database_now(user.connection)
     [moved] = await user.fetch(
         PendingAction,
         _MOVE_ACTION,
         action_id=action_id,
         state=state,
         result=None if result is None else Jsonb(result),
-        seconds=ACTION_SECONDS,
+        at=at,
+        until=at + timedelta(seconds=ACTION_SECONDS),
     )
     return moved
 

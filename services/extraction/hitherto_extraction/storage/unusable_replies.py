@@ -34,7 +34,7 @@ ORDER BY claim_no
 
 _EXPIRE = """
 DELETE FROM unusable_replies
-WHERE recorded_at < clock_timestamp() - make_interval(days => %(days)s)
+WHERE recorded_at < now() - make_interval(days => %(days)s)
 """
 
 

@@ -1,4 +1,4 @@
-"""Decay and the limit on memories: finds and archives memories, in bulk statements.
+"""Decay and the limit on memories: finds memories across users, and archives them user by user.
 
 Statements run across the users of one tenant, with the role hitherto_maintenance. Code that
 archives holds the rows of the users concerned, so that no other writer of their memories runs, and
@@ -7,20 +7,33 @@ the archiving statement checks the rule again: memories used in the meantime sta
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from hitherto_extraction.storage import users
+from psycopg.rows import TupleRow
+
+from hitherto_extraction.storage import ledger, users
+from hitherto_extraction.storage.ledger import ChangeEvent
+from hitherto_shared.database.arrays import Uuids
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.identifiers import uuid7
+from hitherto_shared.database.together import together
+from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.models import Scope
 
 LOW_IMPORTANCE = "low_importance"
 CONTEXT = "context"
 OVER_LIMIT = "over_limit"
+_REASONS = {
+    LOW_IMPORTANCE: "of little importance and not used for 30 days",
+    CONTEXT: "context that is older than 90 days",
+    OVER_LIMIT: "more memories than are kept: least important, longest unused",
+}
+_FADED = timedelta(days=90)
+"""How long what was archived is kept; old context ends at once."""
 
 # Across users. A bounded scan of the index memories_fading, whose predicate is repeated here word
 # for word: so many rows are examined, whether or not they are archived.
@@ -62,53 +75,38 @@ RETURNING u.user_id
 _ANALYSE_GROWN = "SELECT analyse_grown()"
 
 # By the rules of decay, or, with `surplus`, because there are too many.
+_TO_ARCHIVE = """
+SELECT m.memory_id, n.version, m.status,
+       CASE WHEN %(surplus)s THEN 'over_limit'
+            WHEN m.context_ends_at < %(at)s THEN 'context'
+            ELSE 'low_importance' END
+FROM @memory_ages(%(user_id)s) AS m
+JOIN memories AS n ON n.tenant_id = %(tenant_id)s AND n.user_id = %(user_id)s
+     AND n.memory_id = m.memory_id
+WHERE m.memory_id = ANY(%(memory_ids)s::uuid[])
+  AND m.status IN ('active', 'achieved') AND m.type <> 'decision'
+  AND (%(surplus)s OR least(m.context_ends_at, m.fades_at) < %(at)s)
+ORDER BY m.memory_id
+"""
+
 _ARCHIVE = """
-WITH replaced AS MATERIALIZED (
-    SELECT m.*, named.event_id,
-           CASE WHEN %(surplus)s THEN 'over_limit'
-                WHEN age.context_ends_at < %(at)s THEN 'context'
-                ELSE 'low_importance' END AS rule
-    FROM unnest(%(user_ids)s::text[], %(memory_ids)s::uuid[], %(event_ids)s::uuid[])
-         AS named (user_id, memory_id, event_id)
-    JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = named.user_id
-         AND m.memory_id = named.memory_id
-    JOIN @memory_ages(m.user_id) AS age ON age.user_id = m.user_id
-         AND age.memory_id = m.memory_id
-    WHERE m.status IN ('active', 'achieved') AND m.type <> 'decision'
-      AND (%(surplus)s OR least(age.context_ends_at, age.fades_at) < %(at)s)
-), kept AS @kept_versions(replaced), archived AS (
-    UPDATE memories AS m
-    SET version = m.version + 1, status = 'archived', job_id = %(job_id)s,
-        updated_at = greatest(m.updated_at, %(at)s),
-        expires_at = least(m.expires_at, CASE f.rule WHEN 'context' THEN %(at)s
-                           ELSE %(at)s + interval '90 days' END)
-    FROM replaced AS f
-    WHERE m.tenant_id = f.tenant_id AND m.user_id = f.user_id AND m.memory_id = f.memory_id
-      AND m.version = f.version
-    RETURNING m.tenant_id, m.user_id, m.memory_id, m.version, f.rule, f.event_id,
-              f.status AS old_status
+WITH kept AS @kept_versions((
+    SELECT * FROM memories
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+      AND memory_id = ANY(%(memory_ids)s::uuid[]))
 ), mirrored AS (
-    UPDATE memory_embeddings AS e SET status = 'archived'
-    FROM replaced AS f
-    WHERE e.tenant_id = f.tenant_id AND e.user_id = f.user_id AND e.memory_id = f.memory_id
-), recorded AS (
-    INSERT INTO history (tenant_id, user_id, event_id, recorded_at, subject, memory_id, action,
-                         version, actor, reason, job_id)
-    SELECT tenant_id, user_id, event_id, %(at)s, 'memory', memory_id, 'archived', version, 'decay',
-           CASE rule WHEN 'context' THEN 'context that is older than 90 days'
-                     WHEN 'over_limit' THEN 'more memories than are kept: least important, '
-                                            'longest unused'
-                     ELSE 'of little importance and not used for 30 days' END,
-           %(job_id)s
-    FROM archived
-), told AS (
-    INSERT INTO memory_changes (tenant_id, user_id, memory_id, action, version, old_status,
-                                new_status, job_id, recorded_at)
-    SELECT tenant_id, user_id, memory_id, 'archived', version, old_status, 'archived', %(job_id)s,
-           %(at)s
-    FROM archived
+    UPDATE memory_embeddings SET status = 'archived'
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+      AND memory_id = ANY(%(memory_ids)s::uuid[])
 )
-SELECT rule, count(*) FROM archived GROUP BY rule
+UPDATE memories
+SET version = version + 1, status = 'archived', job_id = %(job_id)s,
+    updated_at = greatest(updated_at, %(at)s),
+    expires_at = least(expires_at, CASE WHEN memory_id = ANY(%(context_ids)s::uuid[])
+                                        THEN %(at)s::timestamptz
+                                        ELSE %(until)s::timestamptz END)
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND memory_id = ANY(%(memory_ids)s::uuid[])
 """
 
 # Across users, or for one.
@@ -142,11 +140,11 @@ FROM (
 _CROWDED = """
 SELECT u.user_id,
        (SELECT count(*) > %(most)s FROM memories AS m
-        WHERE m.tenant_id = u.tenant_id AND m.user_id = u.user_id AND m.status = 'active')
-FROM (SELECT tenant_id, user_id FROM users
-      WHERE tenant_id = %(tenant_id)s AND user_id > %(after_user)s
-      ORDER BY user_id LIMIT %(limit)s) AS u
+        WHERE m.tenant_id = %(tenant_id)s AND m.user_id = u.user_id AND m.status = 'active')
+FROM users AS u
+WHERE u.tenant_id = %(tenant_id)s AND u.user_id > %(after_user)s
 ORDER BY u.user_id
+LIMIT %(limit)s
 """
 
 _SURPLUS = """
@@ -231,17 +229,42 @@ async def archive(
     Each of `memories` is checked again here. `at` is the database's clock after the lock. `surplus`
     ones are archived because there are too many, whatever the other rules say.
     """
-    values = {
-        "surplus": surplus,
-        "tenant_id": tenant_id,
-        "user_ids": [user_id for user_id, _ in memories],
-        "memory_ids": [memory_id for _, memory_id in memories],
-        "event_ids": [uuid7() for _ in memories],
-        "at": at,
-        "job_id": job_id,
-    }
-    cursor = await connection.execute(_ARCHIVE, values)
-    return dict(await cursor.fetchall())
+    by_user: dict[str, list[UUID]] = {}
+    for user_id, memory_id in memories:
+        by_user.setdefault(user_id, []).append(memory_id)
+    owners = [connection.of(Scope(tenant_id, user_id)) for user_id in by_user]
+    found = await together(
+        connection,
+        *(
+            user.fetch_rows(_TO_ARCHIVE, memory_ids=Uuids(those), at=at, surplus=surplus)
+            for user, those in zip(owners, by_user.values(), strict=True)
+        ),
+    )
+    counts = Counter[str]()
+    for user, rows in zip(owners, found, strict=True):
+        if rows:
+            await _archive(user, rows, at=at, job_id=job_id)
+            counts.update(rule for *_, rule in rows)
+    return dict(counts)
+
+
+async def _archive(user: UserRows, rows: Sequence[TupleRow], *, at: datetime, job_id: UUID) -> None:
+    await user.later(
+        _ARCHIVE,
+        memory_ids=Uuids(memory_id for memory_id, *_ in rows),
+        context_ids=Uuids(memory_id for memory_id, *_, rule in rows if rule == CONTEXT),
+        at=at,
+        until=at + _FADED,
+        job_id=job_id,
+    )
+    events = [
+        ChangeEvent(
+            "archived", version + 1, _REASONS[rule], memory_id, old_status=status,
+            new_status="archived",
+        )
+        for memory_id, version, status, rule in rows
+    ]  # fmt: skip
+    await ledger.record(user, job_id, events, actor="decay")
 
 
 async def find_crowded(

@@ -127,6 +127,10 @@ WITH listed AS MATERIALIZED (
     WHERE %(after)s::text IS NULL OR user_id > %(after)s
     ORDER BY user_id
     LIMIT %(limit)s
+), profiled AS MATERIALIZED (
+    SELECT p.*
+    FROM placed
+    JOIN profiles AS p ON p.tenant_id = %(tenant_id)s AND p.user_id = placed.user_id
 )
 SELECT (SELECT count(*) FROM listed), placed.user_id, p.user_id IS NOT NULL,
        p.department, p.summary, p.current_projects, p.preferences, p.frequent_intents,
@@ -134,7 +138,7 @@ SELECT (SELECT count(*) FROM listed), placed.user_id, p.user_id IS NOT NULL,
        p.sealed, p.sources
 FROM (SELECT) AS always
 LEFT JOIN placed ON true
-LEFT JOIN profiles AS p ON p.tenant_id = %(tenant_id)s AND p.user_id = placed.user_id
+LEFT JOIN profiled AS p ON p.user_id = placed.user_id
 ORDER BY placed.user_id
 """
 

@@ -31,13 +31,12 @@ ORDER BY c.tenant_id, c.user_id, c.chunk_id
 LIMIT %(limit)s
 """
 
-# Across users.
 _WRITE = """
 INSERT INTO document_chunk_embeddings (tenant_id, user_id, chunk_id, model, dimensions, embedding)
 SELECT c.tenant_id, c.user_id, c.chunk_id, %(model)s, %(dimensions)s, new.embedding
-FROM unnest(%(tenants)s::text[], %(users)s::text[], %(ids)s::uuid[], %(vectors)b::halfvec[])
-    AS new (tenant_id, user_id, chunk_id, embedding)
-JOIN document_chunks AS c ON c.tenant_id = new.tenant_id AND c.user_id = new.user_id
+FROM unnest(%(ids)s::uuid[], %(vectors)b::halfvec[])
+    AS new (chunk_id, embedding)
+JOIN document_chunks AS c ON c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
      AND c.chunk_id = new.chunk_id
 JOIN embedding_models AS m ON m.model = %(model)s AND m.dimensions = %(dimensions)s
 ORDER BY c.tenant_id, c.user_id, c.chunk_id
@@ -45,12 +44,11 @@ FOR KEY SHARE OF c
 ON CONFLICT (tenant_id, user_id, chunk_id, model) DO UPDATE SET embedding = EXCLUDED.embedding
 """
 
-# Across users.
 _SETTLE = """
 UPDATE document_chunks AS c SET embedding_state = %(state)s
-FROM unnest(%(tenants)s::text[], %(users)s::text[], %(ids)s::uuid[])
-    AS done (tenant_id, user_id, chunk_id)
-WHERE c.tenant_id = done.tenant_id AND c.user_id = done.user_id AND c.chunk_id = done.chunk_id
+FROM unnest(%(ids)s::uuid[])
+    AS done (chunk_id)
+WHERE c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s AND c.chunk_id = done.chunk_id
   AND c.embedding_state = 'pending'
   AND EXISTS (SELECT FROM embedding_models WHERE active AND model = %(model)s)
 """

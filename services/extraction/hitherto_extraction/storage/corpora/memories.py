@@ -38,16 +38,15 @@ ORDER BY m.tenant_id, m.user_id, m.memory_id
 LIMIT %(limit)s
 """
 
-# Across users.
 _WRITE = """
 INSERT INTO memory_embeddings (tenant_id, user_id, memory_id, model, dimensions, status, embedding,
                                text_version)
 SELECT m.tenant_id, m.user_id, m.memory_id, %(model)s, %(dimensions)s, m.status, new.embedding,
        m.text_version
-FROM unnest(%(tenants)s::text[], %(users)s::text[], %(ids)s::uuid[], %(numbers)s::int[],
+FROM unnest(%(ids)s::uuid[], %(numbers)s::int[],
             %(vectors)b::halfvec[])
-    AS new (tenant_id, user_id, memory_id, text_version, embedding)
-JOIN memories AS m ON m.tenant_id = new.tenant_id AND m.user_id = new.user_id
+    AS new (memory_id, text_version, embedding)
+JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
      AND m.memory_id = new.memory_id AND m.text_version = new.text_version
 JOIN embedding_models AS k ON k.model = %(model)s AND k.dimensions = %(dimensions)s
 WHERE m.sealed IS NULL
@@ -57,40 +56,40 @@ ON CONFLICT (tenant_id, user_id, memory_id, model) DO UPDATE
 SET embedding = EXCLUDED.embedding, status = EXCLUDED.status, text_version = EXCLUDED.text_version
 """
 
-# Across users. Only if the source words are still those that were embedded. Those of a user with
+# Only if the source words are still those that were embedded. Those of a user with
 # encryption on are sealed and have no vector in clear.
 _WRITE_SOURCES = """
 INSERT INTO memory_source_embeddings (tenant_id, user_id, memory_id, model, dimensions, embedding)
 SELECT m.tenant_id, m.user_id, m.memory_id, %(model)s, %(dimensions)s, new.embedding
-FROM unnest(%(tenants)s::text[], %(users)s::text[], %(ids)s::uuid[], %(sources)s::text[],
+FROM unnest(%(ids)s::uuid[], %(sources)s::text[],
             %(vectors)b::halfvec[])
-    AS new (tenant_id, user_id, memory_id, said, embedding)
-JOIN memories AS m ON m.tenant_id = new.tenant_id AND m.user_id = new.user_id
+    AS new (memory_id, said, embedding)
+JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
      AND m.memory_id = new.memory_id
 JOIN embedding_models AS k ON k.model = %(model)s AND k.dimensions = %(dimensions)s
 WHERE m.sealed IS NULL
   AND new.said = coalesce((
       SELECT w.said FROM source_words AS w
-      WHERE w.tenant_id = m.tenant_id AND w.user_id = m.user_id
+      WHERE w.tenant_id = %(tenant_id)s AND w.user_id = %(user_id)s
         AND w.memory_id = m.memory_id), '')
   AND NOT EXISTS (
       SELECT FROM users AS u
-      WHERE u.tenant_id = m.tenant_id AND u.user_id = m.user_id AND u.encrypt_sensitive)
+      WHERE u.tenant_id = %(tenant_id)s AND u.user_id = %(user_id)s AND u.encrypt_sensitive)
 ORDER BY m.tenant_id, m.user_id, m.memory_id
 FOR KEY SHARE OF m
 ON CONFLICT (tenant_id, user_id, memory_id, model) DO UPDATE SET embedding = EXCLUDED.embedding
 """
 
-# Across users. The source words may have been sealed, deleted or rolled back since they were read.
+# The source words may have been sealed, deleted or rolled back since they were read.
 _SETTLE = """
 UPDATE memories AS m SET embedding_state = %(state)s
-FROM unnest(%(tenants)s::text[], %(users)s::text[], %(ids)s::uuid[], %(numbers)s::int[],
-            %(sources)s::text[]) AS done (tenant_id, user_id, memory_id, text_version, said)
-WHERE m.tenant_id = done.tenant_id AND m.user_id = done.user_id AND m.memory_id = done.memory_id
+FROM unnest(%(ids)s::uuid[], %(numbers)s::int[],
+            %(sources)s::text[]) AS done (memory_id, text_version, said)
+WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.memory_id = done.memory_id
   AND m.text_version = done.text_version AND m.embedding_state = 'pending'
   AND done.said = coalesce((
       SELECT w.said FROM source_words AS w
-      WHERE w.tenant_id = m.tenant_id AND w.user_id = m.user_id
+      WHERE w.tenant_id = %(tenant_id)s AND w.user_id = %(user_id)s
         AND w.memory_id = m.memory_id), '')
   AND EXISTS (SELECT FROM embedding_models WHERE active AND model = %(model)s)
 """

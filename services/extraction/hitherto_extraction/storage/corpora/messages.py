@@ -30,16 +30,15 @@ ORDER BY g.tenant_id, g.user_id, g.conversation_id, g.message_no
 LIMIT %(limit)s
 """
 
-# Across users.
 _WRITE = """
 INSERT INTO message_embeddings (tenant_id, user_id, conversation_id, message_no, model, dimensions,
                                 embedding)
 SELECT g.tenant_id, g.user_id, g.conversation_id, g.message_no, %(model)s, %(dimensions)s,
        new.embedding
-FROM unnest(%(tenants)s::text[], %(users)s::text[], %(ids)s::text[], %(numbers)s::int[],
+FROM unnest(%(ids)s::text[], %(numbers)s::int[],
             %(vectors)b::halfvec[])
-    AS new (tenant_id, user_id, conversation_id, message_no, embedding)
-JOIN messages AS g ON g.tenant_id = new.tenant_id AND g.user_id = new.user_id
+    AS new (conversation_id, message_no, embedding)
+JOIN messages AS g ON g.tenant_id = %(tenant_id)s AND g.user_id = %(user_id)s
      AND g.conversation_id = new.conversation_id AND g.message_no = new.message_no
 JOIN embedding_models AS m ON m.model = %(model)s AND m.dimensions = %(dimensions)s
 WHERE g.sealed IS NULL
@@ -49,12 +48,11 @@ ON CONFLICT (tenant_id, user_id, conversation_id, message_no, model) DO UPDATE
 SET embedding = EXCLUDED.embedding
 """
 
-# Across users.
 _SETTLE = """
 UPDATE messages AS g SET embedding_state = %(state)s
-FROM unnest(%(tenants)s::text[], %(users)s::text[], %(ids)s::text[], %(numbers)s::int[])
-    AS done (tenant_id, user_id, conversation_id, message_no)
-WHERE g.tenant_id = done.tenant_id AND g.user_id = done.user_id
+FROM unnest(%(ids)s::text[], %(numbers)s::int[])
+    AS done (conversation_id, message_no)
+WHERE g.tenant_id = %(tenant_id)s AND g.user_id = %(user_id)s
   AND g.conversation_id = done.conversation_id AND g.message_no = done.message_no
   AND g.embedding_state = 'pending'
   AND EXISTS (SELECT FROM embedding_models WHERE active AND model = %(model)s)

@@ -31,16 +31,15 @@ ORDER BY s.tenant_id, s.user_id, s.conversation_id
 LIMIT %(limit)s
 """
 
-# Across users.
 _WRITE = """
 INSERT INTO summary_embeddings (tenant_id, user_id, conversation_id, model, dimensions,
                                 text_version, embedding)
 SELECT s.tenant_id, s.user_id, s.conversation_id, %(model)s, %(dimensions)s, s.text_version,
        new.embedding
-FROM unnest(%(tenants)s::text[], %(users)s::text[], %(ids)s::text[], %(numbers)s::int[],
+FROM unnest(%(ids)s::text[], %(numbers)s::int[],
             %(vectors)b::halfvec[])
-    AS new (tenant_id, user_id, conversation_id, text_version, embedding)
-JOIN conversation_summaries AS s ON s.tenant_id = new.tenant_id AND s.user_id = new.user_id
+    AS new (conversation_id, text_version, embedding)
+JOIN conversation_summaries AS s ON s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
      AND s.conversation_id = new.conversation_id AND s.text_version = new.text_version
 JOIN embedding_models AS m ON m.model = %(model)s AND m.dimensions = %(dimensions)s
 WHERE s.sealed IS NULL
@@ -50,12 +49,11 @@ ON CONFLICT (tenant_id, user_id, conversation_id, model) DO UPDATE
 SET embedding = EXCLUDED.embedding, text_version = EXCLUDED.text_version
 """
 
-# Across users.
 _SETTLE = """
 UPDATE conversation_summaries AS s SET embedding_state = %(state)s
-FROM unnest(%(tenants)s::text[], %(users)s::text[], %(ids)s::text[], %(numbers)s::int[])
-    AS done (tenant_id, user_id, conversation_id, text_version)
-WHERE s.tenant_id = done.tenant_id AND s.user_id = done.user_id
+FROM unnest(%(ids)s::text[], %(numbers)s::int[])
+    AS done (conversation_id, text_version)
+WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
   AND s.conversation_id = done.conversation_id AND s.text_version = done.text_version
   AND s.embedding_state = 'pending'
   AND EXISTS (SELECT FROM embedding_models WHERE active AND model = %(model)s)

@@ -25,6 +25,7 @@ from hitherto_extraction.storage.corpora.messages import MESSAGES
 from hitherto_extraction.storage.corpora.summaries import SUMMARIES
 from hitherto_shared.database.arrays import Integers, Texts
 from hitherto_shared.database.pool import Connection
+from hitherto_shared.database.together import together
 from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.text.passages import MAX_EMBEDDED
@@ -83,7 +84,10 @@ async def write_stored(
 ) -> None:
     """`write`, and `settle` as `stored`, for a caller that need not know how many were marked."""
     await write(connection, corpus, vectors, model=model)
-    await connection.later(corpus.settle, {**_columns(vectors), "model": model, "state": "stored"})
+    await connection.later_for_each(
+        corpus.settle,
+        [{**values, "model": model, "state": "stored"} for values in _columns(vectors)],
+    )
 
 
 async def settle(
@@ -98,10 +102,11 @@ async def settle(
 
     Only those that still have the words that were embedded. Returns how many were marked.
     """
-    if not texts:
-        return 0
-    values = {**_columns(texts), "model": model, "state": state}
-    return (await connection.execute(corpus.settle, values)).rowcount
+    settled = [
+        connection.execute(corpus.settle, {**values, "model": model, "state": state})
+        for values in _columns(texts)
+    ]
+    return sum(each.rowcount for each in await together(connection, *settled))
 
 
 async def activate(connection: Connection, model: str) -> None:
@@ -140,19 +145,33 @@ async def _insert(
     connection: Connection, statement: str, vectors: Mapping[EmbeddableText, Vector], model: str
 ) -> None:
     if vectors:
-        values = {
-            **_columns(vectors),
-            "model": model,
-            "dimensions": len(next(iter(vectors.values()))),
-            "vectors": [HalfVector(vector) for vector in vectors.values()],
+        dimensions = len(next(iter(vectors.values())))
+        await connection.later_for_each(
+            statement,
+            [
+                {
+                    **values,
+                    "model": model,
+                    "dimensions": dimensions,
+                    "vectors": [HalfVector(vectors[text]) for text in values["texts"]],
+                }
+                for values in _columns(vectors)
+            ],
+        )
+
+
+def _columns(texts: Collection[EmbeddableText]) -> list[dict[str, Any]]:
+    """Texts as parameters of the statements of a corpus, user by user."""
+    by_user: dict[tuple[str, str], list[EmbeddableText]] = {}
+    for text in sorted(texts, key=lambda text: text.key[:2]):
+        by_user.setdefault(text.key[:2], []).append(text)
+    return [
+        {
+            "tenant_id": tenant_id,
+            "user_id": user_id,
+            "texts": those,
+            **key_columns([text.key[2:] for text in those]),
+            "sources": Texts("".join(text.contents[1:]) for text in those),
         }
-        await connection.later(statement, values)
-
-
-def _columns(texts: Collection[EmbeddableText]) -> dict[str, Any]:
-    return {
-        "tenants": Texts(text.key[0] for text in texts),
-        "users": Texts(text.key[1] for text in texts),
-        **key_columns([text.key[2:] for text in texts]),
-        "sources": Texts("".join(text.contents[1:]) for text in texts),
-    }
+        for (tenant_id, user_id), those in by_user.items()
+    ]
