@@ -43,12 +43,12 @@ UPDATE embedding_models SET dimensions = %(dimensions)s WHERE model = %(model)s
 
 # Across users. Citus refuses to read their rows in the statement that changes the model.
 _HAS_VECTORS = """
-SELECT EXISTS (SELECT FROM memory_embeddings WHERE model = %(model)s)
-    OR EXISTS (SELECT FROM memory_source_embeddings WHERE model = %(model)s)
-    OR EXISTS (SELECT FROM sealed_embeddings WHERE model = %(model)s)
-    OR EXISTS (SELECT FROM document_chunk_embeddings WHERE model = %(model)s)
-    OR EXISTS (SELECT FROM message_embeddings WHERE model = %(model)s)
-    OR EXISTS (SELECT FROM summary_embeddings WHERE model = %(model)s)
+SELECT EXISTS (SELECT 1 FROM memory_embeddings WHERE model = %(model)s)
+    OR EXISTS (SELECT 1 FROM memory_source_embeddings WHERE model = %(model)s)
+    OR EXISTS (SELECT 1 FROM sealed_embeddings WHERE model = %(model)s)
+    OR EXISTS (SELECT 1 FROM document_chunk_embeddings WHERE model = %(model)s)
+    OR EXISTS (SELECT 1 FROM message_embeddings WHERE model = %(model)s)
+    OR EXISTS (SELECT 1 FROM summary_embeddings WHERE model = %(model)s)
 """
 
 _DIMENSIONS = "SELECT dimensions FROM embedding_models WHERE model = %(model)s"
@@ -56,7 +56,7 @@ _DIMENSIONS = "SELECT dimensions FROM embedding_models WHERE model = %(model)s"
 # The first model becomes the active one; a later one requires an explicit switch.
 _ACTIVATE_FIRST = """
 UPDATE embedding_models SET active = true, activated_at = statement_timestamp()
-WHERE model = %(model)s AND NOT EXISTS (SELECT FROM embedding_models WHERE active)
+WHERE model = %(model)s AND NOT EXISTS (SELECT 1 FROM embedding_models WHERE active)
 """
 
 
