@@ -101,8 +101,8 @@ def _cluster(conninfo: str, workers: Sequence[str]) -> list[str]:
     with connected(conninfo) as connection:
         own = [given["host"], int(given.get("port") or 5432)]
         connection.execute("SELECT citus_set_coordinator_host(%s, %s)", own)
-        for node in added:
-            connection.execute("SELECT citus_add_node(%s, %s)", node)
+        for place in added:
+            connection.execute("SELECT citus_add_node(%s, %s)", place)
     return nodes
 
 
