@@ -27,6 +27,12 @@ IMAGES = """
 #POSTGRES_IMAGE=pgvector/pgvector:pg17@sha256:
 #PROMETHEUS_IMAGE=prom/prometheus:v3.5.0@sha256:
 #GRAFANA_IMAGE=grafana/grafana:12.1.0@sha256:
+#CITUS_IMAGE=citusdata/citus:13.0.3@sha256:
+
+# The database over two workers with Citus, from the first start on: docs/docker.md.
+#COMPOSE_PROFILES=citus
+#POSTGRES_IMAGE=hitherto-citus-worker-1
+#CITUS_WORKERS=citus-worker-1 citus-worker-2
 """
 
 SETTINGS = """\

@@ -8,7 +8,8 @@ the administrator's password.
     python prepare.py show-key   print the API key that was made
 
 Environment: DATABASE_URL (of an administrator), HITHERTO_RETRIEVAL_PASSWORD,
-HITHERTO_EXTRACTION_PASSWORD, HITHERTO_SECRET_FILE, HITHERTO_API_KEY_FILE.
+HITHERTO_EXTRACTION_PASSWORD, HITHERTO_SECRET_FILE, HITHERTO_API_KEY_FILE; CITUS_WORKERS where
+DATABASE_URL is the coordinator of a cluster: the workers' host names, separated by spaces.
 """
 
 from __future__ import annotations
@@ -17,14 +18,23 @@ import asyncio
 import logging
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from hitherto_shared.auth.api_keys import create_key
 from hitherto_shared.auth.principal import DEFAULT_TENANT, PROFILES_MANAGE
 from hitherto_shared.database.bootstrap import bootstrap
-from hitherto_shared.database.connect import logging_in, with_role
+from hitherto_shared.database.connect import (
+    OWNER,
+    connected,
+    logging_in,
+    owner_password,
+    with_role,
+)
+from hitherto_shared.database.distribution import node_passwords
 from hitherto_shared.database.faults import described
 from hitherto_shared.database.logins import PASSWORD_VARIABLES, passwords_for, refused
 from hitherto_shared.database.migrate import MigrationError, migrate
@@ -44,6 +54,7 @@ def prepare(
     extraction_password: str,
     secret_file: Path,
     api_key_file: Path,
+    workers: Sequence[str] = (),
 ) -> None:
     """Do what is still missing.
 
@@ -53,21 +64,51 @@ def prepare(
         extraction_password: For the logins of the extraction service.
         secret_file: Secret behind the tokens that both services hand out; made if missing.
         api_key_file: Receives a new API key (mode 0600) if it does not exist.
+        workers: Hosts (`name` or `name:port`) on which Citus keeps the rows; the administrator has
+            the same password there.
     """
     passwords = passwords_for(
         conninfo, retrieval=retrieval_password, extraction=extraction_password
     )
+    nodes = _cluster(conninfo, workers)
     bootstrap(conninfo, passwords=passwords)
     if refused(conninfo, passwords):
         # Nobody but this file's services has these logins: the server is compose's own.
         logger.info("the passwords of the services' logins have changed; setting them")
         bootstrap(conninfo, passwords=passwords, set_passwords=True)
+    for node in nodes:
+        _run(node, node_passwords([(OWNER, owner_password(conninfo)), *passwords.items()]))
     migrate(conninfo)
     load_secret(secret_file)
     if not api_key_file.exists():
         extraction = logging_in(conninfo, "hitherto_maintenance", extraction_password)
         _write_key(api_key_file, asyncio.run(_create_key(extraction)))
         logger.info("made an API key: docker compose run --rm migrate show-key")
+
+
+def _cluster(conninfo: str, workers: Sequence[str]) -> list[str]:
+    """Make the server the coordinator of these workers; all nodes, or none without workers."""
+    if not workers:
+        return []
+    given = conninfo_to_dict(conninfo)
+    hosts = [worker.partition(":") for worker in workers]
+    ports = [int(port or given.get("port") or 5432) for _, _, port in hosts]
+    added = [(name, port) for (name, _, _), port in zip(hosts, ports, strict=True)]
+    nodes = [conninfo, *(make_conninfo(conninfo, host=name, port=port) for name, port in added)]
+    for node in nodes:
+        # As whom the nodes add each other, and create roles.
+        _run(node, node_passwords([(str(given["user"]), str(given["password"]))]))
+    with connected(conninfo) as connection:
+        own = [given["host"], int(given.get("port") or 5432)]
+        connection.execute("SELECT citus_set_coordinator_host(%s, %s)", own)
+        for place in added:
+            connection.execute("SELECT citus_add_node(%s, %s)", place)
+    return nodes
+
+
+def _run(conninfo: str, statements: str) -> None:
+    with connected(conninfo) as connection:
+        connection.execute(statements.encode())
 
 
 async def _create_key(conninfo: str) -> str:
@@ -108,6 +149,7 @@ def main() -> None:
             extraction_password=os.environ[PASSWORD_VARIABLES[1]],
             secret_file=Path(os.environ["HITHERTO_SECRET_FILE"]),
             api_key_file=key_file,
+            workers=os.environ.get("CITUS_WORKERS", "").split(),
         )
     except (MigrationError, psycopg.Error, PermissionError, ValueError) as error:
         raise SystemExit(f"the database cannot be prepared: {described(error)}") from None

@@ -39,8 +39,9 @@ from tests.told_changes import fence_changes
 _SETTINGS = ("HITHERTO_", "OPENAI_", "MEMORY_", "EMBEDDING_", "MAX_CONTEXT_", "DATABASE_URL")
 
 # A developer's own settings must not reach the services under test. Only where a local model lies
-# is kept, under another name, for the tests that try a real one.
+# is kept, under another name, for the tests that try a real one, and where a Citus cluster is.
 os.environ.setdefault("TEST_ONNX_MODEL_DIR", os.environ.get("HITHERTO_ONNX_MODEL_DIR", ""))
+os.environ.setdefault("TEST_CITUS", os.environ.get("HITHERTO_TEST_CITUS", ""))
 for name in [name for name in os.environ if name.startswith(_SETTINGS)]:
     del os.environ[name]
 

@@ -14,10 +14,8 @@ from tests.conftest import as_superuser, new_database
 from tools.citus import __main__ as command
 from tools.citus.routes import Route, ServiceStatement, obstacles, read_plan, service_statements
 from tools.citus.schema_rules import (
-    SCRIPT,
     Distribution,
     broken_rules,
-    distribution,
     policies_by_setting,
 )
 
@@ -54,13 +52,16 @@ def changed(migrated: psycopg.Connection) -> Iterator[psycopg.Connection]:
 
 def test_the_tables_obey_the_rules(migrated: psycopg.Connection) -> None:
     """A table that breaks one must be changed, or stay on the coordinator (`LOCAL`)."""
-    assert broken_rules(migrated, distribution()) == []
+    assert broken_rules(migrated, Distribution()) == []
 
 
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        ("CREATE TABLE notes (tenant_id text, user_id text)", "notes: neither distributed"),
+        (
+            "CREATE TABLE notes (tenant_id text, user_id text)",
+            "notes: neither distributed",
+        ),
         ("ALTER TABLE memories ADD UNIQUE (memory_id)", "memories: memories_memory_id_key"),
         ("CREATE UNIQUE INDEX once ON memories (tenant_id, version)", "memories: once is unique"),
         ("ALTER TABLE preferences DROP CONSTRAINT preferences_pkey", "preferences: no primary key"),
@@ -90,29 +91,17 @@ def test_a_table_that_breaks_a_rule_is_found(
     changed: psycopg.Connection, change: str, complaint: str
 ) -> None:
     changed.execute(change.encode())
-    assert any(line.startswith(complaint) for line in broken_rules(changed, distribution()))
-
-
-def test_a_script_distributes_by_user_beside_users() -> None:
-    for line in (
-        "SELECT create_distributed_table('memories', 'tenant_id', colocate_with => 'users');",
-        "SELECT create_distributed_table('memories', 'user_id');",
-    ):
-        with pytest.raises(ValueError, match="memories is not distributed by user_id beside users"):
-            distribution(line)
-    calls = re.findall(r"^SELECT create_\w+_table\(", SCRIPT.read_text("utf-8"), re.MULTILINE)
-    plan = distribution()
-    assert len(calls) == len(plan.distributed) + len(plan.reference)
+    assert any(line.startswith(complaint) for line in broken_rules(changed, Distribution()))
 
 
 def test_no_statement_about_a_user_leaves_its_shard(migrated: psycopg.Connection) -> None:
-    plan = distribution()
+    plan = Distribution()
     assert set(obstacles(migrated, service_statements(migrated, plan), plan)) == IN_STEPS
     assert policies_by_setting(migrated, plan) == set(plan.distributed)
 
 
 def test_a_statement_that_leaves_its_shard_is_found(changed: psycopg.Connection) -> None:
-    plan = distribution()
+    plan = Distribution()
     changed.execute(
         "CREATE FUNCTION newest(of_user text) RETURNS SETOF memories LANGUAGE sql STABLE AS"
         " 'SELECT * FROM memories AS m WHERE m.user_id = of_user'"
@@ -190,5 +179,5 @@ def test_the_command_plans_every_statement(
 
 
 def test_nothing_is_distributed_twice() -> None:
-    plan: Distribution = distribution()
+    plan = Distribution()
     assert len(set(plan.distributed)) == len(plan.distributed)

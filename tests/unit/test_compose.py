@@ -39,7 +39,13 @@ def test_the_services_are_there_in_their_order() -> None:
     assert profiles["console"] == ["console"]
     assert profiles["postgres-replica"] == ["replica"]
     assert profiles["prometheus"] == profiles["grafana"] == ["monitoring"]
-    assert SERVICES["migrate"]["depends_on"] == {"postgres": {"condition": "service_healthy"}}
+    assert profiles["citus-worker-1"] == profiles["citus-worker-2"] == ["citus"]
+    healthy = {"condition": "service_healthy"}
+    assert SERVICES["migrate"]["depends_on"] == {
+        "postgres": healthy,
+        "citus-worker-1": {**healthy, "required": False},
+        "citus-worker-2": {**healthy, "required": False},
+    }
     for name in OURS:
         assert SERVICES[name]["depends_on"] == {
             "migrate": {"condition": "service_completed_successfully"}
@@ -71,6 +77,8 @@ def test_ports_are_published_on_loopback_only() -> None:
         "postgres": [],
         "migrate": [],
         "postgres-replica": [],
+        "citus-worker-1": [],
+        "citus-worker-2": [],
         "console": [f"127.0.0.1:{CONSOLE}:{CONSOLE}"],
         "prometheus": ["127.0.0.1:9090:9090"],
         "grafana": ["127.0.0.1:3000:3000"],
@@ -175,9 +183,33 @@ def test_every_image_has_a_place_for_its_digest() -> None:
     )
     make_env = (ROOT / "docker" / "make_env.py").read_text("utf-8")
     offered = re.findall(r"^#(\w+)=\S+@sha256:$", make_env, re.MULTILINE)
-    assert set(offered) == places | {"PYTHON_IMAGE"}
+    assert set(offered) == places | {"PYTHON_IMAGE", "CITUS_IMAGE"}
     for name in ["migrate", *OURS]:
         assert "PYTHON_IMAGE" in SERVICES[name]["build"]["args"]
+
+
+def test_the_lines_for_citus_name_what_the_profile_has() -> None:
+    make_env = (ROOT / "docker" / "make_env.py").read_text("utf-8")
+    lines = dict(
+        re.findall(r"^#(COMPOSE_PROFILES|POSTGRES_IMAGE|CITUS_WORKERS)=([^@\n]+)$", make_env, re.M)
+    )
+    workers = lines["CITUS_WORKERS"].split()
+    of_profile = [
+        name
+        for name, service in SERVICES.items()
+        if lines["COMPOSE_PROFILES"] in service.get("profiles", [])
+    ]
+    assert workers == of_profile
+    # Compose names a built image after the project and the service.
+    assert lines["POSTGRES_IMAGE"] == f"{COMPOSE['name']}-{workers[0]}"
+    for name in workers:
+        worker, coordinator = SERVICES[name], SERVICES["postgres"]
+        assert worker["command"] == coordinator["command"]
+        for variable in ("POSTGRES_USER", "POSTGRES_DB", "POSTGRES_PASSWORD"):
+            assert worker["environment"][variable] == coordinator["environment"][variable]
+    (image,) = {SERVICES[name]["build"]["args"]["CITUS_IMAGE"] for name in workers}
+    (dockerfile,) = {SERVICES[name]["build"]["dockerfile"] for name in workers}
+    assert f"ARG CITUS_IMAGE={_interpolated(image)}\n" in (ROOT / dockerfile).read_text("utf-8")
 
 
 @pytest.mark.parametrize(

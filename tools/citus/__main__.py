@@ -12,10 +12,8 @@ import psycopg
 from hitherto_shared.database.connect import LOGINS, with_role
 from tools.citus.routes import Route, ServiceStatement, obstacles, route, service_statements
 from tools.citus.schema_rules import (
-    SCRIPT,
     Distribution,
     broken_rules,
-    distribution,
     hidden_reads,
     policies_by_setting,
 )
@@ -31,7 +29,7 @@ def main() -> int:
     if not url:
         print("usage: make check-citus DATABASE_URL=postgresql://administrator@host/database")
         return 2
-    plan = distribution()
+    plan = Distribution()
     with psycopg.connect(url, autocommit=True, prepare_threshold=None) as connection:
         connection.execute("SET search_path = hitherto, public")
         failed = _rules(connection, plan)
@@ -52,7 +50,7 @@ def _rules(connection: psycopg.Connection, plan: Distribution) -> int:
 def _routed(connection: psycopg.Connection, plan: Distribution, url: str) -> int:
     """What Citus makes of every statement, asked by the login that sends it."""
     if connection.execute(_DISTRIBUTED).fetchone() == (0,):
-        print(f"The tables are not distributed yet: psql -f {SCRIPT.name}, on an empty database.")
+        print("The tables are not distributed yet: run hitherto-migrate.")
         return 1
     wrong = 0
     with ExitStack() as stack:

@@ -15,7 +15,8 @@ from psycopg import sql
 
 from hitherto_extraction.restoring.tables import COMPUTED, IMPORTED
 from hitherto_extraction.storage.sealing import CLEAR, changed_columns
-from tools.citus.schema_rules import LOCAL, Distribution, hidden_reads
+from hitherto_shared.database.distribution import LOCAL
+from tools.citus.schema_rules import Distribution, hidden_reads
 from tools.tree.scope_of_statements import ACROSS_USERS, blocks, references
 from tools.tree.scope_of_statements import statements as constants
 

@@ -8,42 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import psycopg
 
-SCRIPT = Path(__file__).resolve().parents[2] / "deploy" / "citus" / "distribute.sql"
+from hitherto_shared.database.distribution import DISTRIBUTED, LOCAL, REFERENCE
+
 COLUMN = "user_id"
 KEY = ("tenant_id", COLUMN)
-
-LOCAL = frozenset(
-    {
-        "api_keys",
-        "audit_digests",
-        "audit_events",
-        "audit_read_counts",
-        "change_positions",
-        "erased_users",
-        "idempotency_keys",
-        "installation",
-        "jobs",
-        "memory_changes",
-        "quality_samples",
-        "query_usage",
-        "schedule_runs",
-        "schema_migrations",
-        "usage_ledger",
-        "webhook_deliveries",
-        "webhooks",
-    }
-)
-"""Tables that stay on the coordinator."""
-
-_DISTRIBUTE = re.compile(
-    r"^SELECT create_(distributed|reference)_table\('(\w+)'(?:, '(\w+)')?"
-    r"(?:, colocate_with => 'users')?\);$",
-    re.MULTILINE,
-)
 _TABLES = """
 SELECT c.relname::text,
        (SELECT a.atttypid::regtype::text || CASE WHEN a.attnotnull THEN '' ELSE ' NULL' END
@@ -95,7 +66,7 @@ WHERE schemaname = 'hitherto' AND qual LIKE '%current_setting%' ORDER BY 1
 
 @dataclass(frozen=True)
 class Distribution:
-    """What `distribute.sql` does.
+    """Which tables are distributed, and how.
 
     Attributes:
         distributed: Tables with their rows beside those of the same user, in the order in which
@@ -103,27 +74,8 @@ class Distribution:
         reference: Tables that every node has a copy of.
     """
 
-    distributed: tuple[str, ...]
-    reference: frozenset[str]
-
-
-def distribution(script: str | None = None) -> Distribution:
-    """What a script does; the one in deploy/ unless another is given.
-
-    Raises:
-        ValueError: A table is distributed by another column, or not beside `users`.
-    """
-    text = SCRIPT.read_text("utf-8") if script is None else script
-    distributed, reference = [], set()
-    for found in _DISTRIBUTE.finditer(text):
-        kind, table, column = found.groups()
-        if kind == "reference":
-            reference.add(table)
-            continue
-        if column != COLUMN or (table != "users" and "colocate_with" not in found[0]):
-            raise ValueError(f"{table} is not distributed by {COLUMN} beside users")
-        distributed.append(table)
-    return Distribution(tuple(distributed), frozenset(reference))
+    distributed: tuple[str, ...] = DISTRIBUTED
+    reference: frozenset[str] = frozenset(REFERENCE)
 
 
 def broken_rules(connection: psycopg.Connection, plan: Distribution) -> list[str]:
@@ -174,7 +126,7 @@ def _of_tables(tables: dict[str, str | None], plan: Distribution) -> Iterator[st
     placed = {*plan.distributed, *plan.reference, *LOCAL}
     for table, column in tables.items():
         if table not in placed:
-            yield f"{table}: neither distributed in {SCRIPT.name} nor among the local tables"
+            yield f"{table}: neither distributed nor local (hitherto_shared.database.distribution)"
         elif table in plan.distributed and column != "text":
             yield f"{table}: {COLUMN} must be text NOT NULL, and is {column}"
     for table in sorted(placed - tables.keys()):

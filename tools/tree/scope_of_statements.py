@@ -22,7 +22,7 @@ ACROSS_USERS = {
     "corpora/messages": "_PENDING _WITHOUT _EXPECT _LEFT",
     "corpora/summaries": "_PENDING _WITHOUT _EXPECT _LEFT",
     "database/audit_log": "_CLOSE_HOURS",
-    "embeddings/active_embedder": "_CORRECT_LENGTH",
+    "embeddings/active_embedder": "_HAS_VECTORS",
     "queue/attempts": "_END _WAIT_OUT _SPENT",
     "queue/claims": "_CLAIM _HOLD _PROGRESS",
     "queue/depth": "_DEPTH",

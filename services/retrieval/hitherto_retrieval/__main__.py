@@ -61,7 +61,8 @@ async def running(
     With several `processes`, it shares its port and the limit on connections with the others.
 
     Raises:
-        ValueError: The settings name another hash key than the installation has.
+        ValueError: The settings name another hash key than the installation has, or a replica of
+            a cluster.
     """
     async with AsyncExitStack() as stack:
         embedders = embedders_for(settings)

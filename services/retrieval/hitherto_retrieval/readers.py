@@ -54,6 +54,19 @@ class _ReplicaBehind(Exception):
     """The replica has not replayed the caller's write."""
 
 
+async def _require_one_server(connection: Connection) -> None:
+    """Check that a replica of the primary shows what was written there.
+
+    Raises:
+        ValueError: Citus keeps the rows on other servers.
+    """
+    if connection.is_distributed:
+        raise ValueError(
+            "HITHERTO_READ_DATABASE_URL must be unset on Citus: a replica of the coordinator has no"
+            " rows of users, and a consistency token is a position in the log of one server"
+        )
+
+
 class Readers:
     """The primary and, if configured, a replica."""
 
@@ -73,6 +86,7 @@ class Readers:
 
         Raises:
             PoolTimeout: There was no connection; the text says what to check.
+            ValueError: There is a replica, and the primary is the coordinator of a cluster.
         """
         if self._replica is None:
             await self._primary.database.open(timeout=_OPEN_SECONDS)
@@ -96,6 +110,7 @@ class Readers:
             failed[0].result()
         for task in failed:
             opening[task].doubt(lost=True)
+        await self.keys.run(_require_one_server, timeout=_OTHER_OPEN_SECONDS, repeatable=True)
         self._watching = asyncio.create_task(self._watch(self._replica), name="watching replica")
 
     async def close(self) -> None:

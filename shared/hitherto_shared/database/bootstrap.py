@@ -4,6 +4,8 @@ Five roles hold all rights. Four are the logins of the services, members of noth
 (`hitherto_shared.database.connect`); the login that migrates assumes the owner role. Only missing
 objects are created, in one transaction, so that this may run at every start, concurrently, and
 after a crash.
+
+On Citus, the owner may log in as well: so the nodes do among themselves.
 """
 
 from __future__ import annotations
@@ -24,8 +26,10 @@ from hitherto_shared.database.connect import (
     VECTOR_SCHEMAS,
     Role,
     connected,
+    owner_password,
     service_passwords,
 )
+from hitherto_shared.database.distribution import on_citus
 from hitherto_shared.database.logins import PASSWORD_VARIABLES
 
 _OLDEST_POSTGRES = 15
@@ -47,6 +51,7 @@ _NO_HASHES = (
     " in clear. Connect with TLS (sslmode=require), or"
 )
 _NEW_LOGIN: LiteralString = "CREATE ROLE {} LOGIN NOINHERIT PASSWORD {}"
+_LET_IN: LiteralString = "ALTER ROLE {} LOGIN PASSWORD {}"
 
 
 class BootstrapError(PermissionError):
@@ -94,6 +99,7 @@ def bootstrap(
                 " the database: name a login in DATABASE_URL that is a member of"
                 f" {OWNER}, or an administrator's"
             )
+        given = {**_of_nodes(connection, conninfo), **given}
         in_clear = False
         for attempt in range(_ATTEMPTS):
             step: _BootstrapStep | None = None
@@ -143,9 +149,15 @@ def missing_statements(connection: psycopg.Connection) -> list[str]:
         BootstrapError: The server is too old or has no pgvector.
     """
     passwords: dict[Role, str | None] = dict.fromkeys(LOGINS)
+    passwords |= _of_nodes(connection, "")
     return [
         step.shown.as_string(connection) for step in _missing(connection, passwords, None, None)
     ]
+
+
+def _of_nodes(connection: psycopg.Connection, conninfo: str) -> dict[Role, str | None]:
+    """The password of the login that only nodes of a cluster have; empty where there is none."""
+    return {OWNER: owner_password(conninfo)} if on_citus(connection) else {}
 
 
 def _missing(
@@ -170,13 +182,13 @@ def _missing(
     )
     if OWNER not in known:
         steps.append(_plain("CREATE ROLE {} NOLOGIN", OWNER))
+    if OWNER in passwords and not known.get(OWNER):
+        steps.append(_login(connection, _LET_IN, OWNER, passwords[OWNER]))
     for role in LOGINS:
         if role not in known:
             steps.append(_login(connection, _NEW_LOGIN, role, passwords[role]))
         elif not known[role]:
-            steps.append(
-                _login(connection, "ALTER ROLE {} LOGIN PASSWORD {}", role, passwords[role])
-            )
+            steps.append(_login(connection, _LET_IN, role, passwords[role]))
         if role not in known or not _may_in_database(connection, role, "CONNECT"):
             steps.append(_plain("GRANT CONNECT ON DATABASE {} TO {}", connection.info.dbname, role))
     steps += _ungranted_usage(connection)

@@ -39,7 +39,7 @@ SCHEMA = "hitherto"
 VECTOR_SCHEMA = "HITHERTO_VECTOR_SCHEMA"
 """The variable that names the schema of pgvector where it has another one than most."""
 OWNER: Role = "hitherto_owner"
-"""Owns all objects. Nobody logs in as it: the login that migrates is a member."""
+"""Owns all objects. The login that migrates is a member; only nodes of a cluster log in as it."""
 RETRIEVAL_LOGINS: tuple[Role, ...] = ("hitherto_read",)
 EXTRACTION_LOGINS: tuple[Role, ...] = (
     "hitherto_write",
@@ -177,10 +177,20 @@ def service_passwords(conninfo: str) -> Mapping[Role, str | None]:
     password = _parts(conninfo).get("password") or os.environ.get("PGPASSWORD")
     if not password or login_of(conninfo) in LOGINS:
         return dict.fromkeys(LOGINS, str(password) if password else None)
-    key = str(password).encode()
-    return {
-        role: hmac.new(key, f"login {role}".encode(), hashlib.sha256).hexdigest() for role in LOGINS
-    }
+    return {role: _derived(str(password), role) for role in LOGINS}
+
+
+def owner_password(conninfo: str) -> str | None:
+    """The password with which the nodes of a cluster log in to each other as the owner.
+
+    None: `conninfo` has no password to derive it from.
+    """
+    password = _parts(conninfo).get("password") or os.environ.get("PGPASSWORD")
+    return _derived(str(password), OWNER) if password else None
+
+
+def _derived(password: str, role: Role) -> str:
+    return hmac.new(password.encode(), f"login {role}".encode(), hashlib.sha256).hexdigest()
 
 
 def _parts(conninfo: str) -> dict[str, Any]:

@@ -7,6 +7,8 @@ it is `migrations/NNNN_name.sql`, numbered from 0001.
 `DATABASE_URL` they only check. One process migrates at a time: the others poll an advisory lock
 (waiting *inside* `pg_advisory_lock` deadlocks with CREATE INDEX CONCURRENTLY).
 
+On Citus, `hitherto-migrate` then distributes what a migration has added (`distribution`).
+
 A program also runs on a newer schema: a deployment migrates first and restarts later, and may be
 rolled back. A migration that takes away what older programs use says so in its first lines:
 `-- oldest-program: NNNN` names the newest migration that a program must know to go on.
@@ -37,8 +39,21 @@ from hitherto_shared.database.connect import (
     SEARCH_PATH,
     DatabaseUnreachable,
     connected,
+    owner_password,
     settings_since,
     with_role,
+)
+from hitherto_shared.database.distribution import (
+    DISTRIBUTED,
+    REFERENCE,
+    HasUsers,
+    called,
+    distribute,
+    node_passwords,
+    on_citus,
+    remedy,
+    statements,
+    undistributed,
 )
 from hitherto_shared.database.faults import described
 from hitherto_shared.database.logins import PASSWORD_VARIABLES, passwords_for, refused
@@ -113,7 +128,8 @@ class SchemaState:
     """How the schema of a database compares with the migrations of this program.
 
     Attributes:
-        pending: Names of the migrations that are not applied yet, in order.
+        pending: Names of the migrations that are not applied yet, in order; and on Citus the
+            distribution of tables that still are to be distributed.
         newer: Names of applied migrations that this program does not know and can live with.
     """
 
@@ -148,7 +164,9 @@ def schema_state(conninfo: str) -> SchemaState:
     """
     with connected(conninfo) as connection:
         missing, newer = _compared(connection)
-    return SchemaState(tuple(m.name for m in missing), tuple(newer))
+        local = undistributed(connection)
+    pending = [*(m.name for m in missing), *called(local)]
+    return SchemaState(tuple(pending), tuple(newer))
 
 
 def migrate(
@@ -177,6 +195,10 @@ def migrate(
             logger.info("applying %s", migration.name)
             _apply(connection, migration)
             applied.append(migration.name)
+        try:
+            applied += called(distribute(connection))
+        except HasUsers as error:
+            raise MigrationError(str(error)) from None
     return applied
 
 
@@ -206,12 +228,14 @@ def script(conninfo: str) -> str:
     with connected(conninfo) as connection:
         prepared = _is_prepared(connection)
         preparing = missing_statements(connection)
+        local = [*REFERENCE, *DISTRIBUTED] if on_citus(connection) else []
     missing = all_migrations()
     if prepared:
         with connected(with_role(conninfo, OWNER, application=COMMAND)) as connection:
             missing, _ = _compared(connection)
+            local = undistributed(connection)
     parts = [f"-- As an administrator\n{statement};" for statement in preparing]
-    if missing:
+    if missing or local:
         parts.append(
             f"-- As {OWNER}\nSET ROLE {OWNER};\nCREATE SCHEMA IF NOT EXISTS {SCHEMA};\n"
             f"SET search_path = {SEARCH_PATH};{_CREATE_LEDGER}"
@@ -224,6 +248,9 @@ def script(conninfo: str) -> str:
         if one.transactional:
             whole = f"BEGIN;\nSET LOCAL lock_timeout = '2s';\n{whole}\nCOMMIT;"
         parts.append(f"-- {one.name}\n{whole}")
+    if local:
+        calls = "\n".join(each.as_string().strip().rstrip(";") + ";" for each in statements(local))
+        parts.append(f"-- {called(local)[0]}\nBEGIN;\n{calls}\nCOMMIT;")
     return "\n\n".join(parts)
 
 
@@ -303,6 +330,12 @@ def main() -> None:
         help="only list pending migrations; the exit code is 1 if there are any",
     )
     only.add_argument("--dry-run", action="store_true", help="only print the SQL that would run")
+    only.add_argument(
+        "--node-passwords",
+        action="store_true",
+        help="on Citus: only create the roles, and print the SQL with their passwords, in clear,"
+        " that an administrator runs on every node",
+    )
     parser.add_argument(
         "--set-passwords",
         action="store_true",
@@ -331,15 +364,24 @@ def main() -> None:
             write("\n".join(state.pending) or _up_to_date(state.newer), COMMAND)
             sys.exit(1 if state.pending else 0)
         passwords = passwords_for(conninfo, retrieval=given[0] or None, extraction=given[1] or None)
+        if arguments.node_passwords:
+            passwords = {OWNER: owner_password(conninfo), **passwords}
+            with connected(conninfo) as connection:
+                if not on_citus(connection):
+                    parser.exit(1, f"{COMMAND}: --node-passwords: the database has no Citus\n")
         bootstrap(conninfo, passwords=passwords, set_passwords=arguments.set_passwords)
-        names = migrate(conninfo)
-        newer = owned_schema_state(conninfo).newer
+        if arguments.node_passwords:
+            done = node_passwords(passwords.items())
+        else:
+            names = migrate(conninfo)
+            newer = owned_schema_state(conninfo).newer
+            done = "\n".join(f"applied {name}" for name in names) or _up_to_date(newer)
         shut_out = refused(conninfo, passwords)
     except DatabaseUnreachable as error:
         parser.exit(1, f"{COMMAND}: DATABASE_URL: {error}\n")
     except (MigrationError, psycopg.Error, PermissionError) as error:
-        parser.exit(1, f"{COMMAND}: {described(error)}\n")
-    write("\n".join(f"applied {name}" for name in names) or _up_to_date(newer), COMMAND)
+        parser.exit(1, f"{COMMAND}: {described(error)}{remedy(error, COMMAND)}\n")
+    write(done, COMMAND)
     if shut_out:
         print(
             f"{COMMAND}: {', '.join(shut_out)} cannot log in with the password that "

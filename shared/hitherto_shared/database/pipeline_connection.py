@@ -117,6 +117,8 @@ class PipelineConnection(AsyncConnection[TupleRow]):
         """Set this on every node of a cluster in every transaction; on one server, do nothing."""
         if await self.fetch_row(_ON_CITUS):
             await self.keep_setting("citus.propagate_set_commands", "local")
+            # A transaction that has read shards in parallel may not change a reference table.
+            await self.keep_setting("citus.multi_shard_modify_mode", "sequential")
             self._exchange.shards = ShardSettings(settings)
 
     @property

@@ -36,16 +36,19 @@ ON CONFLICT (model) DO NOTHING
 """
 
 # A length that no vector has is a mistake in the settings or in a call of Reembed. Left as it is,
-# it would keep the model from ever being used. Across users.
+# it would keep the model from ever being used.
 _CORRECT_LENGTH = """
-UPDATE embedding_models AS m SET dimensions = %(dimensions)s
-WHERE m.model = %(model)s AND m.dimensions <> %(dimensions)s
-  AND NOT EXISTS (SELECT FROM memory_embeddings AS e WHERE e.model = m.model)
-  AND NOT EXISTS (SELECT FROM memory_source_embeddings AS e WHERE e.model = m.model)
-  AND NOT EXISTS (SELECT FROM sealed_embeddings AS e WHERE e.model = m.model)
-  AND NOT EXISTS (SELECT FROM document_chunk_embeddings AS e WHERE e.model = m.model)
-  AND NOT EXISTS (SELECT FROM message_embeddings AS e WHERE e.model = m.model)
-  AND NOT EXISTS (SELECT FROM summary_embeddings AS e WHERE e.model = m.model)
+UPDATE embedding_models SET dimensions = %(dimensions)s WHERE model = %(model)s
+"""
+
+# Across users. Citus refuses to read their rows in the statement that changes the model.
+_HAS_VECTORS = """
+SELECT EXISTS (SELECT 1 FROM memory_embeddings WHERE model = %(model)s)
+    OR EXISTS (SELECT 1 FROM memory_source_embeddings WHERE model = %(model)s)
+    OR EXISTS (SELECT 1 FROM sealed_embeddings WHERE model = %(model)s)
+    OR EXISTS (SELECT 1 FROM document_chunk_embeddings WHERE model = %(model)s)
+    OR EXISTS (SELECT 1 FROM message_embeddings WHERE model = %(model)s)
+    OR EXISTS (SELECT 1 FROM summary_embeddings WHERE model = %(model)s)
 """
 
 _DIMENSIONS = "SELECT dimensions FROM embedding_models WHERE model = %(model)s"
@@ -53,7 +56,7 @@ _DIMENSIONS = "SELECT dimensions FROM embedding_models WHERE model = %(model)s"
 # The first model becomes the active one; a later one requires an explicit switch.
 _ACTIVATE_FIRST = """
 UPDATE embedding_models SET active = true, activated_at = statement_timestamp()
-WHERE model = %(model)s AND NOT EXISTS (SELECT FROM embedding_models WHERE active)
+WHERE model = %(model)s AND NOT EXISTS (SELECT 1 FROM embedding_models WHERE active)
 """
 
 
@@ -71,8 +74,11 @@ async def register_model(connection: Connection, model: str, dimensions: int) ->
     """
     values = {"model": model, "dimensions": dimensions}
     await connection.execute(_REGISTER, values)
+    registered = int(await connection.fetch_value(_DIMENSIONS, values))
+    if registered == dimensions or await connection.fetch_value(_HAS_VECTORS, values):
+        return registered
     await connection.execute(_CORRECT_LENGTH, values)
-    return int(await connection.fetch_value(_DIMENSIONS, values))
+    return dimensions
 
 
 async def register(connection: Connection, embedder: Embedder) -> None:
@@ -88,7 +94,8 @@ async def _correct_active(connection: Connection, embedder: Embedder) -> None:
     if active is None or active[0] != embedder.name or active[1] == embedder.dimensions:
         return
     values = {"model": embedder.name, "dimensions": embedder.dimensions}
-    await connection.execute(_CORRECT_LENGTH, values)
+    if not await connection.fetch_value(_HAS_VECTORS, values):
+        await connection.execute(_CORRECT_LENGTH, values)
 
 
 class ActiveEmbedder:

@@ -1,0 +1,208 @@
+"""Which tables a Citus cluster distributes, and how `hitherto-migrate` does it.
+
+A person's rows lie beside those of the same person in `users`, because all these tables are
+distributed by `user_id`. The coordinator alone keeps the others: jobs, changes that are told,
+usage, credentials, idempotency keys, the audit log and what belongs to a tenant or to the
+installation.
+
+Citus connects to its nodes as the role that sends a statement, with the password that a node's
+`pg_dist_authinfo` holds for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import LiteralString
+
+import psycopg
+from psycopg import errors, sql
+from psycopg.conninfo import make_conninfo
+
+REFERENCE = ("embedding_models",)
+"""Tables that every node has a copy of."""
+
+DISTRIBUTED = (
+    "users",
+    "conversations",
+    "messages",
+    "message_embeddings",
+    "conversation_summaries",
+    "summary_embeddings",
+    "passage_postings",
+    "passage_statistics",
+    "memories",
+    "memory_access",
+    "memory_embeddings",
+    "memory_source_embeddings",
+    "memory_sources",
+    "memory_versions",
+    "sealed_embeddings",
+    "postings",
+    "statements",
+    "feedback",
+    "history",
+    "entities",
+    "entity_mentions",
+    "documents",
+    "document_chunks",
+    "document_chunk_embeddings",
+    "document_mentions",
+    "profiles",
+    "profile_versions",
+    "preferences",
+    "consolidation_groups",
+    "pending_actions",
+    "recent_items",
+    "session_contexts",
+    "unusable_replies",
+)
+"""Tables of users' data, in the order in which they are distributed."""
+
+LOCAL = frozenset(
+    {
+        "api_keys",
+        "audit_digests",
+        "audit_events",
+        "audit_read_counts",
+        "change_positions",
+        "erased_users",
+        "idempotency_keys",
+        "installation",
+        "jobs",
+        "memory_changes",
+        "quality_samples",
+        "query_usage",
+        "schedule_runs",
+        "schema_migrations",
+        "usage_ledger",
+        "webhook_deliveries",
+        "webhooks",
+    }
+)
+"""Tables that stay on the coordinator."""
+
+_ON_CITUS: LiteralString = "SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'citus')"
+_UNDISTRIBUTED: LiteralString = """
+SELECT planned.name
+FROM unnest(%(planned)s::text[]) WITH ORDINALITY AS planned (name, place)
+JOIN pg_class AS c ON c.relname = planned.name AND c.relnamespace = to_regnamespace('hitherto')
+WHERE NOT EXISTS (SELECT FROM pg_dist_partition AS p WHERE p.logicalrelid = c.oid)
+ORDER BY planned.place
+"""
+_HAS_USERS: LiteralString = "SELECT EXISTS (SELECT FROM users)"
+
+# Local tables with foreign keys to reference tables stay as they are. The functions and the views
+# are those of earlier versions: Citus cannot distribute them, and no statement needs them.
+_PREPARE: LiteralString = """
+SET LOCAL citus.enable_local_reference_table_foreign_keys TO off;
+DROP VIEW IF EXISTS whole_memories, short_conversations, said_of_entities CASCADE;
+DROP FUNCTION IF EXISTS filtered_memories, filtered_memories_at, memories_at, in_doubt_at,
+    learnt_from_messages, filtered_messages, filtered_summaries, filtered_documents, expired_chunks,
+    compared_messages, compared_summaries, compared_chunks, sealed_of_memory CASCADE;
+"""
+_REFERENCE: LiteralString = "SELECT create_reference_table({})"
+_USERS: LiteralString = "SELECT create_distributed_table({}, 'user_id')"
+_BESIDE_USERS: LiteralString = (
+    "SELECT create_distributed_table({}, 'user_id', colocate_with => 'users')"
+)
+# A migration may have filled its new table. Citus copies the rows and leaves the old ones.
+_LEAVE_NO_COPY: LiteralString = "SELECT truncate_local_data_after_distributing_table({})"
+
+_NODE_PASSWORD: LiteralString = (
+    "INSERT INTO pg_dist_authinfo (nodeid, rolename, authinfo) VALUES (0, {}, {})"
+    " ON CONFLICT (rolename, nodeid) DO UPDATE SET authinfo = EXCLUDED.authinfo;"
+)
+
+
+class HasUsers(Exception):
+    """The tables have rows of users, and a database that is in use is not distributed."""
+
+    def __init__(self) -> None:
+        """See the class."""
+        super().__init__(
+            "Citus is to distribute the tables of this database, and they have rows of users"
+            " already; nothing was moved. Export the users, and import them into an empty database"
+            " of the cluster: docs/scaling.md"
+        )
+
+
+def on_citus(connection: psycopg.Connection) -> bool:
+    """Whether the database has the extension."""
+    row = connection.execute(_ON_CITUS).fetchone()
+    return row is not None and bool(row[0])
+
+
+def undistributed(connection: psycopg.Connection) -> list[str]:
+    """The tables that still are to be distributed, in this order; none where there is no Citus."""
+    if not on_citus(connection):
+        return []
+    planned = {"planned": [*REFERENCE, *DISTRIBUTED]}
+    return [name for (name,) in connection.execute(_UNDISTRIBUTED, planned).fetchall()]
+
+
+def distribute(connection: psycopg.Connection) -> list[str]:
+    """Distribute what still is to be, in one transaction, and return the tables' names.
+
+    Args:
+        connection: Of `hitherto_owner`, in autocommit, with `hitherto` first in its search path.
+
+    Raises:
+        HasUsers: There are users already, whose rows would have to be moved.
+    """
+    tables = undistributed(connection)
+    if not tables:
+        return []
+    begins = "users" in tables
+    row = connection.execute(_HAS_USERS).fetchone() if begins else None
+    if row is not None and row[0]:
+        raise HasUsers
+    with connection.transaction():
+        for statement in statements(tables):
+            connection.execute(statement)
+    return tables
+
+
+def statements(tables: Sequence[str]) -> list[sql.Composed]:
+    """What distributes these tables."""
+    found = [sql.SQL(_PREPARE).format()]
+    for table in tables:
+        text = _REFERENCE if table in REFERENCE else _USERS if table == "users" else _BESIDE_USERS
+        found.append(sql.SQL(text).format(sql.Literal(table)))
+        if "users" not in tables:
+            found.append(sql.SQL(_LEAVE_NO_COPY).format(sql.Literal(table)))
+    return found
+
+
+def node_passwords(passwords: Iterable[tuple[str, str | None]]) -> str:
+    """The SQL that lets each node log in to the others as these roles; in clear, as Citus needs it.
+
+    A role without a password is left out, with a comment.
+    """
+    lines = []
+    for role, password in passwords:
+        if password is None:
+            lines.append(f"-- {role}: DATABASE_URL and the environment name no password")
+            continue
+        given = make_conninfo("", password=password)
+        statement = sql.SQL(_NODE_PASSWORD).format(sql.Literal(role), sql.Literal(given))
+        lines.append(statement.as_string())
+    return "\n".join(lines)
+
+
+def called(tables: Sequence[str]) -> list[str]:
+    """What the distribution of tables is called among the migrations; nothing without tables."""
+    if not tables:
+        return []
+    few = ", ".join(tables) if len(tables) < 4 else f"{len(tables)} tables"
+    return [f"distribution of {few}"]
+
+
+def remedy(error: Exception, command: str) -> str:
+    """What to do if a node did not let another one in, to be appended to the error's text."""
+    if not isinstance(error, errors.ConnectionException) or "remote node" not in str(error):
+        return ""
+    return (
+        ". The nodes of a Citus cluster log in to each other as these roles. Run"
+        f" `{command} --node-passwords`, have an administrator run what it prints in this database"
+        " on every node, then run this again: docs/scaling.md"
+    )
