@@ -11,6 +11,7 @@ from hitherto_extraction.pipeline import caps
 from hitherto_extraction.storage import upkeep
 from hitherto_retrieval.render import evidence, layouts
 from hitherto_retrieval.search import search
+from hitherto_shared.database.fragments import expanded
 from hitherto_shared.embeddings import offline, onnx, openai_api
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -44,7 +45,7 @@ def _other_numbers() -> Iterator[str]:
     """Numbers of the code that docs/how-it-decides.md does not tell."""
     page = (ROOT / "docs/how-it-decides.md").read_text("utf-8")
     words = re.sub(r"\s+", " ", page.replace("<br>", " "))
-    statements = Path(str(upkeep.__file__)).read_text("utf-8")
+    statements = Path(str(upkeep.__file__)).read_text("utf-8") + expanded(upkeep._ARCHIVE)
     small = openai_api._THRESHOLDS["text-embedding-3-small"]
     for told in (
         f"{small} for text-embedding-3-small, {onnx.DEDUPE_THRESHOLD} for the local ONNX model,"
@@ -63,7 +64,7 @@ def _other_numbers() -> Iterator[str]:
     for told, written in (
         ("below 0.3", "importance < 0.3"),
         ("not used for 30 days", "not used for 30 days"),
-        ("older than 90 days", "older than 90 days"),
+        ("older than 90 days", "updated_at + interval '90 days'"),
     ):
         if told not in words or written not in statements:
             yield f"docs/how-it-decides.md and {upkeep.__name__} differ on {told!r}"

@@ -85,7 +85,7 @@ def _faithful(merge: Merge) -> bool:
     return (
         len(merge.content) <= sum(map(len, contents))
         and not strange(merge.content, contents, ())
-        # "Takes 20 mg" does not stand for "takes 10 mg". The day on which something was said may go.
+        # "Takes 20 mg" does not stand for "takes 10 mg". The day of what was said may go.
         and not any(
             strange(each.content, [merge.content], [each.said_at.date()])
             for each in merge.originals

@@ -10,18 +10,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 from uuid import UUID
-
-from psycopg.rows import TupleRow
 
 from hitherto_extraction.storage import ledger, users
 from hitherto_extraction.storage.ledger import ChangeEvent
 from hitherto_shared.database.arrays import Uuids
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.database.together import together
-from hitherto_shared.database.user_rows import UserRows
 from hitherto_shared.models import Scope
 
 LOW_IMPORTANCE = "low_importance"
@@ -32,8 +29,6 @@ _REASONS = {
     CONTEXT: "context that is older than 90 days",
     OVER_LIMIT: "more memories than are kept: least important, longest unused",
 }
-_FADED = timedelta(days=90)
-"""How long what was archived is kept; old context ends at once."""
 
 # Across users. A bounded scan of the index memories_fading, whose predicate is repeated here word
 # for word: so many rows are examined, whether or not they are archived.
@@ -75,38 +70,21 @@ RETURNING u.user_id
 _ANALYSE_GROWN = "SELECT analyse_grown()"
 
 # By the rules of decay, or, with `surplus`, because there are too many.
-_TO_ARCHIVE = """
-SELECT m.memory_id, n.version, m.status,
-       CASE WHEN %(surplus)s THEN 'over_limit'
-            WHEN m.context_ends_at < %(at)s THEN 'context'
-            ELSE 'low_importance' END
-FROM @memory_ages(%(user_id)s) AS m
-JOIN memories AS n ON n.tenant_id = %(tenant_id)s AND n.user_id = %(user_id)s
-     AND n.memory_id = m.memory_id
-WHERE m.memory_id = ANY(%(memory_ids)s::uuid[])
-  AND m.status IN ('active', 'achieved') AND m.type <> 'decision'
-  AND (%(surplus)s OR least(m.context_ends_at, m.fades_at) < %(at)s)
-ORDER BY m.memory_id
-"""
-
 _ARCHIVE = """
 WITH kept AS @kept_versions((
-    SELECT * FROM memories
-    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-      AND memory_id = ANY(%(memory_ids)s::uuid[]))
+    SELECT m.* FROM memories AS m JOIN @ended_by_upkeep AS f ON f.memory_id = m.memory_id
+    WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s)
 ), mirrored AS (
-    UPDATE memory_embeddings SET status = 'archived'
-    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-      AND memory_id = ANY(%(memory_ids)s::uuid[])
+    UPDATE memory_embeddings AS e SET status = 'archived'
+    FROM @ended_by_upkeep AS f
+    WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND e.memory_id = f.memory_id
 )
-UPDATE memories
-SET version = version + 1, status = 'archived', job_id = %(job_id)s,
-    updated_at = greatest(updated_at, %(at)s),
-    expires_at = least(expires_at, CASE WHEN memory_id = ANY(%(context_ids)s::uuid[])
-                                        THEN %(at)s::timestamptz
-                                        ELSE %(until)s::timestamptz END)
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-  AND memory_id = ANY(%(memory_ids)s::uuid[])
+UPDATE memories AS m
+SET version = m.version + 1, status = 'archived', job_id = %(job_id)s,
+    updated_at = greatest(m.updated_at, %(at)s), expires_at = least(m.expires_at, f.ends_at)
+FROM @ended_by_upkeep AS f
+WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.memory_id = f.memory_id
+RETURNING m.memory_id, m.version, f.status, f.rule
 """
 
 # Across users, or for one.
@@ -233,38 +211,27 @@ async def archive(
     for user_id, memory_id in memories:
         by_user.setdefault(user_id, []).append(memory_id)
     owners = [connection.of(Scope(tenant_id, user_id)) for user_id in by_user]
-    found = await together(
+    archived = await together(
         connection,
         *(
-            user.fetch_rows(_TO_ARCHIVE, memory_ids=Uuids(those), at=at, surplus=surplus)
+            user.fetch_rows(
+                _ARCHIVE, memory_ids=Uuids(those), at=at, surplus=surplus, job_id=job_id
+            )
             for user, those in zip(owners, by_user.values(), strict=True)
         ),
     )
     counts = Counter[str]()
-    for user, rows in zip(owners, found, strict=True):
-        if rows:
-            await _archive(user, rows, at=at, job_id=job_id)
-            counts.update(rule for *_, rule in rows)
+    for user, rows in zip(owners, archived, strict=True):
+        counts.update(rule for *_, rule in rows)
+        events = [
+            ChangeEvent(
+                "archived", version, _REASONS[rule], memory_id, old_status=status,
+                new_status="archived",
+            )
+            for memory_id, version, status, rule in rows
+        ]  # fmt: skip
+        await ledger.record(user, job_id, events, actor="decay")
     return dict(counts)
-
-
-async def _archive(user: UserRows, rows: Sequence[TupleRow], *, at: datetime, job_id: UUID) -> None:
-    await user.later(
-        _ARCHIVE,
-        memory_ids=Uuids(memory_id for memory_id, *_ in rows),
-        context_ids=Uuids(memory_id for memory_id, *_, rule in rows if rule == CONTEXT),
-        at=at,
-        until=at + _FADED,
-        job_id=job_id,
-    )
-    events = [
-        ChangeEvent(
-            "archived", version + 1, _REASONS[rule], memory_id, old_status=status,
-            new_status="archived",
-        )
-        for memory_id, version, status, rule in rows
-    ]  # fmt: skip
-    await ledger.record(user, job_id, events, actor="decay")
 
 
 async def find_crowded(

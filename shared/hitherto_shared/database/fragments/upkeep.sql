@@ -22,6 +22,19 @@ LEFT JOIN memory_access AS a ON a.tenant_id = %(tenant_id)s AND a.user_id = :use
      AND a.memory_id = m.memory_id
 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = :user;
 
+-- @ended_by_upkeep: which of these memories of a user a rule archives now, which rule that is, and
+-- how long each is kept: by decay, or, with `surplus`, because there are too many.
+SELECT m.memory_id, m.status,
+       CASE WHEN %(surplus)s THEN 'over_limit' WHEN m.context_ends_at < %(at)s THEN 'context'
+            ELSE 'low_importance' END AS rule,
+       %(at)s + CASE WHEN NOT %(surplus)s AND m.context_ends_at < %(at)s THEN interval '0'
+                     ELSE interval '90 days' END AS ends_at
+FROM @memory_ages(%(user_id)s) AS m
+WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+  AND m.memory_id = ANY(%(memory_ids)s::uuid[])
+  AND m.status IN ('active', 'achieved') AND m.type <> 'decision'
+  AND (%(surplus)s OR least(m.context_ends_at, m.fades_at) < %(at)s);
+
 -- @retained_users(user): users with what their retention depends on beside its days. Across users:
 -- `u.user_id`.
 SELECT u.tenant_id, u.user_id, u.retention_days, u.message_retention_days,
