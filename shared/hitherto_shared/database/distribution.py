@@ -18,6 +18,8 @@ import psycopg
 from psycopg import errors, sql
 from psycopg.conninfo import make_conninfo
 
+from hitherto_shared.database.connect import connected
+
 REFERENCE = ("embedding_models",)
 """Tables that every node has a copy of."""
 
@@ -108,22 +110,16 @@ _BESIDE_USERS: LiteralString = (
 # A migration may have filled its new table. Citus copies the rows and leaves the old ones.
 _LEAVE_NO_COPY: LiteralString = "SELECT truncate_local_data_after_distributing_table({})"
 
+TOGETHER = (
+    "the database has Citus, and users already: they stay on this server. To distribute them,"
+    " export them and import them into an empty database of the cluster: docs/scaling.md"
+)
+"""What there is to say of `stays_together`."""
+
 _NODE_PASSWORD: LiteralString = (
     "INSERT INTO pg_dist_authinfo (nodeid, rolename, authinfo) VALUES (0, {}, {})"
     " ON CONFLICT (rolename, nodeid) DO UPDATE SET authinfo = EXCLUDED.authinfo;"
 )
-
-
-class HasUsers(Exception):
-    """The tables have rows of users, and a database that is in use is not distributed."""
-
-    def __init__(self) -> None:
-        """See the class."""
-        super().__init__(
-            "Citus is to distribute the tables of this database, and they have rows of users"
-            " already; nothing was moved. Export the users, and import them into an empty database"
-            " of the cluster: docs/scaling.md"
-        )
 
 
 def on_citus(connection: psycopg.Connection) -> bool:
@@ -133,11 +129,18 @@ def on_citus(connection: psycopg.Connection) -> bool:
 
 
 def undistributed(connection: psycopg.Connection) -> list[str]:
-    """The tables that still are to be distributed, in this order; none where there is no Citus."""
-    if not on_citus(connection):
-        return []
-    planned = {"planned": [*REFERENCE, *DISTRIBUTED]}
-    return [name for (name,) in connection.execute(_UNDISTRIBUTED, planned).fetchall()]
+    """The tables that still are to be distributed, in this order; none where `users` is not."""
+    tables = _local(connection)
+    return [] if "users" in tables else tables
+
+
+def to_distribute(connection: psycopg.Connection) -> list[str]:
+    """What `distribute` would distribute.
+
+    A database that has users already, none of them distributed, stays as it is, on one server.
+    """
+    tables = _local(connection)
+    return [] if "users" in tables and _has_users(connection) else tables
 
 
 def distribute(connection: psycopg.Connection) -> list[str]:
@@ -145,21 +148,32 @@ def distribute(connection: psycopg.Connection) -> list[str]:
 
     Args:
         connection: Of `hitherto_owner`, in autocommit, with `hitherto` first in its search path.
-
-    Raises:
-        HasUsers: There are users already, whose rows would have to be moved.
     """
-    tables = undistributed(connection)
-    if not tables:
-        return []
-    begins = "users" in tables
-    row = connection.execute(_HAS_USERS).fetchone() if begins else None
-    if row is not None and row[0]:
-        raise HasUsers
-    with connection.transaction():
-        for statement in statements(tables):
-            connection.execute(statement)
+    tables = to_distribute(connection)
+    if tables:
+        with connection.transaction():
+            for statement in statements(tables):
+                connection.execute(statement)
     return tables
+
+
+def stays_together(conninfo: str) -> bool:
+    """Whether Citus is there, and all users are on one server nevertheless."""
+    with connected(conninfo) as connection:
+        return "users" in _local(connection)
+
+
+def _local(connection: psycopg.Connection) -> list[str]:
+    """The tables of the plan that are not distributed; none where there is no Citus."""
+    if not on_citus(connection):
+        return []
+    planned = {"planned": [*REFERENCE, *DISTRIBUTED]}
+    return [name for (name,) in connection.execute(_UNDISTRIBUTED, planned).fetchall()]
+
+
+def _has_users(connection: psycopg.Connection) -> bool:
+    row = connection.execute(_HAS_USERS).fetchone()
+    return row is not None and bool(row[0])
 
 
 def statements(tables: Sequence[str]) -> list[sql.Composed]:

@@ -46,13 +46,15 @@ from hitherto_shared.database.connect import (
 from hitherto_shared.database.distribution import (
     DISTRIBUTED,
     REFERENCE,
-    HasUsers,
+    TOGETHER,
     called,
     distribute,
     node_passwords,
     on_citus,
     remedy,
     statements,
+    stays_together,
+    to_distribute,
     undistributed,
 )
 from hitherto_shared.database.faults import described
@@ -195,10 +197,7 @@ def migrate(
             logger.info("applying %s", migration.name)
             _apply(connection, migration)
             applied.append(migration.name)
-        try:
-            applied += called(distribute(connection))
-        except HasUsers as error:
-            raise MigrationError(str(error)) from None
+        applied += called(distribute(connection))
     return applied
 
 
@@ -229,11 +228,11 @@ def script(conninfo: str) -> str:
         prepared = _is_prepared(connection)
         preparing = missing_statements(connection)
         local = [*REFERENCE, *DISTRIBUTED] if on_citus(connection) else []
-    missing = all_migrations()
+    missing = everything = all_migrations()
     if prepared:
         with connected(with_role(conninfo, OWNER, application=COMMAND)) as connection:
             missing, _ = _compared(connection)
-            local = undistributed(connection)
+            local = local if missing == everything else to_distribute(connection)
     parts = [f"-- As an administrator\n{statement};" for statement in preparing]
     if missing or local:
         parts.append(
@@ -382,6 +381,8 @@ def main() -> None:
     except (MigrationError, psycopg.Error, PermissionError) as error:
         parser.exit(1, f"{COMMAND}: {described(error)}{remedy(error, COMMAND)}\n")
     write(done, COMMAND)
+    if not arguments.node_passwords and stays_together(conninfo):
+        print(f"{COMMAND}: {TOGETHER}", file=sys.stderr)
     if shut_out:
         print(
             f"{COMMAND}: {', '.join(shut_out)} cannot log in with the password that "

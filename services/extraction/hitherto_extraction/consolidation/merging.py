@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -85,13 +85,20 @@ def _faithful(merge: Merge) -> bool:
     return (
         len(merge.content) <= sum(map(len, contents))
         and not strange(merge.content, contents, ())
-        # "Takes 20 mg" does not stand for "takes 10 mg". The day of what was said may go.
-        and not any(
-            strange(each.content, [merge.content], [each.said_at.date()])
-            for each in merge.originals
-        )
+        # "Takes 20 mg" does not stand for "takes 10 mg".
+        and not any(strange(_undated(each), [merge.content], ()) for each in merge.originals)
         and not trust.is_suspect((merge.content,), trusted=trusted)
     )
+
+
+def _undated(original: Member) -> str:
+    """Its words without the day on which they were said, which a merged statement may leave out."""
+    said = original.said_at.date()
+    text = original.content
+    # In the user's zone it may have been the day before or after.
+    for day in (said, said - timedelta(days=1), said + timedelta(days=1)):
+        text = text.replace(day.isoformat(), "")
+    return text.replace(f"{said:%Y-%m}", "")
 
 
 def _undone(originals: Sequence[Member], apart: Mapping[UUID, Collection[UUID]]) -> bool:
