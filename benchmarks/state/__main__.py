@@ -60,8 +60,10 @@ async def _talk(
     chosen: Sequence[Persona],
     records: Mapping[str, Mapping[str, RecordedReply]],
 ) -> dict[str, Score]:
+    read = adjudication.doubts()
+
     async def one(person: Persona) -> Score:
-        return score(await observe(client, person), records[person.id])
+        return score(await observe(client, person), records[person.id], read)
 
     found = await serving.in_turns(chosen, one, at_once=AT_ONCE, phase="talking")
     return {person.id: each for person, each in zip(chosen, found, strict=True)}

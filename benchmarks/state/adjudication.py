@@ -1,8 +1,12 @@
-"""Misses that somebody has read: is what was produced true by the conversation all the same?
+"""What somebody has read: is what was produced true by the conversation, whatever the gold says?
 
 The gold was written before any reply, as patterns, and a pattern also matches true sentences. The
 reader of `adjudication/VERSION.json` saw what was produced, so that figure stands beside the strict
 one and never in its place. A miss that nobody has read stays a miss.
+
+The gold names one to three doubts of a person, not all that there are. The reader of
+`adjudication/doubts.json` judged stored statements, some of them in doubt and most of them not,
+without being told which.
 """
 
 from __future__ import annotations
@@ -23,6 +27,12 @@ def load(version: str, folder: Path = FOLDER) -> dict[tuple[str, str], bool]:
     path = folder / f"{version}.json"
     rows = json.loads(path.read_text("utf-8")) if path.exists() else []
     return {(row["person"], row["miss"]): row["holds"] for row in rows}
+
+
+def doubts(folder: Path = FOLDER) -> dict[tuple[str, str], bool]:
+    """Whether a statement may hold no longer, by person and statement."""
+    rows = json.loads((folder / "doubts.json").read_text("utf-8"))
+    return {(row["person"], row["statement"]): row["verdict"] != "certain" for row in rows}
 
 
 def adjudicated(

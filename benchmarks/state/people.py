@@ -37,7 +37,8 @@ class DatedTalk:
 class Pattern:
     """What a text must hold to say something, whatever its wording.
 
-    It says it if of every group in `all` one string occurs in it, and none of `none`.
+    It says it if of every group in `all` one string occurs in it, and none of `none`. A space at
+    the border of a string stands for the border of a word.
     """
 
     id: str
@@ -48,10 +49,19 @@ class Pattern:
 
     def matches(self, text: str) -> bool:
         """Whether a text says it."""
-        folded = folding(text)
-        return all(
-            any(folding(each) in folded for each in group) for group in self.all
-        ) and not any(folding(each) in folded for each in self.none)
+        folded, words = folding(text), f" {_words(text)} "
+
+        def stands(each: str) -> bool:
+            bare = each.strip()
+            return (
+                folding(bare) in folded
+                if each == bare
+                else each.replace(bare, _words(bare)) in words
+            )
+
+        return all(any(map(stands, group)) for group in self.all) and not any(
+            map(stands, self.none)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +101,12 @@ class Persona:
 def folding(text: str) -> str:
     """A text without case and forms of characters, its spaces alike."""
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+
+
+def _words(text: str) -> str:
+    """A folded text without punctuation."""
+    letters = (" " if unicodedata.category(ch)[0] in "PSZ" else ch for ch in folding(text))
+    return " ".join("".join(letters).split())
 
 
 def load(folder: Path = FOLDER) -> list[Persona]:

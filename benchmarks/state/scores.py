@@ -1,4 +1,4 @@
-"""What a person's end state and blocks are worth, by the gold; no judge.
+"""What a person's end state and blocks are worth, by the gold; doubts by a blind reader as well.
 
 A row holds counts (hit, of) by the name of a score, so that rows can be added up by language.
 """
@@ -64,11 +64,16 @@ class Score:
         return self.hits[name] / self.of[name] if self.of[name] else None
 
 
-def score(seen: Seen, records: Mapping[str, RecordedReply]) -> Score:
-    """What is known and told of a person, held against the gold."""
+def score(
+    seen: Seen, records: Mapping[str, RecordedReply], read: Mapping[tuple[str, str], bool]
+) -> Score:
+    """What is known and told of a person, held against the gold.
+
+    `read`: whether a person's statement may hold no longer, of those that somebody has judged.
+    """
     found = Score()
     _changes(found, seen, records)
-    _state(found, seen)
+    _state(found, seen, read)
     for told in seen.told:
         _question(found, seen.person, told)
     return found
@@ -88,7 +93,7 @@ def _changes(found: Score, seen: Seen, records: Mapping[str, RecordedReply]) -> 
                 found.note("changes applied", why is None, told)
 
 
-def _state(found: Score, seen: Seen) -> None:
+def _state(found: Score, seen: Seen, read: Mapping[tuple[str, str], bool]) -> None:
     person = seen.person
     active = [each for each in seen.memories if each.status in CURRENT]
     values = list(_texts(seen.profile))
@@ -111,16 +116,22 @@ def _state(found: Score, seen: Seen) -> None:
         value = _at(seen.profile, _STORED_AT.get(item.more["path"], item.more["path"]))
         text = " ".join(_texts(value))
         found.note("profile right", item.matches(text), f"{item.more['path']} = {text!r}")
-    _doubts(found, seen, active)
+    _doubts(found, seen, active, read)
 
 
-def _doubts(found: Score, seen: Seen, active: Sequence[Memory]) -> None:
+def _doubts(
+    found: Score,
+    seen: Seen,
+    active: Sequence[Memory],
+    read: Mapping[tuple[str, str], bool],
+) -> None:
     person = seen.person
     doubted = [each for each in active if getattr(each, "doubt", None)]
     fair = (*person.doubtful, *person.ended)
     for each in doubted:
         right = any(item.matches(_words(each)) for item in fair)
-        found.note("doubt right", right, _words(each))
+        found.note("doubt in gold", right)
+        found.note("doubt right", read.get((person.id, each.content), right), _words(each))
     for item in person.doubtful:
         standing = [each for each in active if item.matches(_words(each))]
         if standing:
