@@ -34,7 +34,7 @@ from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
 from tests.scripted_model.answers import memory, merged, quoting
 
 USER = "ana"
-SCOPES = ("memories", "messages", "summaries", "documents")
+SCOPES: tuple[Any, ...] = ("memories", "messages", "summaries", "documents")
 _ID = re.compile(r"\b(?:msg_|act_)?[0-9a-f]{8}[0-9a-f-]*")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d[\d:.]*(?:Z|[+-]\d\d:?\d\d)?")
 _SENTENCE = re.compile(r"Ana [\w ]+\w")
@@ -92,11 +92,11 @@ class Life:
         return sorted((each.content, str(each.status)) for each in listed)
 
     async def save(self) -> Any:
-        for name, content, more in (
-            ("home", "Ana lives in Porto", {}),
-            ("cat", "Ana has a cat named Mia", {"tags": ["pets"]}),
+        for name, content, tags in (
+            ("home", "Ana lives in Porto", []),
+            ("cat", "Ana has a cat named Mia", ["pets"]),
         ):
-            saved = await self.client.save_memory(USER, content, **more)
+            saved = await self.client.save_memory(USER, content, tags=tags)
             self.known[name] = saved.memory.id
         return await self._contents()
 
@@ -163,7 +163,7 @@ class Life:
         return made, resolved, await self.client.get_session(USER, "s1")
 
     async def documents(self) -> Any:
-        page = {
+        page: Any = {
             "source_type": "wiki",
             "source_id": "p1",
             "title": "Plan",
@@ -177,7 +177,7 @@ class Life:
 
     async def overflow_of_postings(self) -> Any:
         """One word stands in more messages, and in more memories, than a segment holds."""
-        talks = [
+        talks: list[Any] = [
             {
                 "user_id": USER,
                 "conversation_id": f"w{part}",
@@ -189,14 +189,15 @@ class Life:
         ]
         submitted = await self.client.submit_transcripts(talks)
         ended = [await self._ended(job) for job in submitted]
-        many = [
+        many: list[Any] = [
             {"user_id": USER, "content": f"The walrus of house {number} is called Wal{number}"}
             for number in range(270)
         ]
         stored = await self.client.import_memories(many)
+        last: list[Any] = [("messages", "walrus 2 89"), ("memories", "the walrus Wal269")]
         found = [
             (await self.client.search(USER, words, scopes=[scope], limit=1)).results
-            for scope, words in (("messages", "walrus 2 89"), ("memories", "the walrus Wal269"))
+            for scope, words in last
         ]
         return ended, stored, found, len(await self._contents())
 
@@ -338,7 +339,7 @@ async def test_a_step_is_answered_as_on_one_server(lives: Lives, step: str) -> N
 async def test_users_lie_on_the_nodes(lives: Lives) -> None:
     """What was compared was distributed, and read under row-level security."""
     with psycopg.connect(lives.administrator) as connection:
-        tables = dict(
+        tables: dict[str, str] = dict(
             connection.execute(
                 "SELECT table_name::text, citus_table_type FROM citus_tables"
             ).fetchall()

@@ -307,8 +307,7 @@ class CachedReads(UserReads):
         found: Mapping[Any, Item] | None = None
         if kind == "memory":
             current = self._memories.whole(cast(Sequence[UUID], keys), self._uses)
-            all_of_them = len(current) == len(keys) or len(current) == len(set(keys))
-            found = current if all_of_them else None
+            found = current if len(current) == len(set(keys)) else None
         elif kind == "message" and self._messages is not None:
             found = self._messages.whole(cast(Sequence[MessageKey], keys))
         elif kind == "summary":
