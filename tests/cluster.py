@@ -32,7 +32,7 @@ MIGRATE = Path(sys.executable).with_name("hitherto-migrate")
 def cluster_database() -> Iterator[str]:
     """A migrated, distributed database for as long as the block lasts, as its administrator.
 
-    Skips the test where there is no cluster, also in CI: no package index has Citus.
+    Skips the test where there is no cluster, also in CI, which has no cluster.
     """
     if not CLUSTER:
         pytest.skip("HITHERTO_TEST_CITUS names no cluster (tests/README.md)")
