@@ -358,6 +358,7 @@ async def test_no_replica_is_read_beside_a_cluster(
 ) -> None:
     """Its tokens would promise what they cannot; one server is taken for a coordinator here."""
     monkeypatch.setattr(pipeline_connection, "_ON_CITUS", "SELECT 1")
+    monkeypatch.setattr(pipeline_connection, "_ON_NODES", "SELECT 1")
     given: dict[str, Any] = {"database_url": conninfo, "data_dir": tmp_path, "auth": "off"}
     settings = RetrievalSettings(
         retrieval_listen="127.0.0.1:0", read_database_url=conninfo, **given

@@ -179,6 +179,9 @@ async def test_it_stays_when_a_later_end_of_its_cause_is_taken_back(
     assert await is_doubtful(modelled)
 
 
+COLOURS = ("red", "blue", "green", "black", "white", "golden")
+
+
 async def merge_rides(
     services: Services, model: ScriptedModel, *, but: Collection[str] = ()
 ) -> list[str]:
@@ -186,7 +189,7 @@ async def merge_rides(
 
     What says one of the words of `but` stays as it is.
     """
-    rides = [f"Ana's bike has {number} gears" for number in range(6)]
+    rides = [f"Ana's bike is {colour} in front" for colour in COLOURS]
     model.script = script(nothing, word_for_word)
     await learn(services, talk(*rides, conversation="rides", at=MAY))
     shown: list[str] = []
@@ -228,7 +231,7 @@ async def test_neither_of_two_is_merged_while_one_may_replace_the_other(
 async def test_neither_is_merged_if_that_turns_out_during_the_call(
     modelled: Services, model: ScriptedModel
 ) -> None:
-    rides = [f"Ana's bike has {number} gears" for number in range(4)]
+    rides = [f"Ana's bike is {colour} in front" for colour in COLOURS[:4]]
     model.script = script(nothing, word_for_word)
     await learn(modelled, talk(VIM, *rides, conversation="c1", at=MAY))
     asked, linked = asyncio.Event(), asyncio.Event()

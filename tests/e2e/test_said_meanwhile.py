@@ -128,39 +128,21 @@ async def test_row_72_what_followed_the_source_may_replace_what_is_back(
     assert list(bern.may_replace) == [oslo.id]
 
 
-def ending(request: ChatRequest) -> Mapping[str, Any]:
-    ended = {"id": shown(request, "bees"), "by": 0, "source_message_ids": ["m1"]}
-    return {
-        "new_memories": [new_memory("The user dislikes insects.", ["m1"])],
-        "contradicted_memories": [ended],
-    }
-
-
-@pytest.mark.parametrize("left", ["first", "other"])
-async def test_row_72_what_was_ended_and_said_again_is_one_memory(
-    modelled: Services, model: ScriptedModel, left: str
+async def test_row_10_what_was_forgotten_at_once_stays_so_whatever_is_taken_back(
+    modelled: Services, model: ScriptedModel
 ) -> None:
-    """It is known as if nobody had ended it, and goes with its sources only."""
-    model.script = replies({"insects": ending, "keep bees": stating})
-    await tell(modelled, "first", "I keep bees", day=0)
-    await tell(modelled, "bad", "I dislike insects", day=1)
-    await tell(modelled, "other", "As you know I keep bees", day=2)
-    (held,) = [each for each in await memories(modelled) if each.content == BEES]
-    await take_back(modelled, conversation_id="bad")
-    (bees,) = await memories(modelled)
-    assert {each.conversation_id for each in bees.sources} == {"first", "other"}
-    assert bees.valid_from.ToDatetime(UTC) == NOON
-    assert bees.last_confirmed_at.ToDatetime(UTC) == NOON + 2 * DAY
-    assert list(bees.supersedes) == [held.id]
-    await tell(modelled, "late", "No insects, I said", day=1)
-    assert [each.id for each in await memories(modelled)] == [bees.id]
-    await take_back(modelled, conversation_id="other" if left == "first" else "first")
-    (bees,) = [each for each in await memories(modelled) if each.content == BEES]
-    assert {each.conversation_id for each in bees.sources} == {left}
-    assert bees.valid_from.ToDatetime(UTC) == NOON + 2 * DAY * (left == "other")
-    assert not bees.HasField("last_confirmed_at")
-    await take_back(modelled, conversation_id=left)
-    assert BEES not in {each.content for each in await memories(modelled)}
+    """The request stands in the conversation that said it first, and that one counts still."""
+
+    def secretly(_: ChatRequest) -> Mapping[str, Any]:
+        forgotten = {"new": 0, "source_message_ids": ["m1"], "quote": "do not remember that"}
+        return {**stating(_), "forgotten_memories": [forgotten]}
+
+    model.script = replies({"do not remember that": secretly, "I keep bees": stating})
+    await tell(modelled, "first", "I keep bees, do not remember that", day=1)
+    assert (await tell(modelled, "late", "As you know I keep bees", day=0))["kept_forgotten"] == 1
+    await take_back(modelled, conversation_id="late")
+    (held,) = await memories(modelled, statuses=ALL_STATUSES)
+    assert held.status == FORGOTTEN
 
 
 SOME_BEES = "The user keeps some bees."

@@ -21,6 +21,7 @@ async def connection(
 ) -> AsyncIterator[Connection]:
     """On one server, which it takes for the coordinator of a cluster."""
     monkeypatch.setattr(pipeline_connection, "_ON_CITUS", "SELECT 1")
+    monkeypatch.setattr(pipeline_connection, "_ON_NODES", "SELECT 1")
     opened = await Connection.connect(superuser_conninfo, autocommit=True, prepare_threshold=None)
     async with opened:
         await opened.reach_all_nodes(_SETTINGS)

@@ -23,6 +23,8 @@ PROMOTED = Lineage("a", 3, standby=False)
 class Server:
     """Stands for a database: it tells its lineage, which is its connection as well."""
 
+    is_distributed = False
+
     def __init__(self, lineage: Lineage) -> None:
         self.lineage = lineage
         self.slow = False

@@ -29,7 +29,7 @@ from hitherto_shared.database.connect import (
     owner_password,
     service_passwords,
 )
-from hitherto_shared.database.distribution import on_citus
+from hitherto_shared.database.distribution import is_together, on_citus
 from hitherto_shared.database.logins import PASSWORD_VARIABLES
 
 _OLDEST_POSTGRES = 15
@@ -157,7 +157,8 @@ def missing_statements(connection: psycopg.Connection) -> list[str]:
 
 def _of_nodes(connection: psycopg.Connection, conninfo: str) -> dict[Role, str | None]:
     """The password of the login that only nodes of a cluster have; empty where there is none."""
-    return {OWNER: owner_password(conninfo)} if on_citus(connection) else {}
+    distributed = on_citus(connection) and not is_together(connection)
+    return {OWNER: owner_password(conninfo)} if distributed else {}
 
 
 def _missing(

@@ -18,8 +18,6 @@ import psycopg
 from psycopg import errors, sql
 from psycopg.conninfo import make_conninfo
 
-from hitherto_shared.database.connect import connected
-
 REFERENCE = ("embedding_models",)
 """Tables that every node has a copy of."""
 
@@ -114,7 +112,7 @@ TOGETHER = (
     "the database has Citus, and users already: they stay on this server. To distribute them,"
     " export them and import them into an empty database of the cluster: docs/scaling.md"
 )
-"""What there is to say of `stays_together`."""
+"""What there is to say where `is_together`."""
 
 _NODE_PASSWORD: LiteralString = (
     "INSERT INTO pg_dist_authinfo (nodeid, rolename, authinfo) VALUES (0, {}, {})"
@@ -157,10 +155,9 @@ def distribute(connection: psycopg.Connection) -> list[str]:
     return tables
 
 
-def stays_together(conninfo: str) -> bool:
+def is_together(connection: psycopg.Connection) -> bool:
     """Whether Citus is there, and all users are on one server nevertheless."""
-    with connected(conninfo) as connection:
-        return "users" in _local(connection)
+    return "users" in _local(connection)
 
 
 def _local(connection: psycopg.Connection) -> list[str]:
@@ -192,7 +189,8 @@ def node_passwords(passwords: Iterable[tuple[str, str | None]]) -> str:
 
     A role without a password is left out, with a comment.
     """
-    lines = []
+    # A log of the statements would hold the passwords.
+    lines = ["SET log_statement = 'none';", "SET log_min_duration_statement = -1;"]
     for role, password in passwords:
         if password is None:
             lines.append(f"-- {role}: DATABASE_URL and the environment name no password")

@@ -49,11 +49,11 @@ from hitherto_shared.database.distribution import (
     TOGETHER,
     called,
     distribute,
+    is_together,
     node_passwords,
     on_citus,
     remedy,
     statements,
-    stays_together,
     to_distribute,
     undistributed,
 )
@@ -375,13 +375,15 @@ def main() -> None:
             names = migrate(conninfo)
             newer = owned_schema_state(conninfo).newer
             done = "\n".join(f"applied {name}" for name in names) or _up_to_date(newer)
+        with connected(conninfo) as connection:
+            together = is_together(connection)
         shut_out = refused(conninfo, passwords)
     except DatabaseUnreachable as error:
         parser.exit(1, f"{COMMAND}: DATABASE_URL: {error}\n")
     except (MigrationError, psycopg.Error, PermissionError) as error:
         parser.exit(1, f"{COMMAND}: {described(error)}{remedy(error, COMMAND)}\n")
     write(done, COMMAND)
-    if not arguments.node_passwords and stays_together(conninfo):
+    if together:
         print(f"{COMMAND}: {TOGETHER}", file=sys.stderr)
     if shut_out:
         print(

@@ -48,6 +48,7 @@ Made = TypeVar("Made")
 Query = str | bytes | Composed
 
 _ON_CITUS = "SELECT 1 FROM pg_extension WHERE extname = 'citus'"
+_ON_NODES = "SELECT 1 FROM pg_dist_partition WHERE logicalrelid = to_regclass('hitherto.users')"
 _SET = "SELECT set_config(%s, %s, false)"
 _MOST_WAITING = 200
 """Maximum number of deferred statements, which bounds their memory."""
@@ -115,7 +116,7 @@ class PipelineConnection(AsyncConnection[TupleRow]):
 
     async def reach_all_nodes(self, settings: Mapping[str, str]) -> None:
         """Set this on every node of a cluster in every transaction; on one server, do nothing."""
-        if await self.fetch_row(_ON_CITUS):
+        if await self.fetch_row(_ON_CITUS) and await self.fetch_row(_ON_NODES):
             await self.keep_setting("citus.propagate_set_commands", "local")
             # A transaction that has read shards in parallel may not change a reference table.
             await self.keep_setting("citus.multi_shard_modify_mode", "sequential")

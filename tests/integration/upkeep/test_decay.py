@@ -123,6 +123,22 @@ async def test_what_archiving_writes(stage: Stage) -> None:
     assert await stage.decay() == NOTHING
 
 
+async def test_what_is_sealed_says_why_it_was_archived_too(stage: Stage) -> None:
+    """The reason is one of a few, and quotes nobody."""
+    memory_id = await stage.memory()
+    await stage.user(encrypt_sensitive=True, key_id="k1")
+    await stage.rows(
+        "UPDATE memories SET content = '', lexical_length = 0, sensitive = true,"
+        " sealed = '\\x0200000001', embedding_state = 'sealed' WHERE memory_id = %s",
+        memory_id,
+    )
+    await stage.decay()
+    assert await stage.value("SELECT status FROM memories") == "archived"
+    assert await stage.value(
+        "SELECT reason FROM history WHERE action = 'archived' AND memory_id = %s", memory_id
+    )
+
+
 async def test_a_restored_memory_is_left_alone_for_thirty_days(stage: Stage) -> None:
     """C5: the next night does not undo what a person wanted."""
     kept = await stage.memory("Kept.", age="99 days")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, timedelta
 from typing import Any
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -113,27 +114,29 @@ GROUP = Group(
 
 
 @pytest.mark.parametrize(
-    ("contents", "merge", "kept"),
+    ("zone", "contents", "merge", "kept"),
     [
-        (["takes 10 mg", "takes 20 mg"], "takes 20 mg", False),
-        (["takes 10 mg", "takes 20 mg"], "takes 10 or 20 mg", True),
-        (["runs on Mondays (2026-03-02)", "runs (as of 2026-03)"], "runs on Mondays", True),
-        (["đi bơi thứ hai (2026-03-03)", "đi bơi"], "đi bơi thứ hai", True),
-        (["flies to Rome on 2026-03-09", "flies to Rome"], "flies to Rome", False),
-        (["läuft montags seit 2025", "läuft"], "läuft montags", False),
+        ("UTC", ["takes 10 mg", "takes 20 mg"], "takes 20 mg", False),
+        ("UTC", ["takes 10 mg", "takes 20 mg"], "takes 10 or 20 mg", True),
+        ("UTC", ["runs Mondays (2026-03-02)", "runs (as of 2026-03)"], "runs Mondays", True),
+        ("Pacific/Kiritimati", ["đi bơi (2026-03-03)", "đi bơi"], "đi bơi", True),
+        ("Pacific/Kiritimati", ["đi bơi (2026-03-02)", "đi bơi"], "đi bơi", False),
+        ("Pacific/Pago_Pago", ["泳ぐ (2026-03-02)", "泳ぐ"], "泳ぐ", True),
+        ("UTC", ["flies to Rome on 2026-03-03", "flies to Rome"], "flies to Rome", False),
+        ("UTC", ["läuft montags seit 2025", "läuft"], "läuft montags", False),
     ],
 )
 def test_no_number_of_an_original_is_left_out_but_the_day_on_which_it_was_said(
-    contents: list[str], merge: str, kept: bool
+    zone: str, contents: list[str], merge: str, kept: bool
 ) -> None:
     group = Group(tuple(member(number, text) for number, text in enumerate(contents, 1)))
     item = MergedItem("preference", merge, 0.5, ("e1", "e2"))
-    found, _, refused = accept(Merges([item], 0), group, apart={})
+    found, _, refused = accept(Merges([item], 0), group, apart={}, zone=ZoneInfo(zone))
     assert (len(found), refused) == (int(kept), int(not kept))
 
 
 def taken(item: MergedItem, apart: dict[UUID, set[UUID]] | None = None) -> tuple[list[Merge], int]:
-    found, dropped, refused = accept(Merges([item], 0), GROUP, apart=apart or {})
+    found, dropped, refused = accept(Merges([item], 0), GROUP, apart=apart or {}, zone=UTC)
     assert refused == (dropped if apart is None else 0)
     return found, dropped
 

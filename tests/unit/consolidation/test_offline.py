@@ -67,7 +67,7 @@ async def test_its_answer_passes_every_check_a_models_answer_has_to_pass() -> No
     again = await OfflineExtractor().complete(prompt)
     assert completion == again
     found, dropped, refused = accept(
-        read_reply(completion.text, ["e1", "e2", "e3"]), group, apart={}
+        read_reply(completion.text, ["e1", "e2", "e3"]), group, apart={}, zone=UTC
     )
     assert [each.content for each in found] == ["The user prefers short answers"]
     assert (dropped, refused) == (0, 0)

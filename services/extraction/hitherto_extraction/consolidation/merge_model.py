@@ -101,7 +101,7 @@ class MergeModel:
         )
         # Checking a merge against its originals reads every word of them.
         accepted, dropped, refused = await in_thread(
-            accept, reply.answer, group, apart=background.apart
+            accept, reply.answer, group, apart=background.apart, zone=background.zone
         )
         merges = [
             replace(each, words=source_words(background.words, each.originals)) for each in accepted

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime, tzinfo
 from typing import Any
 from uuid import UUID
 
@@ -46,7 +46,7 @@ class Merge:
 
 
 def accept(
-    merges: Merges, group: Group, *, apart: Mapping[UUID, Collection[UUID]]
+    merges: Merges, group: Group, *, apart: Mapping[UUID, Collection[UUID]], zone: tzinfo
 ) -> tuple[list[Merge], int, int]:
     """The permitted merges of a reply, and how many of its items were dropped.
 
@@ -54,7 +54,7 @@ def accept(
     or lacks one of theirs, is longer than all of them together, or reads as an instruction.
 
     `apart` names, for each memory, the merges that a person has taken it out of; two memories with
-    one of them in common are not merged again.
+    one of them in common are not merged again. `zone` is the person's time zone.
     """
     local = {f"e{i}": member for i, member in enumerate(group.members, 1)}
     found: list[Merge] = []
@@ -62,7 +62,7 @@ def accept(
     for item in merges.items:
         originals = tuple(local[each] for each in item.merged)
         merge = Merge(_type(item, originals), item.content, item.importance, originals)
-        if not _faithful(merge):
+        if not _faithful(merge, zone):
             refused += 1
         elif _undone(originals, apart):
             dropped += 1
@@ -79,26 +79,22 @@ def _type(item: MergedItem, originals: Sequence[Member]) -> str:
     return max(types, key=lambda type_: (types.count(type_), -types.index(type_)))
 
 
-def _faithful(merge: Merge) -> bool:
+def _faithful(merge: Merge, zone: tzinfo) -> bool:
     contents = [each.content for each in merge.originals]
     trusted = all(trust.is_higher(each.origin) for each in merge.originals)
     return (
         len(merge.content) <= sum(map(len, contents))
         and not strange(merge.content, contents, ())
         # "Takes 20 mg" does not stand for "takes 10 mg".
-        and not any(strange(_undated(each), [merge.content], ()) for each in merge.originals)
+        and not any(strange(_undated(each, zone), [merge.content], ()) for each in merge.originals)
         and not trust.is_suspect((merge.content,), trusted=trusted)
     )
 
 
-def _undated(original: Member) -> str:
+def _undated(original: Member, zone: tzinfo) -> str:
     """Its words without the day on which they were said, which a merged statement may leave out."""
-    said = original.said_at.date()
-    text = original.content
-    # In the user's zone it may have been the day before or after.
-    for day in (said, said - timedelta(days=1), said + timedelta(days=1)):
-        text = text.replace(day.isoformat(), "")
-    return text.replace(f"{said:%Y-%m}", "")
+    said = original.said_at.astimezone(zone)
+    return original.content.replace(f"{said:%Y-%m-%d}", "").replace(f"{said:%Y-%m}", "")
 
 
 def _undone(originals: Sequence[Member], apart: Mapping[UUID, Collection[UUID]]) -> bool:

@@ -320,9 +320,13 @@ def _moment(at: datetime) -> str:
 
 
 def _in_order(tables: Sequence[str]) -> list[str]:
-    """Jobs first; credentials, the profile and the user's row are for the last step."""
-    last = (erasure.JOBS, erasure.USERS, erasure.CREDENTIALS, erasure.PROFILES)
-    return [erasure.JOBS, *(table for table in tables if table not in last)]
+    """Jobs first, then what waits to be told, which would take the turns of others.
+
+    Credentials, the profile and the user's row are for the last step.
+    """
+    first = (erasure.JOBS, erasure.DELIVERIES)
+    last = (erasure.USERS, erasure.CREDENTIALS, erasure.PROFILES)
+    return [*first, *(table for table in tables if table not in (*first, *last))]
 
 
 def _nobody(_made: object) -> list[str]:

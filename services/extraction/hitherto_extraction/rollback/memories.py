@@ -12,7 +12,6 @@ from hitherto_extraction.pipeline import doubts
 from hitherto_extraction.pipeline.message_removal import reindex
 from hitherto_extraction.pipeline.trust import outranks
 from hitherto_extraction.pipeline.versions import write_next
-from hitherto_extraction.rollback import said_meanwhile
 from hitherto_extraction.rollback.following import MemoryHistory, name_newer
 from hitherto_extraction.rollback.replay import FIELDS, replacements, replay
 from hitherto_extraction.storage import doubts as doubts_storage
@@ -94,7 +93,6 @@ class Rebuilding:
         await ledger.record(self.user, None, events, actor=self.actor)
         for memory_id, each in histories.items():
             await self._link(memory_id, each.held, rebuilt[memory_id])
-        reworded += await self._take_over(histories, rebuilt)
         await name_newer(self.user, histories, rebuilt, self.gone)
         await self._part(histories, rebuilt)
         stay = sorted(each for each in self.stated if each not in self.gone)
@@ -218,27 +216,6 @@ class Rebuilding:
         if new is not None:
             await memories.add_superseded(self.user, memory_id, by=new)
 
-    async def _take_over(
-        self, histories: Mapping[UUID, MemoryHistory], rebuilt: Mapping[UUID, EditableMemory]
-    ) -> list[UUID]:
-        """Let what is back stand for what said the same while it had ended; returns these."""
-        back = [
-            memory_id
-            for memory_id, each in histories.items()
-            if each.held.memory.status not in CURRENT_STATUSES
-            and rebuilt[memory_id].memory.status in CURRENT_STATUSES
-        ]
-        pairs = await said_meanwhile.find(self.user, back)
-        for memory_id, other in pairs.items():
-            await said_meanwhile.take_over(self.user, other, into=memory_id)
-            again = (await self._read([memory_id]))[memory_id]
-            after = self._after(again)
-            event = await self._write(again, after, await users.database_now(self.user.connection))
-            await ledger.record(self.user, None, [event] if event else [], actor=self.actor)
-            await self._confirm(again, after, anew=True)
-            self.changed |= {memory_id, other}
-        return list(pairs)
-
     async def _part(
         self, histories: Mapping[UUID, MemoryHistory], rebuilt: Mapping[UUID, EditableMemory]
     ) -> None:
@@ -251,7 +228,7 @@ class Rebuilding:
         parted = [m for m, was in before.items() if was == "superseded" != after[m]]
         if parted:
             await reconciliation.part_sources(self.user, parted)
-        self.changed |= {m for m, each in histories.items() if rebuilt[m] != each.held}
+        self.changed = {m for m, each in histories.items() if rebuilt[m] != each.held}
         # What stood for a memory had its doubt, also one that was cast by what is taken back.
         kept = {each.held.memory.superseded_by for each in histories.values()}
         followed = self.gone | self.changed | {each for each in kept if each is not None}
@@ -284,12 +261,10 @@ class Rebuilding:
                 certain.append(memory_id)
         await doubts.clear(self.user, certain, actor=self.actor)
 
-    async def _confirm(
-        self, history: MemoryHistory, after: EditableMemory, *, anew: bool = False
-    ) -> None:
+    async def _confirm(self, history: MemoryHistory, after: EditableMemory) -> None:
         """Let a memory be confirmed by what still counts, if its last confirmation does not.
 
-        While it was forgotten, nothing confirmed it; `anew`: neither did what counts for it now.
+        While it was forgotten, nothing confirmed it.
         """
         held = history.held.memory
         said = [
@@ -300,7 +275,7 @@ class Rebuilding:
         left = [each.said_at for each in said if not each.taken]
         at = max(left) if len(left) > 1 else None  # Said once, it is not confirmed.
         last = held.last_confirmed_at
-        back = anew or held.status == "forgotten" != after.memory.status
+        back = held.status == "forgotten" != after.memory.status
         gone = {each.said_at for each in said if each.taken}
         if back or (last is not None and gone and (at is None or last in gone)):
             await storage.confirmed(self.user, held.memory_id, at=at)

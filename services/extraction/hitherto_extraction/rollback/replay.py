@@ -84,6 +84,7 @@ def replay(
     for version in versions:
         if version.version not in explained and version.version not in skipped:
             rebuilt.change(before, version)
+        rebuilt.at = version.at
         for each in said[version.version]:
             if not each.taken:
                 rebuilt.hear(each)
@@ -96,6 +97,7 @@ class _RebuiltMemory:
 
     def __init__(self, gone: Collection[UUID]) -> None:
         self.held: dict[str, Any] = copy.deepcopy(dict(_NOTHING))
+        self.at: datetime | None = None
         self._gone = frozenset(gone)
         self._ended_at: datetime | None = None
 
@@ -195,6 +197,8 @@ class _RebuiltMemory:
         held["sensitive"] = bool(said.get("sensitive", False))
         held["expires_at"] = _moment(said.get("expires_at"))
         held["status"] = "quarantined" if said["suspect"] or self._challenges(said) else "active"
+        if said.get("status") == "forgotten":
+            held["status"], self._ended_at = "forgotten", self.at
         if said.get("status") == "contradicted":
             named = [each for each in replacements(said) if each[0] not in self._gone]
             if named:

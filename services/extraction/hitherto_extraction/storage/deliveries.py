@@ -209,17 +209,18 @@ async def claim(
         "of_each_tenant": of_each_tenant,
         "lease_seconds": lease_seconds,
     }
-    rows = await connection.fetch_rows(_CLAIM, values)
-    claimed = [ClaimedDelivery(*_with_change(row)) for row in rows]
-    erased = await _erased(connection, claimed)
-    return [each for each in claimed if (each.tenant_id, each.change.user_id) not in erased]
+    while rows := await connection.fetch_rows(_CLAIM, values):
+        claimed = [ClaimedDelivery(*_with_change(row)) for row in rows]
+        erased = await _erased(connection, claimed)
+        told = [each for each in claimed if (each.tenant_id, each.change.user_id) not in erased]
+        if told:
+            return told
+    return []
 
 
 async def _erased(
     connection: Connection, claimed: Sequence[ClaimedDelivery]
 ) -> set[tuple[str, str]]:
-    if not claimed:
-        return set()
     values = {
         "tenant_ids": Texts({each.tenant_id for each in claimed}),
         "user_ids": Texts({each.change.user_id for each in claimed}),

@@ -145,6 +145,7 @@ DELETE FROM users WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 
 USERS = "users"
 JOBS = "jobs"
+DELIVERIES = "webhook_deliveries"
 USAGE = "usage_ledger"
 KEYS = "idempotency_keys"
 CREDENTIALS = "api_keys"

@@ -114,16 +114,21 @@ class ChangeEvent:
 
 
 async def record(
-    user: UserRows, job_id: UUID | None, events: Sequence[ChangeEvent], *, actor: str = ACTOR
+    user: UserRows,
+    job_id: UUID | None,
+    events: Sequence[ChangeEvent],
+    *,
+    actor: str = ACTOR,
+    quotes: bool = True,
 ) -> None:
     """Append to the history what `actor`, a job or the subject of a credential, has done.
 
-    Without the words of memories that are sealed, or were until now: a reason may quote them.
-    Memories are written before their events.
+    Without the words of memories that are sealed, or were until now: a reason may quote them,
+    unless it is one of a fixed few (`quotes`). Memories are written before their events.
     """
     if not events:
         return
-    secret = await _sealed(user, events)
+    secret = await _sealed(user, events) if quotes else set()
     rows = [
         {
             **fields_of(event),

@@ -172,6 +172,10 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND source = 'consolid
       SELECT h.memory_id FROM history AS h
       WHERE h.tenant_id = %(tenant_id)s AND h.user_id = %(user_id)s
         AND h.action = 'created' AND h.job_id = ANY(%(job_ids)s))
+  AND EXISTS (
+      SELECT FROM memories AS o
+      WHERE o.tenant_id = %(tenant_id)s AND o.user_id = %(user_id)s
+        AND o.superseded_by = memories.memory_id AND o.status = 'superseded')
 """
 
 _DROP_SOURCES = """

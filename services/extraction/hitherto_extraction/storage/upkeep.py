@@ -230,7 +230,7 @@ async def archive(
             )
             for memory_id, version, status, rule in rows
         ]  # fmt: skip
-        await ledger.record(user, job_id, events, actor="decay")
+        await ledger.record(user, job_id, events, actor="decay", quotes=False)
     return dict(counts)
 
 
