@@ -75,6 +75,7 @@ async def test_row_72_they_state_it_once_the_request_is_taken_back(
     await take_back(asked_to_forget, conversation_id="first")
     (held,) = await memories(asked_to_forget)
     assert {each.conversation_id for each in held.sources} == {"other"}
+    assert held.conversation_id == "other"
     assert held.valid_from.ToDatetime(UTC) == NOON + DAY
     assert not held.HasField("last_confirmed_at")
 

@@ -93,6 +93,7 @@ class Rebuilding:
         await ledger.record(self.user, None, events, actor=self.actor)
         for memory_id, each in histories.items():
             await self._link(memory_id, each.held, rebuilt[memory_id])
+        await storage.move(self.user, _moved(histories.values()))
         await name_newer(self.user, histories, rebuilt, self.gone)
         await self._part(histories, rebuilt)
         stay = sorted(each for each in self.stated if each not in self.gone)
@@ -330,6 +331,17 @@ def _taken(memory_id: UUID, version: StoredVersion) -> NewStatement:
         job_id=version.job_id,
         taken=True,
     )
+
+
+def _moved(histories: Iterable[MemoryHistory]) -> dict[UUID, str | None]:
+    """The memories whose conversation states them no longer, and the first that does."""
+    moved = {}
+    for each in histories:
+        left = [s.conversation_id for s in each.statements if s.action == "said" and not s.taken]
+        memory = each.held.memory
+        if left and memory.conversation_id is not None and memory.conversation_id not in left:
+            moved[memory.memory_id] = left[0]
+    return moved
 
 
 def _forgotten(held: EditableMemory) -> EditableMemory:

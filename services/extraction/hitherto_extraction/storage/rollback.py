@@ -186,6 +186,13 @@ WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
 """
 
 # Evidence for the present words, if some of it no longer counts.
+_MOVE = """
+UPDATE memories AS m SET conversation_id = new.conversation_id
+FROM unnest(%(memory_ids)s::uuid[], %(conversation_ids)s::text[])
+    AS new (memory_id, conversation_id)
+WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.memory_id = new.memory_id
+"""
+
 _KEEP = """
 UPDATE memories SET said_at = %(said_at)s, challenges = %(challenges)s
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
@@ -327,6 +334,16 @@ async def drop_sources(user: UserRows, memory_ids: Sequence[UUID], messages: Mes
     """Remove these messages from the sources of memories; returns how often they were sources."""
     cursor = await user.execute(_DROP_SOURCES, **fields_of(messages), memory_ids=list(memory_ids))
     return cursor.rowcount
+
+
+async def move(user: UserRows, conversations: Mapping[UUID, str | None]) -> None:
+    """Let memories belong to other conversations, or to none."""
+    if conversations:
+        await user.execute(
+            _MOVE,
+            memory_ids=list(conversations),
+            conversation_ids=list(conversations.values()),
+        )
 
 
 async def keep(
