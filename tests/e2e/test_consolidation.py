@@ -16,6 +16,7 @@ from hitherto.v1 import (
 )
 from hitherto_extraction.config import ExtractionSettings
 from tests.e2e.conftest import Services
+from tests.e2e.curating import forget
 from tests.e2e.learning import ended, memories, rows
 from tests.e2e.merging import (
     ACTIVE,
@@ -36,6 +37,7 @@ from tests.e2e.merging import (
     script,
 )
 from tests.e2e.methods import ask, read_refusal
+from tests.e2e.test_rollback import take_back
 from tests.scripted_model import CONTENT_FAULTS, ChatAnswer, ChatRequest, ScriptedModel, StatusFault
 from tests.scripted_model.answers import merged
 
@@ -573,3 +575,17 @@ async def test_nobody_who_wants_nothing_learnt_is_put_before_the_model(
     assert calls(model) == 1
     assert len(await contents(modelled)) == 5
     assert await contents(modelled, user="ben") == [ONE_STYLE]
+
+
+async def test_row_72_a_merge_whose_originals_are_forgotten_is_taken_back(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    """Nothing is left to restore, and the merged words came from the model alone."""
+    model.script = script(all_into(ONE_STYLE))
+    await say(modelled, *STYLES)
+    originals = [each.id for each in await memories(modelled)]
+    job = await consolidate(modelled, tag=STYLE)
+    for each in originals:
+        await forget(modelled, each)
+    assert (await take_back(modelled, job_id=job.id))["memories_forgotten"] == 1
+    assert await memories(modelled) == []
