@@ -369,14 +369,15 @@ def main() -> None:
                 if not on_citus(connection):
                     parser.exit(1, f"{COMMAND}: --node-passwords: the database has no Citus\n")
         bootstrap(conninfo, passwords=passwords, set_passwords=arguments.set_passwords)
+        together = False
         if arguments.node_passwords:
             done = node_passwords(passwords.items())
         else:
             names = migrate(conninfo)
             newer = owned_schema_state(conninfo).newer
             done = "\n".join(f"applied {name}" for name in names) or _up_to_date(newer)
-        with connected(conninfo) as connection:
-            together = is_together(connection)
+            with connected(conninfo) as connection:
+                together = is_together(connection)
         shut_out = refused(conninfo, passwords)
     except DatabaseUnreachable as error:
         parser.exit(1, f"{COMMAND}: DATABASE_URL: {error}\n")
