@@ -83,11 +83,7 @@ SNAPSHOT_LOOKUPS = _counter(
     "Reads that looked for a snapshot of the user, by result: hit or miss.",
     ["result"],
 )
-SNAPSHOT_LOADS = _counter(
-    "hitherto_snapshot_loads",
-    "Snapshots of users loaded, by kind: all, or changes since an earlier snapshot.",
-    ["kind"],
-)
+SNAPSHOT_LOADS = _counter("hitherto_snapshot_loads", "Snapshots of users loaded.")
 SNAPSHOT_BYTES = _sum(
     "hitherto_snapshot_bytes", "Approximate size of all snapshots of users in memory."
 )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -85,29 +83,3 @@ def test_some_of_many_have_the_cosines_that_all_have() -> None:
             assert set(several.nearest(allowed, question, wanted)) == set(
                 expected.nearest(allowed, question, wanted)
             )
-
-
-@pytest.mark.parametrize("by_item", [False, True])
-@pytest.mark.parametrize("was_by_item", [False, True])
-def test_a_later_state_has_the_vectors_of_its_rows(was_by_item: bool, by_item: bool) -> None:
-    """Those that stayed, moved, came, changed and went, however they are compared."""
-    rng = np.random.default_rng(6)
-    rows, question = made(rng, 12, 16), asked(rng, 16)
-    of = {name: None if n % 5 == 0 else sent(row) for n, (name, row) in _named(rows)}
-    before, after = list("abcdefgh"), list("acBehijkl")
-    cached = CachedVectors([of.get(name) for name in before], 16, by_item=was_by_item)
-    cached.cosines([0], question)
-    kept = [before.index(name) if name in before else -1 for name in after]
-    missing = [of.get(name) for name in after if name not in before]
-    merged = cached.merged(kept, CachedVectors(missing, 16, by_item=by_item))
-    anew = CachedVectors([of.get(name) for name in after], 16)
-    places = range(len(after))
-    assert merged.cosines(places, question) == anew.cosines(places, question)
-    assert merged.size == anew.size
-    unchanged = CachedVectors([], 16, by_item=by_item)
-    again = merged.merged(places, unchanged)
-    assert again.cosines(places, question) == anew.cosines(places, question)
-
-
-def _named(rows: NDArray[np.float16]) -> Sequence[tuple[int, tuple[str, NDArray[np.float16]]]]:
-    return list(enumerate(zip("abcdefghijkl", rows, strict=True)))

@@ -127,7 +127,7 @@ class ContextBuilder:
         if self._searching is not None:
             return self._searching.user
         confirming = self._reads.confirming
-        return self._user.answer if confirming is None else confirming.answer.user
+        return self._user.answer if confirming is None else confirming.answer
 
     def nothing_to_read(self) -> None:
         """Note that the user turned out to have no memories, or memory switched off."""

@@ -8,7 +8,7 @@ steps, so that no two states of a user share one, not even those of a lost prima
 that took over.
 
 A snapshot is loaded in the background when a second read finds a revision unchanged. When the user
-changes, what changed is loaded. A snapshot that answered several reads is refreshed as soon as a
+changes, or something expires, it is loaded anew. One that answered several reads is as soon as a
 read or the sweep notices the change; one that answered fewer waits for a second read like a new
 one, and the sweep drops it. So nobody is loaded again and again without anything to show for it.
 
@@ -28,8 +28,9 @@ from dataclasses import dataclass
 from math import inf
 from time import monotonic
 
-from hitherto_retrieval.loading import MOST_MEMORIES, Loading, Snapshot, State
+from hitherto_retrieval.loading import Loading, Snapshot, State
 from hitherto_retrieval.storage import people
+from hitherto_retrieval.storage.cached_rows import MOST_MEMORIES
 from hitherto_retrieval.storage.people import UserReadState
 from hitherto_retrieval.storage.statement import ask
 from hitherto_shared.database.pool import Reads
@@ -42,7 +43,7 @@ from hitherto_shared.work_record import begin_record
 logger = logging.getLogger("hitherto.snapshots")
 
 EARNED = 3
-"""The reads that a snapshot must have answered to be refreshed at once: those save what a refresh
+"""The reads that a snapshot must have answered to be loaded anew at once: those save what that
 costs."""
 SWEEP_SECONDS = 20.0
 _ASKED_AT_ONCE = 500
@@ -64,7 +65,7 @@ class _Entry:
 
     Attributes:
         snapshot: The snapshot.
-        database: Where it was read, and where it is refreshed from.
+        database: Where it was read, and where it is loaded anew from.
         used_at: When it was loaded or last answered a read, by the monotonic clock.
         answered: How many reads were answered from it.
     """
@@ -168,7 +169,8 @@ class Snapshots:
         state = (user.revision, model)
         cached = self._cached.get(scope)
         if cached is not None:
-            if cached.snapshot.state == state:
+            until = cached.snapshot.until
+            if cached.snapshot.state == state and (until is None or user.at < until):
                 self._cached.move_to_end(scope)
                 cached.answered += 1
                 cached.used_at = monotonic()
@@ -187,10 +189,10 @@ class Snapshots:
             await asyncio.gather(*self._loading.values(), return_exceptions=True)
 
     async def sweep(self) -> None:
-        """Refresh the snapshots of users who have changed, or drop them.
+        """Load the snapshots of users who have changed anew, or drop them.
 
         Dropped are those of users who were erased or may not have a snapshot any more, those that
-        answered too few reads, and those that cannot be checked or refreshed.
+        answered too few reads, and those that cannot be checked or loaded.
         """
         of_tenants: defaultdict[str, list[Scope]] = defaultdict(list)
         for scope in self._cached:
@@ -283,8 +285,7 @@ class Snapshots:
     async def _load(self, scope: Scope, model: tuple[str, int], database: Reads) -> None:
         # The call that starts this does not wait for it.
         begin_record()
-        cached = self._cached.get(scope)
-        loading = Loading(scope, model, None if cached is None else cached.snapshot)
+        loading = Loading(scope, model)
         try:
             with acting_for(scope.tenant_id):
                 await database.run(loading.run, timeout=_LOAD_SECONDS, repeatable=True)
@@ -307,7 +308,7 @@ class Snapshots:
             self.drop(scope)
             self._met[scope] = _Met((state.revision, model), _NOT_AGAIN, monotonic())
         else:
-            SNAPSHOT_LOADS.labels("changes" if loading.refreshed else "all").inc()
+            SNAPSHOT_LOADS.inc()
             self._keep(scope, _Entry(snapshot, database, monotonic()))
 
     def _keep(self, scope: Scope, cached: _Entry) -> None:

@@ -16,12 +16,11 @@ import pytest
 from hitherto_retrieval.loading import Loading
 from hitherto_retrieval.search.corpora.passages import MessageCorpus, TextCorpus
 from hitherto_retrieval.search.reads import CachedReads, UserReads
-from hitherto_retrieval.storage import cached_passages
+from hitherto_retrieval.storage import cached_passages, people
 from hitherto_retrieval.storage.candidate import Candidate, Key, Kind
 from hitherto_retrieval.storage.item_query import ItemQuery
 from hitherto_retrieval.storage.passage_filters import PassageFilters
 from hitherto_retrieval.storage.statement import Answered, Statement, ask
-from hitherto_retrieval.storage.uses import state_and_uses
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.models import Summary
 from hitherto_shared.text.bm25 import Scores
@@ -100,8 +99,8 @@ async def at_hand(reader: Database, person: Person) -> CachedReads:
     await reader.run(loading.run, timeout=120)
     snapshot = loading.snapshot()
     assert snapshot is not None
-    state = await answer(reader, state_and_uses(person.scope))
-    return CachedReads(person.scope, snapshot, state)
+    state = await answer(reader, people.user(person.scope, with_usage=True))
+    return CachedReads(person.scope, snapshot, state.usage)
 
 
 def is_cached(*statements: Statement[Any]) -> bool:
@@ -136,14 +135,9 @@ def random_filters(chance: random.Random) -> PassageFilters:
     if chance.random() < 0.5:
         return PassageFilters()
     return PassageFilters(
-        conversation_id=chance.choice((None, *CONVERSATIONS)),
         created_after=NOW - timedelta(days=chance.randrange(9)) if chance.random() < 0.4 else None,
         created_before=NOW - timedelta(days=chance.randrange(5)) if chance.random() < 0.4 else None,
         source_types=["gmail"] if chance.random() < 0.2 else None,
-        entity=chance.choice(("Oslo", "Bay", "Xi", "")) if chance.random() < 0.2 else None,
-        metadata=chance.choice(({"channel": "web"}, {"channel": None}))
-        if chance.random() < 0.2
-        else {},
     )
 
 
@@ -219,7 +213,7 @@ async def test_too_many_messages_are_left_to_the_database(
     reader: Database, superuser_conninfo: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     person = await talker(superuser_conninfo, "ana", 7, 12)
-    monkeypatch.setattr("hitherto_retrieval.storage.cached_passage_rows.MOST_MESSAGES", 5)
+    monkeypatch.setattr("hitherto_retrieval.storage.cached_rows.MOST_MESSAGES", 5)
     cached = await at_hand(reader, person)
     assert not is_cached(cached.whole("message", [("c1", 1)]))
     assert not is_cached(cached.caveats([("c1", 1)]))
@@ -231,7 +225,13 @@ async def test_too_many_messages_are_left_to_the_database(
 
 
 @pytest.mark.parametrize(
-    "filters", [PassageFilters(metadata={"a": 1}), PassageFilters(stored_by=NOW)]
+    "filters",
+    [
+        PassageFilters(metadata={"a": "b"}),
+        PassageFilters(stored_by=NOW),
+        PassageFilters(entity="Oslo"),
+        PassageFilters(conversation_id="c1"),
+    ],
 )
 def test_what_is_not_held_is_left_to_the_database(filters: PassageFilters) -> None:
     assert not cached_passages.can_filter(filters)

@@ -25,7 +25,7 @@ async def cached(reader: Database, scope: Scope = ANA) -> CachedSurroundings | N
     """What a process would hold."""
     around = Surroundings(scope)
     await reader.run(lambda connection: ask(connection, *around.statements), timeout=120)
-    return around.cached()
+    return around.cached(datetime.now(UTC))
 
 
 async def somebody(conninfo: str) -> None:
@@ -83,9 +83,7 @@ async def test_entities_and_conversations(reader: Database, superuser_conninfo: 
             named = chance.sample(("oslo", "kite", "eva", "zoe", "東京", "nobody"), 2)
             named = chance.choice(([], named))
             known = people.known_entities(ANA, named=named, limit=limit)
-            assert around.known(named=named, limit=limit, at=datetime.now(UTC)) == await answer(
-                reader, known
-            )
+            assert around.known(named=named, limit=limit) == await answer(reader, known)
             looked_up = await answer(reader, people.lookup(ANA, terms=[], named=named))
             assert around.named(named) == looked_up.entities
             recent = await answer(reader, conversations.recent(ANA, first=None, limit=30))
@@ -101,7 +99,7 @@ async def test_who_has_nothing(reader: Database, superuser_conninfo: str) -> Non
     assert (
         around.profile,
         around.own_name,
-        around.known(named=["a"], limit=9, at=datetime.now(UTC)),
+        around.known(named=["a"], limit=9),
     ) == (None, "", [])
     assert around.size < 10_000
 

@@ -76,7 +76,7 @@ class QuestionLookup:
     def user(self) -> UserReadState:
         """The user's switches."""
         confirming = self._confirming
-        return self._lookup.answer.user if confirming is None else confirming.answer.user
+        return self._lookup.answer.user if confirming is None else confirming.answer
 
     async def settle(self, database: Reads, asking: Asking) -> UserReads:
         """What answers further questions about the user.

@@ -43,7 +43,6 @@ from hitherto_retrieval.storage.passage_search import PassageSearch
 from hitherto_retrieval.storage.people import UserReadState
 from hitherto_retrieval.storage.standing import Standing
 from hitherto_retrieval.storage.statement import Answered, Statement
-from hitherto_retrieval.storage.uses import StateAndUses, state_and_uses
 from hitherto_shared.database.pool import Reads
 from hitherto_shared.metrics import SNAPSHOT_LOOKUPS
 from hitherto_shared.models import Entity, Memory, Preference, Profile, Scope, Summary
@@ -196,14 +195,14 @@ class CachedReads(UserReads):
     Args:
         scope: The user.
         snapshot: The snapshot.
-        state: The usage of the memories, and the database's clock, by which memories expire.
+        usage: The usage of the memories, as `UserReadState` has it.
     """
 
-    def __init__(self, scope: Scope, snapshot: Snapshot, state: StateAndUses) -> None:
+    def __init__(self, scope: Scope, snapshot: Snapshot, usage: bytes) -> None:
         super().__init__(scope)
         self._memories, self._messages = snapshot.memories, snapshot.messages
         self._summaries, self._surroundings = snapshot.summaries, snapshot.surroundings
-        self._uses, self._at = state.uses, state.user.at
+        self._usage = usage
         self.snapshot = snapshot
 
     def profile(self) -> Statement[Profile | None]:
@@ -216,11 +215,11 @@ class CachedReads(UserReads):
 
     def top(self, *, limit: int, newest_first: bool, doubtful: bool) -> Statement[list[Memory]]:
         """See `UserReads.top`."""
-        uses, at = self._uses, self._at
+        memories, usage = self._memories, self._usage
         if newest_first:
-            return Answered(self._memories.newest(uses, at, limit=limit, doubtful=doubtful))
+            return Answered(memories.newest(usage, limit=limit, doubtful=doubtful))
         fresh = _fresh(limit)
-        return Answered(self._memories.top(uses, at, limit=limit, fresh=fresh, doubtful=doubtful))
+        return Answered(memories.top(usage, limit=limit, fresh=fresh, doubtful=doubtful))
 
     def conversations(self, *, first: str | None, limit: int) -> Statement[list[Summary]]:
         """See `UserReads.conversations`."""
@@ -228,7 +227,7 @@ class CachedReads(UserReads):
 
     def entities(self, *, named: Sequence[str], limit: int) -> Statement[list[Entity]]:
         """See `UserReads.entities`."""
-        return Answered(self._surroundings.known(named=named, limit=limit, at=self._at))
+        return Answered(self._surroundings.known(named=named, limit=limit))
 
     def has_memories(self, filters: Filters) -> bool:
         """See `UserReads.has_memories`."""
@@ -250,7 +249,7 @@ class CachedReads(UserReads):
         """See `UserReads.memories`."""
         if not self.has_memories(filters):
             return super().memories(query, filters)
-        return Answered(self._memories.candidates(query, filters, self._at))
+        return Answered(self._memories.candidates(query, filters))
 
     def passages(
         self, kind: Kind, query: ItemQuery, filters: PassageFilters, *, among_all: bool = False
@@ -282,7 +281,7 @@ class CachedReads(UserReads):
         """See `UserReads.facts`."""
         if self._messages is None:
             return super().facts(query, keys)
-        return Answered(self._messages.facts_about(query, keys, at=self._at))
+        return Answered(self._messages.facts_about(query, keys))
 
     def standing(self, filters: Filters) -> Statement[Standing]:
         """See `UserReads.standing`; a snapshot knows of the current memories alone."""
@@ -294,7 +293,7 @@ class CachedReads(UserReads):
         """See `UserReads.caveats`."""
         if self._messages is None:
             return super().caveats(keys)
-        return Answered(self._messages.caveats.by(self._at))
+        return Answered(self._messages.caveats)
 
     def answered(self, keys: Sequence[MessageKey]) -> Statement[Mapping[MessageKey, int]]:
         """See `UserReads.answered`."""
@@ -306,7 +305,7 @@ class CachedReads(UserReads):
         """See `UserReads.whole`; a search may ask for memories that are not current."""
         found: Mapping[Any, Item] | None = None
         if kind == "memory":
-            current = self._memories.whole(cast(Sequence[UUID], keys), self._uses)
+            current = self._memories.whole(cast(Sequence[UUID], keys), self._usage)
             found = current if len(current) == len(set(keys)) else None
         elif kind == "message" and self._messages is not None:
             found = self._messages.whole(cast(Sequence[MessageKey], keys))
@@ -336,9 +335,9 @@ class UnconfirmedReads:
         self.database = UserReads(scope, moment)
         self._snapshots = snapshots
         self._snapshot = None if snapshots is None else snapshots.cached(scope)
-        self.confirming: Statement[StateAndUses] | None = None
+        self.confirming: Statement[UserReadState] | None = None
         if self._snapshot is not None:
-            self.confirming = state_and_uses(scope)
+            self.confirming = people.user(scope, with_usage=True)
         self._confirmed: UserReads | None = None
 
     def confirmed(self, user: UserReadState, database: Reads) -> UserReads:
@@ -356,8 +355,8 @@ class UnconfirmedReads:
                 # A snapshot loaded meanwhile has no usage of the memories.
                 hit = found is not None and found is snapshot
                 SNAPSHOT_LOOKUPS.labels("hit" if hit else "miss").inc()
-                if found is not None and hit and self.confirming is not None:
-                    self._confirmed = CachedReads(scope, found, self.confirming.answer)
+                if found is not None and hit:
+                    self._confirmed = CachedReads(scope, found, user.usage)
         return self._confirmed
 
 

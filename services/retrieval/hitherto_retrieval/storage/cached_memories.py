@@ -1,4 +1,4 @@
-"""The current memories of one user as arrays in this process, and a search's candidates from them.
+"""The current memories of one user in this process, and a search's candidates from them.
 
 What is found is what `filtered_candidates.find` finds in the same state of the database, or
 `among_all` where that finds less: of many memories.
@@ -6,26 +6,22 @@ What is found is what `filtered_candidates.find` finds in the same state of the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from typing import Any
+from struct import Struct
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hitherto_retrieval.storage import memories as memories_of
 from hitherto_retrieval.storage import memory_candidates
-from hitherto_retrieval.storage.cached_filters import FilteredColumns, MemoryRow, can_filter
-from hitherto_retrieval.storage.cached_lists import CachedLists
-from hitherto_retrieval.storage.cached_surroundings import CachedEntity
 from hitherto_retrieval.storage.cached_vectors import (
-    NEVER,
     CachedVectors,
     Vectors,
     microseconds,
-    moment_at,
     since_epoch,
 )
 from hitherto_retrieval.storage.candidate import Candidate
@@ -33,235 +29,224 @@ from hitherto_retrieval.storage.filters import Filters
 from hitherto_retrieval.storage.item_query import ItemQuery
 from hitherto_retrieval.storage.memory_candidates import candidates_of
 from hitherto_retrieval.storage.standing import Standing, standing_of
-from hitherto_retrieval.storage.statement import Rows
-from hitherto_retrieval.storage.uses import PlacesOfUses, UseOf, Uses
 from hitherto_shared.models import Memory
 
+FRESH = timedelta(days=7)
+"""As in `memories.top`."""
 _BYTES_OF_A_MEMORY = 5_500
 """Approximate bytes of a memory besides its vectors: its objects and the look-up tables."""
 _BYTES_OF_A_BYTE = 7
 """What a byte of text may take; free JSON becomes many small objects, and what is derived from a
 text repeats it."""
-_ALWAYS_EXPIRED = np.iinfo(np.int64).min
+_CERTAIN = Filters(doubtful=False)
+_USE = Struct(">16sqq")
+"""Of `UserReadState.usage`: a memory, how often it was returned, and when last."""
+_ORIGIN = datetime(2000, 1, 1, tzinfo=UTC)
+"""The origin of Postgres' microseconds."""
+_NEVER_USED = (0, None)
+
+Mask = NDArray[np.bool_]
+_Use = tuple[int, datetime | None]
+"""How often a memory was returned, and when last."""
+
+
+class MemoryRow(NamedTuple):
+    """A memory, and what a search needs of it besides.
+
+    Attributes:
+        memory: The memory, however often it was used.
+        lexical_no: Its number in the keyword index.
+        size: The size of its texts in bytes.
+        entity_ids: The entities that it mentions.
+    """
+
+    memory: Memory
+    lexical_no: int
+    size: int
+    entity_ids: Sequence[UUID]
 
 
 class CachedMemories:
-    """The current memories of a user in one state of the database.
+    """The current memories of a user in one state of the database, expired ones among them.
 
     They never change. What is derived from them, such as the last list, is kept as it is made.
 
     Args:
-        stamps: What tells each of them from other versions of it, in the order of their keys.
-        rows: The memories.
+        rows: The memories, in the order of their keys.
         vectors: Their vectors.
         source_vectors: The vectors of the words that they came from.
-        made_from: Which messages all memories of the user came from, current or not, in order.
-        mentions: Which entities all memories mention.
-        entities: The entities.
         documents: Approximate number of the user's memories, as the user's row has it.
         compared: How many vectors the database compares by their signs, outdated ones included.
+        at: When they were read, by the database's clock.
+
+    Attributes:
+        until: When one of them expires or ceases to be one of the last week; None if none will.
     """
 
     def __init__(
         self,
-        stamps: Sequence[bytes],
         rows: Sequence[MemoryRow],
         vectors: CachedVectors,
         source_vectors: CachedVectors,
         *,
-        made_from: Rows,
-        mentions: Rows,
-        entities: Sequence[CachedEntity],
         documents: int,
         compared: int,
+        at: datetime,
     ) -> None:
-        self.stamps = stamps
-        self.rows = rows
         self.vectors = vectors
         self.source_vectors = source_vectors
         self._documents = documents
-        coded = documents > memory_candidates.CODES_ABOVE
-        self._signs = vectors.signs() if coded else None
+        self._signs = vectors.signs() if documents > memory_candidates.CODES_ABOVE else None
         # A vector of an earlier wording, which is not cached, would be one of those compared.
-        self._complete = not coded or compared == int(vectors.has.sum())
-        self._places: Mapping[UUID, int] = {row.memory_id: n for n, row in enumerate(rows)}
-        self._places_of_uses = PlacesOfUses([row.memory_id.bytes for row in rows])
-        self._by_number: Mapping[int, int] = {row.lexical_no: n for n, row in enumerate(rows)}
-        self._importance = np.asarray([row.importance for row in rows], dtype=np.float64)
-        self._created = microseconds([row.created_at for row in rows])
-        self._valid = microseconds([row.valid_from for row in rows])
-        self._expires = microseconds([row.expires_at for row in rows])
-        self._first_expires: int = self._expires.min(initial=NEVER)
-        self._lists = CachedLists(self._importance, self._created, self._expires)
-        self._facts: list[tuple[Any, ...]] = [
-            (
-                *(row.memory_id, row.importance, row.created_at, row.valid_from),
-                *(row.conversation_id, row.lexical_no),
-            )
-            for row in rows
-        ]
-        self._made_from, self._mentions = made_from, mentions
-        self._sources: list[list[tuple[str, str, str | None]]] = [[] for _ in rows]
-        for memory_id, *source in made_from:
-            place = self._places.get(memory_id)
-            if place is not None:
-                self._sources[place].append(tuple(source))
-        self._doubtful = np.fromiter((row.doubt is not None for row in rows), bool, len(rows))
-        self._mentioning: dict[UUID, list[int]] = {}
-        for entity_id, memory_id in mentions:
-            place = self._places.get(memory_id)
-            if place is not None:
-                self._mentioning.setdefault(entity_id, []).append(place)
-        self._called_by: list[list[str]] = [[] for _ in rows]
-        # In the order of the entities' names.
-        for each in entities:
-            for place in self._mentioning.get(each.entity.entity_id, ()):
-                self._called_by[place].append(each.entity.name)
-        self._last_list: tuple[Hashable, list[Memory]] = (None, [])
-        # Made when they are first shown, by their places.
-        self._shown: dict[int, memories_of.UnusedMemory] = {}
-        self._columns = FilteredColumns(
-            rows,
-            doubtful=self._doubtful,
-            created=self._created,
-            expires=self._expires,
-            sources=self._sources,
-            entities=entities,
-            mentioning=self._mentioning,
-        )
-
-    def __len__(self) -> int:
-        return len(self._facts)
-
-    @property
-    def size(self) -> int:
-        """Approximate size in bytes."""
-        text: int = sum(row.size for row in self.rows)
-        return (
-            self.vectors.size
-            + self.source_vectors.size
-            + _BYTES_OF_A_MEMORY * len(self._facts)
+        self._complete = self._signs is None or compared == int(vectors.has.sum())
+        self._memories = [row.memory for row in rows]
+        text: int = sum(row.size for row in rows)
+        self.size = (
+            vectors.size
+            + source_vectors.size
+            + _BYTES_OF_A_MEMORY * len(rows)
             + _BYTES_OF_A_BYTE * text
         )
+        self._places = {memory.memory_id: place for place, memory in enumerate(self._memories)}
+        self._keys = [memory.memory_id.bytes for memory in self._memories]
+        self._by_number: Mapping[int, int] = {row.lexical_no: n for n, row in enumerate(rows)}
+        self._importance = np.asarray([m.importance for m in self._memories], dtype=np.float64)
+        self._created = microseconds([memory.created_at for memory in self._memories])
+        self._valid = microseconds([memory.valid_from for memory in self._memories])
+        self._facts: list[tuple[Any, ...]] = [
+            (
+                *(memory.memory_id, memory.importance, memory.created_at, memory.valid_from),
+                *(memory.conversation_id, row.lexical_no),
+            )
+            for row in rows
+            for memory in (row.memory,)
+        ]
+        unexpired = [m.expires_at is None or m.expires_at > at for m in self._memories]
+        self._current = np.asarray(unexpired, dtype=bool)
+        self._certain = self._current & np.asarray([m.doubt is None for m in self._memories], bool)
+        self._fresh = [memory.created_at + FRESH > at for memory in self._memories]
+        self._mentioning: dict[UUID, list[int]] = {}
+        for place, row in enumerate(rows):
+            for entity_id in row.entity_ids:
+                self._mentioning.setdefault(entity_id, []).append(place)
+        ends = [m.expires_at for m in self._memories if m.expires_at and m.expires_at > at]
+        ends += [end for m in self._memories if (end := m.created_at + FRESH) > at]
+        self.until = min(ends, default=None)
+        self._usage: tuple[bytes, Mapping[bytes, _Use]] = (b"", {})
+        self._last_list: tuple[Any, list[Memory]] = (None, [])
 
-    def whole(self, memory_ids: Sequence[UUID], uses: Uses) -> dict[UUID, Memory]:
+    def __len__(self) -> int:
+        return len(self._memories)
+
+    def whole(self, memory_ids: Sequence[UUID], usage: bytes) -> dict[UUID, Memory]:
         """Whole memories by id, as they were used; ids that are not cached are left out."""
         cached = [place for each in memory_ids if (place := self._places.get(each)) is not None]
-        used = self._with_usage(cached, uses.of(self._places_of_uses))
-        return {memory.memory_id: memory for memory in used}
+        return {memory.memory_id: memory for memory in self._used(cached, usage)}
 
-    def _with_usage(self, places: Sequence[int], use: UseOf) -> list[Memory]:
+    def _used(self, places: Sequence[int], usage: bytes) -> list[Memory]:
         """The memories at `places`, as they were used."""
-        shown, made = self._shown, []
+        use, memories = self._use_of(usage), self._memories
         for place in places:
-            unused = shown.get(place)
-            if unused is None:
-                unused = shown[place] = memories_of.UnusedMemory(
-                    self.rows[place],
-                    self._sources[place],
-                    self._called_by[place],
-                    self._standing(place),
-                )
-            used = use(place)
-            made.append(
-                unused.used(0, None) if used is None else unused.used(used[0], moment_at(used[1]))
-            )
-        return made
+            memory = memories[place]
+            count, last = use(place)
+            if memory.access_count != count or memory.last_accessed_at != last:
+                memories[place] = replace(memory, access_count=count, last_accessed_at=last)
+        return [memories[place] for place in places]
 
-    def _standing(self, place: int) -> tuple[Any, ...]:
-        """Why a memory is in doubt, which current ones it may replace, when it was confirmed."""
-        row = self.rows[place]
-        may_replace = sorted(each for each in row.may_replace if each in self._places)
-        return row.doubt, may_replace, row.last_confirmed_at
+    def _use_of(self, usage: bytes) -> Callable[[int], _Use]:
+        """The use of the memory at a place."""
+        # What is returned together is counted together: most reads find the usage of the last one.
+        if self._usage[0] != usage:
+            self._usage = (
+                usage,
+                {
+                    key: (count, _ORIGIN + timedelta(microseconds=last))
+                    for key, count, last in _USE.iter_unpack(usage)
+                },
+            )
+        uses, keys = self._usage[1], self._keys
+        return lambda place: uses.get(keys[place], _NEVER_USED)
 
     @cached_property
     def standing(self) -> Standing:
         """As `standing.of_user` finds it."""
         return standing_of(
-            (row.memory_id, row.doubt is not None, row.may_replace)
-            for row in self.rows
-            if row.doubt is not None or row.may_replace
+            (memory.memory_id, memory.doubt is not None, memory.may_replace)
+            for memory in self._memories
+            if memory.doubt is not None or memory.may_replace
         )
 
-    def top(
-        self, uses: Uses, at: datetime, *, limit: int, fresh: int, doubtful: bool = True
-    ) -> list[Memory]:
-        """As `memories.top`, by the database's clock `at`."""
-        lists = self._lists if doubtful else self._certain_lists
-        return self._listed(
-            uses,
-            at,
-            (limit, fresh, doubtful),
-            lambda use: lists.top(use, at, limit=limit, fresh=fresh),
-        )
+    def top(self, usage: bytes, *, limit: int, fresh: int, doubtful: bool = True) -> list[Memory]:
+        """As `memories.top`.
 
-    def newest(
-        self, uses: Uses, at: datetime, *, limit: int, doubtful: bool = True
-    ) -> list[Memory]:
-        """As `memories.newest`, by the database's clock `at`."""
-        lists = self._lists if doubtful else self._certain_lists
-        return self._listed(uses, at, (limit, None, doubtful), lambda _: lists.newest(at, limit))
+        Usage, which changes with every answer, decides only among equally important memories, and
+        is looked up for those alone.
+        """
+        given = (limit, fresh, doubtful, usage)
+        if self._last_list[0] != given:
+            by_age, by_importance = self._orders if doubtful else self._orders_of_certain
+            memories, use = self._memories, self._use_of(usage)
+            listed = [place for place in by_age[:fresh] if self._fresh[place]]
+            wanted, others = limit - len(listed), list[int]()
+            for place in by_importance:
+                # Those as important as the last of the wanted ones compete for its place.
+                if len(others) >= wanted and (
+                    not wanted
+                    or memories[place].importance < memories[others[wanted - 1]].importance
+                ):
+                    break
+                if place not in listed:
+                    others.append(place)
+
+            def rank(place: int) -> tuple[float, datetime, int]:
+                memory = memories[place]
+                return memory.importance, use(place)[1] or memory.created_at, place
+
+            listed += sorted(others, key=rank, reverse=True)[:wanted]
+            listed.sort(key=rank, reverse=True)
+            self._last_list = given, self._used(listed, usage)
+        return self._last_list[1]
+
+    def newest(self, usage: bytes, *, limit: int, doubtful: bool = True) -> list[Memory]:
+        """As `memories.newest`."""
+        by_age, _ = self._orders if doubtful else self._orders_of_certain
+        return self._used(by_age[:limit], usage)
 
     @cached_property
-    def _certain_lists(self) -> CachedLists:
-        """The lists of what is not in doubt: the rest counts as expired."""
-        expires = np.where(self._doubtful, _ALWAYS_EXPIRED, self._expires)
-        return CachedLists(self._importance, self._created, expires)
+    def _orders(self) -> tuple[list[int], list[int]]:
+        """The places of what has not expired, the newest first, and the most important first."""
+        return self._ordered(np.flatnonzero(self._current))
 
-    def _listed(
-        self, uses: Uses, at: datetime, of: Hashable, places: Callable[[UseOf], list[int]]
-    ) -> list[Memory]:
-        """The memories of a list, which is the last one unless usage or time changes it."""
-        given = (of, self._lists.interval(at), uses.packed)
-        of_last, listed = self._last_list
-        if of_last != given:
-            use = uses.of(self._places_of_uses)
-            listed = self._with_usage(places(use), use)
-            self._last_list = given, listed
-        return listed
+    @cached_property
+    def _orders_of_certain(self) -> tuple[list[int], list[int]]:
+        """The same of those that are not in doubt."""
+        return self._ordered(np.flatnonzero(self._certain))
+
+    def _ordered(self, places: NDArray[np.int64]) -> tuple[list[int], list[int]]:
+        oldest_first = places[np.argsort(self._created[places], kind="stable")]
+        by_importance = places[np.argsort(-self._importance[places])]
+        return oldest_first[::-1].tolist(), by_importance.tolist()
 
     def made_of(self) -> dict[tuple[str, str], list[int]]:
-        """The places of the memories made of each message, by its conversation and its id."""
+        """The places of what has not expired of each message, by its conversation and its id."""
         found: dict[tuple[str, str], list[int]] = {}
-        for place, sources in enumerate(self._sources):
-            for conversation_id, message_id, _ in sources:
-                found.setdefault((conversation_id, message_id), []).append(place)
+        for place, memory in enumerate(self._memories):
+            for source in memory.sources if self._current[place] else ():
+                found.setdefault((source.conversation_id, source.message_id), []).append(place)
         return found
-
-    def said_of(self, name: str) -> set[tuple[str, str]]:
-        """The messages from which a memory came that mentions an entity of this name.
-
-        Each by its conversation and its id; also of memories that are not current any more.
-        """
-        called = set(self._columns.called(name))
-        about = {memory_id for entity_id, memory_id in self._mentions if entity_id in called}
-        return {(row[1], row[2]) for row in self._made_from if row[0] in about}
-
-    def some_expired(self, at: datetime) -> bool:
-        """Whether any memory has expired."""
-        return self._first_expires <= since_epoch(at)
-
-    def unexpired(self, places: Sequence[int], at: datetime) -> list[int]:
-        """Those of the places whose memories have not expired."""
-        moment = since_epoch(at)
-        return [place for place in places if self._expires[place] > moment]
-
-    def cosines(self, places: Sequence[int], vector: Vectors | None) -> list[float | None]:
-        """Of the memories at `places`; None where there is no vector."""
-        return self.vectors.cosines(places, vector)
 
     def lexical_no(self, place: int) -> int:
         """The number of the memory at `place` in the keyword index."""
-        number: int = self.rows[place].lexical_no
+        number: int = self._facts[place][5]
         return number
 
     def can_answer(self, filters: Filters) -> bool:
         """Whether a search with these filters finds here what the database finds."""
-        return (self._complete or not filters.none) and can_filter(filters)
+        return self._complete if filters.none else filters == _CERTAIN
 
-    def candidates(self, sought: ItemQuery, filters: Filters, at: datetime) -> list[Candidate]:
-        """Candidates as from `filtered_candidates.find`, by the database's clock `at`."""
-        allowed = self._columns.passing(filters, at)
+    def candidates(self, sought: ItemQuery, filters: Filters) -> list[Candidate]:
+        """Candidates as from `filtered_candidates.find`, with filters that `can_answer` allows."""
+        allowed = self._current if filters.doubtful else self._certain
         entities = self._mentioned(sought.entity_ids)
         vector = sought.vector
         quick = None
@@ -290,9 +275,7 @@ class CachedMemories:
             sought,
         )
 
-    def _nearest(
-        self, allowed: NDArray[np.bool_], vector: Vectors | None, wanted: int
-    ) -> list[int]:
+    def _nearest(self, allowed: Mask, vector: Vectors | None, wanted: int) -> list[int]:
         """The nearest by vector; if these are too few, then the most important without a vector."""
         found: list[int] = []
         others = allowed
@@ -306,7 +289,7 @@ class CachedMemories:
         return found
 
     def _quickly(
-        self, allowed: NDArray[np.bool_], vector: Vectors | None, sought: ItemQuery
+        self, allowed: Mask, vector: Vectors | None, sought: ItemQuery
     ) -> tuple[list[int], list[int]] | None:
         """The nearest among the nearest by signs, and the best by words of the first of them.
 
@@ -316,7 +299,7 @@ class CachedMemories:
         if vector is None or self._signs is None:
             return None
         several = memory_candidates.ranked_again(sought.wanted)
-        coarse = np.zeros(len(self.rows), dtype=bool)
+        coarse = np.zeros(len(self), dtype=bool)
         coarse[self.vectors.nearest_by_signs(self._signs, vector, several)] = True
         found = self.vectors.nearest(coarse, vector, sought.wanted)
         if len(found) < sought.wanted or not allowed[found].all():
@@ -335,13 +318,13 @@ class CachedMemories:
         return counts
 
     @staticmethod
-    def _naming(allowed: NDArray[np.bool_], entities: Mapping[int, int], wanted: int) -> list[int]:
+    def _naming(allowed: Mask, entities: Mapping[int, int], wanted: int) -> list[int]:
         """Those that mention the most of the entities."""
         found = [place for place in entities if allowed[place]]
         found.sort(key=lambda place: (entities[place], place), reverse=True)
         return found[:wanted]
 
-    def _of_the_time(self, allowed: NDArray[np.bool_], sought: ItemQuery) -> list[int]:
+    def _of_the_time(self, allowed: Mask, sought: ItemQuery) -> list[int]:
         """The most important in the period that the question names."""
         if sought.since is None or sought.until is None:
             return []
@@ -351,7 +334,7 @@ class CachedMemories:
         found: list[int] = within[order][: sought.wanted].tolist()
         return found
 
-    def _newest(self, allowed: NDArray[np.bool_], newest: int) -> list[int]:
+    def _newest(self, allowed: Mask, newest: int) -> list[int]:
         """The newest, by the time since when they hold, or that of their storing if it is ahead."""
         if not newest:
             return []
@@ -364,7 +347,7 @@ class CachedMemories:
 def first_of(
     numbers: Iterable[int],
     places: Mapping[int, int],
-    allowed: NDArray[np.bool_],
+    allowed: Mask,
     wanted: int,
 ) -> list[int]:
     """The first `wanted` allowed places of those with these numbers in a keyword index."""

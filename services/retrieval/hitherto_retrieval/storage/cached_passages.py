@@ -8,7 +8,6 @@ database's collation, so that a position here is a position in that order.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import namedtuple
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -23,7 +22,6 @@ from hitherto_retrieval.storage.cached_vectors import (
     since_epoch,
 )
 from hitherto_retrieval.storage.candidate import Candidate, MessageKey
-from hitherto_retrieval.storage.filters import can_compare, has_all
 from hitherto_retrieval.storage.item_query import ItemQuery
 from hitherto_retrieval.storage.neighbours import EXCHANGE, Facts, MessageFlags
 from hitherto_retrieval.storage.passage_filters import PassageFilters
@@ -39,19 +37,28 @@ Mask = NDArray[np.bool_]
 
 
 def can_filter(filters: PassageFilters) -> bool:
-    """Whether the snapshot holds the fields that `filters` use for messages and summaries."""
-    return filters.stored_by is None and can_compare(filters.metadata)
+    """Whether `filters` are of times alone, which is all that a question sets."""
+    return not (filters.conversation_id or filters.stored_by or filters.entity or filters.metadata)
 
 
-MessageRow = namedtuple(
-    "MessageRow",
-    "conversation_id message_no lexical_no said_at accepted_at message_id role name content"
-    " context_items pending_action_ids metadata size",
-)
-SummaryRow = namedtuple(
-    "SummaryRow", "conversation_id lexical_no happened_at created_at vector_stamp"
-)
-"""`vector_stamp` tells the vector of a summary from earlier ones; a `lexical_no` of 0 is none."""
+class MessageRow(NamedTuple):
+    """A message, and what a search needs of it besides; a `lexical_no` of 0 is none."""
+
+    conversation_id: str
+    message_no: int
+    lexical_no: int
+    accepted_at: datetime
+    message: Message
+    size: int
+
+
+class SummaryRow(NamedTuple):
+    """What a search needs of a summary; a `lexical_no` of 0 is none."""
+
+    conversation_id: str
+    lexical_no: int
+    happened_at: datetime
+    created_at: datetime
 
 
 class _CachedPassages(ABC):
@@ -61,21 +68,14 @@ class _CachedPassages(ABC):
         rows: One for each, in the order of their keys, which begin with the conversation.
         happened: When each happened, in microseconds.
         vectors: Their vectors.
-        memories: The current memories of the same state.
     """
 
     def __init__(
-        self,
-        rows: Sequence[Any],
-        happened: NDArray[np.int64],
-        vectors: CachedVectors,
-        memories: CachedMemories,
+        self, rows: Sequence[Any], happened: NDArray[np.int64], vectors: CachedVectors
     ) -> None:
         self.rows = rows
         self.vectors = vectors
-        self._memories = memories
         self._happened = happened
-        self._conversations = np.asarray([row.conversation_id for row in rows], dtype=np.object_)
         self._by_number: Mapping[int, int] = {
             row.lexical_no: place for place, row in enumerate(rows) if row.lexical_no
         }
@@ -110,27 +110,11 @@ class _CachedPassages(ABC):
     def _passing(self, filters: PassageFilters) -> Mask:
         """Those that pass the filters."""
         passing = np.ones(len(self.rows), dtype=bool)
-        if filters.all_that_was_said:
-            return passing
-        if filters.conversation_id is not None:
-            passing &= self._conversations == filters.conversation_id
         if filters.created_after is not None:
             passing &= self._happened >= since_epoch(filters.created_after)
         if filters.created_before is not None:
             passing &= self._happened < since_epoch(filters.created_before)
-        if filters.metadata:
-            passing &= self._with_metadata(filters.metadata)
-        if filters.entity:
-            passing &= self._about(self._memories.said_of(filters.entity))
         return passing
-
-    def _with_metadata(self, wanted: Mapping[str, Any]) -> Mask:
-        """Those that have all of the metadata."""
-        return np.zeros(len(self.rows), dtype=bool)
-
-    @abstractmethod
-    def _about(self, said: set[tuple[str, str]]) -> Mask:
-        """Those that are, or tell of, one of these messages, by conversation and id."""
 
     @abstractmethod
     def _candidates(self, query: ItemQuery, places: Sequence[int]) -> list[Candidate]:
@@ -148,7 +132,6 @@ class CachedMessages(_CachedPassages):
     """The messages of a user in one state of the database; immutable.
 
     Args:
-        stamps: What tells each of them from other versions of it, in the order of their keys.
         rows: The messages.
         vectors: Their vectors.
         caveats: What a prompt must know of some of them.
@@ -157,33 +140,30 @@ class CachedMessages(_CachedPassages):
 
     def __init__(
         self,
-        stamps: Sequence[tuple[str, bytes]],
         rows: Sequence[MessageRow],
         vectors: CachedVectors,
         *,
         caveats: MessageFlags,
         memories: CachedMemories,
     ) -> None:
-        happened = microseconds([row.said_at for row in rows])
-        super().__init__(rows, happened, vectors, memories)
-        self.stamps = stamps
+        happened = microseconds([row.message.said_at for row in rows])
+        super().__init__(rows, happened, vectors)
         self.caveats = caveats
+        self._memories = memories
         self._places: Mapping[MessageKey, int] = {
             (row.conversation_id, row.message_no): place for place, row in enumerate(rows)
         }
         self._newness = np.minimum(happened, microseconds([row.accepted_at for row in rows]))
-        self._found = np.asarray([row.role in ("user", "assistant") for row in rows], dtype=bool)
-        self._told = self._by_user = np.asarray([row.role == "user" for row in rows], dtype=bool)
-        # Made when they are first shown.
-        self._shown: dict[MessageKey, Message] = {}
+        roles = [row.message.role for row in rows]
+        self._found = np.asarray([role in ("user", "assistant") for role in roles], dtype=bool)
+        self._told = self._by_user = np.asarray([role == "user" for role in roles], dtype=bool)
         self._keys: Sequence[MessageKey] = [(row.conversation_id, row.message_no) for row in rows]
         made_of = memories.made_of()
+        said = (made_of.get((row.conversation_id, row.message.message_id)) for row in rows)
         self._learnt: Mapping[MessageKey, _Learnt] = {
-            (row.conversation_id, row.message_no): self._learnt_at(
-                made_of[row.conversation_id, row.message_id]
-            )
-            for row in rows
-            if (row.conversation_id, row.message_id) in made_of
+            key: _Learnt(places, [memories.lexical_no(place) for place in places])
+            for key, places in zip(self._keys, said, strict=True)
+            if places is not None
         }
         # By the message and how far its neighbours may be.
         self._neighbours: dict[tuple[int, int, int], Sequence[int]] = {}
@@ -211,29 +191,11 @@ class CachedMessages(_CachedPassages):
 
     def whole(self, keys: Iterable[MessageKey]) -> dict[MessageKey, Message]:
         """Messages by their keys; missing keys are left out."""
-        found: dict[MessageKey, Message] = {}
-        for key in keys:
-            shown = self._shown.get(key)
-            if shown is None:
-                place = self._places.get(key)
-                if place is None:
-                    continue
-                row = self.rows[place]
-                shown = self._shown[key] = Message(
-                    *(row.conversation_id, row.message_id, row.role, row.name, row.content),
-                    *(row.said_at, row.context_items, row.pending_action_ids, row.metadata),
-                    memo={},
-                )
-            found[key] = shown
-        return found
-
-    def _with_metadata(self, wanted: Mapping[str, Any]) -> Mask:
-        return np.fromiter((has_all(row.metadata, wanted) for row in self.rows), bool)
-
-    def _about(self, said: set[tuple[str, str]]) -> Mask:
-        return np.fromiter(
-            ((row.conversation_id, row.message_id) in said for row in self.rows), bool
-        )
+        return {
+            key: self.rows[place].message
+            for key in keys
+            if (place := self._places.get(key)) is not None
+        }
 
     def around(
         self, query: ItemQuery, keys: Sequence[MessageKey], *, turns: int, farthest: int
@@ -267,8 +229,8 @@ class CachedMessages(_CachedPassages):
             apart = abs(row.message_no - before.message_no)
             if (
                 apart != 1
-                or row.role != before.role
-                or row.name != before.name
+                or row.message.role != before.message.role
+                or row.message.name != before.message.name
                 or not self._found[place]
             ):
                 away += apart
@@ -277,16 +239,12 @@ class CachedMessages(_CachedPassages):
             yield place
             place, before = place + direction, row
 
-    def facts_about(
-        self, query: ItemQuery, keys: Iterable[MessageKey], *, at: datetime
-    ) -> dict[MessageKey, Facts]:
-        """See `neighbours.facts_about`; by the database's clock `at`."""
-        memories, learnt = self._memories, self._learnt
+    def facts_about(self, query: ItemQuery, keys: Iterable[MessageKey]) -> dict[MessageKey, Facts]:
+        """See `neighbours.facts_about`."""
+        learnt = self._learnt
         found = [(key, each) for key in keys if (each := learnt.get(key)) is not None]
-        if memories.some_expired(at):
-            current = ((key, memories.unexpired(each.places, at)) for key, each in found)
-            found = [(key, self._learnt_at(places)) for key, places in current if places]
-        cosines = memories.cosines([n for _, each in found for n in each.places], query.vector)
+        places = [place for _, each in found for place in each.places]
+        cosines = self._memories.vectors.cosines(places, query.vector)
         facts: dict[MessageKey, Facts] = {}
         first = 0
         for key, each in found:
@@ -298,9 +256,6 @@ class CachedMessages(_CachedPassages):
             first = end
         return facts
 
-    def _learnt_at(self, places: Sequence[int]) -> _Learnt:
-        return _Learnt(places, [self._memories.lexical_no(place) for place in places])
-
     def _candidates(self, query: ItemQuery, places: Sequence[int]) -> list[Candidate]:
         keys = self._keys
         rows = [self.rows[place] for place in places]
@@ -310,13 +265,13 @@ class CachedMessages(_CachedPassages):
             Candidate(
                 "message",
                 keys[place],
-                min(row.said_at, row.accepted_at),
+                min(row.message.said_at, row.accepted_at),
                 row.accepted_at,
                 row.conversation_id,
                 score,
                 cosine,
-                row.name,
-                row.role,
+                row.message.name,
+                row.message.role,
             )
             for place, row, cosine, score in zip(places, rows, cosines, scores, strict=True)
         ]
@@ -328,23 +283,15 @@ class CachedSummaries(_CachedPassages):
     Args:
         rows: The summaries, in the order of their keys.
         vectors: Their vectors.
-        memories: The current memories of the same state.
     """
 
-    def __init__(
-        self, rows: Sequence[SummaryRow], vectors: CachedVectors, memories: CachedMemories
-    ) -> None:
-        super().__init__(rows, microseconds([row.happened_at for row in rows]), vectors, memories)
-        self.stamps = [(row.conversation_id, row.vector_stamp) for row in rows]
+    def __init__(self, rows: Sequence[SummaryRow], vectors: CachedVectors) -> None:
+        super().__init__(rows, microseconds([row.happened_at for row in rows]), vectors)
 
     @property
     def size(self) -> int:
         """Approximate size in bytes."""
         return self.vectors.size + _BYTES_OF_A_SUMMARY * len(self.rows)
-
-    def _about(self, said: set[tuple[str, str]]) -> Mask:
-        said_in = {source[0] for source in said}
-        return np.fromiter((row.conversation_id in said_in for row in self.rows), bool)
 
     def _candidates(self, query: ItemQuery, places: Sequence[int]) -> list[Candidate]:
         cosines = self.vectors.cosines(places, query.vector)

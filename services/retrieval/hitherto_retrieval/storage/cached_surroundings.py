@@ -1,16 +1,11 @@
-"""Profile, preferences, entities and summaries of one user, cached for a context.
-
-Rows are in the order in which Postgres sorts them, so that ties have the same order here, whatever
-the database's collation.
-"""
+"""Profile, preferences, entities and summaries of one user, cached for a context."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import islice
-from math import inf
 from typing import Any
 
 from hitherto_retrieval.storage import conversations, passages, people
@@ -23,10 +18,10 @@ MOST_SUMMARIES = 1_000
 NAMED = 20
 """Maximum number of entities that a question names, as in `people.lookup`."""
 
+# In the order of `people.known_entities`, with the end of what mentions each: NULL if nothing does.
 _ENTITIES = """
 SELECT entity_id, name, type, mention_count, aliases, metadata, called,
        octet_length(name) + octet_length(metadata::text) + octet_length(called::text),
-       row_number() OVER (ORDER BY name, entity_id),
        extract(epoch FROM greatest(
            (SELECT max(coalesce(m.expires_at, 'infinity'))
             FROM entity_mentions AS em
@@ -41,7 +36,7 @@ SELECT entity_id, name, type, mention_count, aliases, metadata, called,
             WHERE dm.tenant_id = %(tenant_id)s AND dm.user_id = %(user_id)s
               AND dm.entity_id = e.entity_id)))::float8
 FROM entities AS e
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND mention_count > 0
 ORDER BY mention_count DESC, name, entity_id
 LIMIT %(limit)s
 """
@@ -54,23 +49,6 @@ FROM profiles
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
 
-# As in the view `short_conversations`, for all conversations at once: few memories have ended.
-_TAKEN_BACK = """
-SELECT s.conversation_id,
-       (array_agg(DISTINCT left(f.content, 300) ORDER BY left(f.content, 300))
-            FILTER (WHERE f.status <> 'contradicted'))[:51],
-       min(f.valid_to) FILTER (WHERE f.status = 'contradicted'
-                               AND f.valid_to > least(c.last_said_at, c.updated_at))
-FROM memories AS f
-JOIN memory_sources AS s ON s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
-     AND s.memory_id = f.memory_id
-JOIN conversations AS c ON c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
-     AND c.conversation_id = s.conversation_id
-WHERE f.tenant_id = %(tenant_id)s AND f.user_id = %(user_id)s
-  AND f.status IN ('forgotten', 'quarantined', 'contradicted')
-GROUP BY s.conversation_id
-"""
-
 _BYTES_OF_AN_ENTITY = 2_000
 _BYTES_OF_A_SUMMARY = 3_000
 """Approximate bytes of a summary besides its text."""
@@ -80,16 +58,11 @@ _BYTES_OF_A_BYTE = 7
 
 @dataclass(frozen=True, slots=True)
 class CachedEntity:
-    """An entity, mentioned or not, and the stored forms of what it is called.
-
-    Attributes:
-        until: Until when a memory that holds, or a document, mentions it, in seconds since the
-            epoch; infinity if one does not expire.
-    """
+    """An entity, the stored forms of what it is called, and whether anything mentions it now."""
 
     entity: Entity
     called: frozenset[str]
-    until: float = inf
+    current: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,17 +74,17 @@ class CachedSurroundings:
         own_name: The user's name, if the profile has it.
         preferences: The preferences inferred from behaviour, the most certain first.
         statistics: Statistics of the keyword indexes of passages.
-        entities: All entities, in the order of their names.
         size: Approximate size in bytes.
+        until: When the last mention of an entity ends; None if none will.
     """
 
     profile: Profile | None
     own_name: str
     preferences: list[Preference]
     statistics: Mapping[passages.Index, Statistics]
-    entities: Sequence[CachedEntity]
     size: int
-    _mentioned: Sequence[CachedEntity]
+    until: datetime | None
+    _entities: Sequence[CachedEntity]
     _summaries: Sequence[Summary]
 
     def named(self, names: Sequence[str]) -> list[Entity]:
@@ -119,18 +92,16 @@ class CachedSurroundings:
         if not names:
             return []
         wanted = frozenset(names)
-        found = [each.entity for each in self._mentioned if not each.called.isdisjoint(wanted)]
+        found = [each.entity for each in self._entities if not each.called.isdisjoint(wanted)]
         return found[:NAMED]
 
-    def known(self, *, named: Sequence[str], limit: int, at: datetime) -> list[Entity]:
-        """See `people.known_entities`; by the database's clock `at`."""
-        now = at.timestamp()
-        current = [each for each in self._mentioned if each.until > now]
-        if not named:
-            return [each.entity for each in current[:limit]]
-        wanted = frozenset(named)
-        first = sorted(current, key=lambda each: each.called.isdisjoint(wanted))
-        return [each.entity for each in first[:limit]]
+    def known(self, *, named: Sequence[str], limit: int) -> list[Entity]:
+        """See `people.known_entities`."""
+        current = [each for each in self._entities if each.current]
+        if named:
+            wanted = frozenset(named)
+            current.sort(key=lambda each: each.called.isdisjoint(wanted))
+        return [each.entity for each in current[:limit]]
 
     def summaries(self, conversation_ids: Sequence[str]) -> dict[str, Summary]:
         """Summaries by their conversations; those without one are left out."""
@@ -149,18 +120,16 @@ class Surroundings:
     """The statements from which `CachedSurroundings` is built."""
 
     def __init__(self, scope: Scope) -> None:
-        of = {"tenant_id": scope.tenant_id, "user_id": scope.user_id}
         self._profile = people.profile(scope)
-        self._own_name: Statement[Rows] = Statement(_OWN_NAME, of, lambda rows: rows)
+        self._own_name: Statement[Rows] = Statement(_OWN_NAME, scope.bind(), lambda rows: rows)
         self._preferences = people.preferences(scope)
         self._statistics = passages.statistics(scope)
         self._entities: Statement[Rows] = Statement(
-            _ENTITIES, {**of, "limit": MOST_ENTITIES + 1}, lambda rows: rows
+            _ENTITIES, scope.bind(limit=MOST_ENTITIES + 1), lambda rows: rows
         )
         self._summaries = conversations.recent(
             scope, first=None, limit=MOST_SUMMARIES + 1, to_show=False
         )
-        self._taken_back: Statement[Rows] = Statement(_TAKEN_BACK, of, lambda rows: rows)
 
     @property
     def statements(self) -> Sequence[Statement[Any]]:
@@ -172,24 +141,18 @@ class Surroundings:
             self._statistics,
             self._entities,
             self._summaries,
-            self._taken_back,
         )
 
-    def cached(self) -> CachedSurroundings | None:
-        """The answers; None if there is too much, so that the database is read each time."""
+    def cached(self, at: datetime) -> CachedSurroundings | None:
+        """The answers, by the database's clock; None if the database is to be read each time."""
         entities, summaries = self._entities.answer, self._summaries.answer
         if len(entities) > MOST_ENTITIES or len(summaries) > MOST_SUMMARIES:
             return None
         own_name, size = self._own_name.answer[0] if self._own_name.answer else (None, 0)
-        profile = self._profile.answer
+        profile, now = self._profile.answer, at.timestamp()
         size += sum(row[7] for row in entities)
-        cached = [
-            CachedEntity(Entity(*(*row[:6], {})), frozenset(row[6]), row[9] or -inf)
-            for row in entities
-        ]
-        by_name = sorted(zip(entities, cached, strict=True), key=lambda each: each[0][8])
-        size += sum(len(s.title) + len(s.summary) for s in summaries)
-        size += sum(len(text) for row in self._taken_back.answer for text in row[1] or ())
+        size += sum(len(s.title) + len(s.summary) + sum(map(len, s.withheld)) for s in summaries)
+        ends = [row[8] for row in entities if row[8] is not None and now < row[8] < float("inf")]
         return CachedSurroundings(
             profile=None if profile is None else replace(profile, memo={}),
             own_name=own_name or "",
@@ -198,15 +161,14 @@ class Surroundings:
             size=_BYTES_OF_A_BYTE * size
             + _BYTES_OF_AN_ENTITY * (len(entities) + len(self._preferences.answer))
             + _BYTES_OF_A_SUMMARY * len(summaries),
-            entities=[each for _, each in by_name],
-            _mentioned=[each for each in cached if each.entity.mention_count > 0],
-            _summaries=self._summaries_cached(),
+            until=datetime.fromtimestamp(min(ends), UTC) if ends else None,
+            _entities=[
+                CachedEntity(
+                    Entity(*(*row[:6], {})),
+                    frozenset(row[6]),
+                    row[8] is not None and row[8] > now,
+                )
+                for row in entities
+            ],
+            _summaries=[replace(summary, memo={}) for summary in summaries],
         )
-
-    def _summaries_cached(self) -> list[Summary]:
-        taken_back = {row[0]: (row[1] or [], row[2]) for row in self._taken_back.answer}
-        cached = []
-        for summary in self._summaries.answer:
-            withheld, until = taken_back.get(summary.conversation_id, ([], None))
-            cached.append(replace(summary, withheld=withheld, partly_until=until, memo={}))
-        return cached

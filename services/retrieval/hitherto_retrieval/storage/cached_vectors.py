@@ -9,9 +9,7 @@ exactly 0.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,8 +23,6 @@ _COMPARED_AT_ONCE = 64
 """As above, of rows that are only read."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-NEVER = np.iinfo(np.int64).max
-"""Later than all moments, in microseconds."""
 
 Vectors = NDArray[np.float32]
 Signs = NDArray[np.uint64]
@@ -81,34 +77,6 @@ class CachedVectors:
     def size(self) -> int:
         """How many bytes they take."""
         return self._columns.nbytes
-
-    def merged(self, kept: Sequence[int], read: CachedVectors) -> CachedVectors:
-        """The vectors of a later state, compared as `read` are.
-
-        Args:
-            kept: For each item of that state, its place among these; -1 if it had to be read.
-            read: The vectors of the items that had to be read.
-        """
-        by_item = read._by_item
-        places = np.asarray(kept, dtype=np.int64)
-        if by_item == self._by_item and np.array_equal(places, np.arange(len(self.has))):
-            return self
-        memo = places >= 0
-        made = copy(self)
-        made._compared = None
-        made._by_item = by_item
-        made._columns = np.empty(
-            (len(self._columns), len(places)), dtype=np.float32, order="F" if by_item else "C"
-        )
-        if by_item:
-            made._columns.T[memo] = self._columns.T[places[memo]]
-        elif self.has.size:
-            # Four times as quick as to assign what a mask selects.
-            self._columns.take(np.where(memo, places, 0), axis=1, out=made._columns, mode="clip")
-        made._columns[:, np.flatnonzero(~memo)] = read._columns
-        made.has = np.empty(len(places), dtype=bool)
-        made.has[memo], made.has[~memo] = self.has[places[memo]], read.has
-        return made
 
     def nearest(self, allowed: NDArray[np.bool_], vector: Vectors, wanted: int) -> list[int]:
         """The places of the nearest of those allowed; of equals the last place first."""
@@ -192,16 +160,9 @@ def since_epoch(at: datetime) -> int:
     return (at - _EPOCH) // _MICROSECOND
 
 
-# What is returned together was last used together.
-@lru_cache(maxsize=1_024)
-def moment_at(number: int) -> datetime:
-    """The moment of a number from `since_epoch`."""
-    return _EPOCH + number * _MICROSECOND
-
-
-def microseconds(moments: Sequence[datetime | None]) -> NDArray[np.int64]:
-    """Moments as numbers; None is later than all."""
-    return np.asarray([NEVER if at is None else since_epoch(at) for at in moments], dtype=np.int64)
+def microseconds(moments: Sequence[datetime]) -> NDArray[np.int64]:
+    """Moments as numbers."""
+    return np.asarray([since_epoch(at) for at in moments], dtype=np.int64)
 
 
 def _signs(vectors: Vectors) -> Signs:

@@ -17,13 +17,12 @@ SPARE = 5
 
 # Conversations that have a summary, the last active first, after a named one. At another time:
 # those with a summary written by then, that have not gone on since. What taught something that is
-# forgotten or in quarantine takes no place. A snapshot of all of them looks at what was taken back
-# by itself.
+# forgotten or in quarantine takes no place, but in a snapshot of all of them.
 _RECENT = """
 SELECT c.conversation_id, c.user_id, c.title, c.summary, c.outcome, c.message_count, c.created_at,
        c.updated_at, c.key_topics, c.technical_topics, c.followup_suggestions, c.last_said_at,
-       c.sealed_words AS sealed, '{}'::text[] AS withheld,
-       CASE WHEN %(to_show)s THEN c.partly_until END
+       c.sealed_words AS sealed, CASE WHEN %(to_show)s THEN '{}' ELSE c.withheld END AS withheld,
+       c.partly_until
 FROM @short_conversations AS c
 WHERE c.summarised_at IS NOT NULL
   AND (%(with_sealed)s OR NOT c.is_sealed)
@@ -151,8 +150,8 @@ def recent(
 ) -> Statement[list[Summary]]:
     """The last active conversations in short; `first` names one to put first.
 
-    Left out are those that may repeat a memory that is forgotten or in quarantine. If they are not
-    `to_show`, all are returned, and `Summary.withheld` and `Summary.partly_until` stay empty.
+    Left out are those that may repeat a memory that is forgotten or in quarantine; if they are not
+    `to_show`, all are returned.
     Summaries have no versions: those that were rewritten after `moment.known_at`, or of
     conversations that continued after `moment.as_of`, are left out.
     """

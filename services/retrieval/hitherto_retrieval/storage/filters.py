@@ -70,15 +70,6 @@ def forms(name: str) -> list[str]:
     return list(dict.fromkeys((fold(name), nfc(name).lower().strip())))
 
 
-def can_compare(wanted: Mapping[str, Any]) -> bool:
-    """Whether Python finds the same values equal as Postgres.
-
-    Texts, truth values and nulls are. Numbers are not: Postgres compares all of their digits, of
-    which a float has lost some.
-    """
-    return all(value is None or isinstance(value, str | bool) for value in wanted.values())
-
-
 def has_all(metadata: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
     """Whether metadata has each of the keys with an equal value."""
     return all(name in metadata and _same(metadata[name], value) for name, value in wanted.items())

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields
-from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 from hitherto_retrieval.storage.filters import Filters
 from hitherto_retrieval.storage.standing import Standing, standing_of
 from hitherto_retrieval.storage.statement import Rows, Statement
 from hitherto_shared.database.arrays import Uuids
-from hitherto_shared.models import Memo, Memory, Scope, SourceRef
+from hitherto_shared.models import Memory, Scope, SourceRef
 
 _BY_IDS = """
 SELECT m.*
@@ -135,57 +133,12 @@ LIMIT %(limit)s
 """
 
 
-_USE = [each.name for each in fields(Memory)].index("access_count")
-"""The first of the two columns that tell how a memory was used."""
-_SOURCES = _USE + 3
-"""The column of its sources."""
+_SOURCES = [each.name for each in fields(Memory)].index("sources")
 
 
 def by_ids(scope: Scope, memory_ids: Sequence[UUID]) -> Statement[list[Memory]]:
     """Whole memories in the order of their ids; ids that do not belong to the user are left out."""
     return Statement(_BY_IDS, scope.bind(memory_ids=Uuids(memory_ids)), whole_memories)
-
-
-class UnusedMemory:
-    """A memory without its usage, which outlives the call.
-
-    Args:
-        row: A row whose first columns are those of a whole one, up to the usage.
-        sources: The messages from which it came, with the words that were quoted of each.
-        called: The names of the entities that it mentions.
-        standing: Why it is in doubt, what it may replace, and when it was confirmed.
-    """
-
-    __slots__ = ("_after", "_before", "_last")
-
-    def __init__(
-        self,
-        row: tuple[Any, ...],
-        sources: Sequence[tuple[str, str, str | None]],
-        called: list[str],
-        standing: tuple[Any, ...],
-    ) -> None:
-        memo: Memo = {}
-        self._before = row[:_USE]
-        self._after = (
-            None,
-            [SourceRef(*pair[:2]) for pair in sources],
-            called,
-            memo,
-            *standing,
-            evidence_of([each for each in sources if each[2] is not None]),
-        )
-        self._last: Memory | None = None
-
-    def used(self, count: int, last: datetime | None) -> Memory:
-        """The memory as it was used; all of these share what is kept.
-
-        Several reads of one answer, such as a context and a search, find the same usage.
-        """
-        made = self._last
-        if made is None or made.access_count != count or made.last_accessed_at != last:
-            made = self._last = Memory(*(*self._before, count, last, *self._after))
-        return made
 
 
 def exists(scope: Scope, memory_id: UUID) -> Statement[bool]:
@@ -270,16 +223,8 @@ def whole_memories(rows: Rows) -> list[Memory]:
                 row[_SOURCES + 1],
                 None,
                 *row[_SOURCES + 2 : -1],
-                evidence_of(row[-1]),
+                [(SourceRef(*source), quote) for *source, quote in row[-1]],
             )
         )
         for row in rows
-    ]
-
-
-def evidence_of(quoted: Sequence[Sequence[Any]]) -> list[tuple[SourceRef, str]]:
-    """The words that were quoted of messages, from rows of conversation, message and words."""
-    return [
-        (SourceRef(conversation_id, message_id), quote)
-        for conversation_id, message_id, quote in quoted
     ]

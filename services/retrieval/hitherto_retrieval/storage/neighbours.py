@@ -124,7 +124,7 @@ GROUP BY said.conversation_id, said.message_no
 """
 
 # Of each message: whether a memory of it may not be shown, until when a contradicted one held, and
-# what holds in its place, with its own end. A reply may repeat what it answers: of a message that
+# what holds in its place. A reply may repeat what it answers: of a message that
 # is not the user's, also whether a memory of what was said before it in its exchange may not be
 # shown. An exchange begins after the last thing that the assistant had said before the user spoke.
 # Only so many numbers are looked at, and the limits have Postgres read these, and not the whole
@@ -170,8 +170,6 @@ WITH given AS (
 )
 SELECT t.conversation_id, t.message_no, bool_or(f.status <> 'contradicted'), min(ended.valid_to),
        (array_agg(left(instead.content, 300) ORDER BY ended.valid_to, instead.memory_id)
-            FILTER (WHERE instead.content <> ''))[1],
-       (array_agg(instead.expires_at ORDER BY ended.valid_to, instead.memory_id)
             FILTER (WHERE instead.content <> ''))[1]
 FROM told AS t
 CROSS JOIN LATERAL @learnt_from_message(t.conversation_id, t.told_no) AS f
@@ -211,34 +209,20 @@ class MessageFlags:
             or they reply to such a message, whose words a reply repeats.
         until: Until when a memory of theirs holds, or held, that a newer one contradicts.
         instead: The beginning of the memory that holds in its place, if it is known in words.
-        ends: Until when that memory is told, if it expires.
     """
 
     withheld: frozenset[MessageKey] = frozenset()
     until: Mapping[MessageKey, datetime] = field(default_factory=dict)
     instead: Mapping[MessageKey, str] = field(default_factory=dict)
-    ends: Mapping[MessageKey, datetime] = field(default_factory=dict)
 
     @classmethod
     def of(cls, rows: Rows) -> MessageFlags:
-        """From rows of conversation, number, whether it is withheld, its end, what is instead.
-
-        Last comes the end of that.
-        """
+        """From rows of conversation, number, whether it is withheld, its end, what is instead."""
         return cls(
             frozenset((row[0], row[1]) for row in rows if row[2]),
             {(row[0], row[1]): row[3] for row in rows if row[3] is not None},
             {(row[0], row[1]): row[4] for row in rows if row[4]},
-            {(row[0], row[1]): row[5] for row in rows if row[5] is not None},
         )
-
-    def by(self, at: datetime) -> Self:
-        """The same without what has expired by a moment."""
-        expired = {key for key, end in self.ends.items() if end <= at}
-        if not expired:
-            return self
-        told = {key: words for key, words in self.instead.items() if key not in expired}
-        return replace(self, instead=told)
 
     def with_replies(self, said: Iterable[tuple[MessageKey, str]]) -> Self:
         """The same, with the replies to what is withheld.

@@ -14,11 +14,18 @@ from hitherto_shared.models import Entity, Preference, Profile, Scope
 from hitherto_shared.text.bm25 import Statistics, TermPostings
 from hitherto_shared.text.normalise import fold
 
-# Always one row: unknown users need the active model as well.
+# Always one row: unknown users need the active model as well. The usage of all memories is one
+# packed value, because hundreds of rows would cost more than the rest of the read.
 _USER = """
 SELECT u.user_id IS NOT NULL, u.memory_enabled, u.time_zone, u.erased_at IS NOT NULL,
        coalesce(u.lexical_documents, 0), coalesce(u.lexical_terms, 0), e.model, e.dimensions,
-       u.encrypt_sensitive IS NOT NULL, coalesce(u.revision, 0), now()
+       u.encrypt_sensitive IS NOT NULL, coalesce(u.revision, 0), now(),
+       CASE WHEN %(with_usage)s THEN
+       (SELECT string_agg(uuid_send(a.memory_id) || int8send(a.access_count)
+                          || timestamptz_send(a.last_accessed_at),
+                          ''::bytea ORDER BY a.memory_id)
+        FROM memory_access AS a
+        WHERE a.tenant_id = %(tenant_id)s AND a.user_id = %(user_id)s) END
 FROM (SELECT %(tenant_id)s::text AS tenant_id, %(user_id)s::text AS user_id) AS asked
 LEFT JOIN users AS u ON u.tenant_id = %(tenant_id)s AND u.user_id = %(user_id)s
 LEFT JOIN embedding_models AS e ON e.active
@@ -150,7 +157,8 @@ class UserReadState:
     `known` is False for an unknown user; `active_model` is the model's name and dimensions, None
     before the first memory of the deployment. `may_be_sealed` is False if nothing of the user can
     be sealed, because encryption was never decided on. `revision` changes whenever something
-    changes that a snapshot may hold; `at` is the database's clock.
+    changes that a snapshot may hold; `at` is the database's clock. `usage` is how often memories
+    were returned, and when last, as `cached_memories` reads it; empty unless it was asked for.
     """
 
     known: bool
@@ -162,11 +170,19 @@ class UserReadState:
     may_be_sealed: bool
     revision: int
     at: datetime
+    usage: bytes = b""
 
 
-def user(scope: Scope) -> Statement[UserReadState]:
-    """The user's switches and index statistics, and the active model."""
-    return Statement(_USER, scope.parameters, lambda rows: user_state(rows[0]))
+def user(scope: Scope, *, with_usage: bool = False) -> Statement[UserReadState]:
+    """The user's switches and index statistics, and the active model.
+
+    A read with a snapshot, which does not hold the usage of memories, asks for that as well.
+    """
+    return Statement(
+        _USER,
+        scope.bind(with_usage=with_usage),
+        lambda rows: _user_state(rows[0], usage=rows[0][11] or b""),
+    )
 
 
 def revisions(tenant_id: str, user_ids: Sequence[str]) -> Statement[dict[str, int]]:
@@ -286,14 +302,14 @@ def _profile(*row: Any) -> Profile:
 def _lookup(rows: Rows) -> Lookup:
     first = rows[0]
     return Lookup(
-        user_state(first),
+        _user_state(first),
         [TermPostings(*row[11:15]) for row in rows if row[11] is not None],
         [Entity(UUID(found[0]), *found[1:]) for found in first[15] or ()],
         first[16] or "",
     )
 
 
-def user_state(row: Sequence[Any]) -> UserReadState:
+def _user_state(row: Sequence[Any], usage: bytes = b"") -> UserReadState:
     """The meaning of the first columns of `user` and `lookup`."""
     return UserReadState(
         known=row[0],
@@ -305,6 +321,7 @@ def user_state(row: Sequence[Any]) -> UserReadState:
         may_be_sealed=row[8],
         revision=row[9],
         at=row[10],
+        usage=usage,
     )
 
 
