@@ -67,7 +67,7 @@ async def test_profile_and_preferences(
     assert around is not None
     assert around.profile == await answer(reader, people.profile(ANA))
     assert around.preferences == await answer(reader, people.preferences(ANA))
-    looked_up = await answer(reader, people.lookup(ANA, terms=[], named=[]))
+    looked_up = await answer(reader, people.user(ANA, named=[]))
     assert around.own_name == looked_up.own_name != ""
     assert around.statistics == await answer(reader, passages.statistics(ANA))
 
@@ -84,7 +84,7 @@ async def test_entities_and_conversations(reader: Database, superuser_conninfo: 
             named = chance.choice(([], named))
             known = people.known_entities(ANA, named=named, limit=limit)
             assert around.known(named=named, limit=limit) == await answer(reader, known)
-            looked_up = await answer(reader, people.lookup(ANA, terms=[], named=named))
+            looked_up = await answer(reader, people.user(ANA, named=named))
             assert around.named(named) == looked_up.entities
             recent = await answer(reader, conversations.recent(ANA, first=None, limit=30))
             first = chance.choice((None, "nobody", chance.choice(recent).conversation_id))

@@ -367,7 +367,7 @@ async def test_every_leg_brings_its_own(reader: Database, superuser_conninfo: st
         ),
     ]
     ids = await remember(superuser_conninfo, "ana", facts, model=MODEL)
-    named = people.lookup(Scope(TENANT, "ana"), terms=[], named=["hoa"])
+    named = people.user(Scope(TENANT, "ana"), named=["hoa"])
     await reader.run(lambda connection: ask(connection, named), timeout=120)
     legs: dict[UUID, dict[str, Any]] = {
         ids[100]: {"entity_ids": [entity.entity_id for entity in named.answer.entities]},

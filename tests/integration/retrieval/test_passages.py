@@ -31,9 +31,13 @@ async def test_each_corpus_has_its_own_words(reader: Database, superuser_conninf
     assert {
         corpus: [(p.term, list(p.lexical_nos), list(p.frequencies), list(p.lengths)) for p in found]
         for corpus, found in found.items()
-    } == {"messages": [("swan", [1, 2], [1, 2], [1, 3])], "documents": [("swan", [1], [1], [3])]}
+    } == {
+        "memories": [],
+        "messages": [("swan", [1, 2], [1, 2], [1, 3])],
+        "documents": [("swan", [1], [1], [3])],
+    }
     nothing = await answer(reader, passages.postings(ANA, ["summaries"], ["nonsense"]))
-    assert nothing == {"summaries": []}
+    assert nothing == {"memories": [], "summaries": []}
     counted = await answer(reader, passages.statistics(ANA))
     assert counted["messages"] == Statistics(2, 4)
     assert set(counted) == {"messages", "summaries", "documents"}

@@ -82,7 +82,7 @@ async def test_every_leg_looks_at_the_moment(reader: Database, story: Story) -> 
         ),
         Fact("new", created_at=day(300), valid_from=day(3), entities=["Rex"]),
     )
-    (rex,) = (await answer(reader, people.lookup(ANA, terms=[], named=["rex"]))).entities
+    (rex,) = (await answer(reader, people.user(ANA, named=["rex"]))).entities
     moment = Moment(known_at=day(20))
 
     async def chosen(**sought: Any) -> list[PastCandidate]:

@@ -50,33 +50,32 @@ class QuestionLookup:
         self._scope = scope = reads.database.scope
         self._question = question
         self._reads = reads
-        # What tells the user's state: the statement that confirms the snapshot, or the look-up.
-        self._confirming = reads.confirming
         self.entities: Sequence[Entity] = ()
         self.own_name = ""
-        self._held: dict[Index, list[TermPostings]] = {}
         self._statistics: Mapping[Index, Statistics] = {}
         beginning = looked_up(question.text)
         self.names: Sequence[str] = names_in(beginning) if beginning else ()
         self._asked_terms = terms_of(question.text) if question.weighs("keyword") else []
         self._indexes = [_PASSAGES[kind] for kind in question.kinds if kind in _PASSAGES]
         self._lone = LoneCharacters(scope, self._asked_terms, self._indexes)
+        # What tells the user's state: the statement that confirms the snapshot, or the look-up.
+        self._state = reads.confirming or people.user(scope, named=self.names)
+        self._segments = passages.postings(scope, self._indexes, self._asked_terms)
 
     @property
     def statements(self) -> Sequence[Statement[Any]]:
         """Statements to run first; afterwards `user` is available."""
-        if self._confirming is None:
-            return self._in_full
-        asked: list[Statement[Any]] = [self._confirming, *self._lone.statements]
+        asked: list[Statement[Any]] = [self._state, *self._lone.statements]
         if self._asked_terms:
-            asked.append(self._all_postings)
+            asked.append(self._segments)
+        if self._reads.confirming is None and self._indexes:
+            asked.append(self._statistics_asked)
         return asked
 
     @property
     def user(self) -> UserReadState:
         """The user's switches."""
-        confirming = self._confirming
-        return self._lookup.answer.user if confirming is None else confirming.answer
+        return self._state.answer
 
     async def settle(self, database: Reads, asking: Asking) -> UserReads:
         """What answers further questions about the user.
@@ -90,19 +89,13 @@ class QuestionLookup:
             around = reads.snapshot.surroundings
             self.entities, self.own_name = around.named(self.names), around.own_name
             self._statistics = around.statistics
-            if self._asked_terms:
-                self._held = self._all_postings.answer
             return reads
-        if self._confirming is not None:
-            self._confirming = None
-            await asking(*self._in_full)
-        found = self._lookup.answer
-        self.entities, self.own_name = found.entities, found.own_name
-        self._held = {"memories": found.postings}
+        if self._reads.confirming is not None:
+            self._state = people.user(self._scope, named=self.names)
+            await asking(self._state, self._statistics_asked)
+        self.entities, self.own_name = self.user.entities, self.user.own_name
         if self._indexes:
             self._statistics = self._statistics_asked.answer
-            if self._asked_terms:
-                self._held |= self._passages.answer
         return reads
 
     @cached_property
@@ -140,7 +133,7 @@ class QuestionLookup:
             return []
         index = _INDEXES[kind]
         terms = self.terms
-        wanted = [segment for segment in self._held[index] if segment.term in terms]
+        wanted = [segment for segment in self._segments.answer[index] if segment.term in terms]
         return self._lone.counted(wanted, index)
 
     def _statistics_of(self, kind: Kind) -> Statistics:
@@ -149,28 +142,6 @@ class QuestionLookup:
             return self.user.statistics
         return self._statistics.get(index, Statistics(0, 0))
 
-    # Either with a snapshot or without one, some are unnecessary.
-    @cached_property
-    def _all_postings(self) -> Statement[dict[Index, list[TermPostings]]]:
-        return passages.all_postings(self._scope, self._indexes, self._asked_terms)
-
-    @cached_property
-    def _lookup(self) -> Statement[people.Lookup]:
-        return people.lookup(self._scope, terms=self._asked_terms, named=self.names)
-
-    @cached_property
-    def _passages(self) -> Statement[dict[Index, list[TermPostings]]]:
-        return passages.postings(self._scope, self._indexes, self._asked_terms)
-
     @cached_property
     def _statistics_asked(self) -> Statement[dict[Index, Statistics]]:
         return passages.statistics(self._scope)
-
-    @property
-    def _in_full(self) -> list[Statement[Any]]:
-        asked: list[Statement[Any]] = [self._lookup, *self._lone.statements]
-        if self._indexes:
-            asked.append(self._statistics_asked)
-            if self._asked_terms:
-                asked.append(self._passages)
-        return asked

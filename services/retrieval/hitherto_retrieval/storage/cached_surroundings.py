@@ -16,7 +16,7 @@ from hitherto_shared.text.bm25 import Statistics
 MOST_ENTITIES = 2_000
 MOST_SUMMARIES = 1_000
 NAMED = 20
-"""Maximum number of entities that a question names, as in `people.lookup`."""
+"""Maximum number of entities that a question names, as in `people.user`."""
 
 # In the order of `people.known_entities`, with the end of what mentions each: NULL if nothing does.
 _ENTITIES = """
@@ -88,7 +88,7 @@ class CachedSurroundings:
     _summaries: Sequence[Summary]
 
     def named(self, names: Sequence[str]) -> list[Entity]:
-        """The entities with one of the names, as in `people.lookup`."""
+        """The entities with one of the names, as in `people.user`."""
         if not names:
             return []
         wanted = frozenset(names)

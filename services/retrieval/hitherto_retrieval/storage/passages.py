@@ -1,4 +1,4 @@
-"""Reads the keyword index of passages: messages, summaries and document chunks, one corpus each."""
+"""Reads the keyword indexes: of memories, and of messages, summaries and chunks of documents."""
 
 from __future__ import annotations
 
@@ -16,14 +16,6 @@ Index = Corpus | Literal["memories"]
 Name = TypeVar("Name", bound=str)
 
 _POSTINGS = """
-SELECT corpus, term, lexical_nos, frequencies, lengths
-FROM passage_postings
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND corpus = ANY(%(corpora)s)
-  AND term = ANY(%(terms)s)
-"""
-
-# Those of memories as well.
-_ALL_POSTINGS = """
 SELECT 'memories', term, lexical_nos, frequencies, lengths
 FROM postings
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND term = ANY(%(terms)s)
@@ -60,20 +52,9 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 def postings(
     scope: Scope, corpora: Sequence[Corpus], terms: Sequence[str]
 ) -> Statement[dict[Index, list[TermPostings]]]:
-    """The postings of these terms; every requested corpus has an entry."""
-    return Statement(
-        _POSTINGS,
-        scope.bind(corpora=Texts(corpora), terms=Texts(terms)),
-        lambda rows: _by_index(rows, corpora),
-    )
-
-
-def all_postings(
-    scope: Scope, corpora: Sequence[Corpus], terms: Sequence[str]
-) -> Statement[dict[Index, list[TermPostings]]]:
     """What the indexes of memories and of `corpora` hold of these terms; each has an entry."""
     return Statement(
-        _ALL_POSTINGS,
+        _POSTINGS,
         scope.bind(corpora=Texts(corpora), terms=Texts(terms)),
         lambda rows: _by_index(rows, ["memories", *corpora]),
     )

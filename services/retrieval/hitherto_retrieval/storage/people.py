@@ -1,4 +1,4 @@
-"""Reads what surrounds memories: profiles, entities, the keyword index."""
+"""Reads what surrounds memories: the user's state, profiles, preferences, entities."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from uuid import UUID
 from hitherto_retrieval.storage.statement import Rows, Statement
 from hitherto_shared.database.arrays import Texts
 from hitherto_shared.models import Entity, Preference, Profile, Scope
-from hitherto_shared.text.bm25 import Statistics, TermPostings
+from hitherto_shared.text.bm25 import Statistics
 from hitherto_shared.text.normalise import fold
 
-# Always one row: unknown users need the active model as well. The usage of all memories is one
-# packed value, because hundreds of rows would cost more than the rest of the read.
+# Always one row: unknown users need the active model as well. A search also asks whom its question
+# names, and a read with a snapshot for the usage of all memories: one packed value, because
+# hundreds of rows would cost more than the rest of the read.
 _USER = """
 SELECT u.user_id IS NOT NULL, u.memory_enabled, u.time_zone, u.erased_at IS NOT NULL,
        coalesce(u.lexical_documents, 0), coalesce(u.lexical_terms, 0), e.model, e.dimensions,
@@ -25,7 +26,20 @@ SELECT u.user_id IS NOT NULL, u.memory_enabled, u.time_zone, u.erased_at IS NOT 
                           || timestamptz_send(a.last_accessed_at),
                           ''::bytea ORDER BY a.memory_id)
         FROM memory_access AS a
-        WHERE a.tenant_id = %(tenant_id)s AND a.user_id = %(user_id)s) END
+        WHERE a.tenant_id = %(tenant_id)s AND a.user_id = %(user_id)s) END,
+       CASE WHEN %(named)s::text[] IS NOT NULL THEN
+       (SELECT jsonb_agg(jsonb_build_array(
+                   named.entity_id, named.name, named.type, named.mention_count, named.aliases,
+                   named.metadata))
+        FROM (SELECT entity_id, name, type, mention_count, aliases, metadata
+              FROM entities
+              WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND mention_count > 0
+                AND called && %(named)s::text[]
+              ORDER BY mention_count DESC, name, entity_id
+              LIMIT 20) AS named) END,
+       CASE WHEN %(named)s::text[] IS NOT NULL THEN
+       (SELECT pr.facts #>> '{personal,name}' FROM profiles AS pr
+        WHERE pr.tenant_id = %(tenant_id)s AND pr.user_id = %(user_id)s) END
 FROM (SELECT %(tenant_id)s::text AS tenant_id, %(user_id)s::text AS user_id) AS asked
 LEFT JOIN users AS u ON u.tenant_id = %(tenant_id)s AND u.user_id = %(user_id)s
 LEFT JOIN embedding_models AS e ON e.active
@@ -37,32 +51,6 @@ SELECT user_id, revision
 FROM users
 WHERE tenant_id = %(tenant_id)s AND user_id = ANY(%(user_ids)s) AND erased_at IS NULL
   AND encrypt_sensitive IS NULL
-"""
-
-# The same, with everything that the question's words and names refer to: one row per segment of
-# postings, at least one. It is one statement, because each statement has a cost in the driver as
-# well.
-_LOOKUP = """
-SELECT u.user_id IS NOT NULL, u.memory_enabled, u.time_zone, u.erased_at IS NOT NULL,
-       coalesce(u.lexical_documents, 0), coalesce(u.lexical_terms, 0), e.model, e.dimensions,
-       u.encrypt_sensitive IS NOT NULL, coalesce(u.revision, 0), now(),
-       p.term, p.lexical_nos, p.frequencies, p.lengths,
-       (SELECT jsonb_agg(jsonb_build_array(
-                   named.entity_id, named.name, named.type, named.mention_count, named.aliases,
-                   named.metadata))
-        FROM (SELECT entity_id, name, type, mention_count, aliases, metadata
-              FROM entities
-              WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND mention_count > 0
-                AND called && %(named)s::text[]
-              ORDER BY mention_count DESC, name, entity_id
-              LIMIT 20) AS named),
-       (SELECT pr.facts #>> '{personal,name}' FROM profiles AS pr
-        WHERE pr.tenant_id = %(tenant_id)s AND pr.user_id = %(user_id)s)
-FROM (SELECT %(tenant_id)s::text AS tenant_id, %(user_id)s::text AS user_id) AS asked
-LEFT JOIN users AS u ON u.tenant_id = %(tenant_id)s AND u.user_id = %(user_id)s
-LEFT JOIN embedding_models AS e ON e.active
-LEFT JOIN postings AS p ON p.tenant_id = %(tenant_id)s AND p.user_id = %(user_id)s
-     AND p.term = ANY(%(terms)s)
 """
 
 _PROFILE = """
@@ -157,8 +145,11 @@ class UserReadState:
     `known` is False for an unknown user; `active_model` is the model's name and dimensions, None
     before the first memory of the deployment. `may_be_sealed` is False if nothing of the user can
     be sealed, because encryption was never decided on. `revision` changes whenever something
-    changes that a snapshot may hold; `at` is the database's clock. `usage` is how often memories
-    were returned, and when last, as `cached_memories` reads it; empty unless it was asked for.
+    changes that a snapshot may hold; `at` is the database's clock.
+
+    `usage` is how often memories were returned, and when last, as `cached_memories` reads it.
+    `entities` are those that a question names, the most mentioned first, and `own_name` is the
+    user's name, if an unsealed profile has it. All three are empty unless they were asked for.
     """
 
     known: bool
@@ -171,45 +162,45 @@ class UserReadState:
     revision: int
     at: datetime
     usage: bytes = b""
+    entities: Sequence[Entity] = ()
+    own_name: str = ""
 
 
-def user(scope: Scope, *, with_usage: bool = False) -> Statement[UserReadState]:
+def user(
+    scope: Scope, *, with_usage: bool = False, named: Sequence[str] | None = None
+) -> Statement[UserReadState]:
     """The user's switches and index statistics, and the active model.
 
-    A read with a snapshot, which does not hold the usage of memories, asks for that as well.
+    Args:
+        scope: The user.
+        with_usage: Whether to read how memories were used.
+        named: Names of entities in a question; None if there is none.
     """
-    return Statement(
-        _USER,
-        scope.bind(with_usage=with_usage),
-        lambda rows: _user_state(rows[0], usage=rows[0][11] or b""),
-    )
+
+    def read(rows: Rows) -> UserReadState:
+        row = rows[0]
+        return UserReadState(
+            known=row[0],
+            memory_enabled=row[1],
+            time_zone=row[2],
+            erased=row[3],
+            statistics=Statistics(row[4], row[5]),
+            active_model=None if row[6] is None else (row[6], row[7]),
+            may_be_sealed=row[8],
+            revision=row[9],
+            at=row[10],
+            usage=row[11] or b"",
+            entities=[Entity(UUID(found[0]), *found[1:]) for found in row[12] or ()],
+            own_name=row[13] or "",
+        )
+
+    names = None if named is None else Texts(named)
+    return Statement(_USER, scope.bind(with_usage=with_usage, named=names), read)
 
 
 def revisions(tenant_id: str, user_ids: Sequence[str]) -> Statement[dict[str, int]]:
     """The revisions of a tenant's users for whom a snapshot may exist."""
     return Statement(_REVISIONS, {"tenant_id": tenant_id, "user_ids": Texts(user_ids)}, dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Lookup:
-    """What a search knows before it has a vector.
-
-    Attributes:
-        user: The user's switches and index statistics, and the active model.
-        postings: Postings of the question's terms in the keyword index of memories.
-        entities: Entities that the question names, the most mentioned first.
-        own_name: The user's name, if an unsealed profile has it.
-    """
-
-    user: UserReadState
-    postings: list[TermPostings]
-    entities: Sequence[Entity]
-    own_name: str = ""
-
-
-def lookup(scope: Scope, *, terms: Sequence[str], named: Sequence[str]) -> Statement[Lookup]:
-    """Everything that a question's words and names refer to, with the state of the user."""
-    return Statement(_LOOKUP, scope.bind(terms=Texts(terms), named=Texts(named)), _lookup)
 
 
 def preferences(scope: Scope) -> Statement[list[Preference]]:
@@ -297,32 +288,6 @@ def known_entities(
 
 def _profile(*row: Any) -> Profile:
     return replace(Profile(*row[:-1]), sources=row[-1])
-
-
-def _lookup(rows: Rows) -> Lookup:
-    first = rows[0]
-    return Lookup(
-        _user_state(first),
-        [TermPostings(*row[11:15]) for row in rows if row[11] is not None],
-        [Entity(UUID(found[0]), *found[1:]) for found in first[15] or ()],
-        first[16] or "",
-    )
-
-
-def _user_state(row: Sequence[Any], usage: bytes = b"") -> UserReadState:
-    """The meaning of the first columns of `user` and `lookup`."""
-    return UserReadState(
-        known=row[0],
-        memory_enabled=row[1],
-        time_zone=row[2],
-        erased=row[3],
-        statistics=Statistics(row[4], row[5]),
-        active_model=None if row[6] is None else (row[6], row[7]),
-        may_be_sealed=row[8],
-        revision=row[9],
-        at=row[10],
-        usage=usage,
-    )
 
 
 def _entities(rows: Rows) -> list[Entity]:
