@@ -441,8 +441,8 @@ async def test_the_room_for_kept_contexts_counts(stage: Stage) -> None:
     await stage.come_back("GetContext", asked)
     snapshot = stage.pair.snapshots.cached(stage.scope())
     assert snapshot is not None
-    assert snapshot.room == 16 * 1024
-    assert snapshot.size >= snapshot.memories.size + snapshot.room
+    assert snapshot.contexts.room == 16 * 1024
+    assert snapshot.size >= snapshot.memories.size + snapshot.contexts.room
 
 
 async def whole_contexts(

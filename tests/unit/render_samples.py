@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from hitherto_retrieval.render.context import LearntPreference, PromptContext, RelevantItem
-from hitherto_shared.models import Entity, Memory, Profile, Summary
+from hitherto_retrieval.render.context import PromptContext, RelevantItem
+from hitherto_shared.models import Entity, Memory, Preference, Profile, Summary
 
 FENCE_ID = "0123456789abcdef"
 SAID = datetime(2026, 3, 14, 9, 0, tzinfo=UTC)
@@ -61,6 +61,11 @@ NINE_LINES: Sequence[tuple[str, str]] = (
     ("feedback", 'Said the last About section draft was "too formal." Prefers conversational.'),
     ("personal", "Has a dog named Max. Appreciates humor in professional settings."),
 )
+
+
+def learnt(type: str, key: str, value: Any, confidence: float) -> Preference:
+    """A preference that was observed twice."""
+    return Preference(type, key, value, confidence, 2, datetime(2026, 1, 1, tzinfo=UTC))
 
 
 def nine_line_context() -> PromptContext:
@@ -124,8 +129,8 @@ def full_context() -> PromptContext:
             entity(2, "Q4 Budget", "project"),
         ],
         preferences=[
-            LearntPreference("interaction", "message_style", "brief", 0.7),
-            LearntPreference("x", "editor", "emacs", 0.9),
-            LearntPreference("topics", "tasks", True, 0.6),
+            learnt("interaction", "message_style", "brief", 0.7),
+            learnt("x", "editor", "emacs", 0.9),
+            learnt("topics", "tasks", True, 0.6),
         ],
     )

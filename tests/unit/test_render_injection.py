@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hitherto_retrieval.render.block import TEMPLATES, render
-from hitherto_retrieval.render.context import LearntPreference, PromptContext, RelevantItem
+from hitherto_retrieval.render.context import PromptContext, RelevantItem
 from hitherto_retrieval.render.values import clean
 from hitherto_shared.models import Profile
-from tests.unit.render_samples import FENCE_ID, entity, memory, summary
+from tests.unit.render_samples import FENCE_ID, entity, learnt, memory, summary
 
 CUSTOM_TEXT = "Known:\n{{profile}}\n{{memories}}\n{{relevant}}\n{{conversations}}\n{{entities}}\n."
 ATTACKS = [
@@ -74,8 +74,8 @@ def everywhere(text: str) -> PromptContext:
         conversations=[summary("c1", text, text)],
         entities=[entity(1, text, "person", text)],
         preferences=[
-            LearntPreference(text, text, text, 0.7),
-            LearntPreference("topics", text, 1, 1),
+            learnt(text, text, text, 0.7),
+            learnt("topics", text, 1, 1),
         ],
     )
 

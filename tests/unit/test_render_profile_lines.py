@@ -7,13 +7,13 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hitherto_retrieval.render.context import LearntPreference
 from hitherto_retrieval.render.profile_lines import profile_lines
-from hitherto_shared.models import Profile
+from hitherto_shared.models import Preference, Profile
+from tests.unit.render_samples import learnt
 
 
-def lines(*learnt: LearntPreference, **fields: Any) -> list[str]:
-    found = profile_lines(Profile("u1", **fields), learnt)
+def lines(*inferred: Preference, **fields: Any) -> list[str]:
+    found = profile_lines(Profile("u1", **fields), inferred)
     return [f"{line.label}: {line.value}" for line in found]
 
 
@@ -30,13 +30,13 @@ def test_the_fact_of_current_projects_is_folded_into_the_one_list() -> None:
 
 def test_stated_wins_over_learnt_and_lists_are_united() -> None:
     found = lines(
-        LearntPreference("response", "length", "detailed", 0.9),
-        LearntPreference("interaction", "message_style", "brief", 0.9),
-        LearntPreference("usage", "active_time", "night", 0.6),
-        LearntPreference("usage", "active_time", "morning", 0.5),
-        LearntPreference("topics", "Email", True, 0.5),
-        LearntPreference("topics", "tasks", True, 0.5),
-        LearntPreference("topics", "calendar", False, 0.5),
+        learnt("response", "length", "detailed", 0.9),
+        learnt("interaction", "message_style", "brief", 0.9),
+        learnt("usage", "active_time", "night", 0.6),
+        learnt("usage", "active_time", "morning", 0.5),
+        learnt("topics", "Email", True, 0.5),
+        learnt("topics", "tasks", True, 0.5),
+        learnt("topics", "calendar", False, 0.5),
         preferences={"response": {"length": "concise"}, "Message-Style": "long", "tools": ["a"]},
         facts={"preferences": {"tools": ["b", "A"], "message_style": "x", "topics": ["email"]}},
     )

@@ -13,11 +13,7 @@ from hitherto_retrieval.opening import Opener
 from hitherto_retrieval.pairs import in_pairs
 from hitherto_retrieval.previous import named_by, read_previous
 from hitherto_retrieval.render.block import fenced_again, render
-from hitherto_retrieval.render.context import (
-    LearntPreference,
-    PromptContext,
-    RelevantItem,
-)
+from hitherto_retrieval.render.context import PromptContext, RelevantItem
 from hitherto_retrieval.render.kept_lines import style_of, written
 from hitherto_retrieval.render.tokens import CountTokens
 from hitherto_retrieval.search.corpora.corpus import Item
@@ -34,7 +30,7 @@ from hitherto_retrieval.storage.chunks import Chunk
 from hitherto_retrieval.storage.people import UserReadState
 from hitherto_retrieval.storage.previous_items import LastAnswer
 from hitherto_retrieval.storage.statement import Statement, ask_at
-from hitherto_retrieval.user_context import ContextRequest, UserContext, contexts_kept_with
+from hitherto_retrieval.user_context import ContextRequest, UserContext
 from hitherto_shared.database.pool import Reads
 from hitherto_shared.models import (
     Entity,
@@ -158,7 +154,8 @@ class ContextBuilder:
         zone = ZoneInfo(self.user.time_zone or "UTC")
         today = wanted.question.reference_time.astimezone(zone).date() if dated else None
         fence_id = secrets.token_hex(8)
-        opener, contexts = self._opener, contexts_kept_with(reads.snapshot)
+        opener = self._opener
+        contexts = None if reads.snapshot is None else reads.snapshot.contexts
         # Nothing that is cached is sealed.
         if contexts is None:
             profile = next(iter(await opener.whole([profile])), None)
@@ -193,7 +190,7 @@ class ContextBuilder:
                 conversations=conversations,
                 entities=told,
                 preferences=[
-                    LearntPreference(p.type, p.key, p.value, p.confidence)
+                    p
                     for p in preferences
                     if p.confidence >= MIN_PREFERENCE_CONFIDENCE and p.observations > 1
                 ],

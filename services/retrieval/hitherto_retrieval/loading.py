@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 
 from hitherto_retrieval.storage import people
@@ -12,11 +12,12 @@ from hitherto_retrieval.storage.cached_rows import CachedRows
 from hitherto_retrieval.storage.cached_surroundings import CachedSurroundings, Surroundings
 from hitherto_retrieval.storage.people import UserReadState
 from hitherto_retrieval.storage.statement import ask
+from hitherto_retrieval.user_context import KeptContexts
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.models import Memo, Scope
+from hitherto_shared.models import Scope
 
 _LEAST_ROOM, _MOST_ROOM, _SHARE_OF_ROOM = 16 * 1024, 128 * 1024, 8
-"""Bytes for the kept contexts (`user_context`): a part of what is cached, within bounds."""
+"""Bytes for the kept contexts: a part of what is cached, within bounds."""
 _ONE_STATE = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 
 State = tuple[int, tuple[str, int]]
@@ -34,7 +35,8 @@ class Snapshot:
         surroundings: Profile, preferences, entities and conversations.
         messages: The messages; None if there are too many.
         summaries: The summaries, as a search compares them.
-        memo: What readers derive from it.
+        contexts: The contexts that are kept with it.
+        size: Approximate size in bytes, with the room for what will be kept.
     """
 
     state: State
@@ -43,27 +45,8 @@ class Snapshot:
     surroundings: CachedSurroundings
     messages: CachedMessages | None
     summaries: CachedSummaries
-    memo: Memo = field(default_factory=dict)
-
-    @property
-    def size(self) -> int:
-        """Approximate size in bytes, with the room for what will be kept."""
-        cached = self._cached
-        return cached + _room_beside(cached)
-
-    @property
-    def room(self) -> int:
-        """The bytes for contexts that are kept with it."""
-        return _room_beside(self._cached)
-
-    @property
-    def _cached(self) -> int:
-        parts = (self.memories, self.surroundings, self.messages, self.summaries)
-        return sum(part.size for part in parts if part is not None)
-
-
-def _room_beside(cached: int) -> int:
-    return min(_MOST_ROOM, max(_LEAST_ROOM, cached // _SHARE_OF_ROOM))
+    contexts: KeptContexts
+    size: int
 
 
 class Loading:
@@ -102,12 +85,18 @@ class Loading:
         if surroundings is None or not self._fits:
             return None
         memories = self._rows.memories(state.statistics.documents, state.at)
+        messages, summaries = self._rows.messages(memories), self._rows.summaries()
         ends = [end for end in (memories.until, surroundings.until) if end is not None]
+        parts = (memories, surroundings, messages, summaries)
+        cached = sum(part.size for part in parts if part is not None)
+        room = min(_MOST_ROOM, max(_LEAST_ROOM, cached // _SHARE_OF_ROOM))
         return Snapshot(
-            (state.revision, self._model),
-            min(ends, default=None),
-            memories,
-            surroundings,
-            self._rows.messages(memories),
-            self._rows.summaries(),
+            state=(state.revision, self._model),
+            until=min(ends, default=None),
+            memories=memories,
+            surroundings=surroundings,
+            messages=messages,
+            summaries=summaries,
+            contexts=KeptContexts(room),
+            size=cached + room,
         )

@@ -52,13 +52,14 @@ async def read_previous(
     known = previous_items.known(scope, conversation_id, [name for name, _ in named])
     await ask(connection, known)
     meant = known.answer
-    wanted = [(item.kind, item.key) for item in meant.values()]
     reads = UserReads(scope)
-    found = await read_whole(partial(ask, connection), reads, wanted, hides_forgotten=True)
+    found = await read_whole(
+        partial(ask, connection), reads, list(meant.values()), hides_forgotten=True
+    )
     hits: dict[PreviousItem, Hit] = {}
     for name, relevance in named:
         place = meant.get(name)
-        hit = None if place is None else found.hit(place.kind, place.key, relevance)
+        hit = None if place is None else found.hit(*place, relevance)
         if place is not None and hit is not None:
             hits.setdefault(place, hit)
     return list(hits.values())

@@ -8,12 +8,10 @@ from hashlib import blake2b
 from sys import getsizeof
 from zoneinfo import ZoneInfo
 
-from hitherto_retrieval.loading import Snapshot
 from hitherto_retrieval.render.context import Block
 from hitherto_retrieval.search.question import Hit, Question, SearchOutcome
 from hitherto_shared.models import Entity, Memory, Preference, Profile, Summary
 
-_CONTEXTS = "contexts"
 MOST_KEPT = 4
 """How many contexts are kept with a user's snapshot."""
 _BYTES_OF_A_CONTEXT, _BYTES_OF_A_LINE = 2 * 1024, 32
@@ -88,7 +86,7 @@ class KeptContexts:
     """
 
     def __init__(self, room: int) -> None:
-        self._room = room
+        self.room = room
         self._kept: dict[Hashable, tuple[UserContext, int]] = {}
 
     def find(self, key: Hashable) -> UserContext | None:
@@ -106,23 +104,13 @@ class KeptContexts:
             return
         lines = len(context.memories) + len(context.conversations) + len(context.entities)
         size = _BYTES_OF_A_CONTEXT + _BYTES_OF_A_LINE * lines + getsizeof(block.body.text)
-        if size > self._room:
+        if size > self.room:
             return
         self._kept.pop(key, None)
         self._kept[key] = replace(context, memories=(), block=replace(block, text="")), size
-        while len(self._kept) > MOST_KEPT or self._size > self._room:
+        while len(self._kept) > MOST_KEPT or self._size > self.room:
             del self._kept[next(iter(self._kept))]
 
     @property
     def _size(self) -> int:
         return sum(size for _, size in self._kept.values())
-
-
-def contexts_kept_with(snapshot: Snapshot | None) -> KeptContexts | None:
-    """The contexts kept with a snapshot; None without one."""
-    if snapshot is None:
-        return None
-    kept: KeptContexts | None = snapshot.memo.get(_CONTEXTS)
-    if kept is None:
-        kept = snapshot.memo[_CONTEXTS] = KeptContexts(snapshot.room)
-    return kept

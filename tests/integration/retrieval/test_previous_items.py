@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from hitherto_retrieval.storage import chunks, previous_items
-from hitherto_retrieval.storage.previous_items import PreviousItem
 from hitherto_shared.database.pool import Database
 from hitherto_shared.identifiers import uuid7
 from hitherto_shared.models import Scope
@@ -79,13 +78,13 @@ async def test_ids_of_every_kind_are_known_again(reader: Database, superuser_con
     await sum_up(superuser_conninfo, "minh", [Outline("theirs", "x")])
 
     expected = {
-        str(stored[0][1]): PreviousItem("document", stored[0][1]),
-        str(ids[0]).upper(): PreviousItem("memory", ids[0]),
-        "twice": PreviousItem("message", ("here", 1)),
-        str(chunk.document_id): PreviousItem("document", stored[0][0]),
-        "here": PreviousItem("summary", "here"),
-        "once": PreviousItem("message", ("there", 2)),
-        uuid_named: PreviousItem("summary", uuid_named),
+        str(stored[0][1]): ("document", stored[0][1]),
+        str(ids[0]).upper(): ("memory", ids[0]),
+        "twice": ("message", ("here", 1)),
+        str(chunk.document_id): ("document", stored[0][0]),
+        "here": ("summary", "here"),
+        "once": ("message", ("there", 2)),
+        uuid_named: ("summary", uuid_named),
     }
     strangers = [
         *map(str, (ids[1], ids[2], ids[3], theirs, other[0][0], uuid7())),
@@ -99,5 +98,5 @@ async def test_ids_of_every_kind_are_known_again(reader: Database, superuser_con
         # As sent they stand in their order, so that "the second one" can be told.
         assert list(found) == list(expected)
     elsewhere = await answer(reader, previous_items.known(ANA, "none", ["twice"]))
-    assert elsewhere == {"twice": PreviousItem("message", ("there", 1))}
+    assert elsewhere == {"twice": ("message", ("there", 1))}
     assert await answer(reader, previous_items.known(ANA, "here", [])) == {}

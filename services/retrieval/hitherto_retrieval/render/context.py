@@ -5,24 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, tzinfo
-from typing import Any
 from uuid import UUID
 
 from hitherto_retrieval.repetition import Source, sources_of
-from hitherto_shared.models import Entity, Memo, Memory, Message, Profile, Summary
-
-
-@dataclass(frozen=True, slots=True)
-class LearntPreference:
-    """One preference inferred from behaviour: `interaction` / `message_style` / `brief`.
-
-    `confidence` is from 0 to 1. The value is any JSON value.
-    """
-
-    type: str
-    key: str
-    value: Any
-    confidence: float
+from hitherto_shared.models import Entity, Memo, Memory, Message, Preference, Profile, Summary
 
 
 # Not frozen for the same reason as entries, and made by position as candidates are.
@@ -162,7 +148,7 @@ class PromptContext:
     relevant: Sequence[RelevantItem] = ()
     conversations: Sequence[Summary] = ()
     entities: Sequence[Entity] = ()
-    preferences: Sequence[LearntPreference] = ()
+    preferences: Sequence[Preference] = ()
     asked: bool = False
     ongoing: str | None = None
     named: int = 0

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from hitherto_retrieval.render.context import LearntPreference
 from hitherto_retrieval.render.values import clean, labelled
-from hitherto_shared.models import Profile
+from hitherto_shared.models import Preference, Profile
 
 PREFERENCE = "Preference"
 LEARNT = "Preference (learnt)"
@@ -61,21 +60,19 @@ class ProfileLine:
     memory_ids: frozenset[str] = frozenset()
 
 
-def profile_lines(
-    profile: Profile | None, learnt: Sequence[LearntPreference] = ()
-) -> list[ProfileLine]:
+def profile_lines(profile: Profile | None, learnt: Sequence[Preference] = ()) -> list[ProfileLine]:
     """The lines about the user as a whole, the most useful first; empty values are left out."""
     if profile is None:
         return _all_lines(Profile(user_id=""), learnt)
     if profile.memo is None:
         return _all_lines(profile, learnt)
-    known: tuple[Sequence[LearntPreference], list[ProfileLine]] | None = profile.memo.get(_LINES)
+    known: tuple[Sequence[Preference], list[ProfileLine]] | None = profile.memo.get(_LINES)
     if known is None or known[0] != learnt:
         known = profile.memo[_LINES] = learnt, _all_lines(profile, learnt)
     return known[1]
 
 
-def _all_lines(profile: Profile, learnt: Sequence[LearntPreference]) -> list[ProfileLine]:
+def _all_lines(profile: Profile, learnt: Sequence[Preference]) -> list[ProfileLine]:
     parts: dict[str, Mapping[str, Any]] = {
         key: part for key in _PARTS if isinstance(part := profile.facts.get(key), Mapping)
     }
@@ -181,7 +178,7 @@ def _stated(sources: Mapping[_Path, Mapping[str, Any]]) -> dict[str, _StatedValu
 
 
 def _unstated(
-    learnt: Sequence[LearntPreference], stated: Mapping[str, object]
+    learnt: Sequence[Preference], stated: Mapping[str, object]
 ) -> Iterator[tuple[_Path, Any]]:
     seen: set[str] = set()
     for one in learnt:

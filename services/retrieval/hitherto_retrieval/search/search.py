@@ -189,10 +189,9 @@ class SearchRun:
             question.reference_time,
             user.time_zone or "UTC",
             self._search.wording,
-            terms=lookup.terms,
             names=lookup.names,
             by_spelling=model == offline.NAME,
-        ).intent
+        )
         embedded = await self._vector.result(user.active_model)
         if embedded.vector is None:
             legs.add(Leg("semantic", embedded.state, watch.seconds, reason=embedded.reason))

@@ -79,12 +79,8 @@ class LastAnswer:
     sealed: bytes | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PreviousItem:
-    """The item behind an id: its kind and its key."""
-
-    kind: Kind
-    key: Key
+PreviousItem = tuple[Kind, Key]
+"""The item behind an id: its kind and its key."""
 
 
 def context_items_of_last_answer(scope: Scope, conversation_id: str) -> Statement[LastAnswer]:
@@ -117,7 +113,7 @@ def known(
         found: dict[str, PreviousItem] = {}
         for order, text, uuid, conversation, message_no in sorted(rows, key=lambda row: row[0]):
             key: Key = uuid or (conversation if message_no is None else (conversation, message_no))
-            found.setdefault(text, PreviousItem(_KINDS[order], key))
+            found.setdefault(text, (_KINDS[order], key))
         meant = {text: found.get(str(uuids.get(text)), found.get(text)) for text in ids}
         return {text: item for text, item in meant.items() if item is not None}
 

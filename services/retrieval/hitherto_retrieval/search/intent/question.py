@@ -55,14 +55,6 @@ class Wording:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedQuestion:
-    """What a question asks for, and the terms to look up in the keyword index."""
-
-    intent: QueryIntent
-    terms: Sequence[str]
-
-
 def looked_up(text: str) -> str:
     """The part of a question whose words and names are looked up."""
     return text[:MAX_CHARACTERS]
@@ -81,10 +73,9 @@ def read_question_text(
     time_zone: str,
     settings: Wording,
     *,
-    terms: Sequence[str] | None = None,
     names: Sequence[str] | None = None,
     by_spelling: bool = False,
-) -> ParsedQuestion:
+) -> QueryIntent:
     """What `text` asks for.
 
     Args:
@@ -92,8 +83,7 @@ def read_question_text(
         now: The time relative to which "yesterday" is resolved, timezone-aware.
         time_zone: IANA name of the user's time zone, whose days and weeks count.
         settings: The words that express requests.
-        terms: `terms_of(text)`, if the caller already computed it.
-        names: `names_in(looked_up(text))`, likewise.
+        names: `names_in(looked_up(text))`, if the caller already computed it.
         by_spelling: See `QueryIntent`.
 
     Raises:
@@ -105,7 +95,7 @@ def read_question_text(
     recency = settings.recency.found_in(wishes, window)
     kinds = settings.content_types.found_in(wishes) if recency else ()
     spans = [*recency, *((first, last) for _, first, last in kinds)]
-    intent = QueryIntent(
+    return QueryIntent(
         now=now,
         words=distinct_words(beginning),
         names=frozenset(names_in(beginning) if names is None else names),
@@ -118,7 +108,6 @@ def read_question_text(
         assistant=asks_the_assistant(wishes),
         broad=asks_for_many(wishes),
     )
-    return ParsedQuestion(intent, terms_of(text) if terms is None else terms)
 
 
 def has_topic(text: str, wishes: Iterable[tuple[int, int]]) -> bool:
