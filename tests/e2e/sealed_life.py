@@ -1,4 +1,4 @@
-"""A life with a word of its own in every field: what do a dump, a sweep and an export tell of it?"""
+"""A life with a word of its own in every field, for what dumps, sweeps and exports tell of it."""
 
 from __future__ import annotations
 

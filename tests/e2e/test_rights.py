@@ -249,7 +249,9 @@ async def test_an_answer_under_a_key_is_for_those_who_may_see_the_job(
 
 async def test_a_list_shows_what_the_caller_may_see(office: Office) -> None:
     """Unfiltered: everything of the caller's; a filter names one of the caller's departments."""
-    sales, research, moon = {"sales": INSIDE}, {"research": ("cleo",)}, {"moon": ()}
+    sales: dict[str, tuple[str, ...]] = {"sales": INSIDE}
+    research: dict[str, tuple[str, ...]] = {"research": ("cleo",)}
+    moon: dict[str, tuple[str, ...]] = {"moon": ()}
     cases: list[tuple[dict[str, Any], tuple[str, ...], dict[str, tuple[str, ...]]]] = [
         ({}, EVERYBODY, sales | research | moon),
         ({"departments": ["sales"]}, INSIDE, sales),

@@ -100,7 +100,7 @@ async def search(
     services: Services, query: str = "", user: str = "ana", **fields: Any
 ) -> retrieval_service_pb2.SearchMemoriesResponse:
     # What is found is compared, not only what answers.
-    request = {"user_id": user, "query": query, "min_relevance": 0.0, **fields}
+    request: dict[str, Any] = {"user_id": user, "query": query, "min_relevance": 0.0, **fields}
     return await services.retrieval.SearchMemories(pb.SearchMemoriesRequest(**request))
 
 
