@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
+from datetime import UTC
 from typing import Any
 from uuid import UUID
 
@@ -16,28 +16,28 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from hitherto.v1 import (
     job_pb2,
-    maintenance_service_pb2,
     memory_service_pb2,
     privacy_pb2,
     profile_pb2,
-    retrieval_service_pb2,
-    session_service_pb2,
 )
 from hitherto.v1 import privacy_service_pb2 as pb
 from hitherto_shared.database.embedded import EmbeddedPostgres
 from hitherto_shared.identifiers import uuid7
 from tests.conftest import as_superuser
 from tests.e2e.conftest import Services, StartServices
-from tests.e2e.credentials import as_role, bearer, key
+from tests.e2e.credentials import bearer, key
+from tests.e2e.curating import change
 from tests.e2e.learning import ended, rows
 from tests.e2e.masks import masked
-from tests.e2e.methods import METHODS, OFFERED, SERVICES, ask, call, read_refusal, refused
+from tests.e2e.methods import METHODS, OFFERED, SERVICES, ask, call, refused
 from tests.e2e.requests import message, submit, transcript, valid
 from tests.tenants import SUBJECT, Tenant
+from tests.waiting import eventually
 
 LIST = METHODS["PrivacyService/ListAuditEvents"]
 SAVE = METHODS["MemoryService/SaveMemory"]
 PROFILE = METHODS["RetrievalService/GetProfile"]
+PROFILES = METHODS["RetrievalService/ListProfiles"]
 SEARCH = METHODS["RetrievalService/SearchMemories"]
 BOUND = 180.0
 CANARY = "zq-heron-canary"
@@ -90,15 +90,6 @@ async def log(services: Services, credential: str = "", **filters: Any) -> list[
         token = page.next_page_token
         if not token:
             return found
-
-
-async def until_logged(services: Services, wanted: str, credential: str = "") -> list[Any]:
-    """The entries of this method, once there are any."""
-    async with asyncio.timeout(BOUND):
-        while True:
-            if found := await log(services, credential, methods=[wanted]):
-                return found
-            await asyncio.sleep(0.05)
 
 
 def dump(conninfo: str) -> str:
@@ -162,15 +153,7 @@ async def test_h6_every_change_is_in_the_log_and_nothing_that_was_refused(
     }, changing
 
 
-async def test_h6_an_export_is_in_the_log(services: Services) -> None:
-    await save(services, "tea")
-    export = METHODS["PrivacyService/ExportUser"]
-    await call(services, export, valid(export))
-    (event,) = await log(services, methods=[export.path])
-    assert len(event.user_hash) == 64
-
-
-async def test_h6_a_replayed_call_is_in_the_log_once(services: Services) -> None:
+async def test_h6_a_replayed_call_is_in_the_log_once_and_an_export_is(services: Services) -> None:
     first = await save(services, "tea", request_key="k1")
     again = await save(services, "tea", request_key="k1")
     assert again.memory.id == first.memory.id
@@ -183,6 +166,22 @@ async def test_h6_a_replayed_call_is_in_the_log_once(services: Services) -> None
         )
     assert len({reply.memory.id for reply in replies}) == 1
     assert len(await log(services, methods=[SAVE.path])) == 2
+    export = METHODS["PrivacyService/ExportUser"]
+    await call(services, export, valid(export))
+    (event,) = await log(services, methods=[export.path])
+    assert len(event.user_hash) == 64
+
+
+async def profile(
+    services: Services, credential: str, request_key: str = "", **fields: Any
+) -> None:
+    """Change a profile, Ana's unless it is another `user`'s."""
+    request = memory_service_pb2.UpdateProfileRequest(
+        user_id=fields.pop("user", "ana"),
+        profile=profile_pb2.Profile(**fields),
+        idempotency_key=request_key,
+    )
+    await services.memory.UpdateProfile(masked(request), metadata=bearer(credential))
 
 
 async def test_h6_a_replay_that_tells_of_others_is_a_read_of_them(
@@ -193,29 +192,17 @@ async def test_h6_a_replay_that_tells_of_others_is_a_read_of_them(
     seller = await keys(departments=["sales"], capabilities=["profiles.manage"])
     office = await keys()
 
-    async def change(credential: str, idempotency_key: str = "", **fields: str) -> None:
-        await guarded.memory.UpdateProfile(
-            masked(
-                memory_service_pb2.UpdateProfileRequest(
-                    user_id="ana",
-                    profile=profile_pb2.Profile(**fields),  # type: ignore[arg-type]
-                    idempotency_key=idempotency_key,
-                )
-            ),
-            metadata=bearer(credential),
-        )
-
     async def noted() -> int:
         return len(await log(guarded, office, user_id="ana"))
 
-    await change(manager, department="sales")
-    await change(seller, "k", summary="Sells.")
+    await profile(guarded, manager, department="sales")
+    await profile(guarded, seller, "k", summary="Sells.")
     before = await noted()
-    await change(seller, "k", summary="Sells.")
+    await profile(guarded, seller, "k", summary="Sells.")
     assert await noted() == before + 1
-    await change(manager, "m", summary="Sells more.")
+    await profile(guarded, manager, "m", summary="Sells more.")
     before = await noted()
-    await change(manager, "m", summary="Sells more.")
+    await profile(guarded, manager, "m", summary="Sells more.")
     assert await noted() == before
 
 
@@ -249,38 +236,36 @@ async def test_h6_a_batch_is_an_entry_for_each_user_with_that_users_jobs(
 async def test_h6_no_contents_and_no_ids_that_callers_chose(
     services: Services, tenant_conninfo: str
 ) -> None:
+    """A user's own UUID is not kept as a resource either."""
     user, conversation = f"{CANARY}-user", f"{CANARY}-conversation"
     accepted = await services.extraction.SubmitTranscripts(
         submit(transcript(message(f"I like {CANARY} tea"), user=user, conversation=conversation))
     )
     await ended(services, accepted.jobs[0].id)
     await save(services, f"likes {CANARY}", user=user)
-    session = session_service_pb2.UpdateSessionRequest(user_id=user, session_id=f"{CANARY}-session")
-    await call(services, METHODS["SessionService/UpdateSession"], session)
+    update = METHODS["SessionService/UpdateSession"]
+    own = "0195c0de-0000-7000-8000-00000000c0de"
+    for who, session in ((user, f"{CANARY}-session"), (own, own)):
+        await call(services, update, update.request(user_id=who, session_id=session))
+    (event,) = await log(services, user_id=own)
+    assert list(event.resource_ids) == []
     await ask(services, "DeleteConversation", user_id=user, conversation_id=conversation)
     await ask(services, "SearchMemories", user_id=user, query=CANARY)
-    await until_logged(services, SEARCH.path)
+
+    async def searched() -> bool:
+        return bool(await log(services, methods=[SEARCH.path]))
+
+    await eventually(searched, "the search to be counted", seconds=BOUND)
     text = dump(tenant_conninfo)
     assert "SearchMemories" in text
     assert "DeleteConversation" in text
     assert CANARY not in text
+    assert own not in text
 
 
-async def test_h6_a_users_own_uuid_is_not_kept_as_a_resource(
-    services: Services, tenant_conninfo: str
+async def test_h6_filters_order_and_pages(
+    services: Services, tenant: Tenant, tenant_conninfo: str
 ) -> None:
-    user = "0195c0de-0000-7000-8000-00000000c0de"
-    await call(
-        services,
-        METHODS["SessionService/UpdateSession"],
-        session_service_pb2.UpdateSessionRequest(user_id=user, session_id=user),
-    )
-    (event,) = await log(services, user_id=user)
-    assert list(event.resource_ids) == []
-    assert user not in dump(tenant_conninfo)
-
-
-async def test_h6_filters_order_and_pages(services: Services) -> None:
     for i in range(7):
         await save(services, f"fact number {i} about {'tea' * (i + 1)}")
     await save(services, "coffee", user="bo")
@@ -300,20 +285,16 @@ async def test_h6_filters_order_and_pages(services: Services) -> None:
     assert await log(services, created_after=middle, methods=ours) == whole[:5]
     assert await log(services, created_before=middle, methods=ours) == whole[5:]
     (page,) = await call(services, LIST, pb.ListAuditEventsRequest(page_size=2))
-    for request in (
-        pb.ListAuditEventsRequest(page_token="broken"),
-        pb.ListAuditEventsRequest(page_token=page.next_page_token, user_id="ana"),
+    for request, field in (
+        (pb.ListAuditEventsRequest(page_token="broken"), "page_token"),
+        (
+            pb.ListAuditEventsRequest(page_token=page.next_page_token, user_id="ana"),
+            "page_token",
+        ),
+        (pb.ListAuditEventsRequest(methods=["x" * 201]), "methods[0]"),
     ):
-        refusal = await refused(services, LIST, request)
-        assert set(refusal.fields) == {"page_token"}
-    refusal = await refused(services, LIST, pb.ListAuditEventsRequest(methods=["x" * 201]))
-    assert set(refusal.fields) == {"methods[0]"}
-
-
-async def test_h6_entries_of_one_moment_are_on_pages_of_their_own(
-    services: Services, tenant: Tenant, tenant_conninfo: str
-) -> None:
-    """Those of one transaction have the same time."""
+        assert set((await refused(services, LIST, request)).fields) == {field}
+    # Those of one transaction have the same time.
     ids = [uuid7() for _ in range(5)]
     with psycopg.connect(tenant_conninfo) as connection:
         for event_id in ids:
@@ -354,37 +335,36 @@ async def test_h6_a_log_is_of_one_tenant_and_for_administrators(
     ).reason == "SCOPE_MISSING"
 
 
-async def test_h6_jobs_are_in_the_log_under_their_kind(services: Services) -> None:
+async def test_h6_jobs_are_in_the_log_under_their_kind_and_name_the_users_they_changed(
+    services: Services, tenant_conninfo: str
+) -> None:
     accepted = await services.extraction.SubmitTranscripts(
-        submit(transcript(message("My name is John and I work with Docker.")))
+        submit(transcript(message("My name is John and I work with Docker."), user="cy"))
     )
     job = accepted.jobs[0].id
     await ended(services, job)
     (event,) = await log(services, methods=["memory-extraction"])
     assert (event.actor, list(event.resource_ids)) == ("extraction", [job])
-    assert (await log(services, user_id="ana", methods=["memory-extraction"])) == [event]
-    ran = await services.maintenance.RunDecay(maintenance_service_pb2.RunDecayRequest())
-    done = await ended(services, ran.job.id)
-    assert done.state == job_pb2.JOB_STATE_SUCCEEDED, done
-    (event,) = await log(services, methods=["decay"])
-    assert (event.user_hash, list(event.resource_ids)) == ("", [ran.job.id])
+    assert (await log(services, user_id="cy", methods=["memory-extraction"])) == [event]
 
+    async def decay() -> None:
+        ran = await ask(services, "RunDecay", user_id="")
+        assert (await ended(services, ran.job.id)).state == job_pb2.JOB_STATE_SUCCEEDED
+        every = await log(services, methods=["decay"])
+        of_run = [each.user_hash for each in every if list(each.resource_ids) == [ran.job.id]]
+        assert of_run.count("") == 1
 
-async def test_h6_upkeep_of_a_tenant_names_the_users_it_changed(
-    services: Services, tenant_conninfo: str
-) -> None:
+    await decay()
     for user in ("ana", "bo"):
         await save(services, f"minor thing of {user}", user=user)
-    await save(services, "a thing that stays", user="cy")
-    with psycopg.connect(tenant_conninfo, autocommit=True) as admin:
-        admin.execute(
-            "UPDATE memories SET importance = 0.1, created_at = created_at - interval '1 year',"
-            " updated_at = updated_at - interval '1 year',"
-            " valid_from = valid_from - interval '1 year' WHERE user_id <> 'cy'"
-        )
-        admin.execute("DELETE FROM memory_access")
-    ran = await services.maintenance.RunDecay(maintenance_service_pb2.RunDecayRequest())
-    await ended(services, ran.job.id)
+    change(
+        tenant_conninfo,
+        "UPDATE memories SET importance = 0.1, created_at = created_at - interval '1 year',"
+        " updated_at = updated_at - interval '1 year',"
+        " valid_from = valid_from - interval '1 year' WHERE user_id <> 'cy'",
+    )
+    change(tenant_conninfo, "DELETE FROM memory_access")
+    await decay()
     archived = rows(
         tenant_conninfo, "SELECT user_id FROM memories WHERE status = 'archived' ORDER BY 1"
     )
@@ -397,24 +377,18 @@ async def test_h6_reads_of_services_are_counted_by_key_call_user_and_hour(
     guarded: Services, keys: Keys, keys_conninfo: str
 ) -> None:
     service = await keys()
-    for user, times in (("ana", 3), ("bo", 1)):
-        for _ in range(times):
-            await call(
-                guarded,
-                SEARCH,
-                retrieval_service_pb2.SearchMemoriesRequest(user_id=user, query="tea"),
-                metadata=bearer(service),
-            )
+    for user in ("ana", "ana", "ana", "bo"):
+        request = SEARCH.request(user_id=user, query="tea")
+        await call(guarded, SEARCH, request, metadata=bearer(service))
 
     async def counted(**filters: Any) -> int:
         found = await log(guarded, service, methods=[SEARCH.path], **filters)
         return sum(event.count for event in found)
 
-    async with asyncio.timeout(BOUND):
-        while True:
-            if await counted() == 4:
-                break
-            await asyncio.sleep(0.05)
+    async def all_counted() -> bool:
+        return await counted() == 4
+
+    await eventually(all_counted, "the reads to be counted", seconds=BOUND)
     assert (await counted(user_id="ana"), await counted(user_id="bo")) == (3, 1)
     hours = rows(keys_conninfo, "SELECT count(DISTINCT hour) FROM audit_read_counts")[0][0]
     kept = rows(
@@ -428,97 +402,29 @@ async def test_h6_reads_of_services_are_counted_by_key_call_user_and_hour(
 async def test_h6_what_a_person_reads_of_others_is_written_before_the_reply(
     start_services: StartServices, conninfo: str, superuser_conninfo: str
 ) -> None:
+    """Of a list, everybody whom it showed."""
     async with start_services(auth="api-key") as guarded:
-        await read_and_written(guarded, conninfo, superuser_conninfo)
+        service = await key(conninfo)
+        for user, department in (("ana", "sales"), ("bo", "sales"), ("cy", "law")):
+            await profile(guarded, service, user=user, summary="x", department=department)
+        person = bearer(await key(conninfo, scopes=["read"], user_id="ana", departments=["sales"]))
 
+        async def read(user: str) -> None:
+            await call(guarded, PROFILE, PROFILE.request(user_id=user), metadata=person)
 
-async def read_and_written(guarded: Services, conninfo: str, superuser_conninfo: str) -> None:
-    service = await key(conninfo)
-    for user in ("ana", "bo"):
-        await call(
-            guarded,
-            METHODS["MemoryService/UpdateProfile"],
-            masked(
-                memory_service_pb2.UpdateProfileRequest(
-                    user_id=user, profile=profile_pb2.Profile(summary="x", department="sales")
-                )
-            ),
-            metadata=bearer(service),
-        )
-    person = await key(conninfo, scopes=["read"], user_id="ana", departments=["sales"])
-
-    async def read(user: str) -> None:
-        await call(
-            guarded,
-            PROFILE,
-            retrieval_service_pb2.GetProfileRequest(user_id=user),
-            metadata=bearer(person),
-        )
-
-    await read("ana")
-    assert rows(
-        superuser_conninfo, "SELECT count(*) FROM audit_events WHERE method LIKE '%/GetProfile'"
-    ) == [(0,)]
-    await read("bo")
-    (event,) = await log(guarded, service, methods=[PROFILE.path])
-    assert event.count == 1
-    assert [event] == await log(guarded, service, methods=[PROFILE.path], user_id="bo")
-    with psycopg.connect(superuser_conninfo, autocommit=True) as admin:
-        admin.execute("REVOKE INSERT ON audit_events FROM hitherto_read")
-    with pytest.raises(grpc.aio.AioRpcError) as refusal:
+        await read("ana")
+        assert rows(
+            superuser_conninfo, "SELECT count(*) FROM audit_events WHERE method LIKE '%/GetProfile'"
+        ) == [(0,)]
         await read("bo")
-    told = read_refusal(refusal.value)
-    assert (told.code, told.reason) == (grpc.StatusCode.UNAVAILABLE, "DATABASE_UNAVAILABLE")
-    await read("ana")
-
-
-async def test_h6_a_list_of_profiles_names_everybody_it_showed(
-    guarded: Services, keys: Keys
-) -> None:
-    service = await keys()
-    for user in ("ana", "bo", "cy"):
-        await call(
-            guarded,
-            METHODS["MemoryService/UpdateProfile"],
-            masked(
-                memory_service_pb2.UpdateProfileRequest(
-                    user_id=user,
-                    profile=profile_pb2.Profile(
-                        summary="x", department="law" if user == "cy" else "sales"
-                    ),
-                )
-            ),
-            metadata=bearer(service),
-        )
-    person = await keys(scopes=["read"], user_id="ana", departments=["sales"])
-    profiles = METHODS["RetrievalService/ListProfiles"]
-    (shown,) = await call(
-        guarded, profiles, retrieval_service_pb2.ListProfilesRequest(), metadata=bearer(person)
-    )
-    assert [each.user_id for each in shown.profiles] == ["ana", "bo"]
-    (event,) = await log(guarded, service, methods=[profiles.path])
-    assert [event] == await log(guarded, service, methods=[profiles.path], user_id="bo")
-
-
-async def test_h6_reads_of_an_hour_that_is_over_become_entries_once(
-    services: Services, superuser_conninfo: str, conninfo: str
-) -> None:
-    from hitherto_shared.database.audit_log import close_hours
-
-    await services.retrieval.ListMemories(retrieval_service_pb2.ListMemoriesRequest(user_id="ana"))
-    path = METHODS["RetrievalService/ListMemories"].path
-    (before,) = await until_logged(services, path)
-    with psycopg.connect(superuser_conninfo, autocommit=True) as admin:
-        admin.execute(
-            "UPDATE audit_read_counts SET hour = hour - interval '2 hours',"
-            " created_at = created_at - interval '2 hours'"
-        )
-    async with as_role(conninfo, "hitherto_maintenance") as connection:
-        await close_hours(connection)
-    (after,) = await log(services, methods=[path])
-    assert (after.id, after.count, after.user_hash) == (before.id, before.count, before.user_hash)
-    assert rows(
-        superuser_conninfo,
-        "SELECT count(*) FROM audit_read_counts WHERE hour < now() - '1h'::interval",
-    ) == [(0,)]
-    assert datetime.now(UTC) > after.created_at.ToDatetime(UTC)
+        (shown,) = await call(guarded, PROFILES, PROFILES.request(), metadata=person)
+        assert [each.user_id for each in shown.profiles] == ["ana", "bo"]
+        for method in (PROFILE, PROFILES):
+            (event,) = await log(guarded, service, methods=[method.path])
+            assert event.count == 1
+            assert [event] == await log(guarded, service, methods=[method.path], user_id="bo")
+        with psycopg.connect(superuser_conninfo, autocommit=True) as admin:
+            admin.execute("REVOKE INSERT ON audit_events FROM hitherto_read")
+        told = await refused(guarded, PROFILE, PROFILE.request(user_id="bo"), metadata=person)
+        assert (told.code, told.reason) == (grpc.StatusCode.UNAVAILABLE, "DATABASE_UNAVAILABLE")
+        await read("ana")

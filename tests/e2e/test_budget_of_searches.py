@@ -1,14 +1,15 @@
-"""What searching costs is on the bill, and so are sealed vectors, within the budget (B14)."""
+"""What is saved by hand and what searching costs is on the bill, within the budget (B14).
+
+Nothing is lost by it; sealed vectors wait for it too.
+"""
 
 from __future__ import annotations
-
-import asyncio
 
 import pytest
 
 from hitherto.v1 import search_pb2
 from tests.e2e.conftest import Services, StartServices, model_settings
-from tests.e2e.curating import save
+from tests.e2e.curating import found, save, statement, stream, update
 from tests.e2e.learning import rows
 from tests.e2e.methods import ask
 from tests.e2e.privacy import choose
@@ -18,6 +19,78 @@ from tests.scripted_model import ScriptedModel
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("frequent_sweeps")
+
+_VECTORS = "SELECT count(*) FROM memory_embeddings"
+_STATES = "SELECT embedding_state, count(*)::int FROM memories GROUP BY 1 ORDER BY 1"
+
+
+async def test_b14_what_is_saved_by_hand_is_on_the_bill_by_kind_and_user(
+    start_services: StartServices, model: ScriptedModel
+) -> None:
+    async with start_services(**model_settings(model)) as services:
+        saved = await save(services, "Ana plays the cello in an orchestra.")
+        by_bo = ("Bo is learning Portuguese.", "Bo drinks no coffee.")
+        await stream(services, [statement(each, user="bo") for each in by_bo])
+        await update(services, saved.memory.id, content="Ana plays the viola in a quartet.")
+        by_hand = ["memory-saving", "memory-import", "memory-correction"]
+        told = await usage(services, KIND, USER, kinds=by_hand)
+        calls = {(row.user_id, row.kind): row.usage.embedding_calls for row in told.rows}
+        # What a stream brings is embedded as it comes.
+        assert calls.pop(("bo", "memory-import")) in (1, 2)
+        assert calls == {("ana", "memory-saving"): 1, ("ana", "memory-correction"): 1}
+        for row in told.rows:
+            assert row.usage.embedding_tokens > 0
+            assert row.usage.cost_usd > 0
+            assert row.usage.llm_calls == 0
+
+
+async def test_b14_without_budget_all_is_stored_without_a_vector_and_made_up_for(
+    start_services: StartServices, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    async with start_services(**model_settings(model), daily_budget_usd=1.0) as services:
+        known = await save(services, "Ana plays the cello in an orchestra.")
+        assert rows(superuser_conninfo, _VECTORS) == [(1,)]
+        spend(superuser_conninfo, 1.0)
+        before = model.calls["embeddings"]
+        await save(services, "Ana collects stamps of the moon.")
+        texts = ("Ana is afraid of geese.", "Ana bakes rye bread.")
+        reply = await stream(services, map(statement, texts))
+        assert (reply.saved_count, reply.rejected_count) == (2, 0)
+        await update(services, known.memory.id, content="Ana plays the viola in a quartet.")
+        assert model.calls["embeddings"] == before
+        assert dict(rows(superuser_conninfo, _STATES)) == {"pending": 4}
+        assert "Ana is afraid of geese." in await found(services, "geese")
+    async with start_services(**model_settings(model), daily_budget_usd=5.0) as services:
+        await eventually(
+            lambda: dict(rows(superuser_conninfo, _STATES)) == {"stored": 4}, seconds=180
+        )
+        later = await usage(services, KIND, kinds=["reembedding"])
+        assert later.total.embedding_calls >= 1
+
+
+async def test_b14_the_back_fill_leaves_a_spent_tenant_alone_and_serves_the_others(
+    start_services: StartServices, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    """More of the spent tenant's texts wait, and longer, than go into one batch."""
+    async with start_services(**model_settings(model), daily_budget_usd=1.0) as services:
+        spend(superuser_conninfo, 1.0)
+        many = (f"Ana keeps the note w{n * 7919 % 1009}." for n in range(70))
+        await stream(services, map(statement, many))
+        assert dict(rows(superuser_conninfo, _STATES)) == {"pending": 70}
+        # One of another tenant that came last, as the database has it.
+        rows(
+            superuser_conninfo,
+            "WITH u AS (INSERT INTO users SELECT (jsonb_populate_record(x, jsonb_build_object("
+            "'tenant_id', 'other'))).* FROM users AS x RETURNING 1),"
+            " m AS (SELECT (jsonb_populate_record(x, jsonb_build_object('tenant_id', 'other',"
+            " 'created_at', now() + interval '1 minute'))).* FROM memories AS x LIMIT 1)"
+            " INSERT INTO memories SELECT * FROM m RETURNING 1",
+        )
+        other = "SELECT embedding_state FROM memories WHERE tenant_id = 'other'"
+        await eventually(lambda: rows(superuser_conninfo, other) == [("stored",)], seconds=180)
+        ours = "SELECT DISTINCT embedding_state FROM memories WHERE tenant_id = 'default'"
+        assert rows(superuser_conninfo, ours) == [("pending",)]
+
 
 _SEALED_VECTORS = "SELECT count(*) FROM hitherto.sealed_embeddings"
 
@@ -29,36 +102,30 @@ async def semantic(services: Services, query: str) -> tuple[list[str], int]:
     return [result.memory.content for result in answer.results], leg.state
 
 
-async def test_b14_questions_are_on_the_bill_and_repeated_ones_are_not(
-    start_services: StartServices, model: ScriptedModel
+async def test_b14_questions_are_on_the_bill_and_stopped_by_no_budget(
+    start_services: StartServices, model: ScriptedModel, superuser_conninfo: str
 ) -> None:
-    async with start_services(**model_settings(model)) as services:
+    """Repeated ones cost nothing."""
+    async with start_services(**model_settings(model), daily_budget_usd=1.0) as services:
         await save(services, "Ana plays the cello in an orchestra.")
         before = model.calls["embeddings"]
         for query in ("What does Ana play?", "What does Ana play?", "Does Ana play the cello?"):
             assert (await semantic(services, query))[1] == search_pb2.LEG_STATE_RAN
         assert model.calls["embeddings"] == before + 2
-        async with asyncio.timeout(180):
-            while True:
-                told = await usage(services, KIND, USER, kinds=["search"])
-                if told.total.embedding_calls == 2:
-                    break
-                await asyncio.sleep(0.1)
-        ((row),) = told.rows
+
+        async def charged() -> bool:
+            return (await usage(services, kinds=["search"])).total.embedding_calls == 2
+
+        await eventually(charged, "both questions to be charged", seconds=180)
+        ((row),) = (await usage(services, KIND, USER, kinds=["search"])).rows
         assert (row.kind, row.user_id, row.usage.llm_calls) == ("search", "", 0)
         assert row.usage.embedding_tokens > 0
         assert row.usage.cost_usd > 0
-
-
-async def test_b14_a_spent_budget_stops_no_search(
-    start_services: StartServices, model: ScriptedModel, superuser_conninfo: str
-) -> None:
-    async with start_services(**model_settings(model), daily_budget_usd=1.0) as services:
-        await save(services, "Ana plays the cello in an orchestra.")
         spend(superuser_conninfo, 2.0)
-        found, leg = await semantic(services, "Who is in an orchestra?")
-        assert found == ["Ana plays the cello in an orchestra."]
-        assert leg == search_pb2.LEG_STATE_RAN
+        assert await semantic(services, "Who is in an orchestra?") == (
+            ["Ana plays the cello in an orchestra."],
+            search_pb2.LEG_STATE_RAN,
+        )
 
 
 async def test_b14_vectors_of_sealed_memories_wait_for_the_budget(

@@ -7,27 +7,25 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import grpc
-import psycopg
 import pytest
 
-from hitherto.v1 import conversation_pb2, job_pb2, memory_pb2, profile_pb2, retrieval_service_pb2
-from hitherto.v1 import extraction_service_pb2 as extraction
+from hitherto.v1 import job_pb2, memory_pb2
 from hitherto.v1 import memory_service_pb2 as memory
 from hitherto_extraction.curation import clearing
 from hitherto_extraction.storage import reindexing
 from hitherto_shared.errors import Unavailable
 from tests.e2e.conftest import Services
-from tests.e2e.curating import history, restore, save, update
+from tests.e2e.curating import change, history, restore, save, update
 from tests.e2e.handing_over import document, taken_in
 from tests.e2e.learning import ALL_STATUSES, ended, learn, memories, rows, submit, talk
-from tests.e2e.masks import masked
 from tests.e2e.methods import ask, read_refusal
 from tests.e2e.privacy import SCOPES, choose, clear, context, search
+from tests.e2e.sealing import change_profile
 from tests.e2e.sessions import items, refusal_of
 from tests.e2e.sessions import read as read_session
 from tests.e2e.sessions import update as update_session
 from tests.e2e.sweeping import sweeping
-from tests.scripted_model import Hang, RawReply, ScriptedModel, SlowDrip
+from tests.scripted_model import RawReply, ScriptedModel, SlowDrip
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 FORGOTTEN = memory_pb2.MEMORY_STATUS_FORGOTTEN
@@ -64,8 +62,7 @@ WHERE NOT EXISTS (SELECT FROM hitherto.memories AS m WHERE m.user_id = p.user_id
 
 def seed(conninfo: str, many: int) -> None:
     """Give ana many memories beside the one that she has."""
-    with psycopg.connect(conninfo, autocommit=True) as connection:
-        connection.execute(_MANY, {"many": many})
+    change(conninfo, _MANY, many=many)
 
 
 def statuses(conninfo: str) -> dict[str, int]:
@@ -88,17 +85,9 @@ async def remembered(services: Services, word: str) -> bool:
 
 async def append(services: Services, content: str, number: int, conversation: str = "c1") -> None:
     """One message of a running chat."""
-    await services.extraction.AppendMessages(
-        extraction.AppendMessagesRequest(
-            user_id="ana",
-            conversation_id=conversation,
-            messages=[
-                conversation_pb2.Message(
-                    id=f"{conversation}-{number}", role=conversation_pb2.ROLE_USER, content=content
-                )
-            ],
-        )
-    )
+    said = talk(content, conversation=conversation).messages
+    said[0].id = f"{conversation}-{number}"
+    await ask(services, "AppendMessages", conversation_id=conversation, messages=said)
 
 
 async def end(services: Services, conversation: str = "c1") -> job_pb2.Job:
@@ -169,35 +158,27 @@ class TestEverythingIsForgotten:
         """Neither names the other while both are forgotten; restored, the older one does again."""
         old = (await save(modelled, "The user lives in Lisbon.")).memory
         new = (await save(modelled, "The user drinks tea.")).memory
-        rows(
-            tenant_conninfo,
-            "UPDATE hitherto.memories SET status = 'contradicted', valid_to = valid_from,"
-            f" superseded_by = '{new.id}' WHERE memory_id = '{old.id}' RETURNING 1",
-        )
-        rows(
-            tenant_conninfo,
-            f"UPDATE hitherto.memories SET supersedes = '{{{old.id}}}'"
-            f" WHERE memory_id = '{new.id}' RETURNING 1",
-        )
+        for values, which in (
+            (f"status = 'contradicted', valid_to = valid_from, superseded_by = '{new.id}'", old),
+            (f"supersedes = '{{{old.id}}}'", new),
+        ):
+            change(tenant_conninfo, f"UPDATE memories SET {values} WHERE memory_id = '{which.id}'")
         assert (await clear(modelled))["memories"] == 2
         links = "SELECT superseded_by, supersedes FROM hitherto.memories"
         assert rows(tenant_conninfo, links) == [(None, []), (None, [])]
         back = await restore(modelled, old.id)
         assert (back.status, back.superseded_by) == (memory_pb2.MEMORY_STATUS_CONTRADICTED, new.id)
 
-    async def test_of_nobody_else_and_of_nobody(self, services: Services) -> None:
+    async def test_of_nobody_else_and_with_memory_off_too(self, services: Services) -> None:
         """Row 60: another user's stay; of somebody unknown there is nothing."""
-        await save(services, "The user likes tea.", user="bo")
+        for user in ("ana", "bo"):
+            await save(services, "The user likes tea.", user=user)
         assert await clear(services, user="Thảo 🍵", profile=True, conversations=True) == NOTHING
-        assert await clear(services) == NOTHING
-        assert len(await memories(services, user="bo")) == 1
-
-    async def test_with_memory_off_too(self, services: Services, tenant_conninfo: str) -> None:
-        """Who wants no memory may clear what there is."""
-        await save(services, "The user likes tea.")
+        # Who wants no memory may clear what there is.
         await choose(services, memory_enabled=False)
         assert (await clear(services))["memories"] == 1
-        assert statuses(tenant_conninfo) == {"forgotten": 1}
+        assert await clear(services) == NOTHING
+        assert len(await memories(services, user="bo")) == 1
 
 
 class TestOnce:
@@ -267,26 +248,6 @@ class TestOnce:
 
 
 class TestNothingInFlightComesBack:
-    async def test_h1_a_job_that_is_asking_the_model(
-        self, modelled: Services, model: ScriptedModel, tenant_conninfo: str
-    ) -> None:
-        """Row 57's fence: its answer is refused, and neither retry nor resubmission learns it."""
-        model.queue(SlowDrip(seconds=0.05, size=8))
-        said = talk("canary:late", at=NOON)
-        (job_id,) = await submit(modelled, said)
-        async with asyncio.timeout(180):
-            await model.called(1)
-        assert await clear(modelled) == NOTHING
-        job = await ended(modelled, job_id)
-        assert (job.state, job.error) == (job_pb2.JOB_STATE_CANCELLED, "CANCELLED_BY_CALLER")
-        assert await submit(modelled, said) == [job_id]
-        await modelled.extraction.RetryJob(extraction.RetryJobRequest(job_id=job_id))
-        assert (await ended(modelled, job_id)).state == job_pb2.JOB_STATE_SUCCEEDED
-        await learn(modelled, talk("canary:other", conversation="c2", at=NOON))
-        assert rows(tenant_conninfo, "SELECT content FROM hitherto.memories") != []
-        assert not await remembered(modelled, "late")
-        assert model.calls["chat"] == 2
-
     async def test_h1_what_waits(
         self, modelled: Services, model: ScriptedModel, tenant_conninfo: str
     ) -> None:
@@ -303,23 +264,30 @@ class TestNothingInFlightComesBack:
         assert (await ended(modelled, job_id)).state == job_pb2.JOB_STATE_CANCELLED
         assert model.calls["chat"] == 1
 
-    async def test_h1_jobs_behind_one_another(
+    async def test_h1_a_job_that_is_asking_the_model_and_those_behind_it(
         self, modelled: Services, model: ScriptedModel, tenant_conninfo: str
     ) -> None:
-        """The one that runs and those that wait for it; the next is not held up by them."""
-        model.queue(Hang())
-        job_ids = await submit(
-            modelled,
-            *(talk(f"canary:w{n}", conversation=f"c{n}", at=NOON) for n in range(4)),
-        )
+        """Row 57's fence: its answer is refused, and neither retry nor resubmission learns it. The
+        next job is not held up by them."""
+        model.queue(SlowDrip(seconds=0.05, size=8))
+        said = [talk(f"canary:late{n}", conversation=f"c{n}", at=NOON) for n in range(4)]
+        job_ids = await submit(modelled, *said)
         async with asyncio.timeout(180):
             await model.called(1)
-        await clear(modelled)
+        assert await clear(modelled) == NOTHING
         for job_id in job_ids:
-            assert (await ended(modelled, job_id)).state == job_pb2.JOB_STATE_CANCELLED
+            job = await ended(modelled, job_id)
+            assert (job.state, job.error) == (job_pb2.JOB_STATE_CANCELLED, "CANCELLED_BY_CALLER")
+        assert await submit(modelled, said[0]) == [job_ids[0]]
+        await ask(modelled, "RetryJob", job_id=job_ids[0])
+        assert (await ended(modelled, job_ids[0])).state == job_pb2.JOB_STATE_SUCCEEDED
         await learn(modelled, talk("canary:next", conversation="next", at=NOON))
-        ((content,),) = rows(tenant_conninfo, "SELECT content FROM hitherto.memories")
+        ((content,),) = rows(
+            tenant_conninfo, "SELECT content FROM hitherto.memories WHERE status = 'active'"
+        )
         assert "next" in content
+        assert not await remembered(modelled, "late")
+        assert model.calls["chat"] == 2
 
     async def test_h1_a_dead_job_that_is_run_again(
         self, modelled: Services, model: ScriptedModel, tenant_conninfo: str
@@ -330,7 +298,7 @@ class TestNothingInFlightComesBack:
         assert (await ended(modelled, job_id)).state == job_pb2.JOB_STATE_DEAD
         await clear(modelled)
         model.always(None)
-        await modelled.extraction.RetryJob(extraction.RetryJobRequest(job_id=job_id))
+        await ask(modelled, "RetryJob", job_id=job_id)
         assert (await ended(modelled, job_id)).state == job_pb2.JOB_STATE_SUCCEEDED
         assert rows(tenant_conninfo, "SELECT 1 FROM hitherto.memories") == []
 
@@ -348,37 +316,19 @@ class TestNothingInFlightComesBack:
 
 
 class TestWhatElseIsCleared:
-    async def test_h1_the_profile(self, services: Services, tenant_conninfo: str) -> None:
+    async def test_h1_the_profile(self, services: Services) -> None:
         """Emptied with a new version; the history has both; the rights of the person stay."""
         await learn(
             services, talk("My name is Ana. I live in Lisbon.", ("assistant", "x" * 400), at=NOON)
         )
-        await services.memory.UpdateProfile(
-            masked(
-                memory.UpdateProfileRequest(
-                    user_id="ana",
-                    profile=profile_pb2.Profile(
-                        summary="Sống ở Huế 🏯", department="research", current_projects=["Sen"]
-                    ),
-                )
-            )
-        )
-        await services.memory.RecordFeedback(
-            memory.RecordFeedbackRequest(
-                user_id="ana",
-                conversation_id="c1",
-                message_id="c1-2",
-                edit=memory.ResponseEdit(original="x" * 400, edited="x" * 100),
-            )
-        )
-        wanted = retrieval_service_pb2.GetProfileRequest(user_id="ana")
-        before = (await services.retrieval.GetProfile(wanted)).profile
+        home = "Sống ở Huế 🏯"
+        await change_profile(services, summary=home, department="research", current_projects=["S"])
+        edit = memory.ResponseEdit(original="x" * 400, edited="x" * 100)
+        await ask(services, "RecordFeedback", conversation_id="c1", message_id="c1-2", edit=edit)
+        before = (await ask(services, "GetProfile")).profile
         assert (await context(services, "Huế")).preferences
-
-        counts = await clear(services, profile=True)
-
-        assert counts["profiles"] == 1
-        after = (await services.retrieval.GetProfile(wanted)).profile
+        assert (await clear(services, profile=True))["profiles"] == 1
+        after = (await ask(services, "GetProfile")).profile
         assert after.version == before.version + 1
         assert (after.summary, list(after.current_projects)) == ("", [])
         assert not after.facts.fields
@@ -387,9 +337,8 @@ class TestWhatElseIsCleared:
         told = await context(services, "Huế")
         assert not told.preferences
         assert "Huế" not in told.prompt_block
-        found = await ask(services, "GetProfileHistory")
-        assert found.events[0].before.fields["summary"].string_value == "Sống ở Huế 🏯"
-        assert found.events[0].after.fields["summary"].string_value == ""
+        newest = (await ask(services, "GetProfileHistory")).events[0]
+        assert (newest.before["summary"], newest.after["summary"]) == (home, "")
         assert (await clear(services, profile=True))["profiles"] == 0
 
     async def test_h1_only_what_was_asked_for(self, services: Services) -> None:
@@ -401,8 +350,7 @@ class TestWhatElseIsCleared:
         assert told.profile.version >= 1
         # It stays, and contexts leave it out: it repeats what is forgotten.
         assert not told.conversations
-        asked = retrieval_service_pb2.ListConversationsRequest(user_id="ana")
-        listed = await services.retrieval.ListConversations(asked)
+        listed = await ask(services, "ListConversations")
         assert [c.conversation_id for c in listed.conversations] == ["c1"]
         assert not (await search(services, "Lisbon", scopes=SCOPES[:1])).results
         # So do searches, unless one asks for what is forgotten.

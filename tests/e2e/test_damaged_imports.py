@@ -20,11 +20,11 @@ import pytest
 from hitherto.v1 import job_pb2, memory_pb2, search_pb2
 from hitherto_extraction.restoring.tables import IMPORTED
 from tests.e2e.conftest import Services, Shared
+from tests.e2e.importing import Lived, bring, kept, lived
 from tests.e2e.learning import ended, replies, rows, submit, talk
 from tests.e2e.leaving import erase, export, unannounced
 from tests.e2e.methods import METHODS, call, documented, read_refusal
 from tests.e2e.sealing import ENCRYPTING
-from tests.e2e.test_import_user import Lived, bring, kept, lived
 from tests.scripted_model import ScriptedModel
 from tests.scripted_model.answers import memory
 

@@ -9,10 +9,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import psycopg
 import pytest
 
-from hitherto.v1 import extraction_service_pb2 as pb
 from hitherto.v1 import job_pb2
 from hitherto_extraction.documents.runner import Ingestion
 from hitherto_extraction.prices import load_prices
@@ -27,6 +25,7 @@ from hitherto_shared.embeddings.offline import OfflineEmbedder
 from hitherto_shared.embeddings.protocol import EmbeddingBatch
 from hitherto_shared.startup import configure_vectors
 from tests.e2e.conftest import Services, StartServices, model_settings
+from tests.e2e.curating import change
 from tests.e2e.handing_over import (
     check_index,
     chunks,
@@ -38,6 +37,7 @@ from tests.e2e.handing_over import (
     vector_states,
 )
 from tests.e2e.learning import ended, rows
+from tests.e2e.methods import ask
 from tests.scripted_model import EmbeddingFault, Hang, ScriptedModel, StatusFault
 
 LONG = " ".join(f"Sentence number {n} is about tea." for n in range(100))
@@ -49,29 +49,23 @@ async def test_until_the_job_is_done_the_old_chunks_are_there(
 ) -> None:
     await taken_in(modelled, document("d1", "The old text.", author="Bo"))
     model.queue(Hang(), endpoint="embeddings")
-    reply = await hand_over(modelled, document("d1", "The new text.", author="Ann"))
+    anew = document("d1", "The new text.", author="Ann")
+    reply = await hand_over(modelled, anew)
     async with asyncio.timeout(_BOUND):
         await model.called(2, endpoint="embeddings")
     assert chunks(tenant_conninfo) == ["The old text."]
     assert set(entities(tenant_conninfo)) == {"Bo"}
     check_index(tenant_conninfo)
-    await modelled.extraction.CancelJob(pb.CancelJobRequest(job_id=reply.job.id))
+    # A waiting job is the answer for what is unchanged.
+    again = await hand_over(modelled, anew)
+    assert (again.job.id, again.unchanged_count) == (reply.job.id, 1)
+    await ask(modelled, "CancelJob", job_id=reply.job.id)
     # Left unread by a job that ended early: handing it over again is unchanged, and queues a job.
-    again = await hand_over(modelled, document("d1", "The new text.", author="Ann"))
+    again = await hand_over(modelled, anew)
     assert (again.unchanged_count, again.job.id != reply.job.id) == (1, True)
     assert (await ended(modelled, again.job.id)).state == job_pb2.JOB_STATE_SUCCEEDED
     assert chunks(tenant_conninfo) == ["The new text."]
     assert set(entities(tenant_conninfo)) == {"Ann"}
-
-
-async def test_a_waiting_job_is_the_answer_for_what_is_unchanged(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    model.queue(Hang(), endpoint="embeddings")
-    first = await hand_over(modelled, document("d1", "Tea."))
-    again = await hand_over(modelled, document("d1", "Tea."))
-    assert (again.job.id, again.unchanged_count) == (first.job.id, 1)
-    await modelled.extraction.CancelJob(pb.CancelJobRequest(job_id=first.job.id))
 
 
 async def test_without_the_embedder_words_find_the_document_at_once(
@@ -105,10 +99,11 @@ async def test_a_spoiled_vector_is_not_stored(
         assert rows(superuser_conninfo, "SELECT 1 FROM document_chunk_embeddings") == [], kind
 
 
-async def test_two_replicas_taking_the_same_document(
+async def test_two_replicas_taking_one_document(
     start_services: StartServices, model: ScriptedModel, superuser_conninfo: str
 ) -> None:
-    """For one of them it is new; it is embedded once."""
+    """For one of them it is new; it is embedded once. With different contents, whatever the order,
+    chunks and words are in the end those of the content that was kept."""
     settings = model_settings(model)
     async with start_services(**settings) as one, start_services(**settings) as two:
         replies = await asyncio.gather(
@@ -119,24 +114,17 @@ async def test_two_replicas_taking_the_same_document(
         assert len({reply.document_ids[0] for reply in replies}) == 1
         assert len({reply.job.id for reply in replies}) == 1
         await ended(one, replies[0].job.id)
-    assert model.calls["embeddings"] == 1
-    assert entities(superuser_conninfo) == {"Bo": ("person", 1, "")}
-    check_index(superuser_conninfo)
+        assert model.calls["embeddings"] == 1
+        assert entities(superuser_conninfo) == {"Bo": ("person", 1, "")}
+        check_index(superuser_conninfo)
 
-
-async def test_two_replicas_with_different_contents(
-    start_services: StartServices, model: ScriptedModel, superuser_conninfo: str
-) -> None:
-    """Whatever the order, chunks and words are in the end those of the content that was kept."""
-    settings = model_settings(model)
-    async with start_services(**settings) as one, start_services(**settings) as two:
         replies = await asyncio.gather(
             *(
                 hand_over(at, document("d1", f"Version {n}. {LONG}", author=f"Author {n}"))
                 for n, at in enumerate((one, two) * 4)
             )
         )
-        assert sum(reply.replaced_count for reply in replies) == 7
+        assert sum(reply.replaced_count for reply in replies) == 8
         for reply in replies:
             assert (await ended(one, reply.job.id)).state == job_pb2.JOB_STATE_SUCCEEDED
     ((content, author),) = rows(superuser_conninfo, "SELECT content, author FROM documents")
@@ -149,18 +137,18 @@ async def test_two_replicas_with_different_contents(
 
 
 class Meddling(OfflineEmbedder):
-    """Does something before it answers, once."""
+    """Does something before it answers the call of this number."""
 
-    def __init__(self, meddle: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, meddle: Callable[[], Awaitable[object]], *, at: int = 1) -> None:
         super().__init__()
-        self.meddle: Callable[[], Awaitable[None]] | None = meddle
+        self.meddle = meddle
+        self.at = at
         self.calls = 0
 
     async def embed(self, texts: Any, *, timeout: float | None = None) -> EmbeddingBatch:
         self.calls += 1
-        meddle, self.meddle = self.meddle, None
-        if meddle is not None:
-            await meddle()
+        if self.calls == self.at:
+            await self.meddle()
         return await super().embed(texts, timeout=timeout)
 
 
@@ -221,10 +209,7 @@ async def test_what_changed_meanwhile_is_done_with_its_newest_content(
     await hand_over(bench.services, document("d1", "Old."), document("d2", "Two."))
     held = await bench.claim()
 
-    async def change() -> None:
-        await hand_over(bench.services, document("d1", "New."))
-
-    embedder = Meddling(change)
+    embedder = Meddling(lambda: hand_over(bench.services, document("d1", "New.")))
     await bench.runner(embedder).run(held)
     job = await bench.job(held)
     assert (job.state, embedder.calls) == ("succeeded", 2)
@@ -245,10 +230,8 @@ async def test_what_was_deleted_meanwhile_is_passed_over(
     reply = await hand_over(bench.services, document("d1", "One."), document("d2", "Two."))
     held = await bench.claim()
 
-    async def remove() -> None:
-        await delete(bench.services, reply.document_ids[0])
-
-    await bench.runner(Meddling(remove)).run(held)
+    removing = Meddling(lambda: delete(bench.services, reply.document_ids[0]))
+    await bench.runner(removing).run(held)
     job = await bench.job(held)
     assert job.result["counts"] == {"documents": 1, "chunks": 1, "entities": 0}
     assert (chunks(superuser_conninfo), chunks(superuser_conninfo, "d2")) == ([], ["Two."])
@@ -267,23 +250,12 @@ async def test_a_crash_between_embedding_and_commit_repeats_the_call_and_nothing
     async def crash() -> None:
         raise ConnectionResetError
 
-    class Crashing(Meddling):
-        async def embed(self, texts: Any, *, timeout: float | None = None) -> EmbeddingBatch:
-            if self.calls == 1:
-                self.calls += 1
-                await crash()
-            return await super().embed(texts, timeout=timeout)
-
-    async def nothing() -> None:
-        """The first call answers."""
-
     with pytest.raises(ConnectionResetError):
-        await bench.runner(Crashing(nothing)).run(held)
+        await bench.runner(Meddling(crash, at=2)).run(held)
     done = len(rows(superuser_conninfo, "SELECT 1 FROM documents WHERE ingested_hash IS NOT NULL"))
     assert 0 < done < 40
     before = rows(superuser_conninfo, "SELECT chunk_id FROM document_chunks ORDER BY 1")
-    with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
-        connection.execute("UPDATE jobs SET lease_until = now() - interval '1 s'")
+    change(superuser_conninfo, "UPDATE jobs SET lease_until = now() - interval '1 s'")
     again = await bench.claim()
     assert again.done_to == done
     with pytest.raises(ClaimLost):
@@ -299,20 +271,28 @@ async def test_a_crash_between_embedding_and_commit_repeats_the_call_and_nothing
     check_index(superuser_conninfo)
 
 
-async def test_memory_switched_off_meanwhile_ends_the_job(
-    bench: Bench, superuser_conninfo: str
+@pytest.mark.parametrize(
+    ("decided", "state", "reason"),
+    [
+        ("memory_enabled = false", "cancelled", "MEMORY_DISABLED"),
+        ("erased_at = now()", "", "USER_ERASED"),
+    ],
+)
+async def test_whoever_is_not_to_be_remembered_any_more_ends_the_job(
+    bench: Bench, superuser_conninfo: str, decided: str, state: str, reason: str
 ) -> None:
+    """Row 57, between embedding and commit: the late answer is discarded."""
     await hand_over(bench.services, document("d1", "One."))
     held = await bench.claim()
 
-    async def switch() -> None:
-        with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
-            connection.execute("UPDATE users SET memory_enabled = false")
+    async def decide() -> None:
+        change(superuser_conninfo, f"UPDATE users SET {decided}")
 
     with pytest.raises(ClaimLost):
-        await bench.runner(Meddling(switch)).run(held)
+        await bench.runner(Meddling(decide)).run(held)
     job = await bench.job(held)
-    assert (job.state, job.error.partition(":")[0]) == ("cancelled", "MEMORY_DISABLED")
+    assert job.error.partition(":")[0] == reason
+    assert job.state == (state or job.state)
     assert chunks(superuser_conninfo) == []
 
 
@@ -324,26 +304,11 @@ async def test_another_model_is_active_by_the_time_of_the_commit(
     held = await bench.claim()
 
     async def switch() -> None:
-        with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
-            connection.execute("UPDATE embedding_models SET active = false")
-            connection.execute(
-                "INSERT INTO embedding_models (model, dimensions, active) VALUES ('b', 8, true)"
-            )
+        change(superuser_conninfo, "UPDATE embedding_models SET active = false")
+        change(
+            superuser_conninfo,
+            "INSERT INTO embedding_models (model, dimensions, active) VALUES ('b', 8, true)",
+        )
 
     await bench.runner(Meddling(switch)).run(held)
     assert vector_states(superuser_conninfo) == {"pending": 1}
-
-
-async def test_an_erase_between_embedding_and_commit(bench: Bench, superuser_conninfo: str) -> None:
-    """Row 57: the late answer is discarded."""
-    await hand_over(bench.services, document("d1", "One."))
-    held = await bench.claim()
-
-    async def erase() -> None:
-        with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
-            connection.execute("UPDATE users SET erased_at = now()")
-
-    with pytest.raises(ClaimLost):
-        await bench.runner(Meddling(erase)).run(held)
-    assert (await bench.job(held)).error.startswith("USER_ERASED")
-    assert chunks(superuser_conninfo) == []

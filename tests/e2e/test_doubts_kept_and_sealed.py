@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,12 +10,12 @@ import psycopg
 import pytest
 from psycopg.types.json import Jsonb
 
-from hitherto.v1 import maintenance_service_pb2
-from hitherto.v1 import privacy_service_pb2 as pb
 from tests.e2e.conftest import Services
 from tests.e2e.curating import APPROVE, forget, restore, review
+from tests.e2e.importing import bring
 from tests.e2e.learning import ended, learn, rows, talk
-from tests.e2e.leaving import export
+from tests.e2e.leaving import erase, export, reinstate
+from tests.e2e.methods import ask
 from tests.e2e.privacy import choose
 from tests.e2e.reconciling import NEW_HOME, OLD_HOME, doubting, script, settled, with_words
 from tests.e2e.sealing import ENCRYPTING
@@ -52,13 +52,9 @@ async def test_h2_doubt_and_evidence_move_with_an_export(
     await move(modelled, model)
     before = {words: await with_words(modelled, words) for words in (COMMUTE, NEW_HOME)}
     data = (await export(modelled)).text.encode()
-    await modelled.privacy.EraseUser(pb.EraseUserRequest(user_id="ana"))
-    await modelled.privacy.ReinstateUser(pb.ReinstateUserRequest(user_id="ana"))
-
-    async def pieces() -> AsyncIterator[pb.ImportUserRequest]:
-        yield pb.ImportUserRequest(user_id="ana", data=data)
-
-    await modelled.privacy.ImportUser(pieces())
+    await erase(modelled)
+    await reinstate(modelled)
+    await bring(modelled, data)
     for words, held in before.items():
         now = await with_words(modelled, words)
         assert (now.doubt, list(now.evidence)) == (held.doubt, list(held.evidence))
@@ -129,7 +125,7 @@ async def test_c3_a_doubt_outlives_its_deleted_cause_without_the_reason(
     ):
         aged = f"UPDATE {table} SET {column} = now() - interval '40 days' {only} RETURNING 1"
         assert rows(tenant_conninfo, aged)
-    begun = await modelled.maintenance.RunRetention(maintenance_service_pb2.RunRetentionRequest())
+    begun = await ask(modelled, "RunRetention", user_id="")
     assert (await ended(modelled, begun.job.id)).result.counts["memories"] == 1
     doubt = (await with_words(modelled, COMMUTE)).doubt
     assert (doubt.because_memory_id, doubt.reason) == (cause, "")

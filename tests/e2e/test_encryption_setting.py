@@ -63,18 +63,17 @@ async def test_h3_turned_on_the_user_has_one_key_for_good(
     await choose(services, encrypt_sensitive=True)
     assert (await keys.open()).key_id == made.key_id
     assert len(keys.files) == 1
-
-
-async def test_h3_of_somebody_unknown(services: Services, keys: Keys) -> None:
-    assert (await choose(services, encrypt_sensitive=True)).encrypt_sensitive
-    assert (await settings(services)).encrypt_sensitive
+    # Of somebody unknown too.
     assert not (await settings(services, "bo")).encrypt_sensitive
-    assert len(keys.files) == 1
+    assert (await choose(services, user="cleo", encrypt_sensitive=True)).encrypt_sensitive
+    assert (await settings(services, "cleo")).encrypt_sensitive
+    assert len(keys.files) == 2
 
 
 async def test_h3_a_key_that_does_not_open_refuses_and_changes_nothing(
     services: Services, start_services: StartServices, keys: Keys
 ) -> None:
+    """It goes with the user also where nobody could open it."""
     await choose(services, encrypt_sensitive=True)
     await choose(services, encrypt_sensitive=False)
     async with start_services(encryption_key="0b" * 32) as others:
@@ -84,56 +83,39 @@ async def test_h3_a_key_that_does_not_open_refuses_and_changes_nothing(
         assert "hitherto-keys check" in refusal.message
         assert not (await settings(others)).encrypt_sensitive
     assert len(keys.files) == 1
+    async with start_services() as without:
+        await erase(without)
+    assert keys.files == []
 
 
-class TestLeaving:
-    async def test_h3_the_key_goes_with_the_user(self, services: Services, keys: Keys) -> None:
-        await choose(services, encrypt_sensitive=True)
-        await choose(services, user="bo", encrypt_sensitive=True)
-        assert len(keys.files) == 2
-        await erase(services)
-        assert len(keys.files) == 1
-        refusal = await refusal_of(choose(services, encrypt_sensitive=True))
-        assert refusal.reason == "USER_ERASED"
-        assert len(keys.files) == 1
-
-    @pytest.mark.parametrize("key", ["", "again"])
-    async def test_h3_a_repeated_erase_removes_a_key_that_a_crash_left(
-        self, services: Services, keys: Keys, key: str
-    ) -> None:
-        await choose(services, encrypt_sensitive=True)
-        receipt = await erase(services, key=key)
+async def test_h3_the_key_goes_with_the_user_and_whoever_comes_back_has_another(
+    services: Services, keys: Keys
+) -> None:
+    """A key that was left goes; the new one outlives the old erase's repeat."""
+    for user in ("ana", "bo"):
+        await choose(services, user=user, encrypt_sensitive=True)
+    first = await keys.open()
+    receipt = await erase(services, key="leave")
+    assert len(keys.files) == 1
+    assert (await refusal_of(choose(services, encrypt_sensitive=True))).reason == "USER_ERASED"
+    await erase(services, "bo")
+    assert keys.files == []
+    # A repeated erase removes a key that a crash left.
+    for key in ("", "leave"):
         await keys.make()
         assert await erase(services, key=key) == receipt
         assert keys.files == []
-
-    async def test_h3_whoever_comes_back_starts_without_a_key(
-        self, services: Services, keys: Keys
-    ) -> None:
-        """A key that was left goes; the new one is another, and outlives the old erase's repeat."""
-        await choose(services, encrypt_sensitive=True)
-        first = await keys.open()
-        receipt = await erase(services, key="leave")
-        await keys.make()
-        assert await reinstate(services)
-        assert keys.files == []
-        assert not (await settings(services)).encrypt_sensitive
-        await choose(services, encrypt_sensitive=True)
-        second = await keys.open()
-        assert second.key_id != first.key_id
-        assert await erase(services, key="leave") == receipt
-        assert (await keys.open()).key_id == second.key_id
-        await erase(services)
-        assert keys.files == []
-
-    async def test_h3_the_key_goes_where_nobody_could_open_it(
-        self, start_services: StartServices, keys: Keys
-    ) -> None:
-        async with start_services(**ENCRYPTING) as services:
-            await choose(services, encrypt_sensitive=True)
-        async with start_services() as services:
-            await erase(services)
-        assert keys.files == []
+    await keys.make()
+    assert await reinstate(services)
+    assert keys.files == []
+    assert not (await settings(services)).encrypt_sensitive
+    await choose(services, encrypt_sensitive=True)
+    second = await keys.open()
+    assert second.key_id != first.key_id
+    assert await erase(services, key="leave") == receipt
+    assert (await keys.open()).key_id == second.key_id
+    await erase(services)
+    assert keys.files == []
 
 
 async def test_h3_a_lost_key_is_not_replaced_while_what_it_sealed_is_there(
@@ -146,13 +128,12 @@ async def test_h3_a_lost_key_is_not_replaced_while_what_it_sealed_is_there(
     (file,) = keys.files
     kept = file.read_bytes()
     file.unlink()
-    for name in ("encrypt_sensitive", "learning_enabled"):
-        if name == "learning_enabled":
-            await choose(services, encrypt_sensitive=False)
+    for _ in range(2):
         refusal = await refusal_of(choose(services, encrypt_sensitive=True))
         assert refusal.code is grpc.StatusCode.FAILED_PRECONDITION
         assert refusal.reason == "ENCRYPTION_NOT_CONFIGURED"
         assert keys.files == []
+        await choose(services, encrypt_sensitive=False)
     file.write_bytes(kept)
     assert (await choose(services, encrypt_sensitive=True)).encrypt_sensitive
     assert await keys.open()

@@ -13,15 +13,13 @@ import grpc
 import psycopg
 import pytest
 
-from hitherto.v1 import extraction_service_pb2 as extraction
-from hitherto.v1 import maintenance_service_pb2 as maintenance
 from tests.e2e.canaries import naming
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.curating import save
 from tests.e2e.handing_over import document, hand_over
 from tests.e2e.learning import ended, learn, rows, submit, talk
 from tests.e2e.leaving import erase
-from tests.e2e.methods import read_refusal
+from tests.e2e.methods import ask, read_refusal
 from tests.e2e.privacy import choose
 from tests.e2e.sealing import change_profile
 from tests.e2e.sessions import refusal_of
@@ -79,64 +77,41 @@ class TestRow55:
     async def test_queued_and_inside_the_model_call(
         self, modelled: Services, model: ScriptedModel, superuser_conninfo: str
     ) -> None:
-        """The late answer is refused, what waits is never asked, and the jobs are unknown."""
+        """The late answer is refused, what waits is never asked, the jobs are unknown, and whoever
+        watches one is told."""
         model.queue(SlowDrip(seconds=0.05, size=16))
-        job_ids = await submit(
-            modelled, *(talk(f"canary:late{n}", conversation=f"c{n}") for n in range(3))
-        )
+        talks = (talk(f"canary:late{n}", conversation=f"c{n}") for n in range(3))
+        job_ids = await submit(modelled, *talks)
         async with asyncio.timeout(180):
             await model.called(1)
-        receipt = await erase(modelled)
-        assert receipt.counts["jobs"] == 3
-        for job_id in job_ids:
-            looking = modelled.extraction.GetJob(extraction.GetJobRequest(job_id=job_id))
-            assert (await refusal_of(looking)).reason == "JOB_NOT_FOUND"
-            retrying = modelled.extraction.RetryJob(extraction.RetryJobRequest(job_id=job_id))
-            assert (await refusal_of(retrying)).reason == "JOB_NOT_FOUND"
-        await settled(modelled, superuser_conninfo)
-
-    async def test_whoever_watches_is_told(self, modelled: Services, model: ScriptedModel) -> None:
-        """A job that is gone ends its stream."""
-        model.queue(SlowDrip(seconds=0.05, size=16))
-        (job_id,) = await submit(modelled, talk("canary:late"))
-        async with asyncio.timeout(180):
-            await model.called(1)
-        watching = asyncio.ensure_future(ended(modelled, job_id, within=180))
+        watching = asyncio.ensure_future(ended(modelled, job_ids[0], within=180))
         await asyncio.sleep(0)
-        await erase(modelled)
+        assert (await erase(modelled)).counts["jobs"] == 3
         assert (await refusal_of(watching)).reason == "JOB_NOT_FOUND"
-
-    async def test_committing_before_the_erase(
-        self, modelled: Services, model: ScriptedModel, superuser_conninfo: str
-    ) -> None:
-        """The worker stands first in line: what it writes is removed with the rest."""
-        await save(modelled, "The user plays the cello.")
-        model.queue(SlowDrip(seconds=0.02, size=64))
-        await submit(modelled, talk("canary:late"))
-        async with asyncio.timeout(180):
-            await model.called(1)
-        async with holding(superuser_conninfo):
-            await waiting(superuser_conninfo, 1)
-            erasing_ = asyncio.ensure_future(erase(modelled))
-            await waiting(superuser_conninfo, 2)
-        receipt = await erasing_
-        assert receipt.counts["memories"] == 2
+        for job_id in job_ids:
+            for method in ("GetJob", "RetryJob"):
+                refusal = await refusal_of(ask(modelled, method, job_id=job_id))
+                assert refusal.reason == "JOB_NOT_FOUND"
         await settled(modelled, superuser_conninfo)
 
-    async def test_committing_after_the_erase(
-        self, modelled: Services, model: ScriptedModel, superuser_conninfo: str
+    @pytest.mark.parametrize("first", ["worker", "erase"])
+    async def test_committing_beside_the_erase(
+        self, modelled: Services, model: ScriptedModel, superuser_conninfo: str, first: str
     ) -> None:
-        """The erase stands first in line: the worker finds the fence, or nobody."""
+        """Where the worker stands first in line, what it writes is removed with the rest; else it
+        finds the fence, or nobody."""
         await save(modelled, "The user plays the cello.")
         model.queue(SlowDrip(seconds=0.02, size=64))
         await submit(modelled, talk("canary:late"))
         async with asyncio.timeout(180):
             await model.called(1)
         async with holding(superuser_conninfo):
+            if first == "worker":
+                await waiting(superuser_conninfo, 1)
             erasing_ = asyncio.ensure_future(erase(modelled))
             await waiting(superuser_conninfo, 2)
         receipt = await erasing_
-        assert receipt.counts["memories"] == 1
+        assert receipt.counts["memories"] == (2 if first == "worker" else 1)
         await settled(modelled, superuser_conninfo)
 
     async def test_a_batch_that_is_being_accepted(
@@ -166,18 +141,22 @@ class TestRow55:
     async def test_r4_two_hundred_interleavings(
         self, start_services: StartServices, model: ScriptedModel, superuser_conninfo: str
     ) -> None:
-        """Bar R4: erased anywhere between acceptance and the end of the job."""
-        users = [f"{USER}-{n:03}" for n in range(200)]
+        """Bar R4: erased anywhere between acceptance and the end of the job.
+
+        The jobs of a user run one after the other, so that an erasure at any moment meets one that
+        runs, those that wait for it, and what the others left.
+        """
+        users = [f"{USER}-{n:03}" for n in range(50)]
         dice = random.Random(55)
         async with start_services(**model_settings(model), worker_concurrency=8) as services:
 
             async def one(user: str) -> None:
-                await submit(services, talk("canary:r4", user=user))
+                talks = (talk("canary:r4", user=user, conversation=f"c{n}") for n in range(4))
+                assert len(await submit(services, *talks)) == 4
                 await asyncio.sleep(dice.uniform(0, 0.15))
-                reasons = [await reason_of(erase(services, user))]
-                while reasons[-1]:
-                    assert reasons[-1] in ("WRITE_CONFLICT", "OVERLOADED")
-                    reasons.append(await reason_of(erase(services, user)))
+                while reason := await reason_of(erase(services, user)):
+                    assert reason in ("WRITE_CONFLICT", "OVERLOADED")
+                    await asyncio.sleep(0.02)
 
             for start in range(0, len(users), 10):
                 await asyncio.gather(*(one(user) for user in users[start : start + 10]))
@@ -222,12 +201,12 @@ class TestWindows:
         """Each of these makes a user's row, and is held where it has found that it may."""
         making: dict[str, Callable[[str], Awaitable[Any]]] = {
             "submits": lambda user: submit(services, talk("I live here.", user=user)),
-            "appends": lambda user: services.extraction.AppendMessages(
-                extraction.AppendMessagesRequest(
-                    user_id=user,
-                    conversation_id="c1",
-                    messages=talk("I live here.", user=user).messages,
-                )
+            "appends": lambda user: ask(
+                services,
+                "AppendMessages",
+                user_id=user,
+                conversation_id="c1",
+                messages=talk("I live here.").messages,
             ),
             "saves": lambda user: save(services, "The user lives here.", user=user),
             "hands-in": lambda user: hand_over(services, document("d1", "It is here."), user=user),
@@ -257,7 +236,7 @@ class TestWindows:
         for kind in JOBS:
             user = f"{USER}-{kind}"
             async with locked(superuser_conninfo, "55"):
-                asking = asyncio.ensure_future(run_for(services, kind, user))
+                asking = asyncio.ensure_future(ask(services, kind, user_id=user))
                 await waiting(superuser_conninfo, 1)
                 erasing_ = asyncio.ensure_future(erase(services, user))
                 await waiting(superuser_conninfo, 2)
@@ -275,7 +254,7 @@ class TestWindows:
             async with locked(superuser_conninfo, key):
                 erasing_ = asyncio.ensure_future(erase(services, user))
                 await waiting(superuser_conninfo, 1)
-                asking = asyncio.ensure_future(reason_of(run_for(services, kind, user)))
+                asking = asyncio.ensure_future(reason_of(ask(services, kind, user_id=user)))
                 await waiting(superuser_conninfo, 2)
             assert await asking == "USER_ERASED", kind
             await erasing_
@@ -283,9 +262,3 @@ class TestWindows:
 
 
 JOBS = ("Consolidate", "RunDecay", "RunRetention")
-
-
-async def run_for(services: Services, kind: str, user: str) -> Any:
-    """Ask for a job of maintenance for a user."""
-    request = getattr(maintenance, f"{kind}Request")(user_id=user)
-    return await getattr(services.maintenance, kind)(request)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from decimal import Decimal
 from pathlib import Path
@@ -12,7 +11,6 @@ from typing import Any
 from uuid import UUID
 
 import grpc
-import psycopg
 import pytest
 
 from hitherto.v1 import extraction_service_pb2 as extraction
@@ -31,12 +29,12 @@ from hitherto_shared.signing import BrokenSignature, load_signer, verify
 from tests.e2e.canaries import naming, plant
 from tests.e2e.conftest import Services, StartServices
 from tests.e2e.credentials import bearer, key
-from tests.e2e.curating import save
+from tests.e2e.curating import change, save, statement, stream
 from tests.e2e.handing_over import document, taken_in
 from tests.e2e.learning import learn, memories, rows, submit, talk
 from tests.e2e.leaving import erase, reinstate
 from tests.e2e.masks import masked
-from tests.e2e.methods import OFFERED, call, read_refusal
+from tests.e2e.methods import OFFERED, ask, call, read_refusal
 from tests.e2e.privacy import choose, context, search
 from tests.e2e.requests import valid
 from tests.e2e.sessions import items, refusal_of
@@ -57,6 +55,12 @@ async def refused(going: Any) -> bool:
 def without_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Background duties of services that start after this leave planted rows as they are."""
     monkeypatch.setattr(Sweeps, "at_intervals", lambda *_, **__: [])
+
+
+async def change_as(services: Services, credential: Any, **fields: Any) -> None:
+    """Change Ana's profile."""
+    request = memory.UpdateProfileRequest(user_id="ana", profile=profile_pb2.Profile(**fields))
+    await services.memory.UpdateProfile(masked(request), metadata=credential)
 
 
 class TestNothingIsLeft:
@@ -120,23 +124,22 @@ class TestNothingIsLeft:
     ) -> None:
         """A job of the whole tenant charges each user under its own id, with equal stages."""
         job_id = uuid7()
-        with psycopg.connect(tenant_conninfo) as connection:
-            for user, cost in ((USER, 0.25), ("bo", 0.5), ("cleo", 2)):
-                connection.execute(
-                    "INSERT INTO hitherto.usage_ledger (tenant_id, user_id, day, job_id, stage,"
-                    " model, kind, calls, input_tokens, output_tokens, cost_usd) VALUES"
-                    " (%s, %s, current_date, %s, 'consolidation', 'm', 'consolidation',"
-                    " 1, 10, 20, %s)",
-                    [tenant_of(tenant_conninfo), user, job_id, cost],
-                )
+        for user, cost in ((USER, 0.25), ("bo", 0.5), ("cleo", 2)):
+            change(
+                tenant_conninfo,
+                "INSERT INTO usage_ledger (tenant_id, user_id, day, job_id, stage, model, kind,"
+                " calls, input_tokens, output_tokens, cost_usd) VALUES (%(tenant)s, %(user)s,"
+                " current_date, %(job)s, 'consolidation', 'm', 'consolidation', 1, 10, 20,"
+                " %(cost)s)",
+                tenant=tenant_of(tenant_conninfo), user=user, job=job_id, cost=cost,
+            )  # fmt: skip
         for user in (USER, "bo"):
             await save(services, "The user plays the cello.", user=user)
             await erase(services, user)
         assert rows(
             tenant_conninfo,
             "SELECT user_id, sum(calls), sum(input_tokens), sum(output_tokens), sum(cost_usd)"
-            f" FROM hitherto.usage_ledger WHERE job_id = '{job_id}' GROUP BY user_id"
-            " ORDER BY user_id",
+            f" FROM usage_ledger WHERE job_id = '{job_id}' GROUP BY user_id ORDER BY user_id",
         ) == [("", 2, 20, 40, Decimal("0.75")), ("cleo", 1, 10, 20, Decimal(2))]
 
     async def test_h2_reads_are_empty_and_writes_refused(
@@ -148,14 +151,15 @@ class TestNothingIsLeft:
         checked = 0
         for method in OFFERED:
             request: Any = valid(method)
+            fields = request.DESCRIPTOR.fields_by_name
             if method.name.startswith("PrivacyService/ReinstateUser"):
                 continue
-            if "user_id" not in request.DESCRIPTOR.fields_by_name and not _names(request):
+            if not {"user_id", "transcript", "item", "transcripts"} & set(fields):
                 continue
-            if "user_id" in request.DESCRIPTOR.fields_by_name:
+            if "user_id" in fields:
                 request.user_id = "ana"
             checked += 1
-            if "idempotency_key" not in request.DESCRIPTOR.fields_by_name or method.name in (
+            if "idempotency_key" not in fields or method.name in (
                 "PrivacyService/EraseUser",
                 "MemoryService/StreamMemories",
                 "ExtractionService/StreamTranscripts",
@@ -171,10 +175,8 @@ class TestNothingIsLeft:
         assert not told.profile.version
         assert not (await search(services, "Lisbon")).results
         for reading in (
-            services.retrieval.GetProfile(retrieval.GetProfileRequest(user_id="ana")),
-            services.retrieval.GetConversation(
-                retrieval.GetConversationRequest(user_id="ana", conversation_id="c1")
-            ),
+            ask(services, "GetProfile"),
+            ask(services, "GetConversation", conversation_id="c1"),
         ):
             assert (await refusal_of(reading)).code == grpc.StatusCode.NOT_FOUND
         assert naming(tenant_conninfo, "\tana\t", "{ana}") == {}
@@ -184,29 +186,18 @@ class TestNothingIsLeft:
     ) -> None:
         """The rest of an import goes on."""
         await erase(services, USER)
-
-        async def statements() -> AsyncIterator[memory.StreamMemoriesRequest]:
-            for user in (USER, "bo", USER):
-                yield memory.StreamMemoriesRequest(
-                    item=memory.SaveMemoryRequest(user_id=user, content="Likes tea.")
-                )
-
-        reply = await services.memory.StreamMemories(statements())
+        reply = await stream(
+            services, [statement("Likes tea.", user=user) for user in (USER, "bo", USER)]
+        )
         assert (reply.saved_count, reply.rejected_count) == (1, 2)
         assert {error.reason for error in reply.errors} == {"USER_ERASED"}
-
-        async def talks() -> AsyncIterator[extraction.StreamTranscriptsRequest]:
-            for user in (USER, "bo"):
-                yield extraction.StreamTranscriptsRequest(transcript=talk("Hello", user=user))
-
-        taken = await services.extraction.StreamTranscripts(talks())
+        talks = (
+            extraction.StreamTranscriptsRequest(transcript=talk("Hello", user=user))
+            for user in (USER, "bo")
+        )
+        taken = await services.extraction.StreamTranscripts(talks)
         assert (taken.accepted_count, taken.rejected_count) == (1, 1)
         assert naming(tenant_conninfo, USER) == {}
-
-
-def _names(request: Any) -> bool:
-    return any(field.name in ("transcript", "item", "transcripts")
-               for field in request.DESCRIPTOR.fields)  # fmt: skip
 
 
 class TestReceipt:
@@ -263,10 +254,17 @@ class TestReceipt:
 
 
 class TestReinstate:
-    async def test_row_56_refused_until_reinstated(self, services: Services) -> None:
-        """Nothing comes back; what is said from then on is learnt; settings start anew."""
+    async def test_row_56_refused_until_reinstated(
+        self, services: Services, tenant_conninfo: str
+    ) -> None:
+        """Nothing comes back; what is said from then on is learnt; settings start anew. Of nobody
+        it changes nothing and makes no row."""
+        assert not await reinstate(services, USER)
+        assert naming(tenant_conninfo, USER) == {}
         await learn(services, talk("I live in Lisbon."))
         await choose(services, learning_enabled=False)
+        assert not await reinstate(services)
+        assert len(await memories(services)) == 1
         await erase(services)
         assert await refused(submit(services, talk("I live in Porto.")))
         assert await reinstate(services)
@@ -275,14 +273,6 @@ class TestReinstate:
         result = await learn(services, talk("I live in Porto.", conversation="c2"))
         assert result.memories_created == 1
         assert result.profile_version == 1
-
-    async def test_of_nobody(self, services: Services, tenant_conninfo: str) -> None:
-        """It changes nothing and makes no row."""
-        assert not await reinstate(services, USER)
-        assert naming(tenant_conninfo, USER) == {}
-        await save(services, "The user likes tea.")
-        assert not await reinstate(services)
-        assert len(await memories(services)) == 1
 
     async def test_h2_what_a_person_did_to_others_no_longer_names_the_person(
         self, start_services: StartServices, conninfo: str, superuser_conninfo: str
@@ -298,21 +288,13 @@ class TestReinstate:
                 (boss, {"summary": "one"}),
                 (office, {"summary": "two"}),
             ):
-                await services.memory.UpdateProfile(
-                    masked(
-                        memory.UpdateProfileRequest(
-                            user_id="ana",
-                            profile=profile_pb2.Profile(**fields),  # type: ignore[arg-type]
-                        )
-                    ),
-                    metadata=credential,
-                )
-            with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
-                connection.execute(
-                    "UPDATE history SET actor = 'jwt:' || %s WHERE event_id ="
-                    " (SELECT event_id FROM history WHERE actor LIKE '%%:test' LIMIT 1)",
-                    [USER],
-                )
+                await change_as(services, credential, **fields)
+            change(
+                superuser_conninfo,
+                "UPDATE history SET actor = 'jwt:' || %(user)s WHERE event_id ="
+                " (SELECT event_id FROM history WHERE actor LIKE '%%:test' LIMIT 1)",
+                user=USER,
+            )
             assert naming(superuser_conninfo, "kanari") != {}
             request = privacy.EraseUserRequest(user_id=USER)
             await services.privacy.EraseUser(request, metadata=office)
@@ -325,21 +307,11 @@ class TestReinstate:
 
 
 class TestCutOff:
-    @pytest.mark.parametrize("after", [0, 1, 3, 8])
     async def test_row_56_goes_on(
-        self,
-        services: Services,
-        tenant_conninfo: str,
-        monkeypatch: pytest.MonkeyPatch,
-        after: int,
+        self, services: Services, tenant_conninfo: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The fence stands from the first step on; the receipt of the next call covers all."""
-        await learn(services, talk("I live in Lisbon.", "I work as a pilot."))
-        held = {
-            table: rows(tenant_conninfo, f"SELECT count(*) FROM hitherto.{table}")[0][0]
-            for table in ("memories", "messages", "postings", "jobs")
-        }
-        real, calls = erasure.remove_some, 0
+        real, calls, after = erasure.remove_some, 0, 0
 
         async def breaking(*args: Any, **options: Any) -> Any:
             nonlocal calls
@@ -348,29 +320,39 @@ class TestCutOff:
                 raise Unavailable("cut", reason="DATABASE_UNAVAILABLE")
             return await real(*args, **options)
 
-        monkeypatch.setattr(erasure, "remove_some", breaking)
-        refusal = await refusal_of(erase(services, key="k"))
-        assert refusal.reason == "DATABASE_UNAVAILABLE"
-        assert not await memories(services)
-        assert await refused(save(services, "The user likes tea."))
-        assert await refused(reinstate(services))
-        monkeypatch.setattr(erasure, "remove_some", real)
-        receipt = await erase(services, key="k")
-        assert {table: receipt.counts[table] for table in held} == held
-        assert await erase(services) == receipt
-        assert naming(tenant_conninfo, "\tana\t", "{ana}") == {}
+        for after in (0, 1, 3, 8):
+            user, calls = f"{USER}-{after}", 0
+            await learn(services, talk("I live in Lisbon.", "I work as a pilot.", user=user))
+            count = "SELECT count(*) FROM hitherto.{} WHERE user_id = '{}'"
+            held = {
+                table: rows(tenant_conninfo, count.format(table, user))[0][0]
+                for table in ("memories", "messages", "postings", "jobs")
+            }
+            monkeypatch.setattr(erasure, "remove_some", breaking)
+            refusal = await refusal_of(erase(services, user, key=user))
+            assert refusal.reason == "DATABASE_UNAVAILABLE"
+            assert not await memories(services, user=user)
+            assert await refused(save(services, "The user likes tea.", user=user))
+            assert await refused(reinstate(services, user))
+            monkeypatch.setattr(erasure, "remove_some", real)
+            receipt = await erase(services, user, key=user)
+            assert {table: receipt.counts[table] for table in held} == held, after
+            assert await erase(services, user) == receipt
+            assert naming(tenant_conninfo, user) == {}
 
-    async def test_more_rows_than_a_step_removes(
+    async def test_more_rows_than_a_step_removes_and_a_caller_without_patience(
         self, services: Services, tenant_conninfo: str
     ) -> None:
-        """Steps of a thousand, all of them counted."""
+        """Steps of a thousand, all of them counted; a deadline that passes leaves a fence."""
         await save(services, "The user likes tea.")
-        with psycopg.connect(tenant_conninfo, autocommit=True) as connection:
-            connection.execute(
-                "INSERT INTO preferences (tenant_id, user_id, type, key, value, confidence)"
-                " SELECT %s, 'ana', 't', n::text, '1', 0.5 FROM generate_series(1, 2500) n",
-                [tenant_of(tenant_conninfo)],
-            )
+        change(
+            tenant_conninfo,
+            "INSERT INTO preferences (tenant_id, user_id, type, key, value, confidence)"
+            " SELECT %(tenant)s, 'ana', 't', n::text, '1', 0.5 FROM generate_series(1, 2500) n",
+            tenant=tenant_of(tenant_conninfo),
+        )
+        with pytest.raises(grpc.aio.AioRpcError):
+            await services.privacy.EraseUser(privacy.EraseUserRequest(user_id="ana"), timeout=0.001)
         assert (await erase(services)).counts["preferences"] == 2500
 
     async def test_row_56_who_is_bound_to_departments_goes_on(
@@ -385,15 +367,7 @@ class TestCutOff:
             whole = bearer(await key(conninfo))
             bound = bearer(await key(conninfo, departments=["sales"]))
             elsewhere = bearer(await key(conninfo, departments=["legal"]))
-            await services.memory.UpdateProfile(
-                masked(
-                    memory.UpdateProfileRequest(
-                        user_id="ana",
-                        profile=profile_pb2.Profile(department="sales", summary="tea"),
-                    )
-                ),
-                metadata=whole,
-            )
+            await change_as(services, whole, department="sales", summary="tea")
             request = privacy.EraseUserRequest(user_id="ana", idempotency_key="k")
             real = erasure.require_none_left
 
@@ -414,44 +388,31 @@ class TestCutOff:
             told = await services.privacy.EraseUser(request, metadata=whole)
             assert told.receipt == receipt
 
-    async def test_a_caller_without_patience(self, services: Services) -> None:
-        """A deadline that passes leaves a fence; the next call finishes."""
-        await learn(services, talk("I live in Lisbon."))
-        with pytest.raises(grpc.aio.AioRpcError):
-            await services.privacy.EraseUser(privacy.EraseUserRequest(user_id="ana"), timeout=0.001)
-        assert (await erase(services)).counts["memories"] == 1
-
 
 class TestHashKey:
     async def test_another_hash_key_than_that_of_the_installation_is_refused_at_the_start(
-        self, start_services: StartServices, superuser_conninfo: str, tmp_path: Path
+        self, start_services: StartServices, conninfo: str, superuser_conninfo: str, tmp_path: Path
     ) -> None:
         """Also before anybody was erased: users stand under it in the audit log."""
         async with start_services():
             pass
-        for _ in range(2):
-            with pytest.raises(ValueError, match="HITHERTO_HASH_KEY_FILE"):
-                async with start_services(hash_key_file=tmp_path / "another"):
-                    pass
-        (stated,) = rows(superuser_conninfo, "SELECT fact FROM hitherto.installation")
-        assert stated == ("hash_key_id",)
-        async with start_services():
-            pass
-
-    async def test_retrieval_checks_the_hash_key_too(
-        self, start_services: StartServices, conninfo: str, tmp_path: Path
-    ) -> None:
-        async with start_services():
-            pass
-        settings = RetrievalSettings(
+        another = tmp_path / "another"
+        with pytest.raises(ValueError, match="HITHERTO_HASH_KEY_FILE"):
+            async with start_services(hash_key_file=another):
+                pass
+        reading = RetrievalSettings(
             data_dir=tmp_path / "data",
-            hash_key_file=tmp_path / "another",
+            hash_key_file=another,
             retrieval_listen="127.0.0.1:0",
             auth="off",
         )
         with pytest.raises(ValueError, match="HITHERTO_HASH_KEY_FILE"):
-            async with retrieval_running(settings, conninfo):
+            async with retrieval_running(reading, conninfo):
                 pass
+        (stated,) = rows(superuser_conninfo, "SELECT fact FROM hitherto.installation")
+        assert stated == ("hash_key_id",)
+        async with start_services():
+            pass
 
     async def test_row_56_two_keys_at_once_fail_closed(
         self, start_services: StartServices, superuser_conninfo: str, tmp_path: Path
@@ -462,8 +423,7 @@ class TestHashKey:
                 start_services(hash_key_file=tmp_path / "another")
             )
             # As if both had been started at once before anybody said which key it is.
-            with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
-                connection.execute("DELETE FROM hitherto.installation")
+            change(superuser_conninfo, "DELETE FROM hitherto.installation")
             services = await stack.enter_async_context(start_services())
             await erase(services)
             assert await refused(save(other, "The user likes tea."))

@@ -6,18 +6,17 @@ import json
 from typing import Any
 
 import grpc
-import psycopg
 import pytest
 
-from hitherto.v1 import extraction_service_pb2 as extraction
 from hitherto.v1 import privacy_service_pb2 as pb
 from hitherto_extraction.curation import exporting
 from hitherto_extraction.curation.exporting import PIECE_BYTES
 from tests.e2e.canaries import SECRET, plant
 from tests.e2e.conftest import Services, StartServices, model_settings
-from tests.e2e.curating import save
+from tests.e2e.curating import change, save
 from tests.e2e.learning import ended, learn, rows, submit, talk
 from tests.e2e.leaving import erase, export, reinstate
+from tests.e2e.methods import ask
 from tests.e2e.sessions import refusal_of
 from tests.scripted_model import RawReply, ScriptedModel
 from tests.tenants import tenant_of
@@ -28,16 +27,20 @@ USER = "kanari-person"
 
 def hold_much(conninfo: str, *users: str) -> None:
     """Give each of these users more than gRPC takes ahead of a caller, about 16 MB."""
-    with psycopg.connect(conninfo, autocommit=True) as connection:
-        for user in users:
-            whose = [tenant_of(conninfo), user]
-            connection.execute("INSERT INTO users (tenant_id, user_id) VALUES (%s, %s)", whose)
-            connection.execute(
-                "INSERT INTO preferences (tenant_id, user_id, type, key, value, confidence)"
-                " SELECT %s, %s, 't', n::text, to_jsonb(repeat('x', 20000)), 0.5"
-                " FROM generate_series(1, 800) AS n",
-                whose,
-            )
+    for user in users:
+        whose = {"tenant": tenant_of(conninfo), "user": user}
+        change(
+            conninfo,
+            "INSERT INTO users (tenant_id, user_id) VALUES (%(tenant)s, %(user)s)",
+            **whose,
+        )
+        change(
+            conninfo,
+            "INSERT INTO preferences (tenant_id, user_id, type, key, value, confidence)"
+            " SELECT %(tenant)s, %(user)s, 't', n::text, to_jsonb(repeat('x', 20000)), 0.5"
+            " FROM generate_series(1, 800) AS n",
+            **whose,
+        )
 
 
 async def begin(services: Services, user: str) -> Any:
@@ -107,14 +110,13 @@ async def test_row_58_large_in_pieces_and_one_snapshot(
 ) -> None:
     """No piece is above 256 KiB; what is written meanwhile is not half in it."""
     await learn(services, talk("I live in Lisbon."))
-    with psycopg.connect(tenant_conninfo, autocommit=True) as connection:
-        connection.execute(
-            "INSERT INTO messages (tenant_id, user_id, conversation_id, message_no, message_id,"
-            " role, content, said_at)"
-            " SELECT %s, 'ana', 'c1', n, 'x' || n, 'user', repeat('Huế 🏯 ', 4000), now()"
-            " FROM generate_series(1000, 1199) AS n",
-            [tenant_of(tenant_conninfo)],
-        )
+    change(
+        tenant_conninfo,
+        "INSERT INTO messages (tenant_id, user_id, conversation_id, message_no, message_id, role,"
+        " content, said_at) SELECT %(tenant)s, 'ana', 'c1', n, 'x' || n, 'user',"
+        " repeat('Huế 🏯 ', 4000), now() FROM generate_series(1000, 1199) AS n",
+        tenant=tenant_of(tenant_conninfo),
+    )
     stream = services.privacy.ExportUser(pb.ExportUserRequest(user_id="ana"))
     parts = aiter(stream)
     size = len((await anext(parts)).data)
@@ -130,39 +132,10 @@ async def test_row_58_large_in_pieces_and_one_snapshot(
     assert "organ" in found.text
 
 
-async def test_a_caller_who_leaves_holds_nothing_up(
-    services: Services, superuser_conninfo: str
-) -> None:
-    """Many begin and go; then an export comes whole, and no transaction is left open."""
-    with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
-        connection.execute("INSERT INTO users (tenant_id, user_id) VALUES ('default', 'ana')")
-        connection.execute(
-            "INSERT INTO preferences (tenant_id, user_id, type, key, value, confidence)"
-            " SELECT 'default', 'ana', 't', n::text, to_jsonb(repeat('x', 20000)), 0.5"
-            " FROM generate_series(1, 400) AS n"
-        )
-    for _ in range(5):
-        stream = services.privacy.ExportUser(pb.ExportUserRequest(user_id="ana"))
-        await stream.read()
-        stream.cancel()
-    left = (
-        "SELECT 1 FROM pg_stat_activity WHERE datname = current_database()"
-        " AND state LIKE 'idle in transaction%'"
-    )
-    await eventually(lambda: not rows(superuser_conninfo, left))
-    found = await export(services)
-    assert found.manifest.counts["preferences"] == 400
-
-
-@pytest.mark.parametrize("user", ["nobody", "Thảo 🍵"])
-async def test_of_somebody_unknown(services: Services, user: str) -> None:
-    """Reads of an unknown user are OK and empty."""
-    found = await export(services, user)
+async def test_of_somebody_unknown_or_erased(services: Services) -> None:
+    """Reads of an unknown user are OK and empty; of who was erased, nothing but the manifest."""
+    found = await export(services, "Thảo 🍵")
     assert {table for table, _ in found.rows} <= {"audit_events", "manifest"}
-
-
-async def test_of_somebody_erased(services: Services) -> None:
-    """Nothing but the manifest."""
     await save(services, "The user plays the cello.")
     await erase(services)
     found = await export(services)
@@ -171,15 +144,9 @@ async def test_of_somebody_erased(services: Services) -> None:
 
 async def test_of_a_batch_for_several_only_the_own_jobs(services: Services) -> None:
     """Which jobs the others of one call got is theirs; what is no job at all stays."""
-    reply = await services.extraction.SubmitTranscripts(
-        extraction.SubmitTranscriptsRequest(
-            transcripts=[
-                talk("I live in Lisbon.", user=user, conversation=conversation)
-                for user, conversation in (("ana", "c1"), ("bo", "c1"), ("ana", "c2"))
-            ],
-            idempotency_key="both",
-        )
-    )
+    whose = (("ana", "c1"), ("bo", "c1"), ("ana", "c2"))
+    talks = [talk("I live in Lisbon.", user=user, conversation=name) for user, name in whose]
+    reply = await ask(services, "SubmitTranscripts", transcripts=talks, idempotency_key="both")
     first, others, second = [job.id for job in reply.jobs]
     memory = (await save(services, "The user plays the cello.", idempotency_key="one")).memory.id
     found = await export(services)
@@ -189,31 +156,28 @@ async def test_of_a_batch_for_several_only_the_own_jobs(services: Services) -> N
     assert others not in found.text
 
 
-async def test_one_export_of_a_person_at_a_time(
-    services: Services, tenant_conninfo: str, monkeypatch: pytest.MonkeyPatch
+async def test_one_export_of_a_person_at_a_time_and_none_that_nobody_takes(
+    services: Services, superuser_conninfo: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever stalls leaves room for others, and for the same person once it is cancelled."""
+    """Whoever stalls or leaves makes room for others, and for the same person once it is over."""
+    hold_much(superuser_conninfo, "ana", "bo")
+    await save(services, "The user plays the organ.", user="cleo")
     monkeypatch.setattr(exporting, "TURN_SECONDS", 0.2)
-    hold_much(tenant_conninfo, "ana")
-    await save(services, "The user plays the organ.", user="bo")
     held = await begin(services, "ana")
     again = services.privacy.ExportUser(pb.ExportUserRequest(user_id="ana"))
     assert await breaks_off(again) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "OVERLOADED")
-    assert "organ" in (await export(services, "bo")).text
+    assert "organ" in (await export(services, "cleo")).text
     held.cancel()
     monkeypatch.setattr(exporting, "TURN_SECONDS", 30.0)
+    # Many begin and go; then an export comes whole.
+    for _ in range(3):
+        (await begin(services, "ana")).cancel()
     assert (await export(services)).manifest.counts["preferences"] == 800
 
-
-async def test_a_piece_that_nobody_takes_ends_the_export(
-    services: Services, superuser_conninfo: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Callers who stay and stop reading free their places, and are told so when they read on."""
+    # Callers who stay and stop reading free their places, and are told so when they read on.
     monkeypatch.setattr(exporting, "PATIENCE_SECONDS", 0.2)
-    hold_much(superuser_conninfo, "ana", "bo")
-    await save(services, "The user plays the organ.", user="cleo")
-    held = [await begin(services, user) for user in ("ana", "bo")]
-    # Between two fetches it is idle, during one it is active.
+    stalled = [await begin(services, user) for user in ("ana", "bo")]
+    # Between two fetches it is idle, during one it is active: no transaction is left open.
     reading = (
         "SELECT 1 FROM pg_stat_activity WHERE datname = current_database()"
         " AND pid <> pg_backend_pid() AND xact_start IS NOT NULL"
@@ -222,21 +186,22 @@ async def test_a_piece_that_nobody_takes_ends_the_export(
     monkeypatch.setattr(exporting, "PATIENCE_SECONDS", 30.0)
     assert "organ" in (await export(services, "cleo")).text
     assert (await export(services, "bo")).manifest.counts["preferences"] == 800
-    for stream in held:
+    for stream in stalled:
         ended_by = await breaks_off(stream)
         assert ended_by == (grpc.StatusCode.DEADLINE_EXCEEDED, "DEADLINE_EXCEEDED")
 
 
-@pytest.mark.parametrize("back", ["", "back", "back and written"])
 async def test_h2_an_erase_ends_an_export_that_goes_on(
-    services: Services, tenant_conninfo: str, back: str
+    services: Services, tenant_conninfo: str
 ) -> None:
     """After the receipt only what was under way comes, also if the user is reinstated at once."""
-    hold_much(tenant_conninfo, "ana")
-    stream = await begin(services, "ana")
-    await erase(services)
-    if back:
-        assert await reinstate(services)
-    if back == "back and written":
-        await save(services, "The user plays the organ.")
-    assert await breaks_off(stream) == (grpc.StatusCode.FAILED_PRECONDITION, "USER_ERASED")
+    for back in ("", "back", "back and written"):
+        user = f"user {back}"
+        hold_much(tenant_conninfo, user)
+        stream = await begin(services, user)
+        await erase(services, user)
+        if back:
+            assert await reinstate(services, user)
+        if back == "back and written":
+            await save(services, "The user plays the organ.", user=user)
+        assert await breaks_off(stream) == (grpc.StatusCode.FAILED_PRECONDITION, "USER_ERASED")

@@ -24,8 +24,8 @@ from hitherto_shared.database.fragments import expanded
 from hitherto_shared.identifiers import uuid7
 from hitherto_shared.models import Scope
 from tests.e2e.conftest import StartServices, model_settings
+from tests.e2e.importing import bring
 from tests.e2e.learning import ended, rows, submit, talk
-from tests.e2e.test_import_user import bring
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
 from tests.scripted_model.answers import memory
 from tests.waiting import eventually

@@ -1,228 +1,58 @@
-"""ImportUser (H2, G): export, erase, import, export is equal, whatever was exported."""
+"""ImportUser (H2, G): export, erase, import, export is equal, and what is no export is refused."""
 
 from __future__ import annotations
 
-import asyncio
+import hashlib
 import json
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, cast
+from collections import Counter
+from typing import Any
 from uuid import uuid4
 
 import grpc
-import psycopg
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hitherto.v1 import (
-    document_pb2,
-    extraction_service_pb2,
-    job_pb2,
-    memory_pb2,
-    memory_service_pb2,
-    privacy_service_pb2_grpc,
-    search_pb2,
-)
-from hitherto.v1 import privacy_service_pb2 as pb
-from hitherto.v1 import retrieval_service_pb2 as retrieval
-from hitherto_extraction.handlers import incoming_export
+from hitherto.v1 import document_pb2, search_pb2
 from hitherto_extraction.restoring.catalogue import read_rules
-from hitherto_extraction.restoring.importing import AT_ONCE
-from hitherto_extraction.restoring.tables import COMPUTED, IMPORTED, LEFT_OUT, OWNERS
+from hitherto_extraction.restoring.tables import IMPORTED, LEFT_OUT, OWNERS
 from hitherto_extraction.storage import exports, holdings
 from hitherto_extraction.storage import settings as stored_settings
 from hitherto_shared.database.pool import Database
 from hitherto_shared.encryption.rows import BY_TABLE
 from tests.e2e import privacy
 from tests.e2e.conftest import Services, Shared
-from tests.e2e.curating import change, checks, events, forget, plain, save, update
-from tests.e2e.learning import ended, learn, memories, replies, rows, shown, submit, talk
-from tests.e2e.leaving import Export, erase, export, reinstate, unannounced
-from tests.e2e.methods import Refusal, ask, documented, read_refusal
+from tests.e2e.curating import events, plain, save, update
+from tests.e2e.importing import (
+    BOUND,
+    SECRET,
+    Lived,
+    bring,
+    kept,
+    lived,
+    packed,
+    records,
+    settled,
+)
+from tests.e2e.learning import ended, learn, memories, replies, rows, talk
+from tests.e2e.leaving import erase, export, reinstate, unannounced
+from tests.e2e.methods import ask, documented, read_refusal
 from tests.e2e.privacy import choose
-from tests.e2e.sealing import ENCRYPTING, change_profile
-from tests.e2e.sessions import add, items, refusal_of
-from tests.e2e.sessions import update as update_session
-from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel, canary_script
-from tests.scripted_model.answers import memory, value
+from tests.e2e.sealed_memories import in_clear
+from tests.e2e.sealing import ENCRYPTING
+from tests.e2e.sessions import refusal_of
+from tests.e2e.spoilt_records import SPOILT
+from tests.scripted_model import ScriptedModel
+from tests.scripted_model.answers import value
 from tests.scripted_model.faults import Hang
 from tests.tenants import ISSUED, Tenant
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("frequent_sweeps")
 
-FIRST = "Mình sống ở Huế với bà nội, làm ở 東京 và thích 🍵."
-SECOND = "Mình đã chuyển tới Đà Nẵng. انتقلت إلى المدينة"
-SECRET = "The user is treated for quxdisease."
-BOUND = 120.0
-PERSONAL = memory_pb2.MEMORY_TYPE_PERSONAL
-
-
-def first(request: ChatRequest) -> dict[str, Any]:
-    source = request.messages[0].local_id
-    return {
-        "new_memories": [
-            memory(
-                "The user lives in Huế.",
-                [source],
-                tags=["home"],
-                keywords=["nhà", "家", "بيت"],
-                entities=[{"name": "Huế", "type": "place"}, {"name": "東京", "type": "place"}],
-                context={"mood": "vui 🍵"},
-            ),
-            memory("The user wants to learn the đàn tranh.", [source], type="goal"),
-            memory(SECRET, [source], type="personal", tags=["health"]),
-        ],
-        "profile": {
-            "summary": "Sống ở Huế.",
-            "current_projects": ["東京 office"],
-            "facts": {"personal": {"location": "Huế"}},
-        },
-        "conversation_summary": {
-            "title": "Nhà ở Huế",
-            "summary": "Nói về nhà ở Huế và 東京.",
-            "key_topics": ["nhà"],
-            "outcome": "ongoing",
-            "followup_suggestions": ["Bà nội thế nào?"],
-        },
-    }
-
-
-def second(request: ChatRequest) -> dict[str, Any]:
-    source = request.messages[0].local_id
-    return {
-        "new_memories": [memory("The user lives in Đà Nẵng.", [source], tags=["home"])],
-        "contradicted_memories": [
-            {"id": shown(request, "lives in Huế"), "by": 0, "source_message_ids": [source]}
-        ],
-        "achieved_goals": [{"id": shown(request, "đàn tranh"), "source_message_ids": [source]}],
-    }
-
-
-async def live(services: Services, model: ScriptedModel) -> None:
-    """Leave something in every table that is imported."""
-    model.script = replies({"bà nội": first, "chuyển tới": second})
-    await choose(services, retention_days=400, time_zone="Asia/Ho_Chi_Minh")
-    spoken = talk(FIRST, ("assistant", "Nghe hay quá! 👩‍🍳"), conversation="trò chuyện 1")
-    spoken.messages[0].name = "Thảo"
-    spoken.messages[0].metadata.update({"kênh": "家", "số": 0.1})
-    spoken.messages[1].context_item_ids.append("m1")
-    await learn(services, spoken)
-    await learn(services, talk(SECOND, conversation="c2"))
-    saved = await save(
-        services,
-        "The user drinks trà sen.",
-        tags=["tea"],
-        metadata={"from": "phone 📱", "n": [1, {"deep": None}]},
-    )
-    await update(services, saved.memory.id, content="The user drinks trà sen at five.")
-    gone = await save(services, "The user plays the organ.")
-    await forget(services, gone.memory.id, reason="wrong")
-    await save(services, "The user owes quxdebt.", type=PERSONAL, detail="quxdetail")
-    await change_profile(services, summary="Sống ở Đà Nẵng.", facts={"health": {"a": "quxfact"}})
-    await checks(services)
-    await update_session(services, {"plan": {"bước": 1.0}}, recent=items("m1"))
-    await add(services)
-    handed = await services.extraction.IngestDocuments(
-        extraction_service_pb2.IngestDocumentsRequest(
-            user_id="ana",
-            documents=[
-                document_pb2.Document(
-                    source_type="gmail",
-                    source_id="thư 1",
-                    title="Trà sen",
-                    content="Linh gửi trà sen tới Đà Nẵng.\n\n" * 40,
-                    author="linh@example.com",
-                    expires_at=Timestamp(seconds=4_000_000_000),
-                )
-            ],
-        )
-    )
-    await ended(services, handed.job.id)
-    await services.memory.RecordFeedback(
-        memory_service_pb2.RecordFeedbackRequest(
-            user_id="ana", conversation_id="trò chuyện 1", message_id="trò chuyện 1-2", rating=5
-        )
-    )
-    await ask(services, "SearchMemories", query="Where does the user live?")
-
-
-async def bring(
-    services: Services,
-    data: bytes,
-    user: str = "ana",
-    *,
-    piece: int = 10_000,
-    key: str = "",
-    token: str = "",
-) -> pb.ImportUserResponse:
-    """Import `data` in pieces of this size."""
-
-    async def pieces() -> AsyncIterator[pb.ImportUserRequest]:
-        for start in range(0, max(len(data), 1), piece):
-            yield pb.ImportUserRequest(
-                user_id=user, data=data[start : start + piece], idempotency_key=key
-            )
-
-    metadata = [("authorization", f"Bearer {token}")] if token else None
-    return await services.privacy.ImportUser(pieces(), metadata=metadata)
-
-
-def kept(found: Export) -> list[str]:
-    """The records of an export that an import brings back, without what is computed anew."""
-    return sorted(
-        json.dumps(
-            [
-                table,
-                {name: value for name, value in row.items() if name not in COMPUTED},
-            ],
-            sort_keys=True,
-            ensure_ascii=False,
-        )
-        for table, row in found.rows
-        if table in IMPORTED
-    )
-
-
-async def settled(services: Services, conninfo: str) -> Export:
-    """An export once everything is counted and, where it is to be, sealed."""
-    going = (
-        "SELECT 1 FROM users WHERE to_seal > 0"
-        " UNION ALL SELECT 1 FROM jobs WHERE finished_at IS NULL"
-    )
-    await eventually(lambda: rows(conninfo, "SELECT 1 FROM memory_access"), seconds=BOUND)
-    await eventually(lambda: not rows(conninfo, going), seconds=BOUND)
-    return await export(services)
-
 
 SERVICE_SETTINGS = dict(ENCRYPTING)
-
-
-@dataclass(frozen=True)
-class Lived:
-    """A user of a tenant of its own, and what was exported of it."""
-
-    services: Services
-    conninfo: str
-    export: Export
-
-    @property
-    def data(self) -> bytes:
-        return self.export.text.encode()
-
-
-async def lived(shared: Shared, model: ScriptedModel, *, encrypt: bool) -> Lived:
-    tenant = Tenant()
-    services = shared.services.as_tenant(tenant)
-    conninfo = tenant.rows_of(shared.superuser_conninfo)
-    model.start_over(canary_script)
-    if encrypt:
-        await choose(services, encrypt_sensitive=True)
-    await live(services, model)
-    return Lived(services, conninfo, await settled(services, conninfo))
 
 
 @pytest.fixture(scope="module")
@@ -279,7 +109,7 @@ async def test_h3_nothing_is_stored_in_clear_for_an_encrypting_user(
     assert all(word in clear.export.text for word in words)
     await choose(modelled, user="bo", encrypt_sensitive=True)
     doubt = {"because": str(uuid4()), "reason": gone, "since": source["said_at"]}
-    lines = [json.loads(line) for line in clear.export.text.splitlines()]
+    lines = records(clear.export)
     for line in lines:
         row = line["row"]
         if line["table"] == "profiles":
@@ -288,25 +118,13 @@ async def test_h3_nothing_is_stored_in_clear_for_an_encrypting_user(
             row["doubt"] = doubt
         elif line["table"] == "history" and row["subject"] == "memory":
             row["after"] = {**(row["after"] or {}), "doubt": doubt}
-    await bring(modelled, "\n".join(map(json.dumps, lines)).encode(), "bo")
+    await bring(modelled, packed(lines), "bo")
     assert (await privacy.settings(modelled, "bo")).encrypt_sensitive
     # A sealed quote could not go with its message.
-    profile = await modelled.retrieval.GetProfile(retrieval.GetProfileRequest(user_id="bo"))
-    assert profile.profile.sources["facts.health.a"].message_id == "trò chuyện 1-1"
-    assert profile.profile.sources["facts.health.a"].quote == ""
-    with psycopg.connect(tenant_conninfo, autocommit=True) as connection:
-        names = connection.execute(
-            "SELECT table_name::text FROM information_schema.tables"
-            " WHERE table_schema = 'hitherto' AND table_type = 'BASE TABLE'"
-        ).fetchall()
-        told = {
-            (table, word)
-            for (table,) in names
-            for (row,) in connection.execute(f"SELECT t::text FROM {table} AS t".encode())
-            for word in (*words, gone)
-            if word in str(row)
-        }
-    assert told == set()
+    profile = (await ask(modelled, "GetProfile", user_id="bo")).profile
+    assert profile.sources["facts.health.a"].message_id == "trò chuyện 1-1"
+    assert profile.sources["facts.health.a"].quote == ""
+    assert in_clear(tenant_conninfo, *words, gone) == {}
     assert all(held.doubt.because_memory_id for held in await memories(modelled, user="bo"))
     opened = (await export(modelled, "bo")).text
     assert all(word in opened for word in words)
@@ -340,114 +158,30 @@ async def test_everything_is_found_again(
     assert [entity.name for entity in found.entities] == ["Huế"]
 
 
-async def test_twice_changes_nothing(
-    modelled: Services, clear: Lived, tenant_conninfo: str
-) -> None:
-    data = clear.data
-    once = await bring(modelled, data, key="k1")
-    first_time = kept(await export(modelled))
-    again = await bring(modelled, data, key="k1", piece=777)
+async def test_interrupted_continued_and_repeated(modelled: Services, clear: Lived) -> None:
+    """At any line: what was stored stays, the whole file brings the rest, and again nothing."""
+    lines = clear.data.splitlines(keepends=True)
+    for share in (0.1, 0.5, 0.8):
+        end = int(share * len(lines))
+        refusal = await refusal_of(bring(modelled, b"".join(lines[:end]) + lines[end][:20]))
+        assert refusal.code is grpc.StatusCode.INVALID_ARGUMENT
+        assert "complete export" in refusal.message
+    once = await bring(modelled, clear.data, key="k1")
+    assert once.skipped_counts
+    assert kept(await export(modelled)) == kept(clear.export)
+    again = await bring(modelled, clear.data, piece=777)
     assert not again.imported_counts
-    assert again.skipped_counts == once.imported_counts
-    assert kept(await export(modelled)) == first_time
+    for table, count in once.imported_counts.items():
+        assert again.skipped_counts[table] == once.skipped_counts[table] + count
+    assert not (await bring(modelled, clear.data, key="k1")).imported_counts
+    assert kept(await export(modelled)) == kept(clear.export)
     # What has changed since stays.
     (tea,) = [held for held in await memories(modelled) if "trà sen" in held.content]
     await update(modelled, tea.id, content="The user drinks coffee.")
-    await bring(modelled, data)
+    await bring(modelled, clear.data)
     assert "The user drinks coffee." in {held.content for held in await memories(modelled)}
-    refusal = await refusal_of(bring(modelled, data, "bo", key="k1"))
+    refusal = await refusal_of(bring(modelled, clear.data, "bo", key="k1"))
     assert refusal.reason == "IDEMPOTENCY_KEY_REUSED"
-
-
-async def test_interrupted_and_continued(
-    modelled: Services, clear: Lived, tenant_conninfo: str
-) -> None:
-    """At any line: what was stored stays, and the whole file brings the rest."""
-    whole = clear.export
-    lines = whole.text.encode().splitlines(keepends=True)
-    for share in (0.1, 0.5, 0.8):
-        cut = b"".join(lines[: int(share * len(lines))]) + lines[int(share * len(lines))][:20]
-        refusal = await refusal_of(bring(modelled, cut))
-        assert refusal.code is grpc.StatusCode.INVALID_ARGUMENT
-        assert "complete export" in refusal.message
-    reply = await bring(modelled, b"".join(lines))
-    assert reply.skipped_counts
-    assert kept(await export(modelled)) == kept(whole)
-
-
-async def test_what_is_learnt_before_an_import_is_continued_stands_in_nobody_s_way(
-    modelled: Services, model: ScriptedModel, clear: Lived, tenant_conninfo: str
-) -> None:
-    """A crash ends an import; the chat goes on with the same names and sources; then it continues.
-
-    What has a name of its own for the user keeps it: the records of the file refer to that.
-    """
-    lines = clear.export.text.encode().splitlines(keepends=True)
-    tables = [table for table, _ in clear.export.rows]
-    cut = min(tables.index("entities"), tables.index("documents"))
-    assert "conversations" in tables[:cut]
-    await refusal_of(bring(modelled, b"".join(lines[:cut])))
-    place = {"name": "HUẾ", "type": "place"}
-    model.script = replies(
-        {
-            "at last": lambda _: {
-                "new_memories": [memory("Ana rests in Huế.", ["m1"], entities=[place])]
-            }
-        }
-    )
-    await learn(modelled, talk("at last", conversation="since"))
-    handed = await modelled.extraction.IngestDocuments(
-        extraction_service_pb2.IngestDocumentsRequest(
-            user_id="ana",
-            documents=[
-                document_pb2.Document(
-                    source_type="gmail", source_id="thư 1", title="Mới", content="Linh in Huế."
-                )
-            ],
-        )
-    )
-    await ended(modelled, handed.job.id)
-    for _ in range(2):
-        reply = await bring(modelled, b"".join(lines))
-    assert reply.left_out_counts["documents"] == 1
-    found = await ask(modelled, "FindEntities", name="Huế")
-    (entity,) = found.entities
-    mentioned = {
-        each.content for each in await memories(modelled) if "huế" in str(each.entities).lower()
-    }
-    assert "Ana rests in Huế." in mentioned
-    told = rows(
-        tenant_conninfo,
-        "SELECT count(*), bool_and(m.memory_id IS NOT NULL) FROM entity_mentions AS em"
-        " LEFT JOIN memories AS m USING (tenant_id, user_id, memory_id)"
-        f" WHERE em.entity_id = '{entity.id}'",
-    )
-    assert told == [(2, True)]
-    titles = rows(tenant_conninfo, "SELECT title FROM documents")
-    assert titles == [("Mới",)]
-
-
-async def test_no_message_is_lost_if_a_conversation_goes_on_before_it_is_imported(
-    modelled: Services, model: ScriptedModel, clear: Lived, tenant_conninfo: str
-) -> None:
-    """As above, at the very beginning: its messages have the numbers of those in the file."""
-    lines = clear.export.text.encode().splitlines(keepends=True)
-    cut = [table for table, _ in clear.export.rows].index("conversations")
-    await refusal_of(bring(modelled, b"".join(lines[:cut])))
-    model.script = replies({})
-    said = talk("at last", "and more", conversation="c2")
-    for number, message in enumerate(said.messages):
-        message.id = f"since-{number}"
-    await learn(modelled, said)
-    refusal = await refusal_of(bring(modelled, b"".join(lines)))
-    assert (refusal.code, refusal.reason) == (
-        grpc.StatusCode.FAILED_PRECONDITION,
-        "USER_NOT_EMPTY",
-    )
-    assert "went on with a conversation" in refusal.message
-    # What was said since is untouched.
-    listed = rows(tenant_conninfo, "SELECT message_id FROM messages ORDER BY message_no")
-    assert listed == [("since-0",), ("since-1",)]
 
 
 async def test_a_user_who_is_not_empty_or_erased_is_refused(
@@ -468,112 +202,42 @@ async def test_a_user_who_is_not_empty_or_erased_is_refused(
     assert not rows(tenant_conninfo, "SELECT 1 FROM memories WHERE user_id = 'ana'")
 
 
-FROM_NOWHERE = {
-    "subject": "profile",
-    "action": "patched",
-    "memory_id": None,
-    "said": {
-        "changes": [
-            {
-                "path": ["summary"],
-                "value": "Sails.",
-                "ended": False,
-                "said_at": "2026-01-01T00:00:00+00:00",
-                "source": {"path": ["summary"]},
-            }
-        ]
-    },
-}
-"""A value of a profile whose source names no message."""
+async def test_h2_an_export_that_was_cut_or_changed_is_refused(services: Services) -> None:
+    """Its last line is a manifest of those before it."""
 
-Spoil = Callable[[dict[str, Any]], object]
-SPOILT: dict[str, tuple[str, Spoil]] = {
-    "another user's": ("memories", lambda line: line["row"].update(user_id="eve")),
-    "another tenant's": ("messages", lambda line: line["row"].update(tenant_id="others")),
-    "an unknown table": ("memories", lambda line: line.update(table="pg_authid")),
-    "a table to inject": ("memories", lambda line: line.update(table="memories; DROP TABLE users")),
-    "an unknown column": ("memories", lambda line: line["row"].update(audit_key="\\x00")),
-    "an unknown enum": ("memories", lambda line: line["row"].update(status="holy")),
-    "a wrong type": ("memories", lambda line: line["row"].update(importance="0.5")),
-    "out of range": ("memories", lambda line: line["row"].update(importance=7)),
-    "no number": ("memories", lambda line: line["row"].update(importance=float("nan"))),
-    "no id": ("memories", lambda line: line["row"].update(memory_id="1; --")),
-    "nobody's": ("memory_sources", lambda line: line["row"].update(memory_id="0" * 32)),
-    "too long": ("memories", lambda line: line["row"].update(content="x" * 9000)),
-    "empty": ("memories", lambda line: line["row"].update(content=" ")),
-    "with NUL": ("messages", lambda line: line["row"].update(content="a\x00b")),
-    "with a surrogate": ("messages", lambda line: line["row"].update(content="\ud800")),
-    "below a surrogate": (
-        "memories",
-        lambda line: line["row"].update(metadata={"\ud800": "a\x00"}),
-    ),
-    "in year 9999": (
-        "memories",
-        lambda line: line["row"].update(created_at="9999-01-01T00:00:00+00:00"),
-    ),
-    "without offset": ("history", lambda line: line["row"].update(recorded_at="2026-01-01")),
-    "contradictory": (
-        "memories",
-        lambda line: line["row"].update(valid_to="1999-01-01T00:00:00+00:00"),
-    ),
-    "deep": ("memories", lambda line: line["row"].update(metadata=nested(40))),
-    "very deep": ("memories", lambda line: line["row"].update(metadata=nested(400))),
-    "large": ("memories", lambda line: line["row"].update(metadata={"a": "x" * 200_000})),
-    "sources of another shape": (
-        "profiles",
-        lambda line: line["row"].update(sources={"facts.personal.name": {"quote": "Ana"}}),
-    ),
-    "null": ("conversations", lambda line: line["row"].update(watermark=None)),
-    "ahead of its messages": ("conversations", lambda line: line["row"].update(watermark=10**6)),
-    "huge": ("conversations", lambda line: line["row"].update(last_message_no=10**12)),
-    "at the end of all numbers": (
-        "memories",
-        lambda line: line["row"].update(version=2**31 - 1),
-    ),
-    "a last message": (
-        "conversations",
-        lambda line: line["row"].update(last_message_no=2**31 - 1),
-    ),
-    "a version that cannot stand again": (
-        "memory_versions",
-        lambda line: line["row"].update(status="superseded", superseded_by=None),
-    ),
-    # What roll-backs, extraction and reads rely on in free-form JSON.
-    "no words": ("statements", lambda line: line["row"].update(said={})),
-    "no pairs": ("statements", lambda line: line["row"]["said"].update(entities=["x"])),
-    "no time": ("statements", lambda line: line["row"]["said"].update(valid_from=7)),
-    "no ends": ("statements", lambda line: line["row"]["said"].update(ended_by=[["a"]])),
-    "no links": ("statements", lambda line: line["row"]["said"].update(may_replace=["x"])),
-    "no source": ("statements", lambda line: line["row"].update(FROM_NOWHERE)),
-    "an end by nobody": (
-        "statements",
-        lambda line: line["row"]["said"].update(ended_by=[["a", "2026-01-01T00:00:00Z"]]),
-    ),
-    "an end at no time": (
-        "statements",
-        lambda line: line["row"]["said"].update(ended_by=[[str(uuid4()), 7]]),
-    ),
-    "another action": ("statements", lambda line: line["row"].update(action="patched")),
-    "no item": ("messages", lambda line: line["row"].update(context_items=[["a"]])),
-    "no profile": ("profile_versions", lambda line: line["row"]["profile"].update(facts=7)),
-    "no times": ("profiles", lambda line: line["row"].update(said_at={"summary": 7})),
-    "unreadable times": ("profiles", lambda line: line["row"].update(said_at={"summary": "x"})),
-    "no recent item": ("recent_items", lambda line: line["row"].update(items=[7])),
-    # Columns that the checks of a whole row compare.
-    "no status": ("memories", lambda line: line["row"].pop("status")),
-    "no memory": ("memory_versions", lambda line: line["row"].pop("memory_id")),
-    "no subject": ("statements", lambda line: line["row"].pop("subject")),
-    "without a row": ("memories", lambda line: line.pop("row")),
-    "a list": ("memories", lambda line: line.update(row=[1])),
-}
+    async def refused(sent: list[str], user: str = "bo") -> str:
+        refusal = await refusal_of(bring(services, "".join(sent).encode(), user))
+        assert refusal.code is grpc.StatusCode.INVALID_ARGUMENT
+        return refusal.message
 
+    for statement in ("The user drinks trà sen.", "The user lives in Huế.", "The user rows."):
+        await save(services, statement)
+    found = await export(services)
+    lines = found.text.splitlines(keepends=True)
+    first, *between, last = records(found)
+    assert first["manifest"] is True
+    assert not any("manifest" in record for record in between)
+    assert (last["table"], last["row"]["counts"]) == (
+        "manifest",
+        Counter(record["table"] for record in (first, *between)),
+    )
+    assert last["row"]["sha256"] == hashlib.sha256("".join(lines[:-1]).encode()).hexdigest()
 
-def nested(depth: int) -> dict[str, Any]:
-    """An object in an object, and so on."""
-    found: dict[str, Any] = {}
-    for _ in range(depth):
-        found = {"a": found}
-    return found
+    for cut in (1, 2, 5):
+        message = await refused(lines[:-cut])
+        assert "was cut off before its manifest" in message
+        assert message.startswith(f"records[{len(lines) - cut + 1}]")
+    assert "of other records" in await refused([*lines[:-3], *lines[-2:]])
+    assert "follows the manifest" in await refused([*lines, lines[1]], "cleo")
+    of_others: tuple[Any, ...] = (None, 3, [], {"memories": "3"}, {"memories": True})
+    for counts in of_others:
+        spoilt = last | {"row": last["row"] | {"counts": counts}}
+        assert "of other records" in await refused([*lines[:-1], json.dumps(spoilt)], "dee")
+    # What the refusal says to do helps; an export of an earlier version has no manifest.
+    whole = await bring(services, found.text.encode(), "bo")
+    assert sum(whole.imported_counts.values()) + sum(whole.skipped_counts.values())
+    earlier = packed(unannounced(records(found)))
+    assert (await bring(services, earlier, "eve")).imported_counts["memories"] == 3
 
 
 async def test_hostile_records_are_refused_by_number(
@@ -582,7 +246,6 @@ async def test_hostile_records_are_refused_by_number(
     """None of their group is stored, whatever is wrong, and the next, right file is."""
     whole = clear.export
     lines = whole.text.splitlines()
-    refused: dict[str, Refusal] = {}
     for name, (table, spoil) in SPOILT.items():
         number = next(
             n
@@ -591,24 +254,18 @@ async def test_hostile_records_are_refused_by_number(
         )
         line = json.loads(lines[number])
         spoil(line)
-        spoilt = [*lines[:number], json.dumps(line), *lines[number + 1 :]]
-        user = f"bo {name}"
-        refused[name] = await refusal_of(bring(modelled, "\n".join(spoilt).encode(), user))
-        assert refused[name].code is grpc.StatusCode.INVALID_ARGUMENT, name
-        assert f"records[{number + 1}]" in refused[name].message, name
-        stored = rows(
-            tenant_conninfo,
-            f"SELECT count(*) FROM {table} WHERE user_id = '{user.replace(chr(39), chr(39) * 2)}'",
-        )
-        assert stored == [(0,)], name
-    assert (
-        rows(tenant_conninfo, "SELECT DISTINCT user_id FROM memories WHERE user_id = 'eve'") == []
-    )
+        spoilt = packed([*lines[:number], line, *lines[number + 1 :]])
+        user = "bo " + name.replace("'", "")
+        refusal = await refusal_of(bring(modelled, spoilt, user))
+        assert refusal.code is grpc.StatusCode.INVALID_ARGUMENT, name
+        assert f"records[{number + 1}]" in refusal.message, name
+        stored = f"SELECT count(*) FROM {table} WHERE user_id IN ('{user}', 'eve')"
+        assert rows(tenant_conninfo, stored) == [(0,)], name
     no_tables = (b'{"table": 1, "row": {}}', b'{"table": [], "row": {}}')
     for data in (b"\xff\xfe", b"[]", b"null", *no_tables, b"{" * 100_000):
         refusal = await refusal_of(bring(modelled, data, "bo"))
         assert refusal.code is grpc.StatusCode.INVALID_ARGUMENT
-    assert (await bring(modelled, whole.text.encode(), "bo")).imported_counts["memories"]
+    assert (await bring(modelled, clear.data, "bo")).imported_counts["memories"]
 
 
 PLAIN = st.recursive(
@@ -642,9 +299,8 @@ async def test_any_value_in_any_column_is_stored_or_refused(
         return
     line = json.loads(lines[numbers[0]])
     line["row"][data.draw(st.sampled_from(sorted(line["row"])))] = data.draw(PLAIN)
-    sent = "\n".join([*lines[: numbers[0]], json.dumps(line)])
     try:
-        await bring(modelled, sent.encode(), f"bo {uuid4()}")
+        await bring(modelled, packed([*lines[: numbers[0]], line]), f"bo {uuid4()}")
     except grpc.aio.AioRpcError as error:
         refusal = documented(read_refusal(error))
         assert refusal.code is grpc.StatusCode.INVALID_ARGUMENT, refusal
@@ -657,91 +313,18 @@ async def test_order_and_size_of_lines(modelled: Services, tenant_conninfo: str)
     lines = found.text.splitlines()
     user = next(line for line in lines if json.loads(line)["table"] == "users")
     rest = [line for line in lines if line != user]
-    refusal = await refusal_of(bring(modelled, "\n".join([*rest, user]).encode(), "bo"))
+    refusal = await refusal_of(bring(modelled, packed([*rest, user]), "bo"))
     assert "must come first" in refusal.message
-    refusal = await refusal_of(bring(modelled, "\n".join([user, user]).encode(), "bo"))
+    refusal = await refusal_of(bring(modelled, packed([user, user]), "bo"))
     assert "second user" in refusal.message
     # What is left out is not checked, and may be anything.
-    odd = json.dumps({"table": "jobs", "row": {"state": [], "range_from": 1}})
-    assert (await bring(modelled, odd.encode(), "cleo")).left_out_counts["jobs"] == 1
+    odd = {"table": "jobs", "row": {"state": [], "range_from": 1}}
+    assert (await bring(modelled, packed([odd]), "cleo")).left_out_counts["jobs"] == 1
     endless = b'{"table": "memories", "row": {"content": "' + b"x" * (17 << 20)
     refusal = await refusal_of(bring(modelled, endless, "bo", piece=1 << 20))
     assert refusal.code is grpc.StatusCode.INVALID_ARGUMENT
     assert "16777216 bytes" in refusal.message
     assert not rows(tenant_conninfo, "SELECT 1 FROM memories WHERE user_id = 'bo'")
-
-
-async def test_a_silent_caller_does_not_keep_the_place_of_an_import(
-    modelled: Services, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(incoming_export, "PATIENCE_SECONDS", 0.5)
-    await save(modelled, "The user drinks trà sen.")
-    user = (await export(modelled)).text.splitlines()[0]
-
-    async def silent() -> AsyncIterator[pb.ImportUserRequest]:
-        yield pb.ImportUserRequest(user_id="bo", data=f"{user}\n".encode())
-        await asyncio.Event().wait()
-
-    def trickling() -> Iterator[pb.ImportUserRequest]:
-        yield pb.ImportUserRequest(user_id="bo", data=f"{user}\n".encode())
-        while True:
-            time.sleep(0.1)
-            yield pb.ImportUserRequest(user_id="bo", data=b"\n")
-
-    def trickle() -> Refusal:
-        # gRPC's asyncio client can report INTERNAL in place of the status that it received while
-        # it was sending, and this caller never stops sending.
-        with grpc.insecure_channel(
-            modelled.extraction_address, [("grpc.enable_http_proxy", 0)]
-        ) as channel:
-            with pytest.raises(grpc.RpcError) as caught:
-                privacy_service_pb2_grpc.PrivacyServiceStub(channel).ImportUser(
-                    trickling(), metadata=(("authorization", f"Bearer {modelled.token}"),)
-                )
-            return read_refusal(cast(grpc.Call, caught.value))
-
-    for refusal in (
-        await refusal_of(modelled.privacy.ImportUser(silent())),
-        await asyncio.to_thread(trickle),
-    ):
-        assert refusal.code is grpc.StatusCode.DEADLINE_EXCEEDED
-        assert "nothing of the export came for 0.5 seconds" in refusal.message
-    # It holds no place: the whole file comes in after it, however slow this machine is.
-    monkeypatch.undo()
-    assert (await bring(modelled, (await export(modelled)).text.encode(), "bo")).imported_counts
-
-
-async def test_a_tenant_and_a_person_run_their_share_of_the_imports(
-    modelled: Services, tenant: Tenant
-) -> None:
-    """Half of them are of one tenant, and one of them of one person."""
-    again = asyncio.Event()
-
-    async def slow(user: str) -> AsyncIterator[pb.ImportUserRequest]:
-        yield pb.ImportUserRequest(user_id=user, data=b"\n")
-        await again.wait()
-
-    def begin(user: str, token: str = "") -> Any:
-        metadata = [("authorization", f"Bearer {token}")] if token else None
-        return modelled.privacy.ImportUser(slow(user), metadata=metadata)
-
-    def ended_of(calls: list[Any]) -> list[Any]:
-        return [call for call in calls if call.done()]
-
-    own = ISSUED.token(sub="bo", tenant=tenant.tenant_id, scope="read write")
-    mine = [begin("bo", own) for _ in range(3)]
-    await eventually(lambda: len(ended_of(mine)) >= 2, seconds=BOUND)
-    for call in ended_of(mine):
-        assert "with this user's credential are running" in (await refusal_of(call)).message
-    others = [begin(f"user {number}") for number in range(AT_ONCE)]
-    await eventually(lambda: len(ended_of(others)) > AT_ONCE // 2, seconds=BOUND)
-    for call in ended_of(others):
-        assert "of this tenant are running" in (await refusal_of(call)).message
-    assert len(ended_of(mine)) == 2
-    again.set()
-    for call in (*mine, *others):
-        if call not in ended_of(mine) and call not in ended_of(others):
-            await call
 
 
 async def test_every_table_and_column_of_an_export_is_known(
@@ -770,15 +353,6 @@ async def test_every_table_and_column_of_an_export_is_known(
     assert rules["users"].ignored >= OWNERS
 
 
-def changed(found: Export, table: str, **values: Any) -> bytes:
-    """The export with other values in every row of a table."""
-    lines = [json.loads(line) for line in found.text.splitlines()]
-    for line in lines:
-        if line["table"] == table:
-            line["row"].update(values)
-    return "\n".join(map(json.dumps, lines)).encode()
-
-
 async def test_h4_rights_are_those_of_the_credential(
     modelled: Services,
     model: ScriptedModel,
@@ -794,11 +368,14 @@ async def test_h4_rights_are_those_of_the_credential(
     assert refusal.reason == "USER_NOT_ALLOWED"
     refusal = await refusal_of(bring(modelled, clear.data, token=person("read")))
     assert refusal.reason == "SCOPE_MISSING"
-    said = changed(clear.export, "memories", origin="operator")
-    refusal = await refusal_of(bring(modelled, said, token=person("read write")))
+    lines = records(clear.export)
+    for line in lines:
+        if line["table"] == "memories":
+            line["row"]["origin"] = "operator"
+    refusal = await refusal_of(bring(modelled, packed(lines), token=person("read write")))
     assert refusal.reason == "ORIGIN_NOT_ALLOWED"
     reserved = {"department": "sales", "access_level": "high"}
-    lines = [json.loads(line) for line in clear.export.text.splitlines()]
+    lines = records(clear.export)
     profiles = [
         line["row"]["profile"] if line["table"] == "profile_versions" else line["row"]
         for line in lines
@@ -807,7 +384,7 @@ async def test_h4_rights_are_those_of_the_credential(
     ]
     for each in profiles:
         each.update(reserved)
-    managed = "\n".join(map(json.dumps, lines)).encode()
+    managed = packed(lines)
     reply = await bring(modelled, managed, token=person("read write"))
     assert len(profiles) > 1
     for name in reserved:
@@ -827,19 +404,19 @@ async def test_h4_rights_are_those_of_the_credential(
         await learn(modelled, talk("I sail", user=user, conversation="later"))
         done = await ask(modelled, "RollbackSource", user_id=user, conversation_id="later")
         assert done.counts["profile_fields"]
-        reread = await modelled.retrieval.GetProfile(retrieval.GetProfileRequest(user_id=user))
-        assert (reread.profile.department, reread.profile.access_level) == held
+        reread = (await ask(modelled, "GetProfile", user_id=user)).profile
+        assert (reread.department, reread.access_level) == held
 
 
 async def test_lost_records_are_left_out_with_what_belongs_to_them(
     modelled: Services, clear: Lived
 ) -> None:
-    lines = [json.loads(line) for line in clear.export.text.splitlines()]
+    lines = records(clear.export)
     memory_line = next(line for line in lines if line["table"] == "memories")
     profile = next(line for line in lines if line["table"] == "profiles")
     for line in (memory_line, profile):
         line["lost"] = True
-    reply = await bring(modelled, "\n".join(map(json.dumps, lines)).encode(), "bo")
+    reply = await bring(modelled, packed(lines), "bo")
     assert reply.left_out_counts["memories"] == reply.left_out_counts["profiles"] == 1
     assert reply.left_out_counts["statements"] >= 1
     assert "profile_versions" not in reply.imported_counts
@@ -849,128 +426,13 @@ async def test_lost_records_are_left_out_with_what_belongs_to_them(
     assert gone not in {row.get("memory_id") for table, row in found.rows if table in IMPORTED}
 
 
-async def test_h2_an_erasure_ends_an_import_that_goes_on(
-    modelled: Services, clear: Lived, tenant_conninfo: str
-) -> None:
-    """Nothing of it comes back, also if the user is reinstated at once."""
-    lines = clear.export.text.encode().splitlines(keepends=True)
-
-    # A group is stored once a record of another table comes.
-    tables = [table for table, _ in clear.export.rows]
-    half = 1 + max(n for n, table in enumerate(tables) if table == "memory_sources")
-    assert "memories" in tables[:half]
-    erased = asyncio.Event()
-
-    async def pieces() -> AsyncIterator[pb.ImportUserRequest]:
-        yield pb.ImportUserRequest(user_id="ana", data=b"".join(lines[:half]))
-        await erased.wait()
-        yield pb.ImportUserRequest(user_id="ana", data=b"".join(lines[half:]))
-
-    importing = asyncio.ensure_future(modelled.privacy.ImportUser(pieces()))
-    await eventually(lambda: rows(tenant_conninfo, "SELECT 1 FROM memories"), seconds=BOUND)
-    await erase(modelled)
-    await reinstate(modelled)
-    erased.set()
-    refusal = await refusal_of(importing)
-    assert refusal.code is grpc.StatusCode.FAILED_PRECONDITION
-    assert refusal.reason == "USER_ERASED"
-    assert not rows(tenant_conninfo, "SELECT 1 FROM memories")
-
-
-async def test_h2_nobody_else_writes_while_a_user_is_imported(
-    modelled: Services, model: ScriptedModel, clear: Lived, tenant_conninfo: str
-) -> None:
-    """Between two groups, what others write would take the place of records that follow."""
-    model.script = replies({"at last": lambda _: {"new_memories": [memory("Ana rests.", ["m1"])]}})
-    lines = clear.export.text.encode().splitlines(keepends=True)
-    half = 1 + [table for table, _ in clear.export.rows].index("users")
-    go_on = asyncio.Event()
-
-    async def pieces() -> AsyncIterator[pb.ImportUserRequest]:
-        yield pb.ImportUserRequest(user_id="ana", data=b"".join(lines[:half]))
-        await go_on.wait()
-        yield pb.ImportUserRequest(user_id="ana", data=b"".join(lines[half:]))
-
-    def say() -> Awaitable[Any]:
-        said = [talk("at last", user="ana", conversation="trò chuyện 1")]
-        said[0].messages[0].id = "a new one"
-        return modelled.extraction.SubmitTranscripts(
-            extraction_service_pb2.SubmitTranscriptsRequest(transcripts=said)
-        )
-
-    def tell() -> Awaitable[Any]:
-        return save(modelled, "The user drinks trà sen at five.")
-
-    def edit() -> Awaitable[Any]:
-        return change_profile(modelled, summary="Somebody else.")
-
-    writes: list[Callable[[], Awaitable[Any]]] = [say, tell, edit]
-    importing = asyncio.ensure_future(modelled.privacy.ImportUser(pieces()))
-    begun = "SELECT 1 FROM users WHERE importing_until > now()"
-    await eventually(lambda: rows(tenant_conninfo, begun), seconds=BOUND)
-    for write in writes:
-        refusal = await refusal_of(write())
-        assert refusal.code is grpc.StatusCode.ABORTED
-        assert (refusal.reason, refusal.retry_after) == ("WRITE_CONFLICT", 1.0)
-    go_on.set()
-    assert not (await importing).skipped_counts
-    assert kept(await export(modelled)) == kept(clear.export)
-    for write in writes:
-        await write()
-    stored = [each.content for each in await memories(modelled)]
-    assert len(stored) == len(set(stored))
-
-
-async def test_h2_a_job_that_is_open_waits_until_an_import_is_continued(
-    modelled: Services, model: ScriptedModel, clear: Lived, tenant_conninfo: str
-) -> None:
-    """Its model's reply comes while the import goes on, and takes the place of no record."""
-    lines = clear.export.text.encode().splitlines(keepends=True)
-    cut = [table for table, _ in clear.export.rows].index("profiles")
-    await refusal_of(bring(modelled, b"".join(lines[:cut])))
-    asked, answered, go_on = asyncio.Event(), asyncio.Event(), asyncio.Event()
-
-    async def answer(_: ChatRequest) -> ChatAnswer:
-        asked.set()
-        await asyncio.wait_for(answered.wait(), BOUND)
-        summary = {"path": "summary", "value": "Ana rests.", "source_message_ids": ["m1"]}
-        return ChatAnswer.of(
-            new_memories=[memory("Ana rests.", ["m1"])],
-            profile_changes=[{**summary, "quote": "at last"}],
-        )
-
-    async def pieces() -> AsyncIterator[pb.ImportUserRequest]:
-        yield pb.ImportUserRequest(user_id="ana", data=b"".join(lines[:cut]))
-        await go_on.wait()
-        yield pb.ImportUserRequest(user_id="ana", data=b"".join(lines[cut:]))
-
-    model.script = answer
-    (job_id,) = await submit(modelled, talk("at last", conversation="since"))
-    await asyncio.wait_for(asked.wait(), BOUND)
-    importing = asyncio.ensure_future(modelled.privacy.ImportUser(pieces()))
-    begun = "SELECT 1 FROM users WHERE importing_until > now()"
-    await eventually(lambda: rows(tenant_conninfo, begun), seconds=BOUND)
-    answered.set()
-    over = f"SELECT 1 FROM jobs WHERE job_id = '{job_id}' AND state <> 'running'"
-    await eventually(lambda: rows(tenant_conninfo, over), seconds=BOUND)
-    assert not rows(tenant_conninfo, "SELECT 1 FROM profiles")
-    go_on.set()
-    assert "profiles" not in (await importing).skipped_counts
-    job = await ended(modelled, job_id)
-    assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
-    assert "Ana rests." in {held.content for held in await memories(modelled)}
-    (brought,) = clear.export.of("profiles")
-    ((version, facts),) = rows(tenant_conninfo, "SELECT version, facts FROM profiles")
-    assert (version, facts) == (brought["version"] + 1, brought["facts"])
-
-
 async def test_c6_the_history_of_what_was_sealed_tells_its_words_when_it_is_in_clear(
     modelled: Services, sealed: Lived
 ) -> None:
-    lines = [json.loads(line) for line in sealed.export.text.splitlines()]
+    lines = records(sealed.export)
     (user,) = (line["row"] for line in lines if line["table"] == "users")
     user["encrypt_sensitive"] = False
-    await bring(modelled, "\n".join(map(json.dumps, lines)).encode())
+    await bring(modelled, packed(lines))
     (secret,) = (each for each in await memories(modelled) if each.content == SECRET)
     reply = await ask(modelled, "GetMemoryHistory", memory_id=secret.id)
     created = plain(reply.events[-1].after)
@@ -983,7 +445,7 @@ async def test_c6_the_history_of_an_earlier_release_is_told_by_the_versions(
     modelled: Services, clear: Lived, tenant_conninfo: str
 ) -> None:
     """Its entries repeat what the versions hold. Stored is what these do not: the entities."""
-    lines = [json.loads(line) for line in clear.export.text.splitlines()]
+    lines = records(clear.export)
     tea = next(
         line["row"]["memory_id"]
         for line in lines
@@ -994,7 +456,7 @@ async def test_c6_the_history_of_an_earlier_release_is_told_by_the_versions(
         if line["table"] == "history" and (row["memory_id"], row["version"]) == (tea, 2):
             row["before"] = {"content": "The user drinks trà sen.", "entities": []}
             row["after"] = {"content": "The user drinks trà sen at five.", "entities": ["Huế"]}
-    await bring(modelled, "\n".join(map(json.dumps, lines)).encode())
+    await bring(modelled, packed(lines))
     assert rows(tenant_conninfo, "SELECT before, after FROM history WHERE after IS NOT NULL") == [
         ({"entities": []}, {"entities": ["Huế"]})
     ]
@@ -1010,93 +472,44 @@ async def test_h3_what_was_not_sealed_yet_when_it_was_exported_is_sealed(
     modelled: Services, clear: Lived, tenant_conninfo: str
 ) -> None:
     """Nothing that the sensitive memories mention is stored, so that no mention is left."""
-    lines = [json.loads(line) for line in clear.export.text.splitlines()]
+    lines = records(clear.export)
     for line in lines:
         if line["table"] == "users":
             line["row"]["encrypt_sensitive"] = True
         elif line["table"] == "memories":
             line["row"]["sensitive"] = True
-    reply = await bring(modelled, "\n".join(map(json.dumps, lines)).encode())
+    reply = await bring(modelled, packed(lines))
     assert reply.imported_counts["memories"] == clear.export.manifest.counts["memories"]
     assert not rows(tenant_conninfo, "SELECT 1 FROM memories WHERE sealed IS NULL")
     assert clear.export.of("entity_mentions")
     assert not rows(tenant_conninfo, "SELECT 1 FROM entity_mentions")
 
 
-async def test_a_document_that_expires_meanwhile_does_not_end_an_import(
-    modelled: Services, clear: Lived, tenant_conninfo: str, monkeypatch: pytest.MonkeyPatch
+async def test_b3_what_jobs_had_not_read_is_learnt_again_up_to_a_bound(
+    modelled: Services, model: ScriptedModel, clear: Lived, tenant_conninfo: str
 ) -> None:
-    """The sweep deletes it before its parts come; everything else is imported."""
-    monkeypatch.setattr(incoming_export, "PATIENCE_SECONDS", 600.0)
-    lines = [json.loads(line) for line in clear.export.text.splitlines()]
-    (document,) = (line["row"] for line in lines if line["table"] == "documents")
-    document["expires_at"] = "2026-01-01T00:00:00+00:00"
-    parts = [line["table"] for line in lines if line["row"].get("document_id")]
-    assert {"document_chunks", "document_mentions"} <= set(parts)
-    # A group is stored once a record of another table comes.
-    half = 1 + next(n for n, line in enumerate(lines) if line["table"] == "document_chunks")
-    swept = asyncio.Event()
-
-    async def pieces() -> AsyncIterator[pb.ImportUserRequest]:
-        for end, part in ((False, lines[:half]), (True, lines[half:])):
-            if end:
-                await swept.wait()
-            data = "".join(json.dumps(line) + "\n" for line in part).encode()
-            yield pb.ImportUserRequest(user_id="ana", data=data)
-
-    importing = asyncio.ensure_future(modelled.privacy.ImportUser(pieces()))
-    await eventually(lambda: rows(tenant_conninfo, "SELECT 1 FROM documents"), seconds=BOUND)
-    await asyncio.to_thread(change, tenant_conninfo, "DELETE FROM documents")
-    swept.set()
-    reply = await importing
-    for table in ("document_chunks", "document_mentions"):
-        assert reply.left_out_counts[table] == parts.count(table)
-        assert table not in reply.imported_counts
-        assert table not in reply.skipped_counts
-        assert not rows(tenant_conninfo, f"SELECT 1 FROM {table}")
-    assert reply.imported_counts["memories"] == clear.export.manifest.counts["memories"]
-    assert not rows(tenant_conninfo, "SELECT 1 FROM passage_postings WHERE corpus = 'documents'")
-
-
-async def test_more_unread_conversations_than_are_remembered_are_refused(
-    modelled: Services, clear: Lived, tenant_conninfo: str
-) -> None:
-    """Nothing that a job had not read is silently taken for learnt."""
-    owner = {name: clear.export.of("conversations")[0][name] for name in OWNERS}
-    unread = [
-        {"table": "jobs", "row": {**owner, "state": "queued", "range_from": 1, **each}}
-        for each in ({"conversation_id": f"c{number}"} for number in range(10_001))
-    ]
-    records = unannounced([json.loads(line) for line in clear.export.text.splitlines()])
-    data = "\n".join(map(json.dumps, [*unread, *records])).encode()
-    refusal = await refusal_of(bring(modelled, data, "bo", piece=1_000_000))
+    """A job that had not ended is not imported; its messages are not forgotten, nor silently taken
+    for learnt."""
+    first = clear.export.of("conversations")[0]
+    job = {**{name: first[name] for name in OWNERS}, "state": "running", "range_from": 1}
+    rest = unannounced(records(clear.export))
+    many = ({**job, "conversation_id": f"c{number}"} for number in range(10_001))
+    unread = [{"table": "jobs", "row": each} for each in many]
+    refusal = await refusal_of(bring(modelled, packed([*unread, *rest]), "bo", piece=1_000_000))
     assert refusal.code is grpc.StatusCode.INVALID_ARGUMENT
     assert refusal.fields.keys() == {"records[10001]"}
     assert not rows(tenant_conninfo, "SELECT 1 FROM users")
 
-
-async def test_b3_what_a_job_had_not_read_is_learnt_again(
-    modelled: Services, model: ScriptedModel, clear: Lived
-) -> None:
-    """A job that had not ended is not imported; its messages are not forgotten."""
-    conversation = clear.export.of("conversations")[0]
-    owner = {name: conversation[name] for name in OWNERS}
-    job = {**owner, "state": "running", "range_from": 1, "done_to": None}
-    job["conversation_id"] = conversation["conversation_id"]
-    records = unannounced([json.loads(line) for line in clear.export.text.splitlines()])
-    unread = [{"table": "jobs", "row": job}, *records]
-    await bring(modelled, "\n".join(map(json.dumps, unread)).encode(), "bo")
-    job_id = await modelled.extraction.EndConversation(
-        extraction_service_pb2.EndConversationRequest(
-            user_id="bo", conversation_id=conversation["conversation_id"]
-        )
-    )
-    await ended(modelled, job_id.job.id)
+    named = {"conversation_id": first["conversation_id"]}
+    line = {"table": "jobs", "row": {**job, **named, "done_to": None}}
+    await bring(modelled, packed([line, *rest]), "bo")
+    begun = await ask(modelled, "EndConversation", user_id="bo", **named)
+    await ended(modelled, begun.job.id)
     read = [message.content for asked in model.chat_requests for message in asked.messages]
     (said,) = [
         row["content"]
         for row in clear.export.of("messages")
-        if (row["conversation_id"], row["message_no"]) == (job["conversation_id"], 1)
+        if (row["conversation_id"], row["message_no"]) == (first["conversation_id"], 1)
     ]
     assert any(said in words for words in read)
 
@@ -1118,11 +531,8 @@ async def test_b3_a_document_that_no_job_had_read_is_read(
     listed = await ask(modelled, "ListJobs", user_id="bo", kinds=[handed.job.kind])
     (job,) = listed.jobs
     assert (await ended(modelled, job.id)).result.counts["documents"] == 1
-    reply = await modelled.retrieval.SearchMemories(
-        retrieval.SearchMemoriesRequest(
-            user_id="bo", query="zeppelin", scopes=[search_pb2.SEARCH_SCOPE_DOCUMENTS]
-        )
-    )
+    scopes = [search_pb2.SEARCH_SCOPE_DOCUMENTS]
+    reply = await ask(modelled, "SearchMemories", user_id="bo", query="zeppelin", scopes=scopes)
     assert [result.document_chunk.source_id for result in reply.results] == ["1"]
     # Sent again, it names no job of the user who was exported.
     again = await ask(modelled, "IngestDocuments", user_id="bo", documents=[sent])

@@ -1,10 +1,11 @@
-"""Row 64: callers show a certificate of the authority that the service names, or are not let in."""
+"""TLS, and row 64: callers show a certificate of the named authority, or are not let in."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -24,15 +25,20 @@ def ours(tmp_path: Path) -> Authority:
     return Authority(tmp_path, "ours")
 
 
-def settings(conninfo: str, folder: Path, service: Pair, clients: Path) -> RetrievalSettings:
+def settings(
+    conninfo: str, folder: Path, service: Pair, clients: Path | None, **given: Any
+) -> RetrievalSettings:
     return RetrievalSettings(
-        database_url=conninfo,
-        data_dir=folder / "data",
-        auth="off",
-        retrieval_listen="127.0.0.1:0",
-        tls_certificate_file=service.certificate,
-        tls_key_file=service.key,
-        tls_client_ca_file=clients,
+        **{
+            "database_url": conninfo,
+            "data_dir": folder / "data",
+            "auth": "off",
+            "retrieval_listen": "127.0.0.1:0",
+            "tls_certificate_file": service.certificate,
+            "tls_key_file": service.key,
+            "tls_client_ca_file": clients,
+            **given,
+        }
     )
 
 
@@ -57,11 +63,10 @@ async def answered(channel: grpc.aio.Channel) -> grpc.StatusCode:
 
 
 async def test_row_64_only_a_certificate_of_the_named_authority_opens_the_door(
-    conninfo: str, tmp_path: Path, ours: Authority
+    conninfo: str, tmp_path: Path, ours: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    foreign = Authority(tmp_path, "foreign")
-    service = ours.pair("service")
-    given = settings(conninfo, tmp_path, service, ours.file)
+    foreign, caller = Authority(tmp_path, "foreign"), ours.pair("caller")
+    given = settings(conninfo, tmp_path, ours.pair("service"), ours.file)
     async with retrieval_process.running(given, conninfo) as server:
         address = f"127.0.0.1:{server.port}"
         # `ours` expires within the hour, and so does what it signs.
@@ -74,23 +79,14 @@ async def test_row_64_only_a_certificate_of_the_named_authority_opens_the_door(
         async def shown(pair: Pair | None) -> grpc.StatusCode:
             return await answered(grpc.aio.secure_channel(address, showing(ours.file, pair)))
 
-        assert await shown(ours.pair("caller")) is grpc.StatusCode.OK
+        assert await shown(caller) is grpc.StatusCode.OK
         for refused in (None, foreign.pair("stranger"), ours.pair("late", hours=-1)):
             assert await shown(refused) is grpc.StatusCode.UNAVAILABLE
         assert await answered(grpc.aio.insecure_channel(address)) is grpc.StatusCode.UNAVAILABLE
         # Whoever was refused does not keep the next one out.
         assert await shown(ours.pair("another")) is grpc.StatusCode.OK
 
-
-async def test_row_64_the_client_shows_its_certificate(
-    conninfo: str, tmp_path: Path, ours: Authority, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Given, or named by the environment."""
-    caller = ours.pair("caller")
-    given = settings(conninfo, tmp_path, ours.pair("service"), ours.file)
-    async with retrieval_process.running(given, conninfo) as server:
-        address = f"127.0.0.1:{server.port}"
-
+        # The client shows the certificate that the environment names.
         def asked() -> bool:
             with Hitherto(address, tls_ca_file=ours.file, timeout=120) as client:
                 return not list(client.memories("ana"))
@@ -98,6 +94,22 @@ async def test_row_64_the_client_shows_its_certificate(
         monkeypatch.setenv("HITHERTO_TLS_CLIENT_CERTIFICATE_FILE", str(caller.certificate))
         monkeypatch.setenv("HITHERTO_TLS_CLIENT_KEY_FILE", str(caller.key))
         assert await asyncio.to_thread(asked)
+
+
+async def test_tls(conninfo: str, tmp_path: Path, ours: Authority) -> None:
+    """For any caller; in clear, and for who does not trust the service, nothing is answered."""
+    given = settings(
+        conninfo, tmp_path, ours.pair("service"), None, retrieval_listen="0.0.0.0:0", auth="api-key"
+    )
+    async with retrieval_process.running(given, conninfo) as server:
+        address = f"127.0.0.1:{server.port}"
+        trusting, strange = showing(ours.file, None), grpc.ssl_channel_credentials()
+        for channel, code in (
+            (grpc.aio.secure_channel(address, trusting), grpc.StatusCode.UNAUTHENTICATED),
+            (grpc.aio.insecure_channel(address), grpc.StatusCode.UNAVAILABLE),
+            (grpc.aio.secure_channel(address, strange), grpc.StatusCode.UNAVAILABLE),
+        ):
+            assert await answered(channel) is code
 
 
 def test_a_certificate_without_its_key_or_without_tls_is_told(

@@ -6,11 +6,7 @@ import asyncio
 
 import pytest
 
-from hitherto.v1 import (
-    conversation_pb2,
-    extraction_service_pb2,
-    job_pb2,
-)
+from hitherto.v1 import job_pb2
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.indexed import (
     MESSAGE_STATES,
@@ -28,7 +24,7 @@ from tests.scripted_model import CONTENT_FAULTS, ChatAnswer, Hang, ScriptedModel
 
 pytestmark = pytest.mark.usefixtures("frequent_sweeps")
 
-pb = extraction_service_pb2
+
 CANARY = "zanzibarquux"
 SUMMARIES = "SELECT title, embedding_state, text_version, lexical_no FROM conversation_summaries"
 VIETNAMESE = "Tôi đang học ở Hà Nội"
@@ -93,7 +89,7 @@ async def test_running_a_range_again_doubles_nothing(
     (job_id,) = await submit(modelled, talk("I like tea", ("assistant", "Noted, tea")))
     assert (await ended(modelled, job_id)).state == job_pb2.JOB_STATE_DEAD
     assert rows(tenant_conninfo, "SELECT 1 FROM passage_postings") == []
-    await modelled.extraction.RetryJob(pb.RetryJobRequest(job_id=job_id))
+    await ask(modelled, "RetryJob", job_id=job_id)
     assert (await ended(modelled, job_id)).state == job_pb2.JOB_STATE_SUCCEEDED
     check_words(tenant_conninfo)
     before = rows(tenant_conninfo, MESSAGE_STATES)
@@ -120,22 +116,10 @@ async def test_what_no_job_has_indexed_is_indexed_all_the_same(
     # Cancelled before that, it would leave the hanging call to the next job.
     async with asyncio.timeout(180):
         await model.called(asked + 1)
-    await modelled.extraction.CancelJob(pb.CancelJobRequest(job_id=cancelled))
+    await ask(modelled, "CancelJob", job_id=cancelled)
     assert (await ended(modelled, cancelled)).state == job_pb2.JOB_STATE_CANCELLED
-    await modelled.extraction.AppendMessages(
-        pb.AppendMessagesRequest(
-            user_id="ana",
-            conversation_id="open",
-            messages=[
-                conversation_pb2.Message(
-                    id="o1", role=conversation_pb2.ROLE_USER, content="I like open tea"
-                ),
-                conversation_pb2.Message(
-                    id="o2", role=conversation_pb2.ROLE_TOOL, content="not this"
-                ),
-            ],
-        )
-    )
+    opened = talk("I like open tea", ("tool", "not this"), conversation="open").messages
+    await ask(modelled, "AppendMessages", conversation_id="open", messages=opened)
     async with backfill(conninfo, model) as filling:
         await filled(filling, superuser_conninfo)
         # What was appended is indexed at once, what a job was to read is not.
@@ -153,7 +137,7 @@ async def test_what_no_job_has_indexed_is_indexed_all_the_same(
     check_words(superuser_conninfo)
     model.script = lambda request: titled("Tea")
     for job_id in (dead, cancelled):
-        await modelled.extraction.RetryJob(pb.RetryJobRequest(job_id=job_id))
+        await ask(modelled, "RetryJob", job_id=job_id)
         assert (await ended(modelled, job_id)).state == job_pb2.JOB_STATE_SUCCEEDED
     assert model.embedding_requests[-1].texts == ["Tea"]
     assert rows(superuser_conninfo, MESSAGE_STATES) == indexed
@@ -184,40 +168,32 @@ async def test_a_summary_is_found_by_its_present_words_only(
 async def test_f7_nothing_is_left_of_a_deleted_conversation(
     modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
-    """DeleteConversation takes words and vectors of messages and summary along."""
+    """DeleteConversation takes words and vectors of messages and summary along; RollbackSource the
+    summary alone: what was said stays findable."""
     model.script = lambda request: titled(
-        f"About {CANARY}" if CANARY in request.messages[0].content else "About tea"
+        f"About {CANARY}" if "milk" not in request.messages[0].content else "About milk"
     )
     await learn(
         modelled,
+        talk("I like tea", conversation="taken back"),
+        talk("I like milk", conversation="kept"),
         talk(f"I like {CANARY} tea", ("assistant", f"{CANARY} it is"), conversation="gone"),
-        talk("I like tea", conversation="kept"),
     )
     with_canary = f"SELECT DISTINCT corpus FROM passage_postings WHERE term ~ '{CANARY}'"
     assert sorted(rows(tenant_conninfo, with_canary)) == [("messages",), ("summaries",)]
     response = await ask(modelled, "DeleteConversation", conversation_id="gone")
     assert (response.counts["messages"], response.counts["summaries"]) == (2, 1)
+    assert rows(tenant_conninfo, with_canary) == [("summaries",)]
+    response = await ask(modelled, "RollbackSource", conversation_id="taken back")
+    assert response.counts["summaries_removed"] == 1
     assert rows(tenant_conninfo, with_canary) == []
-    for table in ("message_embeddings", "summary_embeddings"):
-        assert rows(tenant_conninfo, f"SELECT conversation_id FROM {table}") == [("kept",)]
-    check_words(tenant_conninfo)
-    # A conversation of the same name begins anew.
-    await learn(modelled, talk("I like milk", conversation="gone"))
+    summaries = rows(tenant_conninfo, "SELECT conversation_id FROM summary_embeddings")
+    assert summaries == [("kept",)]
     assert set(message_vectors(tenant_conninfo)) == {"I like tea", "I like milk"}
     check_words(tenant_conninfo)
-
-
-async def test_a_source_that_is_taken_back_takes_its_summary_along(
-    modelled: Services, model: ScriptedModel, tenant_conninfo: str
-) -> None:
-    """RollbackSource: the summary goes with its words and vector, what was said stays findable."""
-    model.script = lambda request: titled(f"About {CANARY}")
-    await learn(modelled, talk("I like tea"))
-    response = await ask(modelled, "RollbackSource", conversation_id="c1")
-    assert response.counts["summaries_removed"] == 1
-    assert rows(tenant_conninfo, "SELECT 1 FROM summary_embeddings") == []
-    assert rows(tenant_conninfo, f"SELECT 1 FROM passage_postings WHERE term = '{CANARY}'") == []
-    assert set(message_vectors(tenant_conninfo)) == {"I like tea"}
+    # A conversation of the same name begins anew.
+    await learn(modelled, talk("I like juice", conversation="gone"))
+    assert set(message_vectors(tenant_conninfo)) == {"I like tea", "I like milk", "I like juice"}
     check_words(tenant_conninfo)
 
 
@@ -254,17 +230,8 @@ async def test_without_message_vectors_messages_are_found_by_their_words(
     async with start_services(**settings) as services:
         await learn(services, talk("I like tea", ("assistant", "Noted")))
         assert [request.texts for request in model.embedding_requests] == [["Tea"]]
-        await services.extraction.AppendMessages(
-            pb.AppendMessagesRequest(
-                user_id="ana",
-                conversation_id="c2",
-                messages=[
-                    conversation_pb2.Message(
-                        id="m1", role=conversation_pb2.ROLE_USER, content="More tea"
-                    )
-                ],
-            )
-        )
+        more = talk("More tea", conversation="c2").messages
+        await ask(services, "AppendMessages", conversation_id="c2", messages=more)
         grow_old(superuser_conninfo)
         async with backfill(conninfo, model, message_vectors=False) as filling:
             await filled(filling, superuser_conninfo)
@@ -293,24 +260,18 @@ async def test_jobs_at_once_keep_their_numbers_apart(
     check_words(tenant_conninfo)
 
 
-async def test_a_preview_indexes_nothing(
-    modelled: Services, model: ScriptedModel, tenant_conninfo: str
-) -> None:
-    """What is only shown is neither stored nor embedded beyond what the showing takes."""
-    model.script = echo
-    await modelled.extraction.PreviewExtraction(
-        pb.PreviewExtractionRequest(transcript=talk("I like tea", ("assistant", "Noted, tea")))
-    )
-    assert [request.texts for request in model.embedding_requests] == [["I like tea"]]
-    assert rows(tenant_conninfo, "SELECT 1 FROM passage_postings") == []
-
-
 @pytest.mark.parametrize("characters", [4_000, 20_000])
 async def test_the_beginning_of_a_long_message_is_embedded(
     modelled: Services, model: ScriptedModel, tenant_conninfo: str, characters: int
 ) -> None:
-    """Every word of it is indexed all the same, up to the bound of a text."""
+    """Every word of it is indexed all the same, up to the bound of a text. A preview indexes
+    nothing, and embeds no more than the showing takes."""
+    model.script = echo
+    said = talk("I like tea", ("assistant", "Noted, tea"))
+    await ask(modelled, "PreviewExtraction", transcript=said)
+    assert [request.texts for request in model.embedding_requests] == [["I like tea"]]
+    assert rows(tenant_conninfo, "SELECT 1 FROM passage_postings") == []
     model.script = lambda request: titled("Tea")
     await learn(modelled, talk("tea " * (characters // 4 - 1) + CANARY[:4]))
-    assert max(map(len, model.embedding_requests[0].texts)) == 4_000
+    assert max(map(len, model.embedding_requests[1].texts)) == 4_000
     check_words(tenant_conninfo)

@@ -18,9 +18,10 @@ from hitherto.v1 import (
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.curating import save
 from tests.e2e.learning import echo, ended, learn, rows, talk
-from tests.e2e.methods import ask, read_refusal
+from tests.e2e.methods import ask
 from tests.e2e.privacy import choose
 from tests.e2e.sealing import ENCRYPTING
+from tests.e2e.sessions import refusal_of
 from tests.scripted_model import ScriptedModel, StatusFault
 from tests.waiting import eventually
 
@@ -34,6 +35,7 @@ WORDS = (
 )
 TEXTS = 3 * len(WORDS)
 """Memories, messages and summaries, of each as many as there are words."""
+LARGE: dict[str, Any] = {"model": "text-embedding-3-large", "dimensions": 96}
 pb = maintenance_service_pb2
 
 
@@ -81,9 +83,7 @@ async def test_from_start_to_switch_and_back(taught: Services, superuser_conninf
     assert not first.target_model
     assert not first.HasField("job")
 
-    started = await step(
-        taught, pb.REEMBED_PHASE_START, model="text-embedding-3-large", dimensions=96
-    )
+    started = await step(taught, pb.REEMBED_PHASE_START, **LARGE)
     assert (started.target_model, started.target_dimensions) == ("text-embedding-3-large", 96)
     job = await ended(taught, started.job.id)
     assert job.state == job_pb2.JOB_STATE_SUCCEEDED
@@ -109,15 +109,10 @@ async def test_from_start_to_switch_and_back(taught: Services, superuser_conninf
     await right(taught)
     # What was learnt meanwhile is found by its words until it has a vector of the old model.
     assert "fireworks" in (await found_by(taught, "fireworks end the summer"))[0][0]
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await step(taught, pb.REEMBED_PHASE_ROLLBACK)
-    assert read_refusal(caught.value).reason == "REEMBEDDING_NOT_READY"
-    async with asyncio.timeout(180):
-        while rows(  # noqa: ASYNC110 - the back-fill is what changes
-            superuser_conninfo,
-            "SELECT 1 FROM hitherto.memories WHERE embedding_state <> 'stored'",
-        ):
-            await asyncio.sleep(0.1)
+    refusal = await refusal_of(step(taught, pb.REEMBED_PHASE_ROLLBACK))
+    assert refusal.reason == "REEMBEDDING_NOT_READY"
+    without = "SELECT 1 FROM hitherto.memories WHERE embedding_state <> 'stored'"
+    await eventually(lambda: not rows(superuser_conninfo, without), seconds=180)
     assert rows(
         superuser_conninfo,
         "SELECT count(DISTINCT memory_id) FROM hitherto.memory_embeddings"
@@ -126,23 +121,34 @@ async def test_from_start_to_switch_and_back(taught: Services, superuser_conninf
 
 
 @pytest.mark.usefixtures("conninfo")
-async def test_a_switch_before_the_back_fill_is_refused(
+async def test_what_cannot_be_started_or_switched_to(
     taught: Services, model: ScriptedModel
 ) -> None:
-    """REEMBEDDING_NOT_READY with how many texts still lack a vector; reads stay as they were."""
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await step(taught, pb.REEMBED_PHASE_SWITCH)
-    assert read_refusal(caught.value).reason == "REEMBEDDING_NOT_READY"
-    for _ in range(8):
-        model.queue(StatusFault(503), endpoint="embeddings")
-    await step(taught, pb.REEMBED_PHASE_START, model="text-embedding-3-large", dimensions=96)
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await step(taught, pb.REEMBED_PHASE_SWITCH)
-    refusal = read_refusal(caught.value)
+    """INVALID_ARGUMENT names the field and nothing changes; REEMBEDDING_NOT_READY says how many
+    texts still lack a vector. Reads stay as they were."""
+    for fields, field in WRONG:
+        refusal = await refusal_of(step(taught, pb.REEMBED_PHASE_START, **fields))
+        assert list(refusal.fields) == [field], fields
+    refusal = await refusal_of(step(taught, pb.REEMBED_PHASE_UNSPECIFIED))
+    assert list(refusal.fields) == ["phase"]
+    assert not (await step(taught, pb.REEMBED_PHASE_STATUS)).target_model
+    refusal = await refusal_of(step(taught, pb.REEMBED_PHASE_SWITCH))
+    assert refusal.reason == "REEMBEDDING_NOT_READY"
+    model.always(StatusFault(503), endpoint="embeddings")
+    one = await step(taught, pb.REEMBED_PHASE_START, **LARGE)
+    # Safe to retry: the job that is under way is returned.
+    two = await step(taught, pb.REEMBED_PHASE_START, **LARGE)
+    assert one.job.id == two.job.id
+    refusal = await refusal_of(step(taught, pb.REEMBED_PHASE_SWITCH))
     assert refusal.reason == "REEMBEDDING_NOT_READY"
     assert int(refusal.metadata["pending_count"]) == TEXTS
     status = await step(taught, pb.REEMBED_PHASE_STATUS)
     assert status.active_model == "text-embedding-3-small"
+    # B5: the back-fill is a job like any other.
+    listed = await ask(taught, "ListJobs", user_id="", kinds=["reembedding"])
+    assert [job.id for job in listed.jobs] == [one.job.id]
+    model.always(None, endpoint="embeddings")
+    assert (await ended(taught, one.job.id)).state == job_pb2.JOB_STATE_SUCCEEDED
 
 
 async def test_words_that_change_during_a_back_fill_are_embedded_anew(
@@ -165,16 +171,6 @@ async def test_words_that_change_during_a_back_fill_are_embedded_anew(
     ) == [(2,)]
 
 
-@pytest.mark.usefixtures("conninfo")
-async def test_starting_twice_is_one_job(taught: Services, model: ScriptedModel) -> None:
-    """Safe to retry: the job that is under way is returned."""
-    for _ in range(8):
-        model.queue(StatusFault(503), endpoint="embeddings")
-    one = await step(taught, pb.REEMBED_PHASE_START, model="text-embedding-3-large", dimensions=96)
-    two = await step(taught, pb.REEMBED_PHASE_START, model="text-embedding-3-large", dimensions=96)
-    assert one.job.id == two.job.id
-
-
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"model": ""}, "model"),
     ({"model": "some-model", "dimensions": 7}, "dimensions"),
@@ -184,19 +180,6 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"model": "nobody-knows-its-size"}, "model"),
     ({"model": "onnx:somewhere"}, "model"),
 ]
-
-
-@pytest.mark.usefixtures("conninfo")
-async def test_what_cannot_be_started(modelled: Services) -> None:
-    """INVALID_ARGUMENT names the field; nothing changes."""
-    for fields, field in WRONG:
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await step(modelled, pb.REEMBED_PHASE_START, **fields)
-        assert list(read_refusal(caught.value).fields) == [field], fields
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await step(modelled, pb.REEMBED_PHASE_UNSPECIFIED)
-        assert list(read_refusal(caught.value).fields) == ["phase"]
-        assert not (await step(modelled, pb.REEMBED_PHASE_STATUS)).target_model
 
 
 async def test_the_offline_vectors_give_way_on_purpose(
@@ -221,16 +204,20 @@ _NOT_COUNTED = "LOCK TABLE hitherto.document_chunks IN ACCESS EXCLUSIVE MODE"
 """Stands for millions of texts to count."""
 
 
+_COUNTING = """
+SELECT 1 FROM pg_locks WHERE relation = 'hitherto.document_chunks'::regclass AND NOT granted
+"""
+
+
 @pytest.mark.usefixtures("conninfo")
-async def test_a_start_is_answered_though_counting_takes_long(
+async def test_nobody_waits_while_texts_are_counted(
     taught: Services, superuser_conninfo: str
 ) -> None:
-    """It is done by then, and holds up nobody."""
+    """A start is done by then. Whoever stores vectors locks the rows of their models against
+    changes, so that a switch counts without a lock."""
     async with await psycopg.AsyncConnection.connect(superuser_conninfo) as other:
         await other.execute(_NOT_COUNTED)
-        started = await step(
-            taught, pb.REEMBED_PHASE_START, model="text-embedding-3-large", dimensions=96
-        )
+        started = await step(taught, pb.REEMBED_PHASE_START, **LARGE)
         assert (started.target_model, started.target_dimensions) == ("text-embedding-3-large", 96)
         assert (started.embedded_count, started.pending_count) == (0, 0)
         await save(taught, "I own a red bicycle")
@@ -239,19 +226,6 @@ async def test_a_start_is_answered_though_counting_takes_long(
             await step(taught, pb.REEMBED_PHASE_STATUS)
     job = await ended(taught, started.job.id)
     assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
-
-
-_COUNTING = """
-SELECT 1 FROM pg_locks WHERE relation = 'hitherto.document_chunks'::regclass AND NOT granted
-"""
-
-
-@pytest.mark.usefixtures("conninfo")
-async def test_nobody_waits_while_a_switch_counts_texts(
-    taught: Services, superuser_conninfo: str
-) -> None:
-    """Whoever stores vectors locks the rows of their models against changes."""
-    await moved_to(taught, "text-embedding-3-large", 96)
     async with await psycopg.AsyncConnection.connect(superuser_conninfo) as other:
         await other.execute(_NOT_COUNTED)
         switching = asyncio.ensure_future(step(taught, pb.REEMBED_PHASE_SWITCH))
@@ -259,14 +233,6 @@ async def test_nobody_waits_while_a_switch_counts_texts(
         await other.execute("SELECT 1 FROM hitherto.embedding_models FOR KEY SHARE NOWAIT")
     # Refused if the lock was held for longer than Postgres lets it wait.
     await asyncio.gather(switching, return_exceptions=True)
-
-
-@pytest.mark.usefixtures("conninfo")
-async def test_reembedding_jobs_are_listed(taught: Services) -> None:
-    """B5: the back-fill is a job like any other."""
-    await moved_to(taught, "text-embedding-3-large", 96)
-    listed = await ask(taught, "ListJobs", user_id="", kinds=["reembedding"])
-    assert [job.state for job in listed.jobs] == [job_pb2.JOB_STATE_SUCCEEDED]
 
 
 async def test_h3_sealed_memories_get_vectors_of_the_new_model(

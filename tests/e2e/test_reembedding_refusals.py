@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import Any
-
-import grpc
 import pytest
 
-from hitherto.v1 import extraction_service_pb2, job_pb2
+from hitherto.v1 import job_pb2
 from hitherto.v1 import maintenance_service_pb2 as pb
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.curating import change
 from tests.e2e.learning import echo, ended, learn, talk
-from tests.e2e.methods import Refusal, ask, read_refusal
+from tests.e2e.methods import ask
+from tests.e2e.sessions import refusal_of
 from tests.e2e.test_reembedding import step
 from tests.scripted_model import EmbeddingFault, Fault, RawReply, ScriptedModel
+from tests.waiting import eventually
 
 LARGE = "text-embedding-3-large"
 _MANY = """
@@ -27,62 +25,50 @@ FROM generate_series(1, %(many)s) AS n
 """
 
 
-async def refusal_of(services: Services, phase: Any, **fields: Any) -> Refusal:
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await step(services, phase, **fields)
-    return read_refusal(caught.value)
+@pytest.fixture
+async def taught(modelled: Services, model: ScriptedModel, superuser_conninfo: str) -> Services:
+    model.script = echo
+    await learn(modelled, talk("I like tea"))
+    return modelled
 
 
 async def test_c7_a_switch_waits_for_what_came_after_the_back_fill(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+    taught: Services, superuser_conninfo: str
 ) -> None:
     """A back-fill that succeeded is not enough: many texts that came since have no vector."""
-    model.script = echo
-    await learn(modelled, talk("I like tea"))
-    started = await step(modelled, pb.REEMBED_PHASE_START, model=LARGE, dimensions=96)
-    assert (await ended(modelled, started.job.id)).state == job_pb2.JOB_STATE_SUCCEEDED
+    started = await step(taught, pb.REEMBED_PHASE_START, model=LARGE, dimensions=96)
+    assert (await ended(taught, started.job.id)).state == job_pb2.JOB_STATE_SUCCEEDED
+    # A model keeps its dimensions: vectors of another length would stand beside those.
+    refused = await refusal_of(step(taught, pb.REEMBED_PHASE_START, model=LARGE, dimensions=128))
+    assert set(refused.fields) == {"dimensions"}
+    status = await step(taught, pb.REEMBED_PHASE_STATUS)
+    assert (status.target_model, status.target_dimensions) == (LARGE, 96)
     change(superuser_conninfo, _MANY, many=200)
-    refused = await refusal_of(modelled, pb.REEMBED_PHASE_SWITCH)
+    refused = await refusal_of(step(taught, pb.REEMBED_PHASE_SWITCH))
     assert refused.reason == "REEMBEDDING_NOT_READY"
     assert int(refused.metadata["pending_count"]) >= 200
-    status = await step(modelled, pb.REEMBED_PHASE_STATUS)
+    status = await step(taught, pb.REEMBED_PHASE_STATUS)
     assert (status.active_model, status.target_model) == ("text-embedding-3-small", LARGE)
-    again = await step(modelled, pb.REEMBED_PHASE_START, model=LARGE, dimensions=96)
-    assert (await ended(modelled, again.job.id)).state == job_pb2.JOB_STATE_SUCCEEDED
-    switched = await step(modelled, pb.REEMBED_PHASE_SWITCH)
+    again = await step(taught, pb.REEMBED_PHASE_START, model=LARGE, dimensions=96)
+    assert (await ended(taught, again.job.id)).state == job_pb2.JOB_STATE_SUCCEEDED
+    switched = await step(taught, pb.REEMBED_PHASE_SWITCH)
     assert switched.active_model == LARGE
 
 
-async def test_c7_a_model_keeps_its_dimensions(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str
-) -> None:
-    """Its vectors of another length would stand beside those that are there."""
-    model.script = echo
-    await learn(modelled, talk("I like tea"))
-    started = await step(modelled, pb.REEMBED_PHASE_START, model=LARGE, dimensions=96)
-    await ended(modelled, started.job.id)
-    refused = await refusal_of(modelled, pb.REEMBED_PHASE_START, model=LARGE, dimensions=128)
-    assert set(refused.fields) == {"dimensions"}
-    status = await step(modelled, pb.REEMBED_PHASE_STATUS)
-    assert (status.target_model, status.target_dimensions) == (LARGE, 96)
-
-
 async def test_c7_dimensions_that_no_vector_has_can_be_corrected(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+    taught: Services, model: ScriptedModel
 ) -> None:
-    model.script = echo
-    await learn(modelled, talk("I like tea"))
     model.always(EmbeddingFault("wrong_dimensions"), endpoint="embeddings")
-    mistaken = await step(modelled, pb.REEMBED_PHASE_START, model=LARGE, dimensions=128)
-    refused = await refusal_of(modelled, pb.REEMBED_PHASE_START, model=LARGE, dimensions=96)
+    mistaken = await step(taught, pb.REEMBED_PHASE_START, model=LARGE, dimensions=128)
+    refused = await refusal_of(step(taught, pb.REEMBED_PHASE_START, model=LARGE, dimensions=96))
     assert set(refused.fields) == {"dimensions"}
     assert mistaken.job.id in refused.fields["dimensions"]
-    await ask(modelled, "CancelJob", job_id=mistaken.job.id)
+    await ask(taught, "CancelJob", job_id=mistaken.job.id)
     model.always(None, endpoint="embeddings")
-    started = await step(modelled, pb.REEMBED_PHASE_START, model=LARGE, dimensions=96)
+    started = await step(taught, pb.REEMBED_PHASE_START, model=LARGE, dimensions=96)
     assert (started.target_model, started.target_dimensions) == (LARGE, 96)
-    assert (await ended(modelled, started.job.id)).state == job_pb2.JOB_STATE_SUCCEEDED
-    switched = await step(modelled, pb.REEMBED_PHASE_SWITCH)
+    assert (await ended(taught, started.job.id)).state == job_pb2.JOB_STATE_SUCCEEDED
+    switched = await step(taught, pb.REEMBED_PHASE_SWITCH)
     assert (switched.active_model, switched.active_dimensions) == (LARGE, 96)
 
 
@@ -104,37 +90,36 @@ async def test_c7_the_active_model_takes_corrected_dimensions_at_the_next_start(
 
 async def until_found(services: Services, word: str) -> None:
     """Wait until a search finds a memory by its vector."""
-    async with asyncio.timeout(180):
-        while True:
-            found = await ask(services, "SearchMemories", query=word)
-            if found.results and "semantic" in found.results[0].matched_legs:
-                return
-            await asyncio.sleep(0.05)
+
+    async def by_vector() -> bool:
+        results = (await ask(services, "SearchMemories", query=word)).results
+        return bool(results) and "semantic" in results[0].matched_legs
+
+    await eventually(by_vector, "a search to find it", seconds=180)
 
 
 @pytest.mark.parametrize(
     "fault", [EmbeddingFault("wrong_dimensions"), RawReply(b"{}")], ids=["dimensions", "no data"]
 )
 async def test_row_74_a_new_model_that_embeds_nothing_is_not_asked_about_every_text(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str, fault: Fault
+    taught: Services, model: ScriptedModel, superuser_conninfo: str, fault: Fault
 ) -> None:
     """The job waits with its attempts until the model is corrected."""
-    model.script = echo
-    await learn(modelled, talk("I like tea"))
     asked = model.calls["embeddings"]
     change(superuser_conninfo, _MANY, many=64)
     model.always(fault, endpoint="embeddings")
-    started = await step(modelled, pb.REEMBED_PHASE_START, model=LARGE, dimensions=96)
-    async with asyncio.timeout(180):
-        job = started.job
-        while not job.error:
-            await asyncio.sleep(0.05)
-            found = extraction_service_pb2.GetJobRequest(job_id=job.id)
-            job = (await modelled.extraction.GetJob(found)).job
-    assert job.error.startswith("MODEL_MISCONFIGURED: ")
+    started = await step(taught, pb.REEMBED_PHASE_START, model=LARGE, dimensions=96)
+    errors: list[str] = []
+
+    async def waits() -> bool:
+        errors.append((await ask(taught, "GetJob", job_id=started.job.id)).job.error)
+        return bool(errors[-1])
+
+    await eventually(waits, "the job to wait", seconds=180)
+    assert errors[-1].startswith("MODEL_MISCONFIGURED: ")
     # The whole batch and a harmless text, in each of a few tries.
     assert model.calls["embeddings"] - asked <= 20
     model.always(None, endpoint="embeddings")
-    job = await ended(modelled, started.job.id)
+    job = await ended(taught, started.job.id)
     assert (job.state, job.attempt) == (job_pb2.JOB_STATE_SUCCEEDED, 1)
     assert job.result.counts["embedded"] > 64

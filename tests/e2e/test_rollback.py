@@ -17,6 +17,7 @@ from hitherto.v1 import (
 from hitherto.v1 import maintenance_service_pb2 as pb
 from tests.e2e.conftest import Services
 from tests.e2e.curating import restore, save
+from tests.e2e.importing import bring
 from tests.e2e.learning import (
     ALL_STATUSES,
     ended,
@@ -29,7 +30,6 @@ from tests.e2e.learning import (
 )
 from tests.e2e.leaving import export
 from tests.e2e.methods import ask, read_refusal
-from tests.e2e.test_import_user import bring
 from tests.scripted_model import ScriptedModel
 from tests.scripted_model.answers import memory as new_memory
 from tests.scripted_model.answers import value

@@ -13,15 +13,14 @@ import psycopg
 import pytest
 from psycopg import errors, sql
 
-from hitherto.v1 import extraction_service_pb2 as extraction
-from hitherto.v1 import retrieval_service_pb2 as retrieval
 from hitherto_shared.database.connect import Role, with_role
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.tenancy import act_for, acting_for
 from tests.e2e.conftest import Services
 from tests.e2e.curating import save, update
 from tests.e2e.handing_over import document, taken_in
-from tests.e2e.learning import learn, rows, talk
+from tests.e2e.learning import learn, memories, rows, talk
+from tests.e2e.methods import ask
 from tests.e2e.sessions import update as update_session
 
 WALLED: tuple[Role, ...] = ("hitherto_read", "hitherto_write", "hitherto_removal")
@@ -82,7 +81,7 @@ async def lived_in(services: Services, superuser_conninfo: str) -> None:
     )
     await taken_in(services, document("d1", "All about tea"))
     await update_session(services, context={"last_message": "tea"})
-    await services.retrieval.GetContext(retrieval.GetContextRequest(user_id="ana", query="tea"))
+    await ask(services, "GetContext", query="tea")
     doubled(superuser_conninfo)
 
 
@@ -129,7 +128,16 @@ async def test_a_role_sees_the_rows_of_its_tenant_and_without_one_none(
     assert filled > 50
 
 
-async def test_nobody_writes_into_another_tenant(lived_in: None, conninfo: str) -> None:
+async def tenants(connection: Connection) -> Sequence[str]:
+    """Whose memories a statement sees that forgot to name anybody."""
+    cursor = await connection.execute("SELECT DISTINCT tenant_id FROM memories ORDER BY 1")
+    return [row[0] for row in await cursor.fetchall()]
+
+
+async def test_nobody_writes_into_another_tenant(
+    services: Services, lived_in: None, conninfo: str
+) -> None:
+    """And a forged second tenant changes nothing for the first."""
     with psycopg.connect(
         with_role(conninfo, "hitherto_write", application="test"), autocommit=True
     ) as ours:
@@ -143,18 +151,21 @@ async def test_nobody_writes_into_another_tenant(lived_in: None, conninfo: str) 
         ours.execute("RESET hitherto.tenant_id")
         with pytest.raises(errors.InsufficientPrivilege):
             ours.execute("INSERT INTO users (tenant_id, user_id) VALUES ('default', 'eve')")
-
-
-async def tenants(connection: Connection) -> Sequence[str]:
-    """Whose memories a statement sees that forgot to name anybody."""
-    cursor = await connection.execute("SELECT DISTINCT tenant_id FROM memories ORDER BY 1")
-    return [row[0] for row in await cursor.fetchall()]
+    assert "Anna likes Huế" in {each.content for each in await memories(services)}
+    assert (await ask(services, "ListJobs")).jobs
 
 
 async def test_row_62_a_pooled_connection_never_carries_another_tenant(
     lived_in: None, conninfo: str
 ) -> None:
-    database = Database(conninfo, "hitherto_read", application="test", max_size=1)
+    """Nor do many tasks at once over two connections."""
+    for size in (1, 2):
+        await carries_nobody_else(
+            Database(conninfo, "hitherto_read", application="test", max_size=size)
+        )
+
+
+async def carries_nobody_else(database: Database) -> None:
     await database.open()
     try:
 
@@ -165,6 +176,10 @@ async def test_row_62_a_pooled_connection_never_carries_another_tenant(
 
         async def hang(connection: Connection) -> None:
             await connection.execute("SELECT pg_sleep(60)")
+
+        async def look(tenant: str) -> Sequence[str]:
+            act_for(tenant)
+            return await database.run(tenants, timeout=120)
 
         assert await database.run(tenants, timeout=120) == []
         with acting_for("default"):
@@ -182,31 +197,9 @@ async def test_row_62_a_pooled_connection_never_carries_another_tenant(
         with acting_for("default"):
             assert await database.run(tenants, timeout=120) == ["default"]
         assert await database.run(tenants, timeout=120) == []
-    finally:
-        await database.close()
-
-
-async def test_tasks_of_different_tenants_share_a_pool(lived_in: None, conninfo: str) -> None:
-    """Many at once over two connections; each sees its own."""
-    database = Database(conninfo, "hitherto_read", application="test", max_size=2)
-    await database.open()
-    try:
-
-        async def look(tenant: str) -> Sequence[str]:
-            act_for(tenant)
-            return await database.run(tenants, timeout=120)
-
         asked = ["default", "other", "nobody"] * 40
         found = await asyncio.gather(*(asyncio.create_task(look(tenant)) for tenant in asked))
         for tenant, seen in zip(asked, found, strict=True):
             assert seen == ([] if tenant == "nobody" else [tenant])
     finally:
         await database.close()
-
-
-async def test_the_services_go_on_as_before(services: Services, lived_in: None) -> None:
-    """A forged second tenant changes nothing for the first."""
-    listed = await services.retrieval.ListMemories(retrieval.ListMemoriesRequest(user_id="ana"))
-    assert any("Huế" in memory.content for memory in listed.memories)
-    jobs = await services.extraction.ListJobs(extraction.ListJobsRequest(user_id="ana"))
-    assert jobs.jobs

@@ -34,27 +34,19 @@ from tests.scripted_model.answers import memory, quoting
 from tests.waiting import eventually
 
 SERVICE_SETTINGS = ENCRYPTING
+ZOLPIDEM = "Ana takes zolpidem"
 
 
 @pytest.fixture
-async def sealing(modelled: Services) -> Services:
+async def sealing(modelled: Services, model: ScriptedModel) -> Services:
     """Services with keys and the scripted model, and Ana, who encrypts."""
     await choose(modelled, encrypt_sensitive=True)
-    return modelled
-
-
-# --- learnt --------------------------------------------------------------------------------------
-
-
-async def test_h3_learnt_shown_made_more_precise_and_contradicted(
-    sealing: Services, model: ScriptedModel, tenant_conninfo: str, services_folder: Path
-) -> None:
     model.script = replies(
         {
             "pills": lambda _: {
                 "new_memories": [
                     memory(
-                        "Ana takes zolpidem",
+                        ZOLPIDEM,
                         ["m1"],
                         type="personal",
                         tags=["zaphodic"],
@@ -64,13 +56,14 @@ async def test_h3_learnt_shown_made_more_precise_and_contradicted(
                 ]
             },
             "10 milligrams": lambda r: {
+                "new_memories": [memory("Ana snores", ["m1"], type="personal")],
                 "updated_memories": [
                     {
                         "id": shown(r, "zolpidem"),
-                        "content": "Ana takes zolpidem 10 mg",
+                        "content": f"{ZOLPIDEM} 10 mg",
                         "source_message_ids": ["m1"],
                     }
-                ]
+                ],
             },
             "stopped": lambda r: {
                 "new_memories": [memory("Ana takes melatonin", ["m1"], type="personal")],
@@ -80,7 +73,13 @@ async def test_h3_learnt_shown_made_more_precise_and_contradicted(
             },
         }
     )
-    secret = ["zolpidem", "melatonin", "quackenbush", "zaphodic"]
+    return modelled
+
+
+async def test_h3_learnt_shown_made_more_precise_taken_back_and_contradicted(
+    sealing: Services, model: ScriptedModel, tenant_conninfo: str, services_folder: Path
+) -> None:
+    secret = ["zolpidem", "melatonin", "snores", "quackenbush", "zaphodic"]
     await learn(sealing, talk("Doctor Quackenbush gave me zolpidem pills", conversation="c1"))
     assert in_clear(tenant_conninfo, *secret) == {}
     # What is clear of the same message is found by its own words alone.
@@ -88,22 +87,30 @@ async def test_h3_learnt_shown_made_more_precise_and_contradicted(
     assert rows(tenant_conninfo, "SELECT count(*) FROM hitherto.memory_source_embeddings") == [(0,)]
     assert rows(tenant_conninfo, "SELECT count(*) FROM hitherto.entities") == [(0,)]
 
-    await learn(sealing, talk("It is 10 milligrams", conversation="c2"))
+    await learn(sealing, talk("It is 10 milligrams", conversation="poison"))
     seen = model.chat_requests[-1]
-    assert {m.content for m in seen.memories} == {"Ana takes zolpidem", "Ana drinks lapsang"}
-    (known,) = await held(tenant_conninfo, services_folder)
-    assert (known.words["content"], known.version) == ("Ana takes zolpidem 10 mg", 2)
+    assert {m.content for m in seen.memories} == {ZOLPIDEM, "Ana drinks lapsang"}
+    known, snores = await held(tenant_conninfo, services_folder)
+    assert (known.words["content"], known.version) == (f"{ZOLPIDEM} 10 mg", 2)
     assert known.words["tags"] == ["zaphodic"]
+
+    # A roll-back gives back the earlier sealed words.
+    reply = await ask(sealing, "RollbackSource", conversation_id="poison")
+    assert (reply.counts["memories_forgotten"], reply.counts["memories_restored"]) == (1, 1)
+    back, gone = await held(tenant_conninfo, services_folder)
+    assert (back.memory_id, back.words["content"]) == (known.memory_id, ZOLPIDEM)
+    assert (gone.memory_id, gone.status) == (snores.memory_id, "forgotten")
+    assert in_clear(tenant_conninfo, *secret) == {}
 
     result = await learn(sealing, talk("I stopped that zolpidem", conversation="c3"))
     assert (result.memories_created, result.memories_contradicted) == (1, 1)
-    old, new = await held(tenant_conninfo, services_folder)
+    old, _, new = await held(tenant_conninfo, services_folder)
     assert (old.status, new.status) == ("contradicted", "active")
     assert rows(
         tenant_conninfo,
         f"SELECT superseded_by FROM hitherto.memories WHERE memory_id = '{old.memory_id}'",
     ) == [(UUID(new.memory_id),)]
-    assert history(tenant_conninfo, old.memory_id)[-1][:3] == ("contradicted", 3, "")
+    assert history(tenant_conninfo, old.memory_id)[-1][:3] == ("contradicted", 4, "")
     assert in_clear(tenant_conninfo, *secret) == {}
 
 
@@ -130,76 +137,30 @@ async def test_h3_what_was_forgotten_stays_forgotten(
     sealing: Services, model: ScriptedModel, tenant_conninfo: str, services_folder: Path
 ) -> None:
     model.script = replies(
-        {
-            "sleep": lambda _: {
-                "new_memories": [memory("Ana takes zolpidem", ["m1"], type="personal")]
-            }
-        }
+        {"sleep": lambda _: {"new_memories": [memory(ZOLPIDEM, ["m1"], type="personal")]}}
     )
-    saved = (await save(sealing, "Ana takes zolpidem", type=PERSONAL)).memory
+    saved = (await save(sealing, ZOLPIDEM, type=PERSONAL)).memory
     gone = await forget(sealing, saved.id, reason="because zolpidem shames her")
-    assert (gone.status, gone.content) == (
-        memory_pb2.MEMORY_STATUS_FORGOTTEN,
-        "Ana takes zolpidem",
-    )
+    assert (gone.status, gone.content) == (memory_pb2.MEMORY_STATUS_FORGOTTEN, ZOLPIDEM)
     result = await learn(sealing, talk(("assistant", "You said how you sleep")))
     assert result.memories_created == 0
     assert [each.status for each in await held(tenant_conninfo, services_folder)] == ["forgotten"]
     back = await restore(sealing, saved.id)
-    assert (back.status, back.content) == (memory_pb2.MEMORY_STATUS_ACTIVE, "Ana takes zolpidem")
+    assert (back.status, back.content) == (memory_pb2.MEMORY_STATUS_ACTIVE, ZOLPIDEM)
     assert in_clear(tenant_conninfo, "zolpidem") == {}
     assert [entry[:3] for entry in history(tenant_conninfo, saved.id)] == [
         ("created", 1, ""),
         ("forgotten", 2, ""),
         ("restored", 3, ""),
     ]
-    versions = rows(tenant_conninfo, "SELECT content, sealed FROM hitherto.memory_versions")
+    versions = rows(
+        tenant_conninfo,
+        f"SELECT content, sealed FROM memory_versions WHERE memory_id = '{saved.id}'",
+    )
     key = await key_of(tenant_conninfo, services_folder)
     assert [content for content, _ in versions] == ["", ""]
-    assert {key.open(sealed, MEMORY.place(saved.id))["content"] for _, sealed in versions} == {
-        "Ana takes zolpidem"
-    }
-
-
-# --- taken back ----------------------------------------------------------------------------------
-
-
-async def test_h3_a_rollback_gives_back_the_earlier_sealed_words(
-    sealing: Services, model: ScriptedModel, tenant_conninfo: str, services_folder: Path
-) -> None:
-    model.script = replies(
-        {
-            "My pills": lambda _: {
-                "new_memories": [memory("Ana takes zolpidem", ["m1"], type="personal")]
-            },
-            "10 milligrams": lambda r: {
-                "new_memories": [memory("Ana snores", ["m1"], type="personal")],
-                "updated_memories": [
-                    {
-                        "id": shown(r, "zolpidem"),
-                        "content": "Ana takes zolpidem 10 mg",
-                        "source_message_ids": ["m1"],
-                    }
-                ],
-            },
-        }
-    )
-    await learn(sealing, talk("My pills", conversation="c1"))
-    (saved,) = await held(tenant_conninfo, services_folder)
-    await learn(sealing, talk("It is 10 milligrams", conversation="poison"))
-    assert len(await held(tenant_conninfo, services_folder)) == 2
-    reply = await ask(sealing, "RollbackSource", conversation_id="poison")
-    assert (reply.counts["memories_forgotten"], reply.counts["memories_restored"]) == (1, 1)
-    first, second = await held(tenant_conninfo, services_folder)
-    assert (first.memory_id, first.words["content"]) == (
-        saved.memory_id,
-        "Ana takes zolpidem",
-    )
-    assert second.status == "forgotten"
-    assert in_clear(tenant_conninfo, "zolpidem", "snores") == {}
-
-
-# --- without the key -----------------------------------------------------------------------------
+    places = MEMORY.place(saved.id)
+    assert {key.open(sealed, places)["content"] for _, sealed in versions} == {ZOLPIDEM}
 
 
 async def test_h3_without_the_key_a_job_waits_and_is_done_when_it_is_back(
@@ -209,11 +170,7 @@ async def test_h3_without_the_key_a_job_waits_and_is_done_when_it_is_back(
     services_folder: Path,
 ) -> None:
     model.script = replies(
-        {
-            "pills": lambda _: {
-                "new_memories": [memory("Ana takes zolpidem", ["m1"], type="personal")]
-            }
-        }
+        {"pills": lambda _: {"new_memories": [memory(ZOLPIDEM, ["m1"], type="personal")]}}
     )
     folder, away = services_folder / "data" / "user-keys", services_folder / "away"
     async with start_services(**model_settings(model), **ENCRYPTING) as services:

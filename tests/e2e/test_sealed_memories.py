@@ -48,26 +48,19 @@ async def sealing(modelled: Services) -> Services:
 # --- saved ---------------------------------------------------------------------------------------
 
 
-async def test_h3_what_is_not_sensitive_is_clear_and_found(
+async def test_h3_what_is_sensitive_of_who_encrypts_and_nothing_else_is_sealed(
     sealing: Services, tenant_conninfo: str, services_folder: Path
 ) -> None:
     await save(sealing, "Ana drinks lapsang")
     assert "lapsang" in in_clear(tenant_conninfo, "lapsang")
     assert await held(tenant_conninfo, services_folder) == []
     assert await found(sealing, "lapsang") == ["Ana drinks lapsang"]
-
-
-async def test_h3_of_others_nothing_is_sealed(sealing: Services, tenant_conninfo: str) -> None:
-    saved = (await save(sealing, "Bo takes zolpidem", type=PERSONAL, user="bo")).memory
-    assert saved.sensitive
-    assert rows(tenant_conninfo, "SELECT content, sealed FROM hitherto.memories") == [
-        ("Bo takes zolpidem", None)
-    ]
-
-
-async def test_h3_a_repeated_key_tells_the_sealed_memory_again(
-    sealing: Services, tenant_conninfo: str
-) -> None:
+    others = (await save(sealing, "Bo takes valerian", type=PERSONAL, user="bo")).memory
+    assert others.sensitive
+    assert rows(
+        tenant_conninfo, "SELECT content, sealed FROM hitherto.memories WHERE user_id = 'bo'"
+    ) == [("Bo takes valerian", None)]
+    # A repeated key tells it again.
     request = statement("Ana takes zolpidem", type=PERSONAL, idempotency_key="k")
     first = await sealing.memory.SaveMemory(request)
     again = await sealing.memory.SaveMemory(request)
@@ -121,26 +114,33 @@ async def test_h3_a_sensitive_statement_seals_the_clear_memory_it_repeats(
 async def test_h3_corrected_it_stays_sealed(
     sealing: Services, tenant_conninfo: str, services_folder: Path
 ) -> None:
-    saved = (
-        await save(sealing, "Ana takes zolpidem", type=PERSONAL, metadata={"file": "krakatoa"})
-    ).memory
-    changed = await update(sealing, saved.id, content="Ana takes melatonin", tags=["zaphodic"])
-    assert (changed.content, changed.version, changed.sensitive) == (
-        "Ana takes melatonin",
-        2,
-        True,
+    saved = await save(
+        sealing,
+        "Ana takes zolpidem",
+        type=PERSONAL,
+        importance=0.5,
+        metadata={"file": "krakatoa"},
     )
+    memory_id = saved.memory.id
+    changed = await update(sealing, memory_id, content="Ana takes melatonin", tags=["zaphodic"])
+    assert (changed.content, changed.version) == ("Ana takes melatonin", 2)
     # PERSONAL is sensitive whatever the caller says.
-    kept = await update(sealing, saved.id, "sensitive")
-    assert kept.sensitive
+    assert changed.sensitive
+    assert (await update(sealing, memory_id, "sensitive")).sensitive
     (known,) = await held(tenant_conninfo, services_folder)
     assert known.words["metadata"] == {"file": "krakatoa"}
     assert in_clear(tenant_conninfo, "zolpidem", "melatonin", "zaphodic", "krakatoa") == {}
     # The vector is that of the new words: the old ones are no duplicate any more.
     again = await save(sealing, "Ana takes melatonin", type=PERSONAL)
-    assert (again.deduplicated, again.memory.id) == (True, saved.id)
-    refusal = await refusal_of(update(sealing, saved.id, entities=["Quackenbush"]))
+    assert (again.deduplicated, again.memory.id) == (True, memory_id)
+    refusal = await refusal_of(update(sealing, memory_id, entities=["Quackenbush"]))
     assert refusal.code is grpc.StatusCode.INVALID_ARGUMENT
+    # The importance lies beside the seal, and the words stay within.
+    assert (await update(sealing, memory_id, importance=0.6)).importance == pytest.approx(0.6)
+    told = (await events(sealing, memory_id))[0]
+    assert plain(told.before) == {"importance": 0.5}
+    assert plain(told.after) == {"importance": pytest.approx(0.6)}
+    assert contents(await held(tenant_conninfo, services_folder)) == ["Ana takes melatonin"]
 
 
 async def test_h3_made_sensitive_its_traces_go_and_made_clear_it_is_found_again(
@@ -183,37 +183,33 @@ async def test_h3_a_review_closes_what_a_sealed_memory_challenged(
     assert in_clear(tenant_conninfo, "zolpidem") == {}
 
 
+@pytest.mark.parametrize("left_to_the_installation", [False, True])
 async def test_h3_turned_off_what_is_sealed_stays_so_and_new_ones_are_clear(
-    sealing: Services, tenant_conninfo: str, services_folder: Path
-) -> None:
-    saved = (await save(sealing, "Ana takes zolpidem", type=PERSONAL)).memory
-    await choose(sealing, encrypt_sensitive=False)
-    again = await save(sealing, "Ana takes zolpidem", type=PERSONAL, tags=["zaphodic"])
-    assert (again.deduplicated, again.memory.id) == (True, saved.id)
-    assert (await update(sealing, saved.id, detail="by quackenbush")).detail == "by quackenbush"
-    assert len(await held(tenant_conninfo, services_folder)) == 1
-    assert in_clear(tenant_conninfo, "zolpidem", "zaphodic", "quackenbush") == {}
-    await save(sealing, "Ana takes melatonin", type=PERSONAL)
-    assert "melatonin" in in_clear(tenant_conninfo, "melatonin")
-
-
-async def test_h3_left_to_the_installation_again_what_is_sealed_stays_readable(
-    sealing: Services, tenant_conninfo: str
+    sealing: Services, tenant_conninfo: str, services_folder: Path, left_to_the_installation: bool
 ) -> None:
     """Whoever has ever decided has something sealed: readers must go on looking for it."""
-    await choose(sealing, user="bo", mask=["encrypt_sensitive"])
     saved = (await save(sealing, "Ana takes zolpidem", type=PERSONAL)).memory
-    await update(sealing, saved.id, content="Ana takes melatonin")
-    assert not (await choose(sealing, mask=["encrypt_sensitive"])).encrypt_sensitive
-    for query in ("", "melatonin"):
-        reply = await ask(sealing, "SearchMemories", query=query)
-        assert [result.memory.content for result in reply.results] == ["Ana takes melatonin"]
-        assert "sealed" in {leg.name for leg in reply.legs}
-    told = await ask(sealing, "GetMemoryHistory", memory_id=saved.id)
-    assert told.events[0].after["content"] == "Ana takes melatonin"
+    await choose(sealing, user="bo", mask=["encrypt_sensitive"])
+    given = {} if left_to_the_installation else {"encrypt_sensitive": False}
+    assert not (await choose(sealing, mask=["encrypt_sensitive"], **given)).encrypt_sensitive
     # Whoever has never decided has not by this.
     decided = "SELECT user_id, encrypt_sensitive FROM hitherto.users ORDER BY user_id"
     assert rows(tenant_conninfo, decided) == [("ana", False), ("bo", None)]
+    again = await save(sealing, "Ana takes zolpidem", type=PERSONAL, tags=["zaphodic"])
+    assert (again.deduplicated, again.memory.id) == (True, saved.id)
+    await update(sealing, saved.id, content="Ana takes valerian", detail="by quackenbush")
+    for query in ("", "valerian"):
+        reply = await ask(sealing, "SearchMemories", query=query)
+        assert [result.memory.content for result in reply.results] == ["Ana takes valerian"]
+        assert reply.results[0].memory.detail == "by quackenbush"
+        assert "sealed" in {leg.name for leg in reply.legs}
+    told = await ask(sealing, "GetMemoryHistory", memory_id=saved.id)
+    assert told.events[0].after["content"] == "Ana takes valerian"
+    assert len(await held(tenant_conninfo, services_folder)) == 1
+    secret = ("zolpidem", "zaphodic", "quackenbush", "valerian")
+    assert in_clear(tenant_conninfo, *secret) == {}
+    await save(sealing, "Ana takes melatonin", type=PERSONAL)
+    assert "melatonin" in in_clear(tenant_conninfo, "melatonin")
 
 
 async def test_c6_words_that_change_with_the_seal_are_in_the_history(sealing: Services) -> None:
@@ -236,26 +232,8 @@ async def test_h3_while_the_embedder_is_away_it_is_sealed_and_embedded_later(
     sealing: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     model.queue(StatusFault(503), StatusFault(503), StatusFault(503), endpoint="embeddings")
-    first = await save(sealing, "Ana takes zolpidem every single night now", type=PERSONAL)
+    await save(sealing, "Ana takes zolpidem every single night now", type=PERSONAL)
     assert in_clear(tenant_conninfo, "zolpidem") == {}
-    await eventually(
-        lambda: rows(tenant_conninfo, "SELECT 1 FROM hitherto.sealed_embeddings"), seconds=60
-    )
-    near = await save(sealing, "Ana takes zolpidem every single night", type=PERSONAL)
-    assert (near.deduplicated, near.memory.id == first.memory.id) == (False, False)
-    # Each has its vector, and no word of either is in clear.
-    assert len(rows(tenant_conninfo, "SELECT 1 FROM hitherto.sealed_embeddings")) == 2
+    made = "SELECT 1 FROM hitherto.sealed_embeddings"
+    await eventually(lambda: rows(tenant_conninfo, made), seconds=60)
     assert in_clear(tenant_conninfo, "zolpidem") == {}
-
-
-async def test_h3_the_history_tells_what_lies_beside_the_seal(
-    sealing: Services, tenant_conninfo: str, services_folder: Path
-) -> None:
-    """The importance lies beside the seal, and the words stay within."""
-    saved = (await save(sealing, "Ana takes zolpidem", type=PERSONAL, importance=0.5)).memory
-    changed = await update(sealing, saved.id, importance=0.6)
-    assert changed.importance == pytest.approx(0.6)
-    (told, _) = await events(sealing, saved.id)
-    assert plain(told.before) == {"importance": 0.5}
-    assert plain(told.after) == {"importance": pytest.approx(0.6)}
-    assert contents(await held(tenant_conninfo, services_folder)) == ["Ana takes zolpidem"]

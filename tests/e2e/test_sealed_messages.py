@@ -8,8 +8,8 @@ from pathlib import Path
 import grpc
 import pytest
 
-from hitherto.v1 import extraction_service_pb2, job_pb2, memory_service_pb2
 from hitherto.v1 import extraction_service_pb2 as pb
+from hitherto.v1 import job_pb2
 from hitherto_shared.encryption.rows import MESSAGE, SUMMARY
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.indexed import check_words
@@ -79,15 +79,14 @@ async def tell(services: Services, request: pb.SubmitTranscriptsRequest) -> job_
     return job
 
 
-async def test_h3_messages_are_stored_sealed_and_read_by_jobs(
+async def test_h3_messages_are_stored_sealed_and_read_by_all_that_may(
     encrypting: Services, model: ScriptedModel, tenant_conninfo: str, services_folder: Path
 ) -> None:
-    await tell(encrypting, secret_talk())
+    job = await tell(encrypting, secret_talk())
     held = rows(tenant_conninfo, _MESSAGES)
     assert [row[1:] for row in held] == [("", "", "[]", "{}", True, None)] * 5
     assert rows(tenant_conninfo, _INDEXED) == []
     assert rows(tenant_conninfo, "SELECT 1 FROM passage_statistics WHERE texts > 0") == []
-    assert holding(dump(tenant_conninfo), WORDS) == {}
     # The model was shown what was said, and the memory rests on it.
     (prompt,) = [request for request in model.chat_requests if not request.consolidation]
     assert [m.content for m in prompt.messages] == [*SAID, HEARD]
@@ -102,63 +101,58 @@ async def test_h3_messages_are_stored_sealed_and_read_by_jobs(
         "metadata": {"note": SAID[0]},
     }
 
+    # A preview opens it and leaves nothing.
+    later = secret_talk("c1", LATER).transcripts[0]
+    shown = await ask(encrypting, "PreviewExtraction", transcript=later)
+    assert shown.summary.title == "zztitle 会話の題"
+    assert shown.summary.summary == f"zzsummary then {LATER}"
 
-async def test_h3_a_message_that_comes_again_is_known(
-    encrypting: Services, tenant_conninfo: str
-) -> None:
-    """B4: the same id with the same words is the same message; with others it is refused."""
-    job = await tell(encrypting, secret_talk())
-    again = await encrypting.extraction.SubmitTranscripts(secret_talk())
-    assert [each.id for each in again.jobs] == [job.id]
-    assert len(rows(tenant_conninfo, _MESSAGES)) == 5
+    # B4: the same id with the same words is the same message; with others it is refused. Also for
+    # somebody who encrypts no more.
     other = secret_talk()
     other.transcripts[0].messages[0].content += "!"
-    refusal = await refusal_of(encrypting.extraction.SubmitTranscripts(other))
-    assert refusal.reason == "MESSAGE_ID_REUSED"
-    assert not any(word in refusal.message for word in SAID)
-    # Also for somebody who encrypts no more.
-    await choose(encrypting, encrypt_sensitive=False)
-    again = await encrypting.extraction.SubmitTranscripts(secret_talk())
-    assert [each.id for each in again.jobs] == [job.id]
-    refusal = await refusal_of(encrypting.extraction.SubmitTranscripts(other))
-    assert refusal.reason == "MESSAGE_ID_REUSED"
+    for encrypt in (True, False):
+        await choose(encrypting, encrypt_sensitive=encrypt)
+        again = await encrypting.extraction.SubmitTranscripts(secret_talk())
+        assert [each.id for each in again.jobs] == [job.id]
+        refusal = await refusal_of(encrypting.extraction.SubmitTranscripts(other))
+        assert refusal.reason == "MESSAGE_ID_REUSED"
+        assert not any(word in refusal.message for word in SAID)
+    assert len(rows(tenant_conninfo, _MESSAGES)) == 5
+    await choose(encrypting, encrypt_sensitive=True)
+
+    # Feedback finds what a sealed answer used.
+    transcript = talk("well?", ("assistant", "green tea"), conversation="c2")
+    transcript.messages[1].context_items.add(id=learnt.id)
+    await learn(encrypting, transcript)
+    moved = await ask(
+        encrypting, "RecordFeedback", conversation_id="c2", message_id="c2-2", rating=5
+    )
+    assert list(moved.memory_ids) == [learnt.id]
     assert holding(dump(tenant_conninfo), WORDS) == {}
 
 
-async def test_h3_appended_and_streamed_messages_are_sealed(
+async def test_h3_appended_streamed_and_in_one_batch_each_user_is_stored_as_they_chose(
     encrypting: Services, tenant_conninfo: str
 ) -> None:
     await ask(encrypting, "AppendMessages", conversation_id="c1", messages=talk(*SAID).messages)
+    both = [talk(HEARD, conversation="c2"), talk("in clear", user="bo", conversation="b")]
 
     async def stream() -> AsyncIterator[pb.StreamTranscriptsRequest]:
-        yield pb.StreamTranscriptsRequest(transcript=talk(HEARD, conversation="c2"))
-        yield pb.StreamTranscriptsRequest(transcript=talk("in clear", user="bo", conversation="b"))
+        for each in both:
+            yield pb.StreamTranscriptsRequest(transcript=each)
 
     reply = await encrypting.extraction.StreamTranscripts(stream())
     assert (reply.accepted_count, reply.rejected_count) == (2, 0)
-    for job_id in reply.job_ids:
-        await ended(encrypting, job_id)
+    batch = [talk(SAID[1], conversation="c3"), talk("in clear", user="bo", conversation="b2")]
+    for job_id in [*reply.job_ids, *await submit(encrypting, *batch)]:
+        assert (await ended(encrypting, job_id)).state == job_pb2.JOB_STATE_SUCCEEDED
     counts = rows(
         tenant_conninfo,
         "SELECT user_id, sealed IS NOT NULL, count(*) FROM messages GROUP BY 1, 2 ORDER BY 1",
     )
-    assert counts == [("ana", True, 5), ("bo", False, 1)]
+    assert counts == [("ana", True, 6), ("bo", False, 2)]
     assert holding(dump(tenant_conninfo), [*SAID, HEARD]) == {}
-
-
-async def test_h3_in_one_batch_each_user_is_stored_as_they_chose(
-    encrypting: Services, tenant_conninfo: str
-) -> None:
-    jobs = await submit(
-        encrypting,
-        talk("in clear", user="bo", conversation="b"),
-        talk(SAID[0], conversation="c1"),
-        talk(SAID[1], conversation="c2"),
-    )
-    for job_id in jobs:
-        assert (await ended(encrypting, job_id)).state == job_pb2.JOB_STATE_SUCCEEDED
-    held = rows(tenant_conninfo, "SELECT user_id, content FROM messages ORDER BY 1")
-    assert held == [("ana", ""), ("ana", ""), ("bo", "in clear")]
 
 
 class TestSummaries:
@@ -189,6 +183,13 @@ class TestSummaries:
         }
         assert rows(tenant_conninfo, "SELECT 1 FROM summary_embeddings") == []
         assert holding(dump(tenant_conninfo), WORDS) == {}
+        # With encryption off, what is said is in clear and indexed; what quotes the rest is not.
+        await choose(encrypting, encrypt_sensitive=False)
+        await tell(encrypting, secret_talk("c1", LATER, "said in clear"))
+        assert holding(dump(tenant_conninfo), WORDS) == {}
+        clear = rows(tenant_conninfo, "SELECT content FROM messages WHERE sealed IS NULL")
+        assert clear == [("said in clear",)]
+        check_words(tenant_conninfo)
 
     async def test_h3_a_title_nobody_gave_comes_from_a_sealed_message(
         self,
@@ -203,18 +204,6 @@ class TestSummaries:
         assert (await key_of(tenant_conninfo, services_folder)).open(sealed, SUMMARY.place("c1"))[
             "title"
         ] == SAID[1]
-
-    async def test_h3_a_sealed_summary_stays_sealed_once_encryption_is_off(
-        self, encrypting: Services, tenant_conninfo: str
-    ) -> None:
-        """What is said from then on is in clear and indexed; what quotes the rest is not."""
-        await tell(encrypting, secret_talk())
-        await choose(encrypting, encrypt_sensitive=False)
-        await tell(encrypting, secret_talk("c1", "said in clear"))
-        assert holding(dump(tenant_conninfo), [*SAID, HEARD, *SUMMED]) == {}
-        clear = rows(tenant_conninfo, "SELECT content FROM messages WHERE sealed IS NULL")
-        assert clear == [("said in clear",)]
-        check_words(tenant_conninfo)
 
     async def test_h3_a_summary_from_before_is_sealed_with_the_next_words(
         self, start_services: StartServices, model: ScriptedModel, tenant_conninfo: str
@@ -236,34 +225,6 @@ class TestSummaries:
             )
 
 
-async def test_h3_a_preview_opens_what_is_sealed_and_leaves_nothing(
-    encrypting: Services, model: ScriptedModel, tenant_conninfo: str
-) -> None:
-    await tell(encrypting, secret_talk())
-    request = extraction_service_pb2.PreviewExtractionRequest(
-        transcript=secret_talk("c1", LATER).transcripts[0]
-    )
-    shown = await encrypting.extraction.PreviewExtraction(request)
-    assert shown.summary.title == "zztitle 会話の題"
-    assert shown.summary.summary == f"zzsummary then {LATER}"
-    assert len(rows(tenant_conninfo, _MESSAGES)) == 5
-    assert holding(dump(tenant_conninfo), WORDS) == {}
-
-
-async def test_h3_feedback_finds_what_a_sealed_answer_used(encrypting: Services) -> None:
-    await tell(encrypting, secret_talk())
-    (known,) = await memories(encrypting)
-    transcript = talk("well?", ("assistant", "green tea"), conversation="c2")
-    transcript.messages[1].context_items.add(id=known.id)
-    await learn(encrypting, transcript)
-    moved = await encrypting.memory.RecordFeedback(
-        memory_service_pb2.RecordFeedbackRequest(
-            user_id="ana", conversation_id="c2", message_id="c2-2", rating=5
-        )
-    )
-    assert list(moved.memory_ids) == [known.id]
-
-
 async def test_h3_an_unusable_reply_is_sealed_with_the_users_key(
     encrypting: Services, model: ScriptedModel, tenant_conninfo: str, services_folder: Path
 ) -> None:
@@ -275,25 +236,23 @@ async def test_h3_an_unusable_reply_is_sealed_with_the_users_key(
     assert SAID[0] in reply_in(row, key, services_folder)
 
 
-class TestWithoutTheKey:
-    async def test_h3_transcripts_are_refused_and_nothing_is_stored(
-        self, start_services: StartServices, tenant_conninfo: str
-    ) -> None:
-        async with start_services(**ENCRYPTING) as services:
-            await choose(services, encrypt_sensitive=True)
-        for settings in ({}, {"encryption_key": "0b" * 32}):
-            async with start_services(**settings) as services:
-                refusal = await refusal_of(services.extraction.SubmitTranscripts(secret_talk()))
-                assert refusal.code is grpc.StatusCode.FAILED_PRECONDITION
-                assert refusal.reason == "ENCRYPTION_NOT_CONFIGURED"
-                assert not any(word in refusal.message for word in SAID)
+async def test_h3_without_the_key_transcripts_are_refused_and_nothing_is_stored(
+    start_services: StartServices, tenant_conninfo: str
+) -> None:
+    async def stream() -> AsyncIterator[pb.StreamTranscriptsRequest]:
+        yield pb.StreamTranscriptsRequest(transcript=secret_talk().transcripts[0])
+        yield pb.StreamTranscriptsRequest(transcript=talk("hi", user="bo"))
 
-                async def stream() -> AsyncIterator[pb.StreamTranscriptsRequest]:
-                    yield pb.StreamTranscriptsRequest(transcript=secret_talk().transcripts[0])
-                    yield pb.StreamTranscriptsRequest(transcript=talk("hi", user="bo"))
-
-                reply = await services.extraction.StreamTranscripts(stream())
-                assert [error.reason for error in reply.errors] == ["ENCRYPTION_NOT_CONFIGURED"]
-                assert (reply.accepted_count, reply.rejected_count) == (1, 1)
-        assert rows(tenant_conninfo, "SELECT 1 FROM messages WHERE user_id = 'ana'") == []
-        assert rows(tenant_conninfo, "SELECT 1 FROM conversations WHERE user_id = 'ana'") == []
+    async with start_services(**ENCRYPTING) as services:
+        await choose(services, encrypt_sensitive=True)
+    for settings in ({}, {"encryption_key": "0b" * 32}):
+        async with start_services(**settings) as services:
+            refusal = await refusal_of(services.extraction.SubmitTranscripts(secret_talk()))
+            assert refusal.code is grpc.StatusCode.FAILED_PRECONDITION
+            assert refusal.reason == "ENCRYPTION_NOT_CONFIGURED"
+            assert not any(word in refusal.message for word in SAID)
+            reply = await services.extraction.StreamTranscripts(stream())
+            assert [error.reason for error in reply.errors] == ["ENCRYPTION_NOT_CONFIGURED"]
+            assert (reply.accepted_count, reply.rejected_count) == (1, 1)
+    for table in ("messages", "conversations"):
+        assert rows(tenant_conninfo, f"SELECT 1 FROM {table} WHERE user_id = 'ana'") == []

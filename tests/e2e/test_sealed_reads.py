@@ -13,6 +13,7 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from hitherto.v1 import retrieval_service_pb2, search_pb2
+from hitherto_retrieval.storage import sealed_items
 from hitherto_shared.embeddings.offline import OfflineEmbedder
 from hitherto_shared.encryption.rows import MEMORY
 from hitherto_shared.encryption.user_key import UserKey
@@ -99,11 +100,8 @@ async def search(
     services: Services, query: str = "", user: str = "ana", **fields: Any
 ) -> retrieval_service_pb2.SearchMemoriesResponse:
     # What is found is compared, not only what answers.
-    return await services.retrieval.SearchMemories(
-        pb.SearchMemoriesRequest(
-            **{"user_id": user, "query": query, "min_relevance": 0.0, **fields}
-        )
-    )
+    request: dict[str, Any] = {"user_id": user, "query": query, "min_relevance": 0.0, **fields}
+    return await services.retrieval.SearchMemories(pb.SearchMemoriesRequest(**request))
 
 
 async def listed(
@@ -136,31 +134,38 @@ def leg(
     return next(leg for leg in found.legs if leg.name == name)
 
 
-class TestSearch:
-    @pytest.mark.parametrize(
-        ("query", "best"),
-        [
-            ("lithium", SEALED[0]),
-            ("against which illness does Ana take lithium?", SEALED[0]),
-            ("đậu phộng", SEALED[1]),
-            ("di ung dau phong", SEALED[1]),
-            ("猫", SEALED[2]),
-            ("秘密の猫", SEALED[2]),
-            ("🦊", SEALED[3]),
-            ("Porto", CLEAR[0]),
-        ],
-    )
-    async def test_h3_sealed_memories_stand_beside_clear_ones(
-        self, services: Services, ids: dict[str, str], query: str, best: Fact
-    ) -> None:
+FOUND = [
+    ("lithium", SEALED[0]),
+    ("against which illness does Ana take lithium?", SEALED[0]),
+    ("đậu phộng", SEALED[1]),
+    ("di ung dau phong", SEALED[1]),
+    ("猫", SEALED[2]),
+    ("秘密の猫", SEALED[2]),
+    ("🦊", SEALED[3]),
+    ("Porto", CLEAR[0]),
+]
+FILTERS: list[tuple[dict[str, Any], list[Fact]]] = [
+    ({"tags": ["health", "other"]}, [SEALED[0]]),
+    ({"tags": ["other"]}, []),
+    ({"metadata_filter": {"ward": 3}}, [SEALED[0]]),
+    ({"metadata_filter": {"ward": 3, "open": True}}, [SEALED[0]]),
+    ({"metadata_filter": {"open": 1}}, []),
+    ({"created_after": stamp(NOW - 3.5 * DAY)}, [SEALED[4]]),
+    ({"created_before": stamp(NOW - 7.5 * DAY)}, CLEAR),
+]
+
+
+async def test_h3_sealed_memories_are_found_beside_clear_ones(
+    services: Services, ids: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for query, best in FOUND:
         found = await search(services, query, limit=20, explain=True)
-        assert contents(found)[0] == best.content
+        assert contents(found)[0] == best.content, query
         assert set(contents(found)) == {fact.content for fact in [*CLEAR, *CURRENT]}
         assert [result.memory.id for result in found.results] == [
             ids[content] for content in contents(found)
         ]
-        for result in found.results:
-            assert sum(result.breakdown.values()) == pytest.approx(result.score, abs=1e-6)
+        adds_up(found)
         top = found.results[0]
         assert top.breakdown["keyword"] > 0
         assert top.breakdown["semantic"] > 0
@@ -169,101 +174,87 @@ class TestSearch:
         assert leg(found).reason == ""
         assert not found.degraded
 
-    async def test_h3_near_in_meaning_without_a_word_in_common(
-        self, services: Services, ids: dict[str, str]
-    ) -> None:
-        """The vector alone finds it: the caller's own, of the very words."""
-        vector = (await OfflineEmbedder().embed([SEALED[4].content])).vectors[0]
-        found = await search(
-            services, query_embedding=[float(x) for x in vector], limit=3, explain=True
-        )
-        assert contents(found)[0] == SEALED[4].content
-        top = found.results[0]
-        assert top.breakdown["keyword"] == 0
-        assert top.breakdown["semantic"] > max(
-            result.breakdown["semantic"] for result in found.results[1:]
-        )
-
-    async def test_h3_weighted_adds_up_too(self, services: Services, ids: dict[str, str]) -> None:
-        found = await search(services, "lithium migraine", ranking="weighted", explain=True)
-        assert contents(found)[0] == SEALED[0].content
-        assert "fulltext" in found.results[0].matched_legs
-        for result in found.results:
-            assert sum(result.breakdown.values()) == pytest.approx(result.score, abs=1e-6)
-
-    async def test_h3_a_time_in_the_question(self, services: Services, ids: dict[str, str]) -> None:
-        found = await search(services, "what was in March 2026?", limit=1)
-        assert contents(found) == [SEALED[4].content]
-        assert "temporal" in found.results[0].matched_legs
-
-    async def test_h3_the_most_recent(self, services: Services, ids: dict[str, str]) -> None:
-        found = await search(services, "my most recent memories", limit=2)
-        assert contents(found) == [SEALED[3].content, SEALED[2].content]
-
-    @pytest.mark.parametrize(
-        ("filters", "expected"),
-        [
-            ({"tags": ["health", "other"]}, [SEALED[0]]),
-            ({"tags": ["other"]}, []),
-            ({"metadata_filter": {"ward": 3}}, [SEALED[0]]),
-            ({"metadata_filter": {"ward": 3, "open": True}}, [SEALED[0]]),
-            ({"metadata_filter": {"open": 1}}, []),
-            ({"created_after": stamp(NOW - 3.5 * DAY)}, [SEALED[4]]),
-            ({"created_before": stamp(NOW - 7.5 * DAY)}, CLEAR),
-        ],
-    )
-    async def test_h3_filters(
-        self,
-        services: Services,
-        ids: dict[str, str],
-        filters: dict[str, Any],
-        expected: list[Fact],
-    ) -> None:
-        """In searches, in searches for nothing, and in lists, with their totals."""
+    # In searches, in searches for nothing, and in lists, with their totals.
+    for filters, expected in FILTERS:
         wanted = {fact.content for fact in expected}
-        assert set(contents(await search(services, "Ana", limit=20, **filters))) == wanted
-        assert set(contents(await search(services, limit=20, **filters))) == wanted
-        assert set(contents(await listed(services, **filters))) == wanted
+        assert set(contents(await search(services, "Ana", limit=20, **filters))) == wanted, filters
+        assert set(contents(await search(services, limit=20, **filters))) == wanted, filters
+        assert set(contents(await listed(services, **filters))) == wanted, filters
 
-    async def test_h3_only_the_newest_are_compared(
-        self, services: Services, ids: dict[str, str], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        from hitherto_retrieval.storage import sealed_items
+    # Near in meaning without a word in common: by the caller's own vector of the very words.
+    vector = (await OfflineEmbedder().embed([SEALED[4].content])).vectors[0]
+    found = await search(services, query_embedding=list(map(float, vector)), limit=3, explain=True)
+    top, *others = found.results
+    assert (top.memory.content, top.breakdown["keyword"]) == (SEALED[4].content, 0)
+    assert all(top.breakdown["semantic"] > each.breakdown["semantic"] for each in others)
 
-        monkeypatch.setattr(sealed_items, "MEMORIES", 2)
-        found = await search(services, "🦊 lithium", limit=1)
-        assert contents(found) == [SEALED[3].content]
-        assert leg(found).candidates == 2
-        assert "newest" in leg(found).reason
+    found = await search(services, "lithium migraine", ranking="weighted", explain=True)
+    assert contents(found)[0] == SEALED[0].content
+    assert "fulltext" in found.results[0].matched_legs
+    adds_up(found)
+    found = await search(services, "what was in March 2026?", limit=1)
+    assert contents(found) == [SEALED[4].content]
+    assert "temporal" in found.results[0].matched_legs
+    found = await search(services, "my most recent memories", limit=2)
+    assert contents(found) == [SEALED[3].content, SEALED[2].content]
 
-    async def test_h3_what_was_said_and_what_it_came_to(
-        self, services: Services, key: UserKey, tenant_conninfo: str
-    ) -> None:
-        """Nothing clear is held of this user: the indexes are empty."""
-        hide_turns(
-            tenant_conninfo,
-            key,
-            "c1",
-            [Turn("Tôi bị đau đầu", name="Ana"), Turn("Kể thêm đi", role="assistant")],
-            summary="migraine",
-        )
-        scopes = [search_pb2.SEARCH_SCOPE_MESSAGES, search_pb2.SEARCH_SCOPE_SUMMARIES]
-        said = await search(services, "đau đầu", scopes=scopes[:1], explain=True)
-        assert [r.message.content for r in said.results] == ["Tôi bị đau đầu"]
-        assert (said.results[0].message.id, said.results[0].message.name) == ("m1", "Ana")
-        assert sum(said.results[0].breakdown.values()) == pytest.approx(said.results[0].score)
-        assert leg(said, "episodic").candidates == 1
-        summed = await search(services, "migraine", scopes=scopes, excerpt_messages=1)
-        assert [r.summary.summary for r in summed.results] == ["migraine"]
-        assert summed.results[0].summary.title == "About migraine"
-        around = await search(services, "đau đầu", scopes=scopes, excerpt_messages=1)
-        assert [m.content for m in around.results[0].excerpt] == ["Tôi bị đau đầu", "Kể thêm đi"]
+    one = (await ask(services, "GetMemory", memory_id=ids[SEALED[0].content])).memory
+    assert (one.content, list(one.tags), one.sensitive) == (SEALED[0].content, ["health"], True)
+    assert dict(one.metadata) == {"ward": 3.0, "open": True}
+    everything = [*CLEAR, *CURRENT]
+    assert contents(await listed(services)) == [f.content for f in reversed(everything)]
+
+    # Only the newest are compared, which is said.
+    monkeypatch.setattr(sealed_items, "MEMORIES", 2)
+    found = await search(services, "🦊 lithium", limit=1)
+    assert contents(found) == [SEALED[3].content]
+    assert leg(found).candidates == 2
+    assert "newest" in leg(found).reason
+
+
+def adds_up(found: retrieval_service_pb2.SearchMemoriesResponse) -> None:
+    for result in found.results:
+        assert sum(result.breakdown.values()) == pytest.approx(result.score, abs=1e-6)
+
+
+async def test_h3_what_was_said_and_what_it_came_to(
+    services: Services, key: UserKey, tenant_conninfo: str
+) -> None:
+    """Nothing clear is held of this user: the indexes are empty."""
+    turns = [Turn("Tôi bị đau đầu", name="Ana"), Turn("Kể thêm đi 🦊", role="assistant")]
+    hide_turns(tenant_conninfo, key, "c1", turns, summary="migraine")
+    scopes = [search_pb2.SEARCH_SCOPE_MESSAGES, search_pb2.SEARCH_SCOPE_SUMMARIES]
+    said = await search(services, "đau đầu", scopes=scopes[:1], explain=True)
+    assert [r.message.content for r in said.results] == ["Tôi bị đau đầu"]
+    assert (said.results[0].message.id, said.results[0].message.name) == ("m1", "Ana")
+    adds_up(said)
+    assert leg(said, "episodic").candidates == 1
+    summed = await search(services, "migraine", scopes=scopes, excerpt_messages=1)
+    assert [r.summary.summary for r in summed.results] == ["migraine"]
+    assert summed.results[0].summary.title == "About migraine"
+    words = [turn.content for turn in turns]
+    around = await search(services, "đau đầu", scopes=scopes, excerpt_messages=1)
+    assert [m.content for m in around.results[0].excerpt] == words
+
+    whole = await ask(services, "GetConversation", conversation_id="c1")
+    assert [m.content for m in whole.messages] == words
+    assert whole.summary.title == "About migraine"
+    await summarise(tenant_conninfo, "ana", "c2", "clear", said_at=NOW - DAY)
+    page = await ask(services, "ListConversations")
+    assert [c.summary for c in page.conversations] == ["migraine", "clear"]
+    recent = await ask(services, "GetRecentConversations", include_messages=True)
+    assert [m.content for m in recent.conversations[0].messages] == words
+    suggested = await ask(services, "GetSuggestions")
+    assert list(suggested.suggestions) == ["Ask again about migraine"]
 
 
 class TestContext:
     async def test_h3_every_section(
         self, services: Services, key: UserKey, ids: dict[str, str], tenant_conninfo: str
     ) -> None:
+        found = await context(services)
+        assert set(contents(found)) == {fact.content for fact in [*CLEAR, *CURRENT]}
+        assert (leg(found).state, leg(found).candidates) == (search_pb2.LEG_STATE_RAN, len(CURRENT))
         named = [{"id": ids[SEALED[2].content], "relevance": 0.75}]
         hide_turns(
             tenant_conninfo,
@@ -279,64 +270,33 @@ class TestContext:
         (previous,) = found.previous_items
         assert (previous.memory.content, previous.score) == (SEALED[2].content, 0.75)
         assert [c.title for c in found.conversations] == ["About migraine"]
-        assert found.profile.summary == "A patient"
-        assert dict(found.profile.facts) == {"ward": "Nord"}
-        assert found.profile.department == "sales"
+        alone = (await ask(services, "GetProfile")).profile
+        (listed,) = (await services.retrieval.ListProfiles(pb.ListProfilesRequest())).profiles
+        for profile in (found.profile, alone, listed):
+            assert (profile.summary, profile.department) == ("A patient", "sales")
+            assert dict(profile.facts) == {"ward": "Nord"}
         for words in (SEALED[0].content, SEALED[2].content, "A patient"):
             assert words in found.prompt_block
         assert leg(found).state == search_pb2.LEG_STATE_RAN
         assert not found.degraded
 
-    async def test_h3_without_a_question(self, services: Services, ids: dict[str, str]) -> None:
-        found = await context(services)
-        assert set(contents(found)) == {fact.content for fact in [*CLEAR, *CURRENT]}
-        assert (leg(found).state, leg(found).candidates) == (search_pb2.LEG_STATE_RAN, len(CURRENT))
-
-    async def test_a_user_who_never_decided_hears_of_no_such_leg(
+    async def test_who_has_nothing_sealed_is_not_degraded(
         self, services: Services, tenant_conninfo: str
     ) -> None:
+        """Who never decided hears of no such leg; who turned it on or off once needs no key."""
         await remember(tenant_conninfo, "ana", CLEAR, embedder=OfflineEmbedder())
-        found = await search(services, "Porto")
-        assert "sealed" not in {leg.name for leg in found.legs}
-        assert "sealed" not in {leg.name for leg in (await context(services, "Porto")).legs}
+        for decided in (False, True):
+            if decided:
+                write(tenant_conninfo, "UPDATE users SET encrypt_sensitive = false")
+            for found in (await search(services, "Porto"), await context(services, "Porto")):
+                assert CLEAR[0].content in contents(found)
+                assert decided or "sealed" not in {leg.name for leg in found.legs}
+                assert not found.degraded
+        assert set(contents(await listed(services))) == {fact.content for fact in CLEAR}
 
 
-class TestReads:
-    async def test_h3_one_memory_and_lists(self, services: Services, ids: dict[str, str]) -> None:
-        reply = await ask(services, "GetMemory", memory_id=ids[SEALED[0].content])
-        assert reply.memory.content == SEALED[0].content
-        assert list(reply.memory.tags) == ["health"]
-        assert dict(reply.memory.metadata) == {"ward": 3.0, "open": True}
-        assert reply.memory.sensitive
-        everything = [*CLEAR, *CURRENT]
-        assert contents(await listed(services)) == [f.content for f in reversed(everything)]
-
-    async def test_h3_conversations_and_profiles(
-        self, services: Services, key: UserKey, tenant_conninfo: str
-    ) -> None:
-        hide_turns(tenant_conninfo, key, "c1", [Turn("Xin chào 🦊")], summary="migraine")
-        await summarise(tenant_conninfo, "ana", "c2", "clear", said_at=NOW - DAY)
-        read = services.retrieval
-        whole = await read.GetConversation(
-            pb.GetConversationRequest(user_id="ana", conversation_id="c1")
-        )
-        assert [m.content for m in whole.messages] == ["Xin chào 🦊"]
-        assert whole.summary.title == "About migraine"
-        page = await read.ListConversations(pb.ListConversationsRequest(user_id="ana"))
-        assert [c.summary for c in page.conversations] == ["migraine", "clear"]
-        recent = await read.GetRecentConversations(
-            pb.GetRecentConversationsRequest(user_id="ana", include_messages=True)
-        )
-        assert [m.content for m in recent.conversations[0].messages] == ["Xin chào 🦊"]
-        suggested = await read.GetSuggestions(pb.GetSuggestionsRequest(user_id="ana"))
-        assert list(suggested.suggestions) == ["Ask again about migraine"]
-        hide_profile(tenant_conninfo, key, {"summary": "A patient"})
-        profile = await read.GetProfile(pb.GetProfileRequest(user_id="ana"))
-        assert (profile.profile.summary, profile.profile.department) == ("A patient", "sales")
-        profiles = await read.ListProfiles(pb.ListProfilesRequest())
-        assert [p.summary for p in profiles.profiles] == ["A patient"]
-
-    async def test_h3_history_and_other_times(
+class TestOtherTimes:
+    async def test_h3_of_history_and_other_times(
         self, services: Services, key: UserKey, tenant_conninfo: str
     ) -> None:
         """C5, D9: what a sealed memory said is told by its sealed versions."""
@@ -403,20 +363,15 @@ class TestWithoutTheKey:
             assert told.profile.summary == ""
             assert set(contents(await listed(blind))) == clear
             assert contents(await listed(blind, tags=["health"])) == []
-            read = blind.retrieval
-            page = await read.ListConversations(pb.ListConversationsRequest(user_id="ana"))
+            page = await ask(blind, "ListConversations")
             assert [c.summary for c in page.conversations] == ["clear"]
             assert page.total_size == 1
-            profiles = await read.ListProfiles(pb.ListProfilesRequest())
+            profiles = await ask(blind, "ListProfiles")
             assert list(profiles.profiles) == []
             for refused in (
-                read.GetMemory(
-                    pb.GetMemoryRequest(user_id="ana", memory_id=ids[SEALED[0].content])
-                ),
-                read.GetConversation(
-                    pb.GetConversationRequest(user_id="ana", conversation_id="c1")
-                ),
-                read.GetProfile(pb.GetProfileRequest(user_id="ana")),
+                ask(blind, "GetMemory", memory_id=ids[SEALED[0].content]),
+                ask(blind, "GetConversation", conversation_id="c1"),
+                ask(blind, "GetProfile"),
             ):
                 refusal = await refusal_of(refused)
                 assert refusal.code is grpc.StatusCode.FAILED_PRECONDITION
@@ -431,27 +386,14 @@ class TestWithoutTheKey:
         third = await keys_of(services_folder).make(key.tenant_id, "chi")
         for each in (key, others, third):
             hide_profile(tenant_conninfo, each, {"summary": f"of {each.user_id}"})
-        read = services.retrieval
-        listed = await read.ListProfiles(pb.ListProfilesRequest())
+        listed = await ask(services, "ListProfiles")
         assert [each.summary for each in listed.profiles] == ["of ana", "of bo", "of chi"]
         (file,) = set(key_files(services_folder)) - files
         file.unlink()
         file.symlink_to(file)  # which is opened by nobody, not even by root
-        refusal = await refusal_of(read.ListProfiles(pb.ListProfilesRequest()))
+        refusal = await refusal_of(ask(services, "ListProfiles"))
         assert refusal.code is grpc.StatusCode.UNAVAILABLE
         assert refusal.reason == "KEY_SERVICE_UNAVAILABLE"
-
-    async def test_h3_who_has_nothing_sealed_is_not_degraded(
-        self, services: Services, tenant_conninfo: str
-    ) -> None:
-        """Encryption was turned on or off once, and no key was ever needed."""
-        await remember(tenant_conninfo, "ana", CLEAR, embedder=OfflineEmbedder())
-        write(tenant_conninfo, "UPDATE users SET encrypt_sensitive = false")
-        found = await search(services, "Porto")
-        assert contents(found)[0] == CLEAR[0].content
-        assert not found.degraded
-        assert not (await context(services, "Porto")).degraded
-        assert set(contents(await listed(services))) == {fact.content for fact in CLEAR}
 
 
 class TestBrokenSeals:
@@ -481,11 +423,7 @@ class TestBrokenSeals:
         told = await context(services, "lithium")
         assert SEALED[0].content not in contents(told)
         assert leg(told).reason.startswith("1 left out")
-        refusal = await refusal_of(
-            services.retrieval.GetMemory(
-                pb.GetMemoryRequest(user_id="ana", memory_id=ids[SEALED[0].content])
-            )
-        )
+        refusal = await refusal_of(ask(services, "GetMemory", memory_id=ids[SEALED[0].content]))
         assert refusal.code is grpc.StatusCode.FAILED_PRECONDITION
         assert refusal.reason == "SEAL_BROKEN"
 
@@ -495,13 +433,12 @@ class TestBrokenSeals:
         """What was true of a profile is not put back by a copy in the database."""
         before, now = {"summary": "Lives in Porto."}, {"summary": "Lives in Huế."}
         hide_profile(tenant_conninfo, key, before, now)
-        request = pb.GetProfileRequest(user_id="ana")
-        assert (await services.retrieval.GetProfile(request)).profile.summary == now["summary"]
+        assert (await ask(services, "GetProfile")).profile.summary == now["summary"]
         write(
             tenant_conninfo,
             "UPDATE profiles SET sealed = (SELECT sealed FROM profile_versions WHERE version = 1)",
         )
-        refusal = await refusal_of(services.retrieval.GetProfile(request))
+        refusal = await refusal_of(ask(services, "GetProfile"))
         assert refusal.code is grpc.StatusCode.FAILED_PRECONDITION
         assert refusal.reason == "SEAL_BROKEN"
 

@@ -13,7 +13,6 @@ import grpc
 import psycopg
 import pytest
 
-from hitherto.v1 import retrieval_service_pb2 as pb
 from tests.e2e.conftest import Services
 from tests.e2e.curating import forget, restore, save, update
 from tests.e2e.learning import learn, rows, talk
@@ -59,9 +58,7 @@ def changed(conninfo: str, table: str, where: str, **columns: str) -> Iterator[N
 
 
 async def reason_of_reading(services: Services, memory_id: str) -> str:
-    refusal = await refusal_of(
-        services.retrieval.GetMemory(pb.GetMemoryRequest(user_id="ana", memory_id=memory_id))
-    )
+    refusal = await refusal_of(ask(services, "GetMemory", memory_id=memory_id))
     assert refusal.code is grpc.StatusCode.FAILED_PRECONDITION
     return refusal.reason
 
@@ -85,17 +82,12 @@ def earlier(memory_id: str, version: int) -> str:
     )
 
 
-async def three_versions(services: Services) -> str:
-    memory_id = (await save(services, FIRST, type=PERSONAL)).memory.id
-    await update(services, memory_id, "content", content=SECOND)
-    await update(services, memory_id, "content", content=THIRD)
-    return memory_id
-
-
-async def test_h3_earlier_words_do_not_stand_in_for_the_present_ones(
+async def test_h3_words_of_another_version_do_not_open(
     sealing: Services, tenant_conninfo: str
 ) -> None:
-    memory_id = await three_versions(sealing)
+    memory_id = (await save(sealing, FIRST, type=PERSONAL)).memory.id
+    await update(sealing, memory_id, "content", content=SECOND)
+    await update(sealing, memory_id, "content", content=THIRD)
     row = f"memory_id = '{memory_id}'"
     for version in (1, 2):
         with changed(tenant_conninfo, "memories", row, sealed=earlier(memory_id, version)):
@@ -104,29 +96,22 @@ async def test_h3_earlier_words_do_not_stand_in_for_the_present_ones(
                 update(sealing, memory_id, "detail", detail="nothing of that")
             )
             assert refusal.reason == "SEAL_BROKEN"
-            listed = await sealing.retrieval.ListMemories(pb.ListMemoriesRequest(user_id="ana"))
-            assert list(listed.memories) == []
-            found = await ask(sealing, "SearchMemories", query="What does Ana take?")
-            assert list(found.results) == []
-    # Also where the numbers in clear are turned back with them.
-    with changed(
-        tenant_conninfo,
-        "memories",
-        row,
-        sealed=earlier(memory_id, 1),
-        text_version="1",
-    ):
-        assert await reason_of_reading(sealing, memory_id) == "SEAL_BROKEN"
+            assert not (await ask(sealing, "ListMemories")).memories
+            assert not (await ask(sealing, "SearchMemories", query="What does Ana take?")).results
+    # Also where the numbers in clear are turned back with them, or within the value, which is
+    # authenticated with its number.
+    forged = f"overlay({earlier(memory_id, 1)} placing '\\x03'::bytea from 5)"
+    for columns in ({"sealed": earlier(memory_id, 1), "text_version": "1"}, {"sealed": forged}):
+        with changed(tenant_conninfo, "memories", row, **columns):
+            assert await reason_of_reading(sealing, memory_id) == "SEAL_BROKEN"
     assert await read(sealing, memory_id) == THIRD
 
-
-async def test_h3_versions_do_not_change_places(sealing: Services, tenant_conninfo: str) -> None:
-    memory_id = await three_versions(sealing)
+    # Versions do not change places.
     assert await told(sealing, memory_id) == [FIRST, SECOND, THIRD]
     present = f"(SELECT m.sealed FROM hitherto.memories AS m WHERE m.memory_id = '{memory_id}')"
     for version, value in ((1, earlier(memory_id, 2)), (2, earlier(memory_id, 1)), (2, present)):
-        row = f"memory_id = '{memory_id}' AND version = {version}"
-        with changed(tenant_conninfo, "memory_versions", row, sealed=value):
+        place = f"{row} AND version = {version}"
+        with changed(tenant_conninfo, "memory_versions", place, sealed=value):
             shown = await told(sealing, memory_id)
             exported = (await export(sealing)).of("memory_versions")
         if (version, value) != (2, earlier(memory_id, 1)):
@@ -135,12 +120,7 @@ async def test_h3_versions_do_not_change_places(sealing: Services, tenant_connin
             assert len([line for line in exported if line.get("content") in (SECOND, THIRD)]) < 2
         assert [each for each in shown if each] != [FIRST, SECOND, THIRD]
 
-
-async def test_h3_versions_that_were_made_without_the_key_open(
-    sealing: Services, tenant_conninfo: str
-) -> None:
-    """Clearing changes the status of all memories at once, and has no key."""
-    memory_id = await three_versions(sealing)
+    # Those that were made without the key open: clearing changes the status of all at once.
     await clear(sealing)
     assert await read(sealing, memory_id) == THIRD
     back = await restore(sealing, memory_id)
@@ -150,22 +130,7 @@ async def test_h3_versions_that_were_made_without_the_key_open(
     await restore(sealing, memory_id)
     await update(sealing, memory_id, "content", content=FIRST)
     assert await read(sealing, memory_id) == FIRST
-    with changed(
-        tenant_conninfo,
-        "memories",
-        f"memory_id = '{memory_id}'",
-        sealed=earlier(memory_id, 4),
-    ):
-        assert await reason_of_reading(sealing, memory_id) == "SEAL_BROKEN"
-
-
-async def test_h3_a_forged_version_number_opens_nothing(
-    sealing: Services, tenant_conninfo: str
-) -> None:
-    """The number stands in the value in clear, and is authenticated with it."""
-    memory_id = await three_versions(sealing)
-    forged = f"overlay({earlier(memory_id, 1)} placing '\\x03'::bytea from 5)"
-    with changed(tenant_conninfo, "memories", f"memory_id = '{memory_id}'", sealed=forged):
+    with changed(tenant_conninfo, "memories", row, sealed=earlier(memory_id, 4)):
         assert await reason_of_reading(sealing, memory_id) == "SEAL_BROKEN"
 
 
@@ -192,34 +157,23 @@ async def cosine(services: Services, query: str, memory_id: str) -> float:
     return float(found.get(memory_id, 0.0))
 
 
-async def test_h3_an_earlier_summary_does_not_stand_in_for_the_present_one(
+async def test_h3_neither_summaries_nor_messages_change_places(
     sealing: Services, tenant_conninfo: str
 ) -> None:
     await learn(sealing, talk("zolpidem", conversation="c1"))
     ((old,),) = rows(tenant_conninfo, "SELECT sealed FROM hitherto.conversation_summaries")
     await learn(sealing, talk("zolpidem", "valerian", conversation="c1"))
-    asked = pb.GetConversationRequest(user_id="ana", conversation_id="c1")
-    kept = await sealing.retrieval.GetConversation(asked)
+    kept = await ask(sealing, "GetConversation", conversation_id="c1")
     assert kept.summary.summary == "valerian"
-    with changed(
-        tenant_conninfo, "conversation_summaries", "true", sealed=f"'\\x{old.hex()}'::bytea"
-    ):
-        refusal = await refusal_of(sealing.retrieval.GetConversation(asked))
-        assert (refusal.code, refusal.reason) == (
-            grpc.StatusCode.FAILED_PRECONDITION,
-            "SEAL_BROKEN",
-        )
-        listed = await ask(sealing, "ListConversations")
-        assert [each.summary for each in listed.conversations] == []
-
-
-async def test_h3_messages_do_not_change_places(sealing: Services, tenant_conninfo: str) -> None:
-    await learn(sealing, talk("zolpidem", "valerian", conversation="c1"))
+    earlier_summary = f"'\\x{old.hex()}'::bytea"
     other = "(SELECT m.sealed FROM hitherto.messages AS m WHERE m.message_id = 'c1-2')"
-    with changed(tenant_conninfo, "messages", "message_id = 'c1-1'", sealed=other):
-        refusal = await refusal_of(
-            sealing.retrieval.GetConversation(
-                pb.GetConversationRequest(user_id="ana", conversation_id="c1")
-            )
-        )
-        assert refusal.reason == "SEAL_BROKEN"
+    for table, where, value in (
+        ("conversation_summaries", "true", earlier_summary),
+        ("messages", "message_id = 'c1-1'", other),
+    ):
+        with changed(tenant_conninfo, table, where, sealed=value):
+            refusal = await refusal_of(ask(sealing, "GetConversation", conversation_id="c1"))
+            assert refusal.code is grpc.StatusCode.FAILED_PRECONDITION
+            assert refusal.reason == "SEAL_BROKEN"
+            listed = (await ask(sealing, "ListConversations")).conversations
+            assert [each.summary for each in listed] == ["valerian"] * (table == "messages")

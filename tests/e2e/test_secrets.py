@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator
 
-from hitherto.v1 import (
-    conversation_pb2,
-    extraction_service_pb2,
-    privacy_pb2,
-    privacy_service_pb2,
-    session_service_pb2,
-)
+from hitherto.v1 import privacy_pb2, session_service_pb2
 from tests.e2e.conftest import Services
 from tests.e2e.curating import save, statement, stream, update
 from tests.e2e.handing_over import document, taken_in
+from tests.e2e.importing import bring
 from tests.e2e.learning import echo, ended, learn, memories, submit, talk
 from tests.e2e.leaving import erase, export, reinstate
 from tests.e2e.methods import ask
@@ -38,13 +32,9 @@ def made(shape: str, seed: int = 1) -> str:
 
 async def append(services: Services, content: str) -> list[str]:
     """Append one message without an id; the ids."""
-    reply = await services.extraction.AppendMessages(
-        extraction_service_pb2.AppendMessagesRequest(
-            user_id="ana",
-            conversation_id="c9",
-            messages=[conversation_pb2.Message(role=conversation_pb2.ROLE_USER, content=content)],
-        )
-    )
+    messages = talk(content).messages
+    messages[0].id = ""
+    reply = await ask(services, "AppendMessages", conversation_id="c9", messages=messages)
     return list(reply.message_ids)
 
 
@@ -141,12 +131,9 @@ async def test_h7_a_sealed_secret_is_only_exported(
     [row] = [row for table, row in exported.rows if table == "messages"]
     assert row["unredacted"] == text
 
-    async def pieces() -> AsyncIterator[privacy_service_pb2.ImportUserRequest]:
-        yield privacy_service_pb2.ImportUserRequest(user_id="ana", data=exported.text.encode())
-
     await erase(modelled)
     await reinstate(modelled)
-    await modelled.privacy.ImportUser(pieces())
+    await bring(modelled, exported.text.encode())
     assert [row for table, row in (await export(modelled)).rows if table == "messages"] == [row]
     assert (await settings(modelled)).redact_secrets == _SEAL
     assert in_clear(tenant_conninfo, key) == {}

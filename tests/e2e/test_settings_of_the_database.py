@@ -12,11 +12,11 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from hitherto.v1 import memory_pb2
 from tests.e2e.conftest import StartServices, model_settings
+from tests.e2e.importing import bring, kept, live, settled
 from tests.e2e.learning import ALL_STATUSES, memories
 from tests.e2e.leaving import erase, export, reinstate
 from tests.e2e.privacy import choose
 from tests.e2e.sealing import ENCRYPTING
-from tests.e2e.test_import_user import bring, kept, live, settled
 from tests.scripted_model import ScriptedModel
 
 SETTINGS: dict[str, dict[str, str]] = {

@@ -21,7 +21,7 @@ from hitherto_client.errors import HithertoCallError, read_error
 from hitherto_shared.database.embedded import EmbeddedPostgres
 from hitherto_shared.rpc.bodies import MAX_BODY_BYTES
 from tests.conftest import new_database
-from tests.e2e.credentials import bearer, key
+from tests.e2e.credentials import bearer, encode_varint, key
 from tests.faults.processes import Processes, Service
 from tests.waiting import eventually
 
@@ -107,7 +107,9 @@ async def free_again(opened: Any, place: Place, credential: Credential | None = 
     await eventually(answered, "the tenant's places to be free")
 
 
-async def test_a_tenant_takes_its_share_of_the_places_and_no_more(place: Place) -> None:
+async def test_a_tenant_takes_its_share_and_no_more(place: Place) -> None:
+    """Of the places, and of the room for bodies: half of that is three bodies; streams whose next
+    item may come hold it."""
     async with channel(place) as opened:
         said = extraction.AppendMessagesRequest(
             user_id="u",
@@ -123,48 +125,41 @@ async def test_a_tenant_takes_its_share_of_the_places_and_no_more(place: Place) 
         watching = [start(watch, metadata=place.ana, timeout=120) for _ in range(OF_ONE_TENANT)]
         for call in watching:
             await asyncio.wait_for(call.read(), 180)
-
-        error = await refused(list_jobs(opened, place.ana))
-
-        assert (error.code.name, error.reason) == ("RESOURCE_EXHAUSTED", "OVERLOADED")
-        assert error.metadata == {"limit": "tenant_share"}
-        assert error.retry_after == 1.0
-        assert "HITHERTO_MAX_CONCURRENT_RPCS" in error.message
-        await list_jobs(opened, place.bo)
+        await full(opened, place, "HITHERTO_MAX_CONCURRENT_RPCS")
         for call in watching:
             call.cancel()
         await free_again(opened, place)
 
-
-async def test_a_tenant_has_its_share_of_the_room_for_bodies_and_no_more(place: Place) -> None:
-    """Half of the room is three bodies; streams whose next item may come hold it."""
-    async with channel(place) as opened:
         start = opened.stream_unary(f"{SERVICE}StreamTranscripts")
         streams = [start(metadata=place.ana) for _ in range(BODIES // 2)]
         for call in streams:
             await asyncio.wait_for(call.wait_for_connection(), 180)
-        # Not in a moment: the streams are only now on their way.
-        found: list[HithertoCallError] = []
-
-        async def no_room() -> bool:
-            try:
-                await list_jobs(opened, place.ana)
-            except grpc.aio.AioRpcError as error:
-                found.append(read_error(error))
-            return bool(found)
-
-        await eventually(no_room, "the streams to have their room")
-        assert (found[0].code.name, found[0].reason) == ("RESOURCE_EXHAUSTED", "OVERLOADED")
-        assert found[0].metadata == {"limit": "tenant_share"}
-        assert found[0].retry_after == 1.0
-        assert "HITHERTO_MAX_BODY_BYTES" in found[0].message
-        await list_jobs(opened, place.bo)
+        await full(opened, place, "HITHERTO_MAX_BODY_BYTES")
         for call in streams:
             call.cancel()
         await free_again(opened, place)
 
 
-async def test_a_person_s_silent_streams_are_that_person_s_only(place: Place) -> None:
+async def full(opened: Any, place: Place, setting: str) -> None:
+    """Ana's tenant is refused, and is told why; not in a moment if its calls are on their way."""
+    found: list[HithertoCallError] = []
+
+    async def told() -> bool:
+        try:
+            await list_jobs(opened, place.ana)
+        except grpc.aio.AioRpcError as error:
+            found.append(read_error(error))
+        return bool(found)
+
+    await eventually(told, "the tenant to have its share")
+    assert (found[0].code.name, found[0].reason) == ("RESOURCE_EXHAUSTED", "OVERLOADED")
+    assert found[0].metadata == {"limit": "tenant_share"}
+    assert found[0].retry_after == 1.0
+    assert setting in found[0].message
+    await list_jobs(opened, place.bo)
+
+
+async def test_a_person_s_streams_are_that_person_s_only(place: Place) -> None:
     """The tenant's own backend goes on, and the person does once they have ended."""
     async with channel(place) as opened:
         start = opened.stream_unary(f"{SERVICE}StreamTranscripts")
@@ -187,21 +182,18 @@ async def test_a_person_s_silent_streams_are_that_person_s_only(place: Place) ->
             call.cancel()
         await free_again(opened, place, place.person)
 
-
-async def test_a_person_s_imports_leave_those_of_others_alone(place: Place) -> None:
-    async with channel(place) as opened:
+        # So it is with imports.
         start = opened.stream_unary("/hitherto.v1.PrivacyService/ImportUser")
-        own = privacy.ImportUserRequest(user_id="u", data=b"\n").SerializeToString()
 
         async def slow() -> AsyncIterator[bytes]:
             while True:
-                yield own
+                yield privacy.ImportUserRequest(user_id="u", data=b"\n").SerializeToString()
                 await asyncio.sleep(0.2)
 
         streams = [start(slow(), metadata=place.person) for _ in range(4)]
         await asyncio.sleep(1)
+        other = privacy.ImportUserRequest(user_id="other", data=b"\n").SerializeToString()
         for credential in (place.ana, place.bo):
-            other = privacy.ImportUserRequest(user_id="other", data=b"\n").SerializeToString()
             await start(iter([other]), metadata=credential, timeout=30)
         for call in streams:
             call.cancel()
@@ -236,8 +228,4 @@ async def test_a_request_that_is_too_large_is_told_so(place: Place) -> None:
 
 def field(size: int) -> bytes:
     """Field 1000 with so many bytes."""
-    length, rest = b"", size
-    while rest >= 128:
-        length += bytes([rest % 128 + 128])
-        rest //= 128
-    return b"\xc2\x3e" + length + bytes([rest]) + bytes(size)
+    return b"\xc2\x3e" + encode_varint(size) + bytes(size)

@@ -22,7 +22,6 @@ import pytest
 
 from hitherto.v1 import (
     memory_pb2,
-    privacy_service_pb2,
     retrieval_service_pb2,
     retrieval_service_pb2_grpc,
     search_pb2,
@@ -38,8 +37,9 @@ from hitherto_shared.metrics import REGISTRY
 from hitherto_shared.models import Scope
 from tests.conftest import as_superuser, new_database
 from tests.e2e.conftest import Services, both_services
-from tests.e2e.curating import forget, restore, save, update
+from tests.e2e.curating import change, forget, restore, save, update
 from tests.e2e.learning import learn, rows, talk
+from tests.e2e.leaving import erase
 from tests.e2e.methods import ask
 from tests.e2e.privacy import choose, clear
 from tests.integration.retrieval.seed import Fact, remember
@@ -457,15 +457,16 @@ async def whole_contexts(
 
 def tell(conninfo: str, user: str, memory_id: str) -> None:
     """Count a memory as told once more, now."""
-    with psycopg.connect(conninfo) as connection:
-        connection.execute(
-            "INSERT INTO memory_access (tenant_id, user_id, memory_id, access_count,"
-            " last_accessed_at) SELECT tenant_id, user_id, memory_id, 1, clock_timestamp()"
-            " FROM memories WHERE user_id = %s AND memory_id::text = %s"
-            " ON CONFLICT (tenant_id, user_id, memory_id) DO UPDATE SET"
-            " access_count = memory_access.access_count + 1, last_accessed_at = clock_timestamp()",
-            (user, memory_id),
-        )
+    change(
+        conninfo,
+        "INSERT INTO memory_access (tenant_id, user_id, memory_id, access_count, last_accessed_at)"
+        " SELECT tenant_id, user_id, memory_id, 1, clock_timestamp() FROM memories"
+        " WHERE user_id = %(user)s AND memory_id::text = %(memory)s"
+        " ON CONFLICT (tenant_id, user_id, memory_id) DO UPDATE SET"
+        " access_count = memory_access.access_count + 1, last_accessed_at = clock_timestamp()",
+        user=user,
+        memory=memory_id,
+    )
 
 
 async def test_many_of_one_user(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -540,7 +541,7 @@ async def test_who_is_erased_or_changed_is_let_go(stage: Stage) -> None:
         await save(stage.services, f"{user} likes tea", user=user)
         await stage.both("SearchMemories", asked(user_id=user))
         assert stage.held(user)
-    await stage.services.privacy.EraseUser(privacy_service_pb2.EraseUserRequest(user_id="ben"))
+    await erase(stage.services, "ben")
     await clear(stage.services, user="cam")
     await stage.pair.snapshots.sweep()
     assert [stage.held(user) for user in ("ana", "ben", "dee")] == [True, False, True]
@@ -551,7 +552,7 @@ async def test_who_is_erased_or_changed_is_let_go(stage: Stage) -> None:
     off = await stage.services.retrieval.SearchMemories(asked(user_id="dee"))
     assert (list(off.results), off.reason) == ([], "MEMORY_DISABLED")
     assert not stage.held("dee")
-    await stage.services.privacy.EraseUser(privacy_service_pb2.EraseUserRequest(user_id="ana"))
+    await erase(stage.services)
     told = retrieval_service_pb2.GetContextRequest(user_id="ana")
     assert not (await stage.services.retrieval.GetContext(told)).memories
     assert not stage.held("ana")

@@ -83,34 +83,24 @@ async def test_only_a_thousand_refusals_are_told(services: Services) -> None:
     assert [error.index for error in reply.errors] == list(range(1_000))
 
 
-async def test_sending_it_all_again_changes_nothing(
-    services: Services, tenant_conninfo: str
-) -> None:
-    requests = [statement(f"Fact number {n} of the list") for n in range(20)]
-    first = await stream(services, requests)
-    await checks(services)
-    table = "SELECT memory_id, version, content, updated_at, importance FROM memories ORDER BY 1"
-    before = rows(tenant_conninfo, table)
-    again = await stream(services, requests)
-    assert (again.saved_count, again.deduplicated_count) == (20, 20)
-    assert list(again.memory_ids) == list(first.memory_ids)
-    assert rows(tenant_conninfo, table) == before
-
-
-async def test_texts_are_embedded_many_at_a_time(
+async def test_texts_are_embedded_many_at_a_time_and_all_again_changes_nothing(
     modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
-    await stream(modelled, [statement(f"Fact number {n} of the list") for n in range(100)])
+    requests = [statement(f"Fact number {n} of the list") for n in range(100)]
+    first = await stream(modelled, requests)
     assert model.calls["embeddings"] <= 20
     states = rows(tenant_conninfo, "SELECT DISTINCT embedding_state FROM memories")
     assert states == [("stored",)]
-
-
-async def test_row_32_without_an_embedder_all_are_saved(
-    modelled: Services, model: ScriptedModel
-) -> None:
+    await checks(modelled)
+    table = "SELECT memory_id, version, content, updated_at, importance FROM memories ORDER BY 1"
+    before = rows(tenant_conninfo, table)
+    again = await stream(modelled, requests)
+    assert (again.saved_count, again.deduplicated_count) == (100, 100)
+    assert list(again.memory_ids) == list(first.memory_ids)
+    assert rows(tenant_conninfo, table) == before
+    # Row 32: without an embedder all are saved.
     model.always(StatusFault(503), endpoint="embeddings")
-    reply = await stream(modelled, [statement(f"Fact number {n} of the list") for n in range(10)])
+    reply = await stream(modelled, [statement(f"Ana likes tea {n}") for n in range(10)])
     assert (reply.saved_count, reply.rejected_count) == (10, 0)
 
 

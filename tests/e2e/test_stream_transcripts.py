@@ -103,13 +103,11 @@ async def test_b4_a_stream_that_broke_off_is_sent_again_from_the_start(
 
 
 async def test_b4_a_key_returns_the_first_job_again(modelled: Services) -> None:
+    """And an empty stream is an empty import."""
+    assert await stream(modelled, []) == Response()
     request = item(talk("canary:tea"), key="once")
     first, again = await stream(modelled, [request]), await stream(modelled, [request, request])
     assert list(again.job_ids) == [first.job_ids[0]] * 2
-
-
-async def test_an_empty_stream_is_an_empty_import(modelled: Services) -> None:
-    assert await stream(modelled, []) == Response()
 
 
 async def test_b1_errors_and_ids_of_a_long_stream_are_bounded(

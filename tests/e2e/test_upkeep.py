@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from datetime import UTC, datetime, timedelta
 from typing import Any
-
-import pytest
 
 from hitherto.v1 import (
     job_pb2,
@@ -52,20 +51,22 @@ def snapshot(conninfo: str) -> list[Any]:
 async def test_decay_archives_and_a_dry_run_only_counts(
     modelled: Services, tenant_conninfo: str
 ) -> None:
-    """C2: RunDecay, dry_run, counts at once and with the job."""
+    """C2: RunDecay, dry_run, counts at once and with the job; of one user in any case. B4: a
+    repeated key is the same job."""
     for word in ("one", "two"):
         await learnt(modelled, word)
+    await learnt(modelled, "three", "bob")
     before = await active(modelled)
     assert len(before) == 2
     grow_old(tenant_conninfo)
     told = snapshot(tenant_conninfo)
     counts = {
-        "archived": 2,
-        "archived_low_importance": 2,
+        "archived": 3,
+        "archived_low_importance": 3,
         "archived_context": 0,
         "archived_over_limit": 0,
     }
-    dry = await modelled.maintenance.RunDecay(pb.RunDecayRequest(dry_run=True))
+    dry = await ask(modelled, "RunDecay", user_id="", dry_run=True)
     assert dict(dry.counts) == counts
     assert dry.job.state == job_pb2.JOB_STATE_SUCCEEDED
     assert dry.job.kind == "decay"
@@ -73,50 +74,31 @@ async def test_decay_archives_and_a_dry_run_only_counts(
     assert dry.job.consistency_token
     assert snapshot(tenant_conninfo) == told
     assert await active(modelled) == before
-    run = await modelled.maintenance.RunDecay(pb.RunDecayRequest())
+
+    of_bob = await ask(modelled, "RunDecay", user_id="bob", idempotency_key="k")
+    assert (of_bob.counts["archived"], of_bob.job.user_id) == (1, "bob")
+    assert (await ended(modelled, of_bob.job.id)).result.counts["archived"] == 1
+    again = await ask(modelled, "RunDecay", user_id="bob", idempotency_key="k")
+    assert (again.job.id, dict(again.counts)) == (of_bob.job.id, dict(of_bob.counts))
+    assert again.job.state == job_pb2.JOB_STATE_SUCCEEDED
+    other = pb.RunDecayRequest(user_id="ana", idempotency_key="k")
+    assert (await refused(modelled, RUN_DECAY, other)).reason == "IDEMPOTENCY_KEY_REUSED"
+    assert await active(modelled, "bob") == []
+    assert await active(modelled) == before
+
+    run = await ask(modelled, "RunDecay", user_id="")
     assert dict(run.counts) == {}
     job = await ended(modelled, run.job.id)
     assert job.state == job_pb2.JOB_STATE_SUCCEEDED
-    assert dict(job.result.counts) == counts
+    assert dict(job.result.counts) == counts | {"archived": 2, "archived_low_importance": 2}
     assert await active(modelled) == []
     context = await ask(modelled, "GetContext", query="canary one")
     # What was said stays, and the summaries of it.
-    told = [result for result in context.relevant if result.HasField("memory")]
-    assert [*context.memories, *told] == []
+    relevant = [result for result in context.relevant if result.HasField("memory")]
+    assert [*context.memories, *relevant] == []
     # The same again finds nothing more.
-    again = await modelled.maintenance.RunDecay(pb.RunDecayRequest())
-    assert (await ended(modelled, again.job.id)).result.counts["archived"] == 0
-
-
-async def test_of_one_user_the_counts_come_at_once(
-    modelled: Services, tenant_conninfo: str
-) -> None:
-    for user in ("ana", "bob"):
-        await learnt(modelled, f"of{user}", user)
-    grow_old(tenant_conninfo)
-    run = await modelled.maintenance.RunDecay(pb.RunDecayRequest(user_id="ana"))
-    assert run.counts["archived"] == 1
-    assert run.job.user_id == "ana"
-    assert (await ended(modelled, run.job.id)).result.counts["archived"] == 1
-    assert await active(modelled, "ana") == []
-    assert len(await active(modelled, "bob")) == 1
-
-
-async def test_a_repeated_key_is_the_same_job(modelled: Services, tenant_conninfo: str) -> None:
-    """B4 for upkeep: one job, the first counts, another body refused."""
-    await learnt(modelled, "one")
-    grow_old(tenant_conninfo)
-    request = pb.RunDecayRequest(user_id="ana", idempotency_key="k")
-    first = await modelled.maintenance.RunDecay(request)
-    await ended(modelled, first.job.id)
-    second = await modelled.maintenance.RunDecay(request)
-    assert second.job.id == first.job.id
-    assert dict(second.counts) == dict(first.counts)
-    assert second.job.state == job_pb2.JOB_STATE_SUCCEEDED
-    refusal = await refused(
-        modelled, RUN_DECAY, pb.RunDecayRequest(user_id="bob", idempotency_key="k")
-    )
-    assert refusal.reason == "IDEMPOTENCY_KEY_REUSED"
+    once_more = await ask(modelled, "RunDecay", user_id="")
+    assert (await ended(modelled, once_more.job.id)).result.counts["archived"] == 0
 
 
 async def test_retention_removes_memories_and_messages(
@@ -193,12 +175,10 @@ async def test_schedules_are_listed_with_their_runs(start_services: StartService
         assert refusal.reason == "INVALID_PAGE_TOKEN"
 
 
-@pytest.mark.parametrize("kind", ["RunDecay", "RunRetention"])
-async def test_nobody_has_nothing_to_do(services: Services, kind: str) -> None:
+async def test_nobody_has_nothing_to_do(services: Services) -> None:
     """A user whom nobody knows, and a tenant without users."""
-    for user in ("", "nobody"):
-        request = getattr(pb, f"{kind}Request")(user_id=user)
-        response = await getattr(services.maintenance, kind)(request)
-        job = await ended(services, response.job.id)
+    for kind, user in itertools.product(("RunDecay", "RunRetention"), ("", "nobody")):
+        begun = await ask(services, kind, user_id=user)
+        job = await ended(services, begun.job.id)
         assert job.state == job_pb2.JOB_STATE_SUCCEEDED
         assert set(job.result.counts.values()) == {0}

@@ -11,18 +11,20 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from hitherto.v1 import job_pb2
 from hitherto.v1 import maintenance_service_pb2 as pb
-from hitherto_extraction.pipeline.backfill import Backfill
 from hitherto_extraction.prices import Prices, load_prices
-from hitherto_shared.database.pool import Database
-from hitherto_shared.embeddings.openai_api import OpenAIEmbedder
-from hitherto_shared.model_server import ModelServer
-from hitherto_shared.startup import configure_vectors
 from tests.e2e.conftest import Services, Shared, StartServices, model_settings
+from tests.e2e.indexed import backfill
 from tests.e2e.learning import ended, learn, rows, submit, talk
 from tests.e2e.merging import STYLE, STYLES, say, script
 from tests.e2e.methods import METHODS, ask, refused
 from tests.e2e.spending import CHAT_COST, DAY, KIND, MODEL, USER, spend, usage
-from tests.scripted_model import CONTENT_FAULTS, ChatAnswer, ScriptedModel, StatusFault
+from tests.scripted_model import (
+    CONTENT_FAULTS,
+    ChatAnswer,
+    ScriptedModel,
+    StatusFault,
+    canary_script,
+)
 from tests.tenants import Tenant
 
 METHOD = METHODS["MaintenanceService/GetUsage"]
@@ -119,13 +121,12 @@ async def _cost(services: Services, conninfo: str, **ago: str) -> float:
     return (await usage(services, **bounds)).total.cost_usd
 
 
-async def test_b14_nothing_was_spent_yet(services: Services) -> None:
+async def test_row_48_before_anything_was_spent_and_bad_questions(
+    services: Services, tenant_conninfo: str
+) -> None:
     assert told(await usage(services)) == [("", "", "", "")]
     assert (await usage(services)).rows[0].usage == job_pb2.Usage()
     assert told(await usage(services, USER)) == []
-
-
-async def test_row_48_bad_filters_are_refused_together(services: Services) -> None:
     request = pb.GetUsageRequest(
         kinds=["memory-extraction", "gardening"],
         group_by=[77],  # type: ignore[list-item]
@@ -134,82 +135,63 @@ async def test_row_48_bad_filters_are_refused_together(services: Services) -> No
     )
     refusal = await refused(services, METHOD, request)
     assert set(refusal.fields) == {"kinds[1]", "group_by[0]", "page_size", "page_token"}
-
-
-async def test_row_48_a_page_token_is_good_for_its_own_question_only(
-    services: Services, tenant_conninfo: str
-) -> None:
+    # A page token is good for its own question only.
     for user in ("ana", "bo"):
         spend(tenant_conninfo, 1.0, user=user)
     token = (await usage(services, USER, page_size=1)).next_page_token
     assert token
     other = pb.GetUsageRequest(group_by=[USER, DAY], page_size=1, page_token=token)
-    refusal = await refused(services, METHOD, other)
-    assert refusal.reason == "INVALID_PAGE_TOKEN"
+    assert (await refused(services, METHOD, other)).reason == "INVALID_PAGE_TOKEN"
 
 
-# --- the ledger is complete ----------------------------------------------------------------------
-
-
-async def test_b14_attempts_that_come_to_nothing_are_charged_once(
+async def test_b14_what_comes_to_nothing_is_charged_once(
     start_services: StartServices, model: ScriptedModel, superuser_conninfo: str
 ) -> None:
-    """Two attempts of two calls each, none of them of use."""
-    model.script = lambda request: ChatAnswer(CONTENT_FAULTS["not_json"])
+    """By kind and user: attempts of no use, what an outage interrupts, and what is refused."""
+    garbage = ChatAnswer(CONTENT_FAULTS["not_json"])
+    model.script = lambda request: garbage
     async with start_services(**model_settings(model), job_max_retries=1) as services:
+        # Two attempts of two calls each.
         job = await ended(services, (await submit(services, talk("hello")))[0])
         assert job.state == job_pb2.JOB_STATE_DEAD
-        assert model.calls["chat"] == 4
         spent = job.result.usage
-        assert (spent.llm_calls, spent.input_tokens, spent.output_tokens) == (4, 400, 80)
+        assert (model.calls["chat"], spent.llm_calls) == (4, 4)
+        assert (spent.input_tokens, spent.output_tokens) == (400, 80)
         assert spent.cost_usd == pytest.approx(4 * CHAT_COST)
-        total = (await usage(services)).total
-        assert total == spent
-    assert rows(superuser_conninfo, "SELECT calls, job_id::text FROM usage_ledger") == [(4, job.id)]
+        assert (await usage(services)).total == spent
+        told_of = "SELECT calls, job_id::text FROM usage_ledger"
+        assert rows(superuser_conninfo, told_of) == [(4, job.id)]
 
+        # A reply of no use, then an outage, then a retry that succeeds; or a refusal.
+        model.script = canary_script
+        empty = ChatAnswer(CONTENT_FAULTS["empty"])
+        for user, fault, calls in (
+            ("bo", StatusFault(503), 2),
+            ("cleo", StatusFault(400, code="content_filter"), 1),
+        ):
+            model.queue(empty, fault)
+            said = talk("remember canary:heron", user=user)
+            job = await ended(services, (await submit(services, said))[0])
+            assert (job.result.usage.llm_calls, job.result.dropped_items) == (calls, 2 - calls)
+            one = (await usage(services, user_id=user)).total
+            assert (one.llm_calls, one.input_tokens) == (calls, 100 * calls)
 
-async def test_b14_what_an_outage_interrupts_is_charged_and_not_doubled(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    """A reply of no use, then an outage, then a retry that succeeds."""
-    model.queue(ChatAnswer(CONTENT_FAULTS["empty"]), StatusFault(503))
-    result = await learn(modelled, talk("remember canary:heron"))
-    assert model.calls["chat"] == 3
-    assert (result.usage.llm_calls, result.usage.input_tokens) == (2, 200)
-    total = (await usage(modelled)).total
-    assert (total.llm_calls, total.input_tokens, total.output_tokens) == (2, 200, 40)
-
-
-async def test_b14_a_refusal_after_spending_is_charged(
-    start_services: StartServices, model: ScriptedModel
-) -> None:
-    refusal = StatusFault(400, code="content_filter")
-    model.queue(ChatAnswer(CONTENT_FAULTS["empty"]), refusal)
-    async with start_services(**model_settings(model), job_max_retries=0) as services:
-        job = await ended(services, (await submit(services, talk("hello")))[0])
-        assert job.result.dropped_items == 1
-        assert job.result.usage.llm_calls == 1
-        assert (await usage(services)).total.llm_calls == 1
-
-
-async def test_b14_a_consolidation_that_comes_to_nothing_is_charged_under_its_kind(
-    start_services: StartServices, model: ScriptedModel, superuser_conninfo: str
-) -> None:
-    garbage = ChatAnswer(CONTENT_FAULTS["not_json"])
-    async with start_services(**model_settings(model), job_max_retries=0) as services:
         learning = script(lambda request: [])
         model.script = lambda request: garbage if request.consolidation else learning(request)
         for number, style in enumerate(STYLES):
-            await say(services, style, conversation=f"c{number}")
-        begun = await ask(services, "Consolidate", tag=STYLE)
+            await say(services, style, user="dee", conversation=f"c{number}")
+        begun = await ask(services, "Consolidate", user_id="dee", tag=STYLE)
         job = await ended(services, begun.job.id)
         assert job.error.startswith("MODEL_UNUSABLE")
-        assert job.result.usage.llm_calls == 2
-        spent = await usage(services, KIND, USER, kinds=["consolidation"])
-        assert told(spent) == [("ana", "consolidation", "", "")]
-        assert spent.total == job.result.usage
-    kept = rows(superuser_conninfo, "SELECT user_id, job_id::text FROM unusable_replies")
-    assert kept == [("ana", job.id)]
+        assert job.result.usage.llm_calls == 2 * job.attempt
+        charged = await usage(services, KIND, USER, kinds=["consolidation"])
+        assert told(charged) == [("dee", "consolidation", "", "")]
+        assert charged.total == job.result.usage
+    kept = rows(
+        superuser_conninfo,
+        "SELECT DISTINCT job_id::text FROM unusable_replies WHERE user_id = 'dee'",
+    )
+    assert kept == [(job.id,)]
 
 
 async def test_b14_a_reconciliation_that_comes_to_nothing_is_charged(
@@ -237,21 +219,11 @@ async def test_b14_vectors_that_are_made_later_are_charged_to_the_tenant(
 ) -> None:
     model.queue(StatusFault(503), endpoint="embeddings")
     await learn(modelled, talk("remember canary:heron"))
-    embedder = OpenAIEmbedder(
-        "text-embedding-3-small", 64, server=ModelServer(model.base_url, "test")
-    )
-    database = Database(
-        conninfo, "hitherto_maintenance", application="tests", configure=configure_vectors
-    )
-    await database.open()
-    try:
+    async with backfill(conninfo, model) as filling:
         # The service's own sweep may be the one that fills it.
         async with asyncio.timeout(180):
             while rows(superuser_conninfo, "SELECT embedding_state FROM memories") != [("stored",)]:
-                await Backfill(database, embedder).run()
-    finally:
-        await database.close()
-        await embedder.close()
+                await filling.run()
     later = await usage(modelled, KIND, USER, MODEL, kinds=["reembedding"])
     assert told(later) == [("", "reembedding", "", "text-embedding-3-small")]
     assert later.total.embedding_calls >= 1
@@ -261,26 +233,14 @@ async def test_b14_vectors_that_are_made_later_are_charged_to_the_tenant(
     assert ids == [(UUID(int=0),)]
 
 
-@pytest.mark.parametrize(
-    "table",
-    [
-        "",
-        "[]",
-        '{"m": "cheap"}',
-        '{"m": {"input": "a"}}',
-        '{"m": {"input": NaN}}',
-        '{"m": {"input": Infinity}}',
-        '{"m": {"input": 1, "output": -Infinity}}',
-        '{"m": {"input": -0.1}}',
-        '{"m": ' + "[" * 100_000,
-    ],
-    ids=lambda table: table[:40] or "empty",
-)
-def test_b14_a_table_with_anything_but_prices_is_refused(tmp_path: Path, table: str) -> None:
+def test_b14_a_table_with_anything_but_prices_is_refused(tmp_path: Path) -> None:
     """A price of NaN or below 0 would spend no budget, and an infinite one every budget."""
-    (tmp_path / "prices.json").write_text(table)
-    with pytest.raises(ValueError, match="is not a price table"):
-        load_prices(tmp_path / "prices.json")
+    prices = ('"cheap"', '{"input": "a"}', '{"input": NaN}', '{"input": 1, "output": -Infinity}',
+              '{"input": -0.1}', "[" * 100_000)  # fmt: skip
+    for table in ("", "[]", *(f'{{"m": {price}}}' for price in prices)):
+        (tmp_path / "prices.json").write_text(table)
+        with pytest.raises(ValueError, match="is not a price table"):
+            load_prices(tmp_path / "prices.json")
 
 
 def test_b14_a_model_without_a_price_is_free_and_logged_once(

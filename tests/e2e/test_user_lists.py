@@ -101,13 +101,19 @@ async def test_reads_of_the_list_are_reads_of_others(guarded: Guarded) -> None:
     await guarded.ask(service, SUBMIT.name, submit(transcript()))
     duo = await guarded.key(name="Ana and Bo", user_ids=["ana", "bo"])
     await guarded.ask(duo, GET_CONTEXT.name, retrieval.GetContextRequest(user_id="ana"))
-    told = await guarded.ask(
-        service,
-        AUDIT.name,
-        privacy.ListAuditEventsRequest(user_id="ana", methods=[GET_CONTEXT.path]),
-    )
-    (event,) = told.audit_events
+    asked = privacy.ListAuditEventsRequest(user_id="ana", methods=[GET_CONTEXT.path])
+    (event,) = (await guarded.ask(service, AUDIT.name, asked)).audit_events
     assert event.actor == f"key:{duo.split('_')[1]}"
+    # Whoever erases needs the scope: the relief for oneself is not for a list.
+    request = privacy.EraseUserRequest(user_id="ana")
+    writer = await guarded.key(user_ids=["ana"], scopes=["write"])
+    assert (await guarded.refuse(writer, ERASE.name, request)).reason == "SCOPE_MISSING"
+    admin = await guarded.key(user_ids=["ana"], scopes=["admin"])
+    theirs = privacy.EraseUserRequest(user_id="bo")
+    assert (await guarded.refuse(admin, ERASE.name, theirs)).reason == "USER_NOT_ALLOWED"
+    await guarded.ask(admin, ERASE.name, request)
+    # With its last user it has ended.
+    assert await guarded.holder(admin) is None
 
 
 async def test_who_is_erased_is_on_no_list(guarded: Guarded, postgres: EmbeddedPostgres) -> None:
@@ -146,25 +152,17 @@ async def test_who_is_erased_is_on_no_list(guarded: Guarded, postgres: EmbeddedP
 
 
 async def test_an_erasure_is_not_over_while_a_list_names_the_person(conninfo: str) -> None:
+    """And the roles of the services cannot widen a list."""
     await key(conninfo, user_ids=["ana", "bo"])
     async with as_role(conninfo, "hitherto_removal") as connection:
         with pytest.raises(erasure.RowsRemain):
             await erasure.require_none_left(connection.of(Scope("a", "ana")), [])
         await erasure.require_none_left(connection.of(Scope("a", "cleo")), [])
         await erasure.require_none_left(connection.of(Scope("b", "ana")), [])
-
-
-async def test_whoever_erases_by_a_list_may_erase_those_on_it(guarded: Guarded) -> None:
-    """The scope is needed; the relief for oneself is not for a list."""
-    request = privacy.EraseUserRequest(user_id="ana")
-    writer = await guarded.key(user_ids=["ana"], scopes=["write"])
-    assert (await guarded.refuse(writer, ERASE.name, request)).reason == "SCOPE_MISSING"
-    admin = await guarded.key(user_ids=["ana"], scopes=["admin"])
-    theirs = privacy.EraseUserRequest(user_id="bo")
-    assert (await guarded.refuse(admin, ERASE.name, theirs)).reason == "USER_NOT_ALLOWED"
-    await guarded.ask(admin, ERASE.name, request)
-    # With its last user it has ended.
-    assert await guarded.holder(admin) is None
+    for role in ("hitherto_read", "hitherto_write"):
+        async with as_role(conninfo, role) as connection:
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                await connection.execute("UPDATE api_keys SET user_ids = NULL")
 
 
 async def test_an_export_tells_of_lists_without_the_others(
@@ -183,11 +181,3 @@ async def test_an_export_tells_of_lists_without_the_others(
     assert held[own.split("_")[1]]["user_ids"] is None
     assert all("secret_hash" not in row for row in held.values())
     assert "kanari-bo" not in found.text
-
-
-async def test_the_roles_of_the_services_cannot_widen_a_list(conninfo: str) -> None:
-    await key(conninfo, user_ids=["ana"])
-    for role in ("hitherto_read", "hitherto_write"):
-        async with as_role(conninfo, role) as connection:
-            with pytest.raises(psycopg.errors.InsufficientPrivilege):
-                await connection.execute("UPDATE api_keys SET user_ids = NULL")

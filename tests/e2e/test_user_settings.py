@@ -8,16 +8,14 @@ from typing import Any
 
 import grpc
 import pytest
-from google.protobuf.message import Message
 
-from hitherto.v1 import conversation_pb2, job_pb2, privacy_pb2
-from hitherto.v1 import extraction_service_pb2 as extraction
+from hitherto.v1 import job_pb2, privacy_pb2
 from hitherto.v1 import memory_service_pb2 as memory
 from tests.e2e.conftest import Services, StartServices
 from tests.e2e.curating import save
 from tests.e2e.handing_over import document, taken_in
 from tests.e2e.learning import ended, learn, memories, rows, submit, talk
-from tests.e2e.methods import METHODS, Method, ask, call
+from tests.e2e.methods import METHODS, ask, call
 from tests.e2e.privacy import SCOPES, choose, context, search, settings
 from tests.e2e.requests import valid
 from tests.e2e.sessions import items, refusal_of
@@ -48,84 +46,55 @@ def plain(found: privacy_pb2.UserSettings) -> dict[str, Any]:
 
 
 class TestWhatIsInForce:
-    async def test_h1_of_somebody_unknown_those_of_the_installation(
+    async def test_c3_those_of_the_installation_and_of_a_user_who_goes_before(
         self, start_services: StartServices, superuser_conninfo: str
     ) -> None:
-        """Asking makes nobody known."""
-        async with start_services(
-            memory_enabled=False, retention_days=30, message_retention_days=7
-        ) as services:
-            assert plain(await settings(services)) == {
-                **DEFAULTS,
-                "memory_enabled": False,
-                "retention_days": 30,
-                "message_retention_days": 7,
-            }
-        assert rows(superuser_conninfo, "SELECT 1 FROM hitherto.users") == []
-
-    async def test_h1_a_user_who_need_not_be_known_chooses(self, services: Services) -> None:
-        """Others are left as they are, 0 is a value, and names in any script are names."""
-        user = "Thảo 🍵"
-        chosen = await choose(services, user=user, retention_days=0, time_zone="Asia/Ho_Chi_Minh")
-        assert plain(chosen) == {**DEFAULTS, "time_zone": "Asia/Ho_Chi_Minh"}
-        assert plain(await settings(services, user)) == plain(chosen)
-        assert plain(await settings(services, "bo")) == DEFAULTS
-
-    async def test_c3_a_user_goes_before_the_installation_and_back(
-        self, start_services: StartServices
-    ) -> None:
-        """C3: 0 keeps for ever where the installation does not; the mask alone gives it back."""
-        async with start_services(retention_days=30) as services:
+        """Asking makes nobody known. C3: 0 keeps for ever where the installation does not; the
+        mask alone gives it back."""
+        given = {"memory_enabled": False, "retention_days": 30, "message_retention_days": 7}
+        async with start_services(**given) as services:
+            assert plain(await settings(services)) == {**DEFAULTS, **given}
+            assert rows(superuser_conninfo, "SELECT 1 FROM hitherto.users") == []
             assert (await choose(services, retention_days=0)).retention_days == 0
             assert (await settings(services)).retention_days == 0
             back = await choose(services, mask=["retention_days"])
             assert back.retention_days == 30
 
-    @pytest.mark.parametrize(
-        ("mask", "values", "changed"),
-        [
-            (None, {"learning_enabled": False}, {"learning_enabled": False}),
+    async def test_h1_a_user_who_need_not_be_known_chooses(self, services: Services) -> None:
+        """Others are left as they are, 0 is a value, and names in any script are names. A present
+        mask is the whole truth, an absent one means every field with a value."""
+        zone = {"time_zone": "Asia/Ho_Chi_Minh"}
+        cases: list[tuple[list[str] | None, dict[str, Any], dict[str, Any]]] = [
+            (None, {"retention_days": 0, **zone}, zone),
             (None, {}, {}),
             ([], {"learning_enabled": False}, {}),
             (["retention_days"], {"learning_enabled": False, "retention_days": 9},
              {"retention_days": 9}),
-            (["time_zone", "time_zone"], {"time_zone": "Europe/Berlin"},
-             {"time_zone": "Europe/Berlin"}),
+            (["time_zone", "time_zone"], zone, zone),
             (None, {"encrypt_sensitive": False, "message_retention_days": 36_500},
              {"message_retention_days": 36_500}),
-        ],
-    )  # fmt: skip
-    async def test_the_mask_says_what_changes(
-        self, services: Services, mask: list[str] | None, values: Any, changed: Any
-    ) -> None:
-        """A present mask is the whole truth, an absent one means every field with a value."""
-        assert plain(await choose(services, mask=mask, **values)) == {**DEFAULTS, **changed}
-        assert plain(await settings(services)) == {**DEFAULTS, **changed}
+        ]  # fmt: skip
+        for number, (mask, values, changed) in enumerate(cases):
+            user = f"Thảo 🍵 {number}"
+            chosen = await choose(services, user=user, mask=mask, **values)
+            assert plain(chosen) == {**DEFAULTS, **changed}, number
+            assert plain(await settings(services, user)) == plain(chosen)
+        assert plain(await settings(services, "bo")) == DEFAULTS
 
-    @pytest.mark.parametrize(
-        ("mask", "values", "field"),
-        [
+    async def test_what_cannot_be(self, services: Services, tenant_conninfo: str) -> None:
+        """INVALID_ARGUMENT names the field, and nobody becomes known by it."""
+        cases: list[tuple[list[str] | None, dict[str, Any], str]] = [
             (None, {"retention_days": -1}, "user_settings.retention_days"),
             (None, {"message_retention_days": 36_501}, "user_settings.message_retention_days"),
             (None, {"time_zone": "Saigon"}, "user_settings.time_zone"),
             (None, {"time_zone": ""}, "user_settings.time_zone"),
-            (["memory"], {}, "update_mask.paths[0]"),
             (["retention_days", "user_settings.time_zone"], {}, "update_mask.paths[1]"),
             (["retention_days"] * 51, {}, "update_mask"),
-        ],
-    )
-    async def test_what_cannot_be(
-        self,
-        services: Services,
-        tenant_conninfo: str,
-        mask: list[str] | None,
-        values: Any,
-        field: str,
-    ) -> None:
-        """INVALID_ARGUMENT names the field, and nobody becomes known by it."""
-        refusal = await refusal_of(choose(services, mask=mask, **values))
-        assert refusal.code is grpc.StatusCode.INVALID_ARGUMENT
-        assert (refusal.reason, list(refusal.fields)) == ("INVALID_FIELD", [field])
+        ]
+        for mask, values, field in cases:
+            refusal = await refusal_of(choose(services, mask=mask, **values))
+            assert refusal.code is grpc.StatusCode.INVALID_ARGUMENT
+            assert (refusal.reason, list(refusal.fields)) == ("INVALID_FIELD", [field])
         assert rows(tenant_conninfo, "SELECT 1 FROM hitherto.users") == []
 
     async def test_h3_encryption_is_refused_where_there_is_no_key(
@@ -142,16 +111,16 @@ class TestWhatIsInForce:
         await choose(services, encrypt_sensitive=False)
         await choose(services, mask=["encrypt_sensitive"])
 
-    async def test_b4_a_key_changes_once(self, services: Services) -> None:
-        """A repetition answers with what is in force now and undoes nothing done since."""
+    async def test_b4_a_key_changes_once_and_two_at_once_both_hold(
+        self, services: Services
+    ) -> None:
+        """A repetition answers with what is in force now and undoes nothing done since; nobody's
+        change overwrites another field."""
         await choose(services, key="k", retention_days=5)
         await choose(services, retention_days=6)
         assert (await choose(services, key="k", retention_days=5)).retention_days == 6
         refusal = await refusal_of(choose(services, key="k", retention_days=7))
         assert refusal.reason == "IDEMPOTENCY_KEY_REUSED"
-
-    async def test_two_at_once_both_hold(self, services: Services) -> None:
-        """Nobody's change overwrites another field."""
         await asyncio.gather(
             *(choose(services, learning_enabled=False) for _ in range(4)),
             *(choose(services, retention_days=9) for _ in range(4)),
@@ -161,24 +130,22 @@ class TestWhatIsInForce:
 
 
 class TestMemoryOff:
-    @pytest.mark.parametrize("method", READS, ids=[m.name.partition("/")[2] for m in READS])
-    async def test_h1_no_read_tells_anything(self, services: Services, method: Method) -> None:
-        """Every reply is empty but for its reason, from the next call on."""
-        await learn(services, talk("My name is Ana. I live in Lisbon.", at=NOON))
+    async def test_h1_off_no_read_tells_anything_and_on_again(self, services: Services) -> None:
+        """Every reply is empty but for its reason, from the next call on. On again, all is there;
+        what was said meanwhile is not."""
+        said = talk("My name is Ana. I live in Lisbon.", "Tôi sống ở Đà Nẵng 🏖.", at=NOON)
+        await learn(services, said)
         await taken_in(services, document("d1", "Ana works in Lisbon."))
         await update_session(services, {"last_message": "Lisbon"}, recent=items("m1"))
-        await choose(services, memory_enabled=False)
-        request = valid(method)
-        (reply,) = await call(services, method, request)
-        assert reply == method.response(reason="MEMORY_DISABLED")
-
-    async def test_h1_off_and_on_again(self, services: Services) -> None:
-        """All is there again; what was said meanwhile is not."""
-        await learn(services, talk("Tôi sống ở Đà Nẵng 🏖.", "I live in Lisbon.", at=NOON))
-        before = await context(services, "Where does she live?")
-        assert before.relevant
+        assert (await context(services, "Where does she live?")).relevant
         held = {m.content for m in await memories(services)}
         await choose(services, memory_enabled=False)
+        names = {method.name.partition("/")[2] for method in READS}
+        told = {"GetContext", "SearchMemories", "GetSuggestions", "GetSession", "GetProfile"}
+        assert names >= told, "the list is not empty by accident"
+        for method in READS:
+            (reply,) = await call(services, method, valid(method))
+            assert reply == method.response(reason="MEMORY_DISABLED"), method.name
         off = await context(services, "Where does she live?")
         assert (off.reason, list(off.relevant), off.prompt_block) == ("MEMORY_DISABLED", [], "")
         for scope in SCOPES:
@@ -188,15 +155,12 @@ class TestMemoryOff:
         job = await ended(services, job_id)
         assert job.state == job_pb2.JOB_STATE_CANCELLED
         assert job.error.startswith("MEMORY_DISABLED")
-        refusal = await refusal_of(save(services, "I like tea."))
-        assert refusal.reason == "MEMORY_DISABLED"
+        assert (await refusal_of(save(services, "I like tea."))).reason == "MEMORY_DISABLED"
         await choose(services, mask=["memory_enabled"])
         assert {m.content for m in await memories(services)} == held
         for scope in SCOPES[:3]:
-            assert not any(
-                "baker" in str(result)
-                for result in (await search(services, "baker", scopes=[scope])).results
-            )
+            found = await search(services, "baker", scopes=[scope])
+            assert not any("baker" in str(result) for result in found.results)
         await learn(services, talk("I work as a pilot.", conversation="c3", at=NOON))
         assert any("pilot" in m.content for m in await memories(services))
 
@@ -214,32 +178,26 @@ class TestMemoryOff:
         assert job.error.startswith("MEMORY_DISABLED")
         assert rows(tenant_conninfo, "SELECT 1 FROM hitherto.memories") == []
 
-    @pytest.mark.parametrize(
-        ("off", "why"),
-        [("memory_enabled", "MEMORY_DISABLED"), ("learning_enabled", "LEARNING_DISABLED")],
-    )
+    @pytest.mark.parametrize("off", ["memory_enabled", "learning_enabled"])
     async def test_h1_what_waits_is_discarded_unasked(
-        self, modelled: Services, model: ScriptedModel, off: str, why: str
+        self, modelled: Services, model: ScriptedModel, off: str
     ) -> None:
-        """Messages that waited for their job when the switch was turned: nobody is asked."""
-        await modelled.extraction.AppendMessages(
-            extraction.AppendMessagesRequest(
-                user_id="ana",
-                conversation_id="c1",
-                messages=[
-                    conversation_pb2.Message(
-                        id="m1", role=conversation_pb2.ROLE_USER, content="canary:waiting"
-                    )
-                ],
-            )
-        )
+        """Messages that waited for their job when the switch was turned: nobody is asked. Feedback
+        teaches nothing either (F6)."""
+        await learn(modelled, talk("How?", ("assistant", "x" * 400), at=NOON))
+        asked = model.calls["chat"]
+        waiting = talk("canary:waiting", conversation="c2").messages
+        await ask(modelled, "AppendMessages", conversation_id="c2", messages=waiting)
         switches: dict[str, Any] = {off: False}
         await choose(modelled, **switches)
-        reply = await ask(modelled, "EndConversation", conversation_id="c1")
+        reply = await ask(modelled, "EndConversation", conversation_id="c2")
         job = await ended(modelled, reply.job.id)
         assert job.state == job_pb2.JOB_STATE_CANCELLED
-        assert job.error.startswith(why)
-        assert model.calls["chat"] == 0
+        assert job.error.startswith(off.replace("enabled", "disabled").upper())
+        assert model.calls["chat"] == asked
+        edit = memory.ResponseEdit(original="x" * 400, edited="x" * 100)
+        told = {"conversation_id": "c1", "message_id": "c1-2", "edit": edit}
+        assert not (await ask(modelled, "RecordFeedback", **told)).preferences
 
 
 class TestLearningOff:
@@ -261,26 +219,3 @@ class TestLearningOff:
         await choose(services, learning_enabled=True)
         await learn(services, talk("I work as a pilot.", conversation="c3", at=NOON))
         assert any("pilot" in m.content for m in await memories(services))
-
-    @pytest.mark.parametrize("off", ["memory_enabled", "learning_enabled"])
-    async def test_h1_f6_feedback_teaches_nothing(self, services: Services, off: str) -> None:
-        """An edit that would teach the length of answers does not."""
-        await learn(services, talk("How?", ("assistant", "x" * 400), at=NOON))
-        switches: dict[str, Any] = {off: False}
-        await choose(services, **switches)
-        reply = await services.memory.RecordFeedback(
-            memory.RecordFeedbackRequest(
-                user_id="ana",
-                conversation_id="c1",
-                message_id="c1-2",
-                edit=memory.ResponseEdit(original="x" * 400, edited="x" * 100),
-            )
-        )
-        assert not reply.preferences
-
-
-def test_every_read_says_why_it_is_empty() -> None:
-    """The list above is not empty by accident."""
-    names = {method.name.partition("/")[2] for method in READS}
-    assert names >= {"GetContext", "SearchMemories", "GetSuggestions", "GetSession", "GetProfile"}
-    assert all(issubclass(method.response, Message) for method in READS)

@@ -15,9 +15,6 @@ from hitherto.v1 import (
     history_pb2,
     memory_pb2,
     memory_service_pb2,
-    privacy_pb2,
-    privacy_service_pb2,
-    profile_pb2,
     retrieval_service_pb2,
     retrieval_service_pb2_grpc,
 )
@@ -27,8 +24,10 @@ from tests.e2e.conftest import Services, StartServices
 from tests.e2e.credentials import bearer
 from tests.e2e.curating import forget, restore, save, update
 from tests.e2e.learning import rows
-from tests.e2e.masks import masked
-from tests.e2e.methods import METHODS, read_refusal, refused
+from tests.e2e.leaving import erase
+from tests.e2e.methods import METHODS, ask, read_refusal, refused
+from tests.e2e.privacy import choose
+from tests.e2e.sealing import change_profile
 from tests.e2e.watching import Watcher, kind_of
 from tests.tenants import ISSUED, Tenant
 from tests.waiting import eventually
@@ -43,13 +42,7 @@ async def test_g9_each_change_is_told_once_committed_with_its_version(services: 
         await update(services, memory_id, "content", content="Ana lives in Portobello.")
         await forget(services, memory_id)
         await restore(services, memory_id)
-        await services.memory.UpdateProfile(
-            masked(
-                memory_service_pb2.UpdateProfileRequest(
-                    user_id="ana", profile=profile_pb2.Profile(summary="A cellist.")
-                )
-            )
-        )
+        await change_profile(services, summary="A cellist.")
         other = await save(services, "Ben plays chess.", user="ben")
         await ana.until_count(5)
         await everybody.until_count(6)
@@ -61,21 +54,15 @@ async def test_g9_each_change_is_told_once_committed_with_its_version(services: 
             ("created", "", 1),
         ]
         forgotten = ana.heard[2]
-        assert (forgotten.previous_status, forgotten.status) == (
-            memory_pb2.MEMORY_STATUS_ACTIVE,
-            memory_pb2.MEMORY_STATUS_FORGOTTEN,
-        )
+        assert forgotten.previous_status == memory_pb2.MEMORY_STATUS_ACTIVE
+        assert forgotten.status == memory_pb2.MEMORY_STATUS_FORGOTTEN
         assert not any(each.HasField("memory") for each in ana.heard)
         # The same stream, with everybody's changes and contents.
         assert everybody.heard[-1].memory.content == "Ben plays chess."
         assert everybody.heard[-1].user_id == "ben"
         assert everybody.heard[-1].memory.id == other.memory.id
-        found = await services.retrieval.GetMemory(
-            retrieval_service_pb2.GetMemoryRequest(
-                user_id="ana", memory_id=memory_id, consistency_token=ana.consistency_token
-            )
-        )
-        assert found.memory.version == 4
+        seen = {"memory_id": memory_id, "consistency_token": ana.consistency_token}
+        assert (await ask(services, "GetMemory", **seen)).memory.version == 4
     # Filtered, and again from the token of a stream that has ended.
     async with Watcher(services, kinds=[history_pb2.HISTORY_EVENT_KIND_FORGOTTEN]) as filtered:
         await forget(services, memory_id)
@@ -169,11 +156,9 @@ async def test_g9_writers_at_once_and_a_watcher_that_comes_and_goes(
             order[each.memory_id].append(each.version)
             heard.add((each.user_id, each.memory_id, each.version))
         if done.is_set():
-            found = rows(
-                tenant_conninfo,
-                "SELECT user_id, memory_id::text, version FROM history WHERE subject = 'memory'",
-            )
-            stored = {(row[0], row[1], row[2]) for row in found}
+            made = "SELECT user_id, memory_id::text, version FROM history WHERE subject = 'memory'"
+            found = rows(tenant_conninfo, made)
+            stored = {(user, memory_id, version) for user, memory_id, version in found}
             assert len(found) == len(stored)
     await writing
     assert heard == stored
@@ -233,13 +218,8 @@ async def test_g4_nothing_is_told_of_who_is_erased_or_has_memory_off(
         await save(services, f"{user} plays chess.", user=user)
     async with Watcher(services, "", after=first.token) as before:
         await before.until_count(3)
-    await services.privacy.UpdateUserSettings(
-        privacy_service_pb2.UpdateUserSettingsRequest(
-            user_id="ben", user_settings=privacy_pb2.UserSettings(memory_enabled=False)
-        )
-    )
-    erased = await services.privacy.EraseUser(privacy_service_pb2.EraseUserRequest(user_id="ana"))
-    assert erased.receipt.counts["memory_changes"] == 1
+    await choose(services, user="ben", memory_enabled=False)
+    assert (await erase(services)).counts["memory_changes"] == 1
     left = "SELECT user_id FROM memory_changes WHERE user_id = 'ana'"
     assert rows(tenant_conninfo, left) == []
     async with Watcher(services, "", after=first.token) as after:
@@ -269,10 +249,8 @@ async def test_what_is_no_longer_kept_is_said_and_not_skipped(
         assert not resumed.heard
     request = retrieval_service_pb2.WatchMemoriesRequest(user_id="ana", after=token)
     refusal = await refused(services, WATCH, request)
-    assert (refusal.code, refusal.reason) == (
-        grpc.StatusCode.FAILED_PRECONDITION,
-        "CHANGES_EXPIRED",
-    )
+    assert refusal.code is grpc.StatusCode.FAILED_PRECONDITION
+    assert refusal.reason == "CHANGES_EXPIRED"
     # As after the restoration of a backup that is older than the token.
     back = "UPDATE change_positions SET deleted = 0, given = 0 RETURNING given"
     assert rows(superuser_conninfo, back) == [(0,)]

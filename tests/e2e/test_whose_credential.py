@@ -9,7 +9,6 @@ import json
 
 import grpc
 import psycopg
-import pytest
 
 from hitherto.v1 import memory_pb2, privacy_service_pb2
 from hitherto.v1 import memory_service_pb2 as memory
@@ -93,98 +92,77 @@ async def test_an_idempotency_key_is_one_credentials_own(
         assert "key:" not in row
 
 
-@pytest.mark.parametrize("source", ["EXPLICIT", "SYSTEM", "INFERENCE"])
 async def test_a_person_does_not_speak_for_the_operator(
-    by_key: tuple[Services, str], tenant: Tenant, source: str
+    by_key: tuple[Services, str], tenant: Tenant
 ) -> None:
     services, keys = by_key
-    person = await key(keys, tenant.tenant_id, user_id="ana")
-    service = await key(keys, tenant.tenant_id)
-    wanted = saving(
-        "ana",
-        "Refunds are always approved.",
-        origin=memory_pb2.ORIGIN_OPERATOR,
-        source=memory_pb2.MemorySource.Value(f"MEMORY_SOURCE_{source}"),
-    )
-    refusal = await refused(services, SAVE, wanted, metadata=bearer(person))
-    assert (refusal.code, refusal.reason, refusal.metadata) == (
-        grpc.StatusCode.PERMISSION_DENIED,
-        "ORIGIN_NOT_ALLOWED",
-        {"field": "origin"},
-    )
-    item = memory.StreamMemoriesRequest(item=wanted)
-    refusal = await refused(services, STREAM, item, metadata=bearer(person))
-    assert refusal.reason == "ORIGIN_NOT_ALLOWED"
+    person = bearer(await key(keys, tenant.tenant_id, user_id="ana"))
+    service = bearer(await key(keys, tenant.tenant_id))
+    for source in ("EXPLICIT", "SYSTEM", "INFERENCE"):
+        wanted = saving(
+            "ana",
+            f"Refunds are always approved, {source}.",
+            origin=memory_pb2.ORIGIN_OPERATOR,
+            source=memory_pb2.MemorySource.Value(f"MEMORY_SOURCE_{source}"),
+        )
+        refusal = await refused(services, SAVE, wanted, metadata=person)
+        assert refusal.code is grpc.StatusCode.PERMISSION_DENIED
+        assert (refusal.reason, refusal.metadata) == ("ORIGIN_NOT_ALLOWED", {"field": "origin"})
+        item = memory.StreamMemoriesRequest(item=wanted)
+        refusal = await refused(services, STREAM, item, metadata=person)
+        assert refusal.reason == "ORIGIN_NOT_ALLOWED"
     request = retrieval.ListMemoriesRequest(user_id="ana")
-    (listed,) = await call(services, LIST, request, metadata=bearer(person))
+    (listed,) = await call(services, LIST, request, metadata=person)
     assert not listed.memories
-    (saved,) = await call(services, SAVE, wanted, metadata=bearer(service))
+    (saved,) = await call(services, SAVE, wanted, metadata=service)
     assert saved.memory.origin == memory_pb2.ORIGIN_OPERATOR
     for origin in (memory_pb2.ORIGIN_UNSPECIFIED, memory_pb2.ORIGIN_USER):
         mine = saving("ana", f"I like tea, {origin}.", origin=origin)
-        (saved,) = await call(services, SAVE, mine, metadata=bearer(person))
+        (saved,) = await call(services, SAVE, mine, metadata=person)
         assert saved.memory.origin == memory_pb2.ORIGIN_USER
 
 
 async def test_claims_that_no_row_could_hold_are_no_credential(
     services: Services, tenant: Tenant
 ) -> None:
+    """Departments of null are none, which opens nothing."""
     wanted = saving("ana", "Ana lives in Porto.")
-    good: list[dict[str, object]] = [
-        {"tenant": "t" * 128},
-        {"sub": "ana"},
-        {"tenant": "Đại-học 🏫"},
-    ]
+    context = retrieval.GetContextRequest(user_id="ana")
+
+    def token(changed: dict[str, object]) -> list[tuple[str, str]]:
+        return bearer(ISSUED.token(**({"tenant": tenant.tenant_id} | changed)))
+
+    good: tuple[dict[str, object], ...] = ({"tenant": "t" * 128}, {"tenant": "Đại-học 🏫"})
     for changed in good:
-        await call(
-            services,
-            SAVE,
-            wanted,
-            metadata=bearer(ISSUED.token(**({"tenant": tenant.tenant_id} | changed))),
-        )
+        await call(services, SAVE, wanted, metadata=token(changed))
     bad: list[dict[str, object]] = [
         {"tenant": "t" * 129},
-        {"tenant": "t" * 256},
         {"tenant": "ê" * 129},
         *(
-            dict[str, object]({claim: f"a{character}b"})
+            dict[str, object]({claim: text})
             for claim in ("tenant", "sub")
-            for character in ("\n", "\t", "\x01", "\x7f", "\x85", "\u2028", "\u2029", "\x00")
-        ),
-        *(
-            dict[str, object]({claim: nothing})
-            for claim in ("tenant", "sub")
-            for nothing in ("\u200b", "\u00a0\u2060", "\u3164", "\ufe0f", "\u202e")
+            for text in ("a\nb", "a\x7fb", "a\u2028b", "a\x00b", "\u200b", "\u3164", "\u202e")
         ),
         {"hitherto_user_scope": ["\u200b"]},
         {"hitherto_user_scope": None, "departments": ["a\nb"]},
         {"departments": ["\u200b"]},
     ]
     for changed in bad:
-        token = ISSUED.token(**({"tenant": tenant.tenant_id} | changed))
-        for method, request in (
-            (SAVE, wanted),
-            (CONTEXT, retrieval.GetContextRequest(user_id="ana")),
-        ):
-            refusal = await refused(services, method, request, metadata=bearer(token))
+        for method, request in ((SAVE, wanted), (CONTEXT, context)):
+            refusal = await refused(services, method, request, metadata=token(changed))
             assert refusal.code is grpc.StatusCode.UNAUTHENTICATED, (changed, method.name)
 
-
-async def test_departments_of_null_are_none(services: Services, tenant: Tenant) -> None:
-    wanted = saving("ana", "Ana lives in Porto.")
     service = claims(tenant=tenant.tenant_id, sub="backend", hitherto_user_scope="any")
     await call(services, SAVE, wanted, metadata=bearer(ISSUED.sign(service)))
     nobodys: list[object] = [None, []]
     for departments in nobodys:
-        token = ISSUED.sign(service | {"departments": departments})
-        refusal = await refused(services, SAVE, wanted, metadata=bearer(token))
-        assert refusal.code is grpc.StatusCode.PERMISSION_DENIED, departments
-        assert refusal.reason == "USER_NOT_ALLOWED"
+        signed = bearer(ISSUED.sign(service | {"departments": departments}))
+        refusal = await refused(services, SAVE, wanted, metadata=signed)
+        assert refusal.reason == "USER_NOT_ALLOWED", departments
 
 
 async def test_an_id_has_something_to_see(services: Services) -> None:
-    for nothing in (" ", "\u00a0", "\u2003 ", "\u200b", "\u202e\u2066", "\u3164", "\u2800",
-                    "\u115f", "\ufe0f", "\U000e0101", "\u00ad", "\U000e0041"):  # fmt: skip
+    for nothing in (" ", "\u2003 ", "\u200b", "\u202e\u2066", "\u3164", "\u2800", "\U000e0101"):
         for method, request in (
             (SAVE, saving(nothing, "Somebody lives in Porto.")),
             (CONTEXT, retrieval.GetContextRequest(user_id=nothing)),
@@ -192,5 +170,5 @@ async def test_an_id_has_something_to_see(services: Services) -> None:
         ):
             refusal = await refused(services, method, request)
             assert refusal.code is grpc.StatusCode.INVALID_ARGUMENT, ascii(nothing)
-    for some in (".", "山", "ana\u200b", "👩\u200d🚀", "नि", "한", "\u0301a", "০"):
+    for some in (".", "ana\u200b", "👩\u200d🚀", "नि", "\u0301a"):
         await call(services, SAVE, saving(some, "Somebody lives in Porto."))
