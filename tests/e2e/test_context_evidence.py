@@ -88,7 +88,7 @@ def told_lines(told: pb.GetContextResponse) -> list[str]:
     return [line for line in told.prompt_block.splitlines() if line.startswith("- ")]
 
 
-async def test_d16_the_answer_comes_first_with_the_day_since_when_it_holds(
+async def test_d16_the_answer_comes_first_with_its_day_and_messages_answer_too(
     modelled: Services, ana: None
 ) -> None:
     told = await context(modelled, "Where does Ana live now?")
@@ -104,11 +104,7 @@ async def test_d16_the_answer_comes_first_with_the_day_since_when_it_holds(
     # The message says more than the memory that was made of it, and stands in its place.
     assert [line for line in lines if "Glasgow" in line] == [MOVED]
     assert len({line.partition(" ")[2] for line in lines}) == len(lines)
-
-
-async def test_d16_messages_are_searched_and_say_who_said_them_where_and_when(
-    modelled: Services, ana: None
-) -> None:
+    # Messages are searched, and say who said them, where and when.
     told = await context(modelled, "What is the cat called?")
     lines = told.prompt_block.splitlines()
     at = lines.index("- user: My cat Pepper hates the rain here")
@@ -122,11 +118,7 @@ async def test_d16_messages_are_searched_and_say_who_said_them_where_and_when(
         modelled, "What is the cat called?", scopes=[search_pb2.SEARCH_SCOPE_MEMORIES]
     )
     assert "Pepper" not in only.prompt_block
-
-
-async def test_d17_without_a_floor_the_budget_is_used_with_what_fits_beyond_the_list(
-    modelled: Services, ana: None
-) -> None:
+    # Without a floor the budget is used with what fits beyond the list (D17).
     for budget in (500, 1_000, 2_000):
         told = await context(
             modelled,
@@ -139,9 +131,7 @@ async def test_d17_without_a_floor_the_budget_is_used_with_what_fits_beyond_the_
     few = await context(modelled, "How was the weather on the walk to work?", max_relevant=3)
     assert len(few.relevant) == 3
     assert len([line for line in told_lines(few) if line.startswith("- user:")]) <= 3
-
-
-async def test_d16_days_can_be_had_and_left_out(modelled: Services, ana: None) -> None:
+    # Days can be had and left out.
     undated = await context(modelled, "Where does Ana live now?", line_dates=False)
     assert told_lines(undated)[0] == MOVED
     assert "today is" not in undated.prompt_block

@@ -119,51 +119,12 @@ async def test_weights_and_min_score_per_request(services: Services, ana: None) 
     assert len((await search(services, "Porto", min_score=0.0)).results) == len(FACTS)
 
 
-async def test_bad_weights_and_filters_are_told_together(services: Services) -> None:
-    await refused(
-        search(
-            services,
-            "x",
-            user="",
-            weights={"nonsense": 1.0, "semantic": math.nan},
-            min_score=math.inf,
-            limit=-1,
-            ranking="best",
-            types=[99],
-        ),
-        "user_id",
-        "weights[nonsense]",
-        "weights[semantic]",
-        "min_score",
-        "limit",
-        "ranking",
-        "types[0]",
-    )
-
-
-async def test_a_vector_of_another_size_or_without_direction_is_refused(
-    services: Services, ana: None
-) -> None:
-    for size in (3, 511, 513):
-        await refused(search(services, query_embedding=[0.1] * size), "query_embedding")
-    for number in (0.0, math.nan, math.inf, -math.inf):
-        await refused(search(services, query_embedding=[number] * 512), "query_embedding")
-
-
 async def test_ones_own_vector_is_used_whatever_its_length(services: Services, ana: None) -> None:
     vectors = (await OfflineEmbedder().embed([fact.content for fact in FACTS])).vectors
     for fact, vector in zip(FACTS, vectors, strict=True):
         found = await search(services, query_embedding=[float(x) * 7.5 for x in vector])
         assert contents(found)[0] == fact.content
         assert leg(found, "semantic").state == search_pb2.LEG_STATE_RAN
-
-
-async def test_what_looks_like_syntax_is_text(services: Services, ana: None) -> None:
-    """faults.md row 47: literal, and an answer in any case."""
-    signs = ["???", "a & | !!", "%", "\\", "(((", "<->", ":*", "  ", "\t", '{"a": [1}', "$1"]
-    signs += ["' ; drop table memories; --", "%s %(x)s", "\u202e\u200b", "x" * 20_000]
-    for query in signs:
-        assert len((await search(services, query)).results) == len(FACTS), query
 
 
 async def test_an_empty_query_lists_by_importance_then_recency_of_use(
@@ -243,11 +204,6 @@ async def test_many_among_more_with_one_connection(
                 services, f"note {n} tea", types=[memory_pb2.MEMORY_TYPE_GOAL], limit=20
             )
             assert (len(found.results), found.candidates_total) == (9, 9)
-
-
-async def test_a_consistency_token_must_be_ours(services: Services, ana: None) -> None:
-    """D12."""
-    await refused(search(services, "Porto", consistency_token="made up"), "consistency_token")
 
 
 async def test_d17_what_does_not_answer_is_no_result_unless_asked_for(services: Services) -> None:
