@@ -37,39 +37,35 @@ async def test_the_snippets_run(
         if "m" in names:
             names["m"].close()
     out = capsys.readouterr().out
-    assert "Ana lives in Oslo." in out
+    for told in (
+        *("Ana lives in Oslo.", "1 conversations imported", "1 memories imported"),
+        *("Ana prefers window seats.", "The data team deploys on Tuesdays."),
+        *("dollars today", "rows removed"),
+    ):
+        assert told in out
     assert "Ana lives in Porto." not in out
-    assert "1 conversations imported" in out
-    assert "1 memories imported" in out
-    assert "Ana prefers window seats." in out
-    assert "The data team deploys on Tuesdays." in out
-    assert "dollars today" in out
-    assert "rows removed" in out
 
 
-@pytest.mark.parametrize("line", TYPED)
-def test_what_is_typed_exists(line: str) -> None:
-    words = shlex.split(line, comments=True)
-    while words and re.fullmatch(r"[A-Z_]+=.*", words[0]):
-        words.pop(0)
-    command, *arguments = words
-    if command == "hitherto":
-        build_parser(arguments[0]).parse_args(arguments)
-    elif command == "python":
-        assert arguments[0] == "-m"
-        assert find_spec(f"{arguments[1]}.__main__") is not None
-    else:
-        assert command == "export"
-        assert arguments[0].partition("=")[0] in (ROOT / "docs/configuration.md").read_text()
-
-
-@pytest.mark.parametrize("line", IN_TEXT)
-def test_what_the_text_names_exists(line: str) -> None:
-    command, name, *_ = line.split()
-    if command == "make":
-        assert re.search(rf"^{name}:", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
-    else:
-        assert name in build_parser(name).format_help()
+def test_what_is_typed_or_named_exists() -> None:
+    for line in TYPED:
+        words = shlex.split(line, comments=True)
+        while words and re.fullmatch(r"[A-Z_]+=.*", words[0]):
+            words.pop(0)
+        command, *arguments = words
+        if command == "hitherto":
+            build_parser(arguments[0]).parse_args(arguments)
+        elif command == "python":
+            assert arguments[0] == "-m"
+            assert find_spec(f"{arguments[1]}.__main__") is not None
+        else:
+            assert command == "export"
+            assert arguments[0].partition("=")[0] in (ROOT / "docs/configuration.md").read_text()
+    for line in IN_TEXT:
+        command, name, *_ = line.split()
+        if command == "make":
+            assert re.search(rf"^{name}:", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+        else:
+            assert name in build_parser(name).format_help()
 
 
 def test_each_question_is_answered_with_something_to_run() -> None:
