@@ -173,6 +173,8 @@ async def test_nobody_and_the_switched_off_get_an_empty_answer(
     assert (unknown.profile.version, unknown.prompt_block, unknown.reason) == (0, "", "")
     sections = (unknown.memories, unknown.relevant, unknown.conversations, unknown.entities)
     assert not any(sections)
+    found = await search(services, "Porto", user="nobody")
+    assert (list(found.results), found.candidates_total, found.reason) == ([], 0, "")
     async with await psycopg.AsyncConnection.connect(tenant_conninfo) as connection:
         await connection.execute("UPDATE users SET memory_enabled = false WHERE user_id = 'ana'")
     off = await context(services, query="Porto")
