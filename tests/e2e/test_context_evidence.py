@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from typing import Any
 
 import pytest
@@ -357,45 +356,6 @@ async def test_d16_a_summary_that_repeats_what_is_forgotten_is_left_out(
     # What people look at themselves is complete.
     listed = await modelled.retrieval.ListConversations(pb.ListConversationsRequest(user_id="ana"))
     assert {one.title for one in listed.conversations} == {"Food for Ana", "Masks", "The week"}
-
-
-async def test_older_summaries_make_suggestions_if_the_last_ones_repeat_what_is_forgotten(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    plants = ("roses", "tulips", "ferns", "lilies", "cacti")
-
-    def watered(plant: str, request: Any) -> dict[str, Any]:
-        return {
-            "new_memories": [memory(f"Ana waters {plant}", ["m1"])],
-            **outline(plant, f"Ana waters {plant}."),
-        }
-
-    model.script = replies(
-        {
-            "bicycle": lambda r: {
-                "conversation_summary": {
-                    "title": "The bicycle",
-                    "summary": "A repair.",
-                    "followup_suggestions": ["Does the bicycle work again?"],
-                },
-            },
-            **{plant: partial(watered, plant) for plant in plants},
-        }
-    )
-    await learn(
-        modelled,
-        talk("My bicycle is broken", conversation="bicycle", at=MARCH),
-        *(talk(f"I water {plant}", conversation=plant, at=AUGUST) for plant in plants),
-    )
-    request = pb.GetSuggestionsRequest(user_id="ana")
-    suggested = await modelled.retrieval.GetSuggestions(request)
-    assert {one.title for one in suggested.recent_conversations} == set(plants)
-    assert not suggested.suggestions
-    for one in await memories(modelled):
-        await forget(modelled, one.id)
-    suggested = await modelled.retrieval.GetSuggestions(request)
-    assert [one.title for one in suggested.recent_conversations] == ["The bicycle"]
-    assert list(suggested.suggestions) == ["Does the bicycle work again?"]
 
 
 async def test_d16_a_summary_says_until_when_what_was_learnt_held(
