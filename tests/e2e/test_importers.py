@@ -577,7 +577,7 @@ async def test_lists_are_read_piece_by_piece(
 @pytest.mark.faults
 @pytest.mark.timeout(600)
 async def test_a_large_import_survives_an_interruption(services: Services, tmp_path: Path) -> None:
-    archive = chatgpt_export(tmp_path, 150)
+    archive = chatgpt_export(tmp_path, 100)
     program = "import sys; from hitherto_client.command import main; sys.exit(main())"
     command = (
         *(sys.executable, "-c", program, "import", "--from", "chatgpt"),
@@ -602,7 +602,7 @@ async def test_a_large_import_survives_an_interruption(services: Services, tmp_p
         first = await importing()
 
         def begun() -> bool:
-            return client.get_conversation("ana", "chatgpt:c40") is not None
+            return client.get_conversation("ana", "chatgpt:c20") is not None
 
         await eventually(
             lambda: asyncio.to_thread(begun), "the import to be under way", seconds=240
@@ -614,8 +614,8 @@ async def test_a_large_import_survives_an_interruption(services: Services, tmp_p
         second = await importing()
         printed, complaints = await second.communicate()
         assert second.returncode == 0, complaints.decode()
-        assert json.loads(printed)["files"][0]["accepted"] == 150
-        for number in (0, 40, 149):
+        assert json.loads(printed)["files"][0]["accepted"] == 100
+        for number in (0, 20, 99):
             kept = await asyncio.to_thread(client.get_conversation, "ana", f"chatgpt:c{number}")
             assert kept is not None
             assert len(kept.messages) == 3
