@@ -24,7 +24,7 @@ PYTHON_RUN_BY = {
     "docs/how-to.md": "tests/e2e/test_how_to_docs.py",
     "docs/integrations.md": "tests/e2e/test_integrations_docs.py",
     "docs/langgraph-agent.md": "tests/e2e/test_integrations_docs.py",
-    "docs/python-client.md": "tests/e2e/test_python_client_docs.py",
+    "docs/python-client.md": "tests/e2e/test_how_to_docs.py",
     "docs/quick-start.md": "tests/e2e/test_page_snippets.py",
     "docs/security.md": "tests/e2e/test_page_snippets.py",
     "docs/sessions.md": "tests/e2e/test_page_snippets.py",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from hitherto_client import AsyncHitherto, HithertoCallError
-from tests.e2e.assistants import FENCE, kept
+from tests.e2e.assistants import ANSWER, WHERE, check_absence, check_agent, kept
 from tests.lazily import Lazily
 from tests.scripted_model.assistant import Answer, ScriptedAssistant
 
@@ -73,38 +73,23 @@ async def test_each_run_is_told_and_learnt_from(
     model: ScriptedAssistant,
     agent: Callable[..., agent_framework.Agent[Any]],
 ) -> None:
-    """One agent for two people, with a tool call and a stream; "Yes." twice is said twice."""
     provider = ours_of_the_framework.HithertoContextProvider(memory, user=user_of, timeout=60)
     ours = agent(provider, agent_framework.InMemoryHistoryProvider())
-    monday = session("monday")
-    await ours.run("Tôi sống ở Đà Nẵng 🏖️", session=monday)
-    for _ in range(2):
-        await ours.run("Yes.", session=monday)
-    yes = [("user", "Yes."), ("assistant", "You said: Yes.")]
-    assert await kept(memory, "ana", "monday") == [
-        ("user", "Tôi sống ở Đà Nẵng 🏖️"),
-        ("assistant", "You said: Tôi sống ở Đà Nẵng 🏖️"),
-        *yes,
-        *yes,
-    ]
-    model.requests.clear()
-    model.queue(LOGS_IN, Answer("Đà Nẵng."))
-    await ours.run("Tôi sống ở đâu?", session=session("tuesday"))
-    told = [request.instructions for request in model.requests]
-    assert len(told) == 2
-    assert len(set(told)) == 1
-    assert told[0].startswith("Be brief.")
-    assert told[0].count(FENCE) == 1
-    assert "Đà Nẵng 🏖️" in told[0]
-    assert await kept(memory, "ana", "tuesday") == [
-        ("user", "Tôi sống ở đâu?"),
-        ("assistant", "Đà Nẵng."),
-    ]
-    async for _ in ours.run("Hello!", session=session("monday", "bea"), stream=True):
-        pass
-    assert FENCE not in model.requests[-1].instructions
-    said = [("user", "Hello!"), ("assistant", "You said: Hello!")]
-    assert await kept(memory, "bea", "monday") == said
+    opened: dict[tuple[str, str], agent_framework.AgentSession] = {}
+
+    async def say(text: str, conversation: str, user: str) -> list[str]:
+        model.requests.clear()
+        if text == WHERE:
+            model.queue(LOGS_IN, Answer(ANSWER))
+        place = opened.setdefault((user, conversation), session(conversation, user))
+        if user == "bea":
+            async for _ in ours.run(text, session=place, stream=True):
+                pass
+        else:
+            await ours.run(text, session=place)
+        return [request.instructions for request in model.requests]
+
+    await check_agent(memory, say, lambda text: f"You said: {text}")
 
 
 async def test_a_run_goes_on_without_memory(
@@ -117,8 +102,7 @@ async def test_a_run_goes_on_without_memory(
         history = ours_of_the_framework.HithertoHistoryProvider(nowhere, user="ana")
         with pytest.raises(HithertoCallError):
             await agent(history).run("Hello!", session=session("s1"))
-    assert "the model answers without memory" in caplog.text
-    assert "are added with the next call" in caplog.text
+    check_absence(caplog.text)
 
 
 async def test_a_history_does_what_the_packages_own_does(

@@ -129,11 +129,7 @@ async def test_d13_a_character_counts_as_often_as_it_stands_there(
     await remember(
         tenant_conninfo,
         "ana",
-        [
-            Fact("白い猫が猫と寝ている庭"),
-            Fact("白い猫が犬と寝ている庭"),
-            Fact("白い鳥が犬と寝ている庭"),
-        ],
+        [Fact(f"白い{one}が{other}と寝ている庭") for one, other in ("猫猫", "猫犬", "鳥犬")],
     )
     reply = await search(services, "猫", weights=WORDS_ONLY, min_score=1e-6)
     assert [r.memory.content[4] for r in reply.results] == ["猫", "犬"]
@@ -142,31 +138,22 @@ async def test_d13_a_character_counts_as_often_as_it_stands_there(
     assert len({result.score for result in plain.results}) == 1
 
 
-async def test_d13_a_character_in_a_question_of_weighted(
+async def test_d13_a_character_is_found_by_every_ranking_in_the_past_and_among_thousands(
     services: Services, polyglot: None
 ) -> None:
-    """Detail F2: overlap of words, where a character stands in the pairs of a text."""
+    """Detail F2: overlap of words, where a character stands in the pairs of a text.
+
+    D9: time travel counts the words that texts had then. faults.md row 49 for readers: a long text
+    in such a script is answered.
+    """
     reply = await search(
         services, "猫", scopes=[MESSAGES], ranking="weighted", explain=True, limit=50
     )
     overlap = {result.message.id: result.breakdown["keyword"] for result in reply.results}
     assert overlap == dict.fromkeys(CATS, pytest.approx(0.2))
-
-
-async def test_d13_a_character_is_found_in_words_of_the_past(
-    services: Services, polyglot: None
-) -> None:
-    """D9 and D13: time travel counts the words that texts had then."""
-    reply = await search(
-        services, "猫", weights=WORDS_ONLY, min_score=1e-6, known_at=stamp(datetime.now(UTC))
-    )
+    then = stamp(datetime.now(UTC))
+    reply = await search(services, "猫", weights=WORDS_ONLY, min_score=1e-6, known_at=then)
     assert {found_in("memory", result) for result in reply.results} == CATS
-
-
-async def test_d13_thousands_of_characters_are_a_question_too(
-    services: Services, polyglot: None
-) -> None:
-    """faults.md row 49 for readers: a long text in such a script is answered."""
     many = " ".join(chr(0x4E00 + n) for n in range(6_000)) + " 猫"
     for scopes in ([MEMORIES], [SUMMARIES, DOCUMENTS], EVERYWHERE):
         reply = await search(services, many, scopes=scopes)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from google.protobuf.timestamp_pb2 import Timestamp
 
 from hitherto.v1 import memory_pb2
 from hitherto.v1 import memory_service_pb2 as pb
@@ -24,15 +23,10 @@ from tests.e2e.merging import (
     script,
 )
 from tests.e2e.methods import METHODS, refused
+from tests.e2e.test_search import stamp
 from tests.scripted_model import ScriptedModel
 
 UPDATE = METHODS["MemoryService/UpdateMemory"]
-
-
-def stamp(when: datetime) -> Timestamp:
-    found = Timestamp()
-    found.FromDatetime(when)
-    return found
 
 
 async def test_e3_a_statement_does_not_end_before_it_began(services: Services) -> None:

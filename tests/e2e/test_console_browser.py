@@ -87,11 +87,53 @@ def back_to_the_memory(browser: Browser) -> None:
 
 
 async def test_a_person_searches_corrects_forgets_and_restores(
-    browser: Browser, console: str, tenant: Tenant, maren: AsyncHitherto
+    browser: Browser, console: str, tenant: Tenant, maren: AsyncHitherto, tmp_path: Path
 ) -> None:
+    handbook = tmp_path / "handbook.txt"
+    handbook.write_text("The data team deploys on Tuesdays 🚀", "utf-8")
+    day = datetime(2026, 8, 21, tzinfo=UTC)
+    rows = (await maren.save_memory("maren", "Maren rows.", valid_from=day)).memory
+    when = "return [...document.querySelectorAll('time')].map(e => [e.textContent, e.title])"
+
+    def look(zone: str, told: str) -> None:
+        """Times are those of whoever looks; days are those of the person whose data it is."""
+        browser.devtools("Emulation.setTimezoneOverride", timezoneId=zone)
+        browser.open(f"{console}/conversation?id=maren-1-hello")
+        assert [told, "21 Aug 2026, 17:42 UTC"] in browser.script(when)
+        browser.open(f"{console}/memories/{rows.id}")
+        assert ["21 Aug 2026", "21 Aug 2026, 00:00 UTC"] in browser.script(when)
+        browser.open(f"{console}/memories")
+        before = browser.text_of("#results")
+        browser.type("#q", "data engineer at Larkfield Parcels")
+        browser.until(lambda: browser.text_of("#results") != before, "no search")
+        assert ["21 Aug 2026", "21 Aug 2026, 17:42 UTC"] in browser.script(when)
+
+    def add_a_file() -> None:
+        """A text file becomes a document."""
+        browser.open(f"{console}/documents")
+        browser.click("main .actions a")
+        browser.until(lambda: browser.url.endswith("/documents/new"), "no form")
+        browser.type("#file", str(handbook))
+        filled = "return document.getElementById('content').value"
+        browser.until(lambda: "Tuesdays" in browser.script(filled), "not filled")
+        browser.click("form[action='/documents/new'] button.primary")
+        browser.until(lambda: "Stored." in browser.text(), "not stored")
+        assert browser.text_of("h1") == "handbook.txt"
+        assert "deploys on Tuesdays 🚀" in browser.text()
+        browser.click("main details summary")
+        browser.click("form[action$='/delete'] button")
+        browser.until(lambda: "The document is deleted" in browser.text(), "not deleted")
+
     def walk() -> None:
         sign_in(browser, console, credential(tenant, "maren"))
         assert "Glasgow" in browser.text()
+        try:
+            look("Asia/Ho_Chi_Minh", "22 Aug 2026, 00:42 GMT+7")
+            look("America/Los_Angeles", "21 Aug 2026, 10:42 PDT")
+        finally:
+            browser.devtools("Emulation.setTimezoneOverride", timezoneId="")
+        add_a_file()
+        browser.open(f"{console}/memories")
 
         # The list follows the typing, and the address with it.
         browser.type("#q", "hazelnuts")
@@ -128,6 +170,7 @@ async def test_a_person_searches_corrects_forgets_and_restores(
         assert browser.errors() == []
 
     await asyncio.to_thread(walk)
+    assert [one async for one in maren.documents("maren")] == []
     assert not (await maren.get_user_settings("maren")).learning_enabled
     [nuts] = [one async for one in maren.memories("maren") if "nuts" in one.content]
     assert nuts.status == "active"
@@ -148,50 +191,25 @@ async def test_every_page_is_usable_in_any_light_at_any_width(
         "maren", [{"source_type": "gmail", "source_id": "1", "content": HOSTILE, "title": ARABIC}]
     )
     pages = [
-        "/people",
-        "/memories",
-        f"/memories?q={QUESTION}",
-        "/memories/new",
-        f"/memories/{memory.id}",
-        "/timeline",
-        "/review",
-        "/changes",
-        "/conversations",
-        "/conversation?id=maren-2-weekend",
-        "/documents",
-        "/documents/new",
-        f"/documents/{written.document_ids[0]}",
-        "/profile",
-        "/profile/edit",
-        f"/told?q={QUESTION}",
-        "/settings",
-        "/data",
-        "/jobs",
-        f"/jobs/{job.id}",
-        "/usage",
-        "/schedules",
-        "/audit",
-        "/memories/0198c0de-7a11-7000-8000-000000000001",
+        *("people", "memories", f"memories?q={QUESTION}", "memories/new", f"memories/{memory.id}"),
+        *("timeline", "review", "changes", "conversations", "conversation?id=maren-2-weekend"),
+        *("documents", "documents/new", f"documents/{written.document_ids[0]}"),
+        *("profile", "profile/edit", f"told?q={QUESTION}", "settings", "data", "jobs"),
+        *(f"jobs/{job.id}", "usage", "schedules", "audit"),
+        "memories/0198c0de-7a11-7000-8000-000000000001",
     ]
 
     def walk() -> None:
         sign_in(browser, console, tenant.token)
         for page in pages:
-            browser.open(f"{console}{page}{'&' if '?' in page else '?'}user=maren")
-            for width in (380, 1280):
+            browser.open(f"{console}/{page}{'&' if '?' in page else '?'}user=maren")
+            for width, scheme in ((380, "light"), (1280, "light"), (1280, "dark")):
                 browser.resize(width, 900)
-                wide = browser.script("return document.documentElement.scrollWidth")
-                assert wide <= width, f"{page} is {wide} wide at {width}"
-                assert browser.script(FOLDED) == (width == 380), f"{page} at {width}"
-                assert browser.script(CUT) == [], f"{page} at {width}"
-                assert browser.script(RAW) == [], page
-            for scheme in ("light", "dark"):
                 browser.scheme(scheme)
-                assert browser.script(PALE) == [], f"{page} in {scheme}"
-            assert browser.script(UNNAMED) == [], page
-            assert browser.script("return document.querySelectorAll('main').length") == 1
-            assert browser.script("return document.querySelectorAll('h1').length") == 1
-            assert browser.script("return window.broken") is None
+                wide, *rest = browser.script(LOOK)
+                assert wide <= width, f"{page} is {wide} wide at {width}"
+                # The menu is folded up under the name of the page; each list is of what is wrong.
+                assert rest == [width == 380, [], [], [], [], 1, 1, None], f"{page} at {width}"
         # The browser also tells of replies that are errors, such as that of the last page.
         nothing = f"{console}/memories/0198c0de"
         assert [one for one in browser.errors() if not one.startswith(nothing)] == []
@@ -216,64 +234,6 @@ async def test_every_page_is_usable_in_any_light_at_any_width(
             )
             seen.add(browser.script("return document.activeElement.textContent.trim()"))
         assert {"Sign out", "Timeline", "Settings", "Search", "More filters", "Forget"} <= seen
-
-    await asyncio.to_thread(walk)
-
-
-async def test_a_text_file_becomes_a_document(
-    browser: Browser, console: str, tenant: Tenant, maren: AsyncHitherto, tmp_path: Path
-) -> None:
-    handbook = tmp_path / "handbook.txt"
-    handbook.write_text("The data team deploys on Tuesdays 🚀", "utf-8")
-
-    def walk() -> None:
-        sign_in(browser, console, credential(tenant, "maren"))
-        browser.open(f"{console}/documents")
-        browser.click("main .actions a")
-        browser.until(lambda: browser.url.endswith("/documents/new"), "no form")
-        browser.type("#file", str(handbook))
-        filled = "return document.getElementById('content').value"
-        browser.until(lambda: "Tuesdays" in browser.script(filled), "not filled")
-        browser.click("form[action='/documents/new'] button.primary")
-        browser.until(lambda: "Stored." in browser.text(), "not stored")
-        assert browser.text_of("h1") == "handbook.txt"
-        assert "deploys on Tuesdays 🚀" in browser.text()
-        browser.click("main details summary")
-        browser.click("form[action$='/delete'] button")
-        browser.until(lambda: "The document is deleted" in browser.text(), "not deleted")
-        assert browser.errors() == []
-
-    await asyncio.to_thread(walk)
-    assert [one async for one in maren.documents("maren")] == []
-
-
-async def test_times_are_those_of_whoever_looks(
-    browser: Browser, console: str, tenant: Tenant, maren: AsyncHitherto
-) -> None:
-    """On pages and in what is swapped in; days are those of the person whose data it is."""
-    day = datetime(2026, 8, 21, tzinfo=UTC)
-    saved = (await maren.save_memory("maren", "Maren rows.", valid_from=day)).memory
-    when = "return [...document.querySelectorAll('time')].map(e => [e.textContent, e.title])"
-
-    def walk() -> None:
-        sign_in(browser, console, credential(tenant, "maren"))
-        try:
-            for zone, told in (
-                ("Asia/Ho_Chi_Minh", "22 Aug 2026, 00:42 GMT+7"),
-                ("America/Los_Angeles", "21 Aug 2026, 10:42 PDT"),
-            ):
-                browser.devtools("Emulation.setTimezoneOverride", timezoneId=zone)
-                browser.open(f"{console}/conversation?id=maren-1-hello")
-                assert [told, "21 Aug 2026, 17:42 UTC"] in browser.script(when)
-                browser.open(f"{console}/memories/{saved.id}")
-                assert ["21 Aug 2026", "21 Aug 2026, 00:00 UTC"] in browser.script(when)
-                browser.open(f"{console}/memories")
-                before = browser.text_of("#results")
-                browser.type("#q", "data engineer at Larkfield Parcels")
-                browser.until(lambda seen=before: browser.text_of("#results") != seen, "no search")
-                assert ["21 Aug 2026", "21 Aug 2026, 17:42 UTC"] in browser.script(when)
-        finally:
-            browser.devtools("Emulation.setTimezoneOverride", timezoneId="")
 
     await asyncio.to_thread(walk)
 
@@ -330,14 +290,11 @@ DOCUMENTS: list[DocumentInput] = [
     },
 ]
 
-FOLDED = "return document.querySelector('.folded').checkVisibility()"
-"""Whether the menu is folded up under the name of the page."""
-
-UNNAMED = """
-return [...document.querySelectorAll('input:not([type=hidden]), select, textarea')]
-  .filter(e => !e.labels.length).map(e => e.outerHTML)
+FOCUS_IS_VISIBLE = """
+const style = getComputedStyle(document.activeElement);
+return document.activeElement === document.body
+  || (style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 1);
 """
-"""The fields that nobody can tell the purpose of who does not see them."""
 
 CUT = """
 const found = [];
@@ -365,18 +322,6 @@ return found;
 """
 """Days that are broken over two lines, and what a field has no room for."""
 
-RAW = """
-return [...document.querySelectorAll('main .tag, main .kind, main td, main .axis span')]
-  .map(e => e.textContent.trim()).filter(t => /^[a-z]+_[a-z_]+$|^\\d{4}-\\d\\d-\\d\\d$/.test(t))
-"""
-"""Tags, kinds and days as machines write them."""
-
-FOCUS_IS_VISIBLE = """
-const style = getComputedStyle(document.activeElement);
-return document.activeElement === document.body
-  || (style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 1);
-"""
-
 PALE = """
 const parse = c => (c.match(/[0-9.]+/g) || []).map(Number);
 const light = ([r, g, b]) => [r, g, b].map(v => v / 255)
@@ -400,3 +345,26 @@ for (const e of document.querySelectorAll('body *')) {
 return found;
 """
 """The texts whose contrast with their ground is below the 4.5 of WCAG AA."""
+
+UNNAMED = """
+return [...document.querySelectorAll('input:not([type=hidden]), select, textarea')]
+  .filter(e => !e.labels.length).map(e => e.outerHTML)
+"""
+"""The fields that nobody can tell the purpose of who does not see them."""
+
+RAW = """
+return [...document.querySelectorAll('main .tag, main .kind, main td, main .axis span')]
+  .map(e => e.textContent.trim()).filter(t => /^[a-z]+_[a-z_]+$|^\\d{4}-\\d\\d-\\d\\d$/.test(t))
+"""
+"""Tags, kinds and days as machines write them."""
+
+LOOK = f"""
+const how_many = of => document.querySelectorAll(of).length;
+return [
+  document.documentElement.scrollWidth,
+  document.querySelector('.folded').checkVisibility(),
+  ...[() => {{{CUT}}}, () => {{{RAW}}}, () => {{{PALE}}}, () => {{{UNNAMED}}}].map(f => f()),
+  how_many('main'), how_many('h1'), window.broken,
+];
+"""
+"""All of them in one call."""

@@ -15,7 +15,7 @@ import pytest
 
 from hitherto_client import AsyncHitherto
 from hitherto_client.errors import HithertoCallError
-from hitherto_client.results import Memory
+from hitherto_client.results import Memory, Profile
 from tests.e2e.conftest import Services
 from tests.e2e.consoles import Visitor, console_over, visitor
 from tests.tenants import Tenant, credential
@@ -59,6 +59,11 @@ class Editor:
         """Send the fields of a form, some of them edited."""
         reply = await self.browser.http.post(form, data={**fields, **edits})
         self.browser.page, self.browser.status = reply.text, reply.status_code
+
+    async def profile(self) -> Profile:
+        found = await self.elsewhere.get_profile("ana")
+        assert found is not None
+        return found
 
     async def memory(self, memory_id: str) -> Memory:
         found = await self.elsewhere.get_memory("ana", memory_id)
@@ -112,26 +117,16 @@ async def test_values_that_were_not_edited_stay_as_they_are(ana: Editor) -> None
     await ana.elsewhere.update_profile(
         "ana", summary="One.\nTwo.", facts=FACTS, current_projects=["a bridge\nin Porto", "b"]
     )
-    before = await ana.elsewhere.get_profile("ana")
-    assert before is not None
+    before = await ana.profile()
     await ana.save("/profile/edit", await ana.filled("/profile/edit"))
-    assert await ana.elsewhere.get_profile("ana") == before
+    assert await ana.profile() == before
     await ana.save(
         "/profile/edit", await ana.filled("/profile/edit"), new_key="job", new_value="engineer"
     )
-    after = await ana.elsewhere.get_profile("ana")
-    assert after is not None
+    after = await ana.profile()
     assert after.facts == {"personal": {**before.facts["personal"], "job": "engineer"}}
     assert after.summary == before.summary
     assert after.current_projects == before.current_projects
-
-
-async def test_line_breaks_are_stored_as_such(ana: Editor) -> None:
-    fields = await ana.filled("/profile/edit")
-    await ana.save("/profile/edit", fields, summary="Một.\r\nHai.")
-    profile = await ana.elsewhere.get_profile("ana")
-    assert profile is not None
-    assert profile.summary == "Một.\nHai."
 
 
 async def test_a_profile_that_was_learnt_meanwhile_is_not_emptied(ana: Editor) -> None:
@@ -140,10 +135,12 @@ async def test_a_profile_that_was_learnt_meanwhile_is_not_emptied(ana: Editor) -
         "ana", summary="Ana builds bridges.", current_projects=["a bridge"]
     )
     await ana.save("/profile/edit", stale, new_key="job", new_value="engineer")
-    profile = await ana.elsewhere.get_profile("ana")
-    assert profile is not None
+    profile = await ana.profile()
     assert profile.summary == "Ana builds bridges."
     assert profile.current_projects == ("a bridge",)
+    # Line breaks are stored as such.
+    await ana.save("/profile/edit", await ana.filled("/profile/edit"), summary="Một.\r\nHai.")
+    assert (await ana.profile()).summary == "Một.\nHai."
 
 
 async def test_after_a_conflict_only_the_own_edits_are_saved(ana: Editor) -> None:
@@ -153,8 +150,7 @@ async def test_after_a_conflict_only_the_own_edits_are_saved(ana: Editor) -> Non
     await ana.save("/profile/edit", stale, current_projects="one\r\ntwo")
     assert ana.browser.status == 409
     await ana.save("/profile/edit", ana.shown("/profile/edit"))
-    profile = await ana.elsewhere.get_profile("ana")
-    assert profile is not None
+    profile = await ana.profile()
     assert profile.summary == "Builds tunnels."
     assert profile.current_projects == ("one", "two")
 
@@ -169,21 +165,15 @@ async def test_the_largest_profile_can_be_edited(ana: Editor) -> None:
     fields = await ana.filled("/profile/edit")
     await ana.save("/profile/edit", fields, department="", summary="Ở Huế.")
     assert ana.browser.status == 200
-    profile = await ana.elsewhere.get_profile("ana")
-    assert profile is not None
+    profile = await ana.profile()
     assert profile.summary == "Ở Huế."
     assert profile.facts["personal"] == facts
 
 
 async def test_a_correction_changes_what_was_edited(ana: Editor) -> None:
-    saved = await ana.elsewhere.save_memory(
-        "ana",
-        "Ana likes tea.",
-        type="preference",
-        tags=["green, loose", "drinks"],
-        detail="First line.\nSecond line.",
-        importance=0.123,
-    )
+    given: dict[str, Any] = {"tags": ["green, loose", "drinks"], "importance": 0.123}
+    given |= {"type": "preference", "detail": "First line.\nSecond line."}
+    saved = await ana.elsewhere.save_memory("ana", "Ana likes tea.", **given)
     page = f"/memories/{saved.memory.id}"
     before = await ana.memory(saved.memory.id)
     await ana.save(f"{page}/correct", await ana.filled(page, f"{page}/correct"))
@@ -191,12 +181,8 @@ async def test_a_correction_changes_what_was_edited(ana: Editor) -> None:
     await ana.save(f"{page}/correct", await ana.filled(page, f"{page}/correct"), type="fact")
     after = await ana.memory(saved.memory.id)
     assert after.type == "fact"
-    assert (after.tags, after.detail, after.importance, after.content) == (
-        before.tags,
-        before.detail,
-        before.importance,
-        before.content,
-    )
+    for field in ("tags", "detail", "importance", "content"):
+        assert getattr(after, field) == getattr(before, field)
 
 
 async def test_after_a_conflict_the_statement_of_somebody_else_stays(ana: Editor) -> None:
@@ -206,6 +192,7 @@ async def test_after_a_conflict_the_statement_of_somebody_else_stays(ana: Editor
     await ana.elsewhere.update_memory("ana", memory_id, content="Ana lives in Lisbon.")
     await ana.save(f"{page}/correct", stale, tags="home")
     assert ana.browser.status == 409
+    assert "Somebody else has changed this meanwhile" in ana.browser.text
     await ana.save(f"{page}/correct", ana.shown(f"{page}/correct"))
     memory = await ana.memory(memory_id)
     assert memory.content == "Ana lives in Lisbon."

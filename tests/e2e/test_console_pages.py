@@ -54,6 +54,13 @@ def edited(page: str) -> dict[str, str]:
 
 
 async def test_the_profile_is_edited_value_by_value(ana: Visitor, memory: AsyncHitherto) -> None:
+    await ana.open("/profile")
+    assert "There is no profile yet" in ana.text
+    fields = edited(await ana.open("/profile/edit"))
+    await ana.send("/profile/edit", **{**fields, "summary": "Ana xây cầu 🌉"})
+    profile = await memory.get_profile("ana")
+    assert profile is not None
+    assert profile.summary == "Ana xây cầu 🌉"
     await memory.update_profile(
         "ana",
         summary="Ana builds bridges.",
@@ -102,16 +109,6 @@ async def test_the_profile_is_edited_value_by_value(ana: Visitor, memory: AsyncH
     await ana.open("/profile/edit")
     await ana.send("/profile/edit", **edited(ana.page))
     assert "Nothing was changed." in ana.text
-
-
-async def test_a_first_profile_is_made_by_hand(ana: Visitor, memory: AsyncHitherto) -> None:
-    await ana.open("/profile")
-    assert "There is no profile yet" in ana.text
-    fields = edited(await ana.open("/profile/edit"))
-    await ana.send("/profile/edit", **{**fields, "summary": "Ana xây cầu 🌉"})
-    profile = await memory.get_profile("ana")
-    assert profile is not None
-    assert profile.summary == "Ana xây cầu 🌉"
 
 
 async def test_settings_are_changed_and_reset(ana: Visitor, memory: AsyncHitherto) -> None:
@@ -280,9 +277,10 @@ async def test_looking_does_not_count_as_use(ana: Visitor, memory: AsyncHitherto
     assert counts[-1] == 1
 
 
-async def test_dead_letters_are_tried_again(
-    operator: Visitor, memory: AsyncHitherto, model: ScriptedModel
+async def test_jobs_that_failed_are_tried_again(
+    operator: Visitor, ana: Visitor, memory: AsyncHitherto, model: ScriptedModel
 ) -> None:
+    """All of them by the operator, one of them by its person."""
     # Two questions an attempt, four attempts.
     model.queue(*[ChatAnswer(CONTENT_FAULTS["not_json"])] * 8)
     job = await chat(memory, "c1", "I keep a canary:pip")
@@ -299,12 +297,8 @@ async def test_dead_letters_are_tried_again(
     await operator.open("/jobs?state=dead")
     assert "No job has failed for good" in operator.text
 
-
-async def test_one_job_is_cancelled_and_tried_again(
-    ana: Visitor, memory: AsyncHitherto, model: ScriptedModel
-) -> None:
     model.queue(*[ChatAnswer(CONTENT_FAULTS["not_json"])] * 8)
-    job = await chat(memory, "c1", "I keep a canary:pip")
+    job = await chat(memory, "c2", "I keep a canary:heron")
     await ana.open(f"/jobs/{job.id}")
     await ana.send(f"/jobs/{job.id}/retry")
     assert "Queued again." in ana.text
@@ -337,38 +331,6 @@ async def test_cost_schedules_and_audit_are_for_operators(
         assert ana.status == 403, path
     await ana.open("/jobs")
     assert "memory extraction" in ana.text
-
-
-async def test_pages_of_somebody_else_stay_closed(ana: Visitor, memory: AsyncHitherto) -> None:
-    await memory.update_profile("bo", summary="Bo plans a surprise.")
-    saved = await memory.add("bo", [{"role": "user", "content": "hush"}], conversation="c1")
-    job = await memory.end_conversation("bo", "c1")
-    assert saved.message_ids
-    for path in (
-        "/profile",
-        "/settings",
-        "/data",
-        "/told?q=x",
-        "/conversations",
-        "/documents",
-        "/jobs",
-    ):
-        joint = "&" if "?" in path else "?"
-        await ana.open(f"{path}{joint}user=bo")
-        assert ana.status == 403, path
-    await ana.open("/conversation?id=c1")
-    assert ana.status == 404
-    await ana.open(f"/jobs/{job.id}")
-    assert ana.status == 404
-    written = await memory.ingest_documents(
-        "bo", [{"source_type": "gmail", "source_id": "1", "content": "Bo's letter"}]
-    )
-    await ana.open(f"/documents/{written.document_ids[0]}")
-    assert ana.status == 404
-    await ana.open("/data")
-    await ana.send("/data/erase", user="bo", confirm="bo")
-    assert ana.status == 403
-    assert await memory.get_profile("bo") is not None
 
 
 HOSTILE = ("9999-12-31T23:59:59-14:00", "\x00")

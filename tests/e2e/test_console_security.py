@@ -25,40 +25,31 @@ from tests.tenants import ISSUED, Tenant, credential
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>' \" {{7*7}} </textarea>"
 
 
-@pytest.mark.parametrize("path", ["/", "/memories?user=ana", "/people", "/timeline"])
-async def test_pages_ask_for_a_credential_first(console: str, path: str) -> None:
+async def test_pages_ask_for_a_credential_first(console: str, tenant: Tenant) -> None:
+    """Signing in goes on where it was wanted, and leads to no other site."""
     async with visitor(console) as stranger:
-        await stranger.open(path)
-    assert "/sign-in" in stranger.url
-    assert "API key or token" in stranger.text
+        for path in ("/", "/people", "/timeline", "/memories?q=tea"):
+            await stranger.open(path)
+            assert "/sign-in" in stranger.url, path
+        assert "API key or token" in stranger.text
+        await stranger.send("/sign-in", credential=credential(tenant, "ana"))
+        assert stranger.url.endswith("/memories?q=tea")
+    for target in ("//evil.example", "https://evil.example", "/\\evil.example", "javascript:x"):
+        async with visitor(console) as person:
+            await person.open("/sign-in")
+            await person.send("/sign-in", credential=credential(tenant, "ana"), next=target)
+            assert person.url.startswith(console), target
 
 
-async def test_signing_in_goes_on_where_it_was_wanted(console: str, tenant: Tenant) -> None:
-    async with visitor(console) as person:
-        await person.open("/memories?q=tea")
-        await person.send("/sign-in", credential=credential(tenant, "ana"))
-    assert person.url.endswith("/memories?q=tea")
-
-
-@pytest.mark.parametrize(
-    "target", ["//evil.example", "https://evil.example", "/\\evil.example", "javascript:alert(1)"]
-)
-async def test_signing_in_leads_to_no_other_site(console: str, tenant: Tenant, target: str) -> None:
-    async with visitor(console) as person:
-        await person.open("/sign-in")
-        await person.send("/sign-in", credential=credential(tenant, "ana"), next=target)
-    assert person.url.startswith(console)
-
-
-@pytest.mark.parametrize("given", ["forged", "", "two words", "x" * 9_000, "ключ"])
-async def test_a_wrong_credential_is_refused(console: str, given: str) -> None:
-    async with visitor(console) as stranger:
-        await stranger.sign_in(given)
-        assert stranger.status == 401
-        assert given not in stranger.text or not given
-        assert "hitherto_console" not in stranger.http.cookies
-        await stranger.open("/memories?user=ana")
-        assert "/sign-in" in stranger.url
+async def test_a_wrong_credential_is_refused(console: str) -> None:
+    for given in ("forged", "", "two words", "x" * 9_000, "ключ"):
+        async with visitor(console) as stranger:
+            await stranger.sign_in(given)
+            assert stranger.status == 401, given
+            assert given not in stranger.text or not given
+            assert "hitherto_console" not in stranger.http.cookies
+            await stranger.open("/memories?user=ana")
+            assert "/sign-in" in stranger.url, given
 
 
 async def test_the_credential_stays_on_the_server(
@@ -84,28 +75,33 @@ async def test_the_credential_stays_on_the_server(
     assert token not in told.out + told.err
 
 
-async def test_signing_out_ends_the_session(ana: Visitor) -> None:
-    cookie = ana.http.cookies["hitherto_console"]
-    await ana.open("/memories")
-    await ana.send("/sign-out")
-    assert "/sign-in" in ana.url
-    ana.http.cookies.set("hitherto_console", cookie)
-    await ana.open("/memories")
-    assert "/sign-in" in ana.url
-
-
 async def test_a_person_sees_nobody_else(
     ana: Visitor, memory: AsyncHitherto, console: str, tenant: Tenant
 ) -> None:
     secret = (await memory.save_memory("bo", "Bo plans a surprise.")).memory
-    for path in ("/memories?user=bo", f"/memories/{secret.id}?user=bo", "/timeline?user=bo"):
-        await ana.open(path)
-        assert ana.status == 403
+    await memory.add("bo", [{"role": "user", "content": "hush"}], conversation="c1")
+    job = await memory.end_conversation("bo", "c1")
+    written = await memory.ingest_documents(
+        "bo", [{"source_type": "gmail", "source_id": "1", "content": "Bo's letter"}]
+    )
+    for page in (
+        *("memories", f"memories/{secret.id}", "timeline", "profile", "settings", "data"),
+        *("told?q=x", "conversations", "documents", "jobs"),
+    ):
+        await ana.open(f"/{page}{'&' if '?' in page else '?'}user=bo")
+        assert ana.status == 403, page
         assert "surprise" not in ana.text
-    await ana.open(f"/memories/{secret.id}")
-    assert ana.status == 404
+    for page in (
+        *(f"memories/{secret.id}", "conversation?id=c1", f"jobs/{job.id}"),
+        f"documents/{written.document_ids[0]}",
+    ):
+        await ana.open(f"/{page}")
+        assert ana.status == 404, page
     await ana.open("/memories/new")
     await ana.send("/memories/new", content="Bo is gone.", user="bo")
+    assert ana.status == 403
+    await ana.open("/data")
+    await ana.send("/data/erase", user="bo", confirm="bo")
     assert ana.status == 403
     assert [one.content async for one in memory.memories("bo")] == ["Bo plans a surprise."]
     for hidden in ("/people", "/usage", "/audit", "/schedules"):
@@ -114,9 +110,7 @@ async def test_a_person_sees_nobody_else(
         await pretender.sign_in(credential(tenant, "ana"), person="bo")
         assert pretender.status == 401
         assert "does not belong to" in pretender.text
-
-
-async def test_tenants_are_apart(ana: Visitor, memory: AsyncHitherto, console: str) -> None:
+    # Another tenant's person of the same name.
     await memory.save_memory("ana", "Ana likes tea.")
     async with visitor(console) as other:
         await other.sign_in(credential(Tenant(), "ana"))
@@ -216,12 +210,12 @@ async def test_every_reply_is_protected(ana: Visitor) -> None:
             assert reply.headers["cache-control"] == "no-store"
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example"])
-async def test_other_host_names_are_refused(console: str, host: str) -> None:
-    async with visitor(console, host=host) as stranger:
-        page = await stranger.open("/sign-in")
-    assert stranger.status == 421
-    assert "form" not in page
+async def test_other_host_names_are_refused(console: str) -> None:
+    for host in ("evil.example", "evil.example:80", "127.0.0.1.evil.example"):
+        async with visitor(console, host=host) as stranger:
+            page = await stranger.open("/sign-in")
+        assert stranger.status == 421, host
+        assert "form" not in page
 
 
 async def test_hostile_texts_are_shown_as_text(ana: Visitor, memory: AsyncHitherto) -> None:
@@ -371,23 +365,27 @@ async def test_large_requests_are_refused(console: str) -> None:
         assert "too many" in reply.text
 
 
-async def test_signing_in_again_ends_the_session_before(ana: Visitor, tenant: Tenant) -> None:
-    before = ana.http.cookies["hitherto_console"]
+async def test_signing_in_again_and_signing_out_end_a_session(ana: Visitor, tenant: Tenant) -> None:
+    cookies = ana.http.cookies
+    before = cookies["hitherto_console"]
     await ana.open("/memories")
     # The form is not shown to those who are signed in; another tab may still show it.
-    ana.http.cookies.delete("hitherto_console")
+    cookies.delete("hitherto_console")
     await ana.open("/sign-in")
-    ana.http.cookies.set("hitherto_console", before, domain="127.0.0.1")
+    cookies.set("hitherto_console", before, domain="127.0.0.1")
     await ana.send("/sign-in", credential=credential(tenant, "ana"))
-    after = ana.http.cookies["hitherto_console"]
+    after = cookies["hitherto_console"]
     assert after != before
-    ana.http.cookies.clear()
-    ana.http.cookies.set("hitherto_console", before, domain="127.0.0.1")
     await ana.open("/memories")
-    assert "/sign-in" in ana.url
+    await ana.send("/sign-out")
+    for ended in (before, after):
+        cookies.clear()
+        cookies.set("hitherto_console", ended, domain="127.0.0.1")
+        await ana.open("/memories")
+        assert "/sign-in" in ana.url
 
 
-async def test_a_local_console_needs_no_credential(
+async def test_a_local_console_needs_no_credential_and_no_other_has_one_to_give(
     services: Services, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HITHERTO_TOKEN", tenant.token)
@@ -397,12 +395,6 @@ async def test_a_local_console_needs_no_credential(
         assert person.url.endswith("/memories")
         await person.open("/memories?user=bo")
         assert person.status == 403
-
-
-async def test_a_credential_of_the_environment_is_no_gift(
-    services: Services, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HITHERTO_TOKEN", tenant.token)
     async with console_over(services) as url, visitor(url) as stranger:
         await stranger.sign_in("")
     assert stranger.status == 401

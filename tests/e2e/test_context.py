@@ -83,46 +83,24 @@ async def test_the_sections_have_their_default_sizes_and_orders(
     assert len(told.relevant) == 10
     assert told.relevant[0].memory.content == "Ana just moved to Porto"
     assert told.relevant[0].breakdown
-    assert [c.conversation_id for c in told.conversations] == [
-        "about python",
-        "about tea",
-        "about hiking",
-        "about chess",
-        "about cats",
-    ]
+    shown = [each.conversation_id.removeprefix("about ") for each in told.conversations]
+    assert shown == ["python", "tea", "hiking", "chess", "cats"]
     assert [entity.name for entity in told.entities] == ["Porto"]
     assert told.profile.version == 3
-    assert {report.name for report in told.legs} == {
-        "profile",
-        "recent",
-        "episodic",
-        "semantic",
-        "keyword",
-        "entity",
-        "documents",
-    }
+    legs = "profile recent episodic semantic keyword entity documents"
+    assert {report.name for report in told.legs} == set(legs.split())
+
+
+def limits(*counts: int) -> dict[str, Any]:
+    names = ("memories", "relevant", "conversations", "entities")
+    return {f"max_{name}": count for name, count in zip(names, counts, strict=True)}
 
 
 async def test_limits_count_and_0_leaves_a_section_out(services: Services, ana: None) -> None:
-    told = await context(
-        services,
-        query="Porto",
-        min_relevance=0,
-        max_memories=3,
-        max_relevant=2,
-        max_conversations=1,
-        max_entities=1,
-    )
+    told = await context(services, query="Porto", min_relevance=0, **limits(3, 2, 1, 1))
     sizes = [len(x) for x in (told.memories, told.relevant, told.conversations, told.entities)]
     assert sizes == [3, 2, 1, 1]
-    none = await context(
-        services,
-        query="Porto",
-        max_memories=0,
-        max_relevant=0,
-        max_conversations=0,
-        max_entities=0,
-    )
+    none = await context(services, query="Porto", **limits(0, 0, 0, 0))
     sections = (none.memories, none.relevant, none.conversations, none.entities)
     assert not any(sections)
     assert [report.name for report in none.legs] == ["profile"]
@@ -132,20 +110,20 @@ async def test_limits_count_and_0_leaves_a_section_out(services: Services, ana: 
     await refused(context(services, max_memories=-1, max_tokens=-5), "max_memories", "max_tokens")
 
 
-async def test_newest_first_on_request(services: Services, ana: None) -> None:
-    told = await context(services, memory_order=search_pb2.MEMORY_ORDER_RECENT, max_memories=3)
+async def test_what_comes_first_on_request(services: Services, ana: None) -> None:
+    """The newest memories, and the conversation that goes on."""
+    told = await context(
+        services,
+        memory_order=search_pb2.MEMORY_ORDER_RECENT,
+        max_memories=3,
+        conversation_id="about rain",
+        max_conversations=3,
+    )
     assert told.memories[0].content == "Ana just moved to Porto"
     created = [memory.created_at.ToDatetime() for memory in told.memories]
     assert created == sorted(created, reverse=True)
-
-
-async def test_the_conversations_own_summary_comes_first(services: Services, ana: None) -> None:
-    told = await context(services, conversation_id="about rain", max_conversations=3)
-    assert [c.conversation_id for c in told.conversations] == [
-        "about rain",
-        "about python",
-        "about tea",
-    ]
+    order = [each.conversation_id for each in told.conversations]
+    assert order == ["about rain", "about python", "about tea"]
 
 
 async def test_a_template_stands_in_one_fence_with_its_plant_defused(
@@ -195,6 +173,8 @@ async def test_nobody_and_the_switched_off_get_an_empty_answer(
     assert (unknown.profile.version, unknown.prompt_block, unknown.reason) == (0, "", "")
     sections = (unknown.memories, unknown.relevant, unknown.conversations, unknown.entities)
     assert not any(sections)
+    found = await search(services, "Porto", user="nobody")
+    assert (list(found.results), found.candidates_total, found.reason) == ([], 0, "")
     async with await psycopg.AsyncConnection.connect(tenant_conninfo) as connection:
         await connection.execute("UPDATE users SET memory_enabled = false WHERE user_id = 'ana'")
     off = await context(services, query="Porto")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from typing import Any
 
 import pytest
@@ -88,7 +87,7 @@ def told_lines(told: pb.GetContextResponse) -> list[str]:
     return [line for line in told.prompt_block.splitlines() if line.startswith("- ")]
 
 
-async def test_d16_the_answer_comes_first_with_the_day_since_when_it_holds(
+async def test_d16_the_answer_comes_first_with_its_day_and_messages_answer_too(
     modelled: Services, ana: None
 ) -> None:
     told = await context(modelled, "Where does Ana live now?")
@@ -104,11 +103,7 @@ async def test_d16_the_answer_comes_first_with_the_day_since_when_it_holds(
     # The message says more than the memory that was made of it, and stands in its place.
     assert [line for line in lines if "Glasgow" in line] == [MOVED]
     assert len({line.partition(" ")[2] for line in lines}) == len(lines)
-
-
-async def test_d16_messages_are_searched_and_say_who_said_them_where_and_when(
-    modelled: Services, ana: None
-) -> None:
+    # Messages are searched, and say who said them, where and when.
     told = await context(modelled, "What is the cat called?")
     lines = told.prompt_block.splitlines()
     at = lines.index("- user: My cat Pepper hates the rain here")
@@ -122,11 +117,7 @@ async def test_d16_messages_are_searched_and_say_who_said_them_where_and_when(
         modelled, "What is the cat called?", scopes=[search_pb2.SEARCH_SCOPE_MEMORIES]
     )
     assert "Pepper" not in only.prompt_block
-
-
-async def test_d17_without_a_floor_the_budget_is_used_with_what_fits_beyond_the_list(
-    modelled: Services, ana: None
-) -> None:
+    # Without a floor the budget is used with what fits beyond the list (D17).
     for budget in (500, 1_000, 2_000):
         told = await context(
             modelled,
@@ -139,9 +130,7 @@ async def test_d17_without_a_floor_the_budget_is_used_with_what_fits_beyond_the_
     few = await context(modelled, "How was the weather on the walk to work?", max_relevant=3)
     assert len(few.relevant) == 3
     assert len([line for line in told_lines(few) if line.startswith("- user:")]) <= 3
-
-
-async def test_d16_days_can_be_had_and_left_out(modelled: Services, ana: None) -> None:
+    # Days can be had and left out.
     undated = await context(modelled, "Where does Ana live now?", line_dates=False)
     assert told_lines(undated)[0] == MOVED
     assert "today is" not in undated.prompt_block
@@ -367,45 +356,6 @@ async def test_d16_a_summary_that_repeats_what_is_forgotten_is_left_out(
     # What people look at themselves is complete.
     listed = await modelled.retrieval.ListConversations(pb.ListConversationsRequest(user_id="ana"))
     assert {one.title for one in listed.conversations} == {"Food for Ana", "Masks", "The week"}
-
-
-async def test_older_summaries_make_suggestions_if_the_last_ones_repeat_what_is_forgotten(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    plants = ("roses", "tulips", "ferns", "lilies", "cacti")
-
-    def watered(plant: str, request: Any) -> dict[str, Any]:
-        return {
-            "new_memories": [memory(f"Ana waters {plant}", ["m1"])],
-            **outline(plant, f"Ana waters {plant}."),
-        }
-
-    model.script = replies(
-        {
-            "bicycle": lambda r: {
-                "conversation_summary": {
-                    "title": "The bicycle",
-                    "summary": "A repair.",
-                    "followup_suggestions": ["Does the bicycle work again?"],
-                },
-            },
-            **{plant: partial(watered, plant) for plant in plants},
-        }
-    )
-    await learn(
-        modelled,
-        talk("My bicycle is broken", conversation="bicycle", at=MARCH),
-        *(talk(f"I water {plant}", conversation=plant, at=AUGUST) for plant in plants),
-    )
-    request = pb.GetSuggestionsRequest(user_id="ana")
-    suggested = await modelled.retrieval.GetSuggestions(request)
-    assert {one.title for one in suggested.recent_conversations} == set(plants)
-    assert not suggested.suggestions
-    for one in await memories(modelled):
-        await forget(modelled, one.id)
-    suggested = await modelled.retrieval.GetSuggestions(request)
-    assert [one.title for one in suggested.recent_conversations] == ["The bicycle"]
-    assert list(suggested.suggestions) == ["Does the bicycle work again?"]
 
 
 async def test_d16_a_summary_says_until_when_what_was_learnt_held(

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import shutil
-import signal
-import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -131,17 +127,6 @@ async def test_retrieval_that_began_before_the_first_model(
         assert leg(own, "semantic").candidates == len(FACTS)
 
 
-async def test_another_model_at_the_start_is_not_mixed_in(
-    start_services: StartServices, superuser_conninfo: str, model: ScriptedModel
-) -> None:
-    other = ("onnx:another-model", 64)
-    await remember(superuser_conninfo, "ana", embedded_with(other), model=other)
-    async with start_services(**model_settings(model)) as services:
-        semantic = leg(await search(services, "Porto"), "semantic")
-        assert semantic.state == search_pb2.LEG_STATE_SKIPPED
-        assert "another-model" in semantic.reason
-
-
 async def test_a_full_pool_is_told_at_once_while_health_answers(
     start_services: StartServices, ana: None, superuser_conninfo: str
 ) -> None:
@@ -208,40 +193,34 @@ class Frozen:
 
     def __init__(self, server: EmbeddedPostgres) -> None:
         self.server = server
-        self._stopped: list[int] = []
+        self._stopped: list[psutil.Process] = []
 
     def freeze(self) -> None:
         assert self.server.pid is not None
         postmaster = psutil.Process(self.server.pid)
         # The postmaster first, so that it makes no child that is missed.
         for process in (postmaster, *postmaster.children(recursive=True)):
-            os.kill(process.pid, signal.SIGSTOP)
-            self._stopped.append(process.pid)
+            process.suspend()
+            self._stopped.append(process)
 
     def thaw(self) -> None:
-        for pid in reversed(self._stopped):
-            os.kill(pid, signal.SIGCONT)
-        self._stopped.clear()
+        while self._stopped:
+            self._stopped.pop().resume()
 
 
 @pytest.fixture
-def private_postgres() -> Iterator[Frozen]:
-    folder = Path(tempfile.mkdtemp(prefix="hitherto-frozen-"))
-    folder.chmod(0o711)
-    try:
-        with EmbeddedPostgres.acquire(folder / "data", supervise=False) as server:
-            migrate(server.conninfo())
-            frozen = Frozen(server)
-            try:
-                yield frozen
-            finally:
-                frozen.thaw()
-    finally:
-        shutil.rmtree(folder)
+def private_postgres(place: Path) -> Iterator[Frozen]:
+    with EmbeddedPostgres.acquire(place / "data", supervise=False) as server:
+        migrate(server.conninfo())
+        frozen = Frozen(server)
+        try:
+            yield frozen
+        finally:
+            frozen.thaw()
 
 
 async def test_a_frozen_postgres_holds_nobody_past_the_deadline(
-    private_postgres: Frozen, tmp_path: Path
+    private_postgres: Frozen, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """faults.md row 16: statement_timeout and keepalives do nothing here. Then it stops."""
     server = private_postgres.server
@@ -253,14 +232,15 @@ async def test_a_frozen_postgres_holds_nobody_past_the_deadline(
     async with retrieval_alone(server.conninfo(), tmp_path) as stub:
         assert "Porto" in (await stub.GetContext(request)).prompt_block
         private_postgres.freeze()
+        monkeypatch.setattr(time_of_a_call, "CALL_SECONDS", 2.0)
         # Without a deadline of the caller's it is the service that ends the call.
         calls = [stub.GetContext(request) for _ in range(3)]
+        late = stub.GetContext(request, timeout=0.3)
+        for call in (*calls, late):
+            assert await code_of(call) == grpc.StatusCode.DEADLINE_EXCEEDED
         for call in calls:
-            assert await code_of(call) == grpc.StatusCode.DEADLINE_EXCEEDED
             assert "database" in (await call.details() or "")
-        for seconds in (0.3, 2.0):
-            call = stub.GetContext(request, timeout=seconds)
-            assert await code_of(call) == grpc.StatusCode.DEADLINE_EXCEEDED
+        monkeypatch.setattr(time_of_a_call, "CALL_SECONDS", 5.0)
         private_postgres.thaw()
 
         async def answered() -> bool:

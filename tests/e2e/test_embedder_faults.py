@@ -62,7 +62,7 @@ async def states(tenant_conninfo: str, count: int, pending: bool = False) -> dic
             await asyncio.sleep(0.2)
 
 
-@pytest.mark.parametrize("status", [500, 413, 400])
+@pytest.mark.parametrize("status", [500, 413])
 async def test_row_78_one_text_that_the_embedder_fails_on_stops_no_other(
     services: Services, model: ScriptedModel, tenant_conninfo: str, status: int
 ) -> None:
@@ -132,39 +132,42 @@ FILTERED: dict[str, ChatAnswer | StatusFault] = {
 }
 
 
-@pytest.mark.parametrize("kind", FILTERED)
 async def test_what_a_content_filter_refuses_is_skipped_and_counted(
-    services: Services, model: ScriptedModel, kind: str
+    services: Services, model: ScriptedModel
 ) -> None:
-    model.script = lambda request: (
-        FILTERED[kind]
-        if any("poison" in line.content for line in request.messages)
-        else as_said(request)
-    )
     lines = [f"I own a boat number {n}" for n in range(7)]
-    (job_id,) = await submit(services, talk(*lines[:3], "Mix me a poison", *lines[3:]))
-    job = await ended(services, job_id)
+    for user, refusal in FILTERED.items():
+        model.script = lambda request, refusal=refusal: (  # type: ignore[misc]
+            refusal
+            if any("poison" in line.content for line in request.messages)
+            else as_said(request)
+        )
+        said = talk(*lines[:3], "Mix me a poison", *lines[3:], user=user)
+        job = await ended(services, (await submit(services, said))[0])
 
-    assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
-    assert (job.attempt, job.result.memories_created, job.result.dropped_items) == (1, 7, 1)
-    assert sorted(m.content for m in await memories(services)) == sorted(lines)
+        assert job.state == job_pb2.JOB_STATE_SUCCEEDED, (user, job.error)
+        found = (job.attempt, job.result.memories_created, job.result.dropped_items)
+        assert found == (1, 7, 1), user
+        assert sorted(m.content for m in await memories(services, user=user)) == sorted(lines)
 
 
-@pytest.mark.parametrize("finish", [None, "stop", "max_tokens"])
 async def test_row_80_what_is_cut_off_is_halved_whatever_the_server_calls_it(
-    services: Services, model: ScriptedModel, finish: str | None
+    services: Services, model: ScriptedModel
 ) -> None:
-    def script(request: ChatRequest) -> ChatAnswer:
-        whole = as_said(request)
-        if len(request.messages) <= 2:
-            return whole
-        return ChatAnswer((whole.content or "")[:150], finish_reason=finish)  # type: ignore[arg-type]
+    for user, finish in (("u1", None), ("u2", "stop"), ("u3", "max_tokens")):
+        model.calls.clear()
 
-    model.script = script
-    result = await learn(services, talk(*(f"I own a boat number {n}" for n in range(8))))
+        def script(request: ChatRequest, finish: Any = finish) -> ChatAnswer:
+            whole = as_said(request)
+            if len(request.messages) <= 2:
+                return whole
+            return ChatAnswer((whole.content or "")[:150], finish_reason=finish)
 
-    assert result.memories_created == 8
-    assert model.calls["chat"] == 7
+        model.script = script
+        said = talk(*(f"I own a boat number {n}" for n in range(8)), user=user)
+
+        assert (await learn(services, said)).memories_created == 8, finish
+        assert model.calls["chat"] == 7, finish
 
 
 async def test_row_79_a_thinking_model_behind_a_fence_teaches(

@@ -6,11 +6,8 @@ Rows of the fault catalogue: 51 (cancelled and late calls free their slot), 63 (
 from __future__ import annotations
 
 import asyncio
-import io
-import json
-import logging
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +17,12 @@ import pytest
 
 from hitherto.v1 import error_reason_pb2
 from hitherto.v1 import extraction_service_pb2 as extraction
-from hitherto.v1 import retrieval_service_pb2 as retrieval
 from hitherto_extraction.handlers.extraction import ExtractionHandlers
 from hitherto_retrieval.handlers.retrieval import RetrievalHandlers
-from hitherto_shared.telemetry import JsonFormatter
 from tests.e2e.conftest import Services, StartServices
 from tests.e2e.methods import METHODS, Method, call, refused
-from tests.e2e.requests import message, submit, transcript, valid
+from tests.e2e.requests import valid
+from tests.e2e.test_logs_of_work import Log, log  # noqa: F401 - `log` is a fixture
 
 ROOT = Path(__file__).parents[2]
 SECRET = "canary-of-a-user"
@@ -35,21 +31,6 @@ GET_CONTEXT = METHODS["RetrievalService/GetContext"]
 GET_JOB = METHODS["ExtractionService/GetJob"]
 WATCH_JOB = METHODS["ExtractionService/WatchJob"]
 APPEND = METHODS["ExtractionService/AppendMessages"]
-
-
-@pytest.fixture
-def log() -> Iterator[io.StringIO]:
-    """Everything any logger says, as the services write it."""
-    written = io.StringIO()
-    handler = logging.StreamHandler(written)
-    handler.setFormatter(JsonFormatter("test"))
-    root = logging.getLogger()
-    before = root.level
-    root.addHandler(handler)
-    root.setLevel(logging.DEBUG)
-    yield written
-    root.removeHandler(handler)
-    root.setLevel(before)
 
 
 def test_every_reason_in_the_source_is_in_the_contract() -> None:
@@ -97,7 +78,9 @@ FAULTS: list[tuple[type, Method, Any]] = [
 
 
 async def test_a_fault_of_ours_tells_nothing_but_its_id(
-    start_services: StartServices, monkeypatch: pytest.MonkeyPatch, log: io.StringIO
+    start_services: StartServices,
+    monkeypatch: pytest.MonkeyPatch,
+    log: Log,  # noqa: F811
 ) -> None:
     """Row 63: neither the caller nor the log is told what an exception says."""
     for handlers, method, fault in FAULTS:
@@ -110,38 +93,11 @@ async def test_a_fault_of_ours_tells_nothing_but_its_id(
             assert refusal.reason == "INTERNAL", method.name
             assert refusal.metadata == {"error_id": method.name}
             assert SECRET not in refusal.everything, method.name
-    assert SECRET not in log.getvalue()
-    entries = [json.loads(line) for line in log.getvalue().splitlines()]
-    told = [entry for entry in entries if "exception" in entry]
+    assert SECRET not in log.written.getvalue()
+    told = [entry for entry in log.lines if "exception" in entry]
     assert [entry["request_id"] for entry in told] == [method.name for _, method, _ in FAULTS]
     # Where it happened is told.
     assert all("test_errors.py" in entry["exception"] for entry in told)
-
-
-async def test_logs_and_postgres_hold_no_words_of_users(
-    services: Services, log: io.StringIO, data_dir: Path
-) -> None:
-    """Row 63: a whole loop with a canary in every text, then refusals about it."""
-    user, word = f"user-{SECRET}", f"content-{SECRET}"
-    batch = submit(transcript(message(f"I live in {word}.", id="m1"), user=user))
-    accepted = await services.extraction.SubmitTranscripts(batch)
-    await call(services, WATCH_JOB, extraction.WatchJobRequest(job_id=accepted.jobs[0].id))
-    await services.retrieval.GetContext(retrieval.GetContextRequest(user_id=user, query=word))
-    await refused(
-        services, GET_CONTEXT, retrieval.GetContextRequest(user_id=user, query=word, max_tokens=-1)
-    )
-    batch.transcripts[0].messages[0].content = f"other {word}"
-    await refused(services, METHODS["ExtractionService/SubmitTranscripts"], batch)
-    await refused(services, GET_PROFILE, retrieval.GetProfileRequest(user_id=f"x{user}"))
-    assert "refused" in log.getvalue()
-    assert SECRET not in log.getvalue()
-    postgres_log = _postgres_log(data_dir)
-    assert postgres_log
-    assert SECRET.encode() not in postgres_log
-
-
-def _postgres_log(data_dir: Path) -> bytes:
-    return b"".join(path.read_bytes() for path in data_dir.glob("*.log*"))
 
 
 def _stall_writes(superuser_conninfo: str) -> None:

@@ -105,42 +105,6 @@ async def test_i6_a_perfect_model_scores_one_everywhere(
     assert not any("would cost" in line for line in notes(ran, total))
 
 
-async def test_i6_a_bad_model_is_caught(place: BenchmarkDatabase, measured: Any) -> None:
-    def bad(request: ChatRequest) -> ChatAnswer:
-        user = [line.local_id for line in request.messages if line.role == "user"]
-        inventions = ["The user owns 3 yachts in Monaco.", "Người dùng sống ở Porto từ năm 1987."]
-        return ChatAnswer.of(
-            new_memories=[memory(text, user) for text in inventions],
-            contradicted_memories=[{"id": known.local_id, "by": 0} for known in request.memories],
-        )
-
-    names = [
-        "en-fact-nurse",
-        "en-unrelated-sister-job",
-        "en-small-talk-morning",
-        "en-goal-achieved-licence",
-        "en-duplicate-marathon",
-    ]
-    async with ScriptedModel(bad) as model:
-        measured(model)
-        ran = await run([ROWS[name] for name in names], place)
-    found = judged(ran)
-    total = add(verdict.counts for _, verdict in found.values())
-    assert ratio(total, "hallucination") == 1.0
-    assert ratio(total, "precision") == 0.0
-    assert ratio(total, "recall") == 0.0
-    # Measured is what stands in memory. Nothing in the row's messages ends the sister's job or the
-    # cello, so no model can. The other two rows speak of what is known: there a goal
-    # that was reached and a fact that was made more precise can be closed as wrong, and are.
-    fates = {name: list(verdict.counts["fates"]) for name, (_, verdict) in found.items()}
-    assert fates["en-unrelated-sister-job"] == [2, 2]
-    assert fates["en-goal-achieved-licence"] == [0, 1]
-    assert fates["en-duplicate-marathon"] == [0, 1]
-    assert ratio(total, "fates") == 0.5
-    assert ratio(total, "silence") == 0.0
-    assert ratio(total, "language") == 0.5
-
-
 async def test_i6_a_row_that_fails_counts_as_failed_and_not_as_silent(
     place: BenchmarkDatabase, measured: Any
 ) -> None:

@@ -11,7 +11,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -26,6 +25,7 @@ import pytest
 
 from tests.code_blocks import Block, blocks
 from tests.e2e.client_packages import PACKAGES, ROOT, build_line, tools_of
+from tests.e2e.test_strangers import free_port
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(3_600)]
 SECONDS = 1_500
@@ -81,13 +81,6 @@ def script(steps: list[Block]) -> str:
     if python:
         lines += ["python - <<'END'", *python, "END"]
     return "\n".join(lines)
-
-
-def free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        port: int = listening.getsockname()[1]
-        return port
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ import fcntl
 import json
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ from tests.e2e.test_docs_site import make
 from tests.e2e.test_integrations_docs import PAGE
 from tests.e2e.test_integrations_docs import answer as answer_of_docs
 from tests.scripted_model.assistant import Answer, AssistantRequest, ScriptedAssistant
+from tests.tenants import Tenant
 
 ROOT = Path(__file__).parents[2]
 INSTALL_SECONDS, RUN_SECONDS = 540, 480
@@ -43,41 +45,85 @@ def python_of(framework: str) -> Path:
     return ready.parent / "bin/python"
 
 
+BOTH = """
+import json, os, runpy, sys
+program, page, environment = sys.argv[1:]
+runpy.run_path(program, run_name="__main__")
+print("=== the page ===", flush=True)
+os.environ.update(json.loads(environment))
+exec(compile(page, "docs/integrations.md", "exec"), {"__name__": "__main__"})
+"""
+"""Importing a framework takes longer than all that either does: both in one process."""
+
+
+def found_at(services: Services, token: str, model: ScriptedAssistant) -> dict[str, str]:
+    return {
+        "HITHERTO_RETRIEVAL_ADDRESS": services.retrieval_address,
+        "HITHERTO_EXTRACTION_ADDRESS": services.extraction_address,
+        "HITHERTO_TOKEN": token,
+        "OPENAI_BASE_URL": model.base_url,
+        "OPENAI_API_KEY": "test",
+        "GOOGLE_GEMINI_BASE_URL": model.base_url.removesuffix("/v1"),
+        "GOOGLE_API_KEY": "test",
+    }
+
+
+Script = Callable[[AssistantRequest], Answer]
+
+
 async def run(
-    framework: str, services: Services, model: ScriptedAssistant, *program: str | Path
-) -> str:
-    """What a program prints, on standard output and standard error."""
+    framework: str,
+    services: Services,
+    program: str,
+    answer: Script,
+    page: str,
+    answer_to_page: Script = answer_of_docs,
+) -> tuple[str, list[AssistantRequest]]:
+    """What a program prints, on standard output and standard error, and asks its model.
+
+    Then the program of the page runs, for another tenant; it knows where the user lives.
+    """
     python = python_of(framework)
-    process = await asyncio.create_subprocess_exec(
-        python,
-        *program,
-        env={
-            **os.environ,
-            "HITHERTO_RETRIEVAL_ADDRESS": services.retrieval_address,
-            "HITHERTO_EXTRACTION_ADDRESS": services.extraction_address,
-            "HITHERTO_TOKEN": services.token,
-            "OPENAI_BASE_URL": model.base_url,
-            "OPENAI_API_KEY": "test",
-            "GOOGLE_GEMINI_BASE_URL": model.base_url.removesuffix("/v1"),
-            "GOOGLE_API_KEY": "test",
-            "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-            "CREWAI_DISABLE_TELEMETRY": "true",
-            "CREWAI_TRACING_ENABLED": "false",
-            "CREWAI_DISABLE_VERSION_CHECK": "true",
-            # CrewAI makes folders there.
-            "XDG_DATA_HOME": str(python.parents[1] / "share"),
-        },
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    try:
-        printed, _ = await asyncio.wait_for(process.communicate(), RUN_SECONDS)
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
+    async with ScriptedAssistant(answer) as model, ScriptedAssistant(answer_to_page) as of_page:
+        process = await asyncio.create_subprocess_exec(
+            *(python, "-c", BOTH, ROOT / "tests/frameworks" / program, page),
+            json.dumps(found_at(services, Tenant().token, of_page)),
+            env={
+                **os.environ,
+                **found_at(services, services.token, model),
+                "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+                "CREWAI_DISABLE_TELEMETRY": "true",
+                "CREWAI_TRACING_ENABLED": "false",
+                "CREWAI_DISABLE_VERSION_CHECK": "true",
+                # CrewAI makes folders there.
+                "XDG_DATA_HOME": str(python.parents[1] / "share"),
+            },
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        try:
+            printed, _ = await asyncio.wait_for(process.communicate(), RUN_SECONDS)
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
     assert process.returncode == 0, printed.decode()
-    return printed.decode()
+    told, _, of_the_page = printed.decode().partition("=== the page ===")
+    assert "You live in Porto." in of_the_page
+    return told, model.requests
+
+
+def answering(asked: str, *, after_a_tool: bool) -> Answer:
+    """Calls a tool if the user asks for it, and otherwise repeats the user's words."""
+    if after_a_tool:
+        return Answer("Done.")
+    if asked == "Log me in.":
+        return Answer(calls=(("call_1", "log_in", '{"account": "hunter2"}'),))
+    return Answer(f"You said: {asked}")
+
+
+def of_a_tool(request: AssistantRequest) -> bool:
+    return bool(request.body["messages"][-1]["role"] == "tool")
 
 
 # --- Strands Agents ------------------------------------------------------------------------------
@@ -89,27 +135,40 @@ def asked_and_told(request: AssistantRequest) -> tuple[str, str]:
     return asked["text"], "".join(part["text"] for part in told)
 
 
-def answer(request: AssistantRequest) -> Answer:
-    """Calls a tool if the user asks for it, and otherwise repeats the user's words."""
-    if request.body["messages"][-1]["role"] == "tool":
-        return Answer("Done.")
-    asked, _ = asked_and_told(request)
-    if asked == "Log me in.":
-        return Answer(calls=(("call_1", "log_in", '{"account": "hunter2"}'),))
+def answer_of_strands(request: AssistantRequest) -> Answer:
+    asked = "" if of_a_tool(request) else asked_and_told(request)[0]
     if asked == "I am allergic to peanuts.":
         entries = '{"entries": ["Bea is allergic to peanuts."]}'
         return Answer(calls=(("call_1", "add_memory", entries),))
-    return Answer(f"You said: {asked}")
+    return answering(asked, after_a_tool=of_a_tool(request))
+
+
+def answer_to_page_of_strands(request: AssistantRequest) -> Answer:
+    _, told = asked_and_told(request)
+    return Answer("You live in Porto." if "Porto" in told else "I do not know.")
+
+
+PATIENT = """
+from hitherto_client.integrations.strands import HithertoMemoryStore
+HithertoMemoryStore.__init__.__kwdefaults__["timeout"] = 60.0
+"""
+"""On a busy machine two seconds are not what is tested."""
+PATIENT_CALLS = """
+from hitherto_client.integrations import remembrance
+remembrance.remembrance_of.__kwdefaults__["timeout"] = 60.0
+"""
 
 
 async def test_strands(services: Services, memory: AsyncHitherto) -> None:
     """Twice the same words are said twice; calls of tools are kept only where it is asked for."""
-    async with ScriptedAssistant(answer) as model:
-        program = ROOT / "tests/frameworks/strands_agents.py"
-        printed = await run("strands", services, model, program)
+    page = PATIENT + PAGE["Strands Agents"]
+    printed, requests = await run(
+        *("strands", services, "strands_agents.py", answer_of_strands, page),
+        answer_to_page_of_strands,
+    )
     told = dict(
         asked_and_told(request)
-        for request in model.requests
+        for request in requests
         if request.body["messages"][-1]["role"] == "user"
     )
     assert "Tôi sống ở Đà Nẵng 🏖️ (20" in told["Tôi sống ở đâu?"]
@@ -142,45 +201,18 @@ async def test_strands(services: Services, memory: AsyncHitherto) -> None:
     assert "messages are added with the next call" in printed
 
 
-PATIENT = """
-from hitherto_client.integrations.strands import HithertoMemoryStore
-HithertoMemoryStore.__init__.__kwdefaults__["timeout"] = 60.0
-"""
-"""On a busy machine two seconds are not what is tested."""
-PATIENT_CALLS = """
-from hitherto_client.integrations import remembrance
-remembrance.remembrance_of.__kwdefaults__["timeout"] = 60.0
-"""
-
-
-async def test_the_page_about_strands_runs(services: Services) -> None:
-    def from_memory(request: AssistantRequest) -> Answer:
-        _, told = asked_and_told(request)
-        return Answer("You live in Porto." if "Porto" in told else "I do not know.")
-
-    async with ScriptedAssistant(from_memory) as model:
-        printed = await run("strands", services, model, "-c", PATIENT + PAGE["Strands Agents"])
-    assert "You live in Porto." in printed
-
-
 # --- LiteLLM -------------------------------------------------------------------------------------
 
 
 def answer_of_litellm(request: AssistantRequest) -> Answer:
-    """Calls a tool if the user asks for it, and otherwise repeats the user's words."""
-    if request.body["messages"][-1]["role"] == "tool":
-        return Answer("Done.")
-    asked = request.history[-1][1]
-    if asked == "Log me in.":
-        return Answer(calls=(("call_1", "log_in", '{"account": "hunter2"}'),))
-    return Answer(f"You said: {asked}")
+    return answering(request.history[-1][1], after_a_tool=of_a_tool(request))
 
 
 async def test_litellm(services: Services, memory: AsyncHitherto) -> None:
     """Its functions and a Router are told what is known; of cut streams the beginning is kept."""
-    async with ScriptedAssistant(answer_of_litellm) as model:
-        printed = await run("litellm", services, model, ROOT / "tests/frameworks/litellm_calls.py")
-    told = {request.history[-1][1]: request.instructions for request in model.requests}
+    page = PATIENT_CALLS + PAGE["LiteLLM"]
+    printed, requests = await run("litellm", services, "litellm_calls.py", answer_of_litellm, page)
+    told = {request.history[-1][1]: request.instructions for request in requests}
     assert told["Tôi sống ở đâu?"].startswith("Be brief.\n\n<<<hitherto:memory ")
     assert "Đà Nẵng 🏖️" in told["Tôi sống ở đâu?"]
     assert "I live in Porto." in told["Where do I live?"]
@@ -206,13 +238,6 @@ async def test_litellm(services: Services, memory: AsyncHitherto) -> None:
     assert "the model answers without memory" in printed
 
 
-async def test_the_page_about_litellm_runs(services: Services) -> None:
-    async with ScriptedAssistant(answer_of_docs) as model:
-        program = PATIENT_CALLS + PAGE["LiteLLM"]
-        printed = await run("litellm", services, model, "-c", program)
-    assert "You live in Porto." in printed
-
-
 # --- CrewAI --------------------------------------------------------------------------------------
 
 PORTO = "The user lives in Porto."
@@ -226,17 +251,13 @@ def answer_of_crewai(request: AssistantRequest) -> Answer:
     if form == "ExtractedMemories":
         return Answer(json.dumps({"memories": [PORTO] if "I live in Porto." in asked else []}))
     if form == "MemoryAnalysis":
-        metadata = {"entities": ["Porto"], "dates": [], "topics": []}
-        return Answer(
-            json.dumps(
-                {
-                    "suggested_scope": "/user/home",
-                    "categories": ["places"],
-                    "importance": 0.8,
-                    "extracted_metadata": metadata,
-                }
-            )
-        )
+        analysis = {
+            "suggested_scope": "/user/home",
+            "categories": ["places"],
+            "importance": 0.8,
+            "extracted_metadata": {"entities": ["Porto"], "dates": [], "topics": []},
+        }
+        return Answer(json.dumps(analysis))
     if form == "ConsolidationPlan":
         [known] = re.findall(r"id=(\S+)", asked)
         update = {"action": "update", "record_id": known, "new_content": IN_BONFIM, "reason": ""}
@@ -247,8 +268,8 @@ def answer_of_crewai(request: AssistantRequest) -> Answer:
 
 async def test_crewai(services: Services, memory: AsyncHitherto) -> None:
     """Records come back as CrewAI gave them, and are found by the words of its questions."""
-    async with ScriptedAssistant(answer_of_crewai) as model:
-        printed = await run("crewai", services, model, ROOT / "tests/frameworks/crewai_memory.py")
+    crewai, page = answer_of_crewai, PAGE["CrewAI"]
+    printed, _ = await run("crewai", services, "crewai_memory.py", crewai, page, crewai)
     # Panels of other threads may stand beside it.
     assert "ana: You live in Porto." in printed
     assert "bob: I do not know." in printed
@@ -258,31 +279,20 @@ async def test_crewai(services: Services, memory: AsyncHitherto) -> None:
     assert versions == [2, 1]
 
 
-async def test_the_page_about_crewai_runs(services: Services) -> None:
-    async with ScriptedAssistant(answer_of_crewai) as model:
-        printed = await run("crewai", services, model, "-c", PAGE["CrewAI"])
-    assert "You live in Porto." in printed
-
-
 # --- Google ADK ----------------------------------------------------------------------------------
 
 
 def answer_of_gemini(request: AssistantRequest) -> Answer:
-    """Calls a tool if the user asks for it, and otherwise repeats the user's words."""
-    if "functionResponse" in request.body["contents"][-1]["parts"][0]:
-        return Answer("Done.")
-    asked = request.history[-1][1]
-    if asked == "Log me in.":
-        return Answer(calls=(("call_1", "log_in", '{"account": "hunter2"}'),))
-    return Answer(f"You said: {asked}")
+    done = "functionResponse" in request.body["contents"][-1]["parts"][0]
+    return answering(request.history[-1][1], after_a_tool=done)
 
 
 async def test_google_adk(services: Services, memory: AsyncHitherto) -> None:
     """A session that is added after each run is kept once; the users of two apps are apart."""
-    async with ScriptedAssistant(answer_of_gemini) as model:
-        program = ROOT / "tests/frameworks/google_adk.py"
-        await run("google-adk", services, model, program)
-    asked = [request for request in model.requests if request.history[-1][1] == "Tôi sống ở đâu?"]
+    _, requests = await run(
+        "google-adk", services, "google_adk.py", answer_of_gemini, PAGE["Google ADK"]
+    )
+    asked = [request for request in requests if request.history[-1][1] == "Tôi sống ở đâu?"]
     told, alone = ("".join(text for _, text in request.history[:-1]) for request in asked)
     assert "user: Tôi sống ở Đà Nẵng 🏖️" in told
     assert "Time: 20" in told
@@ -299,9 +309,3 @@ async def test_google_adk(services: Services, memory: AsyncHitherto) -> None:
     assert await kept(memory, "one/bea", "s1") == [("user", "Bea works in Faro.")]
     [forgotten] = [one async for one in memory.memories("one/bea", statuses=["forgotten"])]
     assert (forgotten.origin, forgotten.metadata) == ("user", {"from": "form"})
-
-
-async def test_the_page_about_google_adk_runs(services: Services) -> None:
-    async with ScriptedAssistant(answer_of_docs) as model:
-        printed = await run("google-adk", services, model, "-c", PAGE["Google ADK"])
-    assert "You live in Porto." in printed

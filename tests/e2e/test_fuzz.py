@@ -1,6 +1,6 @@
 """Row 50 of the fault catalogue: random messages and random byte strings for every RPC.
 
-Sixty and twenty of each; `make faults` tries 240 and 80.
+Thirty and ten of each; `make faults` tries 240 and 80.
 """
 
 from __future__ import annotations

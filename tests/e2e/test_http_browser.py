@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 import urllib.request
@@ -20,6 +19,7 @@ import pytest
 from hitherto.v1.retrieval_service_pb2 import GetConversationRequest
 from tests.e2e.client_packages import unavailable
 from tests.e2e.conftest import Services
+from tests.e2e.test_strangers import free_port
 from tests.e2e.webdriver import Browser, missing_tools, open_browser
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
@@ -51,12 +51,6 @@ def running(*command: str, until: str, **environment: str) -> Iterator[str]:
         process.terminate()
         process.stdout.close()
         process.wait(60)
-
-
-def free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return int(listening.getsockname()[1])
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from hitherto_client.http_door.pages import OPENAPI
 from hitherto_shared import metrics
 from tests.e2e.conftest import Services, Shared
 from tests.e2e.doors import Caller, detail, door_over, envelope, opened
-from tests.e2e.methods import METHODS, OFFERED
+from tests.e2e.methods import METHODS, OFFERED, ask
 from tests.scripted_model import ScriptedModel
 from tests.waiting import eventually
 
@@ -38,6 +38,7 @@ REFUSED = {
 LEFT = ("ExtractionService/PreviewExtraction", "ExtractionService/WatchJob")
 WATCH = "RetrievalService/WatchMemories"
 SAVE, SEARCH = "MemoryService/SaveMemory", "RetrievalService/SearchMemories"
+SUBMIT = "ExtractionService/SubmitTranscripts"
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +93,7 @@ def _check(schema: Any, value: Any) -> None:
 
 
 async def test_a_reply_over_http_is_the_reply_over_grpc(caller: Caller, services: Services) -> None:
+    rooms = {"floor": 3, "lift": None, "rooms": [{"m²": 12.5}, True]}
     saved = await caller.ask(
         SAVE,
         {
@@ -100,26 +102,20 @@ async def test_a_reply_over_http_is_the_reply_over_grpc(caller: Caller, services
             "type": "MEMORY_TYPE_FACT",
             "importance": 0.75,
             "tags": ["nhà", "家"],
-            "metadata": {"floor": 3, "lift": None, "rooms": [{"m²": 12.5}, True]},
+            "metadata": rooms,
             "validFrom": "2026-08-21T18:42:10.5+07:00",
         },
     )
     memory_id = saved["memory"]["id"]
-    by_grpc = await services.retrieval.GetMemory(
-        retrieval_service_pb2.GetMemoryRequest(
-            user_id="ana", memory_id=memory_id, consistency_token=saved["consistencyToken"]
-        )
+    by_grpc = await ask(
+        services, "GetMemory", memory_id=memory_id, consistency_token=saved["consistencyToken"]
     )
     by_http = await caller.ask(
         "RetrievalService/GetMemory", {"userId": "ana", "memoryId": memory_id}
     )
     assert by_http == json_format.MessageToDict(by_grpc)
     assert by_http["memory"]["content"] == HANOI
-    assert by_http["memory"]["metadata"] == {
-        "floor": 3,
-        "lift": None,
-        "rooms": [{"m²": 12.5}, True],
-    }
+    assert by_http["memory"]["metadata"] == rooms
     assert by_http["memory"]["validFrom"] == "2026-08-21T11:42:10.500Z"
 
 
@@ -210,10 +206,10 @@ async def test_streams_both_ways(caller: Caller) -> None:
     assert (saved["savedCount"], end) == ("2", {})
 
     reply = await caller.ask(
-        "ExtractionService/SubmitTranscripts",
-        DOCUMENT["paths"]["/hitherto.v1.ExtractionService/SubmitTranscripts"]["post"][
-            "requestBody"
-        ]["content"]["application/json"]["example"],
+        SUBMIT,
+        DOCUMENT["paths"][METHODS[SUBMIT].path]["post"]["requestBody"]["content"][
+            "application/json"
+        ]["example"],
     )
     watched, end = await caller.stream(
         "ExtractionService/WatchJob", {"jobId": reply["jobs"][0]["id"]}
@@ -315,134 +311,113 @@ def _cancelled(rpc: str) -> float:
 # --- refusals ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("rpc", "body", "fields"),
-    [
-        (SEARCH, {"userId": "ana", "qery": "x"}, {"qery": "did you mean query?"}),
-        (
-            SEARCH,
-            {"user_id": 5, "limit": "many", "types": ["FACT"], "createdAfter": "yesterday"},
-            {
-                "user_id": "should be text of valid Unicode, and is the number 5",
-                "limit": "should be a whole number",
-                "types[0]": "MEMORY_TYPE_FACT",
-                "createdAfter": "a time such as",
-            },
-        ),
-        (SEARCH, {"userId": "ana", "weights": {"semantic": "much"}}, {"weights.semantic": "numb"}),
-        (SEARCH, {"userId": "ana", "metadataFilter": [1]}, {"metadataFilter": "a JSON object"}),
-        (
-            SAVE,
-            {"userId": "ana", "content": "a", "type": 1.5, "confidence": True, "importance": True},
-            {
-                "type": "MEMORY_TYPE_FACT",
-                "confidence": "and is the value true",
-                "importance": "should be a number, and is the value true",
-            },
-        ),
-        (SAVE, {"type": "1_0", "importance": "0_1"}, {"type": "MEMORY", "importance": "number"}),
-        (
-            SEARCH,
-            {
-                "limit": "\u0663",
-                "minScore": " 0.1",
-                "scopes": [1, False],
-                "weights": {"semantic": True},
-                "createdAfter": "2026-01-01T10:00:00+99:00",
-                "createdBefore": "2026-1-1T1:0:0Z",
-                "asOf": "2026-01-01T10:00:00+02:99",
-            },
-            {
-                "limit": "a whole number",
-                "minScore": "a number",
-                "scopes[1]": "SEARCH_SCOPE_MEMORIES",
-                "weights.semantic": "a number",
-                "createdAfter": "a time such as",
-                "createdBefore": "a time such as",
-                "asOf": "a time such as",
-            },
-        ),
-        (
-            "ExtractionService/SubmitTranscripts",
-            {"transcripts": [{}, {"messages": [{"content": "x"}, {"contents": "y"}]}, 7]},
-            {
-                "transcripts[1].messages[1].contents": "did you mean content?",
-                "transcripts[2]": "should be an object, and is the number 7",
-            },
-        ),
-        (
-            "MemoryService/RecordFeedback",
-            {"userId": "ana", "rating": 1, "edit": {}},
-            {"edit": "cannot be given together with rating"},
-        ),
-        (SAVE, '{"userId":"ana","content":"\\ud83d"}', {"content": "valid Unicode"}),
-        (SAVE, '{"userId":"ana","content":"a\\u0000b"}', {"content": ""}),
-        (SAVE, '{"userId":"a","content":"b","metadata":{"\\udc00":1}}', {"metadata": "Unicode"}),
-        (SAVE, {"userId": "ana"}, {"content": "is required"}),
-        (SAVE, "", {"request": "the body is empty; an empty request is {}"}),
-        (SAVE, '{"userId":"ana"', {"request": "line 1, column 16"}),
-        (
-            SAVE,
-            '{"userId":"ana","userId":"bea"}',
-            {"request": "'userId' stands in one object twice"},
-        ),
-        (
-            SAVE,
-            {"userId": "ana", "content": "a", "user_id": "bea"},
-            {"user_id": "cannot be given together with userId"},
-        ),
-        (
-            "ExtractionService/SubmitTranscripts",
-            {
-                "transcripts": [
-                    {"userId": "ana", "messages": [{"createdAt": None, "created_at": None}]}
-                ]
-            },
-            {"transcripts[0].messages[0].created_at": "cannot be given together with createdAt"},
-        ),
-        (SAVE, '{"importance":NaN}', {"request": "NaN is no value"}),
-        *[
-            pytest.param(
-                SAVE,
-                f'{{"{field}":{before}1{"0" * 4000}{after}}}',
-                {field: words},
-                id=f"{field} beyond every double",
-            )
-            for field, before, after, words in (
-                ("importance", "", "", "should be a number"),
-                ("metadata", '{"a":', "}", "should be a JSON object"),
-            )
-        ],
-        (SAVE, b'{"userId":"\xff"}', {"request": "the body is not UTF-8, at byte 11"}),
-        (SAVE, "[]", {"request": "a request is a JSON object"}),
-        (SAVE, '{"metadata":' * 30_000, {"request": "nested too deep"}),
-        (SAVE, '{"metadata":{"a":' + "[" * 300 + "]" * 300 + "}}", {"metadata": "nested too deep"}),
-        pytest.param(
-            SAVE,
-            "{" + "".join(f'"k{n}":0,' for n in range(200_000)) + '"k199999":0}',
-            {"request": "'k199999' stands in one object twice"},
-            id="many fields, and the last one twice",
-        ),
-    ],
-)
-async def test_what_cannot_be_read_is_named(
-    rpc: str, body: Any, fields: dict[str, str], caller: Caller
-) -> None:
-    response = await caller.post(rpc, body)
-    error = response.json()
-    assert (response.status_code, error["code"]) == (400, "invalid_argument"), error
-    told = {
-        each["field"]: each["description"]
-        for each in detail(error, "BadRequest")["fieldViolations"]
-    }
-    assert told.keys() == fields.keys(), told
-    for field, words in fields.items():
-        assert words in told[field]
-    info = detail(error, "ErrorInfo")
-    assert info["domain"] == "hitherto"
-    wanted = "UNDECODABLE_REQUEST" if "request" in fields else "INVALID_FIELD"
-    assert info["reason"] == wanted
-    assert len(response.headers["x-request-id"]) > 30
+CANNOT_BE_READ: list[tuple[str, Any, dict[str, str]]] = [
+    (SEARCH, {"userId": "ana", "qery": "x"}, {"qery": "did you mean query?"}),
+    (
+        SEARCH,
+        {"user_id": 5, "limit": "many", "types": ["FACT"], "metadataFilter": [1]},
+        {
+            "user_id": "should be text of valid Unicode, and is the number 5",
+            "limit": "should be a whole number",
+            "types[0]": "MEMORY_TYPE_FACT",
+            "metadataFilter": "a JSON object",
+        },
+    ),
+    (
+        SAVE,
+        {"userId": "ana", "content": "a", "type": 1.5, "confidence": True, "importance": True},
+        {
+            "type": "MEMORY_TYPE_FACT",
+            "confidence": "and is the value true",
+            "importance": "should be a number, and is the value true",
+        },
+    ),
+    (SAVE, {"type": "1_0", "importance": "0_1"}, {"type": "MEMORY", "importance": "number"}),
+    (
+        SEARCH,
+        {
+            "limit": "\u0663",
+            "minScore": " 0.1",
+            "scopes": [1, False],
+            "weights": {"semantic": True},
+            "createdAfter": "2026-01-01T10:00:00+99:00",
+            "createdBefore": "2026-1-1T1:0:0Z",
+            "asOf": "yesterday",
+        },
+        {
+            "limit": "a whole number",
+            "minScore": "a number",
+            "scopes[1]": "SEARCH_SCOPE_MEMORIES",
+            "weights.semantic": "a number",
+            "createdAfter": "a time such as",
+            "createdBefore": "a time such as",
+            "asOf": "a time such as",
+        },
+    ),
+    (
+        SUBMIT,
+        {"transcripts": [{}, {"messages": [{"content": "x"}, {"contents": "y"}]}, 7]},
+        {
+            "transcripts[1].messages[1].contents": "did you mean content?",
+            "transcripts[2]": "should be an object, and is the number 7",
+        },
+    ),
+    (
+        "MemoryService/RecordFeedback",
+        {"userId": "ana", "rating": 1, "edit": {}},
+        {"edit": "cannot be given together with rating"},
+    ),
+    (SAVE, '{"userId":"ana","content":"\\ud83d"}', {"content": "valid Unicode"}),
+    (SAVE, '{"userId":"ana","content":"a\\u0000b"}', {"content": ""}),
+    (SAVE, '{"userId":"a","content":"b","metadata":{"\\udc00":1}}', {"metadata": "Unicode"}),
+    (SAVE, {"userId": "ana"}, {"content": "is required"}),
+    (SAVE, "", {"request": "the body is empty; an empty request is {}"}),
+    (SAVE, '{"userId":"ana"', {"request": "line 1, column 16"}),
+    (SAVE, '{"userId":"a","userId":"b"}', {"request": "'userId' stands in one object twice"}),
+    (
+        SAVE,
+        {"userId": "ana", "content": "a", "user_id": "bea"},
+        {"user_id": "cannot be given together with userId"},
+    ),
+    (
+        SUBMIT,
+        {"transcripts": [{"messages": [{"createdAt": None, "created_at": None}]}]},
+        {"transcripts[0].messages[0].created_at": "cannot be given together with createdAt"},
+    ),
+    (SAVE, '{"importance":NaN}', {"request": "NaN is no value"}),
+    # Beyond every double.
+    (SAVE, f'{{"importance":1{"0" * 4000}}}', {"importance": "should be a number"}),
+    (SAVE, f'{{"metadata":{{"a":1{"0" * 4000}}}}}', {"metadata": "should be a JSON object"}),
+    (SAVE, b'{"userId":"\xff"}', {"request": "the body is not UTF-8, at byte 11"}),
+    (SAVE, "[]", {"request": "a request is a JSON object"}),
+    (SAVE, '{"metadata":' * 30_000, {"request": "nested too deep"}),
+    (SAVE, '{"metadata":{"a":' + "[" * 300 + "]" * 300 + "}}", {"metadata": "nested too deep"}),
+    (
+        SAVE,
+        "{" + "".join(f'"k{n}":0,' for n in range(200_000)) + '"k199999":0}',
+        {"request": "'k199999' stands in one object twice"},
+    ),
+]
+
+
+async def test_what_cannot_be_read_is_named(caller: Caller) -> None:
+    for rpc, body, fields in CANNOT_BE_READ:
+        response = await caller.post(rpc, body)
+        error = response.json()
+        case = (rpc, body[:80] if isinstance(body, str | bytes) else body)
+        assert (response.status_code, error["code"]) == (400, "invalid_argument"), case
+        told = {
+            each["field"]: each["description"]
+            for each in detail(error, "BadRequest")["fieldViolations"]
+        }
+        assert told.keys() == fields.keys(), (case, told)
+        for field, words in fields.items():
+            assert words in told[field], case
+        info = detail(error, "ErrorInfo")
+        assert info["domain"] == "hitherto"
+        wanted = "UNDECODABLE_REQUEST" if "request" in fields else "INVALID_FIELD"
+        assert info["reason"] == wanted, case
+        assert len(response.headers["x-request-id"]) > 30
 
 
 async def test_what_is_not_served_says_what_is(caller: Caller) -> None:

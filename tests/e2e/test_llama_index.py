@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from hitherto_client import AsyncHitherto, Hitherto
-from tests.e2e.assistants import FENCE, kept
+from tests.e2e.assistants import ANSWER, WHERE, check_absence, check_agent, kept
 from tests.lazily import Lazily
 
 if TYPE_CHECKING:
@@ -70,39 +70,24 @@ def log_in(account: str) -> str:
 
 
 async def test_an_agent_is_told_and_learnt_from(blocking: Hitherto, memory: AsyncHitherto) -> None:
-    """With a tool call; "Yes." twice is said twice."""
     script = Script()
     agent = workflow.FunctionAgent(
         llm=mock.MockFunctionCallingLLM(response_generator=script),
         tools=[log_in],
         system_prompt="Be brief.",
     )
-    monday = remembering(blocking, "ana", "monday")
-    await agent.run("Tôi sống ở Đà Nẵng 🏖️", memory=monday)
-    for _ in range(2):
-        await agent.run("Yes.", memory=monday)
-    yes = [("user", "Yes."), ("assistant", "Noted.")]
-    assert await kept(memory, "ana", "monday") == [
-        ("user", "Tôi sống ở Đà Nẵng 🏖️"),
-        ("assistant", "Noted."),
-        *yes,
-        *yes,
-    ]
-    script.asked.clear()
     call = {"tool_name": "log_in", "tool_kwargs": {"account": "hunter2"}, "tool_call_id": "call_1"}
-    script.steps = [types.ToolCallBlock(**call), "Đà Nẵng."]
-    result = await agent.run("Tôi sống ở đâu?", memory=remembering(blocking, "ana", "tuesday"))
-    assert str(result) == "Đà Nẵng."
-    assert len(script.asked) == 2
-    for place in range(2):
-        assert script.told(place).count(FENCE) == 1
-        assert "Đà Nẵng 🏖️" in script.told(place)
-    assert await kept(memory, "ana", "tuesday") == [
-        ("user", "Tôi sống ở đâu?"),
-        ("assistant", "Đà Nẵng."),
-    ]
-    await agent.run("Hello!", memory=remembering(blocking, "bea", "monday"))
-    assert FENCE not in script.told(-1)
+    opened: dict[tuple[str, str], memories.Memory] = {}
+
+    async def say(text: str, conversation: str, user: str) -> list[str]:
+        script.asked.clear()
+        script.steps = [types.ToolCallBlock(**call), ANSWER] if text == WHERE else []
+        if (user, conversation) not in opened:
+            opened[user, conversation] = remembering(blocking, user, conversation)
+        await agent.run(text, memory=opened[user, conversation])
+        return [script.told(place) for place in range(len(script.asked))]
+
+    await check_agent(memory, say, lambda _: "Noted.")
 
 
 async def test_what_leaves_the_short_term_memory_is_kept_once(
@@ -135,8 +120,7 @@ async def test_a_reading_goes_on_without_memory(
         leaving = memories.Memory.from_defaults(session_id="s1", memory_blocks=[block])
         await leaving.aput(llms.ChatMessage("Hello!"))
         assert [message.content for message in await leaving.aget()] == ["Hello!"]
-    assert "the model answers without memory" in caplog.text
-    assert "are added with the next call" in caplog.text
+    check_absence(caplog.text)
     # Messages that are put into the block itself are kept, each time.
     block = our_llama_index.HithertoMemoryBlock(blocking, user="ana", timeout=60)
     for _ in range(2):

@@ -22,8 +22,13 @@ async def test_a_fact_said_in_a_transcript_is_found_and_told(services: Services)
         )
     )
     assert any("Porto" in result.memory.content for result in found.results)
-    context = await ask(services, "GetContext")
+    scopes = [search_pb2.SEARCH_SCOPE_SUMMARIES]
+    context = await ask(services, "GetContext", query="Porto", scopes=scopes)
     assert "Porto" in context.prompt_block
+    # Scopes say what is searched and leave the sections alone.
+    assert [result.WhichOneof("item") for result in context.relevant] == ["summary"]
+    assert context.memories
+    assert context.conversations
 
 
 async def test_ids_of_the_greatest_length_are_accepted(
@@ -72,17 +77,3 @@ async def test_ending_or_sending_again_does_not_move_a_conversation_in_time(
     await ask(services, "EndConversation", conversation_id="old")
     listed = await ask(services, "ListConversations")
     assert [summary.conversation_id for summary in listed.conversations] == ["new", "old"]
-
-
-async def test_scopes_say_what_is_searched_and_leave_the_sections_alone(
-    services: Services,
-) -> None:
-    await learn(services, talk("I live in Porto."))
-    context = await services.retrieval.GetContext(
-        retrieval_service_pb2.GetContextRequest(
-            user_id="ana", query="Porto", scopes=[search_pb2.SEARCH_SCOPE_SUMMARIES]
-        )
-    )
-    assert [result.WhichOneof("item") for result in context.relevant] == ["summary"]
-    assert context.memories
-    assert context.conversations

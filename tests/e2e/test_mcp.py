@@ -161,80 +161,41 @@ async def test_people_and_tenants_hold_over_http(services: Services, tenant: Ten
                 await client.call_tool("search_memory", {"query": "tea"})
 
 
-async def test_user_ids_in_any_script(services: Services, tenant: Tenant) -> None:
-    bearer = f"Bearer {credential(tenant, 'hạnh')}"
-    async with (
-        served(services) as url,
-        connected(url, authorization=bearer, hitherto_user="h%E1%BA%A1nh") as client,
-    ):
-        value(await client.call_tool("save_memory", {"content": "Hạnh thích trà."}))
-
-
-@pytest.mark.parametrize("header", [None, "Basic eDp5", "Bearer", "Bearer a b"])
-async def test_requests_without_a_credential_are_unauthorized(
-    services: Services, header: str | None
-) -> None:
-    async with served(services) as url, httpx2.AsyncClient() as http:
-        headers = {} if header is None else {"authorization": header}
-        reply = await http.post(url, headers=headers, json={})
-    assert reply.status_code == 401
-    assert reply.headers["www-authenticate"].startswith("Bearer")
-
-
-async def test_a_client_without_a_credential_finds_where_to_sign_in(services: Services) -> None:
+async def test_without_a_credential_one_is_told_where_to_sign_in(services: Services) -> None:
     """As the MCP specification prescribes: from the refusal to the metadata of RFC 9728."""
     issuer = "https://sign-in.example"
     async with (
         served(services, authorization_servers=[issuer]) as url,
-        httpx2.AsyncClient() as http,
+        httpx2.AsyncClient(timeout=120) as http,
     ):
-        refused = await http.post(url, json={})
-        assert refused.status_code == 401
-        challenge = refused.headers["www-authenticate"]
+        for header in (None, "Basic eDp5", "Bearer", "Bearer a b"):
+            headers = {} if header is None else {"authorization": header}
+            refused = await http.post(url, headers=headers, json={})
+            assert refused.status_code == 401, header
+            challenge = refused.headers["www-authenticate"]
+            assert challenge.startswith("Bearer"), header
         metadata = re.search(r'resource_metadata="([^"]+)"', challenge)
         assert metadata
         told = (await http.get(metadata[1])).json()
-    assert told["resource"] == url
-    assert told["authorization_servers"] == [issuer]
-
-
-async def test_a_user_who_cannot_be_read_is_refused(services: Services, tenant: Tenant) -> None:
-    bearer = f"Bearer {credential(tenant, 'ana')}"
-    async with (
-        served(services) as url,
-        connected(url, authorization=bearer, hitherto_user="%ff%fe") as client,
-    ):
-        with pytest.raises(mcp_exceptions.MCPError, match="percent-encoded"):
-            await client.call_tool("search_memory", {"query": "tea"})
-
-
-async def test_nobody_holds_a_stream_that_says_nothing(services: Services) -> None:
-    """Whoever sends anything for a credential could hold as many as the process may open."""
-    headers = {"authorization": "Bearer forged", "accept": "text/event-stream"}
-    async with served(services) as url, httpx2.AsyncClient(timeout=120) as http:
+        assert (told["resource"], told["authorization_servers"]) == (url, [issuer])
+        # Whoever sends anything for a credential could hold as many as the process may open.
+        headers = {"authorization": "Bearer forged", "accept": "text/event-stream"}
         reply = await http.get(url, headers=headers)
-    assert (reply.status_code, reply.headers["allow"]) == (405, "POST")
+        assert (reply.status_code, reply.headers["allow"]) == (405, "POST")
 
 
-async def test_a_request_must_name_its_user(services: Services, tenant: Tenant) -> None:
-    bearer = f"Bearer {credential(tenant, 'ana')}"
-    async with served(services) as url, connected(url, authorization=bearer) as client:
-        with pytest.raises(mcp_exceptions.MCPError, match="Hitherto-User"):
-            await client.call_tool("get_profile", {})
-
-
-@pytest.mark.parametrize(
-    ("line", "wanted"),
-    [
-        ('{"text": "half \\ud83d"}', {"text": "half \ufffd"}),
-        ('{"text": "\\uDC00 whole \\ud83c\\udfe1"}', {"text": "\ufffd whole 🏡"}),
-        ('{"\\udfff": ["\\ud800", 1]}', {"\ufffd": ["\ufffd", 1]}),
-        ('{"text": "\\\\ud83d"}', {"text": "\\ud83d"}),
-    ],
-)
-def test_halves_of_characters_are_replaced(line: str, wanted: Any) -> None:
-    assert json.loads(mcp_server.well_formed(line)) == wanted
-    assert mcp_server.well_formed(line + "]") == line + "]"
+async def test_a_request_names_its_user_in_any_script(services: Services, tenant: Tenant) -> None:
+    async with served(services) as url:
+        bearer = f"Bearer {credential(tenant, 'hạnh')}"
+        async with connected(url, authorization=bearer, hitherto_user="h%E1%BA%A1nh") as client:
+            value(await client.call_tool("save_memory", {"content": "Hạnh thích trà."}))
+        for named, told in (
+            ({"hitherto_user": "%ff%fe"}, "percent-encoded"),
+            ({}, "Hitherto-User"),
+        ):
+            async with connected(url, authorization=bearer, **named) as client:
+                with pytest.raises(mcp_exceptions.MCPError, match=told):
+                    await client.call_tool("get_profile", {})
 
 
 async def answers_over_stdio(
@@ -271,16 +232,24 @@ async def answers_over_stdio(
     return answers[1:]
 
 
-@pytest.mark.faults
-async def test_half_a_character_gets_an_answer_over_stdio(
-    services: Services, tenant: Tenant
-) -> None:
-    """A model that stops within an emoji must not leave its assistant waiting."""
-    saved = {"name": "save_memory", "arguments": {"content": "Ana likes tea \ud83c"}}
-    call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": saved}
-    (reply,) = await answers_over_stdio(services, tenant, json.dumps(call).encode(), replies=1)
+HALF_A_CHARACTER = json.dumps(
+    {
+        "jsonrpc": "2.0",
+        "id": 2,
+        "method": "tools/call",
+        "params": {
+            "name": "save_memory",
+            "arguments": {"content": "Ana likes tea \ud83c, 🏡 and \\ud83d"},
+        },
+    }
+).encode()
+"""A model that stops within an emoji must not leave its assistant waiting."""
+
+
+def check_half_a_character(reply: Any) -> None:
     assert reply["id"] == 2
-    assert reply["result"]["structuredContent"]["saved"]["content"] == "Ana likes tea \ufffd"
+    saved = reply["result"]["structuredContent"]["saved"]["content"]
+    assert saved == "Ana likes tea \ufffd, 🏡 and \\ud83d"
 
 
 REFUSED: list[tuple[bytes, int, object]] = [
@@ -304,50 +273,34 @@ REFUSED: list[tuple[bytes, int, object]] = [
 
 
 @pytest.mark.faults
-@pytest.mark.parametrize("protocol", ["2025-06-18", "2026-07-28"])
 async def test_whatever_is_no_message_is_refused_over_http(
-    services: Services, tenant: Tenant, protocol: str
-) -> None:
-    headers = {
-        "authorization": f"Bearer {credential(tenant, 'ana')}",
-        "accept": "application/json, text/event-stream",
-        "content-type": "application/json",
-        "mcp-protocol-version": protocol,
-    }
-    async with served(services) as url, httpx2.AsyncClient(headers=headers) as http:
-        for body, code, known in (
-            *REFUSED[:-1],
-            (b"", -32700, None),
-            (b'{"jsonrpc": "2.0", "id": 99}', -32600, 99),
-        ):
-            reply = await http.post(url, content=body)
-            assert reply.status_code == 400, (body[:80], reply.text)
-            answer = reply.json()
-            assert (answer["error"]["code"], answer["id"]) == (code, known), body[:80]
-            assert answer["jsonrpc"] == "2.0"
-        notified = b'{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {}}'
-        assert (await http.post(url, content=notified)).status_code == 202
-        too_large = b'{"jsonrpc": "2.0", "id": 1, "method": "%s"}' % (b"x" * 1024 * 1024)
-        assert (await http.post(url, content=too_large)).status_code == 413
-
-
-@pytest.mark.faults
-async def test_half_a_character_gets_an_answer_over_http(
     services: Services, tenant: Tenant
 ) -> None:
     headers = {
         "authorization": f"Bearer {credential(tenant, 'ana')}",
         "hitherto-user": "ana",
-        "accept": "application/json",
+        "accept": "application/json, text/event-stream",
         "content-type": "application/json",
-        "mcp-protocol-version": "2025-06-18",
     }
-    saved = {"name": "save_memory", "arguments": {"content": "Ana likes tea \ud83c"}}
-    call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": saved}
     async with served(services) as url, httpx2.AsyncClient(headers=headers) as http:
-        reply = (await http.post(url, content=json.dumps(call).encode())).json()
-    assert reply["id"] == 2
-    assert reply["result"]["structuredContent"]["saved"]["content"] == "Ana likes tea \ufffd"
+        for protocol in ("2025-06-18", "2026-07-28"):
+            http.headers["mcp-protocol-version"] = protocol
+            for body, code, known in (
+                *REFUSED[:-1],
+                (b"", -32700, None),
+                (b'{"jsonrpc": "2.0", "id": 99}', -32600, 99),
+            ):
+                reply = await http.post(url, content=body)
+                assert reply.status_code == 400, (body[:80], reply.text)
+                answer = reply.json()
+                assert (answer["error"]["code"], answer["id"]) == (code, known), body[:80]
+                assert answer["jsonrpc"] == "2.0"
+            notified = b'{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {}}'
+            assert (await http.post(url, content=notified)).status_code == 202
+            too_large = b'{"jsonrpc": "2.0", "id": 1, "method": "%s"}' % (b"x" * 1024 * 1024)
+            assert (await http.post(url, content=too_large)).status_code == 413
+        http.headers |= {"accept": "application/json", "mcp-protocol-version": "2025-06-18"}
+        check_half_a_character((await http.post(url, content=HALF_A_CHARACTER)).json())
 
 
 @pytest.mark.faults
@@ -364,12 +317,14 @@ async def test_whatever_is_no_message_is_refused_over_stdio(
     ping = b'{"jsonrpc": "2.0", "id": "last", "method": "ping"}'
     lines = [line for line, _, _ in REFUSED]
     answers = await answers_over_stdio(
-        services, tenant, *silent, *lines, ping, replies=len(lines) + 1
+        services, tenant, *silent, *lines, HALF_A_CHARACTER, ping, replies=len(lines) + 2
     )
     # A call that runs may be overtaken.
     told = [(each["error"]["code"], each["id"]) for each in answers if "error" in each]
     assert sorted(told, key=str) == sorted(((code, known) for _, code, known in REFUSED), key=str)
-    assert [each["id"] for each in answers if "result" in each] == ["last"]
+    results = {each["id"]: each for each in answers if "result" in each}
+    assert results.keys() == {"last", 2}
+    check_half_a_character(results[2])
 
 
 @pytest.mark.faults
@@ -402,40 +357,40 @@ PUBLIC = {"public_hosts": ["memory.example.com"], "allowed_origins": ["https://c
 
 
 @pytest.mark.parametrize(
-    ("given", "host", "origin", "status", "told"),
+    ("given", "cases"),
     [
-        (PUBLIC, "memory.example.com", "", 200, ""),
-        (PUBLIC, "Memory.Example.com:443", "https://claude.ai", 200, ""),
-        (PUBLIC, "memory.example.com", "https://memory.example.com", 200, ""),
-        (PUBLIC, "127.0.0.1:8080", "http://localhost:3000", 200, ""),
-        (PUBLIC, "evil.example", "", 421, "--public-host"),
-        (PUBLIC, "memory.example.com.evil.example", "", 421, "--public-host"),
-        (PUBLIC, "memory.example.com", "https://evil.example", 403, "--allowed-origin"),
-        ({}, "memory.example.com", "", 421, "--public-host"),
-        ({}, "[::1]:8080", "", 200, ""),
+        (
+            PUBLIC,
+            [
+                ("memory.example.com", "", 200, ""),
+                ("Memory.Example.com:443", "https://claude.ai", 200, ""),
+                ("memory.example.com", "https://memory.example.com", 200, ""),
+                ("127.0.0.1:8080", "http://localhost:3000", 200, ""),
+                ("evil.example", "", 421, "--public-host"),
+                ("memory.example.com.evil.example", "", 421, "--public-host"),
+                ("memory.example.com", "https://evil.example", 403, "--allowed-origin"),
+            ],
+        ),
+        ({}, [("memory.example.com", "", 421, "--public-host"), ("[::1]:8080", "", 200, "")]),
     ],
+    ids=["public", "local"],
 )
-@pytest.mark.parametrize("path", ["", "/"])
 async def test_behind_a_proxy_it_answers_to_its_public_name(
     services: Services,
     tenant: Tenant,
     given: dict[str, Any],
-    host: str,
-    origin: str,
-    status: int,
-    told: str,
-    path: str,
+    cases: list[tuple[str, str, int, str]],
 ) -> None:
-    headers = {"host": host, "authorization": f"Bearer {credential(tenant, 'ana')}"}
-    headers |= {"origin": origin} if origin else {}
-    headers["accept"] = "application/json, text/event-stream"
-    initialize = {
-        "jsonrpc": "2.0",
-        "id": 1,
-        "method": "initialize",
-        "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": CLIENT},
+    begun = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": CLIENT}
+    initialize = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": begun}
+    usual = {
+        "authorization": f"Bearer {credential(tenant, 'ana')}",
+        "accept": "application/json, text/event-stream",
     }
-    async with served(services, "ana", **given) as url, httpx2.AsyncClient() as http:
-        answer = await http.post(url + path, json=initialize, headers=headers)
-    assert answer.status_code == status, answer.text
-    assert told in answer.text
+    async with served(services, "ana", **given) as url, httpx2.AsyncClient(headers=usual) as http:
+        for host, origin, status, told in cases:
+            headers = {"host": host, **({"origin": origin} if origin else {})}
+            for path in ("", "/"):
+                answer = await http.post(url + path, json=initialize, headers=headers)
+                assert answer.status_code == status, (host, origin, answer.text)
+                assert told in answer.text, (host, origin)

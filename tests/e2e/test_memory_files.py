@@ -40,6 +40,10 @@ def shown(files: MemoryFiles, path: str) -> list[str]:
     return [line.partition("\t")[2] for line in lines]
 
 
+def replaced(files: MemoryFiles, path: str, old: str, new: str) -> str:
+    return files.run({"command": "str_replace", "path": path, "old_str": old, "new_str": new})
+
+
 def active(memory: Hitherto) -> set[str]:
     return {found.content for found in memory.memories("ana", statuses=["active"])}
 
@@ -50,14 +54,7 @@ async def test_an_edited_line_corrects_its_memory(memory: Hitherto) -> None:
         changed = memory.save_memory("ana", "Ana lives in Porto.", type="preference").memory
         files = MemoryFiles(memory, user="ana")
         assert shown(files, PREFERENCES) == ["- Ana thích trà sen 🍵.", "- Ana lives in Porto."]
-        told = files.run(
-            {
-                "command": "str_replace",
-                "path": PREFERENCES,
-                "old_str": "lives in Porto",
-                "new_str": "wohnt in Köln",
-            }
-        )
+        told = replaced(files, PREFERENCES, "lives in Porto", "wohnt in Köln")
         assert told.startswith("The memory file has been edited.")
         assert "- Ana wohnt in Köln." in told
         assert active(memory) == {"Ana thích trà sen 🍵.", "Ana wohnt in Köln."}
@@ -76,13 +73,8 @@ async def test_an_edited_line_corrects_its_memory(memory: Hitherto) -> None:
 async def test_a_line_that_is_gone_is_forgotten_and_a_new_one_saved(memory: Hitherto) -> None:
     def edit() -> None:
         files = MemoryFiles(memory, user="ana")
-        told = files.run(
-            {
-                "command": "create",
-                "path": FACTS,
-                "file_text": "# Ana\n\n- Ana has a cat.\n- 安娜住在上海。\nAna plays the oboe.\n",
-            }
-        )
+        text = "# Ana\n\n- Ana has a cat.\n- 安娜住在上海。\nAna plays the oboe.\n"
+        told = files.run({"command": "create", "path": FACTS, "file_text": text})
         assert told == f"File created successfully at: {FACTS}"
         assert shown(files, FACTS) == [
             "- Ana has a cat.",
@@ -90,14 +82,7 @@ async def test_a_line_that_is_gone_is_forgotten_and_a_new_one_saved(memory: Hith
             "- Ana plays the oboe.",
         ]
         assert {found.origin for found in memory.memories("ana")} == {"assistant"}
-        files.run(
-            {
-                "command": "str_replace",
-                "path": FACTS,
-                "old_str": "- Ana has a cat.\n",
-                "new_str": "",
-            }
-        )
+        replaced(files, FACTS, "- Ana has a cat.\n", "")
         files.run(
             {"command": "insert", "path": FACTS, "insert_line": 1, "insert_text": "Ana is a nurse."}
         )
@@ -132,7 +117,7 @@ async def test_the_profile_is_a_file(memory: Hitherto) -> None:
             ("current_projects: Atlas\n", ""),
             ("summary: Ana: a nurse in Porto.\n", "preferences.tone: brief\n"),
         ):
-            files.run({"command": "str_replace", "path": PROFILE, "old_str": old, "new_str": new})
+            replaced(files, PROFILE, old, new)
         profile = memory.get_profile("ana")
         assert profile
         assert profile.summary == ""
@@ -182,36 +167,34 @@ async def test_other_files_are_the_agent_s_own(memory: Hitherto) -> None:
     await in_thread(edit)
 
 
-@pytest.mark.parametrize(
-    ("command", "told"),
-    [
-        ({"command": "view", "path": "/etc/passwd"}, "must start with /memories"),
-        ({"command": "view", "path": "/memories/../secrets"}, "would escape"),
-        ({"command": "view", "path": "/memories/none.md"}, "does not exist"),
-        ({"command": "create", "path": FACTS, "file_text": "x"}, "already exists"),
-        ({"command": "str_replace", "path": FACTS, "old_str": "no", "new_str": ""}, "verbatim"),
-        ({"command": "str_replace", "path": FACTS, "old_str": "Ana", "new_str": ""}, "lines: 1, 2"),
-        ({"command": "insert", "path": FACTS, "insert_line": 9, "insert_text": ""}, r"\[0, 2\]"),
-        ({"command": "rename", "old_path": FACTS, "new_path": "/memories/x.md"}, "fixed names"),
-        ({"command": "delete", "path": "/memories"}, "cannot be deleted"),
-        ({"command": "format", "path": "/memories"}, "Unknown command"),
-        ({"command": "view"}, "path"),
-        ({"command": "view", "path": 5}, "path must be a text"),
-        ({"command": "view", "path": FACTS, "view_range": ["1", 2]}, "two whole numbers"),
-        ({"command": "insert", "path": FACTS, "insert_line": "1", "insert_text": ""}, "a whole"),
-        ({"command": "insert", "path": FACTS, "insert_line": 1, "insert_text": "x" * 9_000}, "8"),
-    ],
-)
-async def test_a_command_that_cannot_be_carried_out_changes_nothing(
-    memory: Hitherto, command: dict[str, Any], told: str
-) -> None:
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"command": "view", "path": "/etc/passwd"}, "must start with /memories"),
+    ({"command": "view", "path": "/memories/../secrets"}, "would escape"),
+    ({"command": "view", "path": "/memories/none.md"}, "does not exist"),
+    ({"command": "create", "path": FACTS, "file_text": "x"}, "already exists"),
+    ({"command": "str_replace", "path": FACTS, "old_str": "no", "new_str": ""}, "verbatim"),
+    ({"command": "str_replace", "path": FACTS, "old_str": "Ana", "new_str": ""}, "lines: 1, 2"),
+    ({"command": "insert", "path": FACTS, "insert_line": 9, "insert_text": ""}, r"\[0, 2\]"),
+    ({"command": "rename", "old_path": FACTS, "new_path": "/memories/x.md"}, "fixed names"),
+    ({"command": "delete", "path": "/memories"}, "cannot be deleted"),
+    ({"command": "format", "path": "/memories"}, "Unknown command"),
+    ({"command": "view"}, "path"),
+    ({"command": "view", "path": 5}, "path must be a text"),
+    ({"command": "view", "path": FACTS, "view_range": ["1", 2]}, "two whole numbers"),
+    ({"command": "insert", "path": FACTS, "insert_line": "1", "insert_text": ""}, "a whole"),
+    ({"command": "insert", "path": FACTS, "insert_line": 1, "insert_text": "x" * 9_000}, "8"),
+]
+
+
+async def test_a_command_that_cannot_be_carried_out_changes_nothing(memory: Hitherto) -> None:
     def edit() -> None:
         memory.save_memory("ana", "Ana lives in Porto.")
         memory.save_memory("ana", "Ana plays the oboe.")
         before = active(memory)
-        with pytest.raises(MemoryFileError, match=told):
-            MemoryFiles(memory, user="ana").run(command)
-        assert active(memory) == before
+        for command, told in REFUSED:
+            with pytest.raises(MemoryFileError, match=told):
+                MemoryFiles(memory, user="ana").run(command)
+            assert active(memory) == before, command
 
     await in_thread(edit)
 

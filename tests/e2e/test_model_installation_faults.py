@@ -35,19 +35,13 @@ pytestmark = pytest.mark.usefixtures("frequent_sweeps", "apart")
 INSTALLATION: dict[str, tuple[Fault, str]] = {
     "400": (StatusFault(400), "MEMORY_EXTRACTION_MODEL"),
     "401": (StatusFault(401, code="invalid_api_key"), "OPENAI_API_KEY"),
-    "402": (StatusFault(402), "OPENAI_API_KEY"),
     "403": (StatusFault(403), "OPENAI_API_KEY"),
     "404": (StatusFault(404, code="model_not_found"), "MEMORY_EXTRACTION_MODEL"),
     "405": (StatusFault(405), "OPENAI_BASE_URL"),
-    "501": (StatusFault(501), "OPENAI_BASE_URL"),
     "302": (StatusFault(302, headers={"Location": "http://127.0.0.1:9/"}), "OPENAI_BASE_URL"),
-    "308": (StatusFault(308, headers={"Location": "/elsewhere"}), "OPENAI_BASE_URL"),
     "html": (RawReply.html(), "OPENAI_BASE_URL"),
-    "plain text": (RawReply(b"upstream is starting", "text/plain"), "OPENAI_BASE_URL"),
     "nothing": (RawReply(b""), "OPENAI_BASE_URL"),
     "another API": (RawReply(b'{"status": "ok"}'), "OPENAI_BASE_URL"),
-    "a list": (RawReply(b"[]"), "OPENAI_BASE_URL"),
-    "endless": (RawReply.huge(9), "OPENAI_BASE_URL"),
     "compressed unasked": (
         RawReply(b"{}", headers={"Content-Encoding": "br"}),
         "MEMORY_EXTRACTION_MODEL",
@@ -55,6 +49,8 @@ INSTALLATION: dict[str, tuple[Fault, str]] = {
     "401 in a success": (RawReply(b'{"error": {"code": 401}}'), "OPENAI_API_KEY"),
     "an error in a success": (RawReply(b'{"error": {"message": "gone"}}'), "OPENAI_BASE_URL"),
 }
+SERVING = health_pb2.HealthCheckResponse.SERVING
+NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 WAITING = [job_pb2.JOB_STATE_QUEUED, job_pb2.JOB_STATE_RUNNING, job_pb2.JOB_STATE_FAILED]
 
 
@@ -75,6 +71,12 @@ async def health_of(services: Services, name: str) -> int:
 
 async def jobs_of(services: Services) -> list[job_pb2.Job]:
     return list((await services.extraction.ListJobs(pb.ListJobsRequest(page_size=200))).jobs)
+
+
+async def until_health(services: Services, name: str, status: int) -> None:
+    async with asyncio.timeout(180):
+        while await health_of(services, name) != status:  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
 
 
 async def all_told(services: Services, reason: str, count: int) -> list[job_pb2.Job]:
@@ -105,10 +107,9 @@ async def test_row_74_jobs_wait_for_the_installation_and_go_on_when_it_is_mended
         assert all(job.attempt <= 1 for job in told)
         # No model has read anything.
         assert not any(job.result.usage.input_tokens for job in told)
-        assert await health_of(services, "") == health_pb2.HealthCheckResponse.SERVING
-        assert await health_of(services, "embedder") == health_pb2.HealthCheckResponse.SERVING
-        refusing = health_pb2.HealthCheckResponse.NOT_SERVING
-        assert await health_of(services, "language-model") == refusing
+        assert await health_of(services, "") == SERVING
+        assert await health_of(services, "embedder") == SERVING
+        assert await health_of(services, "language-model") == NOT_SERVING
     warnings = [r.getMessage() for r in caplog.records if r.name == "hitherto.models"]
     assert len(warnings) == 1, warnings
     assert setting in warnings[0]
@@ -120,10 +121,7 @@ async def test_row_74_jobs_wait_for_the_installation_and_go_on_when_it_is_mended
         job = await ended(services, job_id)
         assert (job.state, job.attempt) == (job_pb2.JOB_STATE_SUCCEEDED, 1), job.error
         assert job.error == ""
-    serving = health_pb2.HealthCheckResponse.SERVING
-    async with asyncio.timeout(180):
-        while await health_of(services, "language-model") != serving:  # noqa: ASYNC110
-            await asyncio.sleep(0.1)
+    await until_health(services, "language-model", SERVING)
 
 
 async def test_row_74_what_waits_goes_on_at_once_however_long_it_would_have_waited(
@@ -172,18 +170,10 @@ async def test_a_refusal_of_one_request_stays_the_fault_of_its_job(
     job = await ended(services, poison)
     assert (job.state, job.attempt) == (job_pb2.JOB_STATE_DEAD, 2)
     assert job.error.startswith("MODEL_REFUSED: ")
+    model.queue(StatusFault(400, code="content_filter"))
+    await learn(services, talk("remember canary:heron", user="bo"))
     await learn(services, talk("remember canary:heron"))
-    assert await health_of(services, "language-model") == health_pb2.HealthCheckResponse.SERVING
-
-
-async def test_a_refused_content_is_not_taken_for_a_fault_of_the_installation(
-    services: Services, model: ScriptedModel
-) -> None:
-    model.always(StatusFault(400, code="content_filter"))
-    (job_id,) = await submit(services, talk("remember canary:heron"))
-    job = await ended(services, job_id)
-    assert (job.state, job.result.dropped_items) == (job_pb2.JOB_STATE_SUCCEEDED, 1)
-    assert await health_of(services, "language-model") == health_pb2.HealthCheckResponse.SERVING
+    assert await health_of(services, "language-model") == SERVING
 
 
 @pytest.mark.parametrize(
@@ -191,13 +181,11 @@ async def test_a_refused_content_is_not_taken_for_a_fault_of_the_installation(
     [
         (StatusFault(401), "OPENAI_API_KEY"),
         (StatusFault(404, code="model_not_found"), "EMBEDDING_MODEL"),
-        (StatusFault(400), "EMBEDDING_MODEL"),
-        (RawReply.html(), "OPENAI_BASE_URL"),
         (RawReply(b'{"embedding": [1.0]}'), "OPENAI_BASE_URL"),
         (RawReply(b"{}", headers={"Content-Encoding": "gzip"}), "OPENAI_BASE_URL"),
         (EmbeddingFault("wrong_dimensions"), "EMBEDDING_DIMENSIONS"),
     ],
-    ids=["401", "404", "400", "html", "another API", "compressed", "dimensions"],
+    ids=["401", "404", "another API", "compressed", "dimensions"],
 )
 async def test_row_74_an_embedder_that_refuses_everything_is_told_once_and_made_up_for(
     services: Services,
@@ -212,10 +200,7 @@ async def test_row_74_an_embedder_that_refuses_everything_is_told_once_and_made_
         for n in range(6):
             await learn(services, talk(f"remember canary:w{n}", conversation=f"c{n}"))
         assert len(await memories(services)) == 6
-        refusing = health_pb2.HealthCheckResponse.NOT_SERVING
-        async with asyncio.timeout(180):
-            while await health_of(services, "embedder") != refusing:  # noqa: ASYNC110
-                await asyncio.sleep(0.1)
+        await until_health(services, "embedder", NOT_SERVING)
     warnings = [r.getMessage() for r in caplog.records if r.name == "hitherto.models"]
     assert len(warnings) == 1, warnings
     assert setting in warnings[0]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from hitherto_client import AsyncHitherto, Hitherto
-from tests.e2e.assistants import FENCE, kept
+from tests.e2e.assistants import ANSWER, FENCE, WHERE, check_absence, check_agent, kept
 from tests.lazily import Lazily
 
 if TYPE_CHECKING:
@@ -65,52 +65,41 @@ class Deps:
     user: str
 
 
+def log_in(account: str) -> str:
+    return f"token 4711 of {account}"
+
+
 async def test_each_run_is_told_and_learnt_from(blocking: Hitherto, memory: AsyncHitherto) -> None:
-    """One agent for two people, with tool calls, pictures, and a stream."""
+    """Also with a picture, and with words that stream."""
     script = Script()
     agent = pydantic_ai.Agent(
         script.model(),
         deps_type=Deps,
         instructions="Be brief.",
+        tools=[log_in],
         capabilities=[
             ours_of_pydantic_ai.HithertoMemory[Deps](
                 blocking, user=lambda run: run.deps.user, timeout=60
             )
         ],
     )
-
-    @agent.tool_plain
-    def log_in(account: str) -> str:
-        return f"token 4711 of {account}"
-
     picture = parts.BinaryContent(b"\x89PNG", media_type="image/png")
-    first = await agent.run(
-        ["Tôi sống ở Đà Nẵng 🏖️", picture], deps=Deps("ana"), conversation_id="monday"
-    )
-    script.steps = [called("log_in", account="hunter2"), "Bạn sống ở Đà Nẵng."]
-    again = await agent.run(
-        "Tôi sống ở đâu?", deps=Deps("ana"), message_history=first.all_messages()
-    )
-    assert again.output == "Bạn sống ở Đà Nẵng."
-    assert await kept(memory, "ana", "monday") == [
-        ("user", "Tôi sống ở Đà Nẵng 🏖️"),
-        ("assistant", "Noted."),
-        ("user", "Tôi sống ở đâu?"),
-        ("assistant", "Bạn sống ở Đà Nẵng."),
-    ]
-    script.asked.clear()
-    script.steps = [called("log_in", account="hunter2"), "Đà Nẵng."]
-    await agent.run("Tôi sống ở đâu?", deps=Deps("ana"), conversation_id="tuesday")
-    told = [instructions for _, instructions in script.asked]
-    assert len(told) == 2
-    assert len(set(told)) == 1
-    assert told[0].startswith("Be brief.")
-    assert told[0].count(FENCE) == 1
-    assert "Đà Nẵng 🏖️" in told[0]
-    async with agent.run_stream("Hello!", deps=Deps("bea"), conversation_id="monday") as stream:
-        assert await stream.get_output() == "Noted. "
-    assert FENCE not in script.asked[-1][1]
-    assert await kept(memory, "bea", "monday") == [("user", "Hello!"), ("assistant", "Noted. ")]
+    said: dict[tuple[str, str], list[parts.ModelMessage]] = {}
+
+    async def say(text: str, conversation: str, user: str) -> list[str]:
+        script.asked.clear()
+        script.steps = [called("log_in", account="hunter2"), ANSWER] if text == WHERE else []
+        how: dict[str, Any] = {"deps": Deps(user), "conversation_id": conversation}
+        if user == "bea":
+            async with agent.run_stream(text, **how) as stream:
+                await stream.get_output()
+        else:
+            before = said.get((user, conversation), [])
+            done = await agent.run([text, picture], message_history=before, **how)
+            said[user, conversation] = done.all_messages()
+        return [instructions for _, instructions in script.asked]
+
+    await check_agent(memory, say, lambda _: "Noted.")
 
 
 async def test_a_run_goes_on_without_memory(caplog: pytest.LogCaptureFixture) -> None:
@@ -123,8 +112,7 @@ async def test_a_run_goes_on_without_memory(caplog: pytest.LogCaptureFixture) ->
             toolsets=[ours_of_pydantic_ai.HithertoToolset(nowhere, user="ana")],
         )
         assert (await agent.run("Hello!")).output == "I cannot look."
-    assert "the model answers without memory" in caplog.text
-    assert "are added with the next call" in caplog.text
+    check_absence(caplog.text)
     assert "UNAVAILABLE" in str(script.asked[-1][0][-1].parts)
 
 
@@ -164,14 +152,11 @@ async def test_a_history_is_kept_exactly(blocking: Hitherto, memory: AsyncHither
     agent = pydantic_ai.Agent(
         script.model(),
         instructions="Be brief.",
+        tools=[log_in],
         capabilities=[
             ours_of_pydantic_ai.HithertoMemory(blocking, user="ana", keep=False, timeout=60)
         ],
     )
-
-    @agent.tool_plain
-    def log_in(account: str) -> str:
-        return f"token 4711 of {account}"
 
     first = await agent.run("Log me in. I live in Porto 🏖️", conversation_id="c1")
     await ours_of_pydantic_ai.HithertoHistory("c1", memory=blocking, user="ana").add(

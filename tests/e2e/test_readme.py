@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.conftest import Services
+from tests.e2e.test_command import Typed, pointed, typed  # noqa: F401 - `typed` is a fixture
 
 README = Path(__file__).parents[2] / "README.md"
 
@@ -25,7 +26,11 @@ async def test_the_python_example_runs(services: Services) -> None:
         sys.executable,
         "-c",
         blocks[0],
-        env={**os.environ, **found_at(services)},
+        env={
+            **os.environ,
+            "HITHERTO_RETRIEVAL_ADDRESS": services.retrieval_address,
+            "HITHERTO_EXTRACTION_ADDRESS": services.extraction_address,
+        },
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
@@ -40,50 +45,27 @@ def timeless(block: str) -> str:
     return re.sub(r"(?<=memory )\w{16}|\d{4}-\d\d-\d\d", "…", block)
 
 
-def found_at(services: Services) -> dict[str, str]:
-    return {
-        "HITHERTO_RETRIEVAL_ADDRESS": services.retrieval_address,
-        "HITHERTO_EXTRACTION_ADDRESS": services.extraction_address,
-    }
-
-
 def tour() -> list[list[str]]:
     """The commands of the tour, as words."""
     text = (README.parent / "docs/demo.md").read_text("utf-8").partition("## A tour")[2]
     block = text.split("```")[1]
-    typed = [shlex.split(line, comments=True) for line in block.splitlines()]
-    return [words for words in typed if words[:1] == ["hitherto"]]
-
-
-async def hitherto(services: Services, *arguments: str) -> tuple[int, str, str]:
-    """Run the command in the project's folder: its exit code, output and notes."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-c",
-        "import sys; from hitherto_client.command import main; sys.exit(main())",
-        *arguments,
-        cwd=README.parent,
-        env={
-            **os.environ,
-            **found_at(services),
-            "COLUMNS": "200",
-        },
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    told, notes = await process.communicate()
-    assert process.returncode is not None
-    return process.returncode, told.decode(), notes.decode()
+    lines = [shlex.split(line, comments=True) for line in block.splitlines()]
+    return [words for words in lines if words[:1] == ["hitherto"]]
 
 
 @pytest.mark.usefixtures("conninfo")
-async def test_the_tour_shows_what_its_comments_say(services: Services) -> None:
+async def test_the_tour_shows_what_its_comments_say(
+    services: Services,
+    typed: Typed,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Every command as it stands, in the order of the page."""
+    at = pointed(typed, services, monkeypatch)
+    monkeypatch.chdir(README.parent)
     told: dict[str, str] = {}
     for _, *arguments in tour():
-        code, out, notes = await hitherto(services, *arguments)
-        assert code == 0, (arguments, notes)
-        told[shlex.join(arguments)] = out + notes
+        out = await at(*arguments)
+        told[shlex.join(arguments)] = out + at.err
     scopes, past, explained = (
         next(text for command, text in told.items() if option in command)
         for option in ("--excerpt", "--as-of", "--explain")

@@ -10,13 +10,12 @@ import grpc
 import psycopg
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
-from google.rpc import error_details_pb2
-from grpc_status import rpc_status
 
 from hitherto.v1 import memory_pb2, retrieval_service_pb2, search_pb2
 from hitherto_shared.embeddings.offline import OfflineEmbedder
 from tests.e2e.conftest import Services, StartServices
 from tests.e2e.curating import save
+from tests.e2e.methods import read_refusal
 from tests.integration.retrieval.seed import Fact, remember
 
 # Every name a component may have, by contract.
@@ -69,15 +68,9 @@ async def refused(call: Any, *fields: str) -> None:
     """The call is INVALID_ARGUMENT and every one of `fields` is named."""
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await call
-    assert caught.value.code() == grpc.StatusCode.INVALID_ARGUMENT, caught.value
-
-    bad = error_details_pb2.BadRequest()
-    answer: Any = caught.value  # has what the function reads, though not the type it names
-    status = rpc_status.from_call(answer)
-    assert status is not None
-    for detail in status.details:
-        detail.Unpack(bad)
-    assert {violation.field for violation in bad.field_violations} == set(fields)
+    refusal = read_refusal(caught.value)
+    assert refusal.code is grpc.StatusCode.INVALID_ARGUMENT, refusal
+    assert refusal.fields.keys() == set(fields)
 
 
 @pytest.fixture
@@ -117,53 +110,6 @@ async def test_weights_and_min_score_per_request(services: Services, ana: None) 
     assert contents(kept) == ["Ana lives in Porto"]
     assert contents(await search(services, "Porto", min_score=1.0)) == []
     assert len((await search(services, "Porto", min_score=0.0)).results) == len(FACTS)
-
-
-async def test_bad_weights_and_filters_are_told_together(services: Services) -> None:
-    await refused(
-        search(
-            services,
-            "x",
-            user="",
-            weights={"nonsense": 1.0, "semantic": math.nan},
-            min_score=math.inf,
-            limit=-1,
-            ranking="best",
-            types=[99],
-        ),
-        "user_id",
-        "weights[nonsense]",
-        "weights[semantic]",
-        "min_score",
-        "limit",
-        "ranking",
-        "types[0]",
-    )
-
-
-async def test_a_vector_of_another_size_or_without_direction_is_refused(
-    services: Services, ana: None
-) -> None:
-    for size in (3, 511, 513):
-        await refused(search(services, query_embedding=[0.1] * size), "query_embedding")
-    for number in (0.0, math.nan, math.inf, -math.inf):
-        await refused(search(services, query_embedding=[number] * 512), "query_embedding")
-
-
-async def test_ones_own_vector_is_used_whatever_its_length(services: Services, ana: None) -> None:
-    vectors = (await OfflineEmbedder().embed([fact.content for fact in FACTS])).vectors
-    for fact, vector in zip(FACTS, vectors, strict=True):
-        found = await search(services, query_embedding=[float(x) * 7.5 for x in vector])
-        assert contents(found)[0] == fact.content
-        assert leg(found, "semantic").state == search_pb2.LEG_STATE_RAN
-
-
-async def test_what_looks_like_syntax_is_text(services: Services, ana: None) -> None:
-    """faults.md row 47: literal, and an answer in any case."""
-    signs = ["???", "a & | !!", "%", "\\", "(((", "<->", ":*", "  ", "\t", '{"a": [1}', "$1"]
-    signs += ["' ; drop table memories; --", "%s %(x)s", "\u202e\u200b", "x" * 20_000]
-    for query in signs:
-        assert len((await search(services, query)).results) == len(FACTS), query
 
 
 async def test_an_empty_query_lists_by_importance_then_recency_of_use(
@@ -214,16 +160,10 @@ async def test_a_time_in_the_question_lifts_what_is_of_that_time(
             services, "hiking last month", reference_time=stamp(reference.replace(tzinfo=UTC))
         )
         assert last_month.results[0].memory.id == str(ids[expected])
-    for words in ("先月の", "el mes pasado", "上个月", "الشهر الماضي"):
-        asked = stamp(datetime(2023, 10, 3, tzinfo=UTC))
-        elsewhere = await search(services, f"hiking {words}", reference_time=asked, explain=True)
-        assert elsewhere.results[0].memory.id == str(ids[2])
-        assert "temporal" in elsewhere.results[0].matched_legs
-
-
-async def test_an_unknown_user_is_answered_with_nothing(services: Services, ana: None) -> None:
-    found = await search(services, "Porto", user="nobody")
-    assert (list(found.results), found.candidates_total, found.reason) == ([], 0, "")
+    asked = stamp(datetime(2023, 10, 3, tzinfo=UTC))
+    elsewhere = await search(services, "hiking 先月の", reference_time=asked, explain=True)
+    assert elsewhere.results[0].memory.id == str(ids[2])
+    assert "temporal" in elsewhere.results[0].matched_legs
 
 
 async def test_many_among_more_with_one_connection(
@@ -231,23 +171,18 @@ async def test_many_among_more_with_one_connection(
 ) -> None:
     """faults.md row 24 and Q2 through the public call."""
     embedder = OfflineEmbedder()
-    crowd = [Fact(f"noise number {n}") for n in range(2_000)]
+    crowd = [Fact(f"noise number {n}") for n in range(1_200)]
     await remember(superuser_conninfo, "crowd", crowd, embedder=embedder)
     mine = [
         Fact(f"my note {n} about tea", type="goal" if n % 10 < 3 else "fact") for n in range(30)
     ]
     await remember(superuser_conninfo, "ana", mine, embedder=embedder)
     async with start_services(read_pool_size=1) as services:
-        for n in range(50):
+        for n in range(20):
             found = await search(
                 services, f"note {n} tea", types=[memory_pb2.MEMORY_TYPE_GOAL], limit=20
             )
             assert (len(found.results), found.candidates_total) == (9, 9)
-
-
-async def test_a_consistency_token_must_be_ours(services: Services, ana: None) -> None:
-    """D12."""
-    await refused(search(services, "Porto", consistency_token="made up"), "consistency_token")
 
 
 async def test_d17_what_does_not_answer_is_no_result_unless_asked_for(services: Services) -> None:

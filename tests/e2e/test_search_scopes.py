@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from functools import partial
-from typing import Any
 
 import numpy as np
 import psycopg
@@ -16,23 +13,13 @@ import pytest
 
 from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto.v1 import search_pb2
-from hitherto_shared.embeddings.offline import OfflineEmbedder
-from hitherto_shared.embeddings.protocol import Vector
 from tests.e2e.conftest import Services
+from tests.e2e.methods import ask
+from tests.e2e.shelf import OFFLINE, ago, fill, offline_vectors
 from tests.e2e.test_search import leg, refused, search, stamp
-from tests.integration.retrieval.seed import Fact, remember
-from tests.integration.retrieval.seed_passages import (
-    Outline,
-    Paper,
-    Turn,
-    converse,
-    hand_over,
-    sum_up,
-)
+from tests.integration.retrieval.seed import Fact
+from tests.integration.retrieval.seed_passages import Outline, Paper, Turn, hand_over
 
-EMBEDDER = OfflineEmbedder()
-MODEL = (EMBEDDER.name, EMBEDDER.dimensions)
-NOW = datetime.now(UTC)
 MEMORIES, MESSAGES, SUMMARIES, DOCUMENTS = (
     search_pb2.SEARCH_SCOPE_MEMORIES,
     search_pb2.SEARCH_SCOPE_MESSAGES,
@@ -43,22 +30,18 @@ EVERYWHERE = [MEMORIES, MESSAGES, SUMMARIES, DOCUMENTS]
 ASKED = "When is the budget for the Q4 campaign due?"
 
 
-async def vector(text: str) -> Vector:
-    (found,) = (await EMBEDDER.embed([text])).vectors
-    return found
-
-
-async def turn(content: str, role: str = "user", **more: object) -> Turn:
-    return Turn(content, role=role, vector=await vector(content), **more)  # type: ignore[arg-type]
-
-
 @pytest.fixture
 async def ana(tenant_conninfo: str) -> None:
     """Something about the budget of every kind, and something else beside it."""
-    await remember(
+    papers = {
+        "gmail": ("Sarah writes: the Q4 campaign budget is due on Friday", "email", 5),
+        "gdrive": ("Plan of the Q4 campaign with its budget", "document", 9),
+        "jira": ("Fix the bee hive monitor", "task", 1),
+    }
+    await fill(
         tenant_conninfo,
         "ana",
-        [
+        memories=[
             Fact(
                 "Ana owns the budget of the Q4 campaign",
                 entities=["Q4 campaign"],
@@ -66,56 +49,36 @@ async def ana(tenant_conninfo: str) -> None:
             ),
             Fact("Ana keeps bees"),
         ],
-        embedder=EMBEDDER,
-    )
-    await converse(
-        tenant_conninfo,
-        "ana",
-        {
+        conversations={
             "c1": [
-                await turn("The Q4 campaign budget is due on Friday"),
-                await turn("Noted. Shall I remind you?", "assistant"),
-                await turn("Yes, on Thursday please"),
+                Turn("The Q4 campaign budget is due on Friday"),
+                Turn("Noted. Shall I remind you?", "assistant"),
+                Turn("Yes, on Thursday please"),
                 Turn("tool output about the budget", role="tool"),
             ],
-            "c2": [await turn("My bees swarmed today")],
+            "c2": [Turn("My bees swarmed today")],
         },
-        model=MODEL,
-    )
-    await sum_up(
-        tenant_conninfo,
-        "ana",
-        [
-            Outline("c1", "The Q4 campaign budget is due", vector=await vector("Q4 budget due")),
-            Outline("c2", "Bees swarmed", vector=await vector("Bees swarmed")),
+        summaries=[
+            Outline("c1", "The Q4 campaign budget is due"),
+            Outline("c2", "Bees swarmed"),
         ],
-        model=MODEL,
-    )
-    papers = {
-        "gmail": ("Sarah writes: the Q4 campaign budget is due on Friday", "email", 5),
-        "gdrive": ("Plan of the Q4 campaign with its budget", "document", 9),
-        "jira": ("Fix the bee hive monitor", "task", 1),
-    }
-    await hand_over(
-        tenant_conninfo,
-        "ana",
-        [
-            Paper(
-                source,
-                [text],
-                title=text[:20],
-                content_type=kind,
-                made_at=NOW - timedelta(days=days),
-                vectors=[await vector(text)],
-            )
+        documents=[
+            Paper(source, [text], title=text[:20], content_type=kind, made_at=ago(days))
             for source, (text, kind, days) in papers.items()
         ],
-        model=MODEL,
     )
 
 
 def kinds(found: pb.SearchMemoriesResponse) -> list[str | None]:
     return [result.WhichOneof("item") for result in found.results]
+
+
+def sources(found: pb.SearchMemoriesResponse) -> list[str]:
+    return [result.document_chunk.source_type for result in found.results]
+
+
+def ids(found: pb.SearchMemoriesResponse) -> list[str]:
+    return [result.message.id for result in found.results]
 
 
 KINDS = {
@@ -126,24 +89,20 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("ranking", ["balanced", "weighted"])
-@pytest.mark.parametrize("scope", KINDS)
-async def test_d3_each_scope_finds_its_own_kind(
-    services: Services, ana: None, scope: search_pb2.SearchScope.ValueType, ranking: str
+async def test_d3_each_scope_finds_its_own_kind_and_all_stand_on_one_scale(
+    services: Services, ana: None
 ) -> None:
-    found = await search(services, ASKED, scopes=[scope], ranking=ranking, explain=True)
-    assert set(kinds(found)) == {KINDS[scope]}
-    best = found.results[0]
-    assert "budget" in str(best).lower()
-    highest = 1.0 if ranking == "balanced" else 1.2
-    for result in found.results:
-        assert math.isclose(sum(result.breakdown.values()), result.score, abs_tol=1e-9)
-        assert 0.0 <= result.score <= highest
-    assert {"semantic", "keyword"} <= set(best.matched_legs)
-    assert not found.degraded
-
-
-async def test_d3_all_scopes_stand_on_one_scale(services: Services, ana: None) -> None:
+    for ranking, highest in (("balanced", 1.0), ("weighted", 1.2)):
+        for scope, kind in KINDS.items():
+            found = await search(services, ASKED, scopes=[scope], ranking=ranking, explain=True)
+            assert set(kinds(found)) == {kind}, ranking
+            best = found.results[0]
+            assert "budget" in str(best).lower(), (ranking, scope)
+            for result in found.results:
+                assert math.isclose(sum(result.breakdown.values()), result.score, abs_tol=1e-9)
+                assert 0.0 <= result.score <= highest
+            assert {"semantic", "keyword"} <= set(best.matched_legs), (ranking, scope)
+            assert not found.degraded
     found = await search(services, ASKED, scopes=EVERYWHERE, limit=20)
     assert set(kinds(found)) == set(KINDS.values())
     scores = [result.score for result in found.results]
@@ -155,6 +114,16 @@ async def test_d3_all_scopes_stand_on_one_scale(services: Services, ana: None) -
     assert leg(found, "episodic").candidates == 6
     assert leg(found, "documents").candidates == 3
     assert found.candidates_total == 11
+    # What a tool said is never found.
+    found = await search(services, "tool output", scopes=[MESSAGES], limit=50)
+    assert len(found.results) == 4
+    assert not [r for r in found.results if "tool output" in r.message.content]
+    # Weights are those of the ranking.
+    await refused(search(services, ASKED, weights={"temporal": 1.0}), "weights[temporal]")
+    await refused(
+        search(services, ASKED, ranking="weighted", weights={"session": 1.0}), "weights[session]"
+    )
+    assert (await search(services, ASKED, ranking="weighted", weights={"semantic": 0.0})).results
 
 
 async def test_d3_without_a_query_all_of_every_kind_is_listed(
@@ -167,87 +136,60 @@ async def test_d3_without_a_query_all_of_every_kind_is_listed(
     assert Counter(kinds(found)) == counts
     assert (found.candidates_total, {result.score for result in found.results}) == (11, {0.0})
     limited = await search(services, scopes=[MESSAGES], conversation_id="c1", limit=2)
-    assert [result.message.id for result in limited.results] == ["m3", "m2"]
+    assert ids(limited) == ["m3", "m2"]
     assert limited.candidates_total == 3
     assert not (await search(services, scopes=[MESSAGES], conversation_id="other")).results
     assert not (await search(services, scopes=[MESSAGES, SUMMARIES], min_score=0.1)).results
 
 
-async def test_d3_what_a_tool_said_is_never_found(services: Services, ana: None) -> None:
-    found = await search(services, "tool output", scopes=[MESSAGES], limit=50)
-    assert len(found.results) == 4
-    assert not [r for r in found.results if "tool output" in r.message.content]
-
-
-async def test_a_message_is_lifted_by_its_neighbours(services: Services, ana: None) -> None:
+async def test_a_message_is_lifted_by_its_neighbours_and_comes_with_them(
+    services: Services, ana: None
+) -> None:
     """Design §5: what stands beside an answer is often a part of it."""
     found = await search(services, ASKED, scopes=[MESSAGES], explain=True)
-    order = [result.message.id for result in found.results]
-    assert order[0] == "m1"
+    assert ids(found)[0] == "m1"
     lifted = {result.message.id: result for result in found.results}["m2"]
     assert lifted.breakdown["neighbour"] > 0
-
-
-async def test_excerpts_come_with_memories_and_messages(services: Services, ana: None) -> None:
+    assert not any(result.excerpt for result in found.results)
     found = await search(services, ASKED, scopes=[MEMORIES, MESSAGES], excerpt_messages=1, limit=10)
     memory = next(r for r in found.results if r.memory.content.startswith("Ana owns"))
     assert [message.id for message in memory.excerpt] == ["m1", "m2"]
     second = next(r for r in found.results if r.message.id == "m2")
     assert [message.id for message in second.excerpt] == ["m1", "m2", "m3"]
-    plain = await search(services, ASKED, scopes=[MESSAGES])
-    assert not any(result.excerpt for result in plain.results)
     await refused(search(services, ASKED, excerpt_messages=-1), "excerpt_messages")
 
 
 async def test_d8_filters_of_other_kinds(services: Services, ana: None) -> None:
     found = await search(services, ASKED, scopes=[DOCUMENTS], source_types=["gdrive"])
-    assert [result.document_chunk.source_type for result in found.results] == ["gdrive"]
+    assert sources(found) == ["gdrive"]
     found = await search(services, ASKED, scopes=EVERYWHERE, conversation_id="c2", limit=20)
     assert set(kinds(found)) == {"message", "summary"}
-    found = await search(
-        services, ASKED, scopes=[DOCUMENTS], created_after=stamp(NOW - timedelta(days=2)), limit=20
-    )
-    assert [result.document_chunk.source_type for result in found.results] == ["jira"]
     found = await search(services, ASKED, scopes=[MESSAGES], entity="q4 campaign", limit=20)
-    assert [result.message.id for result in found.results] == ["m1"]
+    assert ids(found) == ["m1"]
+    # D17: any filter, also one that only documents have, returns as many as exist; without one,
+    # relevance ends the list.
+    asked = {"query": "zebra violin", "scopes": [DOCUMENTS]}
+    assert not (await ask(services, "SearchMemories", **asked)).results
+    for chosen in ({"created_after": stamp(ago(2))}, {"source_types": ["jira"]}):
+        found = await ask(services, "SearchMemories", **asked, **chosen)
+        assert sources(found) == ["jira"], chosen
+        floored = await ask(services, "SearchMemories", **asked, **chosen, min_relevance=0.5)
+        assert not floored.results, chosen
 
 
-@pytest.mark.parametrize(
-    "chosen",
-    [{"created_after": stamp(NOW - timedelta(days=2))}, {"source_types": ["jira"]}],
-    ids=["time", "source"],
-)
-async def test_d8_any_filter_returns_as_many_as_exist(
-    services: Services, ana: None, chosen: dict[str, Any]
-) -> None:
-    """D17: also the one that only documents have; without a filter, relevance ends the list."""
-    asked = partial(
-        pb.SearchMemoriesRequest, user_id="ana", query="zebra violin", scopes=[DOCUMENTS]
-    )
-    assert not (await services.retrieval.SearchMemories(asked())).results
-    found = await services.retrieval.SearchMemories(asked(**chosen))
-    assert [each.document_chunk.source_type for each in found.results] == ["jira"]
-    floored = await services.retrieval.SearchMemories(asked(**chosen, min_relevance=0.5))
-    assert not floored.results
-
-
-async def test_d5_the_latest_of_a_kind_of_content(services: Services, ana: None) -> None:
-    """With the named sources balanced, by time, and marked as found by it."""
+async def test_d5_d6_a_named_kind_of_content(services: Services, ana: None) -> None:
+    """The latest of it come with the named sources balanced, by time, and marked as found by it."""
     for ranking in ("balanced", "weighted", "seed003"):
         found = await search(
             services, "my latest email", scopes=[DOCUMENTS], ranking=ranking, explain=True
         )
-        assert found.results[0].document_chunk.source_type == "gmail"
+        assert sources(found)[0] == "gmail"
         assert "temporal" in found.results[0].matched_legs
         assert leg(found, "temporal").state == search_pb2.LEG_STATE_RAN
     assert found.results[0].score == pytest.approx(0.9)
     trap = await search(services, "What is my last name?", scopes=[DOCUMENTS])
     assert not [report for report in trap.legs if report.name == "temporal"]
-
-
-async def test_d6_a_named_kind_of_content_leaves_conversations_out(
-    services: Services, ana: None
-) -> None:
+    # It leaves conversations out.
     found = await search(services, "the email about the budget", scopes=EVERYWHERE, limit=20)
     assert set(kinds(found)) == {"memory", "document_chunk"}
     skipped = leg(found, "episodic")
@@ -263,26 +205,20 @@ async def test_d4_the_worked_example_of_document_003(
     services: Services, tenant_conninfo: str
 ) -> None:
     """0.78 · 0.5 + recency of five days + one entity + gmail: what is left is full text."""
-    query = await vector(ASKED)
+    (query,) = (await offline_vectors(ASKED)).values()
     other = np.roll(query, 7)
     other = other - float(other @ query) * query
     other /= np.linalg.norm(other)
     near = (0.78 * query + math.sqrt(1 - 0.78**2) * other).astype(np.float32)
-    await hand_over(
-        tenant_conninfo,
-        "sarah",
-        [
-            Paper(
-                "gmail",
-                ["Q4 Planning"],
-                content_type="email",
-                made_at=NOW - timedelta(days=5),
-                mentions=["Sarah Johnson"],
-                vectors=[near],
-            )
-        ],
-        model=MODEL,
+    paper = Paper(
+        "gmail",
+        ["Q4 Planning"],
+        content_type="email",
+        made_at=ago(5),
+        mentions=["Sarah Johnson"],
+        vectors=[near],
     )
+    await hand_over(tenant_conninfo, "sarah", [paper], model=OFFLINE)
     found = await search(
         services,
         "What did Sarah say about Q4 Planning?",
@@ -305,20 +241,11 @@ async def test_d4_the_worked_example_of_document_003(
     assert [entity.name for entity in found.entities] == ["Sarah Johnson"]
 
 
-async def test_weights_are_those_of_the_ranking(services: Services, ana: None) -> None:
-    await refused(search(services, ASKED, weights={"temporal": 1.0}), "weights[temporal]")
-    await refused(
-        search(services, ASKED, ranking="weighted", weights={"session": 1.0}), "weights[session]"
-    )
-    words = await search(services, ASKED, ranking="weighted", weights={"semantic": 0.0})
-    assert words.results
-
-
 async def test_d7_an_alias_finds_what_mentions_the_entity(
     services: Services, tenant_conninfo: str
 ) -> None:
     facts = [Fact("They climbed at dawn", entities=["Roberto Díaz"]), Fact("They swam at noon")]
-    await remember(tenant_conninfo, "ana", facts, embedder=EMBEDDER)
+    await fill(tenant_conninfo, "ana", memories=facts)
     async with await psycopg.AsyncConnection.connect(tenant_conninfo) as connection:
         await connection.execute("UPDATE entities SET aliases = '{Beto,Bob}'")
     found = await search(services, "What does BETO like?", explain=True)
@@ -337,28 +264,24 @@ async def test_d3_what_is_of_the_time_asked_about_comes_up_among_many_that_match
     """More than any leg brings in match the words; the few of that day match them less."""
     day = datetime(2023, 5, 15, 12, tzinfo=UTC)
     others = [day + timedelta(days=30 + n) for n in range(60)]
-    better = await turn("The work meeting about the work plan went on and on")
-    conversations = {
-        f"c{n}": [dataclasses.replace(better, said_at=moment)] for n, moment in enumerate(others)
-    }
-    await converse(
+    better = "The work meeting about the work plan went on and on"
+    conversations = {f"c{n}": [Turn(better, said_at=moment)] for n, moment in enumerate(others)}
+    await fill(
         tenant_conninfo,
         "ana",
-        {**conversations, "day": [await turn("Our plan is dropped", said_at=day)]},
-        model=MODEL,
+        conversations={**conversations, "day": [Turn("Our plan is dropped", said_at=day)]},
+        summaries=[
+            *(Outline(f"c{n}", better, said_at=moment) for n, moment in enumerate(others)),
+            Outline("day", "It was dropped", said_at=day),
+        ],
+        documents=[
+            *(
+                Paper("gdrive", [better], title=f"{n}", made_at=moment)
+                for n, moment in enumerate(others)
+            ),
+            Paper("gdrive", ["Dropped"], made_at=day),
+        ],
     )
-    outlines = [
-        Outline(name, better.content, said_at=turns[0].said_at, vector=better.vector)
-        for name, turns in conversations.items()
-    ]
-    dropped = Outline("day", "It was dropped", said_at=day, vector=await vector("It was dropped"))
-    await sum_up(tenant_conninfo, "ana", [*outlines, dropped], model=MODEL)
-    papers = [
-        Paper("gdrive", [better.content], title=f"{n}", made_at=moment, vectors=[better.vector])
-        for n, moment in enumerate(others)
-    ]
-    memo = Paper("gdrive", ["Dropped"], made_at=day, vectors=[await vector("Dropped")])
-    await hand_over(tenant_conninfo, "ana", [*papers, memo], model=MODEL)
 
     shown_as: list[tuple[int, Callable[[search_pb2.SearchResult], bool]]] = [
         (MESSAGES, lambda result: result.message.conversation_id == "day"),

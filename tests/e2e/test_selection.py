@@ -55,28 +55,25 @@ async def test_b6_an_old_relevant_memory_among_five_hundred_is_shown(
     assert model.calls["embeddings"] == 5
 
 
-async def test_b6_memories_of_a_person_that_is_named_are_shown(
+async def test_b6_memories_of_a_person_or_tag_that_is_spoken_of_are_shown(
     start_services: StartServices, model: ScriptedModel
 ) -> None:
-    person = [{"name": "Zoë", "type": "person"}]
-    her = memory("She is the godmother of the twins", ["m1"], importance=0.1, entities=person)
-    other = memory("Her name is written 佐藤", ["m1"], importance=0.1,
-                   entities=[{"name": "佐藤", "type": "person"}])  # fmt: skip
+    def of(content: str, **more: Any) -> dict[str, Any]:
+        return memory(content, ["m1"], importance=0.1, **more)
+
+    zoe, sato = ([{"name": name, "type": "person"}] for name in ("Zoë", "佐藤"))
+    her = of("She is the godmother of the twins", entities=zoe)
+    other = of("Her name is written 佐藤", entities=sato)
+    tagged = of("Beans come from the roaster next door", tags=["coffee_brewing"])
     async with start_services(**model_settings(model), prompt_memories=10) as services:
-        await fill(services, model, [her, other], many(0, 60, importance=0.9))
-        assert her["content"] in await shown_for(services, model, "I phoned zoe yesterday")
-        assert other["content"] in await shown_for(services, model, "昨日佐藤さんに会いました")
+        await fill(services, model, [her, other, tagged], many(0, 60, importance=0.9))
+        for said, known in (
+            ("I phoned zoe yesterday", her),
+            ("昨日佐藤さんに会いました", other),
+            ("Let us talk brewing coffee", tagged),
+        ):
+            assert known["content"] in await shown_for(services, model, said), said
         assert her["content"] not in await shown_for(services, model, "I phoned nobody")
-
-
-async def test_b6_memories_of_a_tag_that_is_spoken_of_are_shown(
-    start_services: StartServices, model: ScriptedModel
-) -> None:
-    tagged = memory("Beans come from the roaster next door", ["m1"], importance=0.1,
-                    tags=["coffee_brewing"])  # fmt: skip
-    async with start_services(**model_settings(model), prompt_memories=10) as services:
-        await fill(services, model, [tagged], many(0, 60, importance=0.9))
-        assert tagged["content"] in await shown_for(services, model, "Let us talk brewing coffee")
 
 
 async def test_b6_the_memories_of_a_prompt_are_bounded_in_tokens(

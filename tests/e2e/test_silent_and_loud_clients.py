@@ -32,10 +32,9 @@ def apart(services: Services, *options: tuple[str, int]) -> grpc.aio.Channel:
     )
 
 
-@pytest.mark.parametrize("how", ["cancels", "has a deadline of 50 ms"])
 @pytest.mark.parametrize("request_", [SEARCH, CONTEXT], ids=["SearchMemories", "GetContext"])
 async def test_row_51_a_caller_who_leaves_leaves_nothing_at_the_database(
-    services: Services, shared: Shared, tenant_conninfo: str, how: str, request_: Any
+    services: Services, shared: Shared, tenant_conninfo: str, request_: Any
 ) -> None:
     await remember(tenant_conninfo, "ana", FACTS, embedder=OfflineEmbedder())
     # What other logins do is for a superuser to see.
@@ -58,20 +57,18 @@ async def test_row_51_a_caller_who_leaves_leaves_nothing_at_the_database(
             assert row is not None
             return int(row[0])
 
-        if how == "cancels":
-            call = asyncio.ensure_future(method(request_, timeout=120))
+        call = asyncio.ensure_future(method(request_, timeout=120))
 
-            async def waits() -> bool:
-                return await busy() > 0
+        async def waits() -> bool:
+            return await busy() > 0
 
-            await eventually(waits, "the query at the lock")
-            call.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await call
-        else:
-            with pytest.raises(grpc.aio.AioRpcError) as caught:
-                await method(request_, timeout=0.05)
-            assert caught.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
+        await eventually(waits, "the query at the lock")
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await method(request_, timeout=0.05)
+        assert caught.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
 
         async def nothing_left() -> bool:
             return await busy() == 0

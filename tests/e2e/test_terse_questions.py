@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from hitherto.v1 import retrieval_service_pb2 as pb
 from tests.e2e.conftest import Services
 from tests.e2e.methods import ask
 from tests.e2e.shelf import ago, fill, offline_vectors
@@ -58,28 +57,19 @@ async def test_a_terse_or_foreign_question_finds_its_answer_first(services: Serv
         ("هل يعرف لغة Rust؟", LANGUAGE),
     ):
         assert (await texts(services, query))[0] == answer, query
-
-
-@pytest.mark.usefixtures("ana")
-async def test_a_question_that_names_nothing_is_answered(services: Services) -> None:
-    for query in ("?", "…", "a", "is it", "the", "và", "の", "🙂", "\u200f", "42"):
-        await texts(services, query)
-        told = await services.retrieval.GetContext(pb.GetContextRequest(user_id="ana", query=query))
-        # The general list is there, whatever the question says.
-        assert ALLERGY in told.prompt_block, query
-
-
-@pytest.mark.usefixtures("ana")
-async def test_a_question_in_another_language_is_compared_by_its_vector(services: Services) -> None:
-    """No word in common: only a vector of a model for many languages can find it."""
+    # No word in common: only a vector of a model for many languages can find it.
     query = "Anh ấy dị ứng với gì?"
     (vector,) = (await offline_vectors(ALLERGY)).values()
     assert (await texts(services, query, query_embedding=vector.tolist()))[0] == ALLERGY
+    # What names nothing is answered with the general list.
+    for query in ("?", "a", "is it", "và", "の", "🙂", "\u200f", "42"):
+        await texts(services, query)
+        told = await ask(services, "GetContext", query=query)
+        assert ALLERGY in told.prompt_block, query
 
 
-@pytest.mark.parametrize("query", ["And why that one?", "Why?", "Und warum das?", "それはなぜ？"])
 async def test_a_follow_up_is_told_what_the_conversation_is_about(
-    services: Services, tenant_conninfo: str, query: str
+    services: Services, tenant_conninfo: str
 ) -> None:
     """It names nothing; what the last answer rested on and the conversation itself do."""
     known = [Fact(text, valid_from=ago(9)) for text in (WHO, ALLERGY, SISTER)]
@@ -102,7 +92,8 @@ async def test_a_follow_up_is_told_what_the_conversation_is_about(
     await sum_up(
         tenant_conninfo, "ana", [Outline("now", "Choosing a snack", "Snacks", said_at=ago(0.01))]
     )
-    told = await ask(services, "GetContext", query=query, conversation_id="now", max_tokens=300)
-    assert [item.memory.content for item in told.previous_items] == [ALLERGY]
-    assert ALLERGY in told.prompt_block
-    assert "Snacks" in told.prompt_block
+    for query in ("And why that one?", "Why?", "Und warum das?", "それはなぜ？"):
+        told = await ask(services, "GetContext", query=query, conversation_id="now", max_tokens=300)
+        assert [item.memory.content for item in told.previous_items] == [ALLERGY], query
+        assert ALLERGY in told.prompt_block, query
+        assert "Snacks" in told.prompt_block, query

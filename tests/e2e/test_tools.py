@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiohttp import web
 
 from hitherto.v1 import document_pb2, job_pb2, profile_pb2
 from hitherto.v1 import extraction_service_pb2 as extraction
@@ -23,6 +22,7 @@ from tests.e2e.conftest import Services, StartServices
 from tests.e2e.masks import masked
 from tests.e2e.methods import ask
 from tests.e2e.requests import message, submit, transcript
+from tests.scripted_model.assistant import Answer, AssistantRequest, ScriptedAssistant
 from tests.tenants import Tenant, credential
 
 
@@ -109,40 +109,29 @@ async def test_what_is_saved_is_found_by_the_next_call(ana: Calling) -> None:
     assert again["already_known"]
 
 
-async def test_what_a_model_concluded_is_not_the_users_word(ana: Calling) -> None:
-    saved = await ana("save_memory", content="Ana may like tea.", stated_by_user=False)
-    assert saved["saved"]["said_by"] == "assistant"
-
-
-@pytest.mark.parametrize(
-    "content", ["Ana thích phở 🍜", "アナは東京に住んでいます", "آنا تحب القهوة"]
-)
-async def test_any_language(ana: Calling, content: str) -> None:
-    await ana("save_memory", content=content)
-    found = await ana("search_memory", query=content)
-    assert found["items"][0]["content"] == content
-
-
-@pytest.mark.parametrize(
-    ("hidden", "shown"),
-    [
+async def test_a_model_reads_what_people_see_in_any_language(ana: Calling) -> None:
+    """H5: letters that nobody sees could be orders to the model."""
+    for hidden, shown in (
         ("tea\U000e0069\U000e0067", "tea"),
-        ("tea\U000e0101\U000e0102", "tea"),
-        ("t\ufe00e\ufe01a\ufe02", "tea"),
-        ("\u202etea\u2066\u200b", "tea"),
+        ("mate\U000e0101\U000e0102", "mate"),
+        ("co\ufe00f\ufe01f\ufe02ee", "coffee"),
+        ("\u202emilk\u2066\u200b", "milk"),
         ("gia đình 👩\u200d👩\u200d👧 ❤\ufe0f", "gia đình 👩\u200d👩\u200d👧 ❤\ufe0f"),
         ("می\u200cخواهم", "می\u200cخواهم"),
-    ],
-)
-async def test_a_model_reads_what_people_see(ana: Calling, hidden: str, shown: str) -> None:
-    """H5: letters that nobody sees could be orders to the model."""
-    saved = await ana("save_memory", content=f"Ana likes {hidden} a lot.")
-    found = await ana("search_memory", query="Ana likes a lot")
-    told = [saved["saved"]["content"], *(one["content"] for one in found["items"])]
-    assert told == [f"Ana likes {shown} a lot."] * 2
+        ("アナは東京に住んでいます", "アナは東京に住んでいます"),
+    ):
+        saved = await ana("save_memory", content=f"Ana: {hidden}.", stated_by_user=False)
+        assert saved["saved"]["content"] == f"Ana: {shown}.", shown
+        # What a model concluded is not the user's word.
+        assert saved["saved"]["said_by"] == "assistant"
+        found = await ana("search_memory", query=f"Ana: {shown}")
+        assert found["items"][0]["content"] == f"Ana: {shown}."
 
 
 async def test_reads(services: Services, ana: Calling) -> None:
+    assert (await ana("get_profile"))["profile"] == {}
+    assert await ana("get_recent_conversations") == {"conversations": []}
+    assert (await ana("retrieve_context", query="anything"))["found"] == 0
     await learn(services)
     assert (await ana("get_profile"))["profile"]["summary"] == "An architect."
     everything = await ana("retrieve_context", query="Atlas budget")
@@ -182,12 +171,6 @@ async def test_actions_wait_for_the_user(services: Services, ana: Calling) -> No
     assert first["pending_action"]["id"] == pending[0].id
 
 
-async def test_nothing_is_known_yet(ana: Calling) -> None:
-    assert (await ana("get_profile"))["profile"] == {}
-    assert await ana("get_recent_conversations") == {"conversations": []}
-    assert (await ana("retrieve_context", query="anything"))["found"] == 0
-
-
 async def test_mistakes_of_the_model_are_results(ana: Calling) -> None:
     unknown = await ana.result("drop_tables")
     assert unknown.is_error
@@ -218,50 +201,26 @@ async def test_services_without_authentication_need_no_key(start_services: Start
             assert not (await asyncio.to_thread(toolbox.call, "get_profile")).is_error
 
 
-async def test_tools_reach_nobody_else(client: Hitherto) -> None:
-    result = await Calling(Toolbox(client, "bo")).result("get_profile")
-    assert result.is_error
-    assert result.value["reason"] == "USER_NOT_ALLOWED"
-
-
-async def test_a_credential_without_the_right_is_an_error(
-    services: Services, tenant: Tenant
+async def test_tools_reach_what_the_credential_reaches(
+    client: Hitherto, services: Services, tenant: Tenant
 ) -> None:
+    nobody_else = await Calling(Toolbox(client, "bo")).result("get_profile")
+    assert (nobody_else.is_error, nobody_else.value["reason"]) == (True, "USER_NOT_ALLOWED")
     with Hitherto(
         services.retrieval_address,
         services.extraction_address,
         token=credential(tenant, "ana", scope="write"),
-    ) as client:
-        result = await Calling(Toolbox(client, "ana")).result("get_profile")
+    ) as writing:
+        result = await Calling(Toolbox(writing, "ana")).result("get_profile")
     assert result.value["reason"] == "SCOPE_MISSING"
 
 
-class ToolCallingModel:
-    """An OpenAI-compatible server whose model searches once and then answers with what it found."""
-
-    def __init__(self) -> None:
-        self.offered: list[str] = []
-
-    async def reply(self, request: web.Request) -> web.Response:
-        asked = await request.json()
-        self.offered = [tool["function"]["name"] for tool in asked["tools"]]
-        last = asked["messages"][-1]
-        answer: dict[str, Any] = {"role": "assistant", "content": None}
-        if last["role"] == "tool":
-            answer["content"] = json.loads(last["content"])["items"][0]["content"]
-        else:
-            function = {"name": "search_memory", "arguments": '{"query": "peanuts"}'}
-            answer["tool_calls"] = [{"id": "1", "type": "function", "function": function}]
-        choice = {"index": 0, "finish_reason": "stop", "message": answer}
-        return web.json_response(
-            {
-                "id": "1",
-                "object": "chat.completion",
-                "created": 1,
-                "model": "m",
-                "choices": [choice],
-            }
-        )
+def searching(request: AssistantRequest) -> Answer:
+    """A model that searches once and then answers with what it found."""
+    last = request.body["messages"][-1]
+    if last["role"] == "tool":
+        return Answer(json.loads(last["content"])["items"][0]["content"])
+    return Answer(calls=(("1", "search_memory", '{"query": "peanuts"}'),))
 
 
 @pytest.mark.faults
@@ -270,32 +229,22 @@ async def test_the_example_of_the_docs_runs(services: Services, tenant: Tenant) 
     text = (Path(__file__).parents[2] / "docs" / "tools.md").read_text("utf-8")
     (program,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     await ask(services, "SaveMemory", content="Ana is allergic to peanuts.")
-    model = ToolCallingModel()
-    application = web.Application()
-    application.router.add_post("/v1/chat/completions", model.reply)
-    runner = web.AppRunner(application)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    try:
+    async with ScriptedAssistant(searching) as model:
         process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-c",
-            program,
+            *(sys.executable, "-c", program),
             env={
                 **os.environ,
                 "HITHERTO_RETRIEVAL_ADDRESS": services.retrieval_address,
                 "HITHERTO_EXTRACTION_ADDRESS": services.extraction_address,
                 "HITHERTO_TOKEN": credential(tenant, "ana"),
                 "OPENAI_API_KEY": "none",
-                "OPENAI_BASE_URL": f"http://127.0.0.1:{runner.addresses[0][1]}/v1",
+                "OPENAI_BASE_URL": model.base_url,
             },
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
         printed, complaints = await process.communicate()
-    finally:
-        await runner.cleanup()
     assert process.returncode == 0, complaints.decode()
     assert printed.decode().strip() == "Ana is allergic to peanuts."
-    assert "prepare_action" in model.offered
+    offered = [tool["function"]["name"] for tool in model.requests[0].body["tools"]]
+    assert "prepare_action" in offered
