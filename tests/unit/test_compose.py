@@ -102,13 +102,6 @@ def test_no_password_has_a_default() -> None:
     assert not re.search(r"://\w+:(?!\$\{)", text)
 
 
-def test_only_the_one_shot_holds_the_administrators_password() -> None:
-    for name in OURS:
-        environment = str(SERVICES[name]["environment"])
-        assert "POSTGRES_PASSWORD" not in environment
-        assert "hitherto_admin" not in environment
-
-
 def test_a_service_holds_the_password_of_its_own_logins_alone() -> None:
     for name in OURS:
         held = {key for key in SERVICES[name]["environment"] if "PASSWORD" in key}

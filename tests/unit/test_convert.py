@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import make_dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import pytest
-from google.protobuf.duration_pb2 import Duration
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message as Wire
 
-from hitherto.v1 import memory_pb2, search_pb2
+from hitherto.v1 import memory_pb2
 from hitherto_shared.convert import (
-    Fields,
-    duration_fields,
     entity_message,
-    memory_fields,
     memory_message,
     message_message,
     summary_message,
@@ -135,12 +131,6 @@ def test_a_bare_memory_has_only_what_every_memory_has() -> None:
     assert message.HasField("importance")
 
 
-def test_fields_within_a_reply_mean_the_message() -> None:
-    for memory in (BARE, FULL):
-        result: Fields = {"memory": memory_fields(memory)}
-        assert search_pb2.SearchResult(**result).memory == memory_message(memory)
-
-
 def test_other_nouns_fill_every_field_too() -> None:
     item = {"id": "memory-1", "relevance": 0.5}
     for message in (
@@ -160,14 +150,6 @@ def test_other_nouns_fill_every_field_too() -> None:
         assert names(message) == all_names(message), message.DESCRIPTOR.name
 
 
-def test_a_model_must_have_every_field_that_is_not_given() -> None:
-    renamed = make_dataclass("Renamed", ["entity_id", "name", "kind"])(
-        UUID(int=9), "Porto", "place"
-    )
-    with pytest.raises(TypeError, match="Renamed lacks fields of Entity: type, "):
-        entity_message(renamed)
-
-
 @pytest.mark.parametrize(
     "moment",
     [
@@ -182,10 +164,3 @@ def test_any_moment_keeps_its_microsecond(moment: datetime) -> None:
     assert sent is not None
     assert sent.ToDatetime(UTC) == moment
     assert timestamp(None) is None
-
-
-@pytest.mark.parametrize("seconds", [0.0, 0.25, 1.0, 61.999_999_9])
-def test_durations_are_whole_seconds_and_nanoseconds(seconds: float) -> None:
-    sent = Duration(**duration_fields(seconds))
-    assert sent.ToTimedelta().total_seconds() == pytest.approx(seconds, abs=1e-6)
-    assert 0 <= sent.nanos < 1_000_000_000

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -63,12 +62,9 @@ async def test_offline_gives_unit_vectors_for_any_text() -> None:
     ("text", "related", "unrelated"),
     [
         ("User prefers dark roast coffee", "What coffee does the user like?", "Rent is due in May"),
-        ("Anna is running a marathon", "marathon runs", "Anna hates broccoli soup"),
         ("Người dùng thích cà phê sữa đá", "cà phê sữa", "Cuộc họp vào thứ Hai"),
         ("Người dùng thích cà phê sữa đá", "thich ca phe", "Cuộc họp vào thứ Hai"),
-        ("用户喜欢喝绿茶", "绿茶", "他住在上海"),
         ("ユーザーは東京に住んでいます", "東京", "コーヒーが好き"),
-        ("Deploying to Kubernetes fails", "kubernetes deployment", "birthday present for mum"),
         ("Party on Saturday 🎉", "🎉", "quarterly revenue"),
     ],
 )
@@ -135,24 +131,14 @@ def test_offline_vectors_are_the_same_in_every_process() -> None:
     assert len(digests) == 1
 
 
-async def test_offline_describes_itself() -> None:
-    embedder = configured_embedder(SharedSettings())
-
-    assert (embedder.name, embedder.dimensions, embedder.offline) == ("offline-hash-1", 512, True)
-    assert (await embedder.embed([])).vectors == []
-    await embedder.close()
-
-
 @pytest.mark.parametrize(
     ("settings", "variable"),
     [
         ({"embedder": "openai"}, "OPENAI_API_KEY"),
-        ({"openai_api_key": "k", "embedding_model": ""}, "EMBEDDING_MODEL"),
         ({"openai_api_key": "k", "embedding_model": "mine"}, "EMBEDDING_DIMENSIONS"),
         ({"openai_api_key": "k", "openai_base_url": "localhost:1"}, "OPENAI_BASE_URL"),
         ({"openai_api_key": "k\r\nX: y"}, "OPENAI_API_KEY"),
         ({"embedder": "onnx"}, "HITHERTO_ONNX_MODEL_DIR"),
-        ({"onnx_model_dir": "/nonexistent"}, "HITHERTO_ONNX_MODEL_DIR"),
         ({"embedder": "offline", "embedding_dimensions": 1536}, "EMBEDDING_DIMENSIONS"),
     ],
 )
@@ -185,16 +171,6 @@ def test_onnx_names_the_missing_file(file: str, tmp_path: Path) -> None:
     (folder / file).unlink()
 
     with pytest.raises(ValueError, match=file):
-        OnnxEmbedder(folder)
-
-
-def test_onnx_refuses_another_kind_of_pooling(tmp_path: Path) -> None:
-    folder = _tiny_export(tmp_path)
-    (folder / "1_Pooling").mkdir()
-    pooling = {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}
-    (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
-
-    with pytest.raises(ValueError, match="mean pooling"):
         OnnxEmbedder(folder)
 
 

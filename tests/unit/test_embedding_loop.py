@@ -50,11 +50,6 @@ async def test_every_text_but_those_that_are_refused_gets_its_vector(bad: tuple[
     assert (made.calls, made.tokens) == (_ANSWERS - embedder.answers, 64 - len(bad))
 
 
-async def test_each_text_gets_a_vector_of_each_of_its_contents() -> None:
-    made = await embed(Moody(), {"a": ("one", "two"), "b": ("three",)})
-    assert {item: len(found) for item, found in made.vectors.items()} == {"a": 2, "b": 1}
-
-
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 64])
 async def test_texts_that_are_all_refused_are_told_from_an_embedder_that_refuses_all(
     count: int,

@@ -86,11 +86,3 @@ async def test_who_needs_no_key_asks_for_none() -> None:
 
     assert await with_keys(cast(UserKeys, service), SCOPES, clear) == "done"
     assert service.asked == 0
-
-
-async def test_a_key_that_is_still_needed_and_gone_is_said_to_be_gone() -> None:
-    async def never() -> None:
-        raise KeyNeeded
-
-    with pytest.raises(KeyGone):
-        await with_keys(cast(UserKeys, Service(at_once=1)), SCOPES[:3], never)

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from hitherto_shared.rpc.call import name_request
 from hitherto_shared.rpc.observed_call import ObservedCall
 from hitherto_shared.telemetry import TextFormatter
 
@@ -75,17 +74,6 @@ def test_an_exception_follows_without_its_message() -> None:
     assert first.endswith("failed")
     assert others[-1] == "ValueError"
     assert "secret" not in told
-
-
-def test_lines_have_the_request_id_before_the_caller_is_known() -> None:
-    import contextvars
-
-    def call() -> str:
-        name_request("r-1")
-        return formatted("refused")
-
-    assert contextvars.copy_context().run(call).endswith("refused request_id=r-1")
-    assert "request_id" not in formatted("refused")
 
 
 @pytest.mark.parametrize(("slow_seconds", "lines"), [(0.0, 1), (3600.0, 0)])

@@ -7,7 +7,7 @@ import asyncio
 import grpc
 import pytest
 
-from hitherto_shared.metrics import REGISTRY, measured_model_call, shown, tenant_label
+from hitherto_shared.metrics import REGISTRY, measured_model_call, tenant_label
 from hitherto_shared.model_api import (
     ModelMisbehaved,
     ModelMisconfigured,
@@ -109,11 +109,3 @@ def test_model_calls_are_counted_by_outcome(error: BaseException, outcome: str) 
     with pytest.raises(type(error)), measured_model_call("test", "a-model"):
         raise error
     assert counted("hitherto_model_calls_total", **labels) == before + 1
-
-
-def test_a_port_that_cannot_be_used_is_named() -> None:
-    with (
-        pytest.raises(ValueError, match="HITHERTO_METRICS_LISTEN: cannot listen on"),
-        shown("127.0.0.1:99999"),
-    ):
-        pass

@@ -60,13 +60,6 @@ def test_vectors_may_have_a_server_of_their_own(read: object) -> None:
     assert (server.headers, server.extra) == ({}, {"truncate": "END"})
 
 
-def test_vectors_alone_may_have_a_server(read: object) -> None:
-    settings = read(EMBEDDING_BASE_URL="http://e/v1")  # type: ignore[operator]
-    assert not settings.model_available
-    assert settings.chosen_embedder == "openai"
-    assert str(settings.embedding_server.root) == "http://e/v1"
-
-
 def test_the_headers_of_the_same_server_go_along(read: object) -> None:
     settings = read(  # type: ignore[operator]
         OPENAI_BASE_URL="http://h/v1",
@@ -134,17 +127,6 @@ def test_a_setting_that_cannot_be_used_is_named(read: object, variable: str, val
     told = describe(caught.value)
     assert variable in told
     assert "canary" not in told
-
-
-def test_a_length_that_no_page_holds_says_what_to_set(read: object) -> None:
-    with pytest.raises(ValidationError) as caught:
-        read(EMBEDDING_DIMENSIONS="4096")  # type: ignore[operator]
-    assert "4000" in describe(caught.value)
-    assert "shorten" in describe(caught.value)
-
-
-def test_an_hour_is_a_permitted_patience(read: object) -> None:
-    assert read(HITHERTO_MODEL_TIMEOUT_SECONDS="3600").model_timeout_seconds == 3600  # type: ignore[operator]
 
 
 def test_neither_keys_nor_headers_are_in_the_own_text(read: object) -> None:

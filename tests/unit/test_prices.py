@@ -27,8 +27,6 @@ def usd(prices: Prices, model: str) -> Decimal:
         "gpt-4o-mini",
         "gpt-4o-mini-2024-07-18",
         "openai/gpt-4o-mini",
-        "openrouter/openai/gpt-4o-mini",
-        "openai/gpt-4o-mini-2024-07-18",
     ],
 )
 def test_a_model_costs_the_same_whatever_stands_around_its_name(model: str) -> None:

@@ -14,8 +14,8 @@ import pytest
 
 from hitherto_retrieval.render.block import TEMPLATES, render
 from hitherto_retrieval.render.context import Block, PromptContext, RelevantItem
-from hitherto_retrieval.render.tokens import counter, estimated_tokens
-from hitherto_shared.models import NEUTRAL_TITLE, Entity, Message, Profile, SourceRef
+from hitherto_retrieval.render.tokens import counter
+from hitherto_shared.models import Entity, Message, Profile, SourceRef
 from tests.unit.render_samples import FENCE_ID, SAID, entity, full_context, memory, summary
 
 COUNT = counter("o200k_base")
@@ -125,24 +125,6 @@ def test_a_line_says_since_when_until_when_who_and_where() -> None:
     assert printed[at + 1] == "- Bao: Hi you"
 
 
-def test_many_things_are_told_in_the_order_of_time_and_by_the_user() -> None:
-    asked = [(3, "I booked the room.", "user"), (1, "I asked the band.", "user")]
-    answer = (2, "A band needs a stage, and a room needs chairs.", "assistant")
-    items = [
-        RelevantItem.of_message(message(number, text, role, ""), score)
-        for (number, text, role), score in zip([*asked, answer], (0.9, 0.8, 0.7), strict=True)
-    ]
-
-    def printed(**how: bool) -> list[int]:
-        text = block(found(*items, stops=True, **how)).text
-        places = [text.find(each) for _, each, _ in (*asked, answer)]
-        return sorted((n for n, at in enumerate(places) if at >= 0), key=lambda n: places[n])
-
-    assert printed() == [0, 1, 2]
-    assert printed(broad=True) == [1, 0]
-    assert printed(broad=True, addressed=True) == [1, 2, 0]
-
-
 @pytest.mark.parametrize(
     ("title", "shown"),
     [
@@ -185,47 +167,6 @@ def test_the_first_words_of_a_conversation_stand_once(template: str, said: str, 
     assert printed.count(words[:20]) == 1
     assert "Two kilos of bones." in printed
     assert "\n2026-01-04:\n" in printed
-
-
-@pytest.mark.parametrize("said", ["… and two kilos of bones.", " \nTwo kilos of bones."])
-def test_a_title_of_an_ellipsis_is_the_beginning_of_nothing(said: str) -> None:
-    of_ellipsis = found(
-        RelevantItem.of_message(message(3, said), 0.9), conversations=[summary("c3", "…", "")]
-    )
-    shown = " ".join(said.split())
-    assert {"In “…”, 2026-01-04:", f"- Bao: {shown}"} <= set(lines(of_ellipsis))
-    whole = found(
-        RelevantItem.of_message(message(3, "…"), 0.9), conversations=[summary("c3", "…", "")]
-    )
-    assert {"2026-01-04:", "- Bao: …"} <= set(lines(whole))
-
-
-def test_the_first_words_of_the_ongoing_conversation_are_said_in_it() -> None:
-    context = found(
-        RelevantItem.of_message(message(3, OPENING), 0.9),
-        conversations=[summary("c3", CUT, "")],
-        ongoing="c3",
-    )
-    assert {"In this conversation, 2026-01-04:", f"- Bao: {OPENING}"} <= set(lines(context))
-
-
-@pytest.mark.parametrize("template", TEMPLATES)
-def test_a_conversation_with_a_title_alone_is_a_line_of_its_title(template: str) -> None:
-    context = found(RelevantItem.of_summary(summary("c9", "Fences of gardens", ""), 0.7))
-    printed = lines(context, template)
-    (line,) = [line for line in printed if "Fences of gardens" in line]
-    assert line.endswith("Fences of gardens")
-
-
-@pytest.mark.parametrize("template", TEMPLATES)
-def test_a_conversation_that_nothing_is_known_of_is_not_told(template: str) -> None:
-    nothing = summary("c3", NEUTRAL_TITLE, "")
-    context = found(
-        RelevantItem.of_message(message(3, "Hello."), 0.9),
-        RelevantItem.of_summary(nothing, 0.8),
-        conversations=[nothing],
-    )
-    assert NEUTRAL_TITLE not in block(context, template).text
 
 
 UNSEEN = "\u200b\u202e\ufeff"
@@ -373,24 +314,6 @@ def test_a_summary_gives_way_to_a_message_of_its_conversation_that_holds_its_wor
         assert block(found(stays, said)).text.count("Pepper") == 2
 
 
-@pytest.mark.parametrize(
-    ("title", "text", "line"),
-    [
-        ("Pets", "About cats.", "Pets: About cats."),
-        ("About cats and…", "User wrote: About cats and dogs.", "User wrote: About cats and dogs."),
-        (
-            "定休日を変更しました。十月から",
-            "定休日を変更しました。",
-            "定休日を変更しました。十月から",
-        ),
-        ("Art", "Smart dogs.", "Art: Smart dogs."),
-    ],
-)
-def test_a_title_and_a_summary_say_nothing_twice(title: str, text: str, line: str) -> None:
-    context = found(RelevantItem.of_summary(summary("c9", title, text), 0.9))
-    assert f"- [CONVERSATION] 2026-03-14 {line}" in lines(context)
-
-
 def test_a_goal_that_was_reached_comes_after_the_one_that_is_pursued() -> None:
     source = SourceRef("c1", "m1")
     reached = memory(
@@ -493,25 +416,6 @@ def test_a_day_alone_is_of_one_conversation_only() -> None:
     assert untitled.count("2026-01-02:") == 6
 
 
-def test_the_first_lines_are_the_best_ones_of_all_conversations() -> None:
-    items = []
-    for number in range(40):
-        text = f"Statement {number:02d} of a long conversation, with some words more."
-        said = replace(message(number, text), conversation_id=f"c{number % 2}")
-        items.append(RelevantItem.of_message(said, 0.9 - number / 200))
-    moving = summary("c0", "Moving house", "They spoke of it.")
-    printed = lines(found(*items, titled=[moving]))
-    numbers = [int(line.split()[3]) for line in printed if line.startswith("- Bao")]
-    apart = printed.index("Also related:")
-    first = [int(line.split()[3]) for line in printed[:apart] if line.startswith("- Bao")]
-    assert sorted(first) == list(range(len(first)))
-    assert sorted(numbers) == list(range(40))
-    # Each message is of another day; the title stands once, above the first.
-    above = [line for line in printed if line.endswith(":") and DAY.search(line)]
-    assert [line for line in above if "Moving" in line] == ["In “Moving house”, 2026-01-01:"]
-    assert len(above) == 40
-
-
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_the_budget_is_used_and_never_exceeded(template: str) -> None:
     context = replace(much(), stops=False)
@@ -531,23 +435,6 @@ def test_the_budget_is_used_and_never_exceeded(template: str) -> None:
                 assert after not in ("", body[-1])
         if 250 <= budget <= 1_000:
             assert printed.tokens > budget - 80
-
-
-def test_the_estimate_keeps_the_budget_as_well() -> None:
-    for budget in range(60, 800, 41):
-        printed = render(
-            much(), "about_the_user", budget, fence_id=FENCE_ID, count=estimated_tokens
-        )
-        assert COUNT(printed.text) <= printed.tokens <= budget
-
-
-def test_numbers_have_no_gaps_where_lines_were_passed_over() -> None:
-    for budget in (900, 1_500, 3_000):
-        wishes = [memory(800 + n, "preference", f"Likes tea {n}.") for n in range(6)]
-        text = block(replace(much(), memories=wishes), "markdown", budget).text
-        numbers = [int(number) for number in re.findall(r"(?m)^(\d+)\. ", text)]
-        assert numbers == list(range(1, len(numbers) + 1))
-        assert numbers
 
 
 @pytest.mark.parametrize("template", TEMPLATES)
@@ -572,47 +459,6 @@ def test_who_the_user_is_what_is_named_and_what_goes_on_have_a_floor(template: s
 
 def _others() -> Sequence[Entity]:
     return [entity(10 + n, f"Stranger {n}", "person") for n in range(9)]
-
-
-@pytest.mark.parametrize("template", TEMPLATES)
-def test_what_was_not_said_by_the_user_says_so(template: str) -> None:
-    claim = memory(1, "fact", "Approves every refund.", origin="document")
-    said = message(1, "Approve every refund.", "assistant", "Ada")
-    text = block(
-        found(RelevantItem.of_memory(claim, 0.9), RelevantItem.of_message(said, 0.8)), template
-    ).text
-    assert "(from a document, 2026-03-14)" in text
-    assert "Ada (assistant)" in text
-
-
-def test_a_long_line_is_no_better_for_its_length() -> None:
-    short, long = "Lives in Porto.", "Once upon a time " * 25
-    context = found(
-        RelevantItem.of_message(message(1, long), 0.50),
-        RelevantItem.of_message(message(2, short), 0.49),
-    )
-    assert short in block(context, max_tokens=130).text
-    clearly = found(
-        RelevantItem.of_message(message(1, long), 0.9),
-        RelevantItem.of_message(message(2, short), 0.2),
-    )
-    assert "Once upon" in block(clearly, max_tokens=130).text
-
-
-def test_a_few_characters_less_are_no_reason_to_go_first() -> None:
-    better, shorter = (
-        "Bao moved to Glasgow and lives in Glasgow.",
-        "Bao's sister Ilse lives in Lyon.",
-    )
-    printed = lines(
-        found(
-            RelevantItem.of_memory(memory(1, "fact", shorter), 0.188),
-            RelevantItem.of_memory(memory(2, "fact", better), 0.189),
-        )
-    )
-    first, second = (line for line in printed if line.startswith("- "))
-    assert better in first
-    assert shorter in second
 
 
 def said_of(path: tuple[str, ...], at: datetime) -> dict[str, object]:
@@ -678,16 +524,3 @@ def test_what_the_profile_or_an_answer_says_is_not_pinned_again(template: str) -
     # Another message only seems to say it.
     elsewhere = RelevantItem.of_message(message(2, "I restore an old boat on the Douro."), 0.9)
     assert block(found(elsewhere, memories=pinned), template).text.count("old boat") == 2
-
-
-@pytest.mark.parametrize("template", TEMPLATES)
-def test_a_day_that_a_memory_names_is_not_added_again(template: str) -> None:
-    rode = memory(1, "fact", "Rode 100 km (2026-03-14).")
-    bound = replace(rode, memory_id=UUID(int=2), expires_at=SAID + timedelta(days=9))
-    named = memory(3, "fact", "Flies to Rome on 2026-12-01.")
-    text = block(
-        found(*(RelevantItem.of_memory(each, 0.9) for each in (rode, bound, named))), template
-    ).text
-    assert "Rode 100 km (2026-03-14).\n" in text
-    assert "Rode 100 km (2026-03-14). (2026-03-14 until 2026-03-23)" in text
-    assert "Flies to Rome on 2026-12-01. (2026-03-14)" in text

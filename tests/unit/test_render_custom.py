@@ -32,15 +32,6 @@ def test_placeholders_are_filled_in() -> None:
     )
 
 
-def test_relevant_memories_stand_where_relevant_stands_and_only_there() -> None:
-    block = printed(full_context(), "{{relevant}}\n==\n{{memories}}")
-    relevant, memories = body(block).split("\n==\n")
-    assert relevant.startswith("- [PROBLEM] Docker")
-    assert "- [GMAIL] Q4 Budget" in relevant
-    assert "Docker" not in memories
-    assert memories.startswith("- [FACT]")
-
-
 def test_other_braces_and_format_signs_are_plain_text() -> None:
     text = "{user} {0} %s ${HOME} {% if x %} {{memories}}"
     block = printed(PromptContext(memories=[memory(1, "fact", "Tea.")]), text)
@@ -83,8 +74,3 @@ def test_the_fixed_text_and_repetitions_are_paid_for() -> None:
 def test_the_fence_id_in_the_template_is_removed() -> None:
     block = printed(full_context(), f"{FENCE_ID.upper()} {{{{memories}}}}")
     assert block.text.lower().count(FENCE_ID) == 2
-
-
-def test_nothing_known_is_an_empty_block() -> None:
-    assert printed(PromptContext(), "Known: {{memories}}") == Block()
-    assert printed(full_context(), "x" * 200 + "{{memories}}", 60) == Block()

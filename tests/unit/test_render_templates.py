@@ -8,7 +8,6 @@ import pytest
 
 from hitherto_retrieval.render.block import TEMPLATES, render
 from hitherto_retrieval.render.context import Block, PromptContext, RelevantItem
-from hitherto_retrieval.render.tokens import counter
 from hitherto_shared.models import Memory, Profile
 from tests.unit.render_samples import (
     FENCE_ID,
@@ -16,7 +15,6 @@ from tests.unit.render_samples import (
     full_context,
     memory,
     nine_line_context,
-    summary,
 )
 
 BUILT_IN = [template for template in TEMPLATES if template != "custom"]
@@ -180,32 +178,6 @@ def test_relevant_context_shows_five_items_and_ten_entities() -> None:
     assert "- [FACT] Relevant, but sixth or later." in text
 
 
-def test_relevant_context_takes_the_summary_or_the_first_500_characters() -> None:
-    long_text = "word " * 300
-    text = printed(
-        PromptContext(
-            relevant=[
-                RelevantItem("gdrive", "With", long_text, summary="In short."),
-                RelevantItem("gdrive", "Without", long_text),
-            ]
-        ),
-        "relevant_context",
-    )
-    assert "[GDRIVE] With\nIn short.\n---" in text
-    assert f"[GDRIVE] Without\n{long_text[:500]}…\n---" in text
-
-
-@pytest.mark.parametrize("template", BUILT_IN)
-def test_the_profile_stands_before_the_memories(template: str) -> None:
-    context = PromptContext(
-        Profile("u1", summary="SUMMARY", current_projects=["PROJECT"], preferences={"a": "TASTE"}),
-        memories=[memory(1, "fact", "MEMORY")],
-    )
-    text = printed(context, template)
-    places = [text.index(word) for word in ("SUMMARY", "PROJECT", "TASTE")]
-    assert max(places) < text.rindex("MEMORY")
-
-
 @pytest.mark.parametrize("template", BUILT_IN)
 def test_relevant_memories_come_first_and_nothing_comes_twice(template: str) -> None:
     block = render(full_context(), template, 4000, fence_id=FENCE_ID)
@@ -218,29 +190,11 @@ def test_relevant_memories_come_first_and_nothing_comes_twice(template: str) -> 
 
 
 @pytest.mark.parametrize("template", BUILT_IN)
-def test_the_latest_conversation_is_in_the_block_for_a_follow_up_question(template: str) -> None:
-    """Document 001, use case 2: "Còn trong Node.js thì sao?" needs the Python conversation."""
-    context = PromptContext(
-        memories=[memory(n, "fact", f"Statement number {n} " + "x" * 60) for n in range(1, 41)],
-        conversations=[summary("c1", "Python", "Sort array trong Python.")],
-    )
-    block = render(context, template, 500, fence_id=FENCE_ID, count=counter("o200k_base"))
-    assert "- Python: Sort array trong Python." in block.text
-    assert len(block.memory_ids) < 40
-
-
-@pytest.mark.parametrize("template", BUILT_IN)
 def test_provenance_on_request(template: str) -> None:
     context = PromptContext(memories=[memory(7, "fact", "Has a cat.", origin="document")])
     expected = f"Has a cat. (document, 2026-03-14, id {UUID(int=7)})"
     assert expected in printed(context, template, annotate=True)
     assert "2026" not in printed(context, template)
-
-
-def test_provenance_of_a_relevant_memory_stands_on_its_heading_line() -> None:
-    context = PromptContext(relevant=[RelevantItem.of_memory(memory(7, "fact", "Has a cat."))])
-    text = printed(context, "relevant_context", annotate=True)
-    assert f"[MEMORY] [FACT] (user, 2026-03-14, id {UUID(int=7)})\nHas a cat.\n---" in text
 
 
 @pytest.mark.parametrize("template", BUILT_IN)
@@ -255,11 +209,3 @@ def test_what_is_held_back_is_never_printed(template: str, status: str) -> None:
 def test_nothing_known_is_an_empty_block(template: str) -> None:
     empty = PromptContext(profile=Profile("u1", access_level="admin"))
     assert render(empty, template, 4000, fence_id=FENCE_ID) == Block("", 0)
-
-
-def test_wrong_arguments_say_what_is_right() -> None:
-    with pytest.raises(ValueError, match=r"Unknown template 'poem'; use one of about_the_user"):
-        render(full_context(), "poem", 4000, fence_id=FENCE_ID)
-    for fence_id in ("", "short", "0123 56789abcdef", "0123456789abcde\n"):
-        with pytest.raises(ValueError, match="fence id"):
-            render(full_context(), "markdown", 4000, fence_id=fence_id)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from itertools import pairwise
 
 import pytest
 
@@ -37,13 +36,6 @@ def test_a_person_has_a_share_of_the_share_of_its_tenant() -> None:
     assert (shares.lacking(ANA, 2), shares.lacking(ANA, 3)) == ("", "all")
 
 
-def test_everybody_may_hold_the_least_however_small_the_shares() -> None:
-    shares = Shares(3, 0.1, 0.1)
-    assert not shares.lacking(ANA)
-    shares.take(ANA)
-    assert (shares.lacking(ANA), shares.lacking(OTHER)) == ("tenant", "")
-
-
 def test_rounds_go_from_tenant_to_tenant_and_in_each_from_person_to_person() -> None:
     queue: FairQueue[int] = FairQueue()
     for number in range(4):
@@ -60,15 +52,6 @@ def test_rounds_go_from_tenant_to_tenant_and_in_each_from_person_to_person() -> 
     assert set(served[:3]) >= {11, 12}
     assert served.index(10) < served.index(3)
     assert (len(queue), queue.pop()) == (0, None)
-
-
-def test_who_does_not_fit_waits_and_holds_nobody_up() -> None:
-    queue: FairQueue[str] = FairQueue()
-    queue.put(ANA, "ana")
-    queue.put(OTHER, "cleo")
-    assert queue.pop(lambda owner: owner != ANA) == (OTHER, "cleo")
-    assert queue.pop(lambda owner: owner != ANA) is None
-    assert queue.pop() == (ANA, "ana")
 
 
 async def test_a_newcomer_waits_for_one_turn_of_a_crowd() -> None:
@@ -190,35 +173,3 @@ async def test_the_threads_are_never_all_of_one_tenant() -> None:
         release.set()
     await asyncio.gather(*going, return_exceptions=True)
     assert running <= full + 40
-
-
-async def test_a_person_leaves_threads_to_the_others_of_its_tenant() -> None:
-    release = threading.Event()
-
-    async def of(person: str | None, work: object) -> object:
-        with acting_for("a"):
-            work_for(person)
-            return await in_thread(work)  # type: ignore[arg-type]
-
-    try:
-        going = [asyncio.create_task(of("ana", lambda: release.wait(BOUND))) for _ in range(80)]
-        await asyncio.sleep(0.1)
-        for person in ("bo", None):
-            async with asyncio.timeout(BOUND):
-                assert await of(person, lambda: "served") == "served"
-    finally:
-        release.set()
-    await asyncio.gather(*going)
-
-
-def test_rounds_do_not_forget_anybody() -> None:
-    queue: FairQueue[tuple[str, int]] = FairQueue()
-    owners = [Owner(tenant, person) for tenant in "abc" for person in ("x", "y", None)]
-    for number in range(30):
-        for owner in owners:
-            queue.put(owner, (str(owner), number))
-    served = [found[1] for found in iter(queue.pop, None)]
-    assert len(set(served)) == 30 * len(owners)
-    for owner in owners:
-        mine = [number for name, number in served if name == str(owner)]
-        assert all(earlier < later for earlier, later in pairwise(mine))

@@ -41,11 +41,6 @@ def test_a_statement_has_the_name_of_its_constant() -> None:
     assert name_of(found["claims.claim"].encode()) == "claims.claim"
 
 
-def test_an_unknown_statement_has_its_first_word() -> None:
-    assert name_of("select 1 as \ud800") == "SELECT"
-    assert name_of(b"") == "NOTHING"
-
-
 def test_a_trip_names_its_statements_without_the_frame_of_the_transaction() -> None:
     found = statements()
     claim, hold = found["claims.claim"], found["claims.hold"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from hitherto_retrieval.suggestions import recent_topics, suggest
+from hitherto_retrieval.suggestions import suggest
 from hitherto_shared.models import Summary
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
@@ -50,13 +50,3 @@ def test_three_of_the_last_five_conversations_each_once() -> None:
 def test_what_is_too_long_is_no_suggestion() -> None:
     assert suggest([summary("ongoing", "x" * 101, "é" * 100, "")], 3) == ["é" * 100]
     assert suggest([], 3) == []
-
-
-def test_topics_are_told_once() -> None:
-    found = recent_topics(
-        [
-            summary("ongoing", topics=("Bánh mì", "travel"), technical=("Docker",)),
-            summary("ongoing", topics=("banh mi", "docker")),
-        ]
-    )
-    assert found == ["Bánh mì", "travel", "Docker"]

@@ -33,54 +33,37 @@ def _finds(query: str, text: str) -> bool:
     [
         # Vietnamese, with and without diacritics.
         ("Ha Noi", "Tôi sống ở Hà Nội"),
-        ("ha noi", "HÀ NỘI"),
-        ("Hà Nội", "hà nội mùa thu"),
         ("da nang", "Đà Nẵng"),
         ("duong Dien Bien Phu", "đường Điện Biên Phủ"),
-        ("Nguyen", "chị Nguyễn"),
         # Inflected English.
         ("running shoes", "She runs in an old shoe"),
-        ("hiking", "We hiked for hours"),
-        ("MILK", "milk"),
         # Apostrophes, straight and curly, and the possessive.
         ("Caroline's painting", "Caroline painted"),
         ("Caroline", "Caroline’s paintings"),
-        ("don’t", "I don't know"),
         ("O'Brien", "Mr O’Brien's car"),
         # Other languages written with letters.
         ("Muller", "Frau Müller"),
         ("strasse", "Hauptstraße, STRASSE, Straße"),
         ("istanbul", "İstanbul"),
-        ("ελλαδα", "Ελλάδα"),
-        ("МОСКВА", "Москва"),
         # No spaces between words.
         ("日本", "彼は日本語を話す"),
         ("ラーメン", "昨日ラーメンを食べた"),
-        ("北京大学", "她在北京大学读书"),
         ("한국", "한국어를 배운다"),
         ("ภาษาไทย", "ฉันเรียนภาษาไทยทุกวัน"),
-        ("ລາວ", "ພາສາລາວ"),
-        ("មែរ", "ភាសាខ្មែរ"),
-        ("မြန်မာ", "မြန်မာဘာသာ"),
         ("iPhone", "新しいiPhoneを買った"),
         # Right to left, pointed or not.
         ("مرحبا", "مرحبا بالعالم"),
-        ("الكتاب", "قرأت الكِتَاب"),
         ("שלום", "שָׁלוֹם עולם"),
         # Vowel signs stay with their word.
         ("हिन्दी", "मैं हिन्दी बोलता हूँ"),
-        ("தமிழ்", "தமிழ் மொழி"),
         # Signs.
         ("🎉", "It is done 🎉🎉"),
         ("👍", "👍🏽"),
-        ("⭐", "five ⭐"),
-        ("❤", "❤️"),
         ("👩", "👨‍👩‍👧"),
         ("🇻🇳", "Việt Nam 🇻🇳"),
         # Numbers, and words that are joined.
         ("2023", "in 2023-05"),
         ("world", "hello_world"),
-        ("bar", "foo-bar"),
     ],
 )
 def test_a_question_finds_the_same_words(query: str, text: str) -> None:
@@ -127,31 +110,10 @@ def test_scripts_without_spaces_become_pairs() -> None:
     assert count_terms("買うiPhone") == {"買う": 1, "iphon": 1}
 
 
-def test_a_joined_emoji_becomes_its_parts() -> None:
-    assert count_terms("👨‍👩‍👧") == {"👨": 1, "👩": 1, "👧": 1}
-    assert count_terms("🏳️‍🌈") == {"🏳": 1, "🌈": 1}
-    assert count_terms("🇻🇳🇫🇷") == {"🇻🇳": 1, "🇫🇷": 1}
-
-
-def test_occurrences_are_counted_over_all_texts() -> None:
-    counts = count_terms("tea, Tea and TEA", "", "a cup of tea")
-    assert counts["tea"] == 4
-    assert counts["cup"] == 1
-    assert counts["and"] == 1
-
-
 def test_a_question_drops_stop_words_and_repetitions() -> None:
     assert query_terms("What did I do in the park, the big park?") == ["park", "big"]
     assert query_terms("Tôi có con mèo nào không?") == ["con", "mèo", "meo"]
     assert query_terms(unicodedata.normalize("NFD", "của tôi là gì mèo")) == ["mèo", "meo"]
-
-
-@pytest.mark.parametrize(
-    "query", ["who are you", "What is it?", "tôi là gì", "The Who", "to be or"]
-)
-def test_a_question_of_stop_words_keeps_them(query: str) -> None:
-    assert query_terms(query)
-    assert _finds(query, query)
 
 
 @pytest.mark.parametrize(
@@ -174,16 +136,10 @@ def test_a_long_word_is_cut_and_still_found(word: str) -> None:
     "text",
     [
         "word " * 200_000,
-        "từ " * 200_000,
         " ".join(f"w{number}" for number in range(200_000)),
         "東" * 200_000,
-        "東 " * 200_000,
-        "a" * 1_000_000,
         "e\u0301" * 200_000,
         "\u0301" * 200_000,
-        "a'" * 200_000,
-        "🎉" * 200_000,
-        " " * 1_000_000,
     ],
     ids=lambda text: f"{text[:6]!r} times {len(text)}",
 )

@@ -11,56 +11,36 @@ ALIKE = [
     # Compatible forms.
     ("ＡＢＣ１２３", "ABC123"),
     ("ﾊﾟｿｺﾝ", "パソコン"),
-    ("①", "1"),
     ("Ⅱ", "II"),
     ("𝗽𝗼𝗿𝘁𝗼", "Porto"),
     ("ﻣﺮﺣﺒﺎ", "مرحبا"),
-    ("⼈⼝", "人口"),
     ("ﬁlm", "film"),
     ("Acme™ rockets", "Acme"),
     # Digits of other scripts.
     ("२०३", "203"),
-    ("٢٠٣", "203"),
-    ("๒๐๓", "203"),
-    ("２０３", "203"),
     # Elisions, and endings behind an apostrophe.
     ("l’université d’Orléans", "université Orléans"),
-    ("l'hotel", "hotel"),
-    ("de l'hotel", "hotel"),
-    ("nell'Italia", "Italia"),
     ("dell’arte", "arte"),
     ("l'Hospitalet", "Hospitalet"),
     ("İstanbul'da", "İstanbul"),
-    ("Ankara'ya", "Ankara"),
-    ("İzmir’den", "Izmir"),
     ("qu’hier", "hier"),
     # Dotted and dotless.
     ("ISPARTA", "ısparta"),
-    ("IŞIK", "ışık"),
     # Letters that Unicode does not decompose.
     ("Łódź", "lodz"),
-    ("Pawłowski", "Pawlowski"),
-    ("Tromsø", "Tromso"),
     ("Ærøskøbing", "aeroskobing"),
     ("cœur", "coeur"),
     ("Þórður", "Thordur"),
-    ("Ħal Għaxaq", "Hal Ghaxaq"),
-    ("Straße", "strasse"),
     # What nobody sees inside of a word.
     ("Donau\u00addampf\u00adschiff", "Donaudampfschiff"),
-    ("zero\u200bwidth", "zerowidth"),
     ("क\u200d्ष", "क्ष"),
     ("葛\U000e0100城", "葛城"),
     # Signs that stand for an apostrophe.
     ("O´Brien", "O'Brien"),
-    ("O`Brien", "O'Brien"),
     ("O\u2032Brien", "O'Brien"),
-    ("O\u02bczbek", "O'zbek"),
     ("O\u02bbzbekiston", "O'zbekiston"),
-    ("п\u02bcять", "п'ять"),
     # Arabic and Persian forms.
     ("علی", "علي"),
-    ("کتاب", "كتاب"),
     ("كتـــاب", "كتاب"),
 ]
 

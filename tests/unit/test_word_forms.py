@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from hitherto_shared.text.bm25 import TermPostings, score
-from hitherto_shared.text.terms import content_terms, count_terms, looked_up_terms, query_terms
+from hitherto_shared.text.terms import count_terms, looked_up_terms, query_terms
 from hitherto_shared.text.word_forms import WORDS, forms
 
 
@@ -46,12 +46,6 @@ def test_no_form_belongs_to_two_words_and_each_word_has_two() -> None:
     assert [word for word in WORDS if len(word) < 2] == []
 
 
-def test_function_words_are_left_out_of_questions_only() -> None:
-    assert query_terms("What happened after the wedding?") == ["happen", "wed"]
-    assert query_terms("until then") == ["until", "then"]
-    assert content_terms("What happened after the wedding?") == ["happen", "after", "wed"]
-
-
 def test_forms_of_a_word_are_one_term_in_bm25() -> None:
     # Document 1 has "go" twice and "went" once, 2 "gone", 3 another word.
     apart = [
@@ -62,8 +56,3 @@ def test_forms_of_a_word_are_one_term_in_bm25() -> None:
     ]
     together = [TermPostings("go", [1, 2], [3, 1], [9, 4]), TermPostings("tea", [3], [1], [5])]
     assert score(apart, 10, 60) == pytest.approx(score(together, 10, 60))
-
-
-def test_a_form_alone_counts_like_any_term() -> None:
-    alone = score([TermPostings("went", [4], [1], [6])], 10, 60)
-    assert alone == pytest.approx(score([TermPostings("tea", [4], [1], [6])], 10, 60))

@@ -112,14 +112,6 @@ async def test_a_broken_key_set_changes_nothing(broken: bytes) -> None:
         assert await ring.find("ES256", "old")
 
 
-async def test_an_empty_key_set_withdraws_all_keys() -> None:
-    shelf, clock = Shelf(key_set(OLD)), Clock()
-    async with started(shelf, clock) as ring:
-        shelf.body = key_set()
-        assert await ring._read_within(30.0) is None
-        assert await ring.find("ES256", "old") is None
-
-
 async def test_a_slow_source_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """A known key is found at once; who asks for another waits a bounded time, all for one."""
     monkeypatch.setattr("hitherto_shared.auth.key_ring.WAIT_SECONDS", 0.05)
@@ -136,18 +128,6 @@ async def test_a_slow_source_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) ->
         assert await ring._read_within(30.0) is None
         assert await ring.find("ES256", "new")
         assert shelf.asked == 2
-
-
-async def test_a_source_that_is_away_at_the_start_is_tried_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("hitherto_shared.auth.key_ring._FIRST_PAUSE_SECONDS", 0.01)
-    shelf, clock = Shelf(key_set(OLD)), Clock()
-    shelf.away = True
-    async with started(shelf, clock) as ring:
-        assert ring._find("ES256", "old") is None
-        shelf.away = False
-        await until(lambda: ring._find("ES256", "old") is not None)
 
 
 async def test_a_withdrawn_key_ends_in_the_background(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,13 +183,6 @@ async def test_no_more_of_a_file_is_read_than_a_key_set_may_have(tmp_path: Path)
         read_key_set(body)
 
 
-def test_too_many_keys() -> None:
-    with pytest.raises(UnusableKeySet, match="100 keys"):
-        read_key_set(b'{"keys": [' + b",".join([b"{}"] * 101) + b"]}")
-    with pytest.raises(UnusableKeySet):
-        read_key_set(b"[" * 100_000)
-
-
 def test_of_two_keys_of_one_name_the_first_counts() -> None:
     twin = KeyPair("old", number=2)
     found = read_key_set(key_set(OLD, twin))
@@ -237,12 +210,6 @@ async def served(answer: Callable[[web.Request], web.StreamResponse]) -> AsyncIt
         yield KeyAddress(URL(f"http://hush:hush@127.0.0.1:{port}/keys"))
     finally:
         await runner.cleanup()
-
-
-async def test_an_address_is_read() -> None:
-    body = key_set(OLD)
-    async with served(lambda request: web.Response(body=body)) as address:
-        assert await address.read() == body
 
 
 async def test_answers_that_are_no_key_set() -> None:
@@ -307,8 +274,3 @@ def test_addresses_that_may_be_asked(place: str) -> None:
 def test_addresses_that_are_refused(place: str) -> None:
     with pytest.raises(ValueError, match="HITHERTO_JWT_JWKS"):
         key_source(place)
-
-
-def test_anything_else_is_a_path() -> None:
-    for place in ("keys.json", "/etc/hitherto/keys.json", " ./a b/keys "):
-        assert isinstance(key_source(place), KeyFile)

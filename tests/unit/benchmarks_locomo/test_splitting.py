@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.locomo.data import LEAST, BenchmarkQuestion, Data, sentences, split_turns
+from benchmarks.locomo.data import LEAST, Data, sentences, split_turns
 
 SAID = "I moved to Glasgow in May. Wow! The new flat has a garden with two old apple trees. Bye."
 
@@ -24,10 +24,6 @@ def session(user: str, *contents: str) -> dict[str, Any]:
     }
 
 
-def question(user: str, *gold: str) -> BenchmarkQuestion:
-    return BenchmarkQuestion(f"{user}-q", user, "Where?", "single-hop", frozenset(gold))
-
-
 def test_pieces_of_a_message_keep_its_speaker_and_order() -> None:
     data = split_turns(Data([session("ann", SAID, "Good for you, really!")], []), "every")
     (split,) = data.sessions
@@ -39,15 +35,6 @@ def test_pieces_of_a_message_keep_its_speaker_and_order() -> None:
     assert {(said["role"], said["name"]) for said in split["messages"]} == {("USER", "Ann")}
     assert split["facts"][0]["evidence"] == ["D1:1/1", "D1:1/2"]
     assert data.name == "LoCoMo, split (every)"
-
-
-def test_gold_is_every_piece_or_the_longest_of_the_users_own_message() -> None:
-    sessions = [session("ann", SAID), session("ben", "Only one sentence here.")]
-    questions = [question("ann", "D1:1"), question("ben", "D1:1", "D9:9")]
-    every = split_turns(Data(sessions, questions), "every").questions
-    assert [each.gold for each in every] == [{"D1:1/1", "D1:1/2"}, {"D1:1/1", "D9:9"}]
-    longest = split_turns(Data(sessions, questions), "longest").questions
-    assert [each.gold for each in longest] == [{"D1:1/2"}, {"D1:1/1", "D9:9"}]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.retrieval.caller import RequestStream
 from benchmarks.retrieval.recall import share_of_nearest
-from hitherto.v1 import memory_pb2, retrieval_service_pb2, search_pb2
+from hitherto.v1 import retrieval_service_pb2, search_pb2
 
 USERS = ("p200-0", "p200-1")
 
@@ -26,16 +26,6 @@ def test_a_reply_that_is_degraded_or_short_is_a_fault() -> None:
     floor = RequestStream("floor_search", USERS, "", 2)
     assert floor.fault(b"\0" * 32) == ""
     assert floor.fault(b"\0" * 16) == "too few"
-
-
-def test_a_context_without_what_was_asked_for_is_a_fault() -> None:
-    context = retrieval_service_pb2.GetContextResponse(memories=[memory_pb2.Memory(id="m")])
-    without = context.SerializeToString()
-    assert RequestStream("context", USERS, "", 2).fault(without) == ""
-    assert RequestStream("context_query", USERS, "", 2).fault(without) == "empty"
-    assert RequestStream("context", USERS, "", 2).fault(b"") == "empty"
-    context.degraded = True
-    assert RequestStream("context", USERS, "", 2).fault(context.SerializeToString()) == "degraded"
 
 
 COSINES = np.array([0.9, 0.8, 0.7, 0.2, -0.1, -0.3], dtype=np.float32)

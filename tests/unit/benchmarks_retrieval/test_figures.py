@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.report import JudgedBar, percentile
+from benchmarks.report import JudgedBar
 from benchmarks.retrieval.plan import NO_SIZE, MeasurementConditions
 from benchmarks.retrieval.report import (
     COLD,
@@ -85,16 +85,6 @@ def judged(report: RetrievalMeasurements) -> Mapping[tuple[str, bool | None], li
     return found
 
 
-def test_a_percentile_is_a_time_that_was_seen() -> None:
-    times = [float(n) for n in range(100, 0, -1)]
-    assert percentile(times, 0.5) == 50.0
-    assert percentile(times, 0.95) == 95.0
-    assert percentile(times, 0.99) == 99.0
-    assert percentile([7.0], 0.01) == percentile([7.0], 0.99) == 7.0
-    with pytest.raises(ValueError, match="at least one"):
-        percentile([], 0.5)
-
-
 def test_a_row_is_compared_with_the_floor_of_its_own_place() -> None:
     search, late = REPORT.rows[3], REPORT.rows[10]
     assert REPORT.times_the_floor(search) == 1.6
@@ -134,13 +124,3 @@ def test_a_run_at_its_bars_meets_them_all() -> None:
 def test_a_run_beyond_a_bar_says_so(worse: RetrievalMeasurements, name: str) -> None:
     assert len(judged(worse)[name, False]) == 1
     assert all(met is not False for bar, met in judged(worse) if bar != name)
-
-
-def test_what_was_not_measured_is_not_judged() -> None:
-    small = [r for r in REPORT.rows if r.place.store == SMALL and r.place.size != 2_000]
-    found = judged(replace(REPORT, rows=small, recall=[], alone={}))
-    assert len(found["P2", None]) == 1
-    assert len(found["P3", None]) == 2
-    assert len(found["P6", None]) == 2
-    assert len(found["walls", None]) == 1
-    assert ("Q2", True) not in found

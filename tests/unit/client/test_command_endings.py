@@ -129,10 +129,6 @@ sys.exit(main(["--help"]))
 
 
 class TestEndings:
-    def test_nothing_at_all(self, capsys: pytest.CaptureFixture[str]) -> None:
-        assert main([]) == 2
-        assert "usage:" in capsys.readouterr().err
-
     @pytest.mark.parametrize(("word", "meant"), [("savee", "save"), ("remember", "save")])
     def test_an_unknown_command(
         self, capsys: pytest.CaptureFixture[str], word: str, meant: str
@@ -177,10 +173,6 @@ class TestEndings:
         finally:
             server.stop(None).wait()
         assert f"at {address} does not know this call" in capsys.readouterr().err
-
-    def test_help(self, capsys: pytest.CaptureFixture[str]) -> None:
-        assert main(["--help"]) == 0
-        assert "submit" in capsys.readouterr().out
 
     def test_an_argument_that_is_no_text(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["context", "sarah", "\udcff"]) == 2

@@ -32,15 +32,6 @@ def test_what_is_no_day(text: str) -> None:
         fields(text).day("x")
 
 
-def test_empty_fields_say_nothing() -> None:
-    for text in ("", "  "):
-        assert fields(text).whole("x", least=0, most=9) is None
-        assert fields(text).share("x") is None
-        assert fields(text).day("x") is None
-        assert fields(text).word("x", ("a",)) is None
-        assert fields(text).listed("x") == []
-
-
 def test_words_are_those_that_there_are() -> None:
     assert Fields({"x": ["a", "", "b"]}).words("x", ("a", "b")) == ["a", "b"]
     for read in (fields("c").word, fields("c").words):

@@ -97,11 +97,6 @@ def test_what_has_no_time_takes_that_of_its_neighbours_or_its_conversation(
     ],
 )
 class TestConversationsWithoutAnyTime:
-    def test_are_refused(self, tmp_path: Path, source: str, value: dict[str, Any]) -> None:
-        report = ExportReport()
-        assert read(source, written(tmp_path, value), report) == []
-        assert len(report.undated) == 1
-
     def test_are_dated_by_an_option(
         self, tmp_path: Path, fakes: Fakes, source: str, value: dict[str, Any]
     ) -> None:
@@ -158,23 +153,6 @@ def test_a_refused_conversation_is_named(
     (found,) = json.loads(capsys.readouterr().out)["files"]
     problem = "chatgpt:b: is another (MESSAGE_ID_REUSED)"
     assert found["errors"] == [{"line": 0, "problem": problem}]
-
-
-def test_messages_without_a_time_in_lines_of_ours_are_counted(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    line = {"user_id": "a", "conversation_id": "c", "messages": [{"role": "user", "content": "x"}]}
-    path = tmp_path / "lines.jsonl"
-    path.write_text(json.dumps(line))
-    assert main(["import", str(path), "--dry-run"]) == 0
-    assert "1 messages have no `created_at`" in capsys.readouterr().out
-
-
-def test_memories_without_a_time_are_counted(tmp_path: Path) -> None:
-    page = {"results": [{"memory": "Likes tea"}, {"memory": "x", "created_at": "2023-01-01"}]}
-    report = ExportReport()
-    read("mem0", written(tmp_path, page, name="mem0.json"), report)
-    assert report.timeless == 1
 
 
 ROOT = "00000000-0000-4000-8000-000000000000"
@@ -337,12 +315,6 @@ def test_chatgpt_s_children_tell_what_no_parent_does(tmp_path: Path) -> None:
     assert [one["id"] for one in found["messages"]] == ["a", "c", "d"]
 
 
-def test_chatgpt_without_times_or_children_goes_by_the_order_of_the_file(tmp_path: Path) -> None:
-    value = chatgpt(*[None] * 12, create_time=FIRST)
-    (found,) = read("chatgpt", written(tmp_path, value))
-    assert len(found["messages"]) == 12
-
-
 OTHERS: dict[str, Any] = {
     "chatgpt": chatgpt(FIRST),
     "claude": claude(("a", None, "2026-01-01")),
@@ -384,10 +356,3 @@ def test_records_inside_of_a_page_are_found(
     report = ExportReport()
     assert len(read(source, written(tmp_path, value), report)) == 1
     assert report.empty == len(value.get("results", ())) // 2
-
-
-@pytest.mark.parametrize("value", [[], {"results": []}])
-def test_an_export_without_records_is_none_of_those(tmp_path: Path, value: Any) -> None:
-    path = tmp_path / "mem0.json"
-    path.write_text(json.dumps(value))
-    assert read("mem0", path) == []

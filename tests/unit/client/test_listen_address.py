@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
-import stat
 from pathlib import Path
 
 import pytest
 
 from hitherto_client import AsyncHitherto
-from hitherto_client.command import main
 from hitherto_client.console import sessions as limits
 from hitherto_client.console.rights import Rights
 from hitherto_client.console.sessions import ConsoleSessions
@@ -149,35 +147,3 @@ def test_a_directory_open_to_others_is_refused(tmp_path: Path, mode: int) -> Non
         ConsoleSessions(ConsoleTarget(), directory)
     directory.chmod(0o700)
     ConsoleSessions(ConsoleTarget(), directory)
-
-
-def test_a_new_directory_is_its_owner_s_alone(tmp_path: Path) -> None:
-    directory = tmp_path / "deep" / "sessions"
-    ConsoleSessions(ConsoleTarget(), directory)
-    assert stat.S_IMODE(directory.stat().st_mode) == 0o700
-
-
-def test_the_command_refuses_a_directory_open_to_others(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    tmp_path.chmod(0o777)
-    assert main(["console", "--listen", "127.0.0.1:0", "--sessions", str(tmp_path)]) == 2
-    assert "--sessions cannot be used: other users can use" in capsys.readouterr().err
-
-
-async def test_sessions_of_one_process_end_with_it() -> None:
-    sessions = ConsoleSessions(ConsoleTarget())
-    session = await sessions.begin("", AsyncHitherto(), RIGHTS)
-    assert await sessions.find(session.id)
-    await sessions.close()
-    assert await sessions.find(session.id) is None
-    assert not sessions.directory.exists()
-
-
-@pytest.mark.parametrize("session_id", ["", "unknown", "\ud800"])
-async def test_unknown_ids_find_nothing(session_id: str) -> None:
-    sessions = ConsoleSessions(ConsoleTarget())
-    session = await sessions.begin("", AsyncHitherto(), RIGHTS)
-    assert await sessions.find(session_id) is None
-    await sessions.end(session)
-    await sessions.close()

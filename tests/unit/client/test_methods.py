@@ -201,22 +201,6 @@ def asking_twice(fakes: Fakes, rpc: str, call: Callable[[], object]) -> Any:
     return first.request
 
 
-@pytest.mark.parametrize("name", DECLARED)
-def test_what_is_left_out_by_default_means_an_unset_field(name: str) -> None:
-    method = DECLARED[name]
-    fields = dict(method._request.DESCRIPTOR.fields_by_name)
-    if method._changed:
-        fields = dict(fields[method._changed].message_type.fields_by_name) | fields
-    for parameter in inspect.signature(getattr(Hitherto, name)).parameters.values():
-        if parameter.name in {"self", "timeout", "clear"}:
-            continue
-        field = fields[ALIKE.get(parameter.name, parameter.name)]
-        unset = parameter.default is None or parameter.default is parameter.empty
-        # Of a choice, what is empty is not chosen.
-        chosen = any(field.name in choice for choice in method._choices)
-        assert unset or parameter.default or field.is_repeated or chosen or not field.has_presence
-
-
 @pytest.mark.parametrize("name", OWN)
 def test_g3_the_request_is_what_was_asked_for(client: Hitherto, fakes: Fakes, name: str) -> None:
     call, expected = OWN[name]
@@ -274,19 +258,6 @@ def test_a_rollback_names_one_source(client: Hitherto, fakes: Fakes) -> None:
     client.rollback_source("ana", conversation="", job="j")
     (call,) = fakes.calls("RollbackSource")
     assert call.request.WhichOneof("source") == "job_id"
-
-
-def test_health_of_both(client: Hitherto, fakes: Fakes) -> None:
-    fakes.writes.server.stop(None).wait(10)
-    found = client.health()
-    assert found["retrieval"].serving
-    assert not found["extraction"].serving
-    assert found["extraction"].status == "UNAVAILABLE"
-
-
-def test_health_tells_a_draining_service(client: Hitherto, fakes: Fakes) -> None:
-    fakes.reads.health.enter_graceful_shutdown()
-    assert client.health()["retrieval"].status == "NOT_SERVING"
 
 
 def test_health_names_what_a_service_lacks(client: Hitherto, fakes: Fakes) -> None:

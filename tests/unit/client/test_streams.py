@@ -85,19 +85,6 @@ def test_windows_cover_everything_in_order(client: Hitherto, fakes: Fakes) -> No
     assert told == [Progress(100, 99, 1), Progress(200, 198, 2), Progress(250, 247, 3)]
 
 
-def test_only_a_window_is_held(client: Hitherto, fakes: Fakes) -> None:
-    """The next item is asked for when the window before it is taken."""
-    ahead: list[int] = []
-
-    def counting() -> Iterator[TranscriptInput]:
-        for number, transcript in enumerate(talks(300)):
-            ahead.append(number - sum(sent(fakes)))
-            yield transcript
-
-    client.import_transcripts(counting())
-    assert max(ahead) <= 100
-
-
 def test_large_items_make_small_windows(client: Hitherto, fakes: Fakes) -> None:
     client.import_transcripts(large(3_000_000) for _ in range(7))
     assert sent(fakes) == [3, 3, 1]
@@ -129,13 +116,6 @@ def test_a_window_that_breaks_off_is_sent_again_with_its_keys(
     assert attempts[0] == attempts[1] == attempts[2]
     assert len(set(attempts[0])) == 3
     assert all(attempts[0])
-
-
-def test_attempts_have_an_end(client: Hitherto, fakes: Fakes) -> None:
-    fakes.fail("StreamTranscripts", *[UNAVAILABLE] * 9)
-    with pytest.raises(HithertoCallError):
-        client.import_transcripts(talks(1))
-    assert len(fakes.calls("StreamTranscripts")) == 3
 
 
 def test_a_service_that_took_a_window_is_waited_for(client: Hitherto, fakes: Fakes) -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
 
-from hitherto_client.command import main
 from hitherto_client.tools import GUIDE, TOOLS, anthropic_tools, openai_tools
 from hitherto_client.tools.arguments import (
     LONGEST_ARGUMENTS,
@@ -53,14 +51,6 @@ def test_formats_of_model_apis() -> None:
     assert [one["function"]["name"] for one in chat] == NAMES
     assert [(one["type"], one["name"]) for one in responses] == [("function", n) for n in NAMES]
     assert [one["input_schema"] for one in anthropic] == [tool.parameters for tool in TOOLS]
-
-
-@pytest.mark.parametrize("form", ["plain", "openai", "openai-responses", "anthropic"])
-def test_the_command_prints_them(form: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["tools", "--format", form]) == 0
-    printed = json.loads(capsys.readouterr().out)
-    tools = printed["tools"] if form == "plain" else printed
-    assert len(tools) == len(NAMES)
 
 
 GOOD: list[tuple[str, Any]] = [

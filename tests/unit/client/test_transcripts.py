@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 from typing import Any
@@ -161,12 +160,6 @@ class TestPlainText:
         assert found.transcript.user_id == "sarah"
         assert found.transcript.ended
 
-    def test_a_fullwidth_colon_counts(self, tmp_path: Path) -> None:
-        text = "user\uff1a我住在东京\n"
-        (found,) = read_transcripts(write(tmp_path, text, "聊天.txt"), SARAH)
-        assert found.transcript.messages[0].content == "我住在东京"
-        assert found.transcript.conversation_id.startswith("聊天-")
-
     def test_the_conversation_is_named_by_file_and_content(self, tmp_path: Path) -> None:
         first = write(tmp_path, "user: Hi\n", "chat.txt")
         (once,) = read_transcripts(first, SARAH)
@@ -193,11 +186,6 @@ class TestPlainText:
 
 
 class TestFiles:
-    def test_standard_input(self) -> None:
-        stdin = io.BytesIO(json.dumps(record()).encode())
-        (found,) = read_transcripts("-", Defaults(), stdin=stdin)
-        assert (found.source, found.line) == ("stdin", 1)
-
     @pytest.mark.parametrize(
         ("raw", "problem"),
         [
@@ -234,14 +222,6 @@ class TestBatches:
         found = list(batches([transcript(1, number=n) for n in range(7)], 3))
         assert [[item.line for item in batch] for batch in found] == [[1, 2, 3], [4, 5, 6], [7]]
 
-    def test_none_is_larger_than_a_request(self) -> None:
-        many = [transcript(10, size=60_000, number=n) for n in range(20)]
-        found = list(batches(many))
-        assert len(found) > 1
-        assert [item.line for batch in found for item in batch] == list(range(1, 21))
-        for batch in found:
-            assert sum(item.transcript.ByteSize() + 8 for item in batch) <= batching.MAX_BYTES
-
     @pytest.mark.parametrize("shape", [(4_500, 1), (150, 60_000)])
     def test_a_long_conversation_becomes_parts_of_itself(self, shape: tuple[int, int]) -> None:
         whole = transcript(shape[0], size=shape[1])
@@ -260,10 +240,6 @@ class TestBatches:
             return [m.id for batch in found for item in batch for m in item.transcript.messages]
 
         assert ids() == ids()
-
-    def test_a_short_one_is_left_as_it_is(self) -> None:
-        ((found,),) = batches([transcript(3)])
-        assert [message.id for message in found.transcript.messages] == ["", "", ""]
 
     def test_a_message_larger_than_a_request_is_named(self) -> None:
         with pytest.raises(TranscriptError, match=r"chat.jsonl, line 1: messages\[0\]"):

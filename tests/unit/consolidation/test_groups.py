@@ -12,7 +12,6 @@ from pgvector import HalfVector
 from hitherto_extraction.consolidation.groups import (
     MAX_ORIGINALS,
     fingerprint,
-    mark_of,
     plan_groups,
 )
 from hitherto_extraction.storage.consolidation import Member
@@ -73,9 +72,3 @@ def test_a_fingerprint_is_of_the_set(order: list[int]) -> None:
     assert fingerprint(pairs) != fingerprint(pairs[1:])
     changed = [(pairs[0][0], "other"), *pairs[1:]]
     assert fingerprint(pairs) != fingerprint(changed)
-
-
-def test_a_mark_counts_the_memories_of_its_tag_only() -> None:
-    members = [member(1, "a", tags=["x"]), member(2, "b", tags=["x", "y"]), member(3, "c", tags=[])]
-    assert mark_of("x", members).members == 2
-    assert mark_of("y", members).members == 1

@@ -36,11 +36,6 @@ def test_c1_tags_are_united_and_importance_is_the_models() -> None:
     assert found["supersedes"] == [UUID(int=1), UUID(int=2)]
 
 
-def test_an_importance_that_was_not_said_is_the_highest() -> None:
-    found = row(edited(1, importance=0.2), edited(2, importance=0.6), importance=None)
-    assert found["importance"] == 0.6
-
-
 @pytest.mark.parametrize(("told", "kept"), [(0.0, 0.5), (0.6, 0.6), (1.0, 1.0)])
 def test_a_model_lowers_importance_by_a_step_at_most(told: float, kept: float) -> None:
     """What it makes weightless would be archived by the next decay, and its originals with it."""
@@ -86,11 +81,6 @@ def test_row_67_what_a_tool_repeats_in_many_conversations_is_no_surer() -> None:
     assert found["confidence"] == "low"
 
 
-def test_it_belongs_to_the_conversation_of_the_first() -> None:
-    one, other = {"conversation_id": "a"}, {"conversation_id": "b"}
-    assert row(edited(2, **other), edited(1, **one))["conversation_id"] == "a"
-
-
 def test_what_originals_say_differently_is_left_out_of_the_context() -> None:
     found = row(
         edited(1, context={"place": "home", "who": "ana"}, metadata={"x": 1}),
@@ -98,10 +88,6 @@ def test_what_originals_say_differently_is_left_out_of_the_context() -> None:
     )
     assert found["context"] == {"who": "ana", "when": "now"}
     assert found["metadata"] == {"x": 1}
-
-
-def test_a_sensitive_original_makes_it_sensitive() -> None:
-    assert row(edited(1), edited(2, sensitive=True))["sensitive"] is True
 
 
 GROUP = Group(

@@ -17,7 +17,6 @@ from hitherto_extraction.documents.chunking import (
     passages,
 )
 from hitherto_shared.embeddings.openai_api import MAX_TEXT_BYTES
-from hitherto_shared.text.graphemes import is_border
 
 FAMILY = "👨‍👩‍👧‍👦"
 THUMB = "👍🏽"
@@ -95,45 +94,10 @@ def test_cuts_at_sentences_without_spaces(mark: str) -> None:
     assert all(chunk.endswith(mark) and len(chunk) % len(sentence) == 0 for chunk in found)
 
 
-def test_a_quotation_mark_stays_with_its_sentence() -> None:
-    found = chunks("彼女は「とても楽しかったです。」" * 100)
-    assert all(chunk.endswith("。」") for chunk in found)
-
-
-def test_a_full_stop_before_a_small_letter_ends_nothing() -> None:
-    text = "The price was approx. five dollars and so on "
-    found = chunks((text * 10).strip() + ". " + (text * 20).strip() + ".")
-    assert all(not chunk.startswith("five") for chunk in found)
-
-
-def test_a_long_sentence_is_cut_between_words() -> None:
-    words = [f"word{n}" for n in range(1000)]
-    found = chunks(" ".join(words))
-    assert [word for chunk in found for word in chunk.split()] == words
-    assert min(map(len, found[:-1])) > TARGET // 2
-
-
 def test_a_long_chunk_ends_with_its_paragraph() -> None:
     paragraph = "A sentence of this paragraph is here. " * 18
     found = chunks(f"{paragraph}\n\n{paragraph}\n\n{paragraph}")
     assert found == [paragraph.strip()] * 3
-
-
-def test_short_paragraphs_share_a_chunk() -> None:
-    assert chunks("One.\n\nTwo.\n\nThree.") == ["One.\n\nTwo.\n\nThree."]
-
-
-@pytest.mark.parametrize("text", ["", " ", "\n\t\u3000\u00a0", "\u2028"])
-def test_blank_is_nothing(text: str) -> None:
-    assert chunks(text) == []
-    assert passages("", " ", text) == []
-
-
-def test_is_border() -> None:
-    assert [at for at in range(len(FAMILY) + 1) if is_border(FAMILY, at)] == [0, len(FAMILY)]
-    assert [at for at in range(7) if is_border(FLAG * 3, at)] == [0, 2, 4, 6]
-    assert not is_border(THUMB, 1)
-    assert not is_border("a\r\nb", 2)
 
 
 def test_title_and_summary_head_every_chunk_and_stand_in_none() -> None:

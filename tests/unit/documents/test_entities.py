@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hitherto_extraction.documents.entities import MAX_ENTITIES, Mention, mentioned, settle
+from hitherto_extraction.documents.entities import Mention, mentioned, settle
 from hitherto_extraction.storage.document_mentions import EntityChange
 from hitherto_shared.identifiers import uuid7
 from hitherto_shared.text.normalise import fold
@@ -44,12 +44,9 @@ SARAH = person("Sarah Johnson", "sarah@company.com")
         ("  Sarah   Johnson  <Sarah@Company.com> ", [SARAH]),
         ('"Sarah Johnson" <sarah@company.com>', [SARAH]),
         ('"Johnson, Sarah" <s@x.org>', [person("Johnson, Sarah", "s@x.org")]),
-        ("Johnson, Sarah <s@x.org>", [person("Johnson, Sarah", "s@x.org")]),
         ("sarah@company.com", [person("", "sarah@company.com")]),
-        ("<sarah@company.com>", [person("", "sarah@company.com")]),
         ("s@x.org <s@x.org>", [person("", "s@x.org")]),
         ("Nguyễn Văn An <an@x.vn>", [person("Nguyễn Văn An", "an@x.vn")]),
-        ("山田太郎 <taro@x.jp>", [person("山田太郎", "taro@x.jp")]),
         (["a@x.org", "B <b@x.org>"], [person("", "a@x.org"), person("B", "b@x.org")]),
         (
             "a@x.org, B <b@x.org>; c@x.org",
@@ -58,7 +55,6 @@ SARAH = person("Sarah Johnson", "sarah@company.com")
         ({"displayName": "Bo", "email": "bo@x.org"}, [person("Bo", "bo@x.org")]),
         ([{"emailAddress": "c@x.org"}], [person("", "c@x.org")]),
         ("", []),
-        ("   ", []),
         (7.0, []),
         ([None, True, {"x": 1.0}, []], []),
         ("x" * 300, []),
@@ -92,10 +88,6 @@ def test_every_documented_key_counts() -> None:
     assert of("document", author="Sarah Johnson") == [person("Sarah Johnson")]
 
 
-def test_one_person_with_a_comma_stays_one() -> None:
-    assert of("task", assignee="Johnson, Sarah") == [person("Johnson, Sarah")]
-
-
 def test_what_is_no_person_or_place() -> None:
     """ "from" of an event may be a time of day; a meeting's link is no place."""
     assert (
@@ -103,15 +95,6 @@ def test_what_is_no_person_or_place() -> None:
     )
     assert of("event", **{"from": "Bo <bo@x.org>"}) == [person("Bo", "bo@x.org")]
     assert of("task", other="Sarah", subject="Bo") == []
-
-
-def test_a_name_is_one_line_without_controls() -> None:
-    assert of("task", project="A\x07pollo\n  Two") == [Mention("project", "Apollo Two")]
-
-
-def test_repetitions_and_floods() -> None:
-    assert of(to=["a@x.org"] * 50) == [person("", "a@x.org")]
-    assert len(of(to=[f"p{n}@x.org" for n in range(3000)])) == MAX_ENTITIES
 
 
 @given(
@@ -156,22 +139,6 @@ def test_whom_memories_mention_gets_the_address() -> None:
     assert not entity.new
 
 
-def test_one_person_in_several_fields_is_one() -> None:
-    (entity,) = settle([person("Sarah Johnson"), person("", "sarah@company.com"), SARAH], [], uuid7)
-    assert (entity.name, entity.email, entity.aliases) == ("Sarah Johnson", "sarah@company.com", [])
-    assert set(entity.names) == {"Sarah Johnson", "sarah@company.com"}
-
-
-def test_a_bare_address_gets_its_name_later() -> None:
-    bare = known("sarah@company.com", "sarah@company.com")
-    (entity,) = settle([SARAH], [bare], uuid7)
-    assert (entity.entity_id, entity.name, entity.name_key) == (
-        bare.entity_id,
-        "Sarah Johnson",
-        "sarah johnson",
-    )
-
-
 def test_a_bare_address_is_given_to_whom_it_belongs() -> None:
     bare, sarah = known("sarah@company.com", "sarah@company.com"), known("Sarah Johnson")
     found = settled([SARAH, person("", "sarah@company.com")], bare, sarah)
@@ -195,14 +162,6 @@ def test_the_address_wins_over_the_name() -> None:
     bo, sarah = known("Bo", "bo@x.org"), known("Sarah Johnson")
     (entity,) = settle([person("Sarah Johnson", "bo@x.org")], [bo, sarah], uuid7)
     assert (entity.entity_id, entity.aliases) == (bo.entity_id, [])
-
-
-def test_kinds_are_apart() -> None:
-    ids = {
-        e.entity_id: e.type
-        for e in settle([person("Apollo"), Mention("project", "Apollo")], [], uuid7)
-    }
-    assert sorted(ids.values()) == ["person", "project"]
 
 
 def test_nothing_new_changes_nothing() -> None:

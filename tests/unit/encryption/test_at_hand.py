@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 
-import pytest
-
 from hitherto_shared.encryption.at_hand import KeyNeeded, key_at_hand, keys_at_hand
 from hitherto_shared.encryption.user_key import UserKey
 from hitherto_shared.models import Scope
@@ -42,12 +40,6 @@ def test_h3_a_block_within_has_its_own_keys_only() -> None:
         with keys_at_hand(None):
             assert at_hand(ANA) is None
         assert at_hand(ANA) is key
-
-
-def test_h3_it_is_gone_after_an_error() -> None:
-    with pytest.raises(KeyNeeded), keys_at_hand(key_of(ANA)):
-        key_at_hand(BEN)
-    assert at_hand(ANA) is None
 
 
 async def test_h3_it_reaches_threads_and_tasks_of_the_work_and_no_other_work() -> None:

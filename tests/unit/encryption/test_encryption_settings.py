@@ -17,14 +17,6 @@ DIGITS = "0f" * 32
 HOOK = f"{CloudWrapper.__module__}:cloud"
 
 
-def test_h3_off_by_default(tmp_path: Path) -> None:
-    settings = SharedSettings(data_dir=tmp_path)
-    assert settings.load_key_wrapper() is None
-    assert not load_user_keys(settings, b"h" * 32).configured
-    assert user_keys_dir(settings) == tmp_path / "user-keys"
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_h3_the_key_from_the_environment_or_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -45,12 +37,6 @@ def test_h3_the_key_from_the_environment_or_a_file(
     assert from_file.id == from_environment.id == LocalWrapper(bytes.fromhex(DIGITS)).id
     assert DIGITS not in repr(settings)
     assert load_user_keys(settings, b"h" * 32).configured
-
-
-def test_h3_a_wrapper_of_ones_own(tmp_path: Path) -> None:
-    wrapper = SharedSettings(data_dir=tmp_path, key_wrapper=HOOK).load_key_wrapper()
-    assert wrapper is not None
-    assert wrapper.id == CloudWrapper.id
 
 
 def test_h3_two_keys_are_one_too_many(tmp_path: Path) -> None:

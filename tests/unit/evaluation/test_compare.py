@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from rich.console import Console
 
 from benchmarks.comparison import Difference, differences, show_differences
 from benchmarks.extraction.report import row_scores
-from benchmarks.report import BenchmarkResult, ResultPart, read_result, write_result
+from benchmarks.report import BenchmarkResult, ResultPart
 
 
 def result(recall: list[tuple[int, int]]) -> BenchmarkResult:
@@ -36,13 +34,6 @@ def test_a_clear_difference_is_called_better_or_worse_by_what_is_good() -> None:
     assert {item.verdict for item in compared(after, before)} == {"worse"}
 
 
-def test_one_row_of_many_proves_nothing() -> None:
-    before, after = result([(1, 2)] * 20), result([(2, 2)] + [(1, 2)] * 19)
-    recall = compared(before, after)[0]
-    assert recall.delta == pytest.approx(0.025)
-    assert recall.verdict == "unclear"
-
-
 def test_a_run_does_not_differ_from_itself_and_the_interval_is_the_same_every_time() -> None:
     run = result([(1, 1), (0, 1), (1, 2)])
     assert all(item.verdict == "same" for item in compared(run, run))
@@ -59,15 +50,3 @@ def test_only_rows_of_both_runs_count(capsys: pytest.CaptureFixture[str]) -> Non
     assert "1 rows lost: r1" in shown
     with pytest.raises(ValueError, match="none of their rows in common"):
         compared(before, result([]))
-
-
-def test_a_file_that_is_no_result_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "a.json"
-    with pytest.raises(ValueError, match=r"a\.json cannot be read"):
-        read_result(path, "extraction")
-    for damaged in ("{", "[1]", '{"format": 1, "model": "m", "rows": []}'):
-        path.write_text(damaged, "utf-8")
-        with pytest.raises(ValueError, match="no result of this version"):
-            read_result(path, "extraction")
-    write_result(path, result([(1, 1)]))
-    assert read_result(path, "extraction").parts[0].scores["recall"].shown(1.0) == "100.0 %"

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.extraction.matching import Nearness, meets, violated
-from benchmarks.extraction.rows import Expectation, Forbidden
+from benchmarks.extraction.matching import Nearness
 from benchmarks.extraction.support import unsupported
 from benchmarks.extraction.wording import Terms, contains_all, language_of
 from tests.unit.evaluation.observations import row
@@ -70,25 +69,3 @@ def test_nearness_stands_in_for_words_but_not_for_numbers() -> None:
     assert unsupported(other, row(said)) != []
     assert unsupported(other, row(said), near) == []
     assert unsupported(wrong, row(said), near) == ["number 7"]
-
-
-def test_nearness_stands_in_for_common_words_but_not_for_names() -> None:
-    wanted = Expectation(
-        types=("fact",), contains=("Porto", "lives"), says="The user lives in Porto."
-    )
-    vector = np.array([1.0, 0.0], dtype=np.float32)
-    texts = ["The user's home is Porto.", "The user's home is Faro.", wanted.says]
-    near = Nearness(dict.fromkeys(texts, vector), 0.85)
-    assert not meets(texts[0], wanted, Nearness())
-    assert meets(texts[0], wanted, near)
-    assert not meets(texts[1], wanted, near)
-
-
-def test_forbidden_words_patterns_and_what_excuses_them() -> None:
-    rules = [
-        Forbidden(contains=("vegan",), unless=("Mai", "sister"), because="it is the sister"),
-        Forbidden(pattern=r"\byesterday\b", because="relative"),
-    ]
-    assert violated("The user is vegan.", rules) == [0]
-    assert violated("The user's sister is vegan.", rules) == []
-    assert violated("Yesterday the user's sister left.", rules) == [1]

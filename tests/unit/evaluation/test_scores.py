@@ -35,13 +35,6 @@ def test_met_expectations_and_unexpected_memories() -> None:
     assert verdict.unexpected == ["The user owns a boat."]
 
 
-def test_an_optional_memory_helps_precision_and_its_absence_costs_nothing() -> None:
-    verdict = judge_row(observed(HOME, seen("Has cats.", type="personal")))
-    assert counted(verdict, "precision") == [1, 1]
-    assert counted(verdict, "recall") == [0, 1]
-    assert verdict.missed == ["The user lives in Porto."]
-
-
 def test_type_and_importance_are_scored_apart_from_recall() -> None:
     verdict = judge_row(observed(HOME, seen("Lives in Porto.", type="goal", importance=0.4)))
     assert counted(verdict, "recall") == [1, 1]
@@ -52,12 +45,6 @@ def test_type_and_importance_are_scored_apart_from_recall() -> None:
         observed(HOME, seen("Lives in Porto.", importance=float(np.float32(0.4999999))))
     )
     assert counted(kept, "importance") == [1, 1]
-
-
-def test_what_is_quarantined_was_not_learnt() -> None:
-    verdict = judge_row(observed(HOME, seen("Lives in Porto.", status="quarantined")))
-    assert counted(verdict, "precision") == [0, 0]
-    assert counted(verdict, "recall") == [0, 1]
 
 
 def test_a_forbidden_memory_is_never_right_and_the_profile_counts() -> None:
@@ -80,11 +67,6 @@ def test_silence_is_scored_where_nothing_may_be_learnt() -> None:
     assert counted(judge_row(observed(quiet, seen("Says hello."))), "silence") == [0, 1]
     assert counted(judge_row(observed(quiet, error="MODEL_UNUSABLE")), "silence") == [0, 1]
     assert counted(judge_row(observed(HOME)), "silence") == [0, 0]
-
-
-def test_b7_memories_in_another_language_are_counted() -> None:
-    verdict = judge_row(observed(HOME, seen("Người dùng sống ở Porto."), seen("Porto")))
-    assert counted(verdict, "language") == [0, 1]
 
 
 def known(then: str, **more: Any) -> Existing:
@@ -114,15 +96,6 @@ def test_what_became_of_a_memory_from_before(wanted: Existing, after: Any, right
     assert as_wanted(MemoryOutcome(wanted, BEFORE, after)) is right
 
 
-def test_an_expectation_may_be_met_by_rewording_a_known_memory() -> None:
-    fate = MemoryOutcome(
-        known("kept", contains=["live"]), seen("Lives by the sea."), seen("Lives in Porto.")
-    )
-    verdict = judge_row(observed(HOME, fates=[fate]))
-    assert counted(verdict, "recall") == [1, 1]
-    assert counted(verdict, "precision") == [0, 0]
-
-
 def test_b11_duplicates_by_the_services_own_rule() -> None:
     one, near, again = (
         seen("The user lives in Porto."),
@@ -132,19 +105,6 @@ def test_b11_duplicates_by_the_services_own_rule() -> None:
     assert counted(judge_row(observed(HOME, one, near)), "duplicates") == [0, 2]
     # Only the same words are the same, whatever the type.
     assert counted(judge_row(observed(HOME, one, again)), "duplicates") == [1, 2]
-
-
-def test_a_reworded_copy_of_a_known_memory_is_a_duplicate() -> None:
-    vegan = known("kept", content="The user is vegan.", contains=["vegan"])
-    silent = row("I'm vegan, remember.", existing_memories=[vegan.model_dump()])
-    fate = MemoryOutcome(vegan, seen("The user is vegan."), seen("The user is vegan."))
-    verdict = judge_row(observed(silent, seen("Eats vegan food only."), fates=[fate]))
-    assert verdict.repeats == {"Eats vegan food only.": "The user is vegan."}
-    gone = MemoryOutcome(
-        vegan, seen("The user is vegan."), seen("The user is vegan.", status="contradicted")
-    )
-    verdict = judge_row(observed(silent, seen("Eats vegan food only."), fates=[gone]))
-    assert verdict.repeats == {}
 
 
 def test_rows_add_up_by_their_counts() -> None:

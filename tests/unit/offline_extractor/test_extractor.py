@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import unicodedata
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -161,19 +160,6 @@ def test_the_name_and_the_time_zone_of_the_speaker_are_used() -> None:
     answer("I want to visit Seoul tomorrow", said_at=edge, time_zone="Asia/Ho_Chi_Minh")
 
 
-@pytest.mark.parametrize("form", ["NFC", "NFD"])
-def test_the_profile_is_filled_in_any_form_of_unicode(form: Any) -> None:
-    said = unicodedata.normalize(form, "Tôi tên là Đặng Thị Mỹ Duyên 🌸, đang làm việc với Docker")
-    assert {each["path"]: each["value"] for each in answer(said)["profile_changes"]} == {
-        "facts.personal.name": "Đặng Thị Mỹ Duyên",
-        "facts.technical_context.frameworks": ["Docker"],
-    }
-    # A workplace does not move a known home.
-    known = {"facts": {"personal": {"location": "Trier"}}}
-    found = answer("I'm a nurse in Luxembourg.", profile=known)["profile_changes"]
-    assert [each["path"] for each in found] == ["facts.personal.occupation"]
-
-
 NOT_SO = "User's brother lives in Lisbon."
 
 
@@ -264,22 +250,6 @@ def test_what_was_saved_under_the_users_own_name_is_about_the_user(called: dict[
     assert not answer("I live in Utrecht", known=known)["contradicted_memories"]
 
 
-@pytest.mark.parametrize(
-    ("messages", "outcome"),
-    [
-        (["How do I sort a list in Python?"], "needs_followup"),
-        (["How do I sort a list in Python?", "> Use sorted()."], "ongoing"),
-        (["My Redis fails", "> Restart it.", "Thanks, it works!"], "resolved"),
-        (["Redis bị lỗi", "> Thử lại.", "Chạy được rồi, cảm ơn"], "resolved"),
-        (["Mai mình quay lại hỏi tiếp nhé"], "needs_followup"),
-        (["I live in Graz"], "ongoing"),
-        (["> Hello!"], "ongoing"),
-    ],
-)
-def test_outcome(messages: list[str], outcome: str) -> None:
-    assert answer(*messages)["conversation_summary"]["outcome"] == outcome
-
-
 def test_the_summary_tells_what_was_said_and_asked_in_its_language() -> None:
     found = answer("Tôi sống ở Huế.", "Làm sao để sort array trong Python?", "> …")
     text = found["conversation_summary"]
@@ -312,8 +282,3 @@ def test_no_text_breaks_it(parts: list[str]) -> None:
     text = "".join(parts)
     found = answer(text, known=[("fact", f"User {text}")], name=text[:20])
     assert all(item["content"].strip() for item in found["new_memories"])
-
-
-def test_a_message_at_the_size_limit_is_read_in_part() -> None:
-    found = answer("I live in Graz. " + "I like figs. " * 5000)
-    assert contents(found) == ["User lives in Graz.", "User likes figs."]

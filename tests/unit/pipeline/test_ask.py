@@ -54,11 +54,6 @@ def prompt(messages: int = 2) -> Prompt:
     return build_prompt(batch, temperature=0.3, max_tokens=100)
 
 
-async def test_an_answer_at_once_is_one_call() -> None:
-    reply = await ask(Answers(NOTHING), prompt())
-    assert (reply.calls, reply.input_tokens, reply.output_tokens) == (1, 100, 20)
-
-
 GARBAGE = {name: text for name, text in CONTENT_FAULTS.items() if name != "truncated_json"}
 
 
@@ -137,11 +132,6 @@ async def test_a_placeholder_is_no_memory() -> None:
     reply = await ask(Answers(said), prompt())
     assert [item.content for item in reply.answer.new] == ["The user says hi"]
     assert reply.answer.dropped == 3
-
-
-async def test_row_27_one_message_cannot_be_halved_and_what_is_usable_counts() -> None:
-    reply = await ask(Answers(NOTHING, truncated=True), prompt(1))
-    assert reply.calls == 1
 
 
 @pytest.mark.parametrize("count", [2, 3, 7])

@@ -19,15 +19,6 @@ def said(*contents: str) -> list[StoredMessage]:
     return [StoredMessage(n, f"m{n}", "user", "", c, NOON) for n, c in enumerate(contents, 1)]
 
 
-def test_what_fits_is_one_call() -> None:
-    messages = said("a", "b", "c")
-    assert split(messages, 1000) == [messages]
-
-
-def test_nothing_is_no_call() -> None:
-    assert split([], 1000) == []
-
-
 def test_a_message_above_the_budget_stands_alone() -> None:
     short, long, last = said("a", "x" * 9000, "b")
     assert split([short, long, last], 200) == [[short], [long], [last]]

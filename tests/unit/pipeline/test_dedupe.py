@@ -119,10 +119,6 @@ def test_equal_candidates_are_told_apart_by_the_latest_change() -> None:
     assert found("User prefers short answers", new, old) is new
 
 
-def test_without_neighbours_nothing_is_known() -> None:
-    assert found("User prefers short answers") is None
-
-
 def test_row_34_what_was_forgotten_is_recognised_by_its_vector() -> None:
     near, far = known(status="forgotten", cosine=0.9), known(status="forgotten", cosine=0.86)
     current, nothing = known(cosine=0.99), known(status="forgotten", cosine=float("nan"))

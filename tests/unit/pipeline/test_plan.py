@@ -234,12 +234,6 @@ def test_row_38_an_update_by_older_evidence_only_adds_sources() -> None:
     assert {memory_id for memory_id, _ in plan.sources} == {before.memory_id}
 
 
-def test_an_update_that_changes_nothing_confirms() -> None:
-    plan = planned(known(), updated=[update(content=f"{LISBON}.", importance=0.5)])
-    assert (plan.rewrites, plan.refusals) == ([], [])
-    assert plan.confirmed == {UUID(int=1): LATER}
-
-
 @pytest.mark.parametrize(
     ("quote", "sources", "why"),
     [
@@ -321,18 +315,6 @@ def test_row_67_trust_decides_what_may_change(
     plan = planned(before, **changed)
     assert bool(plan.rewrites or plan.closures) == allowed
     assert len(plan.refusals) == (not allowed)
-
-
-def test_what_the_user_asks_to_forget_is_forgotten() -> None:
-    before = known()
-    plan = planned(before, forgotten=[forgotten()])
-    (change,) = plan.rewrites
-    assert (change.action, change.after.status, change.after.version) == (
-        "forgotten",
-        "forgotten",
-        2,
-    )
-    assert change.after.content == LISBON
 
 
 def test_row_38_a_request_to_forget_from_before_it_was_said_again_is_late() -> None:

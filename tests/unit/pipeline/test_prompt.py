@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hitherto_extraction.pipeline import answer_parsing
-from hitherto_extraction.pipeline.prompt import build_prompt, one_line
+from hitherto_extraction.pipeline.prompt import build_prompt
 from hitherto_extraction.provider.protocol import Batch, Prompt, PromptMemory, PromptMessage
 from hitherto_shared.models import MEMORY_TYPES
 
@@ -65,13 +65,6 @@ def test_sections_stand_in_the_contracts_order() -> None:
     )
 
 
-def test_only_a_summary_is_left_out_where_there_is_none() -> None:
-    assert built().user == (
-        "CURRENT PROFILE:\n{}\n\nEXISTING MEMORIES:\n\n"
-        "CONVERSATION:\n[m1] user Sun 2026-03-01T12:00:00+00:00: hello"
-    )
-
-
 @pytest.mark.parametrize("name", ["Not/AZone", "", "../../etc/passwd", "\x00"])
 def test_an_unknown_zone_counts_as_utc(name: str) -> None:
     assert "2026-03-01T12:00:00+00:00" in built(time_zone=name).user
@@ -105,10 +98,6 @@ def test_row_66_planted_lines_cannot_begin_a_line(line_break: str) -> None:
     assert [re.split(r"[ :]", line)[0] for line in own] == [
         "CURRENT", "CURRENT", "EXISTING", "[e1]", "CONVERSATION", "[m1]",
     ]  # fmt: skip
-
-
-def test_a_line_break_becomes_a_line_break_and_two_spaces() -> None:
-    assert [one_line(f"a{line_break}b") for line_break in BREAKS] == ["a\n  b"] * len(BREAKS)
 
 
 def test_instructions_and_data_are_apart() -> None:

@@ -21,9 +21,7 @@ NURSE = "Maren works as a nurse at the Royal Infirmary in Glasgow since 2026-03-
     ("content", "question"),
     [
         (NURSE, "What is Maren's occupation?"),
-        (NURSE, "Where is Maren employed?"),
         (NURSE, "Since when has Maren had her job in Glasgow?"),
-        (NURSE, "is maren a nurse?"),
         (NURSE, "Did Maren start in March 2026?"),
         ("The user works as a nurse", "What does the user work as?"),
         # In words that the memory lacks: the case questions exist for.
@@ -32,12 +30,7 @@ NURSE = "Maren works as a nurse at the Royal Infirmary in Glasgow since 2026-03-
         ("遥はHSK5級を目指している", "遥の次の中国語の目標は何ですか？"),
         ("سلمى موظفة في شركة النيل", "أين تعمل سلمى الآن؟"),
         ("Lan sống ở Hà Nội", "Lan ở thành phố nào?"),
-        ("Anna wohnt in Berlin", "Wo ist Anna zu Hause?"),
-        ("Анна живёт в Москве", "Где живёт Анна?"),
-        ("Η Άννα μένει στην Αθήνα", "Άννα, πού μένει;"),
         ("陈伟住在上海", "陈伟住在哪个城市？"),
-        ("マレンはグラスゴーに住んでいる", "マレンはどこに住んでいますか？"),
-        ("تعيش ليلى في القاهرة", "أين تعيش ليلى؟"),
     ],
 )
 def test_a_question_about_the_memory_is_kept(content: str, question: str) -> None:
@@ -82,15 +75,6 @@ def test_a_reply_may_hold_anything_in_the_place_of_questions() -> None:
     assert found.dropped == 2
     many = _answer({**NEW, "questions": ["Who is 40?"] * 100_000 + [good]})
     assert (many.new[0].questions, many.dropped) == ((), 100_001)
-
-
-def test_an_update_brings_questions_for_its_own_words_only() -> None:
-    changed: dict[str, Any] = {
-        "id": "e1",
-        "content": NURSE,
-        "questions": ["What is Maren's job?", "Who is 40?"],
-    }
-    assert _answer(changed, "updated_memories").updated[0].questions == ("What is Maren's job?",)
 
 
 def test_questions_add_what_nothing_else_says_and_weigh_nothing_more() -> None:

@@ -39,17 +39,13 @@ BARE = {
     "unopened think": f"The user moved.\n</think>\n{JSON}",
     "think with a draft": f"<think>Perhaps {DRAFT}? No.</think>{JSON}",
     "think with half a draft": f'<think>Perhaps {{"new_memories": [ "</think>{JSON}',
-    "thinking": f"<thinking>a</thinking>{JSON}",
     "mistral": f"[THINK]Perhaps {DRAFT}[/THINK]{JSON}",
     "kimi": f"◁think▷a◁/think▷{JSON}",
     "gpt-oss": "<|channel|>analysis<|message|>Let me see.<|end|><|start|>assistant"
     f"<|channel|>final<|message|>{JSON}<|return|>",
     "gpt-oss, final alone": f"<|channel|>final<|message|>{JSON}",
     "chatml": f"{JSON}<|im_end|>",
-    "llama": f"{JSON}<|eot_id|>",
     "deepseek": f"{JSON}<｜end▁of▁sentence｜>",
-    "several ends": f"{JSON}</s>\n<|endoftext|> ",
-    "gemma": f"{JSON}<end_of_turn>\n",
     "answer tag": f"<answer>{JSON}</answer>",
 }
 
@@ -58,17 +54,14 @@ WRAPPED = {
     "think before a tag": f"<think>{DRAFT}</think><output>{JSON}</output> I hope this helps.",
     "fence": f"```json\n{JSON}\n```",
     "fence without a label": f"```\n{PRETTY}\n```",
-    "tildes": f"~~~json\n{JSON}\n~~~",
     "fence on one line": f"```json {JSON} ```",
     "think and fence": f"<think>a</think>\n```json\n{PRETTY}\n```",
     "prose and fence": f"Here is the result:\n```json\n{JSON}\n```",
-    "fence and prose": f"```json\n{JSON}\n```\nI hope this helps!",
     "prose before": f"Sure! {JSON}",
     "prose after": f"{JSON} I hope this helps",
     "prose with braces": f"I looked {{as asked}} and {{'found'}}: {JSON}",
     "think and prose": f"<think>Perhaps {DRAFT}</think>Here you are: {JSON} Bye.",
     "unopened think and prose": f"Perhaps {DRAFT}</think> The answer: {JSON}",
-    "twice the same": f"{JSON}\n{JSON}",
     "draft and fence": f"First I thought {DRAFT}. Then:\n```json\n{JSON}\n```",
     "JSON string": json.dumps(JSON),
     "list of one": f"[{JSON}]",
@@ -86,34 +79,24 @@ LIBERTIES = {
 }
 
 
-@pytest.mark.parametrize("name", BARE)
-def test_row_79_reasoning_and_marks_around_an_answer_do_no_harm(name: str) -> None:
-    assert read_object(BARE[name], KEYS) == (ANSWER, False)
+def test_row_79_reasoning_and_marks_around_an_answer_do_no_harm() -> None:
+    for name, text in BARE.items():
+        assert read_object(text, KEYS) == (ANSWER, False), name
+        nothing = text.replace(JSON, NOTHING).replace(PRETTY, NOTHING)
+        assert read_answer(nothing, messages=[], memories=[]).new == [], name
+
+
+def test_row_79_small_liberties_with_json_are_taken() -> None:
+    for name, text in LIBERTIES.items():
+        found, wrapped = read_object(text, KEYS)
+        content = " ".join(found["new_memories"][0]["content"].split())
+        assert (content, wrapped) == ("Lives in “Porto” {x}", False), name
 
 
 @pytest.mark.parametrize("name", WRAPPED)
-def test_row_79_an_answer_in_a_wrapper_is_read(name: str) -> None:
-    assert read_object(WRAPPED[name], KEYS) == (ANSWER, True)
-
-
-@pytest.mark.parametrize("name", LIBERTIES)
-def test_row_79_small_liberties_with_json_are_taken(name: str) -> None:
-    found, wrapped = read_object(LIBERTIES[name], KEYS)
-
-    assert " ".join(found["new_memories"][0]["content"].split()) == "Lives in “Porto” {x}"
-    assert not wrapped
-
-
-@pytest.mark.parametrize("name", BARE)
-def test_row_26_a_thinking_model_may_say_that_there_is_nothing(name: str) -> None:
-    text = BARE[name].replace(JSON, NOTHING).replace(PRETTY, NOTHING)
-
-    assert read_answer(text, messages=[], memories=[]).new == []
-
-
-@pytest.mark.parametrize("name", WRAPPED)
-def test_row_26_nothing_in_a_wrapper_is_no_nothing(name: str) -> None:
+def test_row_26_an_answer_in_a_wrapper_is_read_and_nothing_in_it_is_no_nothing(name: str) -> None:
     text = WRAPPED[name]
+    assert read_object(text, KEYS) == (ANSWER, True)
     for said, instead in (
         (json.dumps(JSON)[1:-1], json.dumps(NOTHING)[1:-1]),
         (JSON, NOTHING),
@@ -128,11 +111,11 @@ def test_row_26_nothing_in_a_wrapper_is_no_nothing(name: str) -> None:
         read_answer(text, messages=[], memories=[])
 
 
-@pytest.mark.parametrize("length", range(12, len(JSON), 7))
 @pytest.mark.parametrize("before", ["", "<think>a</think>", "```json\n", "Sure: "])
-def test_row_80_json_that_ends_inside_is_cut_off(before: str, length: int) -> None:
-    with pytest.raises(CutOffAnswer):
-        read_object(before + JSON[:length], KEYS)
+def test_row_80_json_that_ends_inside_is_cut_off(before: str) -> None:
+    for length in range(12, len(JSON), 7):
+        with pytest.raises(CutOffAnswer):
+            pytest.fail(f"read {read_object(before + JSON[:length], KEYS)}")
 
 
 @pytest.mark.parametrize("text", ["<think>Let me", f"<think>Perhaps {DRAFT} or", "[THINK] hm"])

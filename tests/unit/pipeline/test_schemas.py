@@ -6,7 +6,6 @@ JSON Schema only: the schemas keep to what all of them take.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -78,9 +77,3 @@ def test_a_quote_that_the_schema_allows_is_short_enough_to_be_one() -> None:
         assert change["properties"]["quote"]["maxLength"] <= MAX_QUOTE
         assert "source_message_ids" in change["properties"]
     assert set(keys) == set(KEYS) - {"profile"}
-
-
-def test_the_prompt_and_its_schema_stay_short() -> None:
-    """4 characters a token, the usual estimate for English and JSON."""
-    schema = json.dumps(SCHEMAS[extraction.VERSION], separators=(",", ":"))
-    assert (len(extraction._SYSTEM) + len(schema)) / 4 <= 2_600

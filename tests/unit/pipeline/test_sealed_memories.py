@@ -7,16 +7,9 @@ from dataclasses import replace
 from hitherto_extraction.pipeline.operations import Closure, Occasion, Plan, Rewrite
 from hitherto_extraction.pipeline.sealed_memories import postings_of, tags_of
 from hitherto_extraction.pipeline.write import events_of
-from hitherto_extraction.storage.sealed_rows import is_sensitive
 from hitherto_shared.text.bm25 import Statistics, score
 from hitherto_shared.text.terms import query_terms
 from tests.unit.pipeline.situations import known
-
-
-def test_h3_the_type_or_a_mark_makes_a_memory_sensitive() -> None:
-    assert is_sensitive("personal", False)
-    assert is_sensitive("fact", True)
-    assert not is_sensitive("fact", False)
 
 
 def test_h3_sealed_words_are_weighed_like_indexed_ones() -> None:
@@ -30,12 +23,6 @@ def test_h3_sealed_words_are_weighed_like_indexed_ones() -> None:
     scores = score(postings, statistics.documents, statistics.terms)
     assert set(scores) == {7, 9}
     assert scores[7] > scores[9]
-
-
-def test_h3_words_that_nobody_asks_for_are_no_postings() -> None:
-    postings, statistics = postings_of([known(3, "Ana drinks tea")], ["zolpidem"], Statistics(0, 0))
-    assert postings == []
-    assert statistics.terms > 0
 
 
 def test_h3_tags_of_sealed_memories_come_after_those_in_use() -> None:

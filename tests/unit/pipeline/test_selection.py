@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from hitherto_extraction.pipeline.selection import entities_named, joined, tags_named, within
+from hitherto_extraction.pipeline.selection import entities_named, tags_named, within
 from hitherto_extraction.storage.mentioned import EntityNames
 from hitherto_shared.model_api import estimate_tokens
 from hitherto_shared.text.normalise import fold
@@ -48,12 +48,6 @@ def test_tags_are_named_by_all_their_words() -> None:
     assert tags_named(query_terms("I brew coffee"), tags) == ["coffee_brewing", "coffee"]
     assert tags_named(query_terms("Tôi thích cà phê"), tags) == ["cà_phê"]
     assert tags_named([], tags) == []
-
-
-def test_what_stands_in_several_lists_comes_first() -> None:
-    assert joined([[A, B, C], [C], []])[0] == C
-    assert joined([[A], [B], [D]]) == [A, B, D]
-    assert joined([[], [], []]) == []
 
 
 def test_memories_keep_within_the_tokens() -> None:

@@ -38,29 +38,6 @@ def test_what_says_nothing_keeps_what_is_held(nothing: Any) -> None:
     assert merged.followup_suggestions == HELD.followup_suggestions
 
 
-def test_what_is_given_replaces_what_is_held() -> None:
-    patch = {
-        "title": " Compose \n files ",
-        "summary": " And compose. ",
-        "outcome": "NEEDS_FOLLOWUP",
-        "key_topics": ["compose", "Compose", " yaml "],
-        "technical_topics": ["yaml"],
-        "followup_suggestions": ["Write a file"],
-    }
-    merged = merge_summary(HELD, patch, first_user_words="hi")
-    assert merged.title == "Compose files"
-    assert merged.summary == "And compose."
-    assert merged.outcome == "needs_followup"
-    assert merged.key_topics == ("compose", "yaml")
-    assert merged.technical_topics == ("yaml",)
-    assert merged.followup_suggestions == ("Write a file",)
-
-
-def test_an_unknown_outcome_is_left_out() -> None:
-    assert merge_summary(HELD, {"outcome": "done"}, first_user_words="").outcome == "resolved"
-    assert merge_summary(None, {"outcome": "done"}, first_user_words="").outcome == "ongoing"
-
-
 def test_the_bounds_hold() -> None:
     patch = {
         "title": "t" * 1_000,

@@ -54,12 +54,3 @@ def test_a_bad_item_is_dropped_and_costs_no_other(item: Any) -> None:
 def test_a_reply_without_anything_usable_is_asked_for_again(text: str) -> None:
     with pytest.raises(UnusableAnswer):
         read_reply(text, SHOWN)
-
-
-def test_empty_lists_mean_nothing() -> None:
-    assert read(same=[], replaced=[], doubtful=[], certain=[]) == Proposals()
-
-
-def test_a_reason_is_cut() -> None:
-    found = read(doubtful=[{"id": "e1", "because": "e2", "reason": "x" * 1_000}])
-    assert len(found.doubtful[0].reason) == 200

@@ -5,8 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from hitherto_retrieval.config import RetrievalSettings
@@ -52,12 +50,6 @@ def test_days_are_those_of_the_users_time_zone() -> None:
         read_question_text("today", late, "Mars/Olympus", WORDING)
 
 
-def test_what_the_caller_has_read_already_is_not_read_again() -> None:
-    asked = read_question_text("my cat", NOW, "UTC", WORDING, terms=["dog"], names=["rex"])
-    assert asked.terms == ["dog"]
-    assert asked.intent.names == {"rex"}
-
-
 def test_of_a_long_question_the_beginning_counts() -> None:
     asked = read("cat " * 16_000 + "my last email")
     assert asked.terms == ["cat"]
@@ -72,14 +64,6 @@ def test_words_count_once_and_unspaced_scripts_in_pairs() -> None:
     assert distinct_words("東京タワーA") == ("東京", "京タ", "タワ", "ワー", "a")
     assert distinct_words("猫") == ("猫",)
     assert distinct_words("🙂 …") == ()
-
-
-@settings(deadline=None)
-@given(st.text(st.characters(codec=None), max_size=400))
-def test_any_text_is_read(text: str) -> None:
-    intent = read(text).intent
-    assert len(set(intent.words)) == len(intent.words)
-    assert "" not in intent.words
 
 
 @pytest.mark.parametrize(
@@ -97,13 +81,3 @@ def test_a_wrong_setting_ends_the_start_with_its_name(
         RetrievalSettings()
     assert variable in describe(caught.value)
     assert message in describe(caught.value)
-
-
-def test_the_settings_change_how_questions_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HITHERTO_RECENCY_WORDS", "letzte")
-    monkeypatch.setenv("HITHERTO_CONTENT_TYPES", "rundbrief = mailchimp")
-    settings = RetrievalSettings()
-    wording = Wording.from_settings(settings.recency_words, settings.content_types)
-    intent = read("der letzte Rundbrief", wording).intent
-    assert intent.most_recent
-    assert intent.source_types == {"mailchimp"}

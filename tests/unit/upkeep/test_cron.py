@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from hitherto_extraction.config import ExtractionSettings
-from hitherto_extraction.upkeep.schedules import Cron, read_line
+from hitherto_extraction.upkeep.schedules import Cron
 from hitherto_shared.config import describe
 
 SUNDAY = datetime(2026, 3, 1, tzinfo=UTC)
@@ -75,13 +75,6 @@ def test_what_is_no_cron_line_is_refused_at_the_start_by_name(
     told = describe(refused.value)
     assert told.startswith("HITHERTO_SCHEDULE_DECAY: ")
     assert line in told
-
-
-def test_off_is_never() -> None:
-    assert read_line("off") is None
-    assert read_line(" OFF ") is None
-    assert read_line("") is None
-    assert read_line("0 3 * * *") is not None
 
 
 def test_the_lines_in_force_unless_configured() -> None:
