@@ -51,11 +51,11 @@ def tree(*leaves: bytes) -> MerkleTree:
     return grown
 
 
-@pytest.mark.parametrize("size", [*range(18), 31, 32, 33, 100, 257])
-def test_the_tree_is_that_of_rfc_6962(size: int) -> None:
-    leaves = [f"leaf {i}".encode() for i in range(size)]
-    grown = tree(*leaves)
-    assert (grown.count, grown.root()) == (size, rfc_6962(leaves))
+def test_the_tree_is_that_of_rfc_6962() -> None:
+    for size in [*range(18), 31, 32, 33, 100, 257]:
+        leaves = [f"leaf {i}".encode() for i in range(size)]
+        grown = tree(*leaves)
+        assert (grown.count, grown.root()) == (size, rfc_6962(leaves))
 
 
 def test_the_root_tells_order_number_and_every_field() -> None:

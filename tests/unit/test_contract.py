@@ -6,7 +6,6 @@ import importlib
 import re
 from pathlib import Path
 
-import pytest
 from google.protobuf import descriptor_pb2
 from google.protobuf.descriptor import (
     Descriptor,
@@ -241,9 +240,8 @@ def test_a_list_has_pages() -> None:
             assert method.output_type.fields_by_number[1].is_repeated, method.full_name
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
+def test_a_field_whose_zero_means_something_can_be_unset() -> None:
+    for path in [
         "SaveMemoryRequest.importance",
         "Memory.importance",
         "SearchMemoriesRequest.min_score",
@@ -258,11 +256,9 @@ def test_a_list_has_pages() -> None:
             for name in MESSAGES["UserSettings"].fields_by_name
             if name != "erased"
         ),
-    ],
-)
-def test_a_field_whose_zero_means_something_can_be_unset(path: str) -> None:
-    message, _, field = path.partition(".")
-    assert MESSAGES[message].fields_by_name[field].has_presence
+    ]:
+        message, _, field = path.partition(".")
+        assert MESSAGES[message].fields_by_name[field].has_presence, path
 
 
 def test_protos_import_nothing_that_a_client_would_have_to_find() -> None:

@@ -264,32 +264,28 @@ def test_innocent_words_are_no_time() -> None:
         assert find_window(question, NOW) is None, question
 
 
-@pytest.mark.parametrize(
-    ("question", "text"),
-    [
+def test_the_window_quotes_what_was_read() -> None:
+    for question, text in [
         ("What did I say  last week, please?", "last week"),
         ("We met since early May or so", "since early May"),
         ("Was it between May and July 2023?", "between May and July 2023"),
         ("Tôi làm gì từ tháng 5 đến tháng 6 vậy?", "từ tháng 5 đến tháng 6"),
         ("İstanbul'da, on 7 MAY 2023!", "7 MAY 2023"),
-    ],
-)
-def test_the_window_quotes_what_was_read(question: str, text: str) -> None:
-    window = find_window(question, NOW)
-    assert window is not None
-    assert window.text == text
+    ]:
+        window = find_window(question, NOW)
+        assert window is not None, question
+        assert window.text == text
 
 
-@pytest.mark.parametrize("question", ["Hôm qua", "tháng trước", "thứ hai tuần trước", "từ 2022"])
-def test_composed_and_decomposed_letters_read_the_same(question: str) -> None:
-    composed = find_window(unicodedata.normalize("NFC", question), NOW)
-    assert composed is not None
-    assert find_window(unicodedata.normalize("NFD", question), NOW) == composed
+def test_composed_and_decomposed_letters_read_the_same() -> None:
+    for question in ["Hôm qua", "tháng trước", "thứ hai tuần trước", "từ 2022"]:
+        composed = find_window(unicodedata.normalize("NFC", question), NOW)
+        assert composed is not None, question
+        assert find_window(unicodedata.normalize("NFD", question), NOW) == composed
 
 
-@pytest.mark.parametrize(
-    ("question", "now", "zone", "start", "end"),
-    [
+def test_calendars_have_edges() -> None:
+    for question, now, zone, start, end in [
         # Half past midnight in Vietnam is still the day before in UTC.
         ("hôm qua", "2023-07-11T17:30", "Asia/Ho_Chi_Minh", "2023-07-10T17:00", "2023-07-11T17:00"),
         ("hôm qua", "2023-07-11T17:30", "UTC", "2023-07-10", "2023-07-11"),
@@ -345,20 +341,16 @@ def test_composed_and_decomposed_letters_read_the_same(question: str) -> None:
         ("last year", "0001-06-01", "UTC", None, None),
         # Nothing has happened yet since a time to come.
         ("since tomorrow", "2023-07-12", "UTC", None, None),
-    ],
-)
-def test_calendars_have_edges(
-    question: str, now: str, zone: str, start: str | None, end: str | None
-) -> None:
-    window = find_window(question, datetime.fromisoformat(now), zone)
-    if start is None or end is None:
-        assert window is None
-    else:
-        assert window is not None
-        expected = [datetime.fromisoformat(moment) for moment in (start, end)]
-        assert [window.start, window.end] == [
-            moment if moment.tzinfo else moment.replace(tzinfo=UTC) for moment in expected
-        ]
+    ]:
+        window = find_window(question, datetime.fromisoformat(now), zone)
+        if start is None or end is None:
+            assert window is None, question
+        else:
+            assert window is not None, question
+            expected = [datetime.fromisoformat(moment) for moment in (start, end)]
+            assert [window.start, window.end] == [
+                moment if moment.tzinfo else moment.replace(tzinfo=UTC) for moment in expected
+            ], question
 
 
 _SPOKEN = {word for question, _ in ENGLISH + VIETNAMESE for word in question.split()}
@@ -413,9 +405,8 @@ def test_only_the_beginning_of_a_long_text_is_read() -> None:
 _JUNE = Window(datetime(2023, 6, 1, tzinfo=UTC), datetime(2023, 7, 1, tzinfo=UTC), "in June")
 
 
-@pytest.mark.parametrize(
-    ("moment", "score"),
-    [
+def test_closeness_falls_with_the_distance() -> None:
+    for moment, score in [
         (datetime(2023, 6, 1, tzinfo=UTC), 1.0),
         (datetime(2023, 6, 30, 23, 59, tzinfo=UTC), 1.0),
         (datetime(2023, 7, 1, tzinfo=UTC), 1.0),
@@ -426,15 +417,12 @@ _JUNE = Window(datetime(2023, 6, 1, tzinfo=UTC), datetime(2023, 7, 1, tzinfo=UTC
         (datetime(2023, 5, 31, 12, tzinfo=UTC), math.exp(-1 / 6)),
         (datetime.max.replace(tzinfo=UTC), 0.0),
         (datetime.min.replace(tzinfo=UTC), 0.0),
-    ],
-)
-def test_closeness_falls_with_the_distance(moment: datetime, score: float) -> None:
-    assert closeness(_JUNE, moment) == pytest.approx(score)
+    ]:
+        assert closeness(_JUNE, moment) == pytest.approx(score)
 
 
-@pytest.mark.parametrize(
-    ("language", "clause", "rest", "dates"),
-    [
+def test_relative_dates_of_a_statement_are_resolved() -> None:
+    for language, clause, rest, dates in [
         ("en", "I moved to Ghent last week", "I moved to Ghent", ["week of 2023-07-03"]),
         ("en", "I went there a month ago", "I went there", ["2023-06"]),
         ("en", "I fly next Friday, today I pack", "I fly, I pack", ["2023-07-21", "2023-07-12"]),
@@ -443,11 +431,7 @@ def test_closeness_falls_with_the_distance(moment: datetime, score: float) -> No
         ("vi", "hôm qua tôi đã đậu", "tôi đã đậu", ["2023-07-11"]),
         ("vi", "tôi chuyển vào thứ hai tuần trước", "tôi chuyển", ["2023-07-03"]),
         ("vi", "tôi làm xong trước năm sau", "tôi làm xong trước 2024", []),
-    ],
-)  # fmt: skip
-def test_relative_dates_of_a_statement_are_resolved(
-    language: str, clause: str, rest: str | None, dates: list[str]
-) -> None:
-    found, taken = resolve_dates(clause, language, NOW.date())
-    assert found == (clause if rest is None else rest)
-    assert [moment.text for moment in taken] == dates
+    ]:  # fmt: skip
+        found, taken = resolve_dates(clause, language, NOW.date())
+        assert found == (clause if rest is None else rest)
+        assert [moment.text for moment in taken] == dates

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import unicodedata
 from pathlib import Path
@@ -58,25 +57,20 @@ async def test_offline_gives_unit_vectors_for_any_text() -> None:
         assert np.linalg.norm(vector) == pytest.approx(1.0, abs=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("text", "related", "unrelated"),
-    [
+async def test_offline_ranks_shared_words_above_others() -> None:
+    for text, related, unrelated in [
         ("User prefers dark roast coffee", "What coffee does the user like?", "Rent is due in May"),
         ("Người dùng thích cà phê sữa đá", "cà phê sữa", "Cuộc họp vào thứ Hai"),
         ("Người dùng thích cà phê sữa đá", "thich ca phe", "Cuộc họp vào thứ Hai"),
         ("ユーザーは東京に住んでいます", "東京", "コーヒーが好き"),
         ("Party on Saturday 🎉", "🎉", "quarterly revenue"),
-    ],
-)
-async def test_offline_ranks_shared_words_above_others(
-    text: str, related: str, unrelated: str
-) -> None:
-    embedder = OfflineEmbedder()
+    ]:
+        embedder = OfflineEmbedder()
 
-    near = await cosine(embedder, text, related)
-    far = await cosine(embedder, text, unrelated)
+        near = await cosine(embedder, text, related)
+        far = await cosine(embedder, text, unrelated)
 
-    assert near > far + 0.1
+        assert near > far + 0.1, text
 
 
 async def test_offline_threshold_parts_rewordings_from_other_statements() -> None:
@@ -99,36 +93,15 @@ async def test_offline_threshold_parts_rewordings_from_other_statements() -> Non
         assert await cosine(embedder, one, other) < threshold, one
 
 
-@pytest.mark.parametrize("text", ["Người dùng thích cà phê", "Zoë's café", "がんばって", "한국어"])
-async def test_offline_does_not_see_the_unicode_form(text: str) -> None:
-    composed = unicodedata.normalize("NFC", text)
-    decomposed = unicodedata.normalize("NFD", text)
-    assert composed != decomposed
+async def test_offline_does_not_see_the_unicode_form() -> None:
+    for text in ["Người dùng thích cà phê", "Zoë's café", "がんばって", "한국어"]:
+        composed = unicodedata.normalize("NFC", text)
+        decomposed = unicodedata.normalize("NFD", text)
+        assert composed != decomposed, text
 
-    first, second = (await OfflineEmbedder().embed([composed, decomposed])).vectors
+        first, second = (await OfflineEmbedder().embed([composed, decomposed])).vectors
 
-    assert np.array_equal(first, second)
-
-
-def test_offline_vectors_are_the_same_in_every_process() -> None:
-    program = (
-        "import asyncio, hashlib\n"
-        "from hitherto_shared.embeddings.offline import OfflineEmbedder\n"
-        "batch = asyncio.run(OfflineEmbedder().embed(['Anna thích cà phê', '绿茶', '']))\n"
-        "print(hashlib.sha256(b''.join(v.tobytes() for v in batch.vectors)).hexdigest())\n"
-    )
-    digests = {
-        subprocess.run(
-            [sys.executable, "-c", program],
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            capture_output=True,
-            check=True,
-            text=True,
-        ).stdout
-        for seed in ("1", "2")
-    }
-
-    assert len(digests) == 1
+        assert np.array_equal(first, second), text
 
 
 @pytest.mark.parametrize(

@@ -63,30 +63,32 @@ def test_names_follow_the_conventions() -> None:
             assert family.name.endswith("_seconds")
 
 
-@pytest.mark.parametrize(
-    ("error", "code"),
-    [
+async def test_calls_are_counted_by_how_they_end() -> None:
+    for error, code in [
         (None, "OK"),
         (asyncio.CancelledError(), "CANCELLED"),
         (grpc.aio.AbortError(), "NOT_FOUND"),
         (RuntimeError(), "UNKNOWN"),
-    ],
-)
-async def test_calls_are_counted_by_how_they_end(error: BaseException | None, code: str) -> None:
-    labels = {"method": "Tests/Call", "code": code, "reason": ""}
-    before, running = counted("hitherto_rpcs_total", **labels), counted("hitherto_rpcs_in_progress")
-    try:
-        with ObservedCall("/hitherto.v1.Tests/Call", "r-1", 3600.0, {}, traced=False) as observed:
-            assert counted("hitherto_rpcs_in_progress") == running + 1
-            if code == "NOT_FOUND":
-                observed.code = code
-            if error is not None:
-                raise error
-    except BaseException as raised:
-        if raised is not error:
-            raise
-    assert counted("hitherto_rpcs_total", **labels) == before + 1
-    assert counted("hitherto_rpcs_in_progress") == running
+    ]:
+        labels = {"method": "Tests/Call", "code": code, "reason": ""}
+        before, running = (
+            counted("hitherto_rpcs_total", **labels),
+            counted("hitherto_rpcs_in_progress"),
+        )
+        try:
+            with ObservedCall(
+                "/hitherto.v1.Tests/Call", "r-1", 3600.0, {}, traced=False
+            ) as observed:
+                assert counted("hitherto_rpcs_in_progress") == running + 1, error
+                if code == "NOT_FOUND":
+                    observed.code = code
+                if error is not None:
+                    raise error
+        except BaseException as raised:
+            if raised is not error:
+                raise
+        assert counted("hitherto_rpcs_total", **labels) == before + 1, error
+        assert counted("hitherto_rpcs_in_progress") == running, error
 
 
 @pytest.mark.parametrize(

@@ -153,9 +153,8 @@ async def test_closing_ends_calls_on_their_way(model: Model) -> None:
     assert (await asked).state == "failed"
 
 
-@pytest.mark.parametrize(
-    ("question", "name"),
-    [
+def test_names_are_seen_in_questions() -> None:
+    for question, name in [
         ("Does Node.js run there?", "node.js"),
         ("What about Node.js?", "node.js"),
         ("Is it written in C++?", "c++"),
@@ -163,7 +162,5 @@ async def test_closing_ends_calls_on_their_way(model: Model) -> None:
         ("What is Anna's plan", "anna"),
         ("(Project Blue Heron)", "project blue heron"),
         ("東京にはいつ行きましたか", "東京"),
-    ],
-)
-def test_names_are_seen_in_questions(question: str, name: str) -> None:
-    assert name in names_in(question)
+    ]:
+        assert name in names_in(question)

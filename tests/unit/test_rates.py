@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 import pytest
 
 from hitherto_shared.errors import Exhausted
-from hitherto_shared.metrics import REGISTRY
-from hitherto_shared.rpc.edge_settings import EdgeSettings
-from hitherto_shared.rpc.rates import BURST_SECONDS, MAX_KEYS, Buckets, Limits, Meter, limits_of
+from hitherto_shared.rpc.rates import BURST_SECONDS, MAX_KEYS, Buckets, Limits, Meter
 
 ANA = ("a", "ana")
 
@@ -132,28 +129,3 @@ async def test_each_item_of_a_stream_counts_as_a_call_of_its_tenant_and_user(
     assert spend(Meter(of, "b", credential), "ana") is None
     # Others of the tenant are refused by the limits of the tenant only.
     assert spend(Meter(of, "a", None), "bo") == (limit if limit.startswith("tenant") else None)
-
-
-async def test_limits_are_counted_by_name_and_effect() -> None:
-    def counted(effect: str) -> float:
-        labels = {"limit": "user_writes_per_second", "effect": effect, "tenant": ""}
-        return REGISTRY.get_sample_value("hitherto_rate_limits_total", labels) or 0.0
-
-    class Hurried(Clock):
-        """Passes by itself, a little at every look, so that a wait ends."""
-
-        def __call__(self) -> float:
-            self.now += 0.005
-            return self.now
-
-    clock = Hurried()
-    _, writes = limits_of(EdgeSettings())
-    writes = replace(writes, user_calls=Buckets("user_writes_per_second", 100, monotonic=clock))
-    refused, delayed = counted("refused"), counted("delayed")
-    writes.user_calls.take(ANA, 100 * BURST_SECONDS + 10)
-    meter = Meter(writes, "a", "ana")
-    with pytest.raises(Exhausted):
-        meter.begin()
-    assert (counted("refused"), counted("delayed")) == (refused + 1, delayed)
-    await meter.item((), 1)
-    assert (counted("refused"), counted("delayed")) == (refused + 1, delayed + 1)

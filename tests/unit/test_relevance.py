@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-import pytest
-
 from hitherto_retrieval.search.ranking.ranking import QueryIntent, RankedCandidate
 from hitherto_retrieval.search.ranking.relevance import Relevance
 from hitherto_retrieval.storage.candidate import Candidate
@@ -38,9 +36,8 @@ UNKNOWN = [0.5 + 0.005 * n for n in range(40)]
 """In one that it does not know, everything is near everything."""
 
 
-@pytest.mark.parametrize(
-    ("best", "others", "model", "answers"),
-    [
+def test_an_answer_rises_above_the_bulk() -> None:
+    for best, others, model, answers in [
         (candidate(1, 0.7), KNOWN, MINILM, True),
         (candidate(1, 0.4), KNOWN, MINILM, False),
         (candidate(1, 0.4, bm25=4.0), KNOWN, MINILM, True),
@@ -58,12 +55,8 @@ UNKNOWN = [0.5 + 0.005 * n for n in range(40)]
         (candidate(1, None, bm25=0.1), [None] * 40, "", True),
         (candidate(1, None, bm25=0.03), [None] * 40, "", False),
         (candidate(1, None), [None] * 40, "", False),
-    ],
-)
-def test_an_answer_rises_above_the_bulk(
-    best: Candidate, others: Sequence[float | None], model: str, answers: bool
-) -> None:
-    assert bool(told(best, others, model)) is answers
+    ]:
+        assert bool(told(best, others, model)) is answers
 
 
 def test_what_is_near_is_told_beside_an_answer_and_not_alone() -> None:

@@ -65,25 +65,25 @@ def much(count: int = 60) -> PromptContext:
     )
 
 
-@pytest.mark.parametrize("template", TEMPLATES)
-def test_the_block_names_today_and_every_found_line_its_day(template: str) -> None:
-    context = found(
-        RelevantItem.of_memory(memory(1, "fact", "Has a cat."), 0.9),
-        RelevantItem.of_message(message(1, "My cat is called Mochi."), 0.8),
-        RelevantItem.of_summary(summary("c9", "Pets", "About cats."), 0.7),
-        RelevantItem("gmail", "Vet", "Come on Friday.", at=SAID, score=0.6),
-        conversations=[summary("c2", "Work", "About work.")],
-        memories=[memory(2, "preference", "Likes tea.")],
-    )
-    printed = lines(context, template)
-    assert printed[0].endswith("; today is 2026-11-22>>>")
-    for words in ("Has a cat", "Mochi", "About cats", "Come on Friday", "Likes tea"):
-        at = next(at for at, line in enumerate(printed) if words in line)
-        # A message stands under its conversation, which has the day.
-        assert len(DAY.findall(printed[at] + printed[at - 1] * ("Mochi" in words))) == 1, words
-    undated = block(replace(context, today=None), template).text
-    assert "2026" not in undated
-    assert "Mochi" in undated
+def test_the_block_names_today_and_every_found_line_its_day() -> None:
+    for template in TEMPLATES:
+        context = found(
+            RelevantItem.of_memory(memory(1, "fact", "Has a cat."), 0.9),
+            RelevantItem.of_message(message(1, "My cat is called Mochi."), 0.8),
+            RelevantItem.of_summary(summary("c9", "Pets", "About cats."), 0.7),
+            RelevantItem("gmail", "Vet", "Come on Friday.", at=SAID, score=0.6),
+            conversations=[summary("c2", "Work", "About work.")],
+            memories=[memory(2, "preference", "Likes tea.")],
+        )
+        printed = lines(context, template)
+        assert printed[0].endswith("; today is 2026-11-22>>>"), template
+        for words in ("Has a cat", "Mochi", "About cats", "Come on Friday", "Likes tea"):
+            at = next(at for at, line in enumerate(printed) if words in line)
+            # A message stands under its conversation, which has the day.
+            assert len(DAY.findall(printed[at] + printed[at - 1] * ("Mochi" in words))) == 1, words
+        undated = block(replace(context, today=None), template).text
+        assert "2026" not in undated, template
+        assert "Mochi" in undated, template
 
 
 def test_a_line_says_since_when_until_when_who_and_where() -> None:
@@ -125,25 +125,6 @@ def test_a_line_says_since_when_until_when_who_and_where() -> None:
     assert printed[at + 1] == "- Bao: Hi you"
 
 
-@pytest.mark.parametrize(
-    ("title", "shown"),
-    [
-        ("I live in Berlin and want to run a marathon", "“I live in Berlin and…”"),
-        ("Thanh kể về Docker", "“Thanh kể về Docker”"),
-        ("京都への旅行", "“京都への旅行”"),
-        ("東京から京都への旅行と宿泊の予定について", "“東京から京都へ…”"),
-    ],
-)
-def test_the_title_of_a_conversation_keeps_its_closing_quote(title: str, shown: str) -> None:
-    printed = lines(
-        found(
-            RelevantItem.of_message(message(3, "Hello."), 0.5),
-            conversations=[summary("c3", title, "They talked.")],
-        )
-    )
-    assert printed[printed.index(f"In {shown}, 2026-01-04:") + 1] == "- Bao: Hello."
-
-
 OPENING = "I cooked phở for my friends last night, and everybody wanted the recipe at once"
 CUT = "I cooked phở for my friends last night, and everybody…"
 
@@ -172,21 +153,21 @@ def test_the_first_words_of_a_conversation_stand_once(template: str, said: str, 
 UNSEEN = "\u200b\u202e\ufeff"
 
 
-@pytest.mark.parametrize("template", TEMPLATES)
-def test_what_has_no_words_has_no_line(template: str) -> None:
-    context = found(
-        RelevantItem.of_memory(memory(1, "fact", UNSEEN), 0.9),
-        RelevantItem.of_message(message(1, UNSEEN), 0.8),
-        RelevantItem("gmail", UNSEEN, UNSEEN, at=SAID, score=0.7),
-        RelevantItem.of_summary(summary("c9", UNSEEN, UNSEEN), 0.6),
-        RelevantItem.of_memory(memory(3, "fact", "Has a cat."), 0.5),
-        memories=[memory(2, "preference", UNSEEN)],
-        conversations=[summary("c2", UNSEEN, UNSEEN)],
-    )
-    printed = block(context, template)
-    assert "Has a cat." in printed.text
-    assert len(DAY.findall(printed.text)) == 2, "today, and the day of that line"
-    assert printed.memory_ids == (UUID(int=3),)
+def test_what_has_no_words_has_no_line() -> None:
+    for template in TEMPLATES:
+        context = found(
+            RelevantItem.of_memory(memory(1, "fact", UNSEEN), 0.9),
+            RelevantItem.of_message(message(1, UNSEEN), 0.8),
+            RelevantItem("gmail", UNSEEN, UNSEEN, at=SAID, score=0.7),
+            RelevantItem.of_summary(summary("c9", UNSEEN, UNSEEN), 0.6),
+            RelevantItem.of_memory(memory(3, "fact", "Has a cat."), 0.5),
+            memories=[memory(2, "preference", UNSEEN)],
+            conversations=[summary("c2", UNSEEN, UNSEEN)],
+        )
+        printed = block(context, template)
+        assert "Has a cat." in printed.text, template
+        assert len(DAY.findall(printed.text)) == 2, "today, and the day of that line"
+        assert printed.memory_ids == (UUID(int=3),), template
 
 
 def test_days_are_those_of_the_users_time_zone() -> None:
@@ -196,20 +177,22 @@ def test_days_are_those_of_the_users_time_zone() -> None:
     assert "- Called. (2026-03-15)" in lines(found(late, zone=ZoneInfo("Asia/Ho_Chi_Minh")))
 
 
-@pytest.mark.parametrize("template", TEMPLATES)
-def test_relevance_decides_and_nothing_else_fills_the_budget(template: str) -> None:
-    context = replace(much(), stops=False)
-    before: set[int] = set()
-    for budget in (300, 500, 1_000, 2_000):
-        text = block(context, template, budget).text
-        standing = {n for n in range(60) if f"statement {n} that" in text or f"ge {n} of" in text}
-        # More room only adds lines, but for the last ones that a longer one makes way for.
-        assert len(before - standing) <= 2
-        assert min(standing) <= 1
-        before = standing
-    assert len(before) > 40
-    # What is most important is told in a few lines, however much room there is.
-    assert 0 < block(context, template, 20_000).text.count("Important in general") <= 5
+def test_relevance_decides_and_nothing_else_fills_the_budget() -> None:
+    for template in TEMPLATES:
+        context = replace(much(), stops=False)
+        before: set[int] = set()
+        for budget in (300, 500, 1_000, 2_000):
+            text = block(context, template, budget).text
+            standing = {
+                n for n in range(60) if f"statement {n} that" in text or f"ge {n} of" in text
+            }
+            # More room only adds lines, but for the last ones that a longer one makes way for.
+            assert len(before - standing) <= 2, template
+            assert min(standing) <= 1, template
+            before = standing
+        assert len(before) > 40, template
+        # What is most important is told in a few lines, however much room there is.
+        assert 0 < block(context, template, 20_000).text.count("Important in general") <= 5
 
 
 @pytest.mark.parametrize("template", TEMPLATES)
@@ -224,24 +207,24 @@ def test_the_block_stops_where_relevance_ends(template: str) -> None:
     assert 5 < few < many < count(replace(much(), stops=False)) == 60
 
 
-@pytest.mark.parametrize("template", TEMPLATES)
-def test_standing_wishes_are_pinned_and_stand_after_the_answers(template: str) -> None:
-    wish = memory(900, "preference", "Wants bullet points.")
-    context = replace(much(), memories=[memory(901, "fact", "Has a bike. " * 40), wish])
-    text = block(context, template, 700).text
-    assert "Wants bullet points." in text
-    assert "Has a bike." not in text
-    if template != "custom":
-        assert text.index("Found statement 0") < text.index("Wants bullet points.")
+def test_standing_wishes_are_pinned_and_stand_after_the_answers() -> None:
+    for template in TEMPLATES:
+        wish = memory(900, "preference", "Wants bullet points.")
+        context = replace(much(), memories=[memory(901, "fact", "Has a bike. " * 40), wish])
+        text = block(context, template, 700).text
+        assert "Wants bullet points." in text, template
+        assert "Has a bike." not in text, template
+        if template != "custom":
+            assert text.index("Found statement 0") < text.index("Wants bullet points."), template
 
 
-@pytest.mark.parametrize("template", TEMPLATES)
-def test_a_block_without_an_answer_says_so(template: str) -> None:
-    context = found(profile=Profile("u1", summary="Thanh is a nurse."), nothing=True)
-    text = block(context, template).text
-    assert text.count("Nothing was found that answers the current message.") == 1
-    assert "Thanh is a nurse." in text
-    assert "Nothing that is known" not in block(much(), template).text
+def test_a_block_without_an_answer_says_so() -> None:
+    for template in TEMPLATES:
+        context = found(profile=Profile("u1", summary="Thanh is a nurse."), nothing=True)
+        text = block(context, template).text
+        assert text.count("Nothing was found that answers the current message.") == 1, template
+        assert "Thanh is a nurse." in text, template
+        assert "Nothing that is known" not in block(much(), template).text
 
 
 def learnt(number: int, text: str, source: int, score: float) -> RelevantItem:
@@ -361,16 +344,6 @@ def test_a_changed_memory_gives_way_only_to_the_words_that_changed_it() -> None:
     assert text.index("22 pesos") < text.index("suadero is 28")
 
 
-def test_what_may_replace_a_line_comes_before_it_whatever_it_is_worth() -> None:
-    older = RelevantItem.of_memory(memory(1, "fact", "A melonpan costs 4 dollars"), 0.9)
-    later = memory(2, "fact", "Since August it is six", may_replace=[UUID(int=1)])
-    context = found(older, RelevantItem.of_memory(later, 0.1), stops=True)
-    text = block(context).text
-    assert text.index("August") < text.index("4 dollars")
-    alone = replace(later, may_replace=())
-    assert "August" not in block(found(older, RelevantItem.of_memory(alone, 0.1), stops=True)).text
-
-
 def test_a_long_message_is_told_by_the_part_that_the_question_is_about() -> None:
     filling = "This sentence is about something else entirely. " * 30
     said = message(1, f"{filling}The ferry to Porto leaves at nine. {filling}")
@@ -391,29 +364,6 @@ def test_a_long_message_is_told_by_the_part_that_the_question_is_about() -> None
     assert "… Cork is nice. … Tea is cheap there. …" in block(context).text
     plain = found(RelevantItem.of_message(said, 0.9))
     assert "- Bao: This sentence" in block(plain).text
-
-
-def test_a_day_alone_is_of_one_conversation_only() -> None:
-    """Three conversations of one day, in both parts of the list; one has no title."""
-    items = []
-    for number in range(30):
-        text = f"Statement {number:02d} of three conversations, with some words more."
-        said = replace(message(1, text), conversation_id=f"c{number % 3}")
-        items.append(RelevantItem.of_message(said, 0.9 - number / 200))
-    titled = [summary("c0", "Moving house", "On it."), summary("c1", "The boat", "On it.")]
-    for last in (summary("c2", "A job", "On it."), None):
-        known = [*titled, last] if last else titled
-        printed = lines(found(*items, titled=known))
-        above, of = "", dict[str, set[int]]()
-        for line in printed:
-            if line.startswith("- Bao"):
-                of.setdefault(above, set()).add(int(line.split()[3]) % 3)
-            else:
-                above = line
-        assert {"In “Moving house”, 2026-01-02:", "In “The boat”, 2026-01-02:"} <= set(of)
-        assert all(len(conversations) == 1 for conversations in of.values()), of
-    untitled = lines(found(*items, titled=[]))
-    assert untitled.count("2026-01-02:") == 6
 
 
 @pytest.mark.parametrize("template", TEMPLATES)
@@ -437,24 +387,27 @@ def test_the_budget_is_used_and_never_exceeded(template: str) -> None:
             assert printed.tokens > budget - 80
 
 
-@pytest.mark.parametrize("template", TEMPLATES)
-def test_who_the_user_is_what_is_named_and_what_goes_on_have_a_floor(template: str) -> None:
-    context = replace(
-        much(),
-        profile=Profile(
-            "u1",
-            summary="A long story. " * 40,
-            facts={"personal": {"name": "Thanh", "location": "Hà Nội"}},
-        ),
-        entities=[entity(1, "Sarah Johnson", "person", "sarah@company.com"), *_others()],
-        conversations=[summary("c1", "Visa", "Waits for the visa."), summary("c2", "Tea", "No.")],
-    )
-    text = block(context, template, 500).text
-    for words in ("Thanh", "Hà Nội", "sarah@company.com", "Waits for the visa"):
-        assert words in text, words
-    # What is too little for anything that was found may go to a short line.
-    assert text.count("Stranger") <= 1
-    assert "A long story" not in text
+def test_who_the_user_is_what_is_named_and_what_goes_on_have_a_floor() -> None:
+    for template in TEMPLATES:
+        context = replace(
+            much(),
+            profile=Profile(
+                "u1",
+                summary="A long story. " * 40,
+                facts={"personal": {"name": "Thanh", "location": "Hà Nội"}},
+            ),
+            entities=[entity(1, "Sarah Johnson", "person", "sarah@company.com"), *_others()],
+            conversations=[
+                summary("c1", "Visa", "Waits for the visa."),
+                summary("c2", "Tea", "No."),
+            ],
+        )
+        text = block(context, template, 500).text
+        for words in ("Thanh", "Hà Nội", "sarah@company.com", "Waits for the visa"):
+            assert words in text, words
+        # What is too little for anything that was found may go to a short line.
+        assert text.count("Stranger") <= 1, template
+        assert "A long story" not in text, template
 
 
 def _others() -> Sequence[Entity]:
@@ -465,62 +418,33 @@ def said_of(path: tuple[str, ...], at: datetime) -> dict[str, object]:
     return {"path": list(path), "said_at": at.isoformat()}
 
 
-@pytest.mark.parametrize("template", TEMPLATES)
-def test_a_value_of_the_profile_says_on_which_day_it_was_last_said(template: str) -> None:
-    late = datetime(2026, 8, 21, 23, tzinfo=UTC)
-    projects, home = ("current_projects",), ("facts", "personal", "location")
-    profile = Profile(
-        "u1",
-        current_projects=["Boat", "House"],
-        preferences={"tone": {"mail": "dry"}},
-        facts={"personal": {"name": "Ana", "location": "Porto"}},
-        sources={
-            "facts.personal.location": said_of(home, SAID),
-            "current_projects#Boat": said_of(projects, SAID),
-            "current_projects#House": said_of(projects, late),
-            "preferences.tone.mail": said_of(("preferences", "tone", "mail"), SAID),
-        },
-    )
-    context = found(profile=profile, zone=ZoneInfo("Asia/Tokyo"))
-    text = block(context, template).text
-    for line in (
-        "Location: Porto (2026-03-14)",
-        "Current Projects: Boat, House (2026-08-22)",
-        "tone mail: dry (2026-03-14)",
-        "Name: Ana\n",
-    ):
-        assert line in text
-    undated = block(replace(context, today=None), template).text
-    assert not DAY.search(undated)
-
-
-@pytest.mark.parametrize("template", TEMPLATES)
-def test_what_the_profile_or_an_answer_says_is_not_pinned_again(template: str) -> None:
-    home = memory(1, "fact", "User lives in Porto.")
-    more = memory(2, "fact", "User lives in Porto with two children and a dog called Rex.")
-    wish = memory(3, "preference", "User prefers short answers.")
-    boat = memory(4, "fact", "User restores an old boat.", sources=[SourceRef("c1", "m1")])
-    path = ("facts", "personal", "location")
-    rests_on = [str(each.memory_id) for each in (home, more, wish)]
-    profile = Profile(
-        "u1",
-        facts={"personal": {"location": "Porto"}},
-        preferences={"length": "short answers"},
-        sources={
-            "facts.personal.location": said_of(path, SAID) | {"memory_ids": rests_on},
-            "preferences.length": said_of(("preferences", "length"), SAID)
-            | {"memory_ids": [str(wish.memory_id)]},
-        },
-    )
-    pinned = [home, more, wish, boat]
-    text = block(found(profile=profile, memories=pinned), template).text
-    assert home.content not in text
-    for each in (more, wish, boat):
-        assert each.content in text
-    said = RelevantItem.of_message(message(1, "I restore an old boat on the Douro."), 0.9)
-    text = block(found(said, profile=profile, memories=pinned), template).text
-    assert text.count("old boat") == 1
-    assert "on the Douro" in text
-    # Another message only seems to say it.
-    elsewhere = RelevantItem.of_message(message(2, "I restore an old boat on the Douro."), 0.9)
-    assert block(found(elsewhere, memories=pinned), template).text.count("old boat") == 2
+def test_what_the_profile_or_an_answer_says_is_not_pinned_again() -> None:
+    for template in TEMPLATES:
+        home = memory(1, "fact", "User lives in Porto.")
+        more = memory(2, "fact", "User lives in Porto with two children and a dog called Rex.")
+        wish = memory(3, "preference", "User prefers short answers.")
+        boat = memory(4, "fact", "User restores an old boat.", sources=[SourceRef("c1", "m1")])
+        path = ("facts", "personal", "location")
+        rests_on = [str(each.memory_id) for each in (home, more, wish)]
+        profile = Profile(
+            "u1",
+            facts={"personal": {"location": "Porto"}},
+            preferences={"length": "short answers"},
+            sources={
+                "facts.personal.location": said_of(path, SAID) | {"memory_ids": rests_on},
+                "preferences.length": said_of(("preferences", "length"), SAID)
+                | {"memory_ids": [str(wish.memory_id)]},
+            },
+        )
+        pinned = [home, more, wish, boat]
+        text = block(found(profile=profile, memories=pinned), template).text
+        assert home.content not in text, template
+        for each in (more, wish, boat):
+            assert each.content in text, template
+        said = RelevantItem.of_message(message(1, "I restore an old boat on the Douro."), 0.9)
+        text = block(found(said, profile=profile, memories=pinned), template).text
+        assert text.count("old boat") == 1, template
+        assert "on the Douro" in text, template
+        # Another message only seems to say it.
+        elsewhere = RelevantItem.of_message(message(2, "I restore an old boat on the Douro."), 0.9)
+        assert block(found(elsewhere, memories=pinned), template).text.count("old boat") == 2

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -115,19 +114,19 @@ def assert_walled(text: str) -> None:
     assert not re.search(r"(?im)^\W*(system|assistant|user|human)\s*:", body)
 
 
-@pytest.mark.parametrize("template", TEMPLATES)
-def test_an_attack_in_every_field_stays_inside_its_lines(template: str) -> None:
+def test_an_attack_in_every_field_stays_inside_its_lines() -> None:
     """And it gains nothing from being cut."""
-    harmless = printed(everywhere("harmless"), template, 20_000)
-    for attack in ATTACKS:
-        text = printed(everywhere(attack), template, 20_000)
-        assert_walled(text)
-        headings = [line for line in text.split("\n") if line in FIXED]
-        assert headings == [line for line in harmless.split("\n") if line in FIXED], attack
-        assert text.count("\n---\n") == harmless.count("\n---\n"), attack
-        context = everywhere(attack + " padding" * 60)
-        for budget in range(0, 601, 75):
-            assert_walled(printed(context, template, budget))
+    for template in TEMPLATES:
+        harmless = printed(everywhere("harmless"), template, 20_000)
+        for attack in ATTACKS:
+            text = printed(everywhere(attack), template, 20_000)
+            assert_walled(text)
+            headings = [line for line in text.split("\n") if line in FIXED]
+            assert headings == [line for line in harmless.split("\n") if line in FIXED], attack
+            assert text.count("\n---\n") == harmless.count("\n---\n"), attack
+            context = everywhere(attack + " padding" * 60)
+            for budget in range(0, 601, 75):
+                assert_walled(printed(context, template, budget))
 
 
 SPICED = st.lists(

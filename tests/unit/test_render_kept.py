@@ -11,9 +11,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from hitherto_retrieval.context import work_of_lines
 from hitherto_retrieval.render.block import TEMPLATES, fenced_again, render
-from hitherto_retrieval.render.budget import Entry
 from hitherto_retrieval.render.context import Block, PromptContext, RelevantItem
 from hitherto_retrieval.render.kept_lines import style_of, written
 from hitherto_retrieval.render.tokens import CountTokens, counter, estimated_tokens
@@ -112,39 +110,6 @@ def test_a_kept_line_is_the_line_written_anew(count: CountTokens) -> None:
     ]
     assert all(any(written(item, style) for style in styles) for item in kept)
     assert not any(written(item, style) for item in fresh for style in styles)
-
-
-def test_the_work_of_lines_is_the_length_of_the_texts_to_be_read() -> None:
-    """Long memories in styles in turns are no work for the loop; kept ones are none at all."""
-    long = [replace(memory(n, "fact", "tea " * 2_000), memo={}) for n in range(1, 4)]
-    templates = ("about_the_user", "what_you_know", "markdown")
-    for template in (*templates, *templates):
-        style = style_of(template, annotate=False, dated=False, zone=UTC)
-        assert work_of_lines(long, style) == 3 * 8_000
-        render(PromptContext(memories=long), template, 100_000, fence_id=FENCE_ID)
-        assert work_of_lines(long, style) == 0
-    assert work_of_lines([memory(9, "fact", "Tea.")], style) == 128
-
-
-def test_a_message_keeps_the_line_of_its_words() -> None:
-    """Whatever the conversation is called, and only if its words do not depend on the question."""
-    at = datetime(2026, 1, 1, tzinfo=UTC)
-    said = Message("c1", "m1", "user", "Bao", "Tea, please.", at, memo={})
-    long = Message("c1", "m2", "user", "Bao", "Tea, please. " * 100, at, memo={})
-    given = PromptContext(relevant=[printed(said, 0.5)], asked=True, today=date(2026, 11, 22))
-    titled = replace(given, conversations=[summary("c1", "Breakfast", "Bao had tea.")])
-
-    def entries(context: PromptContext) -> list[Entry]:
-        render(context, "about_the_user", 900, fence_id=FENCE_ID)
-        assert said.memo is not None
-        return [*said.memo["said"].values()]
-
-    (first,) = entries(given)
-    (again,) = entries(titled)
-    assert again is first
-    render(replace(given, relevant=[printed(long, 0.5)]), "about_the_user", 900, fence_id=FENCE_ID)
-    assert long.memo is not None
-    assert "said" not in long.memo
 
 
 @pytest.mark.parametrize("count", [estimated_tokens, counter("o200k_base")])

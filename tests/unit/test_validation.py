@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import time
 import unicodedata
-from collections.abc import Callable
 from typing import Any
-from uuid import UUID
 
 import pytest
 from google.protobuf.struct_pb2 import Struct
@@ -31,13 +28,11 @@ def free(value: dict[str, Any]) -> Struct:
     return struct
 
 
-@pytest.mark.parametrize(
-    "good", ["a", "x" * 256, "ế" * 256, "a b", "日本", "👩‍👩‍👧", "٣", "-", "e\u0301"]
-)
-def test_identifiers_are_any_printable_text(good: str) -> None:
-    checks = Checks()
-    assert checks.identifier("id", good) == unicodedata.normalize("NFC", good)
-    assert violations(checks) == {}
+def test_identifiers_are_any_printable_text() -> None:
+    for good in ["a", "x" * 256, "ế" * 256, "a b", "日本", "👩‍👩‍👧", "٣", "-", "e\u0301"]:
+        checks = Checks()
+        assert checks.identifier("id", good) == unicodedata.normalize("NFC", good)
+        assert violations(checks) == {}, good
 
 
 def test_text_is_measured_in_bytes_of_its_normal_form() -> None:
@@ -51,51 +46,27 @@ def test_text_is_measured_in_bytes_of_its_normal_form() -> None:
     assert set(violations(checks)) == {"t", "u", "v", "w"}
 
 
-@pytest.mark.parametrize("composed", ["\u0390", "\uac01", "é"])
-def test_a_text_may_be_as_much_longer_as_its_normal_form_can_be_shorter(composed: str) -> None:
-    checks = Checks()
-    loose = unicodedata.normalize("NFD", composed)
-    assert checks.text("t", loose * 1_000, max_bytes=len(composed.encode()) * 1_000)
-    assert checks.identifier("u", "\u1f82" * 256)
-    assert checks.identifier("v", unicodedata.normalize("NFD", "\u1f82" * 256))
-    assert violations(checks) == {}
+def test_a_text_may_be_as_much_longer_as_its_normal_form_can_be_shorter() -> None:
+    for composed in ["\u0390", "\uac01", "é"]:
+        checks = Checks()
+        loose = unicodedata.normalize("NFD", composed)
+        assert checks.text("t", loose * 1_000, max_bytes=len(composed.encode()) * 1_000)
+        assert checks.identifier("u", "\u1f82" * 256), composed
+        assert checks.identifier("v", unicodedata.normalize("NFD", "\u1f82" * 256)), composed
+        assert violations(checks) == {}, composed
 
 
-def test_what_is_refused_for_its_length_is_not_read() -> None:
-    """Four megabytes of marks would take seconds to bring into order."""
-    checks = Checks()
-    long = "\u0301\u0327" * 1_000_000
-    began = time.thread_time()
-    assert checks.texts("t", [long, "tea"], maximum=2, max_chars=64) == ["", "tea"]
-    assert checks.text("u", long, max_bytes=64 * 1024) == ""
-    assert checks.identifier("v", long) == ""
-    assert checks.uuid("w", long) == UUID(int=0)
-    assert time.thread_time() - began < 0.2
-    assert set(violations(checks)) == {"t[0]", "u", "v", "w"}
+def test_a_negative_limit_is_refused_in_words_that_fit_every_field() -> None:
+    for ask in [Checks.limit, Checks.optional_limit]:
+        checks = Checks()
+        ask(checks, "max_tokens", -1, default=4000, maximum=1_000_000)
+        told = violations(checks)["max_tokens"]
+        assert "leave it out for 4000" in told, ask
+        assert "section" not in told, ask
 
 
-def test_limits() -> None:
-    checks = Checks()
-    asked = (0, 1, 200, 201, 2**31 - 1)
-    found = [checks.limit("n", n, default=10, maximum=200) for n in asked]
-    assert found == [10, 1, 200, 200, 200]
-    most = [checks.optional_limit("n", n, default=10, maximum=200) for n in (None, 0, 5, 2**31 - 1)]
-    assert most == [10, 0, 5, 200]
-    assert violations(checks) == {}
-
-
-@pytest.mark.parametrize("ask", [Checks.limit, Checks.optional_limit])
-def test_a_negative_limit_is_refused_in_words_that_fit_every_field(ask: Callable[..., int]) -> None:
-    checks = Checks()
-    ask(checks, "max_tokens", -1, default=4000, maximum=1_000_000)
-    told = violations(checks)["max_tokens"]
-    assert "leave it out for 4000" in told
-    assert "section" not in told
-
-
-@pytest.mark.parametrize(
-    ("seconds", "nanos", "good"),
-    [
+def test_moments() -> None:
+    for seconds, nanos, good in [
         (-2208988800, 0, True),
         (-2208988801, 0, False),
         (7289654399, 999_999_999, True),
@@ -106,15 +77,13 @@ def test_a_negative_limit_is_refused_in_words_that_fit_every_field(ask: Callable
         (-(2**63), 0, False),
         (0, -1, False),
         (0, 10**9, False),
-    ],
-)
-def test_moments(seconds: int, nanos: int, good: bool) -> None:
-    checks = Checks()
-    message = conversation_pb2.Message(created_at=Timestamp(seconds=seconds, nanos=nanos))
-    found = checks.moment("m.created_at", message, "created_at")
-    assert (found is not None) is good
-    assert list(violations(checks)) == ([] if good else ["m.created_at"])
-    assert Checks().moment("m", conversation_pb2.Message(), "created_at") is None
+    ]:
+        checks = Checks()
+        message = conversation_pb2.Message(created_at=Timestamp(seconds=seconds, nanos=nanos))
+        found = checks.moment("m.created_at", message, "created_at")
+        assert (found is not None) is good
+        assert list(violations(checks)) == ([] if good else ["m.created_at"])
+        assert Checks().moment("m", conversation_pb2.Message(), "created_at") is None, seconds
 
 
 def test_free_json() -> None:

@@ -11,9 +11,8 @@ from hitherto_shared.text.terms import count_terms, looked_up_terms, query_terms
 from hitherto_shared.text.word_forms import WORDS, forms
 
 
-@pytest.mark.parametrize(
-    ("query", "text"),
-    [
+def test_a_question_finds_the_other_forms_of_its_words() -> None:
+    for query, text in [
         ("What did she buy?", "Bought a teapot."),
         ("Who bought the teapot?", "She wants to buy it."),
         ("What has Lan written?", "Lan wrote a song."),
@@ -21,23 +20,15 @@ from hitherto_shared.text.word_forms import WORDS, forms
         ("Which child?", "Two children."),
         ("What is her favourite colour?", "Her favorite color."),
         ("His 2 cats", "Two of them"),
-    ],
-)
-def test_a_question_finds_the_other_forms_of_its_words(query: str, text: str) -> None:
-    indexed = count_terms(text)
-    assert not set(query_terms(query)).issubset(indexed)
-    assert set(looked_up_terms(query)).intersection(indexed) - {"lan"}
+    ]:
+        indexed = count_terms(text)
+        assert not set(query_terms(query)).issubset(indexed)
+        assert set(looked_up_terms(query)).intersection(indexed) - {"lan"}
 
 
-@pytest.mark.parametrize("query", ["mua ấm trà", "買い物", "اشترى", "купила чайник", "a 🫖"])
-def test_words_of_other_languages_have_no_further_forms(query: str) -> None:
-    assert all(forms(term) == (term,) for term in query_terms(query))
-
-
-def test_the_words_of_the_question_come_first_and_none_twice() -> None:
-    found = looked_up_terms("go went gone tea")
-    # "Goes" has a stem of its own.
-    assert found == ["go", "went", "gone", "tea", "goe"]
+def test_words_of_other_languages_have_no_further_forms() -> None:
+    for query in ["mua ấm trà", "買い物", "اشترى", "купила чайник", "a 🫖"]:
+        assert all(forms(term) == (term,) for term in query_terms(query))
 
 
 def test_no_form_belongs_to_two_words_and_each_word_has_two() -> None:

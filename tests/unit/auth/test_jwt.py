@@ -164,16 +164,6 @@ async def test_clocks_may_differ_by_the_leeway(tmp_path: Path) -> None:
             await refusal(door, f"Bearer {token}")
 
 
-async def test_a_token_without_kid_means_the_only_key(tmp_path: Path) -> None:
-    nameless = TokenIssuer(KeyPair(None, "ES256"))
-    assert await (await gate(tmp_path)).authenticate(f"Bearer {nameless.token()}")
-    two = await gate(tmp_path, EC, KeyPair("other", "ES256", 2))
-    assert "no key" in await why(two, nameless.token())
-    published_without = await gate(tmp_path, KeyPair(None, "ES256"))
-    assert await published_without.authenticate(f"Bearer {nameless.token()}")
-    assert "no key" in await why(published_without, GOOD.token())
-
-
 # What is refused because of its claims; the key and the signature are right.
 
 NOW = int(time.time())

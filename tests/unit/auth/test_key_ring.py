@@ -103,13 +103,13 @@ async def test_old_keys_serve_while_the_source_is_away_and_not_for_ever() -> Non
         assert await ring.find("ES256", "old")
 
 
-@pytest.mark.parametrize("broken", [b"", b"{", b"<html>", b"[]", b'{"keys": {}}', b"\xff"])
-async def test_a_broken_key_set_changes_nothing(broken: bytes) -> None:
-    shelf, clock = Shelf(key_set(OLD)), Clock()
-    async with started(shelf, clock) as ring:
-        shelf.body = broken
-        assert await ring._read_within(30.0) is not None
-        assert await ring.find("ES256", "old")
+async def test_a_broken_key_set_changes_nothing() -> None:
+    for broken in [b"", b"{", b"<html>", b"[]", b'{"keys": {}}', b"\xff"]:
+        shelf, clock = Shelf(key_set(OLD)), Clock()
+        async with started(shelf, clock) as ring:
+            shelf.body = broken
+            assert await ring._read_within(30.0) is not None, broken
+            assert await ring.find("ES256", "old"), broken
 
 
 async def test_a_slow_source_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,23 +138,6 @@ async def test_a_withdrawn_key_ends_in_the_background(monkeypatch: pytest.Monkey
         shelf.body = key_set(NEW)
         await until(lambda: ring._find("ES256", "old") is None)
         assert ring._find("ES256", "new")
-
-
-async def test_an_error_nobody_thought_of_does_not_end_the_readings(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    shelf, clock = Shelf(key_set(OLD)), Clock()
-    monkeypatch.setattr(shelf, "every", 0.01)
-    async with started(shelf, clock) as ring:
-
-        async def fail() -> bytes:
-            shelf.asked += 1
-            raise LookupError("".join(["can", "ary"]))  # the line itself stands in the log
-
-        monkeypatch.setattr(shelf, "read", fail)
-        await until(lambda: shelf.asked > 3)
-        assert await ring.find("ES256", "old")
-    assert "canary" not in caplog.text
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -233,11 +216,6 @@ async def test_answers_that_are_no_key_set() -> None:
             assert "hush" not in str(caught.value)
 
 
-async def test_no_more_of_an_answer_is_read_than_a_key_set_may_have() -> None:
-    async with served(lambda request: web.Response(body=b" " * (MAX_BYTES * 8))) as address:
-        assert MAX_BYTES < len(await address.read()) <= 2 * MAX_BYTES
-
-
 async def test_a_server_that_is_not_there_or_never_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(KeysUnreachable, match="cannot be reached"):
         await KeyAddress(URL("http://127.0.0.1:1/keys")).read()
@@ -250,17 +228,14 @@ async def test_a_server_that_is_not_there_or_never_answers(monkeypatch: pytest.M
             await KeyAddress(URL(f"http://127.0.0.1:{port}/keys")).read()
 
 
-@pytest.mark.parametrize(
-    "place",
-    [
+def test_addresses_that_may_be_asked() -> None:
+    for place in [
         "https://id.example/.well-known/jwks.json",
         "http://127.0.0.1:8080/keys",
         "http://localhost/keys",
         "http://[::1]:80/keys",
-    ],
-)
-def test_addresses_that_may_be_asked(place: str) -> None:
-    assert isinstance(key_source(place), KeyAddress)
+    ]:
+        assert isinstance(key_source(place), KeyAddress)
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from benchmarks.locomo.data import LEAST, Data, sentences, split_turns
 
 SAID = "I moved to Glasgow in May. Wow! The new flat has a garden with two old apple trees. Bye."
@@ -37,17 +35,14 @@ def test_pieces_of_a_message_keep_its_speaker_and_order() -> None:
     assert data.name == "LoCoMo, split (every)"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_no_word_is_lost_and_no_piece_is_too_short() -> None:
+    for text in [
         SAID,
         "Hi!",
         "",
         "猫が好きです。犬も好きです。鳥はどうですか？まだ分かりません。",
         "Xin chào! Anh khoẻ không?",
-    ],
-)
-def test_no_word_is_lost_and_no_piece_is_too_short(text: str) -> None:
-    found = sentences(text)
-    assert "".join("".join(found).split()) == "".join(text.split())
-    assert len(found) == 1 or all(len(piece) >= LEAST for piece in found)
+    ]:
+        found = sentences(text)
+        assert "".join("".join(found).split()) == "".join(text.split())
+        assert len(found) == 1 or all(len(piece) >= LEAST for piece in found), text

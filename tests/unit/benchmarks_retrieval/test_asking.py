@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from benchmarks.retrieval.caller import RequestStream
 from benchmarks.retrieval.recall import share_of_nearest
@@ -32,9 +31,8 @@ COSINES = np.array([0.9, 0.8, 0.7, 0.2, -0.1, -0.3], dtype=np.float32)
 ALL = np.ones(6, dtype=np.bool_)
 
 
-@pytest.mark.parametrize(
-    ("allowed", "returned", "limit", "share"),
-    [
+def test_the_share_of_the_nearest() -> None:
+    for allowed, returned, limit, share in [
         (ALL, [0, 1], 2, 1.0),
         (ALL, [0, 2], 2, 0.5),
         (ALL, [0, 0], 2, 0.5),
@@ -45,12 +43,5 @@ ALL = np.ones(6, dtype=np.bool_)
         # Below 0 one is as good as another.
         (ALL, [0, 1, 2, 3, 5], 5, 1.0),
         (np.zeros(6, dtype=np.bool_), [], 2, 1.0),
-    ],
-)
-def test_the_share_of_the_nearest(
-    allowed: np.ndarray[tuple[int], np.dtype[np.bool_]],
-    returned: list[int],
-    limit: int,
-    share: float,
-) -> None:
-    assert share_of_nearest(COSINES, allowed, returned, limit) == share
+    ]:
+        assert share_of_nearest(COSINES, allowed, returned, limit) == share

@@ -64,12 +64,6 @@ class TestMetadata:
         )
         assert fakes.calls("GetContext")[0].metadata["x-request-id"] == "mine-1"
 
-    def test_ones_own_deadline_wins(self, client: Hitherto, fakes: Fakes) -> None:
-        client.get_context("sarah", timeout=7.0)
-        seconds = fakes.calls("GetContext")[0].seconds
-        assert seconds is not None
-        assert round(seconds) <= 7
-
     def test_a_key_that_cannot_be_sent_is_refused_with_words(self) -> None:
         with pytest.raises(ValueError, match="copy it again"):
             Hitherto(api_key="mk_khóa")
@@ -185,6 +179,12 @@ class TestErrors:
             "user_id: should be there",
         ]
 
+    def test_calls_on_a_closed_client_fail(self, fakes: Fakes) -> None:
+        client = Hitherto()
+        client.close()
+        with pytest.raises(ValueError, match="closed"):
+            client.get_context("sarah")
+
     def test_another_process_raises_it_as_it_was(self, client: Hitherto, fakes: Fakes) -> None:
         fakes.fail(
             "SearchMemories",
@@ -202,12 +202,6 @@ class TestErrors:
             assert isinstance(again, HithertoCallError)
             assert vars(again) == vars(caught.value)
             assert str(again) == str(caught.value)
-
-    def test_calls_on_a_closed_client_fail(self, fakes: Fakes) -> None:
-        client = Hitherto()
-        client.close()
-        with pytest.raises(ValueError, match="closed"):
-            client.get_context("sarah")
 
 
 class TestWatch:

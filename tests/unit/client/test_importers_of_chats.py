@@ -178,28 +178,6 @@ def test_a_time_that_nothing_can_have_is_none(tmp_path: Path, time: Any) -> None
 
 
 @pytest.mark.parametrize(
-    ("source", "value"),
-    [
-        ("chatgpt", chatgpt(FIRST, title="cut \ud83d", conversation_id="a\0b")),
-        ("mem0", {"memory": "half \ud83d, nul \0", "categories": ["\udc00"]}),
-        ("mem0", {"memory": "a", "metadata": {"\ud83d": [{"deep": "\0"}, "\ud83d"]}}),
-        ("langgraph", {"key": "\ud83d", "value": {"a": "\udc00"}, "namespace": ["\0"]}),
-        ("letta", {"text": "half \ud83d", "tags": ["\0"]}),
-        ("hindsight", {"text": "a", "entities": ["\ud83d"], "type": "\0"}),
-    ],
-)
-def test_what_no_text_can_hold_is_replaced(
-    tmp_path: Path, source: str, value: dict[str, Any]
-) -> None:
-    """Programs cut titles and texts in the middle of an emoji; the rest of them is whole."""
-    (found,) = read(source, written(tmp_path, value))
-    told = json.dumps(found, ensure_ascii=False)
-    assert "\\u0000" not in told
-    assert "\ufffd" in told
-    told.encode()
-
-
-@pytest.mark.parametrize(
     ("value", "said"),
     [
         # The second question is the edit of the first one, with its own answer.
@@ -297,24 +275,6 @@ def test_what_was_said_before_a_gap_is_kept(
     assert [one["id"] for one in found["messages"]] == ["a", "b", "c", "d"]
 
 
-def test_claude_s_messages_before_a_gap_are_kept(tmp_path: Path) -> None:
-    parents = {"q": ROOT, "old": ROOT, "a": "old", "b": "gone"}
-    times = (f"2026-01-01T10:00:0{place}Z" for place in range(4))
-    value = claude(
-        *((name, parents[name], time) for name, time in zip(parents, times, strict=True))
-    )
-    (found,) = read("claude", written(tmp_path, value))
-    assert [one["id"] for one in found["messages"]] == ["old", "a", "b"]
-
-
-def test_chatgpt_s_children_tell_what_no_parent_does(tmp_path: Path) -> None:
-    value = nodes(*((name, None, True) for name in "abcd"))
-    for name, children in {"a": ["b", "c"], "c": ["d"]}.items():
-        value["mapping"][name]["children"] = children
-    (found,) = read("chatgpt", written(tmp_path, value))
-    assert [one["id"] for one in found["messages"]] == ["a", "c", "d"]
-
-
 OTHERS: dict[str, Any] = {
     "chatgpt": chatgpt(FIRST),
     "claude": claude(("a", None, "2026-01-01")),
@@ -339,20 +299,3 @@ def test_a_file_of_which_nothing_is_known_says_what_it_looks_like(
     assert f"`{next(iter(OTHERS[given]))}`" in told
     if given in {"chatgpt", "claude", "letta"}:
         assert f"--from {given}" in told
-
-
-@pytest.mark.parametrize(
-    ("source", "value"),
-    [
-        ("chatgpt", {"conversations": [chatgpt(FIRST)]}),
-        ("claude", {"conversations": [claude(("a", None, "2026-01-01"))]}),
-        ("mem0", {"memories": [{"content": "Likes tea"}]}),
-        ("mem0", {"results": [{"text": "Likes tea"}, {"memory": " "}]}),
-    ],
-)
-def test_records_inside_of_a_page_are_found(
-    tmp_path: Path, source: str, value: dict[str, Any]
-) -> None:
-    report = ExportReport()
-    assert len(read(source, written(tmp_path, value), report)) == 1
-    assert report.empty == len(value.get("results", ())) // 2

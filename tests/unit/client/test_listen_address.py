@@ -18,11 +18,11 @@ from hitherto_client.listen_address import ListenRefused, check_openness, listen
 RIGHTS = Rights("ana", False, True, False, False, False, True, True)
 
 
-@pytest.mark.parametrize("text", ["127.0.0.1:8090", "localhost:1", "[::1]:0", "127.8.8.8:80"])
-def test_loopback_needs_nothing(text: str) -> None:
-    address = listen_address(text)
-    assert address.is_loopback
-    check_openness(address, tls=False, allow_http=False, local=True, public=())
+def test_loopback_needs_nothing() -> None:
+    for text in ["127.0.0.1:8090", "localhost:1", "[::1]:0", "127.8.8.8:80"]:
+        address = listen_address(text)
+        assert address.is_loopback, text
+        check_openness(address, tls=False, allow_http=False, local=True, public=())
 
 
 @pytest.mark.parametrize("text", ["", "8090", ":8090", "a:b", "a:-1", "a:70000", "a:٣"])

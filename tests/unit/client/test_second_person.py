@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from hitherto_client.console.second_person import to_second_person
 
 
-@pytest.mark.parametrize(
-    ("stored", "told"),
-    [
+def test_only_what_is_certain_is_turned() -> None:
+    for stored, told in [
         ("User lives in Leith.", "You live in Leith."),
         (
             "User moved to Glasgow and lives in Glasgow.",
@@ -32,7 +29,5 @@ from hitherto_client.console.second_person import to_second_person
         ("Maren lives in Leith.", "Maren lives in Leith."),
         ("User", "User"),
         ("مريم تحب الشاي", "مريم تحب الشاي"),
-    ],
-)
-def test_only_what_is_certain_is_turned(stored: str, told: str) -> None:
-    assert to_second_person(stored) == told
+    ]:
+        assert to_second_person(stored) == told

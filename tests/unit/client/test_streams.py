@@ -12,10 +12,9 @@ import grpc
 import pytest
 
 from hitherto.v1 import extraction_service_pb2 as extraction
-from hitherto.v1 import memory_service_pb2 as memory
 from hitherto.v1 import privacy_service_pb2 as privacy
 from hitherto_client import Hitherto, HithertoCallError, Progress, RetryPolicy
-from hitherto_client.inputs import MemoryInput, TranscriptInput
+from hitherto_client.inputs import TranscriptInput
 from hitherto_client.results import ItemError
 from hitherto_client.streams import MAX_ERRORS
 from tests.unit.client.fake_services import PATIENT_SECONDS, Failure, Fakes, connected
@@ -28,7 +27,6 @@ QUEUE_FULL = Failure(grpc.StatusCode.RESOURCE_EXHAUSTED, "QUEUE_FULL", retry_aft
 @pytest.fixture
 def client(fakes: Fakes) -> Iterator[Hitherto]:
     fakes.others.replies["StreamTranscripts"] = take_transcripts
-    fakes.others.replies["StreamMemories"] = save_memories
     with Hitherto(retry=QUICK, timeout=PATIENT_SECONDS) as client:
         yield connected(client)
 
@@ -46,15 +44,6 @@ def take_transcripts(
             reply.accepted_count += 1
             reply.job_ids.append(f"job of {request.transcript.conversation_id}")
     return reply
-
-
-def save_memories(requests: list[memory.StreamMemoriesRequest]) -> memory.StreamMemoriesResponse:
-    """Knows what says `known` already."""
-    return memory.StreamMemoriesResponse(
-        saved_count=len(requests),
-        deduplicated_count=sum(request.item.content == "known" for request in requests),
-        memory_ids=[request.item.content for request in requests],
-    )
 
 
 def talks(count: int, bad: tuple[int, ...] = ()) -> Iterator[TranscriptInput]:
@@ -160,17 +149,3 @@ def test_errors_are_told_up_to_a_bound(client: Hitherto, fakes: Fakes) -> None:
     assert reply.rejected_count == 1_200
     assert len(reply.errors) == MAX_ERRORS
     assert reply.errors[-1] == ItemError(MAX_ERRORS - 1, 3, "INVALID_FIELD", "", ())
-
-
-def test_memories_are_summed_up(client: Hitherto, fakes: Fakes) -> None:
-    words: list[Any] = ["known" if number % 10 == 0 else f"m{number}" for number in range(150)]
-    told: list[Progress] = []
-    items: list[MemoryInput] = [{"user_id": "ana", "content": word} for word in words]
-    items[7]["idempotency_key"] = "mine"
-    reply = client.import_memories(items, progress=told.append)
-    assert (reply.saved_count, reply.deduplicated_count) == (150, 15)
-    assert list(reply.memory_ids) == words
-    assert told[-1] == Progress(150, 150, 0)
-    keys = [request.item.idempotency_key for request in fakes.calls("StreamMemories")[0].request]
-    assert keys[7] == "mine"
-    assert len(set(keys)) == 100

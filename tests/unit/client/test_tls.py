@@ -12,7 +12,7 @@ import pytest
 from hitherto_client import Hitherto, HithertoCallError, RetryPolicy
 from hitherto_client.command import main
 from tests.certificates import Authority
-from tests.unit.client.fake_services import PATIENT_SECONDS, Others, Recorder
+from tests.unit.client.fake_services import Others, Recorder
 
 ONCE = RetryPolicy(attempts=1)
 
@@ -29,13 +29,6 @@ def secure(tmp_path: Path) -> Iterator[tuple[str, Path]]:
     server.start()
     yield f"127.0.0.1:{port}", authority.file
     server.stop(None).wait(10)
-
-
-def test_the_given_authority_is_trusted(secure: tuple[str, Path]) -> None:
-    address, authority = secure
-    with Hitherto(address, tls_ca_file=authority, retry=ONCE) as client:
-        grpc.channel_ready_future(client.connection.channels["retrieval"]).result(PATIENT_SECONDS)
-        client.get_context("sarah")
 
 
 def test_another_one_is_not(

@@ -64,9 +64,9 @@ GOOD: list[tuple[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "given"), GOOD)
-def test_arguments_that_fit(name: str, given: Any) -> None:
-    check(SCHEMAS[name], read_arguments(given))
+def test_arguments_that_fit() -> None:
+    for name, given in GOOD:
+        check(SCHEMAS[name], read_arguments(given))
 
 
 BAD: list[tuple[str, Any, str]] = [
@@ -101,9 +101,9 @@ def test_arguments_that_do_not_fit_say_what_would(name: str, given: Any, why: st
     assert why in str(refused.value)
 
 
-@pytest.mark.parametrize("given", ["2026-08-21", "2026-08-21T14:30:00Z", "2026-08-21T16:30+02:00"])
-def test_days_and_times_are_read_as_utc(given: str) -> None:
-    assert moment(given, "after").isoformat()[:10] == "2026-08-21"
+def test_days_and_times_are_read_as_utc() -> None:
+    for given in ["2026-08-21", "2026-08-21T14:30:00Z", "2026-08-21T16:30+02:00"]:
+        assert moment(given, "after").isoformat()[:10] == "2026-08-21"
 
 
 @pytest.mark.parametrize("given", ["yesterday", "0000-01-01", "0001-01-01T00:00+14:00"])

@@ -48,9 +48,8 @@ def test_row_28_an_original_in_two_items_counts_for_the_first() -> None:
     assert found.dropped == 2  # the id and the item that was left with one
 
 
-@pytest.mark.parametrize(
-    "item",
-    [
+def test_what_is_no_merge_is_dropped_and_the_next_item_kept() -> None:
+    for item in [
         merged("a", ["e1"]),
         merged("a", ["e1", "e1"]),
         merged("   ", ["e1", "e2"]),
@@ -59,22 +58,23 @@ def test_row_28_an_original_in_two_items_counts_for_the_first() -> None:
         merged("a", ["e1", "e2"]) | {"content": ["list"]},
         {"content": "a", "merged": ["e1", "e2"]},
         "text", None, 5, [],
-    ],
-)  # fmt: skip
-def test_what_is_no_merge_is_dropped_and_the_next_item_kept(item: Any) -> None:
-    found = read(item, merged("good", ["e1", "e2"]))
-    assert [each.content for each in found.items] == ["good"]
-    assert found.dropped >= 1
+    ]:  # fmt: skip
+        found = read(item, merged("good", ["e1", "e2"]))
+        assert [each.content for each in found.items] == ["good"], item
+        assert found.dropped >= 1, item
 
 
-@pytest.mark.parametrize(
-    ("importance", "told"),
-    [(0.3, 0.3), (7, 1.0), (-1, 0.0), (None, None), ("high", None), (True, None),
-     (float("nan"), None), (float("inf"), None), (10**400, 1.0)],
-)  # fmt: skip
-def test_row_30_importance_is_clamped_or_not_said(importance: Any, told: float | None) -> None:
-    (item,) = read(merged("a", ["e1", "e2"], importance=importance)).items
-    assert item.importance == told
+def test_row_30_importance_is_clamped_or_not_said() -> None:
+    odd: list[Any] = [None, "high", True, float("nan"), float("inf")]
+    for importance, told in [
+        (0.3, 0.3),
+        (7, 1.0),
+        (-1, 0.0),
+        (10**400, 1.0),
+        *((o, None) for o in odd),
+    ]:
+        (item,) = read(merged("a", ["e1", "e2"], importance=importance)).items
+        assert item.importance == told
 
 
 def test_row_30_ten_thousand_items_cost_nothing() -> None:

@@ -14,17 +14,16 @@ from pathlib import Path
 
 import pytest
 
-from hitherto_shared.encryption import user_keys
 from hitherto_shared.encryption.failures import (
     DecryptionFailed,
     EncryptionNotConfigured,
     KeyGone,
-    KeyNotErased,
     KeyNotOpened,
     KeyServiceUnavailable,
 )
 from hitherto_shared.encryption.key_store import KeyStore
 from hitherto_shared.encryption.rows import PROFILE
+from hitherto_shared.encryption import user_keys
 from hitherto_shared.encryption.user_keys import FAILURE_SECONDS, UserKeys
 from hitherto_shared.encryption.wrapping import KeyWrapper, LocalWrapper, NotUnwrapped
 from hitherto_shared.user_hash import user_hash
@@ -196,16 +195,6 @@ class TestWrongKeys:
         assert file_of(tmp_path) not in file_of(tmp_path).parent.iterdir()
         assert not await keys(tmp_path).erase(*USER)
 
-    async def test_h3_a_folder_with_contents_is_named_instead(self, tmp_path: Path) -> None:
-        await keys(tmp_path).make(*USER)
-        file_of(tmp_path).unlink()
-        (file_of(tmp_path) / "other").mkdir(parents=True)
-        with pytest.raises(KeyNotErased) as caught:
-            await keys(tmp_path).erase(*USER)
-        assert str(file_of(tmp_path).relative_to(tmp_path)) in caught.value.message
-        assert str(tmp_path) not in caught.value.message
-        assert (file_of(tmp_path) / "other").is_dir()
-
     async def test_h3_the_file_of_another_user_does_not_open(self, tmp_path: Path) -> None:
         held = keys(tmp_path)
         await held.make(*USER)
@@ -216,23 +205,6 @@ class TestWrongKeys:
 
 
 class TestHook:
-    async def test_h3_the_key_that_was_not_used_for_longest_goes(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(user_keys, "CACHED", 2)
-        cloud = CloudWrapper()
-        held = keys(tmp_path, cloud)
-        for user in "ab":
-            await held.make("t", user)
-        await held.open("t", "a")
-        await held.make("t", "c")
-        asked = cloud.asked
-        await held.open("t", "a")
-        await held.open("t", "c")
-        assert cloud.asked == asked
-        await held.open("t", "b")
-        assert cloud.asked == asked + 1
-
     async def test_h3_an_outage_is_one_and_tells_nothing(self, tmp_path: Path) -> None:
         cloud = CloudWrapper()
         cloud.out_of_reach = True
@@ -298,25 +270,6 @@ class TestHook:
         assert {key.key_id for key in opened} == {made.key_id}
         assert cloud.asked == 1
 
-    async def test_h3_who_gives_up_waiting_leaves_the_answer_to_others(
-        self, tmp_path: Path
-    ) -> None:
-        cloud = CloudWrapper()
-        made = await keys(tmp_path, cloud).make(*USER)
-        held, cloud.asked, cloud.waited_for = keys(tmp_path, cloud), 0, 2
-        cloud.reached.clear()
-        first = asyncio.create_task(held.open(*USER))
-        async with asyncio.timeout(60):
-            await cloud.reached.wait()
-        first.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await first
-        second = asyncio.create_task(held.open(*USER))
-        cloud.let_go()
-        async with asyncio.timeout(60):
-            assert (await second).key_id == made.key_id
-        assert cloud.asked == 1
-
     @pytest.mark.parametrize(
         ("trouble", "failure"), [("out_of_reach", KeyServiceUnavailable), ("refuses", KeyNotOpened)]
     )
@@ -341,3 +294,20 @@ class TestHook:
             await held.open(*USER)
         now[0] += FAILURE_SECONDS
         assert (await held.open(*USER)).key_id == made.key_id
+
+    async def test_h3_the_key_that_was_not_used_for_longest_goes(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(user_keys, "CACHED", 2)
+        cloud = CloudWrapper()
+        held = keys(tmp_path, cloud)
+        for user in "ab":
+            await held.make("t", user)
+        await held.open("t", "a")
+        await held.make("t", "c")
+        asked = cloud.asked
+        await held.open("t", "a")
+        await held.open("t", "c")
+        assert cloud.asked == asked
+        await held.open("t", "b")
+        assert cloud.asked == asked + 1

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 
 from benchmarks.extraction.rows import Existing, MemoryOutcome
-from benchmarks.extraction.scores import Verdict, add, as_wanted, judge_row, ratio
+from benchmarks.extraction.scores import Verdict, as_wanted, judge_row
 from tests.unit.evaluation.observations import observed, row, seen
 
 PORTO = {
@@ -77,9 +76,8 @@ def known(then: str, **more: Any) -> Existing:
 BEFORE = seen("The user lives in Porto.", id="k")
 
 
-@pytest.mark.parametrize(
-    ("wanted", "after", "right"),
-    [
+def test_what_became_of_a_memory_from_before() -> None:
+    for wanted, after, right in [
         (known("untouched"), BEFORE, True),
         (known("untouched"), seen(BEFORE.content, version=2), False),
         (known("contradicted"), seen(BEFORE.content, status="contradicted"), True),
@@ -90,10 +88,8 @@ BEFORE = seen("The user lives in Porto.", id="k")
         (known("kept", contains=["Porto"]), seen("Lives in Faro.", version=2), False),
         (known("updated", contains=["Baixa"]), seen("Lives in Porto, Baixa.", version=2), True),
         (known("updated", contains=["Baixa"]), BEFORE, False),
-    ],
-)
-def test_what_became_of_a_memory_from_before(wanted: Existing, after: Any, right: bool) -> None:
-    assert as_wanted(MemoryOutcome(wanted, BEFORE, after)) is right
+    ]:
+        assert as_wanted(MemoryOutcome(wanted, BEFORE, after)) is right
 
 
 def test_b11_duplicates_by_the_services_own_rule() -> None:
@@ -105,9 +101,3 @@ def test_b11_duplicates_by_the_services_own_rule() -> None:
     assert counted(judge_row(observed(HOME, one, near)), "duplicates") == [0, 2]
     # Only the same words are the same, whatever the type.
     assert counted(judge_row(observed(HOME, one, again)), "duplicates") == [1, 2]
-
-
-def test_rows_add_up_by_their_counts() -> None:
-    total = add([{"precision": (1, 1)}, {"precision": (0, 3)}])
-    assert ratio(total, "precision") == 0.25
-    assert ratio(total, "recall") is None

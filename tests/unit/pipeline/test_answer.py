@@ -62,10 +62,10 @@ def test_row_26_a_list_that_is_empty_is_an_answer() -> None:
     )
 
 
-@pytest.mark.parametrize("key", KEYS)
-def test_every_key_is_optional_and_one_is_enough(key: str) -> None:
-    value: Any = {"summary": "x"} if key in ("profile", "conversation_summary") else []
-    assert answered(**{key: value}).dropped == 0
+def test_every_key_is_optional_and_one_is_enough() -> None:
+    for key in KEYS:
+        value: Any = {"summary": "x"} if key in ("profile", "conversation_summary") else []
+        assert answered(**{key: value}).dropped == 0
 
 
 UNUSABLE: list[dict[str, Any]] = [
@@ -100,15 +100,12 @@ def test_row_73_a_reply_that_says_something_and_nothing_usable_is_none() -> None
         assert [closed.memory for closed in found.achieved] == ["e1"], reply
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
+def test_row_28_what_is_well_formed_and_refused_is_an_answer() -> None:
+    for reply in [
         {"updated_memories": [{"id": "e999", "content": "x"}]},
         {"contradicted_memories": [{"id": "e999"}], "achieved_goals": [{"id": "e1", "by": 7}]},
-    ],
-)
-def test_row_28_what_is_well_formed_and_refused_is_an_answer(reply: dict[str, Any]) -> None:
-    assert answered(**reply).dropped > 0
+    ]:
+        assert answered(**reply).dropped > 0
 
 
 def test_one_wrong_key_does_not_cost_the_others() -> None:
@@ -122,9 +119,8 @@ def test_one_wrong_key_does_not_cost_the_others() -> None:
     assert (found.profile, found.summary, found.dropped) == ([], None, 3)
 
 
-@pytest.mark.parametrize(
-    "bad",
-    [
+def test_row_30_a_bad_item_is_dropped_alone_and_counted() -> None:
+    for bad in [
         5,
         None,
         "text",
@@ -138,17 +134,14 @@ def test_one_wrong_key_does_not_cost_the_others() -> None:
         item(content="\x00\ud800"),
         item(content="x" * 2**20),
         item(content="é" * 4097),
-    ],
-)
-def test_row_30_a_bad_item_is_dropped_alone_and_counted(bad: Any) -> None:
-    found = answered(new_memories=[item(content="before"), bad, item(content="after")])
-    assert [(new.index, new.content) for new in found.new] == [(0, "before"), (2, "after")]
-    assert found.dropped == 1
+    ]:
+        found = answered(new_memories=[item(content="before"), bad, item(content="after")])
+        assert [(new.index, new.content) for new in found.new] == [(0, "before"), (2, "after")], bad
+        assert found.dropped == 1, bad
 
 
-@pytest.mark.parametrize(
-    ("importance", "kept", "dropped"),
-    [
+def test_row_30_importance_is_clamped_or_replaced() -> None:
+    for importance, kept, dropped in [
         ("0.4", 0.4, 0),
         ("null", 0.5, 0),
         ("7", 1.0, 1),
@@ -158,34 +151,28 @@ def test_row_30_a_bad_item_is_dropped_alone_and_counted(bad: Any) -> None:
         ('"high"', 0.5, 1),
         ("true", 0.5, 1),
         ("1" + "0" * 400, 1.0, 1),
-    ],
-)
-def test_row_30_importance_is_clamped_or_replaced(
-    importance: str, kept: float, dropped: int
-) -> None:
-    found = read(f'{{"new_memories": [{{"type":"fact","content":"a","importance":{importance}}}]}}')
-    assert [new.importance for new in found.new] == [kept]
-    assert found.dropped == dropped
+    ]:
+        found = read(
+            f'{{"new_memories": [{{"type":"fact","content":"a","importance":{importance}}}]}}'
+        )
+        assert [new.importance for new in found.new] == [kept]
+        assert found.dropped == dropped
 
 
-@pytest.mark.parametrize(
-    ("valid_from", "kept"),
-    [
+def test_dates_are_read_as_the_contract_writes_them() -> None:
+    for valid_from, kept in [
         ("2026-03-01", datetime(2026, 3, 1, tzinfo=UTC)),
         ("2026-03-01T12:00:00+02:00", datetime(2026, 3, 1, 10, tzinfo=UTC)),
         ("2026-03-01T12:00:00", datetime(2026, 3, 1, 12, tzinfo=UTC)),
         ("1900-01-01", datetime(1900, 1, 1, tzinfo=UTC)),
-    ],
-)
-def test_dates_are_read_as_the_contract_writes_them(valid_from: str, kept: datetime) -> None:
-    found = answered(new_memories=[item(valid_from=valid_from)])
-    assert [new.valid_from for new in found.new] == [kept]
-    assert found.dropped == 0
+    ]:
+        found = answered(new_memories=[item(valid_from=valid_from)])
+        assert [new.valid_from for new in found.new] == [kept]
+        assert found.dropped == 0, valid_from
 
 
-@pytest.mark.parametrize(
-    "valid_from",
-    [
+def test_row_30_a_date_out_of_this_world_is_dropped_and_counted() -> None:
+    for valid_from in [
         "10000-01-01T00:00:00Z",
         "9999-12-31T23:59:59Z",
         "9999-12-31T23:59:59-14:00",
@@ -194,12 +181,10 @@ def test_dates_are_read_as_the_contract_writes_them(valid_from: str, kept: datet
         "soon",
         20260301,
         True,
-    ],
-)
-def test_row_30_a_date_out_of_this_world_is_dropped_and_counted(valid_from: Any) -> None:
-    found = answered(new_memories=[item(valid_from=valid_from)])
-    assert [new.valid_from for new in found.new] == [None]
-    assert found.dropped == 1
+    ]:
+        found = answered(new_memories=[item(valid_from=valid_from)])
+        assert [new.valid_from for new in found.new] == [None], valid_from
+        assert found.dropped == 1, valid_from
 
 
 def test_row_30_ten_thousand_memories_are_cut_and_counted() -> None:
@@ -208,9 +193,9 @@ def test_row_30_ten_thousand_memories_are_cut_and_counted() -> None:
     assert found.dropped == 10_000 - MAX_ITEMS
 
 
-@pytest.mark.parametrize("tags", ["a,b", 5, {"a": 1}, True])
-def test_row_30_tags_that_are_no_list_are_left_out(tags: Any) -> None:
-    assert answered(new_memories=[item(tags=tags)]).new[0].tags == ()
+def test_row_30_tags_that_are_no_list_are_left_out() -> None:
+    for tags in ["a,b", 5, {"a": 1}, True]:
+        assert answered(new_memories=[item(tags=tags)]).new[0].tags == ()
 
 
 def test_row_30_unhashable_and_wild_labels_cost_only_themselves() -> None:
@@ -234,9 +219,8 @@ def test_row_30_unhashable_and_wild_labels_cost_only_themselves() -> None:
     assert [(entity.name, entity.type) for entity in new.entities] == [("An na", "other")]
 
 
-@pytest.mark.parametrize(
-    ("field", "value", "kept"),
-    [
+def test_other_types_fall_back() -> None:
+    for field, value, kept in [
         ("confidence", ["high"], "medium"),
         ("confidence", "high", "high"),
         ("origin", "emperor", None),
@@ -245,10 +229,8 @@ def test_row_30_unhashable_and_wild_labels_cost_only_themselves() -> None:
         ("detail", 7, ""),
         ("detail", "d" * 8193, ""),
         ("context", [1, 2], {}),
-    ],
-)
-def test_other_types_fall_back(field: str, value: Any, kept: Any) -> None:
-    assert getattr(answered(new_memories=[item(**{field: value})]).new[0], field) == kept
+    ]:
+        assert getattr(answered(new_memories=[item(**{field: value})]).new[0], field) == kept
 
 
 def test_row_45_nul_and_lone_surrogates_are_stripped_everywhere() -> None:
@@ -286,13 +268,13 @@ def test_row_31_deep_nesting_is_cut_and_size_is_bounded() -> None:
     assert len(found.profile) <= 1
 
 
-@pytest.mark.parametrize("kind", ["question", "problem", "learning"])
-def test_b9_a_long_event_is_cut_and_its_text_kept_as_detail(kind: str) -> None:
-    text = "Why does " + "the deployment fail " * 20
-    new = answered(new_memories=[item(type=kind, content=text)]).new[0]
-    assert len(new.content) <= 200
-    assert new.content.endswith("…")
-    assert new.detail == text.strip()
+def test_b9_a_long_event_is_cut_and_its_text_kept_as_detail() -> None:
+    for kind in ["question", "problem", "learning"]:
+        text = "Why does " + "the deployment fail " * 20
+        new = answered(new_memories=[item(type=kind, content=text)]).new[0]
+        assert len(new.content) <= 200, kind
+        assert new.content.endswith("…"), kind
+        assert new.detail == text.strip(), kind
 
 
 def test_row_28_ids_that_were_never_shown_are_dropped_and_counted() -> None:
@@ -327,20 +309,18 @@ def test_b8_other_values_of_a_key_are_not_lost_unseen(text: str) -> None:
         read(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "contents"),
-    [
+def test_b8_lists_of_a_key_are_joined() -> None:
+    """A model that always repeats a key is read all the same."""
+    for given, contents in [
         ('{"new_memories": [TEA], "new_memories": []}', ["tea"]),
         ('{"new_memories": [], "new_memories": [TEA], "new_memories": [RAIN]}', ["tea", "rain"]),
         ('{"new_memories": [TEA], "profile": {}, "new_memories": [TEA]}', ["tea"]),
         ('{"new_memories": [{"type": "fact", "content": "tea", "type": "fact"}]}', ["tea"]),
-    ],
-)
-def test_b8_lists_of_a_key_are_joined(text: str, contents: list[str]) -> None:
-    """A model that always repeats a key is read all the same."""
-    for each in ("tea", "rain"):
-        text = text.replace(each.upper(), json.dumps(item(content=each)))
-    assert [new.content for new in read(text).new] == contents
+    ]:
+        text = given
+        for each in ("tea", "rain"):
+            text = text.replace(each.upper(), json.dumps(item(content=each)))
+        assert [new.content for new in read(text).new] == contents
 
 
 def test_row_28_a_memory_ends_once() -> None:
@@ -353,21 +333,20 @@ def test_row_28_a_memory_ends_once() -> None:
     )
 
 
-@pytest.mark.parametrize("by", [-1, 1, 77, True, False, 0.0, "0", [0], {}])
-def test_row_28_a_successor_that_is_no_place_in_the_reply_drops_the_item(by: Any) -> None:
-    found = answered(new_memories=[item()], contradicted_memories=[{"id": "e1", "by": by}])
-    assert (found.contradicted, found.dropped) == ([], 1)
+def test_row_28_a_successor_that_is_no_place_in_the_reply_drops_the_item() -> None:
+    for by in [-1, 1, 77, True, False, 0.0, "0", [0], {}]:
+        found = answered(new_memories=[item()], contradicted_memories=[{"id": "e1", "by": by}])
+        assert (found.contradicted, found.dropped) == ([], 1), by
 
 
-@pytest.mark.parametrize(("given", "kept"), [({}, None), ({"by": None}, None), ({"by": 0}, 0)])
-def test_a_successor_is_a_place_in_the_reply_or_nothing(given: dict[str, Any], kept: Any) -> None:
-    found = answered(new_memories=[item()], contradicted_memories=[{"id": "e1", **given}])
-    assert [closed.by for closed in found.contradicted] == [kept]
+def test_a_successor_is_a_place_in_the_reply_or_nothing() -> None:
+    for given, kept in [({}, None), ({"by": None}, None), ({"by": 0}, 0)]:
+        found = answered(new_memories=[item()], contradicted_memories=[{"id": "e1", **given}])
+        assert [closed.by for closed in found.contradicted] == [kept]
 
 
-@pytest.mark.parametrize(
-    ("given", "kept", "dropped"),
-    [
+def test_sources_that_are_absent_differ_from_sources_that_do_not_exist() -> None:
+    for given, kept, dropped in [
         ({}, None, 0),
         ({"source_message_ids": None}, None, 0),
         ({"source_message_ids": []}, None, 0),
@@ -378,17 +357,13 @@ def test_a_successor_is_a_place_in_the_reply_or_nothing(given: dict[str, Any], k
         ({"source_message_ids": 1}, ("m1",), 0),
         ({"source_message_ids": [2, "1", "(M1)", "[1]"]}, ("m2", "m1"), 0),
         ({"source_message_ids": [True, -1, 10**20, "1st", {}]}, (), 5),
-    ],
-)
-def test_sources_that_are_absent_differ_from_sources_that_do_not_exist(
-    given: dict[str, Any], kept: Any, dropped: int
-) -> None:
-    found = answered(
-        contradicted_memories=[{"id": "e1", **given}], profile={"summary": "a", **given}
-    )
-    assert found.contradicted[0].cited.source_ids == kept
-    assert [each.cited.source_ids for each in found.profile] == [kept]
-    assert found.dropped == 2 * dropped
+    ]:
+        found = answered(
+            contradicted_memories=[{"id": "e1", **given}], profile={"summary": "a", **given}
+        )
+        assert found.contradicted[0].cited.source_ids == kept
+        assert [each.cited.source_ids for each in found.profile] == [kept]
+        assert found.dropped == 2 * dropped
 
 
 def test_every_change_keeps_what_it_cites_and_its_place_in_the_reply() -> None:
@@ -415,9 +390,8 @@ def test_every_change_keeps_what_it_cites_and_its_place_in_the_reply() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("path", "value", "read_as"),
-    [
+def test_a_profile_change_names_a_path() -> None:
+    for path, value, read_as in [
         ("summary", "Likes tea", ("summary",)),
         ("current_projects", ["boat"], ("current_projects",)),
         ("preferences.tone", "dry", ("preferences", "tone")),
@@ -426,16 +400,13 @@ def test_every_change_keeps_what_it_cites_and_its_place_in_the_reply() -> None:
         ("facts.personal.e.mail", "a@b.c", ("facts", "personal", "e.mail")),
         ("metadata.height", 1.7, ("metadata", "height")),
         ("metadata.vip", True, ("metadata", "vip")),
-    ],
-)
-def test_a_profile_change_names_a_path(path: str, value: Any, read_as: tuple[str, ...]) -> None:
-    (change,) = answered(profile_changes=[{"path": path, "value": value}]).profile
-    assert (change.path, change.value, change.ended) == (read_as, value, False)
+    ]:
+        (change,) = answered(profile_changes=[{"path": path, "value": value}]).profile
+        assert (change.path, change.value, change.ended) == (read_as, value, False)
 
 
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [
+def test_row_31_a_change_of_another_form_is_dropped() -> None:
+    for path, value in [
         ("preferences", "dry"),
         ("facts", {"a": 1}),
         ("summary.title", "x"),
@@ -445,12 +416,10 @@ def test_a_profile_change_names_a_path(path: str, value: Any, read_as: tuple[str
         ("facts.personal.name", ""),
         ("facts.personal.name", {"first": "Ana"}),
         (7, "x"),
-    ],
-)
-def test_row_31_a_change_of_another_form_is_dropped(path: Any, value: Any) -> None:
-    odd = {"path": path, "value": value}
-    found = answered(new_memories=[item()], profile_changes=[odd])
-    assert (found.profile, found.dropped) == ([], 1)
+    ]:
+        odd = {"path": path, "value": value}
+        found = answered(new_memories=[item()], profile_changes=[odd])
+        assert (found.profile, found.dropped) == ([], 1), path
 
 
 def test_what_ended_needs_no_value() -> None:
@@ -470,10 +439,10 @@ def test_row_85_a_profile_of_earlier_prompts_is_read_value_by_value() -> None:
     assert found.dropped == 0
 
 
-@pytest.mark.parametrize(("given", "kept"), [("[e2]", "e2"), ("E2", "e2"), ("e9", None), (7, None)])
-def test_a_statement_may_be_the_same_as_a_memory_shown(given: Any, kept: str | None) -> None:
-    (new,) = answered(new_memories=[item(same_as=given)]).new
-    assert new.same_as == kept
+def test_a_statement_may_be_the_same_as_a_memory_shown() -> None:
+    for given, kept in [("[e2]", "e2"), ("E2", "e2"), ("e9", None), (7, None)]:
+        (new,) = answered(new_memories=[item(same_as=given)]).new
+        assert new.same_as == kept
 
 
 @pytest.mark.parametrize("zone", ["Asia/Tokyo", "America/Los_Angeles", "UTC"])

@@ -57,16 +57,16 @@ def prompt(messages: int = 2) -> Prompt:
 GARBAGE = {name: text for name, text in CONTENT_FAULTS.items() if name != "truncated_json"}
 
 
-@pytest.mark.parametrize("garbage", GARBAGE.values(), ids=GARBAGE)
-async def test_row_26_garbage_is_asked_for_once_more_and_paid_twice(garbage: str) -> None:
-    chat = Answers(garbage, NOTHING)
-    reply = await ask(chat, prompt())
-    assert (reply.calls, reply.input_tokens, reply.output_tokens) == (2, 200, 40)
-    first, second = chat.prompts
-    # The same user message, still the last; what was wrong is told to the system.
-    assert second.user == first.user
-    assert second.system.startswith(first.system)
-    assert len(second.system) > len(first.system)
+async def test_row_26_garbage_is_asked_for_once_more_and_paid_twice() -> None:
+    for garbage in GARBAGE.values():
+        chat = Answers(garbage, NOTHING)
+        reply = await ask(chat, prompt())
+        assert (reply.calls, reply.input_tokens, reply.output_tokens) == (2, 200, 40), garbage
+        first, second = chat.prompts
+        # The same user message, still the last; what was wrong is told to the system.
+        assert second.user == first.user, garbage
+        assert second.system.startswith(first.system), garbage
+        assert len(second.system) > len(first.system), garbage
 
 
 async def test_what_was_wrong_never_quotes_the_reply() -> None:
@@ -134,10 +134,10 @@ async def test_a_placeholder_is_no_memory() -> None:
     assert reply.answer.dropped == 3
 
 
-@pytest.mark.parametrize("count", [2, 3, 7])
-def test_halves_keep_every_message_in_order(count: int) -> None:
-    messages = [StoredMessage(n, f"m{n}", "user", "", "hi", NOON) for n in range(count)]
-    first, second = halves(messages)
-    assert first
-    assert second
-    assert [*first, *second] == messages
+def test_halves_keep_every_message_in_order() -> None:
+    for count in [2, 3, 7]:
+        messages = [StoredMessage(n, f"m{n}", "user", "", "hi", NOON) for n in range(count)]
+        first, second = halves(messages)
+        assert first, count
+        assert second, count
+        assert [*first, *second] == messages, count

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,9 +23,9 @@ def test_a_message_above_the_budget_stands_alone() -> None:
     assert split([short, long, last], 200) == [[short], [long], [last]]
 
 
-@pytest.mark.parametrize(("text", "tokens"), [("", 0), ("abc", 1), ("abcd", 2), ("Hà Nội", 3)])
-def test_tokens_are_estimated_from_bytes(text: str, tokens: int) -> None:
-    assert estimate_tokens(text) == tokens
+def test_tokens_are_estimated_from_bytes() -> None:
+    for text, tokens in [("", 0), ("abc", 1), ("abcd", 2), ("Hà Nội", 3)]:
+        assert estimate_tokens(text) == tokens
 
 
 @given(st.lists(st.text(max_size=400), max_size=30), st.integers(30, 400))

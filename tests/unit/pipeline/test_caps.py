@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
-
 from hitherto_extraction.pipeline.caps import ChangeAllowance, Changes, allowed_changes
 
 
-@pytest.mark.parametrize(
-    ("active", "allowed"), [(0, 5), (23, 5), (24, 6), (79, 19), (80, 20), (1_000, 20)]
-)
-def test_a_quarter_of_the_active_between_five_and_twenty(active: int, allowed: int) -> None:
-    assert allowed_changes(active) == allowed
+def test_a_quarter_of_the_active_between_five_and_twenty() -> None:
+    for active, allowed in [(0, 5), (23, 5), (24, 6), (79, 19), (80, 20), (1_000, 20)]:
+        assert allowed_changes(active) == allowed
 
 
-@pytest.mark.parametrize(
-    ("wanted", "job", "day", "why"),
-    [
+def test_what_a_job_and_a_day_may_change() -> None:
+    for wanted, job, day, why in [
         (0, 99, 99, None),
         (5, 0, 0, None),
         (6, 0, 0, "refused_over_cap"),
@@ -24,11 +19,9 @@ def test_a_quarter_of_the_active_between_five_and_twenty(active: int, allowed: i
         (4, 2, 2, "refused_over_cap"),
         (5, 0, 15, None),
         (5, 0, 16, "refused_over_daily_cap"),
-    ],
-)
-def test_what_a_job_and_a_day_may_change(wanted: int, job: int, day: int, why: str | None) -> None:
-    room = ChangeAllowance(10, job=Changes(closed=job), day=Changes(updated=day))
-    assert room.refuses(wanted) == why
+    ]:
+        room = ChangeAllowance(10, job=Changes(closed=job), day=Changes(updated=day))
+        assert room.refuses(wanted) == why
 
 
 def test_endings_and_updates_have_a_limit_each() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from hitherto_extraction.provider.placeholders import is_placeholder
 
 INSTRUCTIONS = (
@@ -12,22 +10,18 @@ INSTRUCTIONS = (
 )
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
+def test_what_nobody_said_and_only_fills_in_is_a_placeholder() -> None:
+    for content in [
         "string", "N/A", "n/a.", "None", "null", "...", "…", "-", "???", "TBD", "unknown",
         "<one statement in the third person>", "<string>", "{content}", "[statement]",
         "one statement in the third person", "The user is a software engineer at Google.",
         "nothing to remember",
-    ],
-)  # fmt: skip
-def test_what_nobody_said_and_only_fills_in_is_a_placeholder(content: str) -> None:
-    assert is_placeholder(content, INSTRUCTIONS, "Hi there!")
+    ]:  # fmt: skip
+        assert is_placeholder(content, INSTRUCTIONS, "Hi there!")
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
+def test_what_may_be_a_statement_is_kept() -> None:
+    for content, said in [
         ("Vegetarian", "I'm a vegetarian"),
         ("None", "My answer to all of them is none."),
         ("The user is a software engineer at Google.", "I write software for Google"),
@@ -40,7 +34,5 @@ def test_what_nobody_said_and_only_fills_in_is_a_placeholder(content: str) -> No
         ("المستخدم يحب القهوة", "I like coffee"),
         ("Lives at [Rua 5, Porto]", "Rua 5"),
         ("🎉 birthday on 2026-03-01", "It's my birthday"),
-    ],
-)
-def test_what_may_be_a_statement_is_kept(content: str, said: str) -> None:
-    assert not is_placeholder(content, INSTRUCTIONS, said)
+    ]:
+        assert not is_placeholder(content, INSTRUCTIONS, said)

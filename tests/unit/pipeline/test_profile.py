@@ -6,7 +6,6 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -94,29 +93,31 @@ def test_version_rises_by_one_with_every_change_and_only_then() -> None:
     assert (other.profile.version, other.changed) == (2, ["summary"])
 
 
-@pytest.mark.parametrize("nothing", [None, "", " \n", {}, []])
-def test_what_says_nothing_changes_nothing(nothing: Any) -> None:
-    held = merge(
-        filled("A nurse", ["x"], {"tone": "dry"}, ["ask"], {"p": {"name": "Lan"}}, {"k": 1})
-    )
-    blank = dict.fromkeys(FIELDS, nothing)
-    inner = {
-        "facts": {"p": {"name": nothing}, "q": nothing},
-        "current_projects": [nothing],
-        "metadata": {"k": nothing},
-    }
-    for patch in (blank, inner):
-        change = merge(patch, LATER, held)
-        assert change.profile == held.profile
-        assert (change.said_at, change.changed, change.dropped) == (held.said_at, [], 0)
+def test_what_says_nothing_changes_nothing() -> None:
+    for nothing in [None, "", " \n", {}, []]:
+        held = merge(
+            filled("A nurse", ["x"], {"tone": "dry"}, ["ask"], {"p": {"name": "Lan"}}, {"k": 1})
+        )
+        blank = dict.fromkeys(FIELDS, nothing)
+        inner = {
+            "facts": {"p": {"name": nothing}, "q": nothing},
+            "current_projects": [nothing],
+            "metadata": {"k": nothing},
+        }
+        for patch in (blank, inner):
+            change = merge(patch, LATER, held)
+            assert change.profile == held.profile, nothing
+            assert (change.said_at, change.changed, change.dropped) == (held.said_at, [], 0), (
+                nothing
+            )
 
 
-@pytest.mark.parametrize("items", [[None], [" "], ["x" * 1_000]], ids=["null", "blank", "long"])
-def test_a_list_without_a_usable_item_replaces_nothing(items: list[Any]) -> None:
-    known = merge({"facts": {"personal": {"city": "Huế"}}})
-    change = merge({"facts": {"personal": {"city": items}}}, LATER, known)
-    assert change.profile == known.profile
-    assert change.changed == []
+def test_a_list_without_a_usable_item_replaces_nothing() -> None:
+    for items in [[None], [" "], ["x" * 1_000]]:
+        known = merge({"facts": {"personal": {"city": "Huế"}}})
+        change = merge({"facts": {"personal": {"city": items}}}, LATER, known)
+        assert change.profile == known.profile, items
+        assert change.changed == [], items
 
 
 def test_keys_with_dots_have_paths_of_their_own() -> None:
@@ -127,19 +128,18 @@ def test_keys_with_dots_have_paths_of_their_own() -> None:
     assert change.profile.facts == {"a.b": "new", "a": {"b": "other"}}
 
 
-@pytest.mark.parametrize("path", [("facts", "personal", "name"), ("facts", "personal"), ("facts",)])
-def test_what_a_hand_set_or_removed_is_overruled_only_by_later_words(path: tuple[str, ...]) -> None:
-    said_at = {said_path(*path): NOON.isoformat()}
-    patch = {"facts": {"personal": {"name": "Lan"}}}
-    assert merge_profile(EMPTY, said_at, patch, EARLIER).profile == EMPTY
-    assert merge_profile(EMPTY, said_at, patch, LATER).profile.facts == {
-        "personal": {"name": "Lan"}
-    }
+def test_what_a_hand_set_or_removed_is_overruled_only_by_later_words() -> None:
+    for path in [("facts", "personal", "name"), ("facts", "personal"), ("facts",)]:
+        said_at = {said_path(*path): NOON.isoformat()}
+        patch = {"facts": {"personal": {"name": "Lan"}}}
+        assert merge_profile(EMPTY, said_at, patch, EARLIER).profile == EMPTY, path
+        assert merge_profile(EMPTY, said_at, patch, LATER).profile.facts == {
+            "personal": {"name": "Lan"}
+        }, path
 
 
-@pytest.mark.parametrize(
-    ("held", "given", "after", "dropped"),
-    [
+def test_where_kinds_clash_the_held_kind_stays() -> None:
+    for held, said, after, dropped in [
         (["a"], "b", ["a", "b"], 0),
         (["a"], " a ", ["a"], 0),
         (["a"], {"k": 1}, ["a"], 1),
@@ -153,16 +153,12 @@ def test_what_a_hand_set_or_removed_is_overruled_only_by_later_words(path: tuple
         (None, ["b"], ["b"], 0),
         ({}, "b", "b", 0),
         (True, 1, 1, 0),
-    ],
-)
-def test_where_kinds_clash_the_held_kind_stays(
-    held: Any, given: Any, after: Any, dropped: int
-) -> None:
-    profile = Profile("u1", facts={"x": held}, version=3)
-    change = merge({"facts": {"x": given}}, NOON, profile)
-    assert change.profile.facts == {"x": after}
-    assert type(change.profile.facts["x"]) is type(after)
-    assert change.dropped == dropped
+    ]:
+        profile = Profile("u1", facts={"x": held}, version=3)
+        change = merge({"facts": {"x": said}}, NOON, profile)
+        assert change.profile.facts == {"x": after}
+        assert type(change.profile.facts["x"]) is type(after)
+        assert change.dropped == dropped
 
 
 def test_the_fields_themselves_keep_their_kinds() -> None:
@@ -234,13 +230,13 @@ def test_a_profile_above_the_cap_can_still_shrink() -> None:
     assert (change.profile.summary, change.dropped) == ("A nurse", 0)
 
 
-@pytest.mark.parametrize("wrap", [lambda inner: {"k": inner}, lambda inner: [inner]])
-def test_deep_nesting_is_cut_off(wrap: Any) -> None:
-    deep: Any = "x"
-    for _ in range(900):
-        deep = wrap(deep)
-    change = merge({"facts": {"deep": deep, "flat": "yes"}})
-    assert (change.profile.facts, change.dropped) == ({"flat": "yes"}, 1)
+def test_deep_nesting_is_cut_off() -> None:
+    for wrap in [lambda inner: {"k": inner}, lambda inner: [inner]]:
+        deep: Any = "x"
+        for _ in range(900):
+            deep = wrap(deep)
+        change = merge({"facts": {"deep": deep, "flat": "yes"}})
+        assert (change.profile.facts, change.dropped) == ({"flat": "yes"}, 1), wrap
 
 
 _keys = st.sampled_from(["a", "b", "c.d", "Ä"])

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from hitherto_extraction.pipeline.operations import Closure, Occasion, Plan, Rewrite
 from hitherto_extraction.pipeline.sealed_memories import postings_of, tags_of
-from hitherto_extraction.pipeline.write import events_of
 from hitherto_shared.text.bm25 import Statistics, score
 from hitherto_shared.text.terms import query_terms
 from tests.unit.pipeline.situations import known
@@ -29,24 +25,3 @@ def test_h3_tags_of_sealed_memories_come_after_those_in_use() -> None:
     sealed = [known(4, "a", tags=("rx", "tea")), known(5, "b", tags=("rx",))]
     assert tags_of(["tea", "home"], sealed, 10) == ["tea", "home", "rx"]
     assert tags_of(["tea", "home"], sealed, 2) == ["tea", "home"]
-
-
-def test_h3_the_history_of_what_is_sealed_has_no_words() -> None:
-    before = known(6, "Ana takes zolpidem", tags=("rx",))
-    after = replace(before, content="Ana takes zolpidem 10 mg", version=before.version + 1)
-    clear = known(7, "Ana drinks tea")
-    plan = Plan(
-        rewrites=[Rewrite(before, after, "updated", "made more precise", None, "zolpidem")],
-        closures=[
-            Closure(clear, "contradicted", 0.5, clear.valid_from, before.memory_id, "zolpidem"),
-            Closure(known(8, "Ana runs"), "achieved", 0.5, clear.valid_from, None, "she ran"),
-        ],
-        sealed=frozenset({before.memory_id}),
-    )
-    occasion = Occasion(None, None, clear.valid_from)
-    told = events_of(plan, occasion, quoted=True)
-    assert "zolpidem" not in repr(told)
-    assert [event.reason for event in told] == ["made more precise", "contradicted", "she ran"]
-    # Of a user who encrypts nothing that a model says of the reasons is kept.
-    told = events_of(replace(plan, sealed=frozenset()), occasion, quoted=False)
-    assert [event.reason for event in told] == ["made more precise", "contradicted", "achieved"]

@@ -5,10 +5,7 @@ Contract: "Trust".
 
 from __future__ import annotations
 
-from typing import Any
 from uuid import UUID
-
-import pytest
 
 from hitherto_extraction.pipeline.trust import is_suspect, without_overrides
 from tests.unit.pipeline.situations import (
@@ -35,17 +32,19 @@ def test_the_users_wish_about_style_is_no_attack() -> None:
     assert is_suspect(("fine", OVERRIDE), trusted=True)
 
 
-@pytest.mark.parametrize("origin", ["assistant", "tool"])
-def test_row_67_a_lower_statement_that_contradicts_a_higher_is_quarantined(origin: str) -> None:
-    plan = planned(
-        known(),
-        roles=("user", origin),
-        new=[new(source_ids=("m2",), entities=())],
-        contradicted=[closed()],
-    )
-    (made,) = plan.creations
-    assert (made.status, made.challenges) == ("quarantined", (E1,))
-    assert (plan.closures, plan.rewrites, plan.mentions, plan.refusals) == ([], [], [], [])
+def test_row_67_a_lower_statement_that_contradicts_a_higher_is_quarantined() -> None:
+    for origin in ["assistant", "tool"]:
+        plan = planned(
+            known(),
+            roles=("user", origin),
+            new=[new(source_ids=("m2",), entities=())],
+            contradicted=[closed()],
+        )
+        (made,) = plan.creations
+        assert (made.status, made.challenges) == ("quarantined", (E1,)), origin
+        assert (plan.closures, plan.rewrites, plan.mentions, plan.refusals) == ([], [], [], []), (
+            origin
+        )
 
 
 def test_row_67_a_lower_statement_may_contradict_a_lower() -> None:
@@ -89,13 +88,13 @@ def test_row_67_a_known_lower_memory_that_turns_against_a_higher_is_quarantined(
     assert (plan.creations, plan.closures) == ([], [])
 
 
-@pytest.mark.parametrize("source", ["m1", "m2"])
-def test_h5_what_reads_as_an_instruction_is_quarantined(source: str) -> None:
-    plan = planned(new=[new(content=OVERRIDE, source_ids=(source,))])
-    (made,) = plan.creations
-    assert (made.status, made.challenges) == ("quarantined", ())
-    assert plan.mentions == []
-    assert plan.sources
+def test_h5_what_reads_as_an_instruction_is_quarantined() -> None:
+    for source in ["m1", "m2"]:
+        plan = planned(new=[new(content=OVERRIDE, source_ids=(source,))])
+        (made,) = plan.creations
+        assert (made.status, made.challenges) == ("quarantined", ()), source
+        assert plan.mentions == [], source
+        assert plan.sources, source
 
 
 def test_h5_an_order_hidden_in_the_detail_is_found() -> None:
@@ -130,15 +129,17 @@ def test_row_67_fifty_repeats_are_one_quarantined_memory_with_their_sources() ->
     assert {memory_id for memory_id, _ in plan.sources} == {E1}
 
 
-@pytest.mark.parametrize("said_at", [EARLIER, NOON])
-def test_what_the_user_says_leaves_quarantine_under_its_id(said_at: Any) -> None:
-    waiting = known(content="ana lives in Berlin.", origin="assistant", status="quarantined")
-    plan = planned(near=[waiting], new=[new()], said_at=said_at)
-    (change,) = plan.rewrites
-    assert (change.after.memory_id, change.after.status) == (waiting.memory_id, "active")
-    assert (change.after.origin, change.after.content) == ("user", BERLIN)
-    assert change.action == "restored"
-    assert plan.creations == []
+def test_what_the_user_says_leaves_quarantine_under_its_id() -> None:
+    for said_at in [EARLIER, NOON]:
+        waiting = known(content="ana lives in Berlin.", origin="assistant", status="quarantined")
+        plan = planned(near=[waiting], new=[new()], said_at=said_at)
+        (change,) = plan.rewrites
+        assert (change.after.memory_id, change.after.status) == (waiting.memory_id, "active"), (
+            said_at
+        )
+        assert (change.after.origin, change.after.content) == ("user", BERLIN), said_at
+        assert change.action == "restored", said_at
+        assert plan.creations == [], said_at
 
 
 def test_what_the_user_confirms_may_then_close_what_it_challenged() -> None:
@@ -164,12 +165,12 @@ def test_h5_an_instruction_that_was_rejected_stays_forgotten() -> None:
     assert plan.forgotten_again == 1
 
 
-@pytest.mark.parametrize(("source", "words"), [("m1", OVERRIDE), ("m2", ORDER)])
-def test_h5_an_update_to_an_instruction_is_dropped(source: str, words: str) -> None:
-    before = known(origin="assistant")
-    plan = planned(before, updated=[update(content=f"{LISBON}. {words}", source_ids=(source,))])
-    assert (plan.rewrites, reasons(plan)) == ([], ["refused_instruction"])
-    assert [made.status for made in plan.creations] == ["quarantined"]
+def test_h5_an_update_to_an_instruction_is_dropped() -> None:
+    for source, words in [("m1", OVERRIDE), ("m2", ORDER)]:
+        before = known(origin="assistant")
+        plan = planned(before, updated=[update(content=f"{LISBON}. {words}", source_ids=(source,))])
+        assert (plan.rewrites, reasons(plan)) == ([], ["refused_instruction"]), source
+        assert [made.status for made in plan.creations] == ["quarantined"], source
 
 
 def test_a_goal_that_the_user_reached_is_not_followed_by_a_lower_word() -> None:

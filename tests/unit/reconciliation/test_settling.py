@@ -7,8 +7,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-import pytest
-
 from hitherto_extraction.pipeline.caps import ChangeAllowance, Changes
 from hitherto_extraction.reconciliation.reply import DoubtfulItem, Proposals, ReplacedItem, SameItem
 from hitherto_extraction.reconciliation.settling import ReconciliationRows, Settlement, settle
@@ -67,22 +65,19 @@ def test_what_is_right_is_carried_out() -> None:
     assert settle(SAME, rows()).joins == {NEW: OLD}
 
 
-@pytest.mark.parametrize(
-    ("changed", "why"),
-    [
+def test_nothing_else_is_doubted() -> None:
+    for changed, why in [
         ({"memory_id": COMMUTE, "type": "learning"}, "refused_past"),
         ({"memory_id": COMMUTE, "valid_to": LATER}, "refused_past"),
         ({"memory_id": COMMUTE, "doubtful": True}, "refused_unchanged"),
         ({"memory_id": COMMUTE, "said_at": LATER}, "refused_late"),
         ({"memory_id": COMMUTE, "status": "achieved"}, "refused_unknown"),
         ({"memory_id": NEW, "origin": "assistant"}, "refused_by_trust"),
-    ],
-)
-def test_nothing_else_is_doubted(changed: dict[str, Any], why: str) -> None:
-    memory_id = changed.pop("memory_id")
-    before = rows().known[memory_id]
-    made = settle(DOUBTED, rows(memories={memory_id: replace(before, **changed)}))
-    assert (made.doubts, reasons(made)) == ([], [why])
+    ]:
+        memory_id = changed.pop("memory_id")
+        before = rows().known[memory_id]
+        made = settle(DOUBTED, rows(memories={memory_id: replace(before, **changed)}))
+        assert (made.doubts, reasons(made)) == ([], [why])
 
 
 def test_what_has_ended_is_a_cause_from_its_end_on() -> None:

@@ -18,24 +18,20 @@ def named(question: str, types: ContentTypes = TYPES) -> set[str]:
     return set(types.named_in(readable(question)))
 
 
-@pytest.mark.parametrize(
-    ("words", "sources"),
-    [
+def test_d6_the_documented_words_and_their_plurals() -> None:
+    for words, sources in [
         ("email mail gmail outlook inbox emails mails inboxes e-mail E-Mails", EMAIL),
         ("document doc file gdrive onedrive documents docs files", DOCUMENT),
         ("task jira ticket issue tasks tickets issues", TASK),
         ("meeting calendar event meetings calendars events", MEETING),
-    ],
-)
-def test_d6_the_documented_words_and_their_plurals(words: str, sources: set[str]) -> None:
-    for word in words.split():
-        assert named(f"Which {word}, please?") == sources
-        assert named(word.upper()) == sources
+    ]:
+        for word in words.split():
+            assert named(f"Which {word}, please?") == sources
+            assert named(word.upper()) == sources
 
 
-@pytest.mark.parametrize(
-    ("question", "sources"),
-    [
+def test_d6_other_languages_and_several_kinds() -> None:
+    for question, sources in [
         ("bức thư của Lan", EMAIL),
         ("thư điện tử", EMAIL),
         ("tài liệu về ngân sách", DOCUMENT),
@@ -49,15 +45,12 @@ def test_d6_the_documented_words_and_their_plurals(words: str, sources: set[str]
         ("최근 이메일을 보여줘", EMAIL),
         ("회의에서 받은 파일들은?", MEETING | DOCUMENT),
         ("What did the emails say about the tickets?", EMAIL | TASK),
-    ],
-)
-def test_d6_other_languages_and_several_kinds(question: str, sources: set[str]) -> None:
-    assert named(question) == sources
+    ]:
+        assert named(question) == sources
 
 
-@pytest.mark.parametrize(
-    "question",
-    [
+def test_d6_words_that_only_look_alike_name_nothing() -> None:
+    for question in [
         "docker", "What do I use docker for?",
         "documentary about filed taskmasters and eventual mailmen", "profile",
         "What is my email address?",
@@ -65,10 +58,8 @@ def test_d6_other_languages_and_several_kinds(question: str, sources: set[str]) 
         "in the event of rain", "thư viện và thư ký", "bệnh ung thư", "mùa thu", "thứ năm",
         "lịch sử và du lịch", "toi thich mua thu, lich", "プロファイル", "メールアドレス",
         "프로파일", "파일럿", "",
-    ],
-)  # fmt: skip
-def test_d6_words_that_only_look_alike_name_nothing(question: str) -> None:
-    assert named(question) == set()
+    ]:  # fmt: skip
+        assert named(question) == set()
 
 
 def test_d6_words_are_added_replaced_and_taken_off_by_the_setting() -> None:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from hitherto_retrieval.search.own_name import about_the_user
 
 
-@pytest.mark.parametrize(
-    ("name", "question", "about"),
-    [
+def test_the_user_is_named() -> None:
+    for name, question, about in [
         ("Maren", "Where does Maren live?", "Where does User live?"),
         ("Maren Olsen", "Where does Maren Olsen live?", "Where does User live?"),
         ("Maren Olsen", "Is Olsen's car red?", "Is User's car red?"),
@@ -17,15 +14,12 @@ from hitherto_retrieval.search.own_name import about_the_user
         ("Søren Åberg-Lind", "Did Åberg-Lind call?", "Did User call?"),
         ("José", "Où habite Jose\u0301 maintenant ?", "Où habite User maintenant ?"),
         ("Αθηνά", "Πού μένει η Αθηνά;", "Πού μένει η User;"),
-    ],
-)
-def test_the_user_is_named(name: str, question: str, about: str) -> None:
-    assert about_the_user(question, name) == about
+    ]:
+        assert about_the_user(question, name) == about
 
 
-@pytest.mark.parametrize(
-    ("name", "question"),
-    [
+def test_the_question_stays_as_it_is() -> None:
+    for name, question in [
         ("", "Where does Maren live?"),
         ("Maren", "Where is the marena?"),
         ("Maren Olsen", "Where does Lucia Olsen live?"),
@@ -36,7 +30,5 @@ def test_the_user_is_named(name: str, question: str, about: str) -> None:
         ("相沢", "相沢さんはどこに住んでいますか？"),
         ("🦊", "Where does 🦊 live?"),
         ("A" * 101, f"Where does {'A' * 101} live?"),
-    ],
-)
-def test_the_question_stays_as_it_is(name: str, question: str) -> None:
-    assert about_the_user(question, name) == question
+    ]:
+        assert about_the_user(question, name) == question
