@@ -70,9 +70,8 @@ def test_a_run_is_shown_and_written_and_its_tables_can_be_printed_again(
     ]
 
 
-@pytest.mark.parametrize(
-    ("outcome", "code", "said"),
-    [
+def test_a_run_without_figures_says_why(capsys: pytest.CaptureFixture[str]) -> None:
+    for outcome, code, said in [
         (BenchmarkFailed("the service did not come up"), 1, "made: the service did not come up"),
         (
             HithertoCallError(grpc.StatusCode.UNAVAILABLE, "it is gone"),
@@ -82,11 +81,7 @@ def test_a_run_is_shown_and_written_and_its_tables_can_be_printed_again(
         (ValueError("no such row"), 2, "made: no such row"),
         (refused_settings(), 2, "HITHERTO_EMBEDDER"),
         (Skipped("set DATA_DIR"), 0, "made: skipped: set DATA_DIR"),
-    ],
-)
-def test_a_run_without_figures_says_why(
-    outcome: Exception, code: int, said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(benchmark(outcome), ["--calls", "7"]) == code
-    shown = capsys.readouterr()
-    assert said in shown.out + shown.err
+    ]:
+        assert run(benchmark(outcome), ["--calls", "7"]) == code
+        shown = capsys.readouterr()
+        assert said in shown.out + shown.err

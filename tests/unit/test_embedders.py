@@ -6,7 +6,6 @@ import os
 import sys
 import unicodedata
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +17,7 @@ from hitherto_shared.embeddings.offline import OfflineEmbedder
 from hitherto_shared.embeddings.onnx import OnnxEmbedder
 from hitherto_shared.embeddings.protocol import Embedder
 from hitherto_shared.model_api import ModelUnavailable
+from tests.refusing import refusing
 
 TEXTS_OF_EVERY_KIND = [
     "",
@@ -104,20 +104,17 @@ async def test_offline_does_not_see_the_unicode_form() -> None:
         assert np.array_equal(first, second), text
 
 
-@pytest.mark.parametrize(
-    ("settings", "variable"),
-    [
+def test_factory_names_the_variable_to_set() -> None:
+    for settings, variable in [
         ({"embedder": "openai"}, "OPENAI_API_KEY"),
         ({"openai_api_key": "k", "embedding_model": "mine"}, "EMBEDDING_DIMENSIONS"),
         ({"openai_api_key": "k", "openai_base_url": "localhost:1"}, "OPENAI_BASE_URL"),
         ({"openai_api_key": "k\r\nX: y"}, "OPENAI_API_KEY"),
         ({"embedder": "onnx"}, "HITHERTO_ONNX_MODEL_DIR"),
         ({"embedder": "offline", "embedding_dimensions": 1536}, "EMBEDDING_DIMENSIONS"),
-    ],
-)
-def test_factory_names_the_variable_to_set(settings: dict[str, Any], variable: str) -> None:
-    with pytest.raises(ValueError, match=variable):
-        configured_embedder(SharedSettings(**settings))
+    ]:
+        with pytest.raises(ValueError, match=variable), refusing(settings):
+            configured_embedder(SharedSettings(**settings))
 
 
 async def test_factory_never_repeats_the_key() -> None:

@@ -37,7 +37,7 @@ UNKNOWN = [0.5 + 0.005 * n for n in range(40)]
 
 
 def test_an_answer_rises_above_the_bulk() -> None:
-    for best, others, model, answers in [
+    cases: list[tuple[Candidate, Sequence[float | None], str, bool]] = [
         (candidate(1, 0.7), KNOWN, MINILM, True),
         (candidate(1, 0.4), KNOWN, MINILM, False),
         (candidate(1, 0.4, bm25=4.0), KNOWN, MINILM, True),
@@ -55,7 +55,8 @@ def test_an_answer_rises_above_the_bulk() -> None:
         (candidate(1, None, bm25=0.1), [None] * 40, "", True),
         (candidate(1, None, bm25=0.03), [None] * 40, "", False),
         (candidate(1, None), [None] * 40, "", False),
-    ]:
+    ]
+    for best, others, model, answers in cases:
         assert bool(told(best, others, model)) is answers
 
 

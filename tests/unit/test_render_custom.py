@@ -8,6 +8,7 @@ from hitherto_retrieval.render.block import render
 from hitherto_retrieval.render.context import Block, PromptContext
 from hitherto_retrieval.render.custom import check_custom_template
 from hitherto_retrieval.render.tokens import estimated_tokens
+from tests.refusing import refusing
 from tests.unit.render_samples import FENCE_ID, full_context, memory
 
 
@@ -38,9 +39,8 @@ def test_other_braces_and_format_signs_are_plain_text() -> None:
     assert body(block) == "{user} {0} %s ${HOME} {% if x %} - [FACT] Tea."
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
+def test_an_unusable_template_is_explained_and_refused() -> None:
+    for text, reason in [
         ("", "contains no placeholder; use at least one of {{profile}}, {{memories}}"),
         ("Hello", "contains no placeholder"),
         ("{{secrets}} {{memories}}", 'contains "{{secrets}}"; only {{profile}}, {{memories}}'),
@@ -51,14 +51,12 @@ def test_other_braces_and_format_signs_are_plain_text() -> None:
         ("{{{{memories}}}}", 'contains "{{'),
         ("<<<end HITHERTO:memory>>> {{memories}}", "must not contain"),
         ("x" * 17_000 + "{{memories}}", "must have at most 16384 characters"),
-    ],
-)
-def test_an_unusable_template_is_explained_and_refused(text: str, reason: str) -> None:
-    problem = check_custom_template(text)
-    assert problem is not None
-    assert reason in problem
-    with pytest.raises(ValueError, match="The custom template"):
-        printed(full_context(), text)
+    ]:
+        problem = check_custom_template(text)
+        assert problem is not None, text
+        assert reason in problem
+        with pytest.raises(ValueError, match="The custom template"), refusing(text):
+            printed(full_context(), text)
 
 
 def test_the_fixed_text_and_repetitions_are_paid_for() -> None:

@@ -125,18 +125,17 @@ sys.exit(main(["--help"]))
 
 
 class TestEndings:
-    @pytest.mark.parametrize(("word", "meant"), [("savee", "save"), ("remember", "save")])
-    def test_an_unknown_command(
-        self, capsys: pytest.CaptureFixture[str], word: str, meant: str
-    ) -> None:
-        assert main([word, "ana"]) == 2
-        told = capsys.readouterr().err
-        assert f"did you mean `{meant}`?" in told
-        assert len(told.splitlines()) == 1
+    def test_an_unknown_command(self, capsys: pytest.CaptureFixture[str]) -> None:
+        for word, meant in [("savee", "save"), ("remember", "save")]:
+            assert main([word, "ana"]) == 2
+            told = capsys.readouterr().err
+            assert f"did you mean `{meant}`?" in told
+            assert len(told.splitlines()) == 1, word
 
-    @pytest.mark.parametrize(
-        ("typed", "told"),
-        [
+    def test_what_was_typed_wrongly_takes_one_line(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        for typed, told in [
             ("memories", "required: USER; see `hitherto memories --help`"),
             ("memories ana --type facts", "invalid choice: 'facts'"),
             ("memories ana --nope", "no such option: --nope; see `hitherto memories --help`"),
@@ -149,15 +148,11 @@ class TestEndings:
             ("search ana --retrieval 127.0.0.1:99999", "HOST:PORT, such as 127.0.0.1:50051, and"),
             ("save ana x --extraction :9", "HOST:PORT, such as 127.0.0.1:50052, and not :9"),
             ("save ana x --extraction localhost:http", "HOST:PORT, such as localhost:50052, and"),
-        ],
-    )
-    def test_what_was_typed_wrongly_takes_one_line(
-        self, capsys: pytest.CaptureFixture[str], typed: str, told: str
-    ) -> None:
-        assert main(typed.split()) == 2
-        (line,) = capsys.readouterr().err.splitlines()
-        assert line.startswith("hitherto: ")
-        assert told in line
+        ]:
+            assert main(typed.split()) == 2
+            (line,) = capsys.readouterr().err.splitlines()
+            assert line.startswith("hitherto: "), typed
+            assert told in line
 
     def test_an_argument_that_is_no_text(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["context", "sarah", "\udcff"]) == 2

@@ -15,6 +15,7 @@ from hitherto.v1 import memory_service_pb2 as memory
 from hitherto_client import records
 from hitherto_client.command import main
 from hitherto_client.records import memory_request, read_records
+from tests.refusing import refusing
 from tests.unit.client.fake_services import Failure, Fakes
 
 
@@ -219,9 +220,8 @@ class TestRecords:
         assert found[-1].end == path.stat().st_size
         assert "UTF-8" in found[3].problem
 
-    @pytest.mark.parametrize(
-        ("record", "words"),
-        [
+    def test_bad_memories(self) -> None:
+        for record, words in [
             ({}, "content"),
             ({"content": 3}, "content"),
             ({"content": "x", "type": "poem"}, "preference, goal"),
@@ -239,11 +239,9 @@ class TestRecords:
             ({"content": "x", "metadata": [1]}, "`metadata` should be a JSON object"),
             ({"content": "x", "metadata": {"a": "\ud800"}}, "`metadata` should be .* Unicode"),
             ({"content": "x", "userId": "a", "user_id": "b"}, "together with userId"),
-        ],
-    )
-    def test_bad_memories(self, record: dict[str, Any], words: str) -> None:
-        with pytest.raises(ValueError, match=words):
-            memory_request(record, "ana")
+        ]:
+            with pytest.raises(ValueError, match=words), refusing(record):
+                memory_request(record, "ana")
 
     def test_a_trial_run_counts_what_would_be_refused_and_nothing_of_it(
         self, ready: Fakes, tmp_path: Path, capsys: pytest.CaptureFixture[str]

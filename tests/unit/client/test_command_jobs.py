@@ -9,6 +9,7 @@ from pathlib import Path
 
 import grpc
 import pytest
+from grpc_health.v1 import health_pb2
 
 from hitherto.v1 import job_pb2
 from hitherto_client import Hitherto
@@ -114,6 +115,25 @@ class TestJobs:
 
 
 class TestHealth:
+    @pytest.mark.parametrize(
+        ("lacking", "remedy"),
+        [
+            ("language-model", "hitherto jobs --state failed"),
+            ("storage", "the disk of the database is full"),
+            ("database", "does not answer"),
+            ("writes", "promote it"),
+        ],
+    )
+    def test_what_a_service_does_without(
+        self, fakes: Fakes, capsys: pytest.CaptureFixture[str], lacking: str, remedy: str
+    ) -> None:
+        fakes.writes.health.set(lacking, health_pb2.HealthCheckResponse.NOT_SERVING)
+        assert main(["health"]) == 0
+        out, err = capsys.readouterr()
+        assert f"serving without {lacking}" in out
+        assert remedy in err
+        assert ("hitherto jobs" in err) == (lacking == "language-model")
+
     def test_one_is_down(self, fakes: Fakes, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["health", "--extraction", NOWHERE, "--json"]) == 3
         out, err = capsys.readouterr()

@@ -21,6 +21,7 @@ from hitherto.v1 import job_pb2, retrieval_service_pb2
 from hitherto_client.command import main
 from hitherto_client.command.output import UsageError
 from hitherto_client.command.profiles import read_changes
+from tests.refusing import refusing
 from tests.unit.client.fake_services import Failure, Fakes
 
 ID = "0198c0de-7a11-7000-8000-000000000001"
@@ -791,9 +792,8 @@ def test_values_of_a_profile() -> None:
         assert paths == [typed.partition("=")[0]]
 
 
-@pytest.mark.parametrize(
-    ("typed", "cleared", "words"),
-    [
+def test_mistakes_about_a_profile() -> None:
+    for typed, cleared, words in [
         (["summary"], [], "PATH=VALUE"),
         (["location=Berlin"], [], "facts.personal.location"),
         (["facts..a=x"], [], "no place in a profile"),
@@ -806,11 +806,9 @@ def test_values_of_a_profile() -> None:
         (["facts.a=1", "facts={}"], [], "set whole"),
         (["summary=a"], ["summary"], "both set and cleared"),
         ([], ["nothing.here"], "no place in a profile"),
-    ],
-)
-def test_mistakes_about_a_profile(typed: list[str], cleared: list[str], words: str) -> None:
-    with pytest.raises(UsageError, match=words):
-        read_changes(typed, cleared)
+    ]:
+        with pytest.raises(UsageError, match=words), refusing(typed):
+            read_changes(typed, cleared)
 
 
 def test_every_field_of_a_search_can_be_set() -> None:

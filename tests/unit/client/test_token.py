@@ -6,6 +6,7 @@ import pytest
 
 from hitherto_client import Hitherto
 from hitherto_client.command import main
+from tests.refusing import refusing
 from tests.unit.client.fake_services import Fakes
 
 
@@ -34,11 +35,11 @@ def test_a_provider_that_gives_no_token_ends_the_call(fakes: Fakes, token: str) 
     assert fakes.calls("GetContext") == []
 
 
-@pytest.mark.parametrize("token", ["a b", "kh\u00f3a", "a\nb"])
-def test_what_cannot_be_a_token_is_refused_at_once(token: str) -> None:
-    with pytest.raises(ValueError, match="token") as caught:
-        Hitherto(token=token)
-    assert token not in str(caught.value)
+def test_what_cannot_be_a_token_is_refused_at_once() -> None:
+    for token in ["a b", "kh\u00f3a", "a\nb"]:
+        with pytest.raises(ValueError, match="token") as caught, refusing(token):
+            Hitherto(token=token)
+        assert token not in str(caught.value)
 
 
 def test_the_environment_names_the_token(fakes: Fakes, monkeypatch: pytest.MonkeyPatch) -> None:

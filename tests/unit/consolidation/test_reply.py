@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from hitherto_extraction.consolidation.reply import Merges, read_reply
 from hitherto_extraction.provider.reply_text import UnusableAnswer
+from tests.refusing import refusing
 from tests.scripted_model import CONTENT_FAULTS
 from tests.scripted_model.answers import merged
 
@@ -29,10 +30,10 @@ def test_an_item_is_read_with_its_originals() -> None:
     assert found.dropped == 0
 
 
-@pytest.mark.parametrize("text", CONTENT_FAULTS.values(), ids=CONTENT_FAULTS)
-def test_row_26_garbage_is_no_answer(text: str) -> None:
-    with pytest.raises(UnusableAnswer):
-        read_reply(text, SHOWN)
+def test_row_26_garbage_is_no_answer() -> None:
+    for text in CONTENT_FAULTS.values():
+        with pytest.raises(UnusableAnswer), refusing(text):
+            read_reply(text, SHOWN)
 
 
 def test_row_28_ids_that_were_not_shown_are_dropped_and_counted() -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from hitherto_shared.encryption import user_keys
 from hitherto_shared.encryption.failures import (
     DecryptionFailed,
     EncryptionNotConfigured,
@@ -23,7 +24,6 @@ from hitherto_shared.encryption.failures import (
 )
 from hitherto_shared.encryption.key_store import KeyStore
 from hitherto_shared.encryption.rows import PROFILE
-from hitherto_shared.encryption import user_keys
 from hitherto_shared.encryption.user_keys import FAILURE_SECONDS, UserKeys
 from hitherto_shared.encryption.wrapping import KeyWrapper, LocalWrapper, NotUnwrapped
 from hitherto_shared.user_hash import user_hash

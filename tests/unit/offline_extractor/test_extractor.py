@@ -226,11 +226,12 @@ def test_of_several_statements_the_last_counts_with_all_sources() -> None:
 
 
 def test_what_was_saved_under_the_users_own_name_is_about_the_user() -> None:
-    for called in [
+    named: list[dict[str, Any]] = [
         {"user_id": "caroline"},
         {"profile": {"facts": {"personal": {"name": "Caroline"}}}},
         {"name": "caroline"},
-    ]:
+    ]
+    for called in named:
         known = [("fact", "Melanie lives in Ghent."), ("fact", "Caroline lives in Ghent.")]
         found = answer("I live in Utrecht", known=known, **called)
         assert [each["id"] for each in found["contradicted_memories"]] == ["e2"], called

@@ -16,6 +16,7 @@ from hitherto_extraction.pipeline.answer import Answer, Cited
 from hitherto_extraction.pipeline.answer_parsing import KEYS, MAX_ITEMS, read_answer
 from hitherto_extraction.pipeline.free_json import fits_struct
 from hitherto_extraction.provider.reply_text import UnusableAnswer
+from tests.refusing import refusing
 from tests.scripted_model import CONTENT_FAULTS
 
 
@@ -31,15 +32,14 @@ def answered(**keys: Any) -> Answer:
     return read(json.dumps(keys))
 
 
-@pytest.mark.parametrize("kind", CONTENT_FAULTS)
-def test_row_26_what_is_no_answer_is_never_taken_for_nothing(kind: str) -> None:
-    with pytest.raises(UnusableAnswer):
-        read(CONTENT_FAULTS[kind])
+def test_row_26_what_is_no_answer_is_never_taken_for_nothing() -> None:
+    for kind in CONTENT_FAULTS:
+        with pytest.raises(UnusableAnswer), refusing(kind):
+            read(CONTENT_FAULTS[kind])
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_row_26_other_shapes_that_say_nothing() -> None:
+    for text in [
         "null",
         "3",
         '"new_memories"',
@@ -49,11 +49,9 @@ def test_row_26_what_is_no_answer_is_never_taken_for_nothing(kind: str) -> None:
         "[" * 100_000,
         '{"new_memories": ' + "[" * 100_000 + "]" * 100_000 + "}",
         '{"new_memories": [' + "9" * 10_000 + "]}",
-    ],
-)
-def test_row_26_other_shapes_that_say_nothing(text: str) -> None:
-    with pytest.raises(UnusableAnswer):
-        read(text)
+    ]:
+        with pytest.raises(UnusableAnswer), refusing(text):
+            read(text)
 
 
 def test_row_26_a_list_that_is_empty_is_an_answer() -> None:
@@ -94,8 +92,8 @@ UNUSABLE: list[dict[str, Any]] = [
 def test_row_73_a_reply_that_says_something_and_nothing_usable_is_none() -> None:
     """One usable item saves it."""
     for reply in UNUSABLE:
-        with pytest.raises(UnusableAnswer):
-            pytest.fail(f"{reply} was read as {answered(**reply)}")
+        with pytest.raises(UnusableAnswer), refusing(reply):
+            answered(**reply)
         found = answered(**{"new_memories": [], **reply, "achieved_goals": [{"id": "e1"}]})
         assert [closed.memory for closed in found.achieved] == ["e1"], reply
 
@@ -295,18 +293,15 @@ def test_row_28_ids_that_were_never_shown_are_dropped_and_counted() -> None:
     assert found.dropped == 4 + 5 + 2 + 1
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_b8_other_values_of_a_key_are_not_lost_unseen() -> None:
+    """At any depth: JSON would keep the last, and nobody would know of the others."""
+    for text in [
         '{"new_memories": [{"content": "She has a cat.", "type": "fact", "content": "So what."}]}',
         '{"profile": {"facts": {"personal": {"pet": "a cat", "pet": "a dog"}}}}',
         '{"conversation_summary": {"title": "Cats", "summary": "Of cats.", "title": ""}}',
-    ],
-)
-def test_b8_other_values_of_a_key_are_not_lost_unseen(text: str) -> None:
-    """At any depth: JSON would keep the last, and nobody would know of the others."""
-    with pytest.raises(UnusableAnswer, match="more than once"):
-        read(text)
+    ]:
+        with pytest.raises(UnusableAnswer, match="more than once"), refusing(text):
+            read(text)
 
 
 def test_b8_lists_of_a_key_are_joined() -> None:

@@ -18,6 +18,7 @@ from hitherto_extraction.provider.protocol import (
 )
 from hitherto_extraction.storage.conversations import StoredMessage
 from hitherto_shared.model_api import ContentRefused, ModelMisbehaved, ModelRefused, PromptTooLong
+from tests.refusing import refusing
 from tests.scripted_model import CONTENT_FAULTS
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -75,11 +76,11 @@ async def test_what_was_wrong_never_quotes_the_reply() -> None:
     assert "canary" not in chat.prompts[1].system
 
 
-@pytest.mark.parametrize("text", [NOTHING, '{"new_memories": [{"type": "fa'])
-async def test_row_27_a_cut_off_reply_is_too_much_and_says_what_it_cost(text: str) -> None:
-    with pytest.raises(TooMuch) as raised:
-        await ask(Answers(text, truncated=True), prompt())
-    assert [c.input_tokens for c in raised.value.spent] == [100]
+async def test_row_27_a_cut_off_reply_is_too_much_and_says_what_it_cost() -> None:
+    for text in [NOTHING, '{"new_memories": [{"type": "fa']:
+        with pytest.raises(TooMuch) as raised, refusing(text):
+            await ask(Answers(text, truncated=True), prompt())
+        assert [c.input_tokens for c in raised.value.spent] == [100], text
 
 
 async def test_row_80_json_that_ends_inside_is_too_much_whatever_the_server_says() -> None:
@@ -89,11 +90,11 @@ async def test_row_80_json_that_ends_inside_is_too_much_whatever_the_server_says
         await ask(Answers(*[CONTENT_FAULTS["truncated_json"]] * 2), prompt(1))
 
 
-@pytest.mark.parametrize("flag", ["filtered", "unread"])
-async def test_a_prompt_that_was_declined_or_cut_is_divided(flag: str) -> None:
-    with pytest.raises(TooMuch) as raised:
-        await ask(Answers(NOTHING, **{flag: True}), prompt())
-    assert [c.input_tokens for c in raised.value.spent] == [100]
+async def test_a_prompt_that_was_declined_or_cut_is_divided() -> None:
+    for flag in ["filtered", "unread"]:
+        with pytest.raises(TooMuch) as raised, refusing(flag):
+            await ask(Answers(NOTHING, **{flag: True}), prompt())
+        assert [c.input_tokens for c in raised.value.spent] == [100], flag
 
 
 async def test_a_single_message_that_is_declined_is_skipped_and_counted() -> None:

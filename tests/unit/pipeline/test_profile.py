@@ -94,7 +94,8 @@ def test_version_rises_by_one_with_every_change_and_only_then() -> None:
 
 
 def test_what_says_nothing_changes_nothing() -> None:
-    for nothing in [None, "", " \n", {}, []]:
+    empty: list[Any] = [None, "", " \n", {}, []]
+    for nothing in empty:
         held = merge(
             filled("A nurse", ["x"], {"tone": "dry"}, ["ask"], {"p": {"name": "Lan"}}, {"k": 1})
         )
@@ -231,7 +232,8 @@ def test_a_profile_above_the_cap_can_still_shrink() -> None:
 
 
 def test_deep_nesting_is_cut_off() -> None:
-    for wrap in [lambda inner: {"k": inner}, lambda inner: [inner]]:
+    ways: list[Any] = [lambda inner: {"k": inner}, lambda inner: [inner]]
+    for wrap in ways:
         deep: Any = "x"
         for _ in range(900):
             deep = wrap(deep)

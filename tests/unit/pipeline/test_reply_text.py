@@ -17,6 +17,7 @@ from hitherto_extraction.provider.reply_text import (
     only_reasons,
     read_object,
 )
+from tests.refusing import refusing
 
 ANSWER = {
     "new_memories": [
@@ -93,36 +94,36 @@ def test_row_79_small_liberties_with_json_are_taken() -> None:
         assert (content, wrapped) == ("Lives in “Porto” {x}", False), name
 
 
-@pytest.mark.parametrize("name", WRAPPED)
-def test_row_26_an_answer_in_a_wrapper_is_read_and_nothing_in_it_is_no_nothing(name: str) -> None:
-    text = WRAPPED[name]
-    assert read_object(text, KEYS) == (ANSWER, True)
-    for said, instead in (
-        (json.dumps(JSON)[1:-1], json.dumps(NOTHING)[1:-1]),
-        (JSON, NOTHING),
-        (json.dumps(ANSWER), NOTHING),
-        (PRETTY, NOTHING),
-        (json.dumps(json.dumps(JSON)), json.dumps(NOTHING)),
-        (JSON[:-2], '{"new_memories": ['),
-    ):
-        text = text.replace(said, instead)
+def test_row_26_an_answer_in_a_wrapper_is_read_and_nothing_in_it_is_no_nothing() -> None:
+    for name, wrapped in WRAPPED.items():
+        text = wrapped
+        assert read_object(text, KEYS) == (ANSWER, True), name
+        for said, instead in (
+            (json.dumps(JSON)[1:-1], json.dumps(NOTHING)[1:-1]),
+            (JSON, NOTHING),
+            (json.dumps(ANSWER), NOTHING),
+            (PRETTY, NOTHING),
+            (json.dumps(json.dumps(JSON)), json.dumps(NOTHING)),
+            (JSON[:-2], '{"new_memories": ['),
+        ):
+            text = text.replace(said, instead)
 
-    with pytest.raises(UnusableAnswer):
-        read_answer(text, messages=[], memories=[])
-
-
-@pytest.mark.parametrize("before", ["", "<think>a</think>", "```json\n", "Sure: "])
-def test_row_80_json_that_ends_inside_is_cut_off(before: str) -> None:
-    for length in range(12, len(JSON), 7):
-        with pytest.raises(CutOffAnswer):
-            pytest.fail(f"read {read_object(before + JSON[:length], KEYS)}")
+        with pytest.raises(UnusableAnswer), refusing(name):
+            read_answer(text, messages=[], memories=[])
 
 
-@pytest.mark.parametrize("text", ["<think>Let me", f"<think>Perhaps {DRAFT} or", "[THINK] hm"])
-def test_row_80_reasoning_that_does_not_end_is_cut_off(text: str) -> None:
-    with pytest.raises(CutOffAnswer):
-        read_object(text, KEYS)
-    assert only_reasons(text)
+def test_row_80_json_that_ends_inside_is_cut_off() -> None:
+    for before in ["", "<think>a</think>", "```json\n", "Sure: "]:
+        for length in range(12, len(JSON), 7):
+            with pytest.raises(CutOffAnswer), refusing(before + JSON[:length]):
+                read_object(before + JSON[:length], KEYS)
+
+
+def test_row_80_reasoning_that_does_not_end_is_cut_off() -> None:
+    for text in ["<think>Let me", f"<think>Perhaps {DRAFT} or", "[THINK] hm"]:
+        with pytest.raises(CutOffAnswer), refusing(text):
+            read_object(text, KEYS)
+        assert only_reasons(text)
 
 
 def test_row_80_a_reply_without_room_for_its_answer_is_told() -> None:
@@ -136,9 +137,8 @@ def test_row_80_a_reply_without_room_for_its_answer_is_told() -> None:
         assert only_reasons(text) == only
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_row_26_what_is_no_single_answer_stays_unusable() -> None:
+    for text in [
         "I am sorry, I cannot help with that.",
         "",
         "[]",
@@ -148,12 +148,10 @@ def test_row_80_a_reply_without_room_for_its_answer_is_told() -> None:
         f"[{JSON}, {DRAFT}]",
         json.dumps({"a": ANSWER, "b": json.loads(DRAFT)}),
         '{"new_memories": [{"content": "a", "content": "b"}]}',
-    ],
-)
-def test_row_26_what_is_no_single_answer_stays_unusable(text: str) -> None:
-    with pytest.raises(UnusableAnswer) as caught:
-        read_answer(text, messages=[], memories=[])
-    assert not isinstance(caught.value, CutOffAnswer)
+    ]:
+        with pytest.raises(UnusableAnswer) as caught, refusing(text):
+            read_answer(text, messages=[], memories=[])
+        assert not isinstance(caught.value, CutOffAnswer), text
 
 
 def test_a_tag_inside_a_content_is_a_part_of_it() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 from hitherto_extraction.pipeline.summarise import FIELDS, merge_summary
 from hitherto_shared.models import Summary
@@ -24,7 +25,8 @@ HELD = Summary(
 
 
 def test_what_says_nothing_keeps_what_is_held() -> None:
-    for nothing in [None, "", "  ", [], {}, 7, [None, "", 3], "\ud800"]:
+    empty: list[Any] = [None, "", "  ", [], {}, 7, [None, "", 3], "\ud800"]
+    for nothing in empty:
         patch = dict.fromkeys(FIELDS, nothing)
         merged = merge_summary(HELD, patch, first_user_words="hi")
         assert merged.title == HELD.title, nothing

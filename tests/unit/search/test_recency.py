@@ -12,6 +12,7 @@ from hitherto_retrieval.search.intent.question import terms_of
 from hitherto_retrieval.search.intent.recency import RecencyWords, words_for_the_present
 from hitherto_retrieval.search.intent.whole_words import readable
 from hitherto_shared.dates.find import find_window
+from tests.refusing import refusing
 
 NOW = datetime(2025, 6, 1, 12, tzinfo=UTC)
 WORDS = RecencyWords()
@@ -79,19 +80,16 @@ def test_d5_words_are_added_and_taken_off_by_the_setting() -> None:
     assert RecencyWords.from_setting(None).words == WORDS.words
 
 
-@pytest.mark.parametrize(
-    ("setting", "message"),
-    [
+def test_d5_a_setting_that_is_no_list_of_words_says_so() -> None:
+    for setting, message in [
         ("-yesterday", "'yesterday' cannot be taken off the list"),
         ("last, ?!", "is no word"),
         ("-", "is no word"),
         ("a" * 65, "is no word"),
         (",".join(f"w{n}" for n in range(600)), "at most 500 words"),
-    ],
-)
-def test_d5_a_setting_that_is_no_list_of_words_says_so(setting: str, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        RecencyWords.from_setting(setting)
+    ]:
+        with pytest.raises(ValueError, match=message), refusing(setting):
+            RecencyWords.from_setting(setting)
 
 
 @settings(deadline=None)
