@@ -132,22 +132,10 @@ SECRETS: Mapping[str, Callable[[random.Random], str]] = {
     "Perplexity": _body(_ALNUM, 48, "pp", "lx-"),
     "Replicate": _body(_ALNUM, 37, "r", "8_"),
     "Slack bot": lambda c: (
-        "xo"
-        + "xb-"
-        + _some(c, _DIGITS, 12)
-        + "-"
-        + _some(c, _DIGITS, 12)
-        + "-"
-        + _some(c, _ALNUM, 24)
+        "xo" + f"xb-{_some(c, _DIGITS, 12)}-{_some(c, _DIGITS, 12)}-{_some(c, _ALNUM, 24)}"
     ),
     "Slack app": lambda c: (
-        "xa"
-        + "pp-1-A"
-        + _some(c, _ALNUM, 10)
-        + "-"
-        + _some(c, _DIGITS, 12)
-        + "-"
-        + _some(c, _HEX, 64)
+        "xa" + f"pp-1-A{_some(c, _ALNUM, 10)}-{_some(c, _DIGITS, 12)}-{_some(c, _HEX, 64)}"
     ),
     "Slack webhook": lambda c: (
         "T" + _some(c, _ALNUM, 8) + "/B" + _some(c, _ALNUM, 8) + "/" + _some(c, _ALNUM, 24)

@@ -29,29 +29,6 @@ def stages() -> dict[str, str]:
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
-def test_the_services_are_there_in_their_order() -> None:
-    assert {name for name, service in SERVICES.items() if "profiles" not in service} == {
-        "postgres",
-        "migrate",
-        *OURS,
-    }
-    profiles = {name: service.get("profiles") for name, service in SERVICES.items()}
-    assert profiles["console"] == ["console"]
-    assert profiles["postgres-replica"] == ["replica"]
-    assert profiles["prometheus"] == profiles["grafana"] == ["monitoring"]
-    assert profiles["citus-worker-1"] == profiles["citus-worker-2"] == ["citus"]
-    healthy = {"condition": "service_healthy"}
-    assert SERVICES["migrate"]["depends_on"] == {
-        "postgres": healthy,
-        "citus-worker-1": {**healthy, "required": False},
-        "citus-worker-2": {**healthy, "required": False},
-    }
-    for name in OURS:
-        assert SERVICES[name]["depends_on"] == {
-            "migrate": {"condition": "service_completed_successfully"}
-        }
-
-
 def test_what_keeps_running_has_a_health_check() -> None:
     for name in sorted(set(SERVICES) - {"migrate"}):
         check = SERVICES[name]["healthcheck"]

@@ -61,13 +61,6 @@ async def test_texts_that_are_all_refused_are_told_from_an_embedder_that_refuses
             await embed(Moody(refused=""), batch(count))
 
 
-async def test_an_embedder_that_refuses_everything_is_not_asked_about_every_text() -> None:
-    embedder = Moody(refused="")
-    with pytest.raises(ModelRefused):
-        await embed(embedder, batch(64))
-    assert embedder.calls < 32
-
-
 async def test_what_came_before_an_outage_is_kept() -> None:
     made = await embed(Moody(answers=2), batch(64, 63))
     assert isinstance(made.outage, ModelUnavailable)

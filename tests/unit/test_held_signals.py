@@ -58,16 +58,6 @@ def test_an_error_of_the_block_does_not_hide_them() -> None:
     assert isinstance(caught.value.__context__, OSError)
 
 
-def test_what_is_ignored_stays_so() -> None:
-    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    try:
-        with signals_held():
-            assert signal.getsignal(signal.SIGTERM) == signal.SIG_IGN
-            signal.raise_signal(signal.SIGTERM)
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
 class InterruptedLock:
     """A lock of a child; a signal comes as soon as it is taken."""
 

@@ -31,25 +31,9 @@ def test_the_page_lists_every_metric() -> None:
 def test_no_label_names_a_user_and_a_tenant_only_on_demand() -> None:
     labels = {label for metric in METRICS for label in metric._labelnames}
     assert labels == {
-        "method",
-        "code",
-        "reason",
-        "leg",
-        "state",
-        "result",
-        "kind",
-        "outcome",
-        "direction",
-        "check",
-        "role",
-        "database",
-        "file",
-        "limit",
-        "effect",
-        "subject",
-        "stage",
-        "tenant",
-    }
+        "method", "code", "reason", "leg", "state", "result", "kind", "outcome", "direction",
+        "check", "role", "database", "file", "limit", "effect", "subject", "stage", "tenant",
+    }  # fmt: skip
     assert tenant_label("acme") == ""
 
 

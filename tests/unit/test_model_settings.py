@@ -60,15 +60,6 @@ def test_vectors_may_have_a_server_of_their_own(read: object) -> None:
     assert (server.headers, server.extra) == ({}, {"truncate": "END"})
 
 
-def test_the_headers_of_the_same_server_go_along(read: object) -> None:
-    settings = read(  # type: ignore[operator]
-        OPENAI_BASE_URL="http://h/v1",
-        HITHERTO_MODEL_HEADERS='{"api-key": "a", "X-B": "c"}',
-        HITHERTO_EMBEDDING_HEADERS='{"X-B": "d"}',
-    )
-    assert settings.embedding_server.headers == {"api-key": "a", "X-B": "d"}
-
-
 @pytest.mark.parametrize(
     ("left_out", "told"),
     [("OPENAI_API_VERSION", "OPENAI_API_VERSION"), ("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_API_K")],
@@ -78,11 +69,6 @@ def test_azure_names_what_is_missing(read: object, left_out: str, told: str) -> 
     with pytest.raises(ValidationError) as caught:
         read(**given)  # type: ignore[operator]
     assert told in describe(caught.value)
-
-
-def test_azure_and_another_server_exclude_each_other(read: object) -> None:
-    with pytest.raises(ValidationError, match="not both"):
-        read(**AZURE, OPENAI_BASE_URL="http://h/v1")  # type: ignore[operator]
 
 
 def test_azure_addresses_a_deployment_and_sends_its_own_key(read: object) -> None:
@@ -101,11 +87,6 @@ def test_a_token_takes_the_place_of_azures_key(read: object) -> None:
     headers = server.request_headers()
     assert headers["Authorization"] == "Bearer t"
     assert "api-key" not in headers
-
-
-def test_the_query_of_an_address_is_kept() -> None:
-    server = ModelServer("https://u:p@h/v1/?a=b#c")
-    assert str(server.address("/embeddings", "m")) == "https://h/v1/embeddings?a=b"
 
 
 @pytest.mark.parametrize(

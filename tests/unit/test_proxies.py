@@ -42,15 +42,6 @@ def test_the_variable_of_the_scheme_names_the_proxy(
     assert chosen(url) == expected
 
 
-def test_the_variable_of_the_scheme_goes_before_that_of_all(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("ALL_PROXY", "http://other.example:1")
-    monkeypatch.setenv("HTTPS_PROXY", PROXY)
-
-    assert chosen(MODELS) == PROXY
-
-
 @pytest.mark.parametrize(
     ("entries", "url", "direct"),
     [

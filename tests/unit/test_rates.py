@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from hitherto_shared.errors import Exhausted
@@ -101,16 +99,6 @@ def test_bytes_are_shared_among_those_whom_a_request_names() -> None:
     assert spend(Meter(of, "a", None), "ana", size=500) is None
     assert spend(Meter(of, "a", None), "ana") == "user_bytes"
     assert spend(Meter(of, "a", None), "bo") is None
-
-
-async def test_items_of_a_stream_wait_instead() -> None:
-    of = limits(tenant_calls=50)
-    meter = Meter(of, "a", None)
-    loop = asyncio.get_running_loop()
-    started = loop.time()
-    for _ in range(int(50 * BURST_SECONDS) + 20):
-        await meter.item(["ana"], 1)
-    assert loop.time() - started > 0.3
 
 
 @pytest.mark.parametrize("credential", [None, "ana"])

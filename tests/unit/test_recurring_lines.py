@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hitherto_shared.recurring_lines import LONGEST_PAUSE_SECONDS, QUIET_SECONDS, RecurringLines
+from hitherto_shared.recurring_lines import LONGEST_PAUSE_SECONDS, RecurringLines
 from hitherto_shared.rpc.call import name_request
 from hitherto_shared.telemetry import JsonFormatter, job_id_of_task
 
@@ -65,16 +65,6 @@ def test_loops_do_not_hide_each_others_lines(log: Log) -> None:
         "cannot claim jobs: unreachable",
         "cannot claim jobs: no writes",
     ]
-
-
-def test_after_a_quiet_time_a_line_is_new_again(log: Log) -> None:
-    log.fail(100)
-    before = len(log.lines())
-    log.now += QUIET_SECONDS
-    log.fail(1)
-    told, again = log.lines()[before:]
-    assert told["repeated"] > 0
-    assert "repeated" not in again
 
 
 def test_lines_of_calls_and_jobs_are_all_written(log: Log) -> None:

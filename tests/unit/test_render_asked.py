@@ -150,26 +150,6 @@ def test_the_first_words_of_a_conversation_stand_once(template: str, said: str, 
     assert "\n2026-01-04:\n" in printed
 
 
-UNSEEN = "\u200b\u202e\ufeff"
-
-
-def test_what_has_no_words_has_no_line() -> None:
-    for template in TEMPLATES:
-        context = found(
-            RelevantItem.of_memory(memory(1, "fact", UNSEEN), 0.9),
-            RelevantItem.of_message(message(1, UNSEEN), 0.8),
-            RelevantItem("gmail", UNSEEN, UNSEEN, at=SAID, score=0.7),
-            RelevantItem.of_summary(summary("c9", UNSEEN, UNSEEN), 0.6),
-            RelevantItem.of_memory(memory(3, "fact", "Has a cat."), 0.5),
-            memories=[memory(2, "preference", UNSEEN)],
-            conversations=[summary("c2", UNSEEN, UNSEEN)],
-        )
-        printed = block(context, template)
-        assert "Has a cat." in printed.text, template
-        assert len(DAY.findall(printed.text)) == 2, "today, and the day of that line"
-        assert printed.memory_ids == (UUID(int=3),), template
-
-
 def test_days_are_those_of_the_users_time_zone() -> None:
     late = RelevantItem.of_memory(
         memory(1, "fact", "Called.", valid_from=datetime(2026, 3, 14, 22, tzinfo=UTC)), 0.9

@@ -11,7 +11,6 @@ from hitherto_retrieval.render.context import Block, PromptContext, RelevantItem
 from hitherto_shared.models import Memory, Profile
 from tests.unit.render_samples import (
     FENCE_ID,
-    entity,
     full_context,
     memory,
     nine_line_context,
@@ -163,19 +162,6 @@ About Redis.
 - Q4 Budget (project)
 {CLOSE}"""
     )
-
-
-def test_relevant_context_shows_five_items_and_ten_entities() -> None:
-    items = [RelevantItem("gmail", f"Mail {n}", "text") for n in range(7)]
-    late = memory(50, "fact", "Relevant, but sixth or later.")
-    context = PromptContext(
-        relevant=[*items, RelevantItem.of_memory(late)],
-        entities=[entity(n, f"Name {n}", "person") for n in range(12)],
-    )
-    text = printed(context, "relevant_context")
-    assert text.count("[GMAIL]") == 5
-    assert text.count(" (person)") == 10
-    assert "- [FACT] Relevant, but sixth or later." in text
 
 
 def test_relevant_memories_come_first_and_nothing_comes_twice() -> None:

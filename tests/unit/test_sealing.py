@@ -103,14 +103,6 @@ def test_several_consistency_tokens_count_as_the_latest() -> None:
         assert caught.value.reason == "INVALID_CONSISTENCY_TOKEN"
 
 
-def test_tokens_from_both_sides_of_a_failover_are_no_standbys() -> None:
-    tokens = ConsistencyTokens(SECRET)
-    positions = [Position("0/9", timeline, "7") for timeline in ("00000001", "00000002")]
-    found = tokens.open(" ".join(tokens.make(position, "a") for position in positions), "a")
-    assert found.database != "7"
-    assert int(found.timeline, 16) == 0
-
-
 def test_processes_that_start_together_agree_on_the_secret(tmp_path: Path) -> None:
     with multiprocessing.get_context("spawn").Pool(4) as pool:
         found = pool.map(load_secret, [tmp_path / "secret"] * 8)

@@ -62,20 +62,6 @@ def test_a_line_end_is_no_part_of_a_value(
     assert (read.drain_seconds, read.model_extra_fields) == (5, {"a": 1})
 
 
-@pytest.mark.parametrize("listen", ["::1:50051", "::", "[::1]", "[::1:50051", "a b:1"])
-def test_an_ipv6_address_to_listen_on_stands_in_brackets(
-    listen: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HITHERTO_RETRIEVAL_LISTEN", listen)
-    with pytest.raises(ValidationError) as refused:
-        RetrievalSettings()
-    assert describe(refused.value).startswith("HITHERTO_RETRIEVAL_LISTEN: ")
-    assert "[::1]:50051" in describe(refused.value)
-    for good in ("[::1]:50051", ":50051", "localhost:0", "unix:/run/hitherto", "[fe80::1%eth0]:1"):
-        monkeypatch.setenv("HITHERTO_RETRIEVAL_LISTEN", good)
-        assert RetrievalSettings().retrieval_listen == good
-
-
 @pytest.mark.parametrize("quote", ["'", '"'])
 @pytest.mark.parametrize(
     "name", ["DATABASE_URL", "HITHERTO_DATA_DIR", "OPENAI_API_KEY", "HITHERTO_DRAIN_SECONDS"]

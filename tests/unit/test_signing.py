@@ -6,8 +6,6 @@ import stat
 from pathlib import Path
 
 import pytest
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 
 from hitherto_shared.signing import BrokenSignature, key_id_of, load_signer, read_public_key, verify
 from hitherto_shared.user_hash import user_hash
@@ -48,21 +46,6 @@ def test_other_files_are_refused_and_left_alone(tmp_path: Path, text: bytes) -> 
         with pytest.raises(ValueError, match="openssl"):
             load(path)
     assert path.read_bytes() == text
-
-
-def test_a_key_of_another_kind_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "key"
-    path.write_bytes(
-        generate_private_key(SECP256R1()).private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-    )
-    path.chmod(0o600)
-    for load in (load_signer, read_public_key):
-        with pytest.raises(ValueError, match="Ed25519"):
-            load(path)
 
 
 def test_a_hash_is_of_one_user_of_one_tenant_under_one_key() -> None:

@@ -263,20 +263,6 @@ async def test_only_configured_algorithms(tmp_path: Path) -> None:
         assert "HITHERTO_JWT_ALGORITHMS" in await why(door, token)
 
 
-async def test_what_was_signed_cannot_be_changed(tmp_path: Path) -> None:
-    door = await gate(tmp_path)
-    head, body, signature = GOOD.token().split(".")
-    other = part(claims(tenant="b"))
-    for token in (
-        f"{head}.{other}.{signature}",
-        f"{part({'alg': 'ES256', 'kid': 'ec', 'x': 1})}.{body}.{signature}",
-        f"{head}.{body}.{'A' * len(signature)}",
-        f"{head}.{body}.{signature}{signature}",
-        f"{head}.{body}.AA",
-    ):
-        assert "signature" in await why(door, token)
-
-
 async def test_a_key_in_the_header_is_not_taken(tmp_path: Path) -> None:
     stranger = KeyPair("mine", "ES256", 3)
     header = {"alg": "ES256", "kid": "mine", "jwk": stranger.public_jwk(), "jku": "https://x/"}

@@ -15,7 +15,6 @@ from yarl import URL
 
 from hitherto_shared.auth.key_address import KeyAddress
 from hitherto_shared.auth.key_ring import STALE_SECONDS, KeyRing
-from hitherto_shared.auth.key_set import MAX_BYTES, UnusableKeySet, read_key_set
 from hitherto_shared.auth.key_source import KeyFile, KeysUnreachable, key_source
 from tests.refusing import refusing
 from tests.token_issuer import KeyPair, key_set
@@ -158,23 +157,6 @@ async def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
         assert str(tmp_path) not in str(caught.value)
 
 
-async def test_no_more_of_a_file_is_read_than_a_key_set_may_have(tmp_path: Path) -> None:
-    place = tmp_path / "huge"
-    place.write_bytes(b" " * (MAX_BYTES * 3))
-    body = await KeyFile(place).read()
-    assert len(body) == MAX_BYTES + 1
-    with pytest.raises(UnusableKeySet):
-        read_key_set(body)
-
-
-def test_of_two_keys_of_one_name_the_first_counts() -> None:
-    twin = KeyPair("old", number=2)
-    found = read_key_set(key_set(OLD, twin))
-    assert (len(found.keys), found.passed_over) == (1, 1)
-    key = found.find("ES256", "old")
-    assert key == OLD.private.public_key()
-
-
 # Addresses.
 
 
@@ -227,16 +209,6 @@ async def test_a_server_that_is_not_there_or_never_answers(monkeypatch: pytest.M
         port = silent.getsockname()[1]
         with pytest.raises(KeysUnreachable, match="took more"):
             await KeyAddress(URL(f"http://127.0.0.1:{port}/keys")).read()
-
-
-def test_addresses_that_may_be_asked() -> None:
-    for place in [
-        "https://id.example/.well-known/jwks.json",
-        "http://127.0.0.1:8080/keys",
-        "http://localhost/keys",
-        "http://[::1]:80/keys",
-    ]:
-        assert isinstance(key_source(place), KeyAddress)
 
 
 def test_addresses_that_are_refused() -> None:

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
-
 from benchmarks.locomo.measure import EmbedderRun
 from benchmarks.locomo.report import locomo_part
-from benchmarks.report import BenchmarkResult, read_result, write_result
 from tests.unit.benchmarks_locomo.runs import run, scored
 
 
@@ -26,16 +21,3 @@ def test_bars_depend_on_the_embedder_and_on_cosine_alone() -> None:
     assert verdicts(offline) == [True] * 4
     # They were set on LoCoMo; other data have other scores.
     assert not verdicts(run(scored(1, 9), scored(1, 9), scored(1, 9), data="EVAL_DIR"))
-
-
-def test_the_file_holds_the_scores_of_every_question(tmp_path: Path) -> None:
-    path = tmp_path / "a.json"
-    part = locomo_part(run(scored(1, 2), scored(0, 2), scored(2, 2)))
-    write_result(path, BenchmarkResult("locomo", [part]))
-    (found,) = read_result(path, "locomo").parts
-    assert list(found.scores["facts R@10"].above) == [1.0, 0.0]
-    assert list(found.rows) == ["q0", "q1"]
-    assert found.bars[0].met is False
-    path.write_text('{"format": 1}', "utf-8")
-    with pytest.raises(ValueError, match="write it anew"):
-        read_result(path, "locomo")

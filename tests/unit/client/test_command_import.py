@@ -175,20 +175,6 @@ class TestImport:
         assert contents(ready) == ["a", "b"]
         assert len(ready.calls("StreamTranscripts")) == 1
 
-    def test_a_pipe(
-        self,
-        ready: Fakes,
-        tmp_path: Path,
-        capsys: pytest.CaptureFixture[str],
-        monkeypatch: pytest.MonkeyPatch,
-    ) -> None:
-        path = write(tmp_path, "\ufeff" + json.dumps({"content": "a"}), {"content": "b"})
-        with open(path, encoding="utf-8") as stdin:
-            monkeypatch.setattr("sys.stdin", stdin)
-            assert main(["import", "-", "--user", "ana"]) == 0
-        assert contents(ready) == ["a", "b"]
-        assert "stdin" in capsys.readouterr().out
-
     def test_what_was_taken_is_told_when_it_breaks_off(
         self, ready: Fakes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
@@ -333,22 +319,3 @@ def test_a_damaged_packed_file_ends_with_a_sentence(
     captured = capsys.readouterr()
     assert f"hitherto: {packed} cannot be unpacked" in captured.err
     assert captured.out == ""
-
-
-@pytest.mark.parametrize("packed", [True, False])
-def test_a_trial_run_shows_no_share_of_what_has_no_known_size(
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    packed: bool,
-) -> None:
-    plain = Path(write(tmp_path, talk("c1"), talk("c2")))
-    name = f"{plain}.gz" if packed else "-"
-    if packed:
-        Path(name).write_bytes(gzip.compress(plain.read_bytes()))
-    with plain.open(encoding="utf-8") as stream:
-        monkeypatch.setattr("sys.stdin", stream)
-        assert main(["import", "--user", "ana", "--dry-run", name]) == 0
-    captured = capsys.readouterr()
-    assert captured.out.startswith("2 conversations with")
-    assert "%" not in captured.err

@@ -45,13 +45,6 @@ class TestSubmit:
         assert job_pb2.JobState.Name(state).removeprefix("JOB_STATE_").lower() in out
         assert "MODEL_UNUSABLE" in err
 
-    def test_many_jobs_of_several_users_all_end(self, fakes: Fakes, tmp_path: Path) -> None:
-        (tmp_path / "b").mkdir()
-        first = lines_file(tmp_path, *(f"a{n}" for n in range(30)))
-        second = lines_file(tmp_path / "b", *(f"b{n}" for n in range(10)), user="minh")
-        assert main(["submit", first, second]) == 0
-        assert len(fakes.calls("WatchJob")) == 40
-
     def test_violations_name_file_and_line(
         self, fakes: Fakes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:

@@ -200,15 +200,6 @@ def test_a_time_that_nothing_can_have_is_none(tmp_path: Path, time: Any) -> None
             ),
             "q a1",
         ),
-        (
-            claude(
-                ("q", ROOT, "2026-01-01T10:00:00Z"),
-                ("a1", "q", "2026-01-01T10:00:10Z"),
-                ("a2", "q", "2026-01-01T10:00:20Z"),
-                current_leaf_message_uuid="nowhere",
-            ),
-            "q a2",
-        ),
         # Exports of old name no parents.
         (claude(("a", None, "2026-01-01"), ("b", None, "2026-01-02")), "a b"),
         # A circle ends.

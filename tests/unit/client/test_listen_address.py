@@ -75,19 +75,6 @@ async def test_sessions_end_when_nobody_uses_them(tmp_path: Path) -> None:
     assert await sessions.find(session.id) is None
 
 
-async def test_sessions_end_after_half_a_day_in_any_case(tmp_path: Path) -> None:
-    clock = Clock()
-    sessions = ConsoleSessions(ConsoleTarget(), tmp_path, clock)
-    session = await sessions.begin("", AsyncHitherto(), RIGHTS)
-    for _ in range(int(limits.LONGEST_SECONDS // 1_000)):
-        assert await sessions.find(session.id)
-        clock.seconds += 1_000
-    # Not by idleness: it was used a moment ago.
-    assert await sessions.find(session.id)
-    clock.seconds += limits.LONGEST_SECONDS % 1_000 + 1
-    assert await sessions.find(session.id) is None
-
-
 async def test_sessions_are_bounded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(limits, "MOST_SESSIONS", 2)
     clock = Clock()

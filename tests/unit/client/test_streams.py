@@ -15,8 +15,6 @@ from hitherto.v1 import extraction_service_pb2 as extraction
 from hitherto.v1 import privacy_service_pb2 as privacy
 from hitherto_client import Hitherto, HithertoCallError, Progress, RetryPolicy
 from hitherto_client.inputs import TranscriptInput
-from hitherto_client.results import ItemError
-from hitherto_client.streams import MAX_ERRORS
 from tests.unit.client.fake_services import PATIENT_SECONDS, Failure, Fakes, connected
 
 QUICK = RetryPolicy(attempts=3, first_wait=0.001, longest_wait=0.01)
@@ -142,10 +140,3 @@ def test_a_service_that_takes_nothing_is_not_waited_for() -> None:
             client.import_user("ana", io.BytesIO(b"{}"), timeout=PATIENT_SECONDS)
     assert raised.value.code is grpc.StatusCode.UNAVAILABLE
     assert time.monotonic() - began < PATIENT_SECONDS / 2
-
-
-def test_errors_are_told_up_to_a_bound(client: Hitherto, fakes: Fakes) -> None:
-    reply = client.import_transcripts(talks(1_200, bad=tuple(range(1_200))))
-    assert reply.rejected_count == 1_200
-    assert len(reply.errors) == MAX_ERRORS
-    assert reply.errors[-1] == ItemError(MAX_ERRORS - 1, 3, "INVALID_FIELD", "", ())

@@ -14,12 +14,6 @@ def sent(fakes: Fakes) -> list[str]:
     return [str(call.metadata["authorization"]) for call in fakes.calls("GetContext")]
 
 
-def test_a_token_is_sent(fakes: Fakes) -> None:
-    with Hitherto(token=" a.b.c\n") as client:
-        client.get_context("sarah")
-    assert sent(fakes) == ["Bearer a.b.c"]
-
-
 def test_a_provider_is_asked_for_every_call(fakes: Fakes) -> None:
     tokens = iter(["a.b.c", "d.e.f"])
     with Hitherto(token=lambda: next(tokens)) as client:

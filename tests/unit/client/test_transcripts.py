@@ -34,30 +34,10 @@ def one(folder: Path, value: dict[str, Any], defaults: Defaults | None = None) -
 
 
 class TestJsonLines:
-    def test_names_of_proto_json_are_read_too(self, tmp_path: Path) -> None:
-        value = {"userId": "a", "conversationId": "b", "messages": []}
-        found = one(tmp_path, value).transcript
-        assert (found.user_id, found.ended) == ("a", True)
-
     @pytest.mark.parametrize("role", ["user", "USER", "User", "ROLE_USER", "role_user", 1])
     def test_roles_in_any_spelling(self, tmp_path: Path, role: str | int) -> None:
         found = one(tmp_path, record(messages=[{"role": role, "content": "Hi"}]))
         assert found.transcript.messages[0].role == conversation_pb2.ROLE_USER
-
-    def test_options_fill_what_is_missing_and_no_more(self, tmp_path: Path) -> None:
-        defaults = Defaults("other", "other-chat", "Europe/Paris")
-        kept = one(tmp_path, record(time_zone="Asia/Tokyo"), defaults).transcript
-        assert (kept.user_id, kept.conversation_id, kept.time_zone) == (
-            "sarah",
-            "chat-1",
-            "Asia/Tokyo",
-        )
-        filled = one(tmp_path, {"messages": []}, defaults).transcript
-        assert (filled.user_id, filled.conversation_id, filled.time_zone) == (
-            "other",
-            "other-chat",
-            "Europe/Paris",
-        )
 
     def test_blank_lines_marks_and_windows_line_ends(self, tmp_path: Path) -> None:
         lines = [json.dumps(record(conversation_id=f"c{n}")) for n in range(2)]

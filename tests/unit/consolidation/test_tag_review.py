@@ -32,17 +32,6 @@ async def test_a_merge_leaves_every_tag_of_its_originals() -> None:
     assert await board.groups("y") == []
 
 
-async def test_only_what_changed_is_marked_again() -> None:
-    """Otherwise each of a thousand tags would be marked as often as there are tags."""
-    board = review(member(1, "x", "y"), member(2, "y"), member(3, "z"))
-    for tag in ("x", "y", "z"):
-        board.settle(tag)
-    board.marked()
-    assert await board.marks() == []
-    board.replace([member(2, "y")], member(9, "y", "other"))
-    assert [mark.tag for mark in await board.marks()] == ["y"]
-
-
 async def test_a_group_that_was_answered_counts_no_more_until_it_changes() -> None:
     board = review(member(1, "x"), member(2, "x"))
     (group,) = await board.groups("x")

@@ -105,11 +105,6 @@ def test_title_and_summary_head_every_chunk_and_stand_in_none() -> None:
     assert passages("Plan", "What we do", "The text.") == ["The text."]
 
 
-def test_without_content_they_are_the_one_chunk() -> None:
-    assert passages("Plan", "What we do", " \n") == ["Plan\n\nWhat we do"]
-    assert passages("Plan", "", "") == ["Plan"]
-
-
 def test_a_chunk_with_its_heading_is_within_what_models_read() -> None:
     for sign in ["👍", "ế", "我", FLAG, FAMILY]:
         head = heading(sign * 2000, sign * 2000)

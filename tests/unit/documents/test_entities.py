@@ -83,15 +83,6 @@ def test_every_documented_key_counts() -> None:
     assert of("document", author="Sarah Johnson") == [person("Sarah Johnson")]
 
 
-def test_what_is_no_person_or_place() -> None:
-    """ "from" of an event may be a time of day; a meeting's link is no place."""
-    assert (
-        of("event", **{"from": "10:00", "to": "11:00", "location": "https://meet.example/x"}) == []
-    )
-    assert of("event", **{"from": "Bo <bo@x.org>"}) == [person("Bo", "bo@x.org")]
-    assert of("task", other="Sarah", subject="Bo") == []
-
-
 @given(
     st.dictionaries(
         st.sampled_from(["from", "to", "cc", "attendees", "project", "location"]),
@@ -132,16 +123,6 @@ def test_whom_memories_mention_gets_the_address() -> None:
         ["Sarah Johnson"],
     )
     assert not entity.new
-
-
-def test_a_second_address_is_an_alias_and_found_by() -> None:
-    sarah = known("Sarah Johnson", "sarah@company.com")
-    (entity,) = settle([person("Sarah Johnson", "sj@home.org")], [sarah], uuid7)
-    assert (entity.email, entity.aliases) == ("sarah@company.com", ["sj@home.org"])
-    (again,) = settle(
-        [person("", "sj@home.org")], [known("Sarah Johnson", "", ["sj@home.org"])], uuid7
-    )
-    assert again.name == "Sarah Johnson"
 
 
 def test_the_address_wins_over_the_name() -> None:

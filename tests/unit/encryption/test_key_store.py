@@ -45,16 +45,3 @@ def test_the_first_key_stays_the_first(tmp_path: Path) -> None:
     assert store.create(ANA, wrapped("first"))
     assert not store.create(ANA, wrapped("second"))
     assert held(store) == wrapped("first")
-
-
-def test_some_keys_are_from_all_over_the_folder(tmp_path: Path) -> None:
-    store = KeyStore(tmp_path / "keys")
-    assert store.some_hashes(4) == []
-    hashes = [f"{number:02x}{number:02x}{'0' * 60}" for number in range(40)]
-    for hashed in hashes:
-        store.create(hashed, WrappedKey("t", "k", "w", b"x"))
-    seen = {hashed for _ in range(100) for hashed in store.some_hashes(4)}
-    assert len(store.some_hashes(4)) == 4
-    # An interrupted rewrapping has come as far as it came by the order of names.
-    assert len(seen) > 30
-    assert sorted(store.some_hashes(100)) == hashes

@@ -60,14 +60,6 @@ def test_a_forbidden_memory_is_never_right_and_the_profile_counts() -> None:
     assert counted(judge_row(observed(trap)), "traps") == [0, 1]
 
 
-def test_silence_is_scored_where_nothing_may_be_learnt() -> None:
-    quiet = row("hello there")
-    assert counted(judge_row(observed(quiet)), "silence") == [1, 1]
-    assert counted(judge_row(observed(quiet, seen("Says hello."))), "silence") == [0, 1]
-    assert counted(judge_row(observed(quiet, error="MODEL_UNUSABLE")), "silence") == [0, 1]
-    assert counted(judge_row(observed(HOME)), "silence") == [0, 0]
-
-
 def known(then: str, **more: Any) -> Existing:
     given = {"type": "fact", "content": "The user lives in Porto.", "then": then, **more}
     return Existing.model_validate({"said_at": "2026-01-01T00:00:00Z", **given})

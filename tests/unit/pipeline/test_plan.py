@@ -11,13 +11,6 @@ from uuid import UUID
 
 import pytest
 
-from hitherto_extraction.pipeline.answer import Answer
-from hitherto_extraction.pipeline.caps import ChangeAllowance
-from hitherto_extraction.pipeline.dedupe import Neighbour
-from hitherto_extraction.pipeline.draft import Situation
-from hitherto_extraction.pipeline.evidence import Witnesses
-from hitherto_extraction.pipeline.plan import make_plan
-from hitherto_extraction.storage.conversations import StoredMessage
 from hitherto_shared.models import SourceRef
 from tests.unit.pipeline.situations import (
     BERLIN,
@@ -129,23 +122,6 @@ def test_row_67_an_assistant_only_adds_its_source_to_what_the_user_said() -> Non
     plan = planned(near=[before], new=[new(importance=1.0, source_ids=("m2",))])
     assert (plan.creations, plan.rewrites, plan.confirmed) == ([], [], {})
     assert plan.sources == [(before.memory_id, SourceRef("talk", "c2"))]
-
-
-def test_two_statements_that_both_repeat_one_memory_make_versions_in_a_row() -> None:
-    before = known(content=BERLIN)
-    near = Neighbour(before.memory_id, "fact", BERLIN, "active", 0.9, NOON)
-    plan = make_plan(
-        Situation(
-            answer=Answer(new=[new(0, BERLIN, tags=("a",)), new(1, BERLIN, tags=("b",))]),
-            witnesses=Witnesses("talk", {"m1": StoredMessage(1, "c1", "user", "", "w", LATER)}),
-            local_memories={}, known={before.memory_id: before}, neighbours={0: [near], 1: [near]},
-            vectors={}, threshold=0.85, room=ChangeAllowance(1),
-        )
-    )  # fmt: skip
-    assert [(c.after.version, c.after.tags) for c in plan.rewrites] == [
-        (2, ("a",)),
-        (3, ("a", "b")),
-    ]
 
 
 # --- what was forgotten --------------------------------------------------------------------------

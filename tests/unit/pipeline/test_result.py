@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from dataclasses import replace
 from decimal import Decimal
 from uuid import UUID
@@ -19,22 +18,6 @@ def chat(calls: int = 1) -> Charge:
     return Charge("extraction", "gpt-4o-mini", calls, 1000, 100, Decimal("0.00021"))
 
 
-def embedding() -> Charge:
-    return Charge("embedding", "text-embedding-3-small", 1, 50, 0, Decimal("0.000001"))
-
-
-def test_usage_is_summed_over_charges_and_calls() -> None:
-    result = Result().with_charges([chat(), embedding()]).with_charges([chat(2)])
-    assert result.usage == {
-        "llm_calls": 3,
-        "input_tokens": 2000,
-        "output_tokens": 200,
-        "embedding_calls": 1,
-        "embedding_tokens": 50,
-        "cost_usd": 0.00021 + 0.000001 + 0.00021,
-    }
-
-
 def test_a_result_survives_being_stored() -> None:
     refused = Refused.of("updated_memories[0]", "refused_quote", memory_id=UUID(int=7))
     result = Result(memories_created=2, model="m").with_charges([chat()])
@@ -43,14 +26,6 @@ def test_a_result_survives_being_stored() -> None:
     assert [each["memory_id"] for each in restored.refusals] == [str(UUID(int=7)), ""]
     assert replace(restored, refusals=()) == replace(result, refusals=())
     assert Result.of({}) == Result()
-
-
-def test_dropped_items_of_the_reply_and_refusals_are_one_number() -> None:
-    plan = Plan(forgotten_again=4, refusals=[REFUSED, REFUSED])
-    result = Result(dropped_items=1).with_plan(plan, dropped=3)
-    assert result.dropped_items == 6
-    assert +Counter(result.counts) == {"kept_forgotten": 4, "refused_unknown": 2}
-    assert result.with_plan(Plan(forgotten_again=1), dropped=0).counts["kept_forgotten"] == 5
 
 
 def test_refusals_of_all_calls_are_named_up_to_a_limit_and_all_counted() -> None:

@@ -173,17 +173,6 @@ def test_h5_an_update_to_an_instruction_is_dropped() -> None:
         assert [made.status for made in plan.creations] == ["quarantined"], source
 
 
-def test_a_goal_that_the_user_reached_is_not_followed_by_a_lower_word() -> None:
-    goal = known(type="goal", content="Ana wants to run a marathon", importance=0.8)
-    plan = planned(
-        goal,
-        new=[new(content="Ana ran the marathon", source_ids=("m2",))],
-        achieved=[closed(source_ids=("m1",))],
-    )
-    (closure,) = plan.closures
-    assert (closure.status, closure.superseded_by, closure.importance) == ("achieved", None, 0.4)
-
-
 def test_what_has_no_quarantine_loses_the_texts_that_override() -> None:
     patch = {
         "summary": OVERRIDE,

@@ -187,27 +187,6 @@ def of(number: int, job: int | None = 1, **fields: Any) -> StoredVersion:
     return StoredVersion(number, UUID(int=job) if job else None, NOON, content(**fields))
 
 
-def test_a_hand_keeps_what_it_gave_and_nothing_that_was_there() -> None:
-    versions = [
-        of(1, current_projects=["poison"], facts={"personal": {"role": "king"}}),
-        of(
-            2,
-            None,
-            current_projects=["poison", "mine"],
-            facts={"personal": {"role": "king", "name": "Ana"}},
-            access_level="board",
-        ),
-    ]
-    words: dict[str, Any] = {
-        "current_projects": ["poison"],
-        "facts": {"personal": {"role": "king"}},
-    }
-    profile = rebuilt(versions, [patched(1, **words, taken=True)])
-    assert list(profile.current_projects) == ["mine"]
-    assert profile.facts == {"personal": {"name": "Ana"}}
-    assert profile.access_level == "board"
-
-
 def test_an_update_stands_word_for_word_when_what_it_leant_on_goes() -> None:
     """Nothing is cut out of sentences: the newest entry of the sources that are left stands."""
     first, second = "The user grows roses", "The user grows roses with Lan"

@@ -90,16 +90,6 @@ def test_what_the_assistant_answered_to_the_same_question_is_no_answer() -> None
     ("query", "asked", "reply"),
     [
         (
-            "What is my sister's hamster called?",
-            "What is the name of my sister's hamster?",
-            "I'm sorry, I don't know the name of your sister's hamster.",
-        ),
-        (
-            "Wie heißt das Fett für die Lager?",
-            "Wie hieß nochmal das Fett für die Lager?",
-            "Das weiß ich leider nicht, welches Fett für die Lager genommen wird.",
-        ),
-        (
             "Con mèo của mình tên gì?",
             "Tên con mèo của mình là gì?",
             "Xin lỗi, mình không biết con mèo của bạn tên là gì.",

@@ -9,7 +9,6 @@ from pydantic import ValidationError
 
 from hitherto_retrieval.config import RetrievalSettings
 from hitherto_retrieval.search.intent.question import (
-    MAX_CHARACTERS,
     ParsedQuestion,
     Wording,
     read_question_text,
@@ -48,15 +47,6 @@ def test_days_are_those_of_the_users_time_zone() -> None:
     assert asked.intent.window.start == datetime(2025, 6, 1, 17, tzinfo=UTC)
     with pytest.raises(ValueError, match="unknown time zone"):
         read_question_text("today", late, "Mars/Olympus", WORDING)
-
-
-def test_of_a_long_question_the_beginning_counts() -> None:
-    asked = read("cat " * 16_000 + "my last email")
-    assert asked.terms == ["cat"]
-    assert not asked.intent.most_recent
-    assert not asked.intent.source_types
-    long = " ".join(f"word{n}" for n in range(16_000))
-    assert 500 < len(read(long).terms) <= MAX_CHARACTERS / len("word0 ")
 
 
 def test_words_count_once_and_unspaced_scripts_in_pairs() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import random
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -172,25 +171,6 @@ def test_d5_a_named_time_brings_what_was_said_then_to_the_front() -> None:
     assert ranked[0].breakdown["date"] == 0.4
     assert ranked[1].breakdown["date"] == pytest.approx(0.0, abs=1e-9)
     assert only(inside, intent, date=0.0).score == only(inside).score
-
-
-def test_ties_go_by_importance_then_the_newest_then_the_key() -> None:
-    important = item(9, importance=0.9)
-    newer = item(8, importance=0.5, created_at=NOW)
-    older = item(7, importance=0.5, created_at=NOW - timedelta(days=1))
-    same = [
-        item(1, "document"),
-        item(1),
-        item(2),
-        item(1, "message"),
-        item(2, "message"),
-        item(1, "summary"),
-    ]
-    expected = [important, newer, older, *same]
-    numbers = random.Random(3)
-    for _ in range(50):
-        shuffled = numbers.sample(expected, len(expected))
-        assert [r.candidate for r in RANKING.rank(shuffled, INTENT, {})] == expected
 
 
 _moments = st.datetimes(
