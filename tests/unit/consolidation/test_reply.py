@@ -50,7 +50,7 @@ def test_row_28_an_original_in_two_items_counts_for_the_first() -> None:
 
 
 def test_what_is_no_merge_is_dropped_and_the_next_item_kept() -> None:
-    for item in [
+    cases: list[Any] = [
         merged("a", ["e1"]),
         merged("a", ["e1", "e1"]),
         merged("   ", ["e1", "e2"]),
@@ -59,7 +59,8 @@ def test_what_is_no_merge_is_dropped_and_the_next_item_kept() -> None:
         merged("a", ["e1", "e2"]) | {"content": ["list"]},
         {"content": "a", "merged": ["e1", "e2"]},
         "text", None, 5, [],
-    ]:  # fmt: skip
+    ]  # fmt: skip
+    for item in cases:
         found = read(item, merged("good", ["e1", "e2"]))
         assert [each.content for each in found.items] == ["good"], item
         assert found.dropped >= 1, item

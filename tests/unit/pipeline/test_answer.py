@@ -99,10 +99,11 @@ def test_row_73_a_reply_that_says_something_and_nothing_usable_is_none() -> None
 
 
 def test_row_28_what_is_well_formed_and_refused_is_an_answer() -> None:
-    for reply in [
+    cases: list[Any] = [
         {"updated_memories": [{"id": "e999", "content": "x"}]},
         {"contradicted_memories": [{"id": "e999"}], "achieved_goals": [{"id": "e1", "by": 7}]},
-    ]:
+    ]
+    for reply in cases:
         assert answered(**reply).dropped > 0
 
 
@@ -201,7 +202,7 @@ def test_row_30_unhashable_and_wild_labels_cost_only_themselves() -> None:
 
 
 def test_other_types_fall_back() -> None:
-    for field, value, kept in [
+    cases: list[Any] = [
         ("confidence", ["high"], "medium"),
         ("confidence", "high", "high"),
         ("origin", "emperor", None),
@@ -210,7 +211,8 @@ def test_other_types_fall_back() -> None:
         ("detail", 7, ""),
         ("detail", "d" * 8193, ""),
         ("context", [1, 2], {}),
-    ]:
+    ]
+    for field, value, kept in cases:
         assert getattr(answered(new_memories=[item(**{field: value})]).new[0], field) == kept
 
 
@@ -318,13 +320,14 @@ def test_row_28_a_successor_that_is_no_place_in_the_reply_drops_the_item() -> No
 
 
 def test_a_successor_is_a_place_in_the_reply_or_nothing() -> None:
-    for given, kept in [({}, None), ({"by": None}, None), ({"by": 0}, 0)]:
+    cases: list[Any] = [({}, None), ({"by": None}, None), ({"by": 0}, 0)]
+    for given, kept in cases:
         found = answered(new_memories=[item()], contradicted_memories=[{"id": "e1", **given}])
         assert [closed.by for closed in found.contradicted] == [kept]
 
 
 def test_sources_that_are_absent_differ_from_sources_that_do_not_exist() -> None:
-    for given, kept, dropped in [
+    cases: list[Any] = [
         ({}, None, 0),
         ({"source_message_ids": None}, None, 0),
         ({"source_message_ids": []}, None, 0),
@@ -335,7 +338,8 @@ def test_sources_that_are_absent_differ_from_sources_that_do_not_exist() -> None
         ({"source_message_ids": 1}, ("m1",), 0),
         ({"source_message_ids": [2, "1", "(M1)", "[1]"]}, ("m2", "m1"), 0),
         ({"source_message_ids": [True, -1, 10**20, "1st", {}]}, (), 5),
-    ]:
+    ]
+    for given, kept, dropped in cases:
         found = answered(
             contradicted_memories=[{"id": "e1", **given}], profile={"summary": "a", **given}
         )

@@ -149,11 +149,12 @@ def test_a_statement_that_was_dropped_ends_nothing_by_itself() -> None:
 
 
 def test_row_71_without_evidence_both_stand_linked() -> None:
-    for given_evidence, why in [
+    cases: list[Any] = [
         ({"quote": ""}, "refused_without_quote"),
         ({"quote": "Ana left for good"}, "refused_quote"),
         ({"source_ids": ()}, "refused_without_source"),
-    ]:
+    ]
+    for given_evidence, why in cases:
         evidence: dict[str, Any] = {"source_ids": ("m1",), **given_evidence}
         plan = planned(known(), new=[new()], contradicted=[closed(**evidence)])
         assert (plan.closures, plan.rewrites, reasons(plan)) == ([], [], [why])
@@ -273,13 +274,14 @@ def test_row_38_a_goal_stated_again_later_is_not_achieved_by_older_words() -> No
 
 
 def test_a_goal_that_the_user_sets_again_after_it_was_reached_is_open() -> None:
-    for said_at, role, more, anew in [
+    cases: list[Any] = [
         (LATER, "user", {}, True),
         (NOON, "user", {}, False),
         (LATER, "assistant", {}, False),
         # The model recognises the goal, and was shown that it is reached.
         (LATER, "user", {"content": "Ana will run", "same_as": "e1"}, False),
-    ]:
+    ]
+    for said_at, role, more, anew in cases:
         reached = known(type="goal", content=RUN, status="achieved", valid_to=NOON)
         item = new(type="goal", **({"content": RUN} | more))
         plan = planned(

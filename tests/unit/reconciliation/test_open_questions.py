@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 from hitherto_extraction.pipeline.plan import make_plan
@@ -12,7 +13,7 @@ HOME = UUID(int=1)
 
 
 def test_only_what_others_may_rest_on() -> None:
-    for home, others, asked in [
+    cases: list[Any] = [
         ({}, [], True),
         ({"type": "personal", "importance": 0.9}, [0.7, 0.8], True),
         ({"importance": 0.6}, [0.7, 0.8, 0.9], True),
@@ -20,7 +21,8 @@ def test_only_what_others_may_rest_on() -> None:
         ({"importance": 0.5}, [0.7, 0.8, 0.9], False),
         ({"type": "context", "importance": 0.9}, [], False),
         ({"type": "preference", "importance": 0.9}, [], False),
-    ]:
+    ]
+    for home, others, asked in cases:
         beside = [known(n, f"Ana has {n} cats", importance=i) for n, i in enumerate(others, 2)]
         found = situation(known(**home), *beside, new=[new()], contradicted=[closed()])
         plan = make_plan(found)

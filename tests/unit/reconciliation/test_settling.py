@@ -66,14 +66,15 @@ def test_what_is_right_is_carried_out() -> None:
 
 
 def test_nothing_else_is_doubted() -> None:
-    for changed, why in [
+    cases: list[Any] = [
         ({"memory_id": COMMUTE, "type": "learning"}, "refused_past"),
         ({"memory_id": COMMUTE, "valid_to": LATER}, "refused_past"),
         ({"memory_id": COMMUTE, "doubtful": True}, "refused_unchanged"),
         ({"memory_id": COMMUTE, "said_at": LATER}, "refused_late"),
         ({"memory_id": COMMUTE, "status": "achieved"}, "refused_unknown"),
         ({"memory_id": NEW, "origin": "assistant"}, "refused_by_trust"),
-    ]:
+    ]
+    for changed, why in cases:
         memory_id = changed.pop("memory_id")
         before = rows().known[memory_id]
         made = settle(DOUBTED, rows(memories={memory_id: replace(before, **changed)}))
