@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import os
 import sys
 import unicodedata
@@ -103,14 +105,15 @@ async def test_offline_does_not_see_the_unicode_form() -> None:
 
 
 def test_factory_names_the_variable_to_set() -> None:
-    for settings, variable in [
+    cases: list[Any] = [
         ({"embedder": "openai"}, "OPENAI_API_KEY"),
         ({"openai_api_key": "k", "embedding_model": "mine"}, "EMBEDDING_DIMENSIONS"),
         ({"openai_api_key": "k", "openai_base_url": "localhost:1"}, "OPENAI_BASE_URL"),
         ({"openai_api_key": "k\r\nX: y"}, "OPENAI_API_KEY"),
         ({"embedder": "onnx"}, "HITHERTO_ONNX_MODEL_DIR"),
         ({"embedder": "offline", "embedding_dimensions": 1536}, "EMBEDDING_DIMENSIONS"),
-    ]:
+    ]
+    for settings, variable in cases:
         with pytest.raises(ValueError, match=variable), refusing(settings):
             configured_embedder(SharedSettings(**settings))
 

@@ -85,7 +85,8 @@ def test_every_variable_of_the_table_is_known() -> None:
 
 
 def test_a_duration_or_rate_without_end_is_refused() -> None:
-    for settings in [ExtractionSettings, RetrievalSettings]:
+    kinds: list[type[SharedSettings]] = [ExtractionSettings, RetrievalSettings]
+    for settings in kinds:
         for name, field in settings.model_fields.items():
             if field.annotation in (float, float | None):
                 for value in ("inf", "nan"):

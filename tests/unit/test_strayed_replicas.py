@@ -52,7 +52,8 @@ async def test_a_strayed_replica_is_told_from_one_that_follows(
         (Lineage("a", 1, standby=True), PRIMARY, False),
     ):
         servers = [Server(primary), Server(replica)]
-        watched = Readers(*(cast(Database, each) for each in servers), ConsistencyTokens(b"s" * 32))
+        first, second = (cast(Database, each) for each in servers)
+        watched = Readers(first, second, ConsistencyTokens(b"s" * 32))
         assert await watched._strayed() is strayed, (primary, replica)
         for slow in servers:
             # A slow primary readmits no strayed replica, nor gets the reads of one that follows.

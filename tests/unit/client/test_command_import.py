@@ -207,7 +207,7 @@ class TestRecords:
         assert "UTF-8" in found[3].problem
 
     def test_bad_memories(self) -> None:
-        for record, words in [
+        cases: list[Any] = [
             ({}, "content"),
             ({"content": 3}, "content"),
             ({"content": "x", "type": "poem"}, "preference, goal"),
@@ -225,7 +225,8 @@ class TestRecords:
             ({"content": "x", "metadata": [1]}, "`metadata` should be a JSON object"),
             ({"content": "x", "metadata": {"a": "\ud800"}}, "`metadata` should be .* Unicode"),
             ({"content": "x", "userId": "a", "user_id": "b"}, "together with userId"),
-        ]:
+        ]
+        for record, words in cases:
             with pytest.raises(ValueError, match=words), refusing(record):
                 memory_request(record, "ana")
 

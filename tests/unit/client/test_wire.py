@@ -136,12 +136,13 @@ def test_the_words_are_the_values_of_the_contract() -> None:
 
 
 def test_dicts_have_the_fields_of_the_contract() -> None:
-    for given, kind in [
+    cases: list[Any] = [
         (MessageInput, conversation_pb2.Message),
         (TranscriptInput, conversation_pb2.Transcript),
         (DocumentInput, document_pb2.Document),
         (MemoryInput, memory_service_pb2.SaveMemoryRequest),
-    ]:
+    ]
+    for given, kind in cases:
         set_by_the_service = {
             "DocumentInput": {"id", "updated_at"},
             "MessageInput": {"conversation_id"},
@@ -183,7 +184,7 @@ def test_a_value_of_a_newer_service_reads_as_unknown() -> None:
 
 
 def test_what_cannot_be_sent_is_named() -> None:
-    for values, error, said in [
+    cases: list[Any] = [
         ({"type": "gaol"}, ValueError, "type should be one of"),
         ({"type": 2}, ValueError, "type should be one of"),
         ({"colour": "red"}, ValueError, "colour is unknown"),
@@ -199,7 +200,8 @@ def test_what_cannot_be_sent_is_named() -> None:
         ({"metadata": {1: 2}}, TypeError, "metadata should be JSON, with keys that are text"),
         ({"importance": "high"}, TypeError, "importance should be a number, and is str$"),
         ({"importance": True}, TypeError, "importance should be a number, and is bool$"),
-    ]:
+    ]
+    for values, error, said in cases:
         with pytest.raises(error, match=said), refusing(values):
             build(memory_service_pb2.SaveMemoryRequest, **values)
 
