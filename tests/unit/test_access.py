@@ -228,16 +228,11 @@ def test_what_is_no_key_of_ours() -> None:
 
 def test_what_counts_as_loopback() -> None:
     for listen, loopback in [
-        ("127.0.0.1:50051", True),
-        ("[::1]:50051", True),
-        ("localhost:50051", True),
-        ("unix:/tmp/socket", True),
-        ("0.0.0.0:50051", False),
-        ("50051", False),
-        ("127.0.0.1:1,0.0.0.0:2", False),
-        ("dns:///0.0.0.0:50051", False),
+        ("127.0.0.1:50051", True), ("[::1]:50051", True), ("localhost:50051", True),
+        ("unix:/tmp/socket", True), ("0.0.0.0:50051", False), ("50051", False),
+        ("127.0.0.1:1,0.0.0.0:2", False), ("dns:///0.0.0.0:50051", False),
         ("localhost.example.org:50051", False),
-    ]:
+    ]:  # fmt: skip
         assert is_loopback(listen) is loopback
 
 

@@ -64,12 +64,9 @@ def test_the_root_tells_order_number_and_every_field() -> None:
     changed = [
         replace(EVENT, event_id=UUID(int=1)),
         replace(EVENT, created_at=EVENT.created_at + timedelta(microseconds=1)),
-        replace(EVENT, actor="key:1:backenD"),
-        replace(EVENT, method="decay"),
-        replace(EVENT, user_hash=""),
-        replace(EVENT, resource_ids=[]),
-        replace(EVENT, count=2),
-    ]
+        replace(EVENT, actor="key:1:backenD"), replace(EVENT, method="decay"),
+        replace(EVENT, user_hash=""), replace(EVENT, resource_ids=[]), replace(EVENT, count=2),
+    ]  # fmt: skip
     assert len({leaf_of(each) for each in [EVENT, *changed]}) == 1 + len(changed)
 
 

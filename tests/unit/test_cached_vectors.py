@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from typing import Any, cast
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from hitherto_retrieval.storage.cached_vectors import CachedVectors, as_kept
+from hitherto_retrieval.usage_counts import QueryUsageCounter
+from hitherto_shared.database.pool import Database
+from hitherto_shared.embeddings.protocol import EmbeddingBatch
 
 LANES = 8
 
@@ -111,3 +116,36 @@ def test_a_later_state_has_the_vectors_of_its_rows(was_by_item: bool, by_item: b
 
 def _named(rows: NDArray[np.float16]) -> Sequence[tuple[int, tuple[str, NDArray[np.float16]]]]:
     return list(enumerate(zip("abcdefghijkl", rows, strict=True)))
+
+
+# The cost of a call that embeds questions of several tenants: divided, and nothing of it lost.
+
+
+@pytest.mark.parametrize("tokens", [0, 1, 2, 10, 11, 100, 101])
+@pytest.mark.parametrize(
+    "lengths",
+    [
+        {"a": 3, "b": 3, "c": 3},
+        {"a": 1, "b": 1, "c": 1, "d": 1},
+        {"a": 50, "b": 1, "c": 7},
+        {"a": 5},
+    ],
+)
+def test_the_shares_of_the_tenants_add_up(
+    monkeypatch: pytest.MonkeyPatch, tokens: int, lengths: dict[str, int]
+) -> None:
+    counter = QueryUsageCounter(cast(Database, None))
+    counted: dict[str, Counter[str]] = {}
+
+    def add(tenant_id: str, counts: dict[Any, int]) -> None:
+        counted[tenant_id] = Counter({what: number for (_, what), number in counts.items()})
+
+    monkeypatch.setattr(counter._counts, "add", add)
+    texts = [(tenant, "x" * length) for tenant, length in lengths.items()]
+    counter.embedded("m", EmbeddingBatch([], 1, tokens), texts)
+    assert counted.keys() == lengths.keys()
+    (calls, all_tokens) = (
+        sum(each[what] for each in counted.values()) for what in ("calls", "tokens")
+    )
+    assert (calls, all_tokens) == (1, tokens)
+    assert all(share["tokens"] >= 0 for share in counted.values())

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import os
 import sys
 import unicodedata
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,23 +19,12 @@ from hitherto_shared.embeddings.protocol import Embedder
 from tests.refusing import refusing
 
 TEXTS_OF_EVERY_KIND = [
-    "",
-    "   \n\t",
-    "...!?",
-    "a",
-    "the of and",
-    "User prefers dark roast coffee.",
-    "Người dùng thích cà phê sữa đá",
-    "用户喜欢喝绿茶",
-    "ユーザーは東京に住んでいます",
+    "", "   \n\t", "...!?", "a", "the of and", "User prefers dark roast coffee.",
+    "Người dùng thích cà phê sữa đá", "用户喜欢喝绿茶", "ユーザーは東京に住んでいます",
     "사용자는 서울에 산다",
-    "المستخدم يحب القهوة",
-    "उपयोगकर्ता को चाय पसंद है",
-    "🎉🎉 🧑‍💻",
-    "x" * 100_000,
-    "word " * 5_000,
+    "المستخدم يحب القهوة", "उपयोगकर्ता को चाय पसंद है", "🎉🎉 🧑‍💻", "x" * 100_000, "word " * 5_000,
     "\u202eabc\u200b\u0301",
-]
+]  # fmt: skip
 
 
 async def cosine(embedder: Embedder, one: str, other: str) -> float:

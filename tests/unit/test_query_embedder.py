@@ -155,12 +155,9 @@ async def test_closing_ends_calls_on_their_way(model: Model) -> None:
 
 def test_names_are_seen_in_questions() -> None:
     for question, name in [
-        ("Does Node.js run there?", "node.js"),
-        ("What about Node.js?", "node.js"),
-        ("Is it written in C++?", "c++"),
-        ("When did she leave Hà Nội, and why?", "ha noi"),
-        ("What is Anna's plan", "anna"),
-        ("(Project Blue Heron)", "project blue heron"),
+        ("Does Node.js run there?", "node.js"), ("What about Node.js?", "node.js"),
+        ("Is it written in C++?", "c++"), ("When did she leave Hà Nội, and why?", "ha noi"),
+        ("What is Anna's plan", "anna"), ("(Project Blue Heron)", "project blue heron"),
         ("東京にはいつ行きましたか", "東京"),
-    ]:
+    ]:  # fmt: skip
         assert name in names_in(question)

@@ -88,14 +88,10 @@ def test_a_label_makes_no_role_of_its_value() -> None:
 
 def test_a_source_is_one_word_and_no_tag_of_ours() -> None:
     for source, word in [
-        ("gmail", "GMAIL"),
-        ("My CRM]\n[x", "MY_CRM_X"),
-        ("End About The User", "END_ABOUT_THE_USER"),
-        ("system", "SOURCE_SYSTEM"),
-        ("Goal", "SOURCE_GOAL"),
-        ("\u200b", "ITEM"),
-        ("x" * 90, "X" * 40),
-    ]:
+        ("gmail", "GMAIL"), ("My CRM]\n[x", "MY_CRM_X"),
+        ("End About The User", "END_ABOUT_THE_USER"), ("system", "SOURCE_SYSTEM"),
+        ("Goal", "SOURCE_GOAL"), ("\u200b", "ITEM"), ("x" * 90, "X" * 40),
+    ]:  # fmt: skip
         assert source_word(source) == word
 
 

@@ -317,32 +317,16 @@ async def test_everything_that_is_wrong_gets_one_answer(
     good = GOOD.token()
     head, body, signature = good.split(".")
     values = [
-        None,
-        "",
-        "Bearer",
-        good,
-        f"Basic {good}",
-        f"Bearer\t{good}",
-        f"Bearer {good} {good}",
-        f"Bearer {good}, Bearer {good}",
-        f"Bearer {good}\n",
-        f"Bearer {good}=",
-        f"Bearer .{good}",
-        f"Bearer {head}.{body}",
-        f"Bearer {head}..{signature}",
-        f"Bearer {head}.{body}.{signature}.{signature}.x",
-        f"Bearer {head}!.{body}.{signature}",
-        f"Bearer {head}.{body}.{signature[:-2]}+/",
-        f"Bearer {'x' * 1_000_000}",
-        f"Bearer {GOOD.token(padding='x' * MAX_TOKEN_CHARS)}",
-        "Bearer \u0391.\u0392.\u0393",
-        f"Bearer \uff21{good}",
-        "Bearer \U0001f511",
-        "Bearer \ud800.a.b",
-        "Bearer mk_aaaaaaaaaaaa_bbbbbbbb",
-        f"Bearer {GOOD.token(exp=NOW - 7200, iat=NOW - 7300)}",
+        None, "", "Bearer", good, f"Basic {good}", f"Bearer\t{good}", f"Bearer {good} {good}",
+        f"Bearer {good}, Bearer {good}", f"Bearer {good}\n", f"Bearer {good}=", f"Bearer .{good}",
+        f"Bearer {head}.{body}", f"Bearer {head}..{signature}",
+        f"Bearer {head}.{body}.{signature}.{signature}.x", f"Bearer {head}!.{body}.{signature}",
+        f"Bearer {head}.{body}.{signature[:-2]}+/", f"Bearer {'x' * 1_000_000}",
+        f"Bearer {GOOD.token(padding='x' * MAX_TOKEN_CHARS)}", "Bearer \u0391.\u0392.\u0393",
+        f"Bearer \uff21{good}", "Bearer \U0001f511", "Bearer \ud800.a.b",
+        "Bearer mk_aaaaaaaaaaaa_bbbbbbbb", f"Bearer {GOOD.token(exp=NOW - 7200, iat=NOW - 7300)}",
         f"Bearer {GOOD.token(aud='canary-audience')}",
-    ]
+    ]  # fmt: skip
     told = [await refusal(door, value) for value in values]
     assert len({(error.message, error.reason, str(error.metadata)) for error in told}) == 1
     assert told[0].reason == "CREDENTIAL_INVALID"

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from benchmarks.report import JudgedBar
+from benchmarks.retrieval.caller import RequestStream
 from benchmarks.retrieval.plan import NO_SIZE, MeasurementConditions
 from benchmarks.retrieval.report import (
     COLD,
@@ -17,6 +18,7 @@ from benchmarks.retrieval.report import (
     RetrievalMeasurements,
     retrieval_part,
 )
+from hitherto.v1 import retrieval_service_pb2, search_pb2
 
 SMALL, LARGE = 20_000, 1_000_000
 
@@ -119,3 +121,25 @@ def test_a_run_beyond_a_bar_says_so() -> None:
     ]:
         assert len(judged(worse)[name, False]) == 1
         assert all(met is not False for bar, met in judged(worse) if bar != name)
+
+
+# What the retrieval benchmark sends, and how it looks at the replies.
+
+
+USERS = ("p200-0", "p200-1")
+
+
+def found(results: int, *, degraded: bool = False) -> bytes:
+    return retrieval_service_pb2.SearchMemoriesResponse(
+        results=[search_pb2.SearchResult(score=0.5)] * results, degraded=degraded
+    ).SerializeToString()
+
+
+def test_a_reply_that_is_degraded_or_short_is_a_fault() -> None:
+    asking = RequestStream("search", USERS, "", 2)
+    assert asking.fault(found(2)) == ""
+    assert asking.fault(found(1)) == "too few"
+    assert asking.fault(found(2, degraded=True)) == "degraded"
+    floor = RequestStream("floor_search", USERS, "", 2)
+    assert floor.fault(b"\0" * 32) == ""
+    assert floor.fault(b"\0" * 16) == "too few"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hitherto_client.command import main
-from hitherto_client.importers import FORMATS, ExportReport, ExportUnreadable, read_export
+from hitherto_client.importers import ExportReport, read_export
 from tests.unit.client.fake_services import Fakes
 
 DAY = 86_400.0
@@ -264,29 +264,3 @@ def test_what_was_said_before_a_gap_is_kept(
 ) -> None:
     (found,) = read("chatgpt", written(tmp_path, nodes(*links, current_node=current)))
     assert [one["id"] for one in found["messages"]] == ["a", "b", "c", "d"]
-
-
-OTHERS: dict[str, Any] = {
-    "chatgpt": chatgpt(FIRST),
-    "claude": claude(("a", None, "2026-01-01")),
-    "letta": letta("2026-01-01"),
-    "hitherto": {"table": "memories", "row": {"source": "explicit", "status": "active"}},
-    "a list of something": {"users": [1, 2], "next": None},
-}
-
-
-@pytest.mark.parametrize("given", OTHERS)
-@pytest.mark.parametrize("source", ["chatgpt", "claude", "mem0", "langgraph", "hindsight", "letta"])
-def test_a_file_of_which_nothing_is_known_says_what_it_looks_like(
-    tmp_path: Path, source: str, given: str
-) -> None:
-    if source == given:
-        return
-    path = written(tmp_path, OTHERS[given], OTHERS[given], name=f"{FORMATS[source].files[0]}.json")
-    with pytest.raises(ExportUnreadable) as refused:
-        read(source, path)
-    told = str(refused.value)
-    assert f"holds nothing that {source} exports: 2 records" in told
-    assert f"`{next(iter(OTHERS[given]))}`" in told
-    if given in {"chatgpt", "claude", "letta"}:
-        assert f"--from {given}" in told

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
 
 from hitherto_shared.encryption import rows
 from hitherto_shared.encryption.failures import DecryptionFailed
-from hitherto_shared.encryption.user_key import OVERHEAD_BYTES, UserKey
+from hitherto_shared.encryption.key_store import KeyStore, WrappedKey
+from hitherto_shared.encryption.rows import BY_TABLE, SealedRow
+from hitherto_shared.encryption.user_key import OVERHEAD_BYTES, UserKey, version_of
 from tests.refusing import refusing
 
 KEY = b"k" * 32
@@ -54,16 +58,10 @@ def test_h3_bytes_are_sealed_as_they_are() -> None:
 
 def test_h3_another_row_does_not_open_it() -> None:
     for other in [
-        rows.MEMORY.place(uuid4()),
-        rows.VECTOR.place(MEMORY, ""),
-        rows.MESSAGE.place("c", str(MEMORY)),
-        rows.SUMMARY.place(str(MEMORY)),
-        rows.PROFILE.place(1),
-        rows.REPLY.place(MEMORY, 1),
-        ("memory",),
-        (f"memory{MEMORY}",),
-        (),
-    ]:
+        rows.MEMORY.place(uuid4()), rows.VECTOR.place(MEMORY, ""),
+        rows.MESSAGE.place("c", str(MEMORY)), rows.SUMMARY.place(str(MEMORY)),
+        rows.PROFILE.place(1), rows.REPLY.place(MEMORY, 1), ("memory",), (f"memory{MEMORY}",), (),
+    ]:  # fmt: skip
         with pytest.raises(DecryptionFailed), refusing(other):
             key().open(key().seal(VALUES, PLACE), other)
 
@@ -91,3 +89,81 @@ def test_h3_every_changed_byte_breaks_it() -> None:
             key().open(sealed[:cut], PLACE)
     with pytest.raises(DecryptionFailed):
         key().open(sealed + b"\0", PLACE)
+
+
+# Every kind of sealed row opens with its own ids to what was sealed, and with no others (H3).
+
+
+def in_clear(kind: SealedRow) -> dict[str, Any]:
+    """A row with a value of its own in every column that is sealed."""
+    full: dict[type, Any] = {str: "zz", list: ["zz"], dict: {"zz": [1, "ž"]}}
+    columns = {name: full[type(empty)] for name, empty in kind.columns.items()}
+    return {**columns, **{name: f"id of {name}" for name in kind.ids}, "outcome": "resolved"}
+
+
+def test_h3_a_row_opens_to_its_columns_and_to_no_others() -> None:
+    for table in BY_TABLE:
+        kind = BY_TABLE[table]
+        key = UserKey(os.urandom(32), "t", "ana", "k")
+        row = in_clear(kind)
+        if kind.version:
+            row[kind.version] = 3
+        sealed = kind.seal(key, row)
+        ids = [row[name] for name in kind.ids]
+        assert kind.open(key, sealed, *ids) == {name: row[name] for name in kind.columns}, table
+        assert version_of(sealed) == (3 if kind.version else 0), table
+        with pytest.raises(DecryptionFailed), refusing(table):
+            kind.open(key, sealed, *ids[:-1], "another")
+        with pytest.raises(DecryptionFailed), refusing(table):
+            kind.open(UserKey(os.urandom(32), "t", "ana", "k"), sealed, *ids)
+
+
+def test_h3_only_the_present_and_earlier_versions_of_one_item_share_a_place() -> None:
+    places = {table: kind.place("1") for table, kind in BY_TABLE.items()}
+    assert places.pop("memory_versions") == places["memories"]
+    assert places.pop("profile_versions") == places["profiles"]
+    assert len(set(places.values())) == len(places)
+
+
+# The folder of wrapped keys: a file is replaced only while it holds what was read (H3).
+
+
+ANA = "a" * 64
+
+
+def wrapped(name: str, *, by: str = "old") -> WrappedKey:
+    return WrappedKey("a", name, by, f"{name} by {by}".encode())
+
+
+def held(store: KeyStore) -> WrappedKey:
+    found = store.read(ANA)
+    assert found is not None
+    return found[1]
+
+
+def test_a_key_that_took_the_place_of_another_is_not_replaced(tmp_path: Path) -> None:
+    """The user was erased and came back while the first key was wrapped anew."""
+    store = KeyStore(tmp_path)
+    first, second = wrapped("first"), wrapped("second")
+    assert store.create(ANA, first)
+    assert store.erase(ANA)
+    assert store.create(ANA, second)
+    assert not store.replace(ANA, first, wrapped("first", by="new"))
+    assert held(store) == second
+    assert store.replace(ANA, second, wrapped("second", by="new"))
+    assert held(store) == wrapped("second", by="new")
+
+
+def test_a_key_that_is_gone_does_not_come_back(tmp_path: Path) -> None:
+    store = KeyStore(tmp_path)
+    assert store.create(ANA, wrapped("first"))
+    assert store.erase(ANA)
+    assert not store.replace(ANA, wrapped("first"), wrapped("first", by="new"))
+    assert store.read(ANA) is None
+
+
+def test_the_first_key_stays_the_first(tmp_path: Path) -> None:
+    store = KeyStore(tmp_path)
+    assert store.create(ANA, wrapped("first"))
+    assert not store.create(ANA, wrapped("second"))
+    assert held(store) == wrapped("first")

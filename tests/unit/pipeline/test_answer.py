@@ -40,16 +40,11 @@ def test_row_26_what_is_no_answer_is_never_taken_for_nothing() -> None:
 
 def test_row_26_other_shapes_that_say_nothing() -> None:
     for text in [
-        "null",
-        "3",
-        '"new_memories"',
-        '{"memories": []}',
-        '{"new_memories": null}',
-        '{"new_memories": "none", "profile": []}',
-        "[" * 100_000,
+        "null", "3", '"new_memories"', '{"memories": []}', '{"new_memories": null}',
+        '{"new_memories": "none", "profile": []}', "[" * 100_000,
         '{"new_memories": ' + "[" * 100_000 + "]" * 100_000 + "}",
         '{"new_memories": [' + "9" * 10_000 + "]}",
-    ]:
+    ]:  # fmt: skip
         with pytest.raises(UnusableAnswer), refusing(text):
             read(text)
 
@@ -120,20 +115,10 @@ def test_one_wrong_key_does_not_cost_the_others() -> None:
 
 def test_row_30_a_bad_item_is_dropped_alone_and_counted() -> None:
     for bad in [
-        5,
-        None,
-        "text",
-        ["fact", "Anna likes tea"],
-        {},
-        item(type="prophecy"),
-        item(type=["fact"]),
-        item(content=["list"]),
-        item(content="  \n "),
-        item(content="\u200b\u202e\u3164"),
-        item(content="\x00\ud800"),
-        item(content="x" * 2**20),
-        item(content="é" * 4097),
-    ]:
+        5, None, "text", ["fact", "Anna likes tea"], {}, item(type="prophecy"), item(type=["fact"]),
+        item(content=["list"]), item(content="  \n "), item(content="\u200b\u202e\u3164"),
+        item(content="\x00\ud800"), item(content="x" * 2**20), item(content="é" * 4097),
+    ]:  # fmt: skip
         found = answered(new_memories=[item(content="before"), bad, item(content="after")])
         assert [(new.index, new.content) for new in found.new] == [(0, "before"), (2, "after")], bad
         assert found.dropped == 1, bad
@@ -141,16 +126,9 @@ def test_row_30_a_bad_item_is_dropped_alone_and_counted() -> None:
 
 def test_row_30_importance_is_clamped_or_replaced() -> None:
     for importance, kept, dropped in [
-        ("0.4", 0.4, 0),
-        ("null", 0.5, 0),
-        ("7", 1.0, 1),
-        ("-1", 0.0, 1),
-        ("NaN", 0.5, 1),
-        ("Infinity", 0.5, 1),
-        ('"high"', 0.5, 1),
-        ("true", 0.5, 1),
-        ("1" + "0" * 400, 1.0, 1),
-    ]:
+        ("0.4", 0.4, 0), ("null", 0.5, 0), ("7", 1.0, 1), ("-1", 0.0, 1), ("NaN", 0.5, 1),
+        ("Infinity", 0.5, 1), ('"high"', 0.5, 1), ("true", 0.5, 1), ("1" + "0" * 400, 1.0, 1),
+    ]:  # fmt: skip
         found = read(
             f'{{"new_memories": [{{"type":"fact","content":"a","importance":{importance}}}]}}'
         )
@@ -160,15 +138,9 @@ def test_row_30_importance_is_clamped_or_replaced() -> None:
 
 def test_row_30_a_date_out_of_this_world_is_dropped_and_counted() -> None:
     for valid_from in [
-        "10000-01-01T00:00:00Z",
-        "9999-12-31T23:59:59Z",
-        "9999-12-31T23:59:59-14:00",
-        "0001-01-01T00:00:00+14:00",
-        "2026-02-30",
-        "soon",
-        20260301,
-        True,
-    ]:
+        "10000-01-01T00:00:00Z", "9999-12-31T23:59:59Z", "9999-12-31T23:59:59-14:00",
+        "0001-01-01T00:00:00+14:00", "2026-02-30", "soon", 20260301, True,
+    ]:  # fmt: skip
         found = answered(new_memories=[item(valid_from=valid_from)])
         assert [new.valid_from for new in found.new] == [None], valid_from
         assert found.dropped == 1, valid_from
@@ -203,15 +175,11 @@ def test_row_30_unhashable_and_wild_labels_cost_only_themselves() -> None:
 
 def test_other_types_fall_back() -> None:
     cases: list[Any] = [
-        ("confidence", ["high"], "medium"),
-        ("confidence", "high", "high"),
-        ("origin", "emperor", None),
-        ("origin", {"a": 1}, None),
-        ("origin", "assistant", "assistant"),
-        ("detail", 7, ""),
-        ("detail", "d" * 8193, ""),
+        ("confidence", ["high"], "medium"), ("confidence", "high", "high"),
+        ("origin", "emperor", None), ("origin", {"a": 1}, None),
+        ("origin", "assistant", "assistant"), ("detail", 7, ""), ("detail", "d" * 8193, ""),
         ("context", [1, 2], {}),
-    ]
+    ]  # fmt: skip
     for field, value, kept in cases:
         assert getattr(answered(new_memories=[item(**{field: value})]).new[0], field) == kept
 
@@ -389,16 +357,10 @@ def test_a_profile_change_names_a_path() -> None:
 
 def test_row_31_a_change_of_another_form_is_dropped() -> None:
     for path, value in [
-        ("preferences", "dry"),
-        ("facts", {"a": 1}),
-        ("summary.title", "x"),
-        ("access_level", "board"),
-        ("department.name", "board"),
-        ("facts.personal.", "x"),
-        ("facts.personal.name", ""),
-        ("facts.personal.name", {"first": "Ana"}),
-        (7, "x"),
-    ]:
+        ("preferences", "dry"), ("facts", {"a": 1}), ("summary.title", "x"),
+        ("access_level", "board"), ("department.name", "board"), ("facts.personal.", "x"),
+        ("facts.personal.name", ""), ("facts.personal.name", {"first": "Ana"}), (7, "x"),
+    ]:  # fmt: skip
         odd = {"path": path, "value": value}
         found = answered(new_memories=[item()], profile_changes=[odd])
         assert (found.profile, found.dropped) == ([], 1), path

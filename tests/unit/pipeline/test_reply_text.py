@@ -139,16 +139,11 @@ def test_row_80_a_reply_without_room_for_its_answer_is_told() -> None:
 
 def test_row_26_what_is_no_single_answer_stays_unusable() -> None:
     for text in [
-        "I am sorry, I cannot help with that.",
-        "",
-        "[]",
-        "null",
-        'Use { and } as in {this} or {"that"}.',
-        f"{JSON} or perhaps {DRAFT}",
-        f"[{JSON}, {DRAFT}]",
+        "I am sorry, I cannot help with that.", "", "[]", "null",
+        'Use { and } as in {this} or {"that"}.', f"{JSON} or perhaps {DRAFT}", f"[{JSON}, {DRAFT}]",
         json.dumps({"a": ANSWER, "b": json.loads(DRAFT)}),
         '{"new_memories": [{"content": "a", "content": "b"}]}',
-    ]:
+    ]:  # fmt: skip
         with pytest.raises(UnusableAnswer) as caught, refusing(text):
             read_answer(text, messages=[], memories=[])
         assert not isinstance(caught.value, CutOffAnswer), text

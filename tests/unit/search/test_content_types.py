@@ -33,20 +33,14 @@ def test_d6_the_documented_words_and_their_plurals() -> None:
 
 def test_d6_other_languages_and_several_kinds() -> None:
     for question, sources in [
-        ("bức thư của Lan", EMAIL),
-        ("thư điện tử", EMAIL),
-        ("tài liệu về ngân sách", DOCUMENT),
-        ("tai lieu ve ngan sach", DOCUMENT),
-        ("tôi có nhiệm vụ gì?", TASK),
-        ("công việc tuần này", TASK),
-        ("cuộc họp với Lan", MEETING),
-        ("lịch ngày mai", MEETING),
-        ("最新email给我", EMAIL),
-        ("メールとファイル", EMAIL | DOCUMENT),
+        ("bức thư của Lan", EMAIL), ("thư điện tử", EMAIL), ("tài liệu về ngân sách", DOCUMENT),
+        ("tai lieu ve ngan sach", DOCUMENT), ("tôi có nhiệm vụ gì?", TASK),
+        ("công việc tuần này", TASK), ("cuộc họp với Lan", MEETING), ("lịch ngày mai", MEETING),
+        ("最新email给我", EMAIL), ("メールとファイル", EMAIL | DOCUMENT),
         ("최근 이메일을 보여줘", EMAIL),
         ("회의에서 받은 파일들은?", MEETING | DOCUMENT),
         ("What did the emails say about the tickets?", EMAIL | TASK),
-    ]:
+    ]:  # fmt: skip
         assert named(question) == sources
 
 
@@ -80,14 +74,11 @@ def test_d6_words_are_added_replaced_and_taken_off_by_the_setting() -> None:
 
 def test_d6_a_setting_of_another_form_says_what_to_write() -> None:
     for setting, message in [
-        ("newsletter", "must read `word, word = source, source`"),
-        ("= gmail", "must read"),
-        ("a = b = c", "must read"),
-        ("newsletter =", "'newsletter' has no sources"),
-        ("!! = gmail", "is no word"),
-        (f"{'a' * 65} = gmail", "is no word"),
+        ("newsletter", "must read `word, word = source, source`"), ("= gmail", "must read"),
+        ("a = b = c", "must read"), ("newsletter =", "'newsletter' has no sources"),
+        ("!! = gmail", "is no word"), (f"{'a' * 65} = gmail", "is no word"),
         ("wiki = confluence; wiki = notion", "appears twice"),
         ("x" * 20_001, "at most 20000 characters"),
-    ]:
+    ]:  # fmt: skip
         with pytest.raises(ValueError, match=message), refusing(setting):
             ContentTypes.from_setting(setting)

@@ -35,14 +35,9 @@ def test_a_run_at_its_bars_misses_none() -> None:
 
 def test_a_run_beyond_a_bar_says_so() -> None:
     for name, value in [
-        ("service_cpu", 12.1),
-        ("postgres_cpu", 7.1),
-        ("rate", 69.9),
-        ("chat_calls", 1.001),
-        ("embeddings_calls", 0.999),
-        ("idle_start_p50", 50.1),
-        ("memory_growth", 10.1),
-    ]:
+        ("service_cpu", 12.1), ("postgres_cpu", 7.1), ("rate", 69.9), ("chat_calls", 1.001),
+        ("embeddings_calls", 0.999), ("idle_start_p50", 50.1), ("memory_growth", 10.1),
+    ]:  # fmt: skip
         assert printed({name: value}).count("MISSED") == 1
 
 
