@@ -42,6 +42,9 @@ def test_endings_and_updates_have_a_limit_each() -> None:
     assert room.refuses(6, 0) == room.refuses(0, 6) == "refused_over_cap"
     assert ChangeAllowance(10, job=Changes(updated=3)).refuses(5, 2) is None
     assert ChangeAllowance(10, job=Changes(updated=3)).refuses(5, 3) == "refused_over_cap"
+    # What the job has ended already was active before it.
+    assert ChangeAllowance(23, job=Changes(closed=1)).refuses(5) is None
+    assert ChangeAllowance(22, job=Changes(closed=1)).refuses(5) == "refused_over_cap"
 
 
 def test_many_memories_allow_more_a_day() -> None:
